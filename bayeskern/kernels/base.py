@@ -1,0 +1,201 @@
+"""What every kernel is: a function of two points that can be added, multiplied and named."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpyro.distributions import Distribution
+
+from bayeskern import checks
+from bayeskern.kernels import hyperparameters as hyper
+from bayeskern.kernels.hyperparameters import Free
+
+
+class Kernel(eqx.Module):
+    """A covariance function k(x, z).
+
+    `k(X, Z)` is the Gram matrix between two sets of points, `k(X)` the one among the points
+    themselves, `k.diag(X)` its diagonal. A subclass writes `evaluate` and `evaluate_diag` on
+    arrays of shape (n, d) and declares its hyperparameters with `hyperparameter(default)`.
+    """
+
+    positive_definite: ClassVar[bool] = True
+    # Sum and Product hold several children, each of which needs a name of its own.
+    branches: ClassVar[bool] = False
+    is_name: ClassVar[bool] = False
+    # NumPy scalars and arrays on the left leave the operator to __rmul__ and __radd__.
+    __array_ufunc__: ClassVar[None] = None
+
+    @abstractmethod
+    def evaluate(
+        self, X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None
+    ) -> Float[Array, "n m"]:
+        """The Gram matrix between X and Z, or among X when Z is None."""
+
+    @abstractmethod
+    def evaluate_diag(self, X: Float[Array, "n d"]) -> Float[Array, " n"]:
+        """The diagonal of the Gram matrix among X."""
+
+    # -- the public calls ---------------------------------------------------------------------
+
+    def __call__(self, X, Z=None) -> Float[Array, "n m"]:
+        """Gram matrix. X: (n,), (n, d) or a data frame; Z likewise, or None for k(X, X).
+
+        Raises TypeError if a hyperparameter is still a distribution or free, ValueError if X and
+        Z do not fit each other or the kernel.
+        """
+        X, columns = checks.inputs(X, "X")
+        kernel = self.resolve(columns).require_concrete()
+        if Z is None:
+            return kernel.evaluate(X)
+        Z, z_columns = checks.inputs(Z, "Z")
+        if X.shape[1] != Z.shape[1] or (columns and z_columns and columns != z_columns):
+            raise ValueError(
+                f"X has columns {columns or X.shape[1]} and Z has {z_columns or Z.shape[1]}; "
+                "give both the same columns in the same order."
+            )
+        return kernel.evaluate(X, Z)
+
+    def diag(self, X) -> Float[Array, " n"]:
+        """The diagonal of k(X): (n,), without the matrix."""
+        X, columns = checks.inputs(X, "X")
+        return self.resolve(columns).require_concrete().evaluate_diag(X)
+
+    # -- hyperparameters ----------------------------------------------------------------------
+
+    def __check_init__(self):
+        for name, path, constraint in self.own_hyperparameters():
+            hyper.check(f"{type(self).__name__}.{name}", hyper.get(self, path), constraint)
+
+    def own_hyperparameters(self):
+        """(name, path, constraint) of the hyperparameters of this node, children left out."""
+        return [
+            (f, (f,), field.metadata["constraint"])
+            for f, field in self.__dataclass_fields__.items()
+            if "constraint" in field.metadata
+        ]
+
+    def hyperparameters(self) -> dict:
+        """Every hyperparameter by its dotted name: numbers, distributions, free values."""
+        return {s.name: hyper.get(self, s.path) for s in hyper.sites(self)}
+
+    def at(self, values: dict) -> Kernel:
+        """A copy with the named hyperparameters set. Raises ValueError on an unknown name."""
+        sites = {s.name: s for s in hyper.sites(self)}
+        for name, value in values.items():
+            checks.one_of("hyperparameter", name, sites)
+            hyper.check(name, value, sites[name].constraint)
+        paths = [sites[name].path for name in values]
+        return hyper.replace(self, paths, [hyper.as_hyperparameter(v) for v in values.values()])
+
+    def require_concrete(self) -> Kernel:
+        """Return the kernel itself, or raise TypeError if it is still a specification."""
+        waiting = [n for n, value in self.hyperparameters().items() if hyper.is_specified(value)]
+        if waiting:
+            raise TypeError(
+                f"{', '.join(waiting)} of {self!r} have no value yet. "
+                "Set them with kernel.at({name: value}), or call bayeskern.kernels.sample(kernel) "
+                "inside a NumPyro model."
+            )
+        return self
+
+    # -- the tree -----------------------------------------------------------------------------
+
+    def children(self) -> list[tuple[tuple, Kernel]]:
+        """(path, kernel) of the kernels that this one is made of."""
+        return []
+
+    def nodes(self):
+        """This kernel and every kernel below it."""
+        yield self
+        for _, child in self.children():
+            yield from child.nodes()
+
+    def own_name(self) -> str | None:
+        """The name given with `named`, seen through scales, powers and warpings."""
+        return None
+
+    def label(self) -> str:
+        """What an unnamed kernel is called inside a sum or a product."""
+        return type(self).__name__.lower()
+
+    def terms_of_sum(self) -> list[tuple[tuple[str, ...], Kernel]]:
+        """The additive terms as (names, kernel), reached through Sum, Scaled and Named."""
+        return [((), self)]
+
+    def resolve(self, columns) -> Kernel:
+        """A copy whose column names are turned into column indices."""
+        paths = [path for path, _ in self.children()]
+        resolved = [child.resolve(columns) for _, child in self.children()]
+        changed = any(new is not old for new, (_, old) in zip(resolved, self.children(), strict=True))
+        return hyper.replace(self, paths, resolved) if changed else self
+
+    # -- the algebra: implemented in algebra.py, which imports this module ------------------------
+
+    def __add__(self, other):
+        return _algebra().add(self, other)
+
+    def __radd__(self, other):
+        return _algebra().add(other, self)
+
+    def __mul__(self, other):
+        return _algebra().multiply(self, other)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, power: int):
+        return _algebra().Power(self, power)
+
+    def exp(self):
+        """exp(k(x, z)), again a kernel."""
+        return _algebra().Exp(self)
+
+    def warp(self, f):
+        """k(f(x), f(z)) for a function f of one point, shape (d,), to a number or a vector."""
+        return _algebra().warp(self, f)
+
+    def on(self, columns):
+        """k on some columns only, given by index or by name: `k.on([0, 2])`, `k.on(["age"])`."""
+        return _algebra().Select(self, columns)
+
+    def named(self, name: str):
+        """The same kernel with a name, used for its hyperparameters and as a component."""
+        return _algebra().name(self, name)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    # How tightly the expression binds when it is printed: sum 1, product 2, power 3, call 4.
+    precedence: ClassVar[int] = 4
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._arguments())})"
+
+    def _arguments(self) -> list[str]:
+        return [
+            f"{name}={hyper.show(hyper.get(self, path))}"
+            for name, path, _ in self.own_hyperparameters()
+        ]
+
+    def _show_in(self, precedence: int) -> str:
+        return f"({self!r})" if self.precedence < precedence else repr(self)
+
+
+def _algebra():
+    from bayeskern.kernels import algebra
+
+    return algebra
+
+
+def is_scalar(value) -> bool:
+    """True for what may stand beside a kernel in `c * k` and `k + c`."""
+    if isinstance(value, Distribution | Free):
+        return True
+    return isinstance(value, int | float | np.ndarray | np.number | jax.Array) and (
+        jnp.ndim(value) == 0
+    )

@@ -1,0 +1,55 @@
+"""A kernel from a plain function of two points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+from numpyro.distributions import constraints
+
+from bayeskern import checks
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.hyperparameters import as_hyperparameter
+
+
+class Custom(Kernel):
+    """f(x, z, **values) for a function f of two points of shape (d,), returning a number.
+
+    values: the hyperparameters by name (numbers, distributions or Free). constraints: the values
+    that each may take, positive unless said otherwise. Try `check_psd` on the result.
+
+        Custom(lambda x, z, a: jnp.exp(-a * jnp.abs(x - z).sum()), {"a": 1.0})
+    """
+
+    f: Callable = eqx.field(static=True)
+    values: dict = eqx.field(
+        default_factory=dict,
+        converter=lambda values: {k: as_hyperparameter(v) for k, v in values.items()},
+    )
+    constraints: tuple = eqx.field(
+        static=True, default=(), converter=lambda c: tuple(dict(c).items())
+    )
+
+    def own_hyperparameters(self):
+        declared = dict(self.constraints)
+        for name in declared:
+            checks.one_of("constraint for", name, self.values)
+        return [
+            (name, ("values", name), declared.get(name, constraints.positive))
+            for name in self.values
+        ]
+
+    def evaluate(self, X, Z=None):
+        Z = X if Z is None else Z
+        return jax.vmap(lambda x: jax.vmap(lambda z: self.f(x, z, **self.values))(Z))(X)
+
+    def evaluate_diag(self, X):
+        return jax.vmap(lambda x: self.f(x, x, **self.values))(X)
+
+    def label(self):
+        name = getattr(self.f, "__name__", "")
+        return name if name.isidentifier() else "custom"
+
+    def __repr__(self):
+        return f"Custom({', '.join([self.label(), *self._arguments()])})"

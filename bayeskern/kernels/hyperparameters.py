@@ -1,0 +1,194 @@
+"""Hyperparameters: a number, a NumPyro distribution, or `Free(init)`; their names; sampling them.
+
+A kernel whose hyperparameters are all numbers is *concrete* and can be evaluated. One that holds
+distributions or free values is a *specification*; `sample` turns it into a concrete kernel inside
+a NumPyro model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+import numpyro
+from numpyro.distributions import Distribution, TransformedDistribution, constraints
+from numpyro.distributions.transforms import PowerTransform
+
+from bayeskern import checks
+
+
+class Free(eqx.Module):
+    """A value to be estimated without a prior, starting at `init`.
+
+    It adds nothing to the objective of `mle` and `map`; it cannot be averaged over, so every
+    other inference backend refuses it by name.
+    """
+
+    init: np.ndarray | jax.Array = eqx.field(converter=lambda v: _number(v, "init"))
+
+    def __repr__(self) -> str:
+        return f"Free({show(self.init)})"
+
+
+def from_sd(prior: Distribution) -> Distribution:
+    """Turn a prior on a standard deviation into the prior on its square, the variance."""
+    return TransformedDistribution(prior, PowerTransform(2.0))
+
+
+def hyperparameter(default, constraint=constraints.positive):
+    """Declare a hyperparameter of a kernel: its numeric default and the values it may take."""
+    return eqx.field(
+        default=default,
+        converter=lambda value: as_hyperparameter(value),
+        metadata={"constraint": constraint},
+    )
+
+
+def as_hyperparameter(value):
+    """Pass distributions, free values and arrays through; read anything else as a number."""
+    if isinstance(value, Distribution | Free | jax.Array):
+        return value
+    return _number(value, "a hyperparameter")
+
+
+def is_specified(value) -> bool:
+    """True for the hyperparameters that still have to become numbers."""
+    return isinstance(value, Distribution | Free)
+
+
+def check(name: str, value, constraint) -> None:
+    """Refuse a number outside its constraint (traced values are let through)."""
+    if isinstance(value, Free):
+        value = value.init
+    if isinstance(value, Distribution) or checks.is_traced(value):
+        return
+    value = np.asarray(value)
+    if not np.all(np.isfinite(value)) or not np.all(np.asarray(constraint(value))):
+        wanted = type(constraint).__name__.lstrip("_").lower()
+        raise ValueError(f"{name} must be {wanted} and finite, got {show(value)}.")
+
+
+class Site(NamedTuple):
+    """Where a hyperparameter stands in a kernel tree, and what it is called."""
+
+    name: str
+    path: tuple[str | int, ...]
+    constraint: constraints.Constraint
+
+
+def get(tree, path):
+    for step in path:
+        tree = tree[step] if isinstance(step, int) or isinstance(tree, dict) else getattr(tree, step)
+    return tree
+
+
+def replace(tree, paths, values):
+    """A copy of the tree with the values at the paths exchanged."""
+    if not paths:
+        return tree
+    return eqx.tree_at(
+        lambda t: [get(t, path) for path in paths], tree, list(values), is_leaf=is_specified
+    )
+
+
+def sites(kernel) -> list[Site]:
+    """Every hyperparameter of the kernel, in the order in which it reads.
+
+    Names are dotted paths: those given with `named`, then the lower-case class of an unnamed child
+    of a sum or a product, with `_2` for a repeat. A lone leaf adds no segment.
+    """
+    found = list(_walk(kernel, (), ()))
+    repeated = [name for name, count in Counter(s.name for s in found).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"the hyperparameter name {repeated[0]!r} stands for more than one value in {kernel!r}. "
+            "Give the terms different names with .named(...)."
+        )
+    return found
+
+
+def _walk(kernel, names, path, named=False):
+    """Yield sites below `kernel`; `named` says that its first name is already among `names`."""
+    if not named and (name := kernel.own_name()) is not None:
+        names, named = (*names, name), True
+    for field, where, constraint in kernel.own_hyperparameters():
+        yield Site(".".join((*names, field)), path + where, constraint)
+    children = kernel.children()
+    if len(children) == 1 and not kernel.branches:
+        ((where, child),) = children
+        yield from _walk(child, names, path + where, named and not kernel.is_name)
+    else:
+        labels = _labels([child for _, child in children])
+        for label, (where, child) in zip(labels, children, strict=True):
+            yield from _walk(child, (*names, label), path + where, named=True)
+
+
+def _labels(children) -> list[str]:
+    """A segment for each child: its own name, or its class with `_2`, `_3` for repeats."""
+    seen, labels = Counter(), []
+    for child in children:
+        label = child.own_name()
+        if label is None:
+            label = child.label()
+            seen[label] += 1
+            label = label if seen[label] == 1 else f"{label}_{seen[label]}"
+        labels.append(label)
+    return labels
+
+
+def sample_value(name: str, value, constraint=constraints.positive):
+    """Sample a distribution, register a free value, or pass a number through, as a NumPyro site."""
+    if isinstance(value, Distribution):
+        return numpyro.sample(name, value)
+    if isinstance(value, Free):
+        return numpyro.param(name, value.init, constraint=constraint)
+    return value
+
+
+def sample(kernel, prefix: str = ""):
+    """Turn a specification into a concrete kernel, inside a NumPyro model.
+
+    Each distribution becomes a sample site and each `Free` a param site, named by its dotted path
+    behind `prefix`.
+    """
+    chosen = [s for s in sites(kernel) if is_specified(get(kernel, s.path))]
+    prefix = f"{prefix}." if prefix else ""
+    values = [sample_value(prefix + s.name, get(kernel, s.path), s.constraint) for s in chosen]
+    return replace(kernel, [s.path for s in chosen], values)
+
+
+def show(value, describe: Callable = repr) -> str:
+    """A hyperparameter as one would type it."""
+    if isinstance(value, Free):
+        return repr(value)
+    if isinstance(value, Distribution):
+        return _show_distribution(value)
+    if checks.is_traced(value):
+        return "<traced>"
+    array = np.asarray(value)
+    return repr(array.item()) if array.ndim == 0 else repr(array.tolist())
+
+
+def _show_distribution(d: Distribution) -> str:
+    if isinstance(d, TransformedDistribution) and type(d) is TransformedDistribution:
+        steps = ", ".join(type(t).__name__ for t in d.transforms)
+        return f"TransformedDistribution({_show_distribution(d.base_dist)}, {steps})"
+    arguments = [getattr(d, name, None) for name in d.arg_constraints]
+    shown = ", ".join(show(a) for a in arguments if a is not None)
+    return f"{type(d).__name__}({shown})"
+
+
+def _number(value, name: str):
+    if isinstance(value, jax.Array):
+        return value
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} must be a number, an array, a NumPyro distribution or Free(init), "
+            f"got {type(value).__name__}."
+        ) from None

@@ -1,0 +1,70 @@
+"""Periodic kernels, written on the circle so that they are positive definite in any dimension."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from numpyro.distributions import constraints
+
+from bayeskern.kernels import metrics
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.hyperparameters import hyperparameter
+
+
+class Periodic(Kernel):
+    """v exp(-2 sum_d sin^2(pi (x_d - z_d) / period_d) / lengthscale_d^2).
+
+    It is the RBF kernel between points wrapped round a circle, one circle for each dimension
+    (MacKay 1998, equation 47). period: in the units of the input; lengthscale: no units. Both are
+    numbers or vectors (d,).
+    """
+
+    period: jax.Array = hyperparameter(1.0)
+    lengthscale: jax.Array = hyperparameter(1.0)
+    variance: jax.Array = hyperparameter(1.0)
+
+    def evaluate(self, X, Z=None):
+        circle = self._circle(X), None if Z is None else self._circle(Z)
+        return self.variance * jnp.exp(-0.5 * metrics.squared_distance(*circle))
+
+    def evaluate_diag(self, X):
+        return jnp.broadcast_to(self.variance, X.shape[:1])
+
+    def _circle(self, X):
+        # |circle(x) - circle(z)|^2 = 4 sin^2(pi (x - z) / period)
+        angle = 2.0 * jnp.pi * X / _per_dimension("period", self.period, X)
+        lengthscale = _per_dimension("lengthscale", self.lengthscale, X)
+        return jnp.concatenate(
+            [jnp.cos(angle) / lengthscale, jnp.sin(angle) / lengthscale], axis=1
+        )
+
+
+class Cosine(Kernel):
+    """v cos(2 pi sum_d (x_d - z_d) / period_d): one pure oscillation.
+
+    period: in the units of the input, a number or a vector (d,) of non-zero values (signs give the
+    direction of the wave).
+    """
+
+    period: jax.Array = hyperparameter(1.0, constraints.positive)
+    variance: jax.Array = hyperparameter(1.0)
+
+    def evaluate(self, X, Z=None):
+        left = self._circle(X)
+        return self.variance * (left @ (left if Z is None else self._circle(Z)).T)
+
+    def evaluate_diag(self, X):
+        return jnp.broadcast_to(self.variance, X.shape[:1])
+
+    def _circle(self, X):
+        angle = 2.0 * jnp.pi * jnp.sum(X / _per_dimension("period", self.period, X), axis=1)
+        return jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
+
+
+def _per_dimension(name, value, X):
+    if jnp.shape(value) not in ((), (1,), X.shape[1:]):
+        raise ValueError(
+            f"{name} has shape {jnp.shape(value)} but the points have {X.shape[1]} dimensions; "
+            f"give a number or a vector of {X.shape[1]}."
+        )
+    return value
