@@ -9,7 +9,8 @@ if "JAX_ENABLE_X64" not in _os.environ:
     _jax.config.update("jax_enable_x64", True)
 
 from bayeskern import kernels
+from bayeskern.gp import GaussianProcess, GPRegression
 from bayeskern.kernels import Free, from_sd, sample
 
 __version__ = "0.1.0"
-__all__ = ["Free", "from_sd", "kernels", "sample"]
+__all__ = ["Free", "GPRegression", "GaussianProcess", "from_sd", "kernels", "sample"]

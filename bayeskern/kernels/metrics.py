@@ -47,9 +47,7 @@ def _between(X, Z):
 def _between_jvp(primals, tangents):
     (X, Z), (dX, dZ) = primals, tangents
     Xc, Zc = _centred(X, Z)
-    rows, columns = jnp.sum(Xc * dX, 1), jnp.sum(Zc * dZ, 1)
-    dU = 2.0 * (rows[:, None] + columns[None, :] - dX @ Zc.T - Xc @ dZ.T)
-    return _between(X, Z), dU
+    return _between(X, Z), _tangent(Xc, Zc, dX, dZ)
 
 
 @jax.custom_jvp
@@ -64,8 +62,14 @@ def _within(X):
 def _within_jvp(primals, tangents):
     (X,), (dX,) = primals, tangents
     Xc, _ = _centred(X, X)
-    rows, P = jnp.sum(Xc * dX, 1), Xc @ dX.T
-    return _within(X), 2.0 * (rows[:, None] + rows[None, :] - P - P.T)
+    return _within(X), _tangent(Xc, Xc, dX, dX)
+
+
+def _tangent(X, Z, dX, dZ):
+    # The factor 2 and the signs stay on the small arrays, and X = Z is not treated apart, so that
+    # reverse mode makes matrix products and no further n x m temporaries.
+    rows, columns = 2.0 * jnp.sum(X * dX, 1), 2.0 * jnp.sum(Z * dZ, 1)
+    return rows[:, None] + columns[None, :] + dX @ (-2.0 * Z.T) + (-2.0 * X) @ dZ.T
 
 
 def _distances(X, Z):

@@ -1,0 +1,446 @@
+"""Gaussian processes: a NumPyro distribution, what it knows after data, and the regression model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from jaxtyping import Array, Float
+from numpyro.distributions import Distribution, constraints
+
+from bayeskern import checks
+from bayeskern.kernels import hyperparameters as hyper
+from bayeskern.kernels.algebra import PlainFunction, component, component_names
+from bayeskern.kernels.base import Kernel
+from bayeskern.linalg import DenseFactor, Factor, log_density
+from bayeskern.prediction import Prediction
+
+# A chunk of new points is as large as keeps its block of covariances below this many numbers.
+CHUNK = 2**24
+# Predictions average over at most this many evenly thinned draws of the hyperparameters.
+MOST_DRAWS = 200
+
+
+class GaussianProcess(Distribution):
+    """The distribution of y = f(X) + e, f ~ GP(mean, kernel), e ~ N(0, noise).
+
+    kernel: a concrete kernel. X: (n, d) or (n,). noise: the noise variance, a number or (n,).
+    mean: a number, an array (n,), or a function of one point. mask: (n,), True where y is
+    observed; the other rows do not count (by default all do).
+
+    Use it in any NumPyro model: `numpyro.sample("y", GaussianProcess(...), obs=y)`. Rasmussen and
+    Williams (2006), section 2.2. Raises TypeError if the kernel is still a specification and
+    ValueError if it is not positive definite by construction.
+    """
+
+    support = constraints.real_vector
+    pytree_data_fields = ("kernel", "X", "noise", "prior_mean", "mask")
+
+    def __init__(self, kernel: Kernel, X, noise, mean=0.0, mask=None, *, validate_args=None):
+        X, columns = checks.inputs(X)
+        n = X.shape[0]
+        self.kernel = positive_definite(kernel).resolve(columns).require_concrete()
+        self.X = X
+        self.noise = _per_point("noise", noise, n)
+        hyper.check("noise", self.noise, constraints.nonnegative)
+        self.prior_mean = mean_function(mean) if callable(mean) else _per_point("mean", mean, n)
+        self.mask = None if mask is None else jnp.asarray(mask, bool)
+        super().__init__(batch_shape=(), event_shape=(n,), validate_args=validate_args)
+
+    @property
+    def mean(self):
+        return jnp.broadcast_to(evaluate_mean(self.prior_mean, self.X), self.event_shape)
+
+    @property
+    def variance(self):
+        return self.kernel.evaluate_diag(self.X) + self.noise
+
+    @property
+    def covariance_matrix(self):
+        return covariance(self.kernel, self.X, self.noise)
+
+    def sample(self, key, sample_shape=()):
+        white = jax.random.normal(key, (*sample_shape, *self.event_shape), self.X.dtype)
+        factor = DenseFactor.compute(self.covariance_matrix)
+        return self.mean + jnp.einsum("ij,...j->...i", factor.L, white)
+
+    def log_prob(self, value):
+        """log N(y; mean, K + noise): the log evidence of the kernel and the noise."""
+        # Recomputing the kernel on the way back costs less than keeping its n x n parts.
+        K = eqx.filter_checkpoint(covariance)(self.kernel, self.X, self.noise, self.mask)
+        density = log_density(K, residual(value - self.mean, self.mask))
+        if self.mask is None:
+            return density
+        left_out = jnp.sum(~self.mask)
+        return density + 0.5 * left_out * jnp.log(2.0 * jnp.pi)
+
+    def condition(self, y) -> ConditionedGP:
+        """The process given y (n,), factored once; predict from it as often as you like.
+
+        Raises NotPositiveDefiniteError if the covariance cannot be factored.
+        """
+        y = checks.targets(y, self.event_shape[0])
+        K = covariance(self.kernel, self.X, self.noise, self.mask)
+        factor = DenseFactor.compute(K)
+        r = residual(y - self.mean, self.mask)
+        return ConditionedGP(
+            self.kernel, self.X, y, self.noise, self.prior_mean, self.mask, factor, factor.solve(r)
+        )
+
+
+class LeaveOneOut(NamedTuple):
+    """For each i, the predictive distribution of y_i given all the others: three arrays (n,)."""
+
+    mean: jax.Array
+    variance: jax.Array
+    log_density: jax.Array
+
+
+class ConditionedGP(eqx.Module):
+    """A Gaussian process given data: the factor of K + noise and the weights a = K^-1 (y - m)."""
+
+    kernel: Kernel
+    X: jax.Array
+    y: jax.Array
+    noise: jax.Array
+    prior_mean: jax.Array | Callable
+    mask: jax.Array | None
+    factor: Factor
+    weights: jax.Array
+
+    @property
+    def jitter(self) -> jax.Array:
+        """What was added to the diagonal so that the covariance could be factored."""
+        return self.factor.jitter
+
+    def predict(self, X_new, latent: bool = False, noise=None, mean=None) -> Prediction:
+        """The distribution of new observations at X_new (m, d), or of f with `latent=True`.
+
+        noise: their noise variance, needed when the training noise differs from point to point;
+        mean: the prior mean at X_new, needed when it was given as an array.
+        """
+        X_new = self._door(X_new)
+        noise = self._new_noise(noise, X_new.shape[0], latent)
+        mean = self._new_mean(mean, X_new)
+        return _prediction(self, X_new, noise, mean)
+
+    def covariance(self, X_new) -> Float[Array, "m m"]:
+        """The joint covariance of the latent function at X_new: (m, m)."""
+        X_new = self._door(X_new)
+        return _posterior_covariance(self, self.kernel, X_new)
+
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out prediction of each observation in closed form, from the one factor.
+
+        Rasmussen and Williams (2006), equations 5.10-5.12. Rows that are masked out are NaN.
+        """
+        variance = 1.0 / self.factor.inv_diag()
+        mean = self.y - self.weights * variance
+        log_density = -0.5 * (jnp.square(self.weights) * variance + jnp.log(2 * jnp.pi * variance))
+        observed = True if self.mask is None else self.mask
+        return LeaveOneOut(*(jnp.where(observed, x, jnp.nan) for x in (mean, variance, log_density)))
+
+    def _door(self, X_new):
+        X_new, _ = checks.inputs(X_new, "X_new")
+        if X_new.shape[1] != self.X.shape[1]:
+            raise ValueError(
+                f"X_new has {X_new.shape[1]} columns but the process was conditioned on "
+                f"{self.X.shape[1]}; give the same columns in the same order."
+            )
+        return X_new
+
+    def _new_noise(self, noise, m, latent):
+        if latent:
+            return jnp.zeros(())
+        if noise is None and jnp.ndim(self.noise) == 1:
+            raise ValueError(
+                "the training noise differs from point to point, so that of new points is unknown: "
+                "give noise=..., or latent=True for the function without noise."
+            )
+        return self.noise if noise is None else _per_point("noise", noise, m)
+
+    def _new_mean(self, mean, X_new):
+        if mean is None and not callable(self.prior_mean) and jnp.ndim(self.prior_mean) == 1:
+            raise ValueError(
+                "the prior mean was given as an array, so its values at X_new are unknown: "
+                "give mean=..., or make the mean a function of one point."
+            )
+        if mean is None:
+            return evaluate_mean(self.prior_mean, X_new)
+        return _per_point("mean", mean, X_new.shape[0])
+
+
+class GPRegression(eqx.Module):
+    """Gaussian-process regression with priors, itself a NumPyro model: model(X, y=None).
+
+    kernel, noise (a variance) and mean hold numbers, NumPyro distributions or `Free(init)`; the
+    mean may also be a function of one point. The latent function is integrated out; the sites are
+    the kernel's dotted names, `noise`, `mean`, and the observed `y`.
+    """
+
+    kernel: Kernel = eqx.field(converter=lambda k: positive_definite(k))
+    noise: jax.Array = eqx.field(converter=hyper.as_hyperparameter)
+    mean: jax.Array | Callable = eqx.field(default=0.0, converter=lambda m: mean_function(m))
+
+    def __check_init__(self):
+        hyper.check("noise", self.noise, constraints.nonnegative)
+        clash = {"noise", "mean", "y"} & set(self.kernel.hyperparameters())
+        if clash:
+            raise ValueError(f"the kernel has a hyperparameter called {clash.pop()!r}; rename it.")
+
+    def __call__(self, X, y=None, mask=None):
+        kernel = hyper.sample(self.kernel)
+        noise = hyper.sample_value("noise", self.noise, constraints.nonnegative)
+        mean = self.mean
+        if not callable(mean):
+            mean = hyper.sample_value("mean", mean, constraints.real)
+        return numpyro.sample("y", GaussianProcess(kernel, X, noise, mean, mask), obs=y)
+
+    def prepare(self, X, y=None, mask=None) -> tuple[GPRegression, tuple]:
+        """Resolve column names and check the data, before anything is traced."""
+        X, columns = checks.inputs(X)
+        model = eqx.tree_at(lambda m: m.kernel, self, self.kernel.resolve(columns))
+        y = None if y is None else checks.targets(y, X.shape[0])
+        return model, (X, y) if mask is None else (X, y, jnp.asarray(mask, bool))
+
+    def at(self, values: dict) -> GPRegression:
+        """A copy with every hyperparameter in `values` set, by site name."""
+        own = {name: values[name] for name in ("noise", "mean") if name in values}
+        kernel = self.kernel.at({k: v for k, v in values.items() if k not in own})
+        model = eqx.tree_at(lambda m: m.kernel, self, kernel)
+        return hyper.replace(model, [(name,) for name in own], own.values())
+
+    def condition(self, X, y, mask=None) -> ConditionedGP:
+        """The process given data, for a model whose hyperparameters are all numbers."""
+        return GaussianProcess(self.kernel, X, self.noise, self.mean, mask).condition(y)
+
+    def predictive(self, draws: dict, data: tuple, X_new, latent: bool = False) -> Prediction:
+        """Prediction at X_new, mixed over draws of the hyperparameters (each site: (S, ...)).
+
+        data: (X, y) or (X, y, mask), as `prepare` returned them.
+        """
+        X_new, _ = checks.inputs(X_new, "X_new")
+        if X_new.shape[1] != data[0].shape[1]:
+            raise ValueError(
+                f"X_new has {X_new.shape[1]} columns but the model was fitted to "
+                f"{data[0].shape[1]}; give the same columns in the same order."
+            )
+        return _mixture(self, _thin(draws), data, X_new, latent)
+
+
+# -- the mathematics, on arrays --------------------------------------------------------------------
+
+
+def covariance(kernel, X, noise, mask=None):
+    """k(X) + noise I; a row that is masked out becomes a row of the identity."""
+    n = X.shape[0]
+    K = kernel.evaluate(X)
+    K = K + jnp.diag(jnp.broadcast_to(noise, (n,)))
+    if mask is None:
+        return K
+    return jnp.where(mask[:, None] & mask[None, :], K, jnp.eye(n, dtype=K.dtype))
+
+
+def residual(r, mask):
+    return r if mask is None else jnp.where(mask, r, 0.0)
+
+
+def _cross(gp, kernel, X_new):
+    """k(X, X_new): (n, m), with zero rows where the data are masked out."""
+    K = kernel.evaluate(gp.X, X_new)
+    return K if gp.mask is None else jnp.where(gp.mask[:, None], K, 0.0)
+
+
+def _posterior_mean(gp, kernel, X_new):
+    return gp.weights @ _cross(gp, kernel, X_new)
+
+
+def _posterior_moments(gp, kernel, X_new):
+    """Mean and variance of the (component of the) latent function at X_new: (m,), (m,).
+
+    Algorithm 2.1 of Rasmussen and Williams (2006).
+    """
+    cross = _cross(gp, kernel, X_new)
+    prior = kernel.evaluate_diag(X_new)
+    explained = jnp.sum(jnp.square(gp.factor.whiten(cross)), axis=0)
+    # Rounding may push a variance that is nearly 0 below it; NaN is left to be seen.
+    floor = jnp.finfo(prior.dtype).eps * prior
+    return gp.weights @ cross, jnp.maximum(prior - explained, floor)
+
+
+def _posterior_covariance(gp, kernel, X_new):
+    whitened = gp.factor.whiten(_cross(gp, kernel, X_new))
+    return kernel.evaluate(X_new) - whitened.T @ whitened
+
+
+def _posterior_draws(gp, kernel, X_new, noise, key, n):
+    """n joint draws at X_new: (n, m)."""
+    m = X_new.shape[0]
+    K = _posterior_covariance(gp, kernel, X_new)
+    # A posterior covariance is often singular; its rounding errors are of the size of the prior's.
+    rounding = m * jnp.finfo(K.dtype).eps * jnp.mean(kernel.evaluate_diag(X_new))
+    K = K + jnp.diag(jnp.broadcast_to(noise + rounding, (m,)))
+    white = jax.random.normal(key, (m, n), K.dtype)
+    return (DenseFactor.compute(K).sqrt_mul(white)).T + _posterior_mean(gp, kernel, X_new)
+
+
+# -- one conditioned process -> Prediction ---------------------------------------------------------
+
+_mean_jit = eqx.filter_jit(_posterior_mean)
+_moments_jit = eqx.filter_jit(_posterior_moments)
+_draws_jit = eqx.filter_jit(_posterior_draws)
+
+
+def _prediction(gp: ConditionedGP, X_new, noise, mean, kernel=None) -> Prediction:
+    part = kernel if kernel is not None else gp.kernel
+
+    def means():
+        found = _chunked(lambda x: _mean_jit(gp, part, x), gp.X.shape[0], X_new)
+        return (found + mean)[None]
+
+    def moments():
+        found = _chunked(lambda x: jnp.stack(_moments_jit(gp, part, x)), gp.X.shape[0], X_new)
+        return (found[0] + mean)[None], (found[1] + noise)[None]
+
+    def draw(key, n):
+        return _draws_jit(gp, part, X_new, noise, key, n) + mean
+
+    def of(name):
+        return _prediction(gp, X_new, jnp.zeros(()), 0.0, component(part, name))
+
+    return Prediction(means, moments, draw, of, tuple(component_names(part)))
+
+
+# -- draws of the hyperparameters -> Prediction ----------------------------------------------------
+
+
+def _conditioned(model, draw, data):
+    X, y, *mask = data
+    at = model.at(draw)
+    gp = GaussianProcess(at.kernel, X, at.noise, at.mean, *mask)
+    return gp.condition(y)
+
+
+@eqx.filter_jit
+def _mixture_means(model, draws, data, X_new, name):
+    def one(draw):
+        gp = _conditioned(model, draw, data)
+        return _posterior_mean(gp, _part(gp.kernel, name), X_new) + _level(gp, X_new, name)
+
+    return jax.lax.map(one, draws)
+
+
+@eqx.filter_jit
+def _mixture_moments(model, draws, data, X_new, name, latent):
+    def one(draw):
+        gp = _conditioned(model, draw, data)
+        mean, variance = _posterior_moments(gp, _part(gp.kernel, name), X_new)
+        noise = 0.0 if latent or name else gp.noise
+        return mean + _level(gp, X_new, name), variance + noise
+
+    return jax.lax.map(one, draws)
+
+
+@eqx.filter_jit
+def _mixture_draws(model, draws, data, X_new, name, latent, key, n):
+    def one(item):
+        draw, key = item
+        gp = _conditioned(model, draw, data)
+        noise = 0.0 if latent or name else gp.noise
+        part = _part(gp.kernel, name)
+        return _posterior_draws(gp, part, X_new, noise, key, n) + _level(gp, X_new, name)
+
+    count = jax.tree.leaves(draws)[0].shape[0]
+    return jax.lax.map(one, (draws, jax.random.split(key, count)))
+
+
+def _part(kernel, name):
+    return component(kernel, name) if name else kernel
+
+
+def _level(gp, X_new, name):
+    return 0.0 if name else evaluate_mean(gp.prior_mean, X_new)
+
+
+def _mixture(model, draws, data, X_new, latent, name=None) -> Prediction:
+    n, count = data[0].shape[0], len(next(iter(draws.values()), [0]))
+    # A model without hyperparameters to draw has one, empty draw.
+    draws = draws or {"": jnp.zeros(1)}
+
+    def means():
+        return _chunked(lambda x: _mixture_means(model, draws, data, x, name), n, X_new)
+
+    def moments():
+        return _chunked(
+            lambda x: jnp.stack(_mixture_moments(model, draws, data, x, name, latent)), n, X_new
+        )
+
+    def draw(key, size):
+        each = -(-size // count)
+        made = _mixture_draws(model, draws, data, X_new, name, latent, key, each)
+        # Interleaved, so that any number of draws is spread evenly over the hyperparameters.
+        return np.swapaxes(made, 0, 1).reshape(count * each, -1)[:size]
+
+    def of(part):
+        return _mixture(model, draws, data, X_new, True, part if name is None else f"{name}.{part}")
+
+    return Prediction(means, moments, draw, of, tuple(component_names(model.kernel)))
+
+
+def _thin(draws: dict) -> dict:
+    """At most MOST_DRAWS evenly spaced draws."""
+    count = len(next(iter(draws.values()), []))
+    if count <= MOST_DRAWS:
+        return {name: jnp.asarray(values) for name, values in draws.items()}
+    keep = np.linspace(0, count - 1, MOST_DRAWS).round().astype(int)
+    return {name: jnp.asarray(values)[keep] for name, values in draws.items()}
+
+
+def _chunked(function, n: int, X_new) -> np.ndarray:
+    """Apply a function of new points chunk by chunk; its last axis runs over the points."""
+    size = max(256, CHUNK // n)
+    parts = [
+        np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+
+# -- small pieces ----------------------------------------------------------------------------------
+
+
+def positive_definite(kernel: Kernel) -> Kernel:
+    """Refuse a kernel that contains one which is known not to be positive definite."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a bayeskern kernel, got {type(kernel).__name__}.")
+    for node in kernel.nodes():
+        if not node.positive_definite:
+            raise ValueError(
+                f"{type(node).__name__} is not positive definite, so no Gaussian process has it as "
+                "its covariance. InverseMultiquadric is the positive definite relative."
+            )
+    return kernel
+
+
+def mean_function(mean):
+    if isinstance(mean, eqx.Module) or not callable(mean):
+        return hyper.as_hyperparameter(mean) if not callable(mean) else mean
+    return PlainFunction(mean)
+
+
+def evaluate_mean(mean, X):
+    """The prior mean at X: a number, an array, or a function of one point applied to each."""
+    return jax.vmap(mean)(X).reshape(X.shape[0]) if callable(mean) else mean
+
+
+def _per_point(name, value, n):
+    if hyper.is_specified(value):
+        raise TypeError(f"{name} must be a number here, got {hyper.show(value)}; see GPRegression.")
+    value = value if isinstance(value, jax.Array) else jnp.asarray(np.asarray(value, float))
+    if value.shape not in ((), (n,)):
+        raise ValueError(f"{name} must be one number or one for each of {n} points, got {value.shape}.")
+    return value

@@ -1,0 +1,125 @@
+"""What every predict returns: a lazy, equally weighted mixture of Gaussians at new points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import jax
+import numpy as np
+from scipy.optimize import elementwise
+from scipy.special import logsumexp, ndtr, ndtri
+
+from bayeskern import checks
+
+Moments = Callable[[], tuple[np.ndarray, np.ndarray]]
+
+
+class Prediction:
+    """The predictive distribution at m points, averaged over S draws of the hyperparameters.
+
+    Nothing is computed before it is asked for; the mean alone does no variance work. It speaks of
+    a new observation, or of the latent function where it was made with `latent=True`.
+
+    means: () -> (S, m), moments: () -> means and variances, each (S, m), draw: (key, n) -> (n, m)
+    joint draws, component: name -> Prediction of one additive component, components: their names.
+    """
+
+    def __init__(
+        self,
+        means: Callable[[], np.ndarray],
+        moments: Moments,
+        draw: Callable[[jax.Array, int], np.ndarray],
+        component: Callable[[str], Prediction] | None = None,
+        components: tuple[str, ...] = (),
+    ):
+        self._means, self._moments, self._draw = means, moments, draw
+        self._component, self.components = component, components
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """The mean at each point: (m,)."""
+        computed = self.__dict__.get("_parts")
+        return np.mean(computed[0] if computed else np.asarray(self._means()), axis=0)
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """The variance at each point: (m,); within draws and between them."""
+        means, variances = self._parts
+        return np.mean(variances, axis=0) + np.var(means, axis=0)
+
+    @property
+    def sd(self) -> np.ndarray:
+        """The standard deviation at each point: (m,)."""
+        return np.sqrt(self.variance)
+
+    @property
+    def median(self) -> np.ndarray:
+        """The median at each point: (m,)."""
+        return self.quantile(0.5)
+
+    def quantile(self, q) -> np.ndarray:
+        """Quantiles at each point: (m,) for one probability, (len(q), m) for several."""
+        q = checks.probabilities(q)
+        return np.stack([self._quantile(p) for p in q.ravel()]).reshape(*q.shape, -1)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval (lower, upper) of the given probability."""
+        tail = 0.5 * (1.0 - checks.level(level))
+        return self.quantile(tail), self.quantile(1.0 - tail)
+
+    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws at all points: (n, m). Forms the m x m covariance."""
+        return np.asarray(self._draw(jax.random.key(seed), checks.positive_integer(n, "n")))
+
+    def component(self, name: str) -> Prediction:
+        """One additive component of the latent function, with its own uncertainty."""
+        if self._component is None:
+            raise ValueError("this prediction has no components; name the terms of a sum of kernels.")
+        return self._component(name)
+
+    def log_density(self, y) -> np.ndarray:
+        """The log predictive density of new values y (m,), point by point: (m,)."""
+        means, variances = self._parts
+        y = np.asarray(checks.targets(y, means.shape[1]))
+        each = -0.5 * (np.square(y - means) / variances + np.log(2.0 * np.pi * variances))
+        return logsumexp(each, axis=0) - np.log(len(means))
+
+    def to_frame(self, level: float = 0.95):
+        """A pandas data frame with a row for each point."""
+        import pandas as pd
+
+        lower, upper = self.interval(level)
+        columns = {"mean": self.mean, "sd": self.sd, "median": self.median}
+        return pd.DataFrame({**columns, "lower": lower, "upper": upper})
+
+    @cached_property
+    def _parts(self):
+        means, variances = (np.asarray(part) for part in self._moments())
+        if np.any(np.isnan(means)) or np.any(np.isnan(variances)):
+            raise FloatingPointError(
+                "the prediction is NaN: the covariance could not be factored for at least one draw "
+                "of the hyperparameters. Look at posterior.trust and at the noise."
+            )
+        return means, variances
+
+    def _quantile(self, p: float) -> np.ndarray:
+        means, variances = self._parts
+        sds = np.sqrt(variances)
+        each = means + sds * ndtri(p)
+        low, high = each.min(axis=0), each.max(axis=0)
+        if np.array_equal(low, high):
+            return low
+        # The quantile of a mixture lies between the quantiles of its parts.
+        pad = 1e-9 * (1.0 + np.abs(low) + np.abs(high))
+        solution = elementwise.find_root(
+            lambda x, i: ndtr((x - means[:, i]) / sds[:, i]).mean(axis=0) - p,
+            (low - pad, high + pad),
+            args=(np.arange(means.shape[1]),),
+        )
+        return solution.x
+
+    def __repr__(self) -> str:
+        known = self.__dict__.get("mean")
+        size = f"{known.size} points" if known is not None else "lazy"
+        return f"Prediction({size}, components={list(self.components)})"
