@@ -8,9 +8,27 @@ import jax as _jax
 if "JAX_ENABLE_X64" not in _os.environ:
     _jax.config.update("jax_enable_x64", True)
 
-from bayeskern import kernels
+from bayeskern import datasets, kernels
+from bayeskern.checks import NotPositiveDefiniteError
 from bayeskern.gp import GaussianProcess, GPRegression
-from bayeskern.kernels import Free, from_sd, sample
+from bayeskern.inference import MAP, Posterior, Trust, infer
+from bayeskern.kernels import Free, check_psd, from_sd, sample
+from bayeskern.prediction import Prediction
 
 __version__ = "0.1.0"
-__all__ = ["Free", "GPRegression", "GaussianProcess", "from_sd", "kernels", "sample"]
+__all__ = [
+    "MAP",
+    "Free",
+    "GPRegression",
+    "GaussianProcess",
+    "NotPositiveDefiniteError",
+    "Posterior",
+    "Prediction",
+    "Trust",
+    "check_psd",
+    "datasets",
+    "from_sd",
+    "infer",
+    "kernels",
+    "sample",
+]

@@ -143,7 +143,9 @@ class ConditionedGP(eqx.Module):
         mean = self.y - self.weights * variance
         log_density = -0.5 * (jnp.square(self.weights) * variance + jnp.log(2 * jnp.pi * variance))
         observed = True if self.mask is None else self.mask
-        return LeaveOneOut(*(jnp.where(observed, x, jnp.nan) for x in (mean, variance, log_density)))
+        return LeaveOneOut(
+            *(jnp.where(observed, x, jnp.nan) for x in (mean, variance, log_density))
+        )
 
     def _door(self, X_new):
         X_new, _ = checks.inputs(X_new, "X_new")
@@ -404,9 +406,7 @@ def _thin(draws: dict) -> dict:
 def _chunked(function, n: int, X_new) -> np.ndarray:
     """Apply a function of new points chunk by chunk; its last axis runs over the points."""
     size = max(256, CHUNK // n)
-    parts = [
-        np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)
-    ]
+    parts = [np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
@@ -442,5 +442,7 @@ def _per_point(name, value, n):
         raise TypeError(f"{name} must be a number here, got {hyper.show(value)}; see GPRegression.")
     value = value if isinstance(value, jax.Array) else jnp.asarray(np.asarray(value, float))
     if value.shape not in ((), (n,)):
-        raise ValueError(f"{name} must be one number or one for each of {n} points, got {value.shape}.")
+        raise ValueError(
+            f"{name} must be one number or one for each of {n} points, got {value.shape}."
+        )
     return value

@@ -75,7 +75,9 @@ class Prediction:
     def component(self, name: str) -> Prediction:
         """One additive component of the latent function, with its own uncertainty."""
         if self._component is None:
-            raise ValueError("this prediction has no components; name the terms of a sum of kernels.")
+            raise ValueError(
+                "this prediction has no components; name the terms of a sum of kernels."
+            )
         return self._component(name)
 
     def log_density(self, y) -> np.ndarray:

@@ -198,7 +198,9 @@ class Select(_Wrapper):
             )
         # JAX clamps an index that is out of range instead of refusing it.
         if max(self.columns) >= X.shape[1] or min(self.columns) < -X.shape[1]:
-            raise ValueError(f"columns {list(self.columns)} wanted, but X has {X.shape[1]} columns.")
+            raise ValueError(
+                f"columns {list(self.columns)} wanted, but X has {X.shape[1]} columns."
+            )
         return X[:, np.array(self.columns)]
 
     def __repr__(self):

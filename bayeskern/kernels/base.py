@@ -133,7 +133,9 @@ class Kernel(eqx.Module):
         """A copy whose column names are turned into column indices."""
         paths = [path for path, _ in self.children()]
         resolved = [child.resolve(columns) for _, child in self.children()]
-        changed = any(new is not old for new, (_, old) in zip(resolved, self.children(), strict=True))
+        changed = any(
+            new is not old for new, (_, old) in zip(resolved, self.children(), strict=True)
+        )
         return hyper.replace(self, paths, resolved) if changed else self
 
     # -- the algebra: implemented in algebra.py, which imports this module ------------------------

@@ -82,7 +82,9 @@ class Site(NamedTuple):
 
 def get(tree, path):
     for step in path:
-        tree = tree[step] if isinstance(step, int) or isinstance(tree, dict) else getattr(tree, step)
+        tree = (
+            tree[step] if isinstance(step, int) or isinstance(tree, dict) else getattr(tree, step)
+        )
     return tree
 
 

@@ -74,9 +74,7 @@ def _tangent(X, Z, dX, dZ):
 
 def _distances(X, Z):
     if X.shape[1] <= FEW_DIMENSIONS:
-        return sum(
-            jnp.square(X[:, None, i] - Z[None, :, i]) for i in range(X.shape[1])
-        )
+        return sum(jnp.square(X[:, None, i] - Z[None, :, i]) for i in range(X.shape[1]))
     X, Z = _centred(X, Z)
     U = jnp.sum(X * X, 1)[:, None] + jnp.sum(Z * Z, 1)[None, :] - 2.0 * (X @ Z.T)
     return jnp.maximum(U, 0.0)

@@ -34,9 +34,7 @@ class Periodic(Kernel):
         # |circle(x) - circle(z)|^2 = 4 sin^2(pi (x - z) / period)
         angle = 2.0 * jnp.pi * X / _per_dimension("period", self.period, X)
         lengthscale = _per_dimension("lengthscale", self.lengthscale, X)
-        return jnp.concatenate(
-            [jnp.cos(angle) / lengthscale, jnp.sin(angle) / lengthscale], axis=1
-        )
+        return jnp.concatenate([jnp.cos(angle) / lengthscale, jnp.sin(angle) / lengthscale], axis=1)
 
 
 class Cosine(Kernel):

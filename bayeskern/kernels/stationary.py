@@ -181,9 +181,7 @@ class SpectralMixture(Kernel):
             u = metrics.squared_distance(X * scales, None if within else Z * scales)
             term = self.weights[q] * jnp.exp(-2.0 * jnp.pi**2 * u)
             for d in range(X.shape[1]):
-                term = term * jnp.cos(
-                    2.0 * jnp.pi * means[d] * (X[:, None, d] - Z[None, :, d])
-                )
+                term = term * jnp.cos(2.0 * jnp.pi * means[d] * (X[:, None, d] - Z[None, :, d]))
             total = total + term
         return total
 

@@ -110,7 +110,10 @@ def _cholesky_jvp(primals, tangents):
     L, jitter = _cholesky(K)
     # dL = L Phi(L^-1 dK L^-T), Phi the lower triangle with its diagonal halved.
     S = solve_triangular(L, solve_triangular(L, dK, lower=True).T, lower=True)
-    return (L, jitter), (L @ (jnp.tril(S) - 0.5 * jnp.diag(jnp.diagonal(S))), jnp.zeros_like(jitter))
+    return (L, jitter), (
+        L @ (jnp.tril(S) - 0.5 * jnp.diag(jnp.diagonal(S))),
+        jnp.zeros_like(jitter),
+    )
 
 
 @jax.custom_jvp

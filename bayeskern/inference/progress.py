@@ -1,0 +1,25 @@
+"""A progress bar for what takes more than a second, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+
+from tqdm import tqdm
+
+
+class Progress:
+    """`with Progress("MAP", total, wanted) as bar: bar.to(done, "a note")`."""
+
+    def __init__(self, title: str, total: int, wanted: bool = True):
+        quiet = not wanted or not sys.stderr.isatty()
+        self._bar = tqdm(total=total, desc=title, disable=quiet, delay=1.0, leave=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self._bar.close()
+
+    def to(self, done: int, note: str = "") -> None:
+        self._bar.set_postfix_str(note, refresh=False)
+        self._bar.update(done - self._bar.n)
