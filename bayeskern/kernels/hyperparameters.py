@@ -50,7 +50,10 @@ def hyperparameter(default, constraint=constraints.positive):
 
 def as_hyperparameter(value):
     """Pass distributions, free values and arrays through; read anything else as a number."""
-    if isinstance(value, Distribution | Free | jax.Array):
+    if isinstance(value, Distribution):
+        # As arrays, so that another prior of the same family does not compile a second time.
+        return jax.tree.map(lambda v: np.asarray(v, float) if type(v) in (int, float) else v, value)
+    if isinstance(value, Free | jax.Array):
         return value
     return _number(value, "a hyperparameter")
 

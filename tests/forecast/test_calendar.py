@@ -9,7 +9,8 @@ from hypothesis import assume, given, settings
 
 from bayeskern import datasets
 from bayeskern.forecast import calendar
-from bayeskern.forecast.calendar import localize, parse_times, read_calendar, to_utc, zone_of
+from bayeskern.forecast.calendar import read_calendar
+from bayeskern.forecast.times import localize, parse_times, to_utc, zone_of
 
 
 def dates(text: str) -> np.ndarray:
