@@ -39,13 +39,13 @@ class Prediction:
     @cached_property
     def mean(self) -> np.ndarray:
         """The mean at each point: (m,)."""
-        computed = self.__dict__.get("_parts")
+        computed = self.__dict__.get("parts")
         return np.mean(computed[0] if computed else np.asarray(self._means()), axis=0)
 
     @cached_property
     def variance(self) -> np.ndarray:
         """The variance at each point: (m,); within draws and between them."""
-        means, variances = self._parts
+        means, variances = self.parts
         return np.mean(variances, axis=0) + np.var(means, axis=0)
 
     @property
@@ -82,7 +82,7 @@ class Prediction:
 
     def log_density(self, y) -> np.ndarray:
         """The log predictive density of new values y (m,), point by point: (m,)."""
-        means, variances = self._parts
+        means, variances = self.parts
         y = np.asarray(checks.targets(y, means.shape[1]))
         each = -0.5 * (np.square(y - means) / variances + np.log(2.0 * np.pi * variances))
         return logsumexp(each, axis=0) - np.log(len(means))
@@ -96,7 +96,8 @@ class Prediction:
         return pd.DataFrame({**columns, "lower": lower, "upper": upper})
 
     @cached_property
-    def _parts(self):
+    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of the Gaussians that are mixed, equally weighted: (S, m) each."""
         means, variances = (np.asarray(part) for part in self._moments())
         if np.any(np.isnan(means)) or np.any(np.isnan(variances)):
             raise FloatingPointError(
@@ -106,7 +107,7 @@ class Prediction:
         return means, variances
 
     def _quantile(self, p: float) -> np.ndarray:
-        means, variances = self._parts
+        means, variances = self.parts
         sds = np.sqrt(variances)
         each = means + sds * ndtri(p)
         low, high = each.min(axis=0), each.max(axis=0)

@@ -90,6 +90,14 @@ class Calendar:
             if period > 1.99 * self.step and span > 1.99 * period
         }
 
+    def labels(self, times: np.ndarray) -> list[str]:
+        """Times as one writes them: numbers, dates, or dates with a time of day."""
+        if self.kind == "number":
+            return [f"{time:.10g}" for time in times]
+        wall = self._wall(times)
+        dated = (wall == wall.astype("M8[D]")).all()
+        return [str(time) for time in (wall.astype("M8[D]") if dated else wall)]
+
     def _wall(self, times: np.ndarray) -> np.ndarray:
         return localize(times, self.tz) if self.tz else times
 

@@ -1,0 +1,304 @@
+"""Forecast a series: read it, choose the scale, fit the model, and keep what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from bayeskern import checks
+from bayeskern.files import whole
+from bayeskern.forecast import plot
+from bayeskern.forecast.model import (
+    Scale,
+    can_take_logs,
+    default_kernel,
+    default_noise,
+    is_constant,
+    name_seasons,
+)
+from bayeskern.forecast.series import Series, read_series
+from bayeskern.gp import GPRegression
+from bayeskern.inference import MAP, Posterior, Trust, infer
+from bayeskern.kernels import Kernel
+from bayeskern.kernels.algebra import component_names
+from bayeskern.prediction import Prediction
+
+# Series are filled up to a multiple of this with masked rows, so that series of nearly the same
+# length share their compiled functions.
+BUCKET = 32
+LEVELS = (0.5, 0.8, 0.95)
+
+
+def forecast(
+    series,
+    horizon: int,
+    season=None,
+    kernel: Kernel | None = None,
+    method="map",
+    *,
+    times=None,
+    time: str | None = None,
+    value: str | None = None,
+    positive: bool = False,
+    seed: int = 0,
+    progress: bool = True,
+) -> Forecast:
+    """Forecast the next `horizon` steps of a series, with uncertainty.
+
+    series: a data set's name ("co2"), a CSV path, a pandas or polars frame or series, or an
+    array; times: its times, where it brings none; time, value: the columns of a file or a frame.
+    season: steps in a season, or several; None infers them from the dates; 0 for none.
+    kernel: your own, for y standardised and time in years since the first observation (steps for
+    plain numbers); None for trend + seasons + cycles. method: how to fit (see `infer`).
+    positive: keep the forecast above zero, by fitting the logarithm.
+
+    Raises ValueError, naming the column and the row, on bad input.
+    """
+    horizon = checks.positive_integer(horizon, "horizon")
+    series = read_series(series, times, time, value)
+    seasons = name_seasons(series.calendar, season)
+    y = series.values[series.observed]
+    if is_constant(y):
+        if positive:
+            can_take_logs(y, positive)
+        return Forecast(series, horizon, seasons, Scale(False, float(y[0]), 1.0), None, None)
+    t = series.calendar.positions(series.times[series.observed])
+    if kernel is None:
+        unit = max([*seasons.values()], default=series.calendar.step)
+        kernel = default_kernel(seasons, unit, center=float(np.mean(t)))
+    model = GPRegression(kernel, default_noise())
+    if isinstance(method, str) and method == "map":
+        method = MAP(starts=1, jacobian=True)
+    fits = {}
+    for log in (True,) if positive else (False, True):
+        if log and not can_take_logs(y, positive):
+            continue
+        scale = Scale.of(y, log)
+        posterior = infer(
+            model, *_padded(t, scale.forward(y)), method=method, seed=seed, progress=progress
+        )
+        evidence = posterior.optimum.log_density + float(np.sum(scale.log_jacobian(y)))
+        fits[scale] = (posterior, evidence if np.isfinite(evidence) else -np.inf)
+    best = max(fits, key=lambda scale: fits[scale][1])
+    return Forecast(series, horizon, seasons, best, model, fits[best][0])
+
+
+def _padded(t, z):
+    """X, y and the mask that tells the real rows from those that fill up the bucket."""
+    n = len(t)
+    size = -(-n // BUCKET) * BUCKET
+    X, y, mask = np.zeros(size), np.zeros(size), np.arange(size) < n
+    X[:n], y[:n] = t, z
+    return X, y, mask
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What is known of the next `horizon` values of a series.
+
+    series: the data as they were read; scale: the scale that was chosen; posterior: the fit (None
+    for a constant series). Quantiles and intervals are exact for the fitted model; mean and sd
+    are those of the values themselves, also where the logarithm was fitted.
+    """
+
+    series: Series
+    horizon: int
+    seasons: dict[str, float]
+    scale: Scale
+    model: GPRegression | None
+    posterior: Posterior | None
+
+    # -- the numbers --------------------------------------------------------------------------
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """The future times: (horizon,)."""
+        return self.series.calendar.future(self.horizon)
+
+    @property
+    def median(self) -> np.ndarray:
+        return self.quantile(0.5)
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self._moments[0]
+
+    @property
+    def sd(self) -> np.ndarray:
+        return self._moments[1]
+
+    def quantile(self, q) -> np.ndarray:
+        """Quantiles at each future time: (horizon,), or (len(q), horizon) for several."""
+        return self.scale.back(self._prediction.quantile(q))
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval (lower, upper) of a new observation."""
+        lower, upper = self._prediction.interval(level)
+        return self.scale.back(lower), self.scale.back(upper)
+
+    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws of the future path: (n, horizon)."""
+        return self.scale.back(self._prediction.sample(n, seed))
+
+    def log_density(self, y) -> np.ndarray:
+        """Log predictive density of the values that came true: (horizon,)."""
+        y = np.asarray(checks.targets(y, self.horizon))
+        return self._prediction.log_density(self.scale.forward(y)) + self.scale.log_jacobian(y)
+
+    @property
+    def trust(self) -> Trust:
+        if self.posterior is None:
+            return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
+        return self.posterior.trust
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What was noticed and done on the way."""
+        constant = "the series is constant: the forecast is flat and its interval has no width"
+        return self.series.remarks + ((constant,) if self.posterior is None else ())
+
+    # -- components ---------------------------------------------------------------------------
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The names of the additive terms; on the log scale they are factors."""
+        return () if self.model is None else tuple(component_names(self.model.kernel))
+
+    def component(self, name: str, times=None, level: float = 0.95) -> dict[str, np.ndarray]:
+        """One component at `times` (the future by default): its median, lower and upper.
+
+        The trend carries the level of the series, in its units; the other components are
+        differences from it or, on the log scale, factors.
+        """
+        if self.posterior is None:
+            raise ValueError("a constant series has no components.")
+        checks.one_of("component", name, self.components)
+        part = self._predict(self.times if times is None else times).component(name)
+        quantiles = part.quantile([0.5, 0.5 - level / 2, 0.5 + level / 2])
+        shift = self.scale.shift if name == "trend" else 0.0
+        back = Scale(self.scale.log, shift, self.scale.size).back(quantiles)
+        return dict(zip(("median", "lower", "upper"), back, strict=True))
+
+    # -- out ----------------------------------------------------------------------------------
+
+    def to_frame(self, levels=LEVELS):
+        """A pandas data frame: a row for each future time, indexed by it."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            self._table(levels), index=pd.Index(self.times, name=self.series.time_name)
+        )
+
+    def plot(self, ax=None, levels=LEVELS):
+        """The history and the forecast with its intervals; returns the figure."""
+        return plot.forecast(self, ax, levels)
+
+    def plot_components(self, figure=None, level: float = 0.95):
+        """Each component over history and future, with its own interval; returns the figure."""
+        return plot.components(self, figure, level)
+
+    def save(self, folder, levels=LEVELS) -> list[Path]:
+        """Write forecast.csv, forecast.png and components.png; returns their paths."""
+        folder = Path(folder)
+        paths = [folder / "forecast.csv", folder / "forecast.png"]
+        with whole(paths[0]) as path:
+            path.write_text(self.to_csv(levels), encoding="utf-8")
+        with whole(paths[1]) as path:
+            self.plot(plot.axes(), levels).savefig(path)
+        if self.components:
+            paths.append(folder / "components.png")
+            with whole(paths[2]) as path:
+                self.plot_components(plot.figure()).savefig(path)
+        return paths
+
+    def to_csv(self, levels=LEVELS) -> str:
+        table = {self.series.time_name: self.time_labels(self.times), **self._table(levels)}
+        lines = [",".join(table)]
+        for row in zip(*table.values(), strict=True):
+            lines.append(",".join(x if isinstance(x, str) else f"{x:.10g}" for x in row))
+        return "\n".join(lines) + "\n"
+
+    def time_labels(self, times) -> list[str]:
+        """Times as one writes them: a date where all are at midnight."""
+        return self.series.calendar.labels(times)
+
+    def _table(self, levels) -> dict:
+        table = {"median": self.median, "mean": self.mean, "sd": self.sd}
+        for level in levels:
+            name = f"{100 * checks.level(level):g}".replace(".", "_")
+            table[f"lower_{name}"], table[f"upper_{name}"] = self.interval(level)
+        return table
+
+    # -- inside -------------------------------------------------------------------------------
+
+    @cached_property
+    def _prediction(self) -> Prediction:
+        if self.posterior is None:
+            zeros = np.zeros((1, self.horizon))
+            return Prediction(
+                lambda: zeros, lambda: (zeros, zeros), lambda key, n: np.zeros((n, self.horizon))
+            )
+        return self._predict(self.times)
+
+    def _predict(self, times) -> Prediction:
+        return self.posterior.predict(self.series.calendar.positions(times))
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        means, variances = self.scale.moments(*self._prediction.parts)
+        return means.mean(axis=0), np.sqrt(variances.mean(axis=0) + means.var(axis=0))
+
+    def __repr__(self) -> str:
+        return summary(self)
+
+
+def _digits(values) -> int:
+    """Decimals that show about four figures of the spread of the series."""
+    spread = float(np.ptp(values)) or float(np.max(np.abs(values))) or 1.0
+    return int(np.clip(3 - np.floor(np.log10(spread)), 0, 9))
+
+
+def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
+    """What was inferred, the fit, and the next few values, for people to read."""
+    s = f.series
+    labels = f.time_labels(s.times[[0, -1]])
+    seasons = ", ".join(f"{p:.6g} {s.calendar.unit}" for p in f.seasons.values()) or "none"
+    lines = [
+        f"{s.name}: {int(s.observed.sum())} values of {s.value_name}, {labels[0]} to {labels[1]}",
+        f"  time      {s.calendar.description}",
+        f"  seasons   {seasons}",
+        f"  scale     {'logarithm' if f.scale.log else 'as given'}",
+        f"  fit       {f.trust.verdict}: {f.trust.advice}",
+        *(f"  remark    {remark}" for remark in f.remarks),
+    ]
+    lower, upper = f.interval(level)
+    future = f.time_labels(f.times)
+    cells = [[s.time_name, "median", f"{100 * level:g} % interval"]]
+    digits = _digits(f.series.values[f.series.observed])
+    for i in range(min(rows, f.horizon)):
+        cells.append(
+            [
+                future[i],
+                f"{f.median[i]:,.{digits}f}",
+                f"{lower[i]:,.{digits}f} to {upper[i]:,.{digits}f}",
+            ]
+        )
+    if f.horizon > rows:
+        i = f.horizon - 1
+        cells.append(["...", "", ""])
+        cells.append(
+            [
+                future[i],
+                f"{f.median[i]:,.{digits}f}",
+                f"{lower[i]:,.{digits}f} to {upper[i]:,.{digits}f}",
+            ]
+        )
+    widths = [max(len(row[i]) for row in cells) for i in range(3)]
+    lines.append("")
+    lines += [
+        "  " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in cells
+    ]
+    return "\n".join(lines)

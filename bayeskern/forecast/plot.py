@@ -1,0 +1,165 @@
+"""Pictures of a forecast: history and future, components, and the rolling origin."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeskern import checks
+
+HISTORY, FUTURE, PAST = "#333333", "#1f5fa8", "#8a8a8a"
+# More history than this many horizons hides what is asked for.
+HORIZONS_SHOWN = 5
+
+
+def figure(size=(9.0, 4.8)):
+    """A figure of its own, that no window and no global state holds."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=size, dpi=130, layout="constrained")
+    FigureCanvasAgg(made)
+    return made
+
+
+def axes():
+    return figure().subplots()
+
+
+def _axes(ax):
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(9.0, 4.8), layout="constrained")[1]
+
+
+def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
+    """The history and the forecast: median and a fan of central intervals."""
+    ax = _axes(ax)
+    times = f.series.times
+    start = _first_shown(f)
+    _history(ax, f.series, start)
+    future = f.times
+    # Joined to the last value, so that the eye does not have to jump.
+    last = f.series.values[-1]
+    x = np.concatenate([times[-1:], future])
+    for level in sorted(levels, reverse=True):
+        lower, upper = (np.concatenate([[last], side]) for side in f.interval(checks.level(level)))
+        ax.fill_between(
+            x,
+            lower,
+            upper,
+            color=FUTURE,
+            alpha=0.16,
+            linewidth=0,
+            label=f"{100 * level:g} % interval",
+        )
+    ax.plot(x, np.concatenate([[last], f.median]), color=FUTURE, linewidth=1.6, label="median")
+    scale = "logarithm" if f.scale.log else "values as given"
+    _finish(
+        ax,
+        f"{f.series.name}: {f.horizon} steps ahead",
+        f"{f.series.calendar.description}; fitted to {scale}",
+    )
+    ax.set_ylabel(f.series.value_name)
+    ax.legend(loc="upper left", frameon=False, fontsize=9)
+    return ax.figure
+
+
+def _first_shown(f) -> int:
+    season = max(f.seasons.values(), default=0.0) / f.series.calendar.step
+    return max(0, len(f.series.times) - int(max(HORIZONS_SHOWN * f.horizon, 3 * season, 30)))
+
+
+def _history(ax, series, start=0):
+    x, y = series.times[start:], series.values[start:]
+    few = len(x) <= 150
+    # NaN breaks the line, so that a gap is seen as a gap.
+    ax.plot(
+        x,
+        y,
+        color=HISTORY,
+        linewidth=1.0,
+        marker="o" if few else None,
+        markersize=2.6,
+        label="observed",
+    )
+
+
+def components(f, fig=None, level: float = 0.95):
+    """One panel for each component, over history and future."""
+    if fig is None:
+        import matplotlib.pyplot as plt
+
+        fig = plt.figure(layout="constrained")
+    names = f.components
+    fig.set_size_inches(9.0, 1.2 + 1.9 * len(names))
+    times = np.concatenate([f.series.times, f.times])
+    panels = np.atleast_1d(fig.subplots(len(names), 1, sharex=False))
+    for ax, name in zip(panels, names, strict=True):
+        shown = slice(*_window(f, name, len(times)))
+        x = times[shown]
+        part = f.component(name, x, level)
+        ax.axvspan(max(x[0], f.series.times[-1]), x[-1], color=FUTURE, alpha=0.07, linewidth=0)
+        ax.fill_between(x, part["lower"], part["upper"], color=FUTURE, alpha=0.22, linewidth=0)
+        ax.plot(x, part["median"], color=FUTURE, linewidth=1.3)
+        if name != "trend":
+            ax.axhline(1.0 if f.scale.log else 0.0, color=PAST, linewidth=0.7, zorder=0)
+        as_factor = f.scale.log and name != "trend"
+        ax.set_title(name + (" (factor)" if as_factor else ""), loc="left", fontsize=10)
+        _clean(ax)
+    note = f"{100 * level:g} % intervals; shaded: the future"
+    fig.suptitle(f"{f.series.name}: components ({note})", fontsize=11)
+    return fig
+
+
+def _window(f, name, count):
+    """A season is shown for a few of its periods around the last observation."""
+    period = f.seasons.get(name)
+    if period is None:
+        return 0, count
+    steps = max(4, int(np.ceil(2 * period / f.series.calendar.step)) + 1)
+    now = len(f.series.times)
+    return max(0, now - steps), min(count, now + steps)
+
+
+def backtest(result, ax=None, level: float = 0.8):
+    """The forecasts made at each cutoff over what came true."""
+    ax = _axes(ax)
+    series = result.series
+    # From a little before the first cutoff.
+    first = result.folds[0]
+    start = max(0, first.count - 3 * len(first.actual))
+    _history(ax, series, start)
+    for i, fold in enumerate(result.folds):
+        lower, upper = fold.forecast.interval(level)
+        x = fold.times
+        label = (
+            (f"median and {100 * level:g} % interval", "seasonal naive") if i == 0 else (None, None)
+        )
+        pick = fold.pick
+        ax.fill_between(x, lower[pick], upper[pick], color=FUTURE, alpha=0.2, linewidth=0)
+        ax.plot(x, fold.forecast.median[pick], color=FUTURE, linewidth=1.5, label=label[0])
+        ax.plot(x, fold.naive.mean, color="#c2571a", linewidth=0.9, linestyle=":", label=label[1])
+        ax.axvline(series.times[fold.count - 1], color=PAST, linewidth=0.7, linestyle="--")
+    _finish(
+        ax,
+        f"{series.name}: forecasts from {len(result.folds)} past dates",
+        "dashed: the last value each forecast saw",
+    )
+    ax.set_ylabel(series.value_name)
+    ax.legend(loc="upper left", frameon=False, fontsize=9)
+    return ax.figure
+
+
+def _finish(ax, title: str, note: str) -> None:
+    ax.set_title(title, loc="left", fontsize=12)
+    ax.set_title(note, loc="right", fontsize=8.5, color=PAST)
+    _clean(ax)
+
+
+def _clean(ax) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="#dddddd", linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.margins(x=0.01)
