@@ -10,6 +10,7 @@ if "JAX_ENABLE_X64" not in _os.environ:
 
 from bayeskern import datasets, kernels
 from bayeskern.checks import NotPositiveDefiniteError
+from bayeskern.forecast import Backtest, Forecast, backtest, forecast, summary
 from bayeskern.gp import GaussianProcess, GPRegression
 from bayeskern.inference import MAP, Posterior, Trust, infer
 from bayeskern.kernels import Free, check_psd, from_sd, sample
@@ -18,6 +19,8 @@ from bayeskern.prediction import Prediction
 __version__ = "0.1.0"
 __all__ = [
     "MAP",
+    "Backtest",
+    "Forecast",
     "Free",
     "GPRegression",
     "GaussianProcess",
@@ -25,10 +28,13 @@ __all__ = [
     "Posterior",
     "Prediction",
     "Trust",
+    "backtest",
     "check_psd",
     "datasets",
+    "forecast",
     "from_sd",
     "infer",
     "kernels",
     "sample",
+    "summary",
 ]

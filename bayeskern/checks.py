@@ -36,22 +36,25 @@ def one_of(name: str, value: str, options: Iterable[str]) -> str:
 def level(value: float, name: str = "level") -> float:
     """A central probability, strictly between 0 and 1."""
     try:
-        value = float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        value = math.nan
-    if not 0.0 < value < 1.0:
+        number = math.nan
+    if not 0.0 < number < 1.0:
         raise ValueError(
-            f"{name} must be a probability strictly between 0 and 1 (0.95 for 95 %), got {value:g}."
+            f"{name} must be a probability strictly between 0 and 1 (0.95 for 95 %), got {value!r}."
         )
-    return value
+    return number
 
 
 def probabilities(value, name: str = "q") -> np.ndarray:
     """A probability in (0, 1), or several."""
-    value = np.asarray(value, dtype=float)
-    if not np.all((value > 0.0) & (value < 1.0)):
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        numbers = np.asarray(math.nan)
+    if not np.all((numbers > 0.0) & (numbers < 1.0)):
         raise ValueError(f"{name} must lie strictly between 0 and 1, got {value}.")
-    return value
+    return numbers
 
 
 def positive_integer(value, name: str) -> int:
@@ -110,13 +113,17 @@ def finite(array, name: str) -> None:
 
 
 def _floats(value, name: str) -> jax.Array:
-    if isinstance(value, jax.Array):
-        return value.astype(jnp.promote_types(value.dtype, jnp.result_type(float)))
     try:
-        return jnp.asarray(np.asarray(value, dtype=float))
+        array = value if isinstance(value, jax.Array) else np.asarray(value)
+        # NumPy would read numbers out of text and dates, and drop imaginary parts.
+        if not isinstance(array, jax.Array) and array.dtype.kind == "O":
+            array = array.astype(float)
+        if array.dtype.kind in "USMmc":
+            raise TypeError
     except (TypeError, ValueError):
         kind = getattr(value, "dtype", type(value).__name__)
         raise ValueError(f"{name} must be numeric, got {kind}. Encode it as numbers.") from None
+    return jnp.asarray(array, jnp.promote_types(array.dtype, jnp.result_type(float)))
 
 
 def _frame(X, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -129,7 +136,7 @@ def _frame(X, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
                 f"column {column!r} of {name} is {kind}, not numeric. "
                 "Encode it as numbers, or leave it out."
             )
-    return frame.to_numpy().astype(float), tuple(frame.columns)
+    return frame.to_numpy().astype(float), tuple(map(str, frame.columns))
 
 
 def column_indices(wanted: Sequence[int | str], columns: Sequence[str]) -> tuple[int, ...]:
@@ -139,5 +146,10 @@ def column_indices(wanted: Sequence[int | str], columns: Sequence[str]) -> tuple
         if isinstance(column, str):
             one_of("column", column, columns)
             column = list(columns).index(column)
+        elif not -len(columns) <= column < len(columns):
+            raise ValueError(
+                f"column {column} is not there: the data have {len(columns)} columns, "
+                f"{', '.join(map(str, columns))}."
+            )
         found.append(int(column))
     return tuple(found)

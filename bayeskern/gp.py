@@ -1,4 +1,4 @@
-"""Gaussian processes: a NumPyro distribution, what it knows after data, and the regression model."""
+"""Gaussian processes: the NumPyro distribution, what data add to it, and the regression model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GaussianProcess(Distribution):
     """
 
     support = constraints.real_vector
-    pytree_data_fields = ("kernel", "X", "noise", "prior_mean", "mask")
+    pytree_data_fields = ("kernel", "X", "noise", "prior_mean", "observed")
 
     def __init__(self, kernel: Kernel, X, noise, mean=0.0, mask=None, *, validate_args=None):
         X, columns = checks.inputs(X)
@@ -48,8 +48,9 @@ class GaussianProcess(Distribution):
         self.X = X
         self.noise = _per_point("noise", noise, n)
         hyper.check("noise", self.noise, constraints.nonnegative)
-        self.prior_mean = mean_function(mean) if callable(mean) else _per_point("mean", mean, n)
-        self.mask = None if mask is None else jnp.asarray(mask, bool)
+        self.prior_mean = mean_function(mean) if _is_function(mean) else _per_point("mean", mean, n)
+        # Not `self.mask`, which is a method of every NumPyro distribution.
+        self.observed = None if mask is None else jnp.asarray(mask, bool)
         super().__init__(batch_shape=(), event_shape=(n,), validate_args=validate_args)
 
     @property
@@ -72,11 +73,14 @@ class GaussianProcess(Distribution):
     def log_prob(self, value):
         """log N(y; mean, K + noise): the log evidence of the kernel and the noise."""
         # Recomputing the kernel on the way back costs less than keeping its n x n parts.
-        K = eqx.filter_checkpoint(covariance)(self.kernel, self.X, self.noise, self.mask)
-        density = log_density(K, residual(value - self.mean, self.mask))
-        if self.mask is None:
+        K = eqx.filter_checkpoint(covariance)(self.kernel, self.X, self.noise, self.observed)
+        # A NumPyro distribution takes a batch of values: (..., n) -> (...).
+        density = jnp.vectorize(log_density, excluded=(0,), signature="(n)->()")(
+            K, residual(value - self.mean, self.observed)
+        )
+        if self.observed is None:
             return density
-        left_out = jnp.sum(~self.mask)
+        left_out = jnp.sum(~self.observed)
         return density + 0.5 * left_out * jnp.log(2.0 * jnp.pi)
 
     def condition(self, y) -> ConditionedGP:
@@ -85,11 +89,18 @@ class GaussianProcess(Distribution):
         Raises NotPositiveDefiniteError if the covariance cannot be factored.
         """
         y = checks.targets(y, self.event_shape[0])
-        K = covariance(self.kernel, self.X, self.noise, self.mask)
+        K = covariance(self.kernel, self.X, self.noise, self.observed)
         factor = DenseFactor.compute(K)
-        r = residual(y - self.mean, self.mask)
+        r = residual(y - self.mean, self.observed)
         return ConditionedGP(
-            self.kernel, self.X, y, self.noise, self.prior_mean, self.mask, factor, factor.solve(r)
+            self.kernel,
+            self.X,
+            y,
+            self.noise,
+            self.prior_mean,
+            self.observed,
+            factor,
+            factor.solve(r),
         )
 
 
@@ -199,7 +210,7 @@ class GPRegression(eqx.Module):
         kernel = hyper.sample(self.kernel)
         noise = hyper.sample_value("noise", self.noise, constraints.nonnegative)
         mean = self.mean
-        if not callable(mean):
+        if not _is_function(mean):
             mean = hyper.sample_value("mean", mean, constraints.real)
         return numpyro.sample("y", GaussianProcess(kernel, X, noise, mean, mask), obs=y)
 
@@ -232,7 +243,7 @@ class GPRegression(eqx.Module):
                 f"X_new has {X_new.shape[1]} columns but the model was fitted to "
                 f"{data[0].shape[1]}; give the same columns in the same order."
             )
-        return _mixture(self, _thin(draws), data, X_new, latent)
+        return _mixture(self, thin(draws), data, X_new, latent)
 
 
 # -- the mathematics, on arrays --------------------------------------------------------------------
@@ -321,9 +332,10 @@ def _prediction(gp: ConditionedGP, X_new, noise, mean, kernel=None) -> Predictio
 # -- draws of the hyperparameters -> Prediction ----------------------------------------------------
 
 
-def _conditioned(model, draw, data):
+def condition_at(model, draw, data) -> ConditionedGP:
+    """The process of a GPRegression at one draw of its hyperparameters, given data."""
     X, y, *mask = data
-    at = model.at(draw)
+    at = model.at({name: value for name, value in draw.items() if name})
     gp = GaussianProcess(at.kernel, X, at.noise, at.mean, *mask)
     return gp.condition(y)
 
@@ -331,7 +343,7 @@ def _conditioned(model, draw, data):
 @eqx.filter_jit
 def _mixture_means(model, draws, data, X_new, name):
     def one(draw):
-        gp = _conditioned(model, draw, data)
+        gp = condition_at(model, draw, data)
         return _posterior_mean(gp, _part(gp.kernel, name), X_new) + _level(gp, X_new, name)
 
     return jax.lax.map(one, draws)
@@ -340,9 +352,9 @@ def _mixture_means(model, draws, data, X_new, name):
 @eqx.filter_jit
 def _mixture_moments(model, draws, data, X_new, name, latent):
     def one(draw):
-        gp = _conditioned(model, draw, data)
+        gp = condition_at(model, draw, data)
         mean, variance = _posterior_moments(gp, _part(gp.kernel, name), X_new)
-        noise = 0.0 if latent or name else gp.noise
+        noise = gp._new_noise(None, X_new.shape[0], latent or name)
         return mean + _level(gp, X_new, name), variance + noise
 
     return jax.lax.map(one, draws)
@@ -352,8 +364,8 @@ def _mixture_moments(model, draws, data, X_new, name, latent):
 def _mixture_draws(model, draws, data, X_new, name, latent, key, n):
     def one(item):
         draw, key = item
-        gp = _conditioned(model, draw, data)
-        noise = 0.0 if latent or name else gp.noise
+        gp = condition_at(model, draw, data)
+        noise = gp._new_noise(None, X_new.shape[0], latent or name)
         part = _part(gp.kernel, name)
         return _posterior_draws(gp, part, X_new, noise, key, n) + _level(gp, X_new, name)
 
@@ -366,7 +378,7 @@ def _part(kernel, name):
 
 
 def _level(gp, X_new, name):
-    return 0.0 if name else evaluate_mean(gp.prior_mean, X_new)
+    return 0.0 if name else gp._new_mean(None, X_new)
 
 
 def _mixture(model, draws, data, X_new, latent, name=None) -> Prediction:
@@ -384,9 +396,12 @@ def _mixture(model, draws, data, X_new, latent, name=None) -> Prediction:
 
     def draw(key, size):
         each = -(-size // count)
+        key, order = jax.random.split(key)
         made = _mixture_draws(model, draws, data, X_new, name, latent, key, each)
-        # Interleaved, so that any number of draws is spread evenly over the hyperparameters.
-        return np.swapaxes(made, 0, 1).reshape(count * each, -1)[:size]
+        made = np.asarray(made).reshape(count * each, -1)
+        # Any number of draws is spread evenly over the hyperparameters, in random order.
+        rows = ((np.arange(size) + 0.5) * (count * each) / size).astype(int)
+        return made[rows[np.asarray(jax.random.permutation(order, size))]]
 
     def of(part):
         return _mixture(model, draws, data, X_new, True, part if name is None else f"{name}.{part}")
@@ -394,7 +409,7 @@ def _mixture(model, draws, data, X_new, latent, name=None) -> Prediction:
     return Prediction(means, moments, draw, of, tuple(component_names(model.kernel)))
 
 
-def _thin(draws: dict) -> dict:
+def thin(draws: dict) -> dict:
     """At most MOST_DRAWS evenly spaced draws."""
     count = len(next(iter(draws.values()), []))
     if count <= MOST_DRAWS:
@@ -427,9 +442,14 @@ def positive_definite(kernel: Kernel) -> Kernel:
 
 
 def mean_function(mean):
-    if isinstance(mean, eqx.Module) or not callable(mean):
-        return hyper.as_hyperparameter(mean) if not callable(mean) else mean
-    return PlainFunction(mean)
+    if not _is_function(mean):
+        return hyper.as_hyperparameter(mean)
+    return mean if isinstance(mean, eqx.Module) else PlainFunction(mean)
+
+
+def _is_function(mean) -> bool:
+    # A NumPyro distribution is callable too: calling it draws from it.
+    return callable(mean) and not hyper.is_specified(mean)
 
 
 def evaluate_mean(mean, X):

@@ -108,7 +108,8 @@ class Prediction:
 
     def _quantile(self, p: float) -> np.ndarray:
         means, variances = self.parts
-        sds = np.sqrt(variances)
+        # A component may have no variance at all at a point; there its parts are steps.
+        sds = np.maximum(np.sqrt(variances), 1e-150)
         each = means + sds * ndtri(p)
         low, high = each.min(axis=0), each.max(axis=0)
         if np.array_equal(low, high):

@@ -1,5 +1,6 @@
 """Forecasts of a series with honest uncertainty."""
 
-from bayeskern.forecast.forecast import Forecast, forecast
+from bayeskern.forecast.backtest import Backtest, backtest
+from bayeskern.forecast.forecast import Forecast, forecast, summary
 
-__all__ = ["Forecast", "forecast"]
+__all__ = ["Backtest", "Forecast", "backtest", "forecast", "summary"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bayeskern import checks
+from bayeskern.decomposition import centred_components
 from bayeskern.files import whole
 from bayeskern.forecast import plot
 from bayeskern.forecast.model import (
@@ -30,6 +31,8 @@ from bayeskern.prediction import Prediction
 # length share their compiled functions.
 BUCKET = 32
 LEVELS = (0.5, 0.8, 0.95)
+# The component that carries the level of the series.
+LEVEL = "trend"
 
 
 def forecast(
@@ -164,23 +167,36 @@ class Forecast:
 
     @property
     def components(self) -> tuple[str, ...]:
-        """The names of the additive terms; on the log scale they are factors."""
-        return () if self.model is None else tuple(component_names(self.model.kernel))
+        """The names of the additive terms, the one that carries the level first."""
+        if self.model is None:
+            return ()
+        names = component_names(self.model.kernel)
+        return (LEVEL, *(name for name in names if name != LEVEL))
 
-    def component(self, name: str, times=None, level: float = 0.95) -> dict[str, np.ndarray]:
-        """One component at `times` (the future by default): its median, lower and upper.
+    def decompose(self, times=None, level: float = 0.95) -> dict[str, dict[str, np.ndarray]]:
+        """Every component at `times` (the future by default): its median, lower and upper.
 
-        The trend carries the level of the series, in its units; the other components are
-        differences from it or, on the log scale, factors.
+        The trend carries the level of the series, in its units. The others are differences from
+        it, each about 0 over the observed times or, on the log scale, factors about 1.
         """
         if self.posterior is None:
             raise ValueError("a constant series has no components.")
-        checks.one_of("component", name, self.components)
-        part = self._predict(self.times if times is None else times).component(name)
-        quantiles = part.quantile([0.5, 0.5 - level / 2, 0.5 + level / 2])
-        shift = self.scale.shift if name == "trend" else 0.0
-        back = Scale(self.scale.log, shift, self.scale.size).back(quantiles)
-        return dict(zip(("median", "lower", "upper"), back, strict=True))
+        tail = 0.5 * (1.0 - checks.level(level))
+        target = self.posterior.target
+        X = self.series.calendar.positions(self.times if times is None else times)[:, None]
+        parts = centred_components(target.model, self.posterior.flat, target.args, X, LEVEL)
+        found = {}
+        for name, part in parts.items():
+            shift = self.scale.shift if name == LEVEL else 0.0
+            back = Scale(self.scale.log, shift, self.scale.size).back
+            quantiles = back(part.quantile([0.5, tail, 1.0 - tail]))
+            found[name] = dict(zip(("median", "lower", "upper"), quantiles, strict=True))
+        return found
+
+    def component(self, name: str, times=None, level: float = 0.95) -> dict[str, np.ndarray]:
+        """One of the components of `decompose`."""
+        found = self.decompose(times, level)
+        return found[checks.one_of("component", name, found)]
 
     # -- out ----------------------------------------------------------------------------------
 
@@ -265,11 +281,11 @@ def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
     """What was inferred, the fit, and the next few values, for people to read."""
     s = f.series
     labels = f.time_labels(s.times[[0, -1]])
-    seasons = ", ".join(f"{p:.6g} {s.calendar.unit}" for p in f.seasons.values()) or "none"
+    lengths = [f"{period / s.calendar.step:.4g}" for period in f.seasons.values()]
     lines = [
         f"{s.name}: {int(s.observed.sum())} values of {s.value_name}, {labels[0]} to {labels[1]}",
         f"  time      {s.calendar.description}",
-        f"  seasons   {seasons}",
+        f"  seasons   {' and '.join(lengths) + ' steps' if lengths else 'none'}",
         f"  scale     {'logarithm' if f.scale.log else 'as given'}",
         f"  fit       {f.trust.verdict}: {f.trust.advice}",
         *(f"  remark    {remark}" for remark in f.remarks),

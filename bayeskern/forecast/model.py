@@ -15,7 +15,7 @@ import numpyro.distributions as dist
 from bayeskern.forecast.calendar import Calendar
 from bayeskern.kernels import RBF, Constant, Cosine, Kernel, Linear, Periodic
 
-# The paper writes exp(-sin^2 / (2 l^2)) and cos(t / l); ours are exp(-2 sin^2 / l^2), cos(2 pi t / p).
+# The paper writes exp(-sin^2 / (2 l^2)) and cos(t / l), we exp(-2 sin^2 / l^2) and cos(2 pi t / p).
 SEASON_LENGTHSCALE = 0.2 + np.log(2.0)
 LONG_PERIOD, SHORT_PERIOD = 1.6 + np.log(2.0 * np.pi), 0.5 + np.log(2.0 * np.pi)
 TREND_LENGTHSCALE, LONG_DECAY, SHORT_DECAY = 1.1, 1.1, -0.7

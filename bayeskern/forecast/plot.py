@@ -43,17 +43,11 @@ def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
     # Joined to the last value, so that the eye does not have to jump.
     last = f.series.values[-1]
     x = np.concatenate([times[-1:], future])
-    for level in sorted(levels, reverse=True):
+    for i, level in enumerate(sorted(levels, reverse=True)):
         lower, upper = (np.concatenate([[last], side]) for side in f.interval(checks.level(level)))
-        ax.fill_between(
-            x,
-            lower,
-            upper,
-            color=FUTURE,
-            alpha=0.16,
-            linewidth=0,
-            label=f"{100 * level:g} % interval",
-        )
+        shade = _shade((i + 1) / (len(levels) + 1.0))
+        label = f"{100 * level:g} % interval"
+        ax.fill_between(x, lower, upper, color=shade, linewidth=0, label=label)
     ax.plot(x, np.concatenate([[last], f.median]), color=FUTURE, linewidth=1.6, label="median")
     scale = "logarithm" if f.scale.log else "values as given"
     _finish(
@@ -64,6 +58,13 @@ def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
     ax.set_ylabel(f.series.value_name)
     ax.legend(loc="upper left", frameon=False, fontsize=9)
     return ax.figure
+
+
+def _shade(weight: float):
+    """The colour of the future mixed with white: opaque, so that the legend shows what is drawn."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(1.0 - 0.6 * weight * (1.0 - c) for c in to_rgb(FUTURE))
 
 
 def _first_shown(f) -> int:
@@ -92,14 +93,14 @@ def components(f, fig=None, level: float = 0.95):
         import matplotlib.pyplot as plt
 
         fig = plt.figure(layout="constrained")
-    names = f.components
-    fig.set_size_inches(9.0, 1.2 + 1.9 * len(names))
     times = np.concatenate([f.series.times, f.times])
-    panels = np.atleast_1d(fig.subplots(len(names), 1, sharex=False))
-    for ax, name in zip(panels, names, strict=True):
+    parts = f.decompose(times, level)
+    fig.set_size_inches(9.0, 1.2 + 1.9 * len(parts))
+    panels = np.atleast_1d(fig.subplots(len(parts), 1, sharex=False))
+    for ax, name in zip(panels, parts, strict=True):
         shown = slice(*_window(f, name, len(times)))
         x = times[shown]
-        part = f.component(name, x, level)
+        part = {side: values[shown] for side, values in parts[name].items()}
         ax.axvspan(max(x[0], f.series.times[-1]), x[-1], color=FUTURE, alpha=0.07, linewidth=0)
         ax.fill_between(x, part["lower"], part["upper"], color=FUTURE, alpha=0.22, linewidth=0)
         ax.plot(x, part["median"], color=FUTURE, linewidth=1.3)
@@ -140,7 +141,9 @@ def backtest(result, ax=None, level: float = 0.8):
         pick = fold.pick
         ax.fill_between(x, lower[pick], upper[pick], color=FUTURE, alpha=0.2, linewidth=0)
         ax.plot(x, fold.forecast.median[pick], color=FUTURE, linewidth=1.5, label=label[0])
-        ax.plot(x, fold.naive.mean, color="#c2571a", linewidth=0.9, linestyle=":", label=label[1])
+        ax.plot(
+            x, fold.naive.mean[pick], color="#c2571a", linewidth=0.9, linestyle=":", label=label[1]
+        )
         ax.axvline(series.times[fold.count - 1], color=PAST, linewidth=0.7, linestyle="--")
     _finish(
         ax,

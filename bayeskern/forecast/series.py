@@ -181,7 +181,7 @@ def build(name, time_name, value_name, times, values, tz=None) -> Series:
         remarks.append(f"{missing} missing value{'s' * (missing > 1)} left out of the fit")
     if len(values) - missing < FEWEST:
         raise ValueError(
-            f"{value_name} has {len(values) - missing} values; wanted at least {FEWEST} to forecast."
+            f"{value_name} has {len(values) - missing} values; wanted at least {FEWEST}."
         )
     calendar = read_calendar(times, tz, time_name)
     remarks += calendar.remarks

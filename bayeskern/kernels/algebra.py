@@ -106,12 +106,11 @@ class Scaled(_Wrapper):
 class Power(_Wrapper):
     """k^p for a whole number p >= 1, which is static: a traced power has no safe derivative."""
 
-    power: int = eqx.field(static=True)
+    power: int = eqx.field(
+        static=True, converter=lambda p: checks.positive_integer(p, "the power of a kernel")
+    )
 
     precedence: ClassVar[int] = 3
-
-    def __check_init__(self):
-        checks.positive_integer(self.power, "the power of a kernel")
 
     def evaluate(self, X, Z=None):
         return self.inner.evaluate(X, Z) ** self.power

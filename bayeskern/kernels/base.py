@@ -88,11 +88,15 @@ class Kernel(eqx.Module):
     def at(self, values: dict) -> Kernel:
         """A copy with the named hyperparameters set. Raises ValueError on an unknown name."""
         sites = {s.name: s for s in hyper.sites(self)}
-        for name, value in values.items():
+        for name in values:
             checks.one_of("hyperparameter", name, sites)
-            hyper.check(name, value, sites[name].constraint)
         paths = [sites[name].path for name in values]
-        return hyper.replace(self, paths, [hyper.as_hyperparameter(v) for v in values.values()])
+        new = hyper.replace(self, paths, [hyper.as_hyperparameter(v) for v in values.values()])
+        # What a lengthscale must satisfy depends on its shape, so the new kernel is asked.
+        for site in hyper.sites(new):
+            if site.name in values:
+                hyper.check(site.name, hyper.get(new, site.path), site.constraint)
+        return new
 
     def require_concrete(self) -> Kernel:
         """Return the kernel itself, or raise TypeError if it is still a specification."""

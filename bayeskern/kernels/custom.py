@@ -10,7 +10,7 @@ from numpyro.distributions import constraints
 
 from bayeskern import checks
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.hyperparameters import as_hyperparameter
+from bayeskern.kernels.hyperparameters import as_hyperparameter, show
 
 
 class Custom(Kernel):
@@ -52,4 +52,5 @@ class Custom(Kernel):
         return name if name.isidentifier() else "custom"
 
     def __repr__(self):
-        return f"Custom({', '.join([self.label(), *self._arguments()])})"
+        values = ", ".join(f"{name!r}: {show(value)}" for name, value in self.values.items())
+        return f"Custom({self.label()}{f', {{{values}}}' if values else ''})"

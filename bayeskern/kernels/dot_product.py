@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
+from bayeskern import checks
+from bayeskern.kernels import metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.hyperparameters import hyperparameter
 
@@ -33,23 +35,26 @@ class Linear(Kernel):
     center: jax.Array = hyperparameter(0.0, constraints.real)
 
     def evaluate(self, X, Z=None):
-        left = X - self.center
-        return (left * self.variance) @ (left if Z is None else Z - self.center).T
+        variance = metrics.per_dimension("variance", self.variance, X)
+        left = self._from_center(X)
+        return (left * variance) @ (left if Z is None else self._from_center(Z)).T
 
     def evaluate_diag(self, X):
-        return jnp.sum(self.variance * jnp.square(X - self.center), axis=1)
+        variance = metrics.per_dimension("variance", self.variance, X)
+        return jnp.sum(variance * jnp.square(self._from_center(X)), axis=1)
+
+    def _from_center(self, X):
+        return X - metrics.per_dimension("center", self.center, X)
 
 
 class Polynomial(Kernel):
     """v (offset + x'z)^degree, with offset >= 0 and degree a static whole number."""
 
-    degree: int = eqx.field(static=True, default=2)
+    degree: int = eqx.field(
+        static=True, default=2, converter=lambda p: checks.positive_integer(p, "degree")
+    )
     offset: jax.Array = hyperparameter(1.0, constraints.nonnegative)
     variance: jax.Array = hyperparameter(1.0)
-
-    def __check_init__(self):
-        if not isinstance(self.degree, int) or self.degree < 1:
-            raise ValueError(f"degree must be a whole number of at least 1, got {self.degree!r}.")
 
     def evaluate(self, X, Z=None):
         return self.variance * (self.offset + X @ (X if Z is None else Z).T) ** self.degree
@@ -101,7 +106,7 @@ class ArcCosine(Kernel):
         if Z is not None:
             other_norm = jnp.sqrt(1.0 + jnp.sum(Z * Z, axis=1))
             other = _direction(Z, other_norm)
-        cosine = jnp.clip(unit @ (unit if Z is None else other).T, -1.0, 1.0)
+        cosine = unit @ (unit if Z is None else other).T
         if Z is None:
             cosine = jnp.where(jnp.eye(X.shape[0], dtype=bool), 1.0, cosine)
         size = (norm[:, None] * other_norm[None, :]) ** self.order
@@ -120,15 +125,18 @@ def _direction(X, norm):
 
 # J_p as functions of c = cos(angle), divided by their values at c = 1. Each is, up to a factor,
 # the derivative of the next, so that only order 0 is singular at c = 1, where it is set to 0.
+# Rounding may put c a little outside [-1, 1]: values are clipped there, derivatives are not.
 
 
 def _arc0(c):
     inside = jnp.abs(c) < 1.0
-    return 1.0 - jnp.where(inside, jnp.arccos(jnp.where(inside, c, 0.0)), jnp.arccos(c)) / jnp.pi
+    end = jnp.clip(jax.lax.stop_gradient(c), 0.0, 1.0)
+    return jnp.where(inside, 1.0 - jnp.arccos(jnp.where(inside, c, 0.0)) / jnp.pi, end)
 
 
 @jax.custom_jvp
 def _arc1(c):
+    c = jnp.clip(c, -1.0, 1.0)
     angle = jnp.arccos(c)
     return (jnp.sqrt(jnp.maximum(1.0 - c * c, 0.0)) + (jnp.pi - angle) * c) / jnp.pi
 
@@ -140,6 +148,7 @@ def _arc1_jvp(primals, tangents):
 
 @jax.custom_jvp
 def _arc2(c):
+    c = jnp.clip(c, -1.0, 1.0)
     angle, s = jnp.arccos(c), jnp.sqrt(jnp.maximum(1.0 - c * c, 0.0))
     return (3.0 * s * c + (jnp.pi - angle) * (1.0 + 2.0 * c * c)) / (3.0 * jnp.pi)
 

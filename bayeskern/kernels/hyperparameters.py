@@ -7,6 +7,7 @@ a NumPyro model.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -71,8 +72,16 @@ def check(name: str, value, constraint) -> None:
         return
     value = np.asarray(value)
     if not np.all(np.isfinite(value)) or not np.all(np.asarray(constraint(value))):
-        wanted = type(constraint).__name__.lstrip("_").lower()
-        raise ValueError(f"{name} must be {wanted} and finite, got {show(value)}.")
+        raise ValueError(f"{name} must be {_wanted(constraint)} and finite, got {show(value)}.")
+
+
+def _wanted(constraint) -> str:
+    """A constraint in words: "positive", "lower cholesky", "interval 0.0 to 2.0"."""
+    words = re.sub("(?<=[a-z])(?=[A-Z])", " ", type(constraint).__name__.strip("_")).lower()
+    if constraint in (constraints.positive, constraints.nonnegative):
+        return words
+    bounds = [getattr(constraint, b, None) for b in ("lower_bound", "upper_bound")]
+    return f"{words} {' to '.join(str(b) for b in bounds if b is not None)}".strip()
 
 
 class Site(NamedTuple):
@@ -104,7 +113,8 @@ def sites(kernel) -> list[Site]:
     """Every hyperparameter of the kernel, in the order in which it reads.
 
     Names are dotted paths: those given with `named`, then the lower-case class of an unnamed child
-    of a sum or a product, with `_2` for a repeat. A lone leaf adds no segment.
+    of a sum or a product, with `_2` for a repeat. A lone leaf adds no segment. In 2 * (3 * k) the
+    inner scale is `scale_2`.
     """
     found = list(_walk(kernel, (), ()))
     repeated = [name for name, count in Counter(s.name for s in found).items() if count > 1]
@@ -116,16 +126,22 @@ def sites(kernel) -> list[Site]:
     return found
 
 
-def _walk(kernel, names, path, named=False):
-    """Yield sites below `kernel`; `named` says that its first name is already among `names`."""
+def _walk(kernel, names, path, named=False, above=()):
+    """Yield sites below `kernel`.
+
+    `named` says that its first name is already among `names`; `above` are the hyperparameters of
+    the wrappers round it, which have the same `names`.
+    """
     if not named and (name := kernel.own_name()) is not None:
-        names, named = (*names, name), True
+        names, named, above = (*names, name), True, ()
     for field, where, constraint in kernel.own_hyperparameters():
-        yield Site(".".join((*names, field)), path + where, constraint)
+        above = (*above, field)
+        repeat = "" if above.count(field) == 1 else f"_{above.count(field)}"
+        yield Site(".".join((*names, field + repeat)), path + where, constraint)
     children = kernel.children()
     if len(children) == 1 and not kernel.branches:
         ((where, child),) = children
-        yield from _walk(child, names, path + where, named and not kernel.is_name)
+        yield from _walk(child, names, path + where, named and not kernel.is_name, above)
     else:
         labels = _labels([child for _, child in children])
         for label, (where, child) in zip(labels, children, strict=True):

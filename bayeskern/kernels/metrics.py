@@ -27,6 +27,25 @@ def scale(X: Float[Array, "n d"], lengthscale) -> Float[Array, "n d"]:
     return X / lengthscale
 
 
+def per_dimension(name: str, value, X: Float[Array, "n d"]):
+    """Return the value if it is a number or has one entry per dimension; otherwise raise."""
+    if jnp.shape(value) not in ((), (1,), X.shape[1:]):
+        raise ValueError(
+            f"{name} has shape {jnp.shape(value)} but the points have {X.shape[1]} dimensions; "
+            f"give a number or a vector of {X.shape[1]}."
+        )
+    return value
+
+
+def centred(X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None):
+    """Shift both by the mean of Z (of X when Z is None).
+
+    A common shift changes no distance and no derivative; it only saves digits.
+    """
+    centre = jax.lax.stop_gradient(jnp.mean(X if Z is None else Z, axis=0))
+    return X - centre, None if Z is None else Z - centre
+
+
 def squared_distance(
     X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None
 ) -> Float[Array, "n m"]:
@@ -46,7 +65,7 @@ def _between(X, Z):
 @_between.defjvp
 def _between_jvp(primals, tangents):
     (X, Z), (dX, dZ) = primals, tangents
-    Xc, Zc = _centred(X, Z)
+    Xc, Zc = centred(X, Z)
     return _between(X, Z), _tangent(Xc, Zc, dX, dZ)
 
 
@@ -61,7 +80,7 @@ def _within(X):
 @_within.defjvp
 def _within_jvp(primals, tangents):
     (X,), (dX,) = primals, tangents
-    Xc, _ = _centred(X, X)
+    Xc, _ = centred(X, X)
     return _within(X), _tangent(Xc, Xc, dX, dX)
 
 
@@ -75,12 +94,6 @@ def _tangent(X, Z, dX, dZ):
 def _distances(X, Z):
     if X.shape[1] <= FEW_DIMENSIONS:
         return sum(jnp.square(X[:, None, i] - Z[None, :, i]) for i in range(X.shape[1]))
-    X, Z = _centred(X, Z)
+    X, Z = centred(X, Z)
     U = jnp.sum(X * X, 1)[:, None] + jnp.sum(Z * Z, 1)[None, :] - 2.0 * (X @ Z.T)
     return jnp.maximum(U, 0.0)
-
-
-def _centred(X, Z):
-    # A common shift changes no distance and no derivative; it only saves digits.
-    centre = jax.lax.stop_gradient(jnp.mean(Z, axis=0))
-    return X - centre, Z - centre

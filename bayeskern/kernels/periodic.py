@@ -24,6 +24,7 @@ class Periodic(Kernel):
     variance: jax.Array = hyperparameter(1.0)
 
     def evaluate(self, X, Z=None):
+        X, Z = metrics.centred(X, Z)
         circle = self._circle(X), None if Z is None else self._circle(Z)
         return self.variance * jnp.exp(-0.5 * metrics.squared_distance(*circle))
 
@@ -32,16 +33,15 @@ class Periodic(Kernel):
 
     def _circle(self, X):
         # |circle(x) - circle(z)|^2 = 4 sin^2(pi (x - z) / period)
-        angle = 2.0 * jnp.pi * X / _per_dimension("period", self.period, X)
-        lengthscale = _per_dimension("lengthscale", self.lengthscale, X)
+        angle = 2.0 * jnp.pi * X / metrics.per_dimension("period", self.period, X)
+        lengthscale = metrics.per_dimension("lengthscale", self.lengthscale, X)
         return jnp.concatenate([jnp.cos(angle) / lengthscale, jnp.sin(angle) / lengthscale], axis=1)
 
 
 class Cosine(Kernel):
     """v cos(2 pi sum_d (x_d - z_d) / period_d): one pure oscillation.
 
-    period: in the units of the input, a number or a vector (d,) of non-zero values (signs give the
-    direction of the wave).
+    period: in the units of the input, a number or a vector (d,).
     """
 
     period: jax.Array = hyperparameter(1.0, constraints.positive)
@@ -55,14 +55,5 @@ class Cosine(Kernel):
         return jnp.broadcast_to(self.variance, X.shape[:1])
 
     def _circle(self, X):
-        angle = 2.0 * jnp.pi * jnp.sum(X / _per_dimension("period", self.period, X), axis=1)
+        angle = 2.0 * jnp.pi * jnp.sum(X / metrics.per_dimension("period", self.period, X), axis=1)
         return jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
-
-
-def _per_dimension(name, value, X):
-    if jnp.shape(value) not in ((), (1,), X.shape[1:]):
-        raise ValueError(
-            f"{name} has shape {jnp.shape(value)} but the points have {X.shape[1]} dimensions; "
-            f"give a number or a vector of {X.shape[1]}."
-        )
-    return value

@@ -41,6 +41,7 @@ class Stationary(Kernel):
         ]
 
     def evaluate(self, X, Z=None):
+        X, Z = metrics.centred(X, Z)
         X = metrics.scale(X, self.lengthscale)
         Z = None if Z is None else metrics.scale(Z, self.lengthscale)
         return self.variance * self.profile(metrics.squared_distance(X, Z))
@@ -65,11 +66,19 @@ class RBF(Stationary):
 # Matern12, the second of Matern32) they multiply a vanishing du and are set to 0.
 
 
+@jax.custom_jvp
 def matern12(u):
     """exp(-r)."""
-    positive = u > 0.0
-    r = jnp.sqrt(jnp.where(positive, u, 1.0))
-    return jnp.where(positive, jnp.exp(-r), 1.0)
+    return jnp.exp(-jnp.sqrt(u))
+
+
+@matern12.defjvp
+def _matern12_jvp(primals, tangents):
+    (u,), (du,) = primals, tangents
+    # Points that differ by rounding alone count as one: there du is rounding noise, divided by r.
+    apart = u > jnp.finfo(jnp.result_type(u, float)).eps
+    r = jnp.sqrt(jnp.where(apart, u, 1.0))
+    return matern12(u), jnp.where(apart, -0.5 * matern12(u) / r, 0.0) * du
 
 
 @jax.custom_jvp
@@ -173,6 +182,8 @@ class SpectralMixture(Kernel):
     scales: jax.Array = hyperparameter(((1.0,),))
 
     def evaluate(self, X, Z=None):
+        self._check_shapes(X)
+        X, Z = metrics.centred(X, Z)
         within, Z = Z is None, X if Z is None else Z
         total = 0.0
         for q in range(self.weights.shape[0]):
@@ -186,4 +197,15 @@ class SpectralMixture(Kernel):
         return total
 
     def evaluate_diag(self, X):
+        self._check_shapes(X)
         return jnp.broadcast_to(jnp.sum(self.weights), X.shape[:1])
+
+    def _check_shapes(self, X):
+        # JAX clamps an index that is out of range instead of refusing it.
+        weights, d = jnp.shape(self.weights), X.shape[1]
+        for name, shape in (("means", jnp.shape(self.means)), ("scales", jnp.shape(self.scales))):
+            if len(weights) != 1 or shape not in ((*weights, 1), (*weights, d)):
+                raise ValueError(
+                    f"weights has shape {weights} and {name} has shape {shape}; for points of {d} "
+                    f"dimensions give weights of shape (Q,) and {name} of shape (Q, {d}) or (Q, 1)."
+                )

@@ -55,7 +55,9 @@ class DenseFactor(Factor):
         return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.L)))
 
     def inv_diag(self):
-        return jnp.sum(jnp.square(self.whiten(jnp.eye(self.L.shape[0]))), axis=0)
+        return jnp.sum(
+            jnp.square(self.whiten(jnp.eye(self.L.shape[0], dtype=self.L.dtype))), axis=0
+        )
 
 
 @jax.custom_jvp
@@ -123,7 +125,8 @@ def _inverse(K, r):
         shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in (K.shape, r.shape, ())]
         return jax.pure_callback(_lapack, shapes, K, r, vmap_method="sequential")
     L, _ = _cholesky(K)
-    inverse, a = cho_solve((L, True), jnp.eye(K.shape[0])), cho_solve((L, True), r)
+    eye = jnp.eye(K.shape[0], dtype=K.dtype)
+    inverse, a = cho_solve((L, True), eye), cho_solve((L, True), r)
     logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
     ok = jnp.isfinite(logdet)
     return [jnp.where(ok, x, 0.0) for x in (inverse, a)] + [jnp.where(ok, logdet, jnp.inf)]

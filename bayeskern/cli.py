@@ -1,0 +1,165 @@
+"""The command line: `bayeskern forecast`, `bayeskern backtest`, `bayeskern datasets`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+app = App(
+    name="bayeskern",
+    help="Forecasts with honest uncertainty, from Gaussian processes with composite kernels.",
+    version_flags=["--version"],
+)
+
+Debug = Annotated[bool, Parameter(negative="", help="Show the traceback of an error.")]
+
+
+@app.command
+def forecast(
+    series: str,
+    *,
+    horizon: int,
+    time: str | None = None,
+    value: str | None = None,
+    season: Annotated[list[float] | None, Parameter(negative="")] = None,
+    level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
+    positive: Annotated[bool, Parameter(negative="")] = False,
+    backtest: Annotated[int, Parameter(name="--backtest")] = 0,
+    output: Path = Path("out"),
+    seed: int = 0,
+    debug: Debug = False,
+) -> None:
+    """Forecast a series and write forecast.csv, forecast.png and components.png.
+
+    Parameters
+    ----------
+    series
+        A data set (see `bayeskern datasets`) or a CSV file with times and values.
+    horizon
+        How many steps ahead.
+    time
+        The column of times; guessed if not given.
+    value
+        The column of values; needed if there are several.
+    season
+        Steps in a season, such as 12; may be repeated; 0 for none. Inferred from dates.
+    level
+        Probability of an interval, such as 0.8; may be repeated.
+    positive
+        Keep the forecast above zero.
+    backtest
+        Also score forecasts from this many past dates.
+    output
+        The folder to write to.
+    seed
+        The same seed gives the same numbers.
+    """
+    import bayeskern as bk
+
+    levels = sorted({bk.checks.level(p) for p in level})
+    bk.checks.positive_integer(horizon, "horizon")
+    options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
+    found = bk.forecast(series, horizon, **options)
+    print(bk.summary(found, level=levels[-1]))
+    if backtest:
+        print()
+        print(bk.backtest(series, horizon, backtest, **options))
+    paths = found.save(output, levels)
+    print(f"\nwritten: {', '.join(str(path) for path in paths)}")
+
+
+@app.command
+def backtest(
+    series: str,
+    *,
+    horizon: int,
+    cutoffs: int = 3,
+    cutoff: Annotated[list[str] | None, Parameter(negative="")] = None,
+    time: str | None = None,
+    value: str | None = None,
+    season: Annotated[list[float] | None, Parameter(negative="")] = None,
+    positive: Annotated[bool, Parameter(negative="")] = False,
+    output: Path = Path("out"),
+    seed: int = 0,
+    debug: Debug = False,
+) -> None:
+    """Forecast from past dates, score what came true, write backtest.csv and backtest.png.
+
+    Parameters
+    ----------
+    series
+        A data set or a CSV file.
+    horizon
+        How many steps ahead.
+    cutoffs
+        From how many past dates, `horizon` steps apart.
+    cutoff
+        A past date, the last that a forecast may see; may be repeated. Instead of cutoffs.
+    time
+        The column of times; guessed if not given.
+    value
+        The column of values; needed if there are several.
+    season
+        Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
+    positive
+        Keep the forecast above zero.
+    output
+        The folder to write to.
+    seed
+        The same seed gives the same numbers.
+    """
+    import bayeskern as bk
+    from bayeskern.files import whole
+    from bayeskern.forecast import plot
+
+    options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
+    result = bk.backtest(series, horizon, cutoff or cutoffs, **options)
+    print(result)
+    with whole(output / "backtest.csv") as path:
+        path.write_text(result.to_csv(), encoding="utf-8")
+    with whole(output / "backtest.png") as path:
+        result.plot(plot.axes()).savefig(path)
+    print(f"\nwritten: {output / 'backtest.csv'}, {output / 'backtest.png'}")
+
+
+@app.command
+def datasets(*, debug: Debug = False) -> None:
+    """List the series that come with bayeskern."""
+    from bayeskern.datasets import load, names
+
+    for name in names():
+        data = load(name)
+        print(f"{name:<12}{len(data.values):>5} values  {data.title}")
+
+
+def main(arguments=None) -> None:
+    """Run the command line; a mistake in the input is one line on stderr and exit status 2."""
+    _keep_compiled()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        app(arguments)
+    except (ValueError, OSError) as error:
+        if "--debug" in arguments:
+            raise
+        print(f"bayeskern: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("bayeskern: stopped", file=sys.stderr)
+        sys.exit(130)
+
+
+def _keep_compiled() -> None:
+    """Keep what JAX compiles between runs, unless the user has chosen where."""
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache / "bayeskern" / "jax")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+if __name__ == "__main__":
+    main()
