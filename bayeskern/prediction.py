@@ -40,7 +40,7 @@ class Prediction:
     def mean(self) -> np.ndarray:
         """The mean at each point: (m,)."""
         computed = self.__dict__.get("parts")
-        return np.mean(computed[0] if computed else np.asarray(self._means()), axis=0)
+        return np.mean(computed[0] if computed else _known(self._means()), axis=0)
 
     @cached_property
     def variance(self) -> np.ndarray:
@@ -70,7 +70,7 @@ class Prediction:
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws at all points: (n, m). Forms the m x m covariance."""
-        return np.asarray(self._draw(jax.random.key(seed), checks.positive_integer(n, "n")))
+        return _known(self._draw(jax.random.key(seed), checks.positive_integer(n, "n")))
 
     def component(self, name: str) -> Prediction:
         """One additive component of the latent function, with its own uncertainty."""
@@ -98,13 +98,8 @@ class Prediction:
     @cached_property
     def parts(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the Gaussians that are mixed, equally weighted: (S, m) each."""
-        means, variances = (np.asarray(part) for part in self._moments())
-        if np.any(np.isnan(means)) or np.any(np.isnan(variances)):
-            raise FloatingPointError(
-                "the prediction is NaN: the covariance could not be factored for at least one draw "
-                "of the hyperparameters. Look at posterior.trust and at the noise."
-            )
-        return means, variances
+        means, variances = self._moments()
+        return _known(means), _known(variances)
 
     def _quantile(self, p: float) -> np.ndarray:
         means, variances = self.parts
@@ -127,3 +122,14 @@ class Prediction:
         known = self.__dict__.get("mean")
         size = f"{known.size} points" if known is not None else "lazy"
         return f"Prediction({size}, components={list(self.components)})"
+
+
+def _known(array) -> np.ndarray:
+    """The array, if nothing in it is NaN."""
+    array = np.asarray(array)
+    if np.any(np.isnan(array)):
+        raise FloatingPointError(
+            "the prediction is NaN: the covariance could not be factored for at least one draw "
+            "of the hyperparameters. Look at posterior.trust and at the noise."
+        )
+    return array

@@ -198,6 +198,12 @@ def test_nan_is_never_silent(where):
     for ask in ("sd", "variance", "median"):
         with pytest.raises(FloatingPointError, match="could not be factored"):
             getattr(prediction, ask)
+    if where == 0:
+        with pytest.raises(FloatingPointError, match="could not be factored"):
+            _ = mixture(*parts).mean
+        broken = Prediction(None, None, lambda key, n: np.full((n, 5), np.nan))
+        with pytest.raises(FloatingPointError, match="could not be factored"):
+            broken.sample(2)
 
 
 def test_without_components():

@@ -57,7 +57,7 @@ class Optimum:
         return int(np.sum(self.start_log_densities > self.log_density - SAME))
 
     def trust(self) -> Trust:
-        """A point has no spread to assess: `not assessable` where the optimum is sound, else bad."""
+        """`not assessable` where the optimum is sound, since a point has no spread; else bad."""
         starts = len(self.start_log_densities)
         evidence = {
             "gradient_norm": self.gradient_norm,
@@ -87,7 +87,7 @@ class Optimum:
                 "give it a proper prior, or fix it."
             )
         if starts > 1 and self.agreeing < 2:
-            return f"Only one of {starts} starts ended here: try more starts, there may be a better mode."
+            return f"Only one of {starts} starts ended here; try more, there may be a better mode."
         return None
 
     def _flattest(self) -> str:

@@ -48,4 +48,5 @@ class Posterior:
     def __repr__(self) -> str:
         sites = ", ".join(f"{k}{list(v.shape[2:]) or ''}" for k, v in self.draws.items())
         chains, count = next(iter(self.draws.values())).shape[:2]
-        return f"Posterior(method={self.method!r}, {chains} x {count} draws of {sites})\n{self.trust!r}"
+        head = f"Posterior(method={self.method!r}, {chains} x {count} draws of {sites})"
+        return f"{head}\n{self.trust!r}"

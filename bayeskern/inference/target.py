@@ -14,10 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
-from numpyro.distributions import Distribution, biject_to, constraints
+from numpyro.distributions import biject_to, constraints
 from numpyro.infer.util import compute_log_probs
-
-from bayeskern import checks
 
 
 class Latent(NamedTuple):
@@ -50,26 +48,11 @@ class Target(eqx.Module):
     @classmethod
     def of(cls, model: Callable, args: tuple, kwargs: dict) -> Target:
         """Look at the model once, abstractly, and lay out its latent sites."""
-        sites = _look(model, args, kwargs)
-        latents, without_prior = [], []
-        for name, site in sites.items():
-            is_param = site["type"] == "param"
-            if not is_param and (site["type"] != "sample" or site["is_observed"]):
-                continue
-            support = _support(site)
-            if not is_param and support.is_discrete:
-                raise ValueError(
-                    f"the latent site {name!r} is discrete; this backend needs continuous latents. "
-                    "Sum it out in the model (for example with dist.MixtureSameFamily)."
-                )
-            shape = site["value"].shape
-            latents.append(Latent(name, is_param, shape, biject_to(support).inverse_shape(shape)))
-            if is_param or type(site["fn"]).__name__ == "ImproperUniform":
-                without_prior.append(name)
+        latents, without_prior = _look(model, args, kwargs)
         if not latents:
             raise ValueError(
                 "the model has no latent site: every hyperparameter is a number, so there is "
-                "nothing to infer. Give at least one a prior (a NumPyro distribution) or Free(init)."
+                "nothing to infer. Give one a prior (a NumPyro distribution) or Free(init)."
             )
         return cls(model, args, kwargs, tuple(latents), tuple(without_prior))
 
@@ -159,26 +142,34 @@ class _Placed:
         return value
 
 
-def _look(model, args, kwargs) -> dict:
-    """The sites of the model, traced without computing anything."""
-    found = {}
+def _look(model, args, kwargs) -> tuple[list[Latent], list[str]]:
+    """The latent sites and the names of those without a proper prior; nothing is computed."""
+    latents, without_prior = [], []
 
     def run():
-        trace = handlers.trace(
-            handlers.seed(
-                handlers.substitute(model, substitute_fn=_centre_improper), jax.random.key(0)
-            )
-        ).get_trace(*args, **kwargs)
+        handled = handlers.substitute(model, substitute_fn=_centre_improper)
+        trace = handlers.trace(handlers.seed(handled, jax.random.key(0))).get_trace(*args, **kwargs)
+        # In here, since the bounds of a support may be traced values themselves.
         for name, site in trace.items():
-            keep = {k: site.get(k) for k in ("type", "is_observed", "fn", "kwargs")}
-            found[name] = {**keep, "value": jax.ShapeDtypeStruct(*_shape(site["value"]))}
+            if site["type"] != "param" and (site["type"] != "sample" or site["is_observed"]):
+                continue
+            latents.append(_latent(name, site))
+            if latents[-1].is_param or type(site["fn"]).__name__ == "ImproperUniform":
+                without_prior.append(name)
 
     jax.eval_shape(run)
-    return found
+    return latents, without_prior
 
 
-def _shape(value):
-    return jnp.shape(value), jnp.result_type(value) if value is not None else None
+def _latent(name, site) -> Latent:
+    support, is_param = _support(site), site["type"] == "param"
+    if not is_param and support.is_discrete:
+        raise ValueError(
+            f"the latent site {name!r} is discrete; this backend needs continuous latents. "
+            "Sum it out in the model (for example with dist.MixtureSameFamily)."
+        )
+    shape = jnp.shape(site["value"])
+    return Latent(name, is_param, shape, biject_to(support).inverse_shape(shape))
 
 
 def _support(site) -> constraints.Constraint:

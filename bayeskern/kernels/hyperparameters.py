@@ -120,7 +120,7 @@ def sites(kernel) -> list[Site]:
     repeated = [name for name, count in Counter(s.name for s in found).items() if count > 1]
     if repeated:
         raise ValueError(
-            f"the hyperparameter name {repeated[0]!r} stands for more than one value in {kernel!r}. "
+            f"the hyperparameter name {repeated[0]!r} stands for several values in {kernel!r}. "
             "Give the terms different names with .named(...)."
         )
     return found

@@ -31,7 +31,7 @@ def check_psd(kernel, X) -> float:
     smallest = eigenvalues[0] / max(eigenvalues[-1], np.finfo(float).tiny)
     if smallest < -tolerance:
         raise NotPositiveDefiniteError(
-            f"{kernel!r} is not positive semi-definite: on these {n} points the smallest eigenvalue "
+            f"{kernel!r} is not positive semi-definite: on {n} points its smallest eigenvalue "
             f"is {eigenvalues[0]:.3g}, the largest {eigenvalues[-1]:.3g}."
         )
     return float(smallest)

@@ -1,0 +1,43 @@
+"""Import time and the time of the main command.
+
+    uv run python -m benchmarks.startup
+
+Each import is timed in processes of its own, the two alternating, medians of several; the
+command is run in an empty folder with an empty compilation cache, and again.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def seconds(*arguments, **options) -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, **options)
+    return time.perf_counter() - start
+
+
+def main(repeats: int = 5):
+    statements = ("import numpyro, arviz", "import bayeskern")
+    times = {s: [] for s in statements}
+    for _ in range(repeats):
+        for s in statements:
+            times[s].append(seconds("-c", s))
+    peers, ours = (statistics.median(times[s]) for s in statements)
+    print(f"import numpyro, arviz   {peers:6.2f} s")
+    print(f"import bayeskern        {ours:6.2f} s   {ours / peers:.2f} x")
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "XDG_CACHE_HOME": folder}
+        environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+        command = ("-m", "bayeskern.cli", "forecast", "co2", "--horizon", "120")
+        for label in ("first", "second"):
+            print(
+                f"forecast co2, {label:<10}{seconds(*command, cwd=folder, env=environment):6.1f} s"
+            )
+
+
+if __name__ == "__main__":
+    main()

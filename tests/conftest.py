@@ -1,0 +1,17 @@
+"""Settings that all tests share."""
+
+import os
+from pathlib import Path
+
+# Before NumPy and JAX start: two test processes share two cores, and what one of them has compiled
+# the next run need not compile again.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayeskern" / "tests"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_cache))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+from hypothesis import settings  # noqa: E402
+
+settings.register_profile("bayeskern", deadline=None, derandomize=True)
+settings.load_profile("bayeskern")
