@@ -116,14 +116,14 @@ def _floats(value, name: str) -> jax.Array:
     try:
         array = value if isinstance(value, jax.Array) else np.asarray(value)
         # NumPy would read numbers out of text and dates, and drop imaginary parts.
-        if not isinstance(array, jax.Array) and array.dtype.kind == "O":
-            array = array.astype(float)
         if array.dtype.kind in "USMmc":
             raise TypeError
+        if isinstance(array, jax.Array):
+            return array.astype(jnp.promote_types(array.dtype, jnp.result_type(float)))
+        return jnp.asarray(array.astype(float))
     except (TypeError, ValueError):
         kind = getattr(value, "dtype", type(value).__name__)
         raise ValueError(f"{name} must be numeric, got {kind}. Encode it as numbers.") from None
-    return jnp.asarray(array, jnp.promote_types(array.dtype, jnp.result_type(float)))
 
 
 def _frame(X, name: str) -> tuple[np.ndarray, tuple[str, ...]]:

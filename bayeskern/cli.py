@@ -9,9 +9,13 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+import bayeskern as bk
+from bayeskern import checks, files
+
 app = App(
     name="bayeskern",
     help="Forecasts with honest uncertainty, from Gaussian processes with composite kernels.",
+    version=bk.__version__,
     version_flags=["--version"],
 )
 
@@ -58,18 +62,17 @@ def forecast(
     seed
         The same seed gives the same numbers.
     """
-    import bayeskern as bk
-
-    levels = sorted({bk.checks.level(p) for p in level})
-    bk.checks.positive_integer(horizon, "horizon")
+    levels = sorted({checks.level(p) for p in level})
+    checks.positive_integer(horizon, "horizon")
+    files.require_writable(output)
     options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
+    # What a backtest may find wrong, it finds before anything is fitted.
+    scores = bk.backtest(series, horizon, backtest, **options) if backtest else None
     found = bk.forecast(series, horizon, **options)
     print(bk.summary(found, level=levels[-1]))
-    if backtest:
-        print()
-        print(bk.backtest(series, horizon, backtest, **options))
-    paths = found.save(output, levels)
-    print(f"\nwritten: {', '.join(str(path) for path in paths)}")
+    if scores is not None:
+        print(f"\n{scores}")
+    _report(found.save(output, levels))
 
 
 @app.command
@@ -112,28 +115,23 @@ def backtest(
     seed
         The same seed gives the same numbers.
     """
-    import bayeskern as bk
-    from bayeskern.files import whole
-    from bayeskern.forecast import plot
-
+    files.require_writable(output)
     options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
     result = bk.backtest(series, horizon, cutoff or cutoffs, **options)
     print(result)
-    with whole(output / "backtest.csv") as path:
-        path.write_text(result.to_csv(), encoding="utf-8")
-    with whole(output / "backtest.png") as path:
-        result.plot(plot.axes()).savefig(path)
-    print(f"\nwritten: {output / 'backtest.csv'}, {output / 'backtest.png'}")
+    _report(result.save(output))
 
 
 @app.command
 def datasets(*, debug: Debug = False) -> None:
     """List the series that come with bayeskern."""
-    from bayeskern.datasets import load, names
-
-    for name in names():
-        data = load(name)
+    for name in bk.datasets.names():
+        data = bk.datasets.load(name)
         print(f"{name:<12}{len(data.values):>5} values  {data.title}")
+
+
+def _report(paths: list[Path]) -> None:
+    print("\nwritten:", *(f"  {path}" for path in paths), sep="\n")
 
 
 def main(arguments=None) -> None:
@@ -142,7 +140,7 @@ def main(arguments=None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         app(arguments)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, FloatingPointError) as error:
         if "--debug" in arguments:
             raise
         print(f"bayeskern: {' '.join(str(error).split())}", file=sys.stderr)
@@ -154,11 +152,14 @@ def main(arguments=None) -> None:
 
 def _keep_compiled() -> None:
     """Keep what JAX compiles between runs, unless the user has chosen where."""
-    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
-        return
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache / "bayeskern" / "jax")
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    import jax
+
+    # JAX read the environment when it was imported, so that setting it now would do nothing.
+    if jax.config.jax_compilation_cache_dir is None:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        jax.config.update("jax_compilation_cache_dir", str(cache / "bayeskern" / "jax"))
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+def require_writable(folder) -> None:
+    """Raise OSError, naming the folder, if files could not be written to it; makes nothing."""
+    folder = Path(folder)
+    there = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    if not there.is_dir():
+        raise _unwritable(folder, f"{there} is not a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise _unwritable(folder, os.strerror(errno.EACCES))
+
+
+def _unwritable(folder, reason) -> OSError:
+    return OSError(f"cannot write to {folder}: {reason}; choose another folder")
 
 
 @contextmanager
@@ -20,8 +35,7 @@ def whole(path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
     except OSError as error:
-        reason = error.strerror or error
-        raise OSError(f"cannot write to {path.parent}: {reason}; choose another folder") from None
+        raise _unwritable(path.parent, error.strerror or error) from None
     os.close(handle)
     temporary = Path(name)
     try:

@@ -214,6 +214,10 @@ class GPRegression(eqx.Module):
             mean = hyper.sample_value("mean", mean, constraints.real)
         return numpyro.sample("y", GaussianProcess(kernel, X, noise, mean, mask), obs=y)
 
+    def __repr__(self) -> str:
+        mean = self.mean if _is_function(self.mean) else hyper.show(self.mean)
+        return f"GPRegression({self.kernel!r}, noise={hyper.show(self.noise)}, mean={mean})"
+
     def prepare(self, X, y=None, mask=None) -> tuple[GPRegression, tuple]:
         """Resolve column names and check the data, before anything is traced."""
         X, columns = checks.inputs(X)

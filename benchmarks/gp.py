@@ -13,8 +13,7 @@ import numpy as np
 import tinygp
 from scipy.linalg import lapack
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF as SquaredExponential
-from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
+from sklearn.gaussian_process import kernels as sk_kernels
 
 import bayeskern as bk
 from bayeskern.kernels import RBF
@@ -55,7 +54,7 @@ def main():
             L, _ = lapack.dpotrf(K, lower=1, clean=0)
             return lapack.dpotri(L, lower=1, overwrite_c=1)[0]
 
-        kernel = ConstantKernel(np.exp(THETA[4])) * SquaredExponential(np.exp(THETA[:4])) + WhiteKernel()
+        kernel = sk_kernels.ConstantKernel() * sk_kernels.RBF(np.ones(4)) + sk_kernels.WhiteKernel()
         sk = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.0).fit(X[:5], y[:5])
         sk.X_train_, sk.y_train_ = X, y
         theta_sk = np.array([THETA[4], *THETA[:4], THETA[5]])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from scipy.stats import norm
 
 from bayeskern import checks
+from bayeskern.files import whole
 from bayeskern.forecast import plot
 from bayeskern.forecast.forecast import Forecast, forecast
 from bayeskern.forecast.series import FEWEST, Series, read_series
@@ -30,6 +32,7 @@ class SeasonalNaive:
 
     mean: np.ndarray
     sd: np.ndarray
+    in_sample_mae: float
 
     @classmethod
     def of(cls, values: np.ndarray, horizon: int, season: int) -> SeasonalNaive:
@@ -42,15 +45,19 @@ class SeasonalNaive:
         last = np.where(np.isnan(last), np.nanmean(values), last)
         steps = np.arange(horizon)
         differences = seasonal_differences(values, season)
-        spread = np.sqrt(np.mean(np.square(differences))) if len(differences) else np.nanstd(values)
-        return cls(last[steps % season], spread * np.sqrt(steps // season + 1.0))
+        if len(differences) == 0:
+            differences = values[np.isfinite(values)] - np.nanmean(values)
+        spread = np.sqrt(np.mean(np.square(differences)))
+        sd = spread * np.sqrt(steps // season + 1.0)
+        return cls(last[steps % season], sd, float(np.mean(np.abs(differences))))
 
     def quantile(self, q) -> np.ndarray:
         return self.mean + self.sd * norm.ppf(np.asarray(q))[..., None]
 
     def log_density(self, y) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return norm.logpdf(y, self.mean, self.sd)
+        if not np.any(self.sd):
+            return np.where(y == self.mean, np.inf, -np.inf)
+        return norm.logpdf(y, self.mean, self.sd)
 
 
 def seasonal_differences(values: np.ndarray, season: int) -> np.ndarray:
@@ -105,16 +112,13 @@ class Backtest:
                 q[len(PROBABILITIES) + 1 :],
             )
             errors.append(y - median)
-            past = fold.forecast.series.values
             with np.errstate(divide="ignore", invalid="ignore"):
-                scaled.append(
-                    np.abs(y - median) / np.mean(np.abs(seasonal_differences(past, self.season)))
-                )
+                scaled.append(np.abs(y - median) / np.float64(fold.naive.in_sample_mae))
             loss = (y - grid) * (PROBABILITIES[:, None] - (y < grid))
             crps.append(2.0 * loss.mean(axis=0))
-            full = np.full(len(model.quantile(0.5)), np.nan)
+            full = model.quantile(0.5).copy()
             full[pick] = y
-            log.append(model.log_density(np.where(np.isnan(full), model.quantile(0.5), full))[pick])
+            log.append(model.log_density(full)[pick])
             for i, c in enumerate(COVERAGES):
                 covered[c].append((edges[i] <= y) & (y <= edges[i + len(COVERAGES)]))
         error = np.concatenate(errors)
@@ -142,6 +146,15 @@ class Backtest:
         rows += [[m, *(f"{v:.10g}" for v in s.values())] for m, s in self.scores.items()]
         return "\n".join(",".join(row) for row in rows) + "\n"
 
+    def save(self, folder) -> list[Path]:
+        """Write backtest.csv and backtest.png; returns their paths."""
+        paths = [Path(folder) / "backtest.csv", Path(folder) / "backtest.png"]
+        with whole(paths[0]) as path:
+            path.write_text(self.to_csv(), encoding="utf-8")
+        with whole(paths[1]) as path:
+            self.plot(plot.axes()).savefig(path)
+        return paths
+
     def plot(self, ax=None, level: float = 0.8):
         """The forecasts over what came true; returns the figure."""
         return plot.backtest(self, ax, level)
@@ -151,10 +164,13 @@ class Backtest:
         count = sum(len(fold.actual) for fold in self.folds)
         head = f"{self.series.name}: {len(self.folds)} forecasts of {horizon} steps, {count} values"
         names = list(next(iter(self.scores.values())))
-        lines = [head, "", " " * 16 + "".join(f"{name:>13}" for name in names)]
-        for model, scores in self.scores.items():
-            cells = "".join(f"{_shown(name, value):>13}" for name, value in scores.items())
-            lines.append(f"  {model:<14}{cells}")
+        cells = [["", *names]]
+        cells += [[m, *(_shown(k, v) for k, v in s.items())] for m, s in self.scores.items()]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [head, ""]
+        for first, *row in cells:
+            rest = "  ".join(cell.rjust(w) for cell, w in zip(row, widths[1:], strict=True))
+            lines.append(f"  {first:<{widths[0]}}  {rest}")
         return "\n".join(lines)
 
 
@@ -182,6 +198,11 @@ def backtest(
     """
     horizon = checks.positive_integer(horizon, "horizon")
     series = read_series(series, times, time, value)
+    if not series.calendar.regular:
+        raise ValueError(
+            "a backtest needs regular times (gaps are allowed), so that forecasts meet "
+            f"observations; these are {series.calendar.description}."
+        )
     counts = _counts(series, horizon, cutoffs)
     folds = []
     with Progress("backtest", len(counts), progress) as bar:
@@ -193,38 +214,47 @@ def backtest(
 
 def _counts(series: Series, horizon: int, cutoffs) -> list[int]:
     """How many of the times each forecast sees."""
-    n = len(series.times)
+    n, steps = len(series.times), series.calendar.steps()
     if isinstance(cutoffs, int | np.integer) and not isinstance(cutoffs, bool):
         number = checks.positive_integer(cutoffs, "cutoffs")
-        counts = [n - horizon * i for i in range(number, 0, -1)]
+        ends = steps[-1] - horizon * np.arange(number, 0, -1)
+        counts = np.searchsorted(steps, ends, side="right")
     else:
-        dates = np.sort(parse_times(cutoffs, "cutoffs"))
-        counts = [int(c) for c in np.searchsorted(series.times, dates, side="right")]
+        dates = np.sort(parse_times(np.atleast_1d(cutoffs), "cutoffs"))
+        if len(dates) == 0:
+            raise ValueError("cutoffs: came none, wanted how many, or their dates.")
+        if (dates.dtype.kind == "M") != (series.times.dtype.kind == "M"):
+            wanted = "dates" if series.times.dtype.kind == "M" else "numbers"
+            raise ValueError(f"cutoffs: came {dates[0]}, but the times of the series are {wanted}.")
+        counts = np.searchsorted(series.times, dates, side="right")
     for count in counts:
-        if count < 1 or np.sum(series.observed[:count]) < FEWEST:
+        if np.sum(series.observed[:count]) < FEWEST:
             raise ValueError(
-                f"a cutoff leaves {max(count, 0)} of {n} times to learn from; wanted at least "
+                f"a cutoff leaves {count} of {n} times to learn from; wanted at least "
                 f"{FEWEST} values. Take fewer cutoffs, later ones, or a shorter horizon."
             )
-        if not np.any(series.observed[count : count + horizon]):
-            raise ValueError("a cutoff leaves no value to score; take an earlier one.")
-    return counts
+        if len(_scored(series, count, horizon)) == 0:
+            last = series.calendar.labels(series.times[[count - 1]])[0]
+            raise ValueError(
+                f"the cutoff after {last} leaves no value to score in the next {horizon} steps; "
+                "take an earlier one."
+            )
+    return [int(count) for count in counts]
+
+
+def _scored(series: Series, count: int, horizon: int) -> np.ndarray:
+    """The rows after the first `count` that a forecast from them reaches, with a value."""
+    steps, last = series.calendar.steps(), np.flatnonzero(series.observed[:count])[-1]
+    rows = np.arange(count, len(series.times))
+    return rows[series.observed[rows] & (steps[rows] <= steps[last] + horizon)]
 
 
 def _fold(series, count, horizon, season, options) -> Fold:
-    f = forecast(series.until(count), horizon, season=season, progress=False, **options)
-    # The steps of the forecast at which the series has a value; gaps and irregular times drop out.
-    future = series.times[count:][series.observed[count:]]
-    if f.series.calendar.regular:
-        position = {t: i for i, t in enumerate(f.times)}
-        pick = np.array([position[t] for t in future if t in position], int)
-        times = f.times[pick]
-        actual = series.values[np.searchsorted(series.times, times)]
-        return Fold(count, f, _naive(f, horizon), pick, times, actual)
-    raise ValueError(
-        "a backtest needs regular times (gaps are allowed), so that forecasts meet observations; "
-        f"these are {f.series.calendar.description}."
-    )
+    past = series.until(count)
+    f = forecast(past, horizon, season=season, progress=False, **options)
+    rows = _scored(series, count, horizon)
+    pick = series.calendar.steps()[rows] - past.calendar.steps()[-1] - 1
+    return Fold(count, f, _naive(f, horizon), pick, series.times[rows], series.values[rows])
 
 
 def _naive_season(f: Forecast) -> int:
@@ -234,10 +264,5 @@ def _naive_season(f: Forecast) -> int:
 
 
 def _naive(f: Forecast, horizon: int) -> SeasonalNaive:
-    calendar = f.series.calendar
-    steps = np.round(calendar.positions(calendar.times) / calendar.step).astype(int)
-    if calendar.kind == "business":
-        steps = np.busday_count(calendar.times[0].astype("M8[D]"), calendar.times.astype("M8[D]"))
-    values = np.full(steps[-1] + 1, np.nan)
-    values[steps] = f.series.values
+    values = f.series.on_grid()
     return SeasonalNaive.of(values, horizon, min(_naive_season(f), len(values) - 1))

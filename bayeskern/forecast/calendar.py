@@ -1,7 +1,7 @@
 """The time axis of a series: what its times are, how often they come and how they go on."""
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -53,7 +53,7 @@ class Calendar:
             return (times - self.times[0]) / self.every
         if self.kind == "second":
             return _seconds(times - self.times[0]) / YEAR
-        wall, start = self._wall(times), self._wall(self.times[:1])
+        wall, start = self.wall(times), self.wall(self.times[:1])
         if "month" in self.kind:
             return (self._months(wall) - self._months(start)) / 12.0
         return _seconds(wall - start) / 86400.0 / 365.25  # a period of 7 / 365.25 is 7 days exactly
@@ -68,7 +68,7 @@ class Calendar:
             return self.times[-1] + ahead
         if self.kind == "second":
             return self.times[-1] + ahead.astype(np.diff(self.times).dtype)
-        last = self._wall(self.times[-1:])
+        last = self.wall(self.times[-1:])
         if "month" in self.kind:
             wall = self._dates(last.astype("M8[M]") + ahead.astype("m8[M]"))
         elif self.kind == "business":
@@ -76,6 +76,22 @@ class Calendar:
         else:
             wall = last.astype("M8[D]") + ahead.astype("m8[D]") + self.clock
         return to_utc(wall, self.tz) if self.tz else wall
+
+    def steps(self) -> np.ndarray:
+        """The place of each time on the regular grid, from 0; its number if times are irregular."""
+        if not self.regular:
+            return np.arange(len(self.times))
+        if self.kind == "business":
+            days = self.wall(self.times).astype("M8[D]")
+            return np.busday_count(days[0], days)
+        return np.round(self.positions(self.times) / self.step).astype(np.int64)
+
+    def grid(self, horizon: int) -> np.ndarray:
+        """The times without gaps, and the next `horizon` ones."""
+        if not self.regular:
+            return np.concatenate([self.times, self.future(horizon)])
+        first = replace(self, times=self.times[:1])
+        return np.concatenate([first.times, first.future(int(self.steps()[-1]) + horizon)])
 
     def seasons(self) -> dict[str, float]:
         """Name -> period in years: at least two steps long and seen at least twice."""
@@ -93,12 +109,14 @@ class Calendar:
     def labels(self, times: np.ndarray) -> list[str]:
         """Times as one writes them: numbers, dates, or dates with a time of day."""
         if self.kind == "number":
-            return [f"{time:.10g}" for time in times]
-        wall = self._wall(times)
+            whole = np.asarray(times).dtype.kind in "iu"
+            return [str(time) if whole else f"{time:.12g}" for time in times]
+        wall = self.wall(times)
         dated = (wall == wall.astype("M8[D]")).all()
         return [str(time) for time in (wall.astype("M8[D]") if dated else wall)]
 
-    def _wall(self, times: np.ndarray) -> np.ndarray:
+    def wall(self, times: np.ndarray) -> np.ndarray:
+        """Times as the clocks of the zone show them."""
         return localize(times, self.tz) if self.tz else times
 
     def _dates(self, months: np.ndarray) -> np.ndarray:
@@ -170,7 +188,7 @@ def _read_days(
     if "month" in kind:
         description, step = _describe_months(every, kind, day, days[0]), every / 12.0
     elif kind == "business":
-        description, step = "business days", 1 / 365.25
+        description, step = "business days", 1.4 / 365.25  # five of them are a week
     elif regular:
         description, step = _describe_days(every, days[0]), every / 365.25
     else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import textwrap
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +17,11 @@ from bayeskern.files import whole
 from bayeskern.forecast import plot
 from bayeskern.forecast.model import (
     Scale,
-    can_take_logs,
     default_kernel,
     default_noise,
     is_constant,
     name_seasons,
+    require_positive,
 )
 from bayeskern.forecast.series import Series, read_series
 from bayeskern.gp import GPRegression
@@ -31,6 +34,8 @@ from bayeskern.prediction import Prediction
 # length share their compiled functions.
 BUCKET = 32
 LEVELS = (0.5, 0.8, 0.95)
+# How wide the text is that people read.
+WIDTH = 100
 # The component that carries the level of the series.
 LEVEL = "trend"
 
@@ -64,9 +69,9 @@ def forecast(
     series = read_series(series, times, time, value)
     seasons = name_seasons(series.calendar, season)
     y = series.values[series.observed]
+    if positive:
+        require_positive(y, series.calendar.labels(series.times[series.observed]))
     if is_constant(y):
-        if positive:
-            can_take_logs(y, positive)
         return Forecast(series, horizon, seasons, Scale(False, float(y[0]), 1.0), None, None)
     t = series.calendar.positions(series.times[series.observed])
     if kernel is None:
@@ -76,9 +81,7 @@ def forecast(
     if isinstance(method, str) and method == "map":
         method = MAP(starts=1, jacobian=True)
     fits = {}
-    for log in (True,) if positive else (False, True):
-        if log and not can_take_logs(y, positive):
-            continue
+    for log in (True,) if positive else (False, True) if np.all(y > 0) else (False,):
         scale = Scale.of(y, log)
         posterior = infer(
             model, *_padded(t, scale.forward(y)), method=method, seed=seed, progress=progress
@@ -147,9 +150,17 @@ class Forecast:
         return self.scale.back(self._prediction.sample(n, seed))
 
     def log_density(self, y) -> np.ndarray:
-        """Log predictive density of the values that came true: (horizon,)."""
+        """Log predictive density of the values that came true: (horizon,).
+
+        -inf where the model rules a value out: at or below zero on the log scale.
+        """
         y = np.asarray(checks.targets(y, self.horizon))
-        return self._prediction.log_density(self.scale.forward(y)) + self.scale.log_jacobian(y)
+        if self.posterior is None:
+            return np.where(y == self.scale.shift, np.inf, -np.inf)
+        possible = self.scale.covers(y)
+        y = np.where(possible, y, 1.0)
+        density = self._prediction.log_density(self.scale.forward(y)) + self.scale.log_jacobian(y)
+        return np.where(possible, density, -np.inf)
 
     @property
     def trust(self) -> Trust:
@@ -201,12 +212,13 @@ class Forecast:
     # -- out ----------------------------------------------------------------------------------
 
     def to_frame(self, levels=LEVELS):
-        """A pandas data frame: a row for each future time, indexed by it."""
+        """A pandas data frame: a row for each future time, indexed by it, in its time zone."""
         import pandas as pd
 
-        return pd.DataFrame(
-            self._table(levels), index=pd.Index(self.times, name=self.series.time_name)
-        )
+        index, zone = pd.Index(self.times, name=self.series.time_name), self.series.calendar.tz
+        if zone is not None:
+            index = index.tz_localize("UTC").tz_convert(zone)
+        return pd.DataFrame(self._table(levels), index=index)
 
     def plot(self, ax=None, levels=LEVELS):
         """The history and the forecast with its intervals; returns the figure."""
@@ -231,11 +243,14 @@ class Forecast:
         return paths
 
     def to_csv(self, levels=LEVELS) -> str:
-        table = {self.series.time_name: self.time_labels(self.times), **self._table(levels)}
-        lines = [",".join(table)]
-        for row in zip(*table.values(), strict=True):
-            lines.append(",".join(x if isinstance(x, str) else f"{x:.10g}" for x in row))
-        return "\n".join(lines) + "\n"
+        """CSV text: a row for each future time, ten digits."""
+        table = self._table(levels)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([self.series.time_name, *table])
+        for time, *row in zip(self.time_labels(self.times), *table.values(), strict=True):
+            writer.writerow([time, *(f"{x:.10g}" for x in row)])
+        return text.getvalue()
 
     def time_labels(self, times) -> list[str]:
         """Times as one writes them: a date where all are at midnight."""
@@ -243,7 +258,7 @@ class Forecast:
 
     def _table(self, levels) -> dict:
         table = {"median": self.median, "mean": self.mean, "sd": self.sd}
-        for level in levels:
+        for level in np.ravel(levels):
             name = f"{100 * checks.level(level):g}".replace(".", "_")
             table[f"lower_{name}"], table[f"upper_{name}"] = self.interval(level)
         return table
@@ -271,10 +286,11 @@ class Forecast:
         return summary(self)
 
 
-def _digits(values) -> int:
-    """Decimals that show about four figures of the spread of the series."""
+def _format(values):
+    """How to write numbers so that about four figures of the spread of the series show."""
     spread = float(np.ptp(values)) or float(np.max(np.abs(values))) or 1.0
-    return int(np.clip(3 - np.floor(np.log10(spread)), 0, 9))
+    digits = int(3 - np.floor(np.log10(spread)))
+    return "{:.4g}".format if digits > 9 or digits < -9 else f"{{:,.{max(digits, 0)}f}}".format
 
 
 def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
@@ -282,39 +298,32 @@ def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
     s = f.series
     labels = f.time_labels(s.times[[0, -1]])
     lengths = [f"{period / s.calendar.step:.4g}" for period in f.seasons.values()]
-    lines = [
-        f"{s.name}: {int(s.observed.sum())} values of {s.value_name}, {labels[0]} to {labels[1]}",
-        f"  time      {s.calendar.description}",
-        f"  seasons   {' and '.join(lengths) + ' steps' if lengths else 'none'}",
-        f"  scale     {'logarithm' if f.scale.log else 'as given'}",
-        f"  fit       {f.trust.verdict}: {f.trust.advice}",
-        *(f"  remark    {remark}" for remark in f.remarks),
+    facts = [
+        ("time", s.calendar.description),
+        ("seasons", f"{' and '.join(lengths)} steps" if lengths else "none"),
+        ("scale", "logarithm" if f.scale.log else "as given"),
+        ("fit", f"{f.trust.verdict}: {f.trust.advice}"),
+        *(("remark", remark) for remark in f.remarks),
     ]
+    lines = [
+        f"{s.name}: {int(s.observed.sum())} values of {s.value_name}, {labels[0]} to {labels[1]}"
+    ]
+    for name, text in facts:
+        lines += textwrap.wrap(
+            text, WIDTH, initial_indent=f"  {name:<10}", subsequent_indent=" " * 12
+        )
     lower, upper = f.interval(level)
-    future = f.time_labels(f.times)
+    future, median = f.time_labels(f.times), f.median
+    show = _format(s.values[s.observed])
     cells = [[s.time_name, "median", f"{100 * level:g} % interval"]]
-    digits = _digits(f.series.values[f.series.observed])
-    for i in range(min(rows, f.horizon)):
-        cells.append(
-            [
-                future[i],
-                f"{f.median[i]:,.{digits}f}",
-                f"{lower[i]:,.{digits}f} to {upper[i]:,.{digits}f}",
-            ]
-        )
-    if f.horizon > rows:
-        i = f.horizon - 1
-        cells.append(["...", "", ""])
-        cells.append(
-            [
-                future[i],
-                f"{f.median[i]:,.{digits}f}",
-                f"{lower[i]:,.{digits}f} to {upper[i]:,.{digits}f}",
-            ]
-        )
+    for i in range(f.horizon):
+        if i < rows or i == f.horizon - 1:
+            cells.append([future[i], show(median[i]), f"{show(lower[i])} to {show(upper[i])}"])
+        elif i == rows:
+            cells.append(["...", "", ""])
     widths = [max(len(row[i]) for row in cells) for i in range(3)]
     lines.append("")
-    lines += [
-        "  " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in cells
-    ]
+    for row in cells:
+        line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        lines.append(f"  {line}".rstrip())
     return "\n".join(lines)

@@ -65,7 +65,10 @@ def name_seasons(calendar: Calendar, season) -> dict[str, float]:
         if len(found) == 1:
             return {"season": next(iter(found.values()))}
         return {f"season_{name}": period for name, period in found.items()}
-    lengths = [float(s) for s in np.atleast_1d(np.asarray(season, float)) if s != 0]
+    try:
+        lengths = [float(s) for s in np.ravel(np.asarray(season, float)) if s != 0]
+    except (TypeError, ValueError):
+        lengths = [np.nan]
     if not np.all(np.isfinite(lengths)) or any(length < 2 for length in lengths):
         raise ValueError(
             f"season must be a number of steps of at least 2, several of them, or 0 for none; "
@@ -73,7 +76,7 @@ def name_seasons(calendar: Calendar, season) -> dict[str, float]:
         )
     if len(lengths) == 1:
         return {"season": lengths[0] * calendar.step}
-    return {f"season_{length:g}".replace(".", "_"): length * calendar.step for length in lengths}
+    return {f"season_{length:.10g}".replace(".", "_"): length * calendar.step for length in lengths}
 
 
 @dataclass(frozen=True)
@@ -92,13 +95,17 @@ class Scale:
     def forward(self, y) -> np.ndarray:
         return ((np.log(y) if self.log else np.asarray(y)) - self.shift) / self.size
 
+    def covers(self, y) -> np.ndarray:
+        """Which values this scale has at all."""
+        return np.asarray(y) > 0 if self.log else np.ones(np.shape(y), bool)
+
     def back(self, z) -> np.ndarray:
         g = self.shift + self.size * np.asarray(z)
         return np.exp(g) if self.log else g
 
     def log_jacobian(self, y) -> np.ndarray:
         """log |dz/dy| at each y: what turns a density of z into one of y."""
-        slope = -np.log(self.size) * np.ones_like(y)
+        slope = np.full(np.shape(y), -np.log(self.size))
         return slope - np.log(y) if self.log else slope
 
     def moments(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -112,14 +119,14 @@ class Scale:
 
 def is_constant(y: np.ndarray) -> bool:
     """No variation beyond rounding."""
-    return bool(np.ptp(y) <= 1e-12 * max(1.0, float(np.max(np.abs(y)))))
+    return bool(np.ptp(y) <= 1e-12 * np.max(np.abs(y)))
 
 
-def can_take_logs(y: np.ndarray, positive: bool) -> bool:
-    if positive and not np.all(y > 0):
-        row = int(np.flatnonzero(~(y > 0))[0])
+def require_positive(y: np.ndarray, labels: list[str]) -> None:
+    """Raise ValueError naming the first time (one of labels) whose value is not above zero."""
+    if not np.all(y > 0):
+        row = int(np.argmin(y > 0))
         raise ValueError(
-            f"positive=True needs every value above zero, but value {row + 1} is {y[row]:g}. "
+            f"positive=True needs every value above zero, but that at {labels[row]} is {y[row]:g}. "
             "Leave positive=False, or add a small constant to the series."
         )
-    return bool(np.all(y > 0))

@@ -36,13 +36,11 @@ def _axes(ax):
 def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
     """The history and the forecast: median and a fan of central intervals."""
     ax = _axes(ax)
-    times = f.series.times
-    start = _first_shown(f)
-    _history(ax, f.series, start)
-    future = f.times
+    levels = np.ravel(levels)
+    _history(ax, f.series, _first_shown(f))
     # Joined to the last value, so that the eye does not have to jump.
     last = f.series.values[-1]
-    x = np.concatenate([times[-1:], future])
+    x = f.series.calendar.wall(np.concatenate([f.series.times[-1:], f.times]))
     for i, level in enumerate(sorted(levels, reverse=True)):
         lower, upper = (np.concatenate([[last], side]) for side in f.interval(checks.level(level)))
         shade = _shade((i + 1) / (len(levels) + 1.0))
@@ -52,11 +50,11 @@ def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
     scale = "logarithm" if f.scale.log else "values as given"
     _finish(
         ax,
-        f"{f.series.name}: {f.horizon} steps ahead",
+        f"{_short(f.series.name)}: {f.horizon} steps ahead",
         f"{f.series.calendar.description}; fitted to {scale}",
     )
-    ax.set_ylabel(f.series.value_name)
-    ax.legend(loc="upper left", frameon=False, fontsize=9)
+    ax.set_ylabel(_short(f.series.value_name), parse_math=False)
+    _legend(ax)
     return ax.figure
 
 
@@ -69,22 +67,23 @@ def _shade(weight: float):
 
 def _first_shown(f) -> int:
     season = max(f.seasons.values(), default=0.0) / f.series.calendar.step
-    return max(0, len(f.series.times) - int(max(HORIZONS_SHOWN * f.horizon, 3 * season, 30)))
+    count = int(f.series.calendar.steps()[-1]) + 1
+    return max(0, count - int(max(HORIZONS_SHOWN * f.horizon, 3 * season, 30)))
 
 
 def _history(ax, series, start=0):
-    x, y = series.times[start:], series.values[start:]
-    few = len(x) <= 150
+    """What was observed, from a step of the calendar on."""
     # NaN breaks the line, so that a gap is seen as a gap.
-    ax.plot(
-        x,
-        y,
-        color=HISTORY,
-        linewidth=1.0,
-        marker="o" if few else None,
-        markersize=2.6,
-        label="observed",
-    )
+    x, y = series.calendar.wall(series.calendar.grid(0))[start:], series.on_grid()[start:]
+    few = len(x) <= 150
+    marker = "o" if few else None
+    style = {"color": HISTORY, "linewidth": 1.0, "markersize": 2.6}
+    ax.plot(x, y, marker=marker, label="observed", **style)
+    # A value between two gaps is no line.
+    near = np.pad(np.isfinite(y), 1)
+    alone = np.isfinite(y) & ~near[:-2] & ~near[2:]
+    if not few and alone.any():
+        ax.plot(x[alone], y[alone], "o", **style)
 
 
 def components(f, fig=None, level: float = 0.95):
@@ -93,15 +92,16 @@ def components(f, fig=None, level: float = 0.95):
         import matplotlib.pyplot as plt
 
         fig = plt.figure(layout="constrained")
-    times = np.concatenate([f.series.times, f.times])
+    times = f.series.calendar.grid(f.horizon)
     parts = f.decompose(times, level)
+    now = f.series.calendar.wall(f.series.times[-1:])[0]
     fig.set_size_inches(9.0, 1.2 + 1.9 * len(parts))
     panels = np.atleast_1d(fig.subplots(len(parts), 1, sharex=False))
     for ax, name in zip(panels, parts, strict=True):
         shown = slice(*_window(f, name, len(times)))
-        x = times[shown]
+        x = f.series.calendar.wall(times[shown])
         part = {side: values[shown] for side, values in parts[name].items()}
-        ax.axvspan(max(x[0], f.series.times[-1]), x[-1], color=FUTURE, alpha=0.07, linewidth=0)
+        ax.axvspan(max(x[0], now), x[-1], color=FUTURE, alpha=0.07, linewidth=0)
         ax.fill_between(x, part["lower"], part["upper"], color=FUTURE, alpha=0.22, linewidth=0)
         ax.plot(x, part["median"], color=FUTURE, linewidth=1.3)
         if name != "trend":
@@ -110,7 +110,7 @@ def components(f, fig=None, level: float = 0.95):
         ax.set_title(name + (" (factor)" if as_factor else ""), loc="left", fontsize=10)
         _clean(ax)
     note = f"{100 * level:g} % intervals; shaded: the future"
-    fig.suptitle(f"{f.series.name}: components ({note})", fontsize=11)
+    fig.suptitle(f"{_short(f.series.name)}: components ({note})", fontsize=11, parse_math=False)
     return fig
 
 
@@ -120,7 +120,7 @@ def _window(f, name, count):
     if period is None:
         return 0, count
     steps = max(4, int(np.ceil(2 * period / f.series.calendar.step)) + 1)
-    now = len(f.series.times)
+    now = count - f.horizon
     return max(0, now - steps), min(count, now + steps)
 
 
@@ -130,11 +130,12 @@ def backtest(result, ax=None, level: float = 0.8):
     series = result.series
     # From a little before the first cutoff.
     first = result.folds[0]
-    start = max(0, first.count - 3 * len(first.actual))
+    steps, horizon = series.calendar.steps(), first.forecast.horizon
+    start = max(0, int(steps[first.count - 1]) + 1 - 3 * horizon)
     _history(ax, series, start)
     for i, fold in enumerate(result.folds):
         lower, upper = fold.forecast.interval(level)
-        x = fold.times
+        x = series.calendar.wall(fold.times)
         label = (
             (f"median and {100 * level:g} % interval", "seasonal naive") if i == 0 else (None, None)
         )
@@ -144,21 +145,35 @@ def backtest(result, ax=None, level: float = 0.8):
         ax.plot(
             x, fold.naive.mean[pick], color="#c2571a", linewidth=0.9, linestyle=":", label=label[1]
         )
-        ax.axvline(series.times[fold.count - 1], color=PAST, linewidth=0.7, linestyle="--")
+        cutoff = series.calendar.wall(series.times[[fold.count - 1]])[0]
+        ax.axvline(cutoff, color=PAST, linewidth=0.7, linestyle="--")
     _finish(
         ax,
-        f"{series.name}: forecasts from {len(result.folds)} past dates",
+        f"{_short(series.name)}: forecasts from {len(result.folds)} past dates",
         "dashed: the last value each forecast saw",
     )
-    ax.set_ylabel(series.value_name)
-    ax.legend(loc="upper left", frameon=False, fontsize=9)
+    ax.set_ylabel(_short(series.value_name), parse_math=False)
+    _legend(ax)
     return ax.figure
 
 
 def _finish(ax, title: str, note: str) -> None:
-    ax.set_title(title, loc="left", fontsize=12)
+    # A name may have dollars in it, which are no formulas.
+    ax.set_title(title, loc="left", fontsize=12, parse_math=False)
     ax.set_title(note, loc="right", fontsize=8.5, color=PAST)
     _clean(ax)
+
+
+def _legend(ax) -> None:
+    """Below the panel, where it hides nothing."""
+    ax.legend(
+        loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=5, frameon=False, fontsize=9,
+        borderaxespad=0.0,
+    )  # fmt: skip
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 40 else f"{name[:39]}…"
 
 
 def _clean(ax) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import difflib
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,10 @@ FEWEST = 3
 TIME_NAMES = (
     "time", "date", "datetime", "timestamp", "ds", "day", "week", "month", "quarter", "year", "t",
 )  # fmt: skip
-MISSING = {"", "na", "n/a", "nan", "null", "none", "."}
+MISSING = {"", "na", "n/a", "<na>", "nan", "nat", "null", "none", "."}
+
+# The column without a name that other programs write before the rest.
+ROW_NUMBER = "row number"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +45,18 @@ class Series:
     def observed(self) -> np.ndarray:
         return np.isfinite(self.values)
 
+    def on_grid(self) -> np.ndarray:
+        """The values at each step of the calendar, NaN in its gaps."""
+        steps = self.calendar.steps()
+        values = np.full(steps[-1] + 1, np.nan)
+        values[steps] = self.values
+        return values
+
     def until(self, count: int) -> Series:
-        """The first `count` times, as if the rest had not happened yet."""
-        values, times = self.values[:count], self.times[:count]
-        return build(self.name, self.time_name, self.value_name, times, values, self.calendar.tz)
+        """The series up to the last value among the first `count` times, its frequency known."""
+        last = int(np.flatnonzero(self.observed[:count])[-1]) + 1
+        calendar = replace(self.calendar, times=self.times[:last], remarks=())
+        return replace(self, values=self.values[:last], calendar=calendar, remarks=())
 
 
 def read_series(source, times=None, time: str | None = None, value: str | None = None) -> Series:
@@ -55,16 +67,21 @@ def read_series(source, times=None, time: str | None = None, value: str | None =
     """
     if isinstance(source, Series):
         return source
+    has_columns = isinstance(source, str | Path) or hasattr(source, "columns")
+    if has_columns and times is not None:
+        raise ValueError("times= is for arrays; name the column of times with time=.")
+    if not has_columns and (time is not None or value is not None):
+        raise ValueError("time= and value= name columns, but this series has none; use times=.")
     if isinstance(source, str | Path):
         return _from_name(source, time, value)
-    if hasattr(source, "columns"):
-        return _from_frame(source, time, value)
-    return _from_values(source, times)
+    return _from_frame(source, time, value) if has_columns else _from_values(source, times)
 
 
 def _from_name(source, time, value) -> Series:
     if str(source) in datasets.names():
         data = datasets.load(str(source))
+        _named("time", time or data.time_name, [data.time_name])
+        _named("value", value or data.value_name, [data.value_name])
         return build(data.name, data.time_name, data.value_name, data.times, data.values)
     path = Path(source)
     if not path.is_file():
@@ -82,9 +99,10 @@ def _from_csv(path: Path, time, value) -> Series:
         with path.open(newline="", encoding="utf-8-sig") as file:
             sample = file.read(4096)
             file.seek(0)
-            rows = [row for row in csv.reader(file, delimiter=_delimiter(sample)) if any(row)]
+            rows = [row for row in csv.reader(file, delimiter=_delimiter(sample))]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from None
+    rows = [row for row in rows if any(cell.strip() for cell in row)]
     if len(rows) < 2:
         raise ValueError(
             f"{path} has {'no rows' if not rows else 'a header but no rows'}; wanted a header and "
@@ -92,6 +110,9 @@ def _from_csv(path: Path, time, value) -> Series:
         )
     header, *rows = rows
     header = [name.strip() for name in header]
+    if header[0] == "":
+        others = time is not None or any(name.lower() in TIME_NAMES for name in header)
+        header[0] = ROW_NUMBER if others else "time"
     if len(set(header)) < len(header):
         raise ValueError(f"{path} has two columns of the same name: {', '.join(header)}.")
     for number, row in enumerate(rows, start=1):
@@ -99,17 +120,17 @@ def _from_csv(path: Path, time, value) -> Series:
             raise ValueError(
                 f"{path}, row {number}: {len(row)} cells, but the header has {len(header)}."
             )
-    columns = dict(
-        zip(header, ([cell.strip() for cell in c] for c in zip(*rows, strict=True)), strict=True)
-    )
-    time = _time_column(header, time)
-    value = _value_column([name for name in header if name != time], value)
+    cells = [[cell.strip() for cell in column] for column in zip(*rows, strict=True)]
+    columns = dict(zip(header, cells, strict=True))
+    time, value = _columns([name for name in header if name != ROW_NUMBER], time, value)
     values = _numbers(columns[value], value)
     return build(path.stem, time, value, columns[time], values)
 
 
 def _delimiter(sample: str) -> str:
-    line = sample.splitlines()[0] if sample.strip() else ""
+    """The one that the header has most of, outside quotes."""
+    lines = (line for line in sample.splitlines() if line.strip())
+    line = re.sub(r'"[^"]*"', "", next(lines, ""))
     return max(",;\t", key=line.count)
 
 
@@ -117,44 +138,55 @@ def _from_frame(frame, time, value) -> Series:
     import narwhals as nw
 
     table = nw.from_native(frame, eager_only=True)
-    names = list(table.columns)
+    columns = {str(name): table.get_column(name).to_list() for name in table.columns}
     index = getattr(frame, "index", None)
-    if time is None and index is not None and _is_dated(index):
-        times, time_name = _index_times(index), index.name or "time"
+    if index is not None and _index_is_time(index, list(columns), time, value):
+        times, time_name = _plain_times(index), str(index.name or "time")
+        value = _value_column(list(columns), value)
     else:
-        time_name = _time_column(names, time)
-        column = table[time_name]
-        times = list(column.to_list()) if column.dtype != nw.String else column.to_list()
-    value = _value_column([name for name in names if name != time_name], value)
-    return build(value, time_name, value, times, _numbers(table[value].to_list(), value))
+        time_name, value = _columns(list(columns), time, value)
+        times = _plain_times(columns[time_name])
+    return build(value, time_name, value, times, _numbers(columns[value], value))
+
+
+def _index_is_time(index, names: list[str], time, value) -> bool:
+    """Whether the index of a pandas frame holds the times, rather than one of the columns."""
+    if time is not None:
+        return time not in names and time == index.name
+    if type(index).__name__ in ("DatetimeIndex", "PeriodIndex"):
+        return True
+    if any(name.lower() in TIME_NAMES for name in names if name != value):
+        return False
+    # Numbers without a name are what is left of row numbers when rows are chosen or sorted.
+    return index.name is not None or index.dtype.kind not in "iuf" or len(names) == 1
 
 
 def _from_values(source, times) -> Series:
-    name = getattr(source, "name", None) or "value"
-    index = getattr(source, "index", None)
-    if times is None and index is not None and not callable(index) and _is_dated(index):
-        times = _index_times(index)
-    values = source.to_list() if hasattr(source, "to_list") else source
-    values = np.asarray(values)
+    name = getattr(source, "name", None)
+    name = "value" if name is None or name == "" else str(name)
+    # Lists and tuples have a method of this name.
+    index = None if callable(getattr(source, "index", None)) else getattr(source, "index", None)
+    values = np.asarray(source.to_list() if hasattr(source, "to_list") else source)
     if values.ndim != 1:
         raise ValueError(f"series must be one-dimensional, got shape {values.shape}.")
-    time_name = (getattr(index, "name", None) if not callable(index) else None) or "time"
-    if times is None:
-        times = np.arange(len(values)) if len(values) else []
+    time_name = "time"
+    if times is None and index is not None:
+        times, time_name = index, str(index.name or "time")
+    times = _plain_times(np.arange(len(values)) if times is None else times)
     if len(times) != len(values):
         raise ValueError(f"times has {len(times)} entries but the series has {len(values)} values.")
-    return build(str(name), str(time_name), str(name), times, _numbers(values, str(name)))
+    return build(name, time_name, name, times, _numbers(values, name))
 
 
-def _is_dated(index) -> bool:
-    """A pandas index of dates, periods or numbers other than the running row number."""
-    return type(index).__name__ not in ("RangeIndex", "builtin_function_or_method")
-
-
-def _index_times(index):
-    if hasattr(index, "to_timestamp"):
-        index = index.to_timestamp()
-    return list(index.to_pydatetime()) if hasattr(index, "to_pydatetime") else index.to_list()
+def _plain_times(times):
+    """The times of pandas as Python and NumPy know them; periods by their start."""
+    if type(times).__name__ == "PeriodIndex":
+        times = times.to_timestamp()
+    if type(times).__name__ == "DatetimeIndex":
+        return times.to_numpy() if times.tz is None else list(times.to_pydatetime())
+    if hasattr(times, "dtype"):
+        return times
+    return [t.to_timestamp() if type(t).__name__ == "Period" else t for t in times]
 
 
 def build(name, time_name, value_name, times, values, tz=None) -> Series:
@@ -172,9 +204,8 @@ def build(name, time_name, value_name, times, values, tz=None) -> Series:
         remarks.append("the times were not in order and have been sorted")
     last = int(np.flatnonzero(np.isfinite(values))[-1]) + 1
     if last < len(values):
-        remarks.append(
-            f"{len(values) - last} rows at the end have no value; the forecast starts before them"
-        )
+        rows = "row at the end has" if len(values) - last == 1 else "rows at the end have"
+        remarks.append(f"{len(values) - last} {rows} no value: forecast too")
         times, values = times[:last], values[:last]
     missing = int(np.sum(~np.isfinite(values)))
     if missing:
@@ -188,21 +219,30 @@ def build(name, time_name, value_name, times, values, tz=None) -> Series:
     return Series(name, time_name, value_name, values, calendar, tuple(remarks))
 
 
+def _columns(names: list[str], time: str | None, value: str | None) -> tuple[str, str]:
+    """The column of times and that of values, as wanted or as guessed."""
+    if value is not None:
+        _named("value", value, names)
+    time = _time_column([name for name in names if name != value], time)
+    return time, _value_column([name for name in names if name != time], value)
+
+
 def _time_column(names: list[str], wanted: str | None) -> str:
     if wanted is not None:
         return _named("time", wanted, names)
+    if not names:
+        raise ValueError("there is no column of times beside the values.")
     by_name = {name.lower(): name for name in names}
-    found = next((by_name[n] for n in TIME_NAMES if n in by_name), None)
-    if found is None:
-        return names[0]
-    return found
+    return next((by_name[n] for n in TIME_NAMES if n in by_name), names[0])
 
 
 def _value_column(names: list[str], wanted: str | None) -> str:
     if wanted is not None:
         return _named("value", wanted, names)
-    if len(names) != 1:
-        listed = ", ".join(names) or "none beside the time"
+    if not names:
+        raise ValueError("there is one column only; wanted one of times and one of values.")
+    if len(names) > 1:
+        listed = ", ".join(names)
         raise ValueError(f"which column holds the values? There are {listed}; say value=NAME.")
     return names[0]
 
@@ -219,7 +259,8 @@ def _numbers(cells, name: str) -> np.ndarray:
     """Numbers, with NaN for what is missing. Raises ValueError with the row of anything else."""
     values = np.full(len(cells), np.nan)
     for i, cell in enumerate(cells):
-        if cell is None or (isinstance(cell, str) and cell.lower() in MISSING):
+        # pandas has missing values of its own, which print as <NA> and NaT
+        if cell is None or str(cell).strip().lower() in MISSING:
             continue
         try:
             values[i] = float(cell)

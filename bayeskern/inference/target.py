@@ -112,7 +112,7 @@ class Target(eqx.Module):
         unconstrained = {}
         for i, latent in enumerate(self.latents):
             site = trace[latent.name]
-            value = biject_to(_support(site)).inv(site["value"])
+            value = jnp.asarray(biject_to(_support(site)).inv(site["value"]))
             if latent.name in self.without_prior:
                 noise = jax.random.normal(jax.random.fold_in(jitter, i), value.shape)
                 value = value + noise.astype(value.dtype)

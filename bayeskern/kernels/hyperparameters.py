@@ -207,7 +207,11 @@ def _number(value, name: str):
     if isinstance(value, jax.Array):
         return value
     try:
-        return np.asarray(value, dtype=float)
+        array = np.asarray(value)
+        # NumPy would read numbers out of text and dates, and NaN out of None.
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+        return array.astype(float)
     except (TypeError, ValueError):
         raise TypeError(
             f"{name} must be a number, an array, a NumPyro distribution or Free(init), "

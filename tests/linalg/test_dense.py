@@ -233,6 +233,24 @@ def test_not_positive_definite_is_minus_infinity_with_a_finite_gradient(n):
 
 
 @both_paths
+def test_jitter_grows_with_a_gradient_as_without(n):
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(n, n)))[0]
+    K = Q @ np.diag(np.r_[-2e-10, np.linspace(1.0, 2.0, n - 1)]) @ Q.T
+    K, r = 0.5 * (K + K.T), np.cos(np.arange(n))
+    jitter = float(DenseFactor.compute(K).jitter)
+    assert jitter > 2e-10
+    mended = K + jitter * np.eye(n)
+    quadratic = r @ np.linalg.solve(mended, r)
+    logdet = np.linalg.slogdet(mended)[1]
+    expected = -0.5 * (quadratic + logdet + n * np.log(2 * np.pi))
+    value, gradient = jax.jit(jax.value_and_grad(log_density))(K, r)
+    # Rounding errors of 1e-14 or so beside a smallest eigenvalue of at least 1e-11.
+    np.testing.assert_allclose(value, expected, rtol=1e-2)
+    np.testing.assert_allclose(log_density(K, r), value, rtol=1e-2)
+    assert np.all(np.isfinite(gradient))
+
+
+@both_paths
 def test_single_precision_stays_single(n):
     K, r = spd(n)
     K32, r32 = jnp.asarray(K, jnp.float32), jnp.asarray(r, jnp.float32)

@@ -1,0 +1,391 @@
+"""The posterior mode against closed forms, scikit-learn and SciPy, and what is said of it."""
+
+import re
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.distributions import constraints
+from scipy.optimize import minimize_scalar
+from scipy.stats import halfnorm, lognorm, norm
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as sk
+from sklearn.linear_model import LogisticRegression
+
+import bayeskern as bk
+from bayeskern import MAP, Free
+from bayeskern.inference import Optimum
+from bayeskern.kernels import RBF, Matern32, Periodic
+
+compilations = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
+)
+
+
+def fit(model, *args, seed=0, **options):
+    return bk.infer(model, *args, method=MAP(**options), seed=seed, progress=False)
+
+
+def assert_sound(posterior):
+    assert posterior.trust.verdict == "not assessable", posterior.trust
+    assert posterior.optimum.gradient_norm < 1e-4
+    assert posterior.trust.evidence["gradient_norm"] == posterior.optimum.gradient_norm
+
+
+# -- known modes ---------------------------------------------------------------------------------
+
+
+def normal_model(y, scale=0.5):
+    mu = numpyro.sample("mu", dist.Normal(1.0, 2.0))
+    numpyro.deterministic("double", 2.0 * mu)
+    numpyro.sample("y", dist.Normal(mu, scale), obs=y)
+
+
+def test_conjugate_normal():
+    y = np.array([0.3, -1.2, 2.0, 0.7, 1.1])
+    posterior = fit(normal_model, y)
+    precision = 1 / 4 + 5 / 0.25
+    mode = (1 / 4 + y.sum() / 0.25) / precision
+    assert_sound(posterior)
+    assert posterior.trust.evidence["starts_agreeing"] == "4 of 4"
+    assert {name: draws.shape for name, draws in posterior.draws.items()} == {
+        "mu": (1, 1),
+        "double": (1, 1),
+    }
+    np.testing.assert_allclose(posterior.draws["mu"], mode, atol=1e-6)
+    np.testing.assert_allclose(posterior.draws["double"], 2 * mode, atol=2e-6)
+    np.testing.assert_allclose(posterior.optimum.eigenvalues, [precision], rtol=1e-10)
+    at_mode = norm(1, 2).logpdf(mode) + norm(mode, 0.5).logpdf(y).sum()
+    np.testing.assert_allclose(posterior.optimum.log_density, at_mode, rtol=1e-12)
+    assert posterior.flat["mu"].shape == (1,)
+    assert posterior.method == "map"
+
+
+def test_linear_regression_mode_and_curvature():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)) * [1.0, 5.0, 0.2], rng.normal(size=40)
+
+    def model(X, y):
+        w = numpyro.sample("w", dist.Normal(0, 2.0).expand([3]).to_event(1))
+        numpyro.sample("y", dist.Normal(X @ w, 0.7), obs=y)
+
+    posterior = fit(model, X, y)
+    precision = X.T @ X / 0.49 + np.eye(3) / 4.0
+    assert_sound(posterior)
+    # A gradient below 1e-4 and a smallest curvature of 3 put the mode within 1e-4 / 3.
+    np.testing.assert_allclose(
+        posterior.draws["w"][0, 0], np.linalg.solve(precision, X.T @ y / 0.49), atol=3e-5
+    )
+    np.testing.assert_allclose(posterior.optimum.hessian, precision, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        posterior.optimum.eigenvalues, np.linalg.eigvalsh(precision), rtol=1e-9
+    )
+    assert posterior.trust.evidence["smallest_eigenvalue"] == posterior.optimum.eigenvalues[0]
+
+
+def test_logistic_regression_against_scikit_learn():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(120, 4))
+    y = (X @ [1.0, -2.0, 0.0, 0.5] + rng.logistic(size=120) > 0).astype(int)
+
+    def model(X, y):
+        w = numpyro.sample("w", dist.Normal(0, 1.5).expand([4]).to_event(1))
+        numpyro.sample("y", dist.Bernoulli(logits=X @ w), obs=y)
+
+    posterior = fit(model, X, y)
+    # |w|^2 / 2 + C sum of the losses: C is the variance of the prior.
+    peer = LogisticRegression(C=1.5**2, fit_intercept=False, tol=1e-10, max_iter=1000).fit(X, y)
+    assert_sound(posterior)
+    np.testing.assert_allclose(posterior.draws["w"][0, 0], peer.coef_[0], atol=1e-5)
+
+
+def gamma_model():
+    numpyro.sample("s", dist.Gamma(3.0, 1.0))
+
+
+@pytest.mark.parametrize(("jacobian", "mode"), [(False, 2.0), (True, 3.0)])
+def test_in_which_parameters_the_mode_is_taken(jacobian, mode):
+    # s^2 e^-s has its mode at 2; in z = log s, e^(3 z - e^z) has it at s = 3, curvature 3.
+    posterior = fit(gamma_model, jacobian=jacobian)
+    assert_sound(posterior)
+    np.testing.assert_allclose(posterior.draws["s"], mode, atol=1e-5)
+    np.testing.assert_allclose(posterior.optimum.eigenvalues, [mode], rtol=1e-4)
+    assert posterior.optimum.mode == ("unconstrained" if jacobian else "constrained")
+    assert posterior.trust.evidence["mode"] == posterior.optimum.mode
+
+
+def test_a_value_without_a_prior_is_the_maximum_of_the_likelihood():
+    y = np.array([0.3, -1.2, 2.0, 0.7, 1.1])
+
+    def model(y):
+        mu = numpyro.param("mu", 0.0)
+        s = numpyro.param("s", 1.0, constraint=constraints.positive)
+        numpyro.sample("y", dist.Normal(mu, s), obs=y)
+
+    posterior = fit(model, y, jacobian=True)  # no prior, so no Jacobian either
+    assert_sound(posterior)
+    np.testing.assert_allclose(posterior.draws["mu"][0, 0], y.mean(), atol=1e-6)
+    np.testing.assert_allclose(posterior.draws["s"][0, 0], y.std(), atol=1e-6)
+
+
+def rosenbrock():
+    # A curved valley; the mode is (1, 1), the Hessian [[802, -400], [-400, 200]].
+    x = numpyro.sample("x", dist.ImproperUniform(constraints.real, (), (2,)))
+    numpyro.factor("f", -((1 - x[0]) ** 2) - 100.0 * (x[1] - x[0] ** 2) ** 2)
+
+
+def test_rosenbrock():
+    posterior = fit(rosenbrock)
+    assert_sound(posterior)
+    np.testing.assert_allclose(posterior.draws["x"][0, 0], [1.0, 1.0], atol=1e-6)
+    np.testing.assert_allclose(posterior.optimum.hessian, [[802, -400], [-400, 200]], rtol=1e-5)
+
+
+# -- the verdict ---------------------------------------------------------------------------------
+
+
+def two_modes():
+    x = numpyro.sample("x", dist.Normal(0.0, 4.0))
+    numpyro.factor("f", jnp.logaddexp(-0.5 * (x + 5.0) ** 2, 1.0 - 0.5 * (x - 5.0) ** 2))
+
+
+def two_modes_log_density(x):
+    return norm(0, 4).logpdf(x) + np.logaddexp(-0.5 * (x + 5) ** 2, 1 - 0.5 * (x - 5) ** 2)
+
+
+def test_starts_that_agree_are_counted_where_there_are_two_modes():
+    heights = []
+    for bracket in ((-6.0, -3.0), (3.0, 6.0)):
+        found = minimize_scalar(lambda x: -two_modes_log_density(x), bounds=bracket)
+        heights.append(-found.fun)
+    posterior = fit(two_modes, starts=12)
+    ends = posterior.optimum.start_log_densities
+    high, low = (np.abs(ends - h) < 1e-6 for h in (heights[1], heights[0]))
+    assert ends.shape == (12,)
+    assert np.all(high | low)
+    assert low.any()
+    assert 2 <= high.sum() < 12
+    assert posterior.optimum.agreeing == high.sum()
+    assert posterior.trust.evidence["starts_agreeing"] == f"{high.sum()} of 12"
+    assert_sound(posterior)
+    np.testing.assert_allclose(posterior.optimum.log_density, heights[1], atol=1e-9)
+
+
+def optimum(**changes):
+    values = {
+        "z": np.zeros(2),
+        "log_density": -3.0,
+        "gradient_norm": 1e-6,
+        "hessian": np.diag([2.0, 3.0]),
+        "eigenvalues": np.array([2.0, 3.0]),
+        "start_log_densities": np.array([-3.0, -3.001, -9.0, -np.inf]),
+        "coordinates": ("a", "b[1]"),
+        "mode": "constrained",
+    }
+    return Optimum(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({"gradient_norm": 2e-4}, "did not converge"),
+        ({"gradient_norm": np.nan}, "did not converge"),
+        (
+            {"hessian": np.diag([0.0, 1.0]), "eigenvalues": np.array([np.nan, 1.0])},
+            "Not a maximum",
+        ),
+        (
+            {"hessian": np.diag([2.0, -1.0]), "eigenvalues": np.array([-1.0, 2.0])},
+            r"rises along b\[1\]",
+        ),
+        (
+            {"hessian": np.diag([0.0, 1.0]), "eigenvalues": np.array([0.0, 1.0])},
+            "flat or rises along a;",
+        ),
+        ({"start_log_densities": np.array([-3.0, -3.5, -9.0])}, "Only one of 3 starts"),
+    ],
+)
+def test_verdicts(changes, advice):
+    assert optimum().trust().verdict == "not assessable"
+    assert optimum().agreeing == 2
+    trust = optimum(**changes).trust()
+    assert trust.verdict == "bad"
+    assert re.search(advice, trust.advice)
+
+
+def test_a_single_start_need_not_agree_with_another():
+    assert optimum(start_log_densities=np.array([-3.0])).trust().verdict == "not assessable"
+
+
+def test_flat_direction_is_bad_and_named():
+    def model(y):
+        numpyro.sample("idle", dist.ImproperUniform(constraints.real, (), ()))
+        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    trust = fit(model, np.arange(3.0)).trust
+    assert trust.verdict == "bad"
+    assert "flat" in trust.advice
+    assert "along idle" in trust.advice
+    assert trust.evidence["smallest_eigenvalue"] == 0.0
+
+
+def test_density_that_rises_for_ever_is_bad():
+    def model():
+        x = numpyro.param("x", 0.0)
+        numpyro.factor("f", x)
+
+    trust = fit(model, steps=30).trust
+    assert trust.verdict == "bad"
+    assert trust.evidence["gradient_norm"] == 1.0
+
+
+def test_too_few_steps_is_bad():
+    short = fit(rosenbrock, steps=1)
+    assert short.trust.verdict == "bad"
+    assert short.optimum.gradient_norm > 1e-4
+    assert "did not converge" in short.trust.advice
+
+
+def test_density_that_is_nan_everywhere_is_bad():
+    def model():
+        x = numpyro.sample("x", dist.Normal())
+        numpyro.factor("f", jnp.nan * x)
+
+    assert fit(model, steps=5).trust.verdict == "bad"
+
+
+@pytest.mark.parametrize("options", [{"starts": 0}, {"steps": 0}, {"starts": 2.5}])
+def test_options_that_are_refused(options):
+    with pytest.raises(ValueError, match="must be a whole number of at least 1"):
+        MAP(**options)
+
+
+def test_unknown_method_is_refused_with_the_nearest_name():
+    with pytest.raises(ValueError, match="method='mpa' is not known. Did you mean 'map'"):
+        bk.infer(normal_model, np.zeros(2), method="mpa")
+
+
+# -- Gaussian processes --------------------------------------------------------------------------
+
+
+def standardised(values):
+    return (values - np.mean(values)) / np.std(values)
+
+
+def series(name):
+    data = bk.datasets.load(name)
+    values = np.log(data.values) if name == "airline" else data.values
+    times = data.times.astype(float)
+    return times, values
+
+
+def nile():
+    t, y = series("nile")
+    ours = RBF(lengthscale=Free(1.0), variance=Free(1.0))
+    return standardised(t), standardised(y), ours, sk.ConstantKernel(1.0) * sk.RBF(1.0)
+
+
+def motorcycle():
+    # All 133 observations, with repeated times.
+    t, y = series("motorcycle")
+    assert len(np.unique(t)) < len(t)
+    ours = Matern32(lengthscale=Free(1.0), variance=Free(1.0))
+    peer = sk.ConstantKernel(1.0) * sk.Matern(1.0, nu=1.5)
+    return standardised(t), standardised(y), ours, peer
+
+
+def airline():
+    t, y = series("airline")
+    years = (t - t[0]) / 365.25
+    ours = Periodic(period=1.0, lengthscale=Free(1.0), variance=Free(1.0)) * RBF(
+        lengthscale=Free(5.0)
+    ) + RBF(lengthscale=Free(5.0), variance=Free(1.0))
+    peer = sk.ConstantKernel(1.0) * sk.ExpSineSquared(1.0, 1.0, periodicity_bounds="fixed")
+    peer = peer * sk.RBF(5.0) + sk.ConstantKernel(1.0) * sk.RBF(5.0)
+    return years, standardised(y), ours, peer
+
+
+# Of 16 random starts two find the better mode of the Nile, so four are too few there.
+@pytest.mark.parametrize(("problem", "starts"), [(nile, 12), (motorcycle, 4), (airline, 4)])
+def test_evidence_at_least_that_of_scikit_learn(problem, starts):
+    X, y, ours, peer = problem()
+    posterior = fit(bk.GPRegression(ours, noise=Free(0.1)), X, y, starts=starts)
+    peer = GaussianProcessRegressor(
+        peer + sk.WhiteKernel(0.1), alpha=0.0, n_restarts_optimizer=5, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a bound of a start that loses
+        best = peer.fit(X[:, None], y).log_marginal_likelihood_value_
+    assert posterior.optimum.log_density >= best - 1e-3
+    assert posterior.optimum.gradient_norm < 1e-4
+    assert posterior.optimum.eigenvalues[0] > 0
+    # Sound if and only if another start says the same.
+    agree = np.sum(posterior.optimum.start_log_densities > posterior.optimum.log_density - 0.01)
+    assert posterior.trust.verdict == ("not assessable" if agree > 1 else "bad")
+    # It is the evidence that it says: scikit-learn's, at our values.
+    theta = [np.log(posterior.draws[name].item()) for name in order(posterior)]
+    again = peer.log_marginal_likelihood(np.array(theta))
+    np.testing.assert_allclose(posterior.optimum.log_density, again, atol=1e-7)
+
+
+def order(posterior):
+    """Our names in scikit-learn's order."""
+    season = ["periodic.variance", "periodic.lengthscale", "rbf.lengthscale"]
+    names = {
+        2: ["variance", "lengthscale"],
+        5: [f"product.{n}" for n in season] + ["rbf.variance", "rbf.lengthscale"],
+    }
+    return [*names[len(posterior.draws) - 1], "noise"]
+
+
+def test_same_seed_same_numbers():
+    first, again, other = (fit(two_modes, starts=12, seed=s).optimum for s in (3, 3, 4))
+    np.testing.assert_array_equal(first.z, again.z)
+    np.testing.assert_array_equal(first.start_log_densities, again.start_log_densities)
+    assert first.log_density == again.log_density
+    assert np.any(first.start_log_densities != other.start_log_densities)
+
+
+def test_new_values_of_the_same_shapes_do_not_compile_again():
+    rng = np.random.default_rng(0)
+    X_new = np.array([0.5, 1.0])
+
+    def run(seed, scale):
+        X, y = np.sort(rng.uniform(0, 3, 23)), rng.normal(size=23)
+        kernel = RBF(lengthscale=dist.LogNormal(0.0, scale), variance=Free(scale)).named("level")
+        model = bk.GPRegression(kernel, noise=bk.from_sd(dist.HalfNormal(scale)))
+        posterior = bk.infer(model, X, y, seed=seed, progress=False)
+        prediction = posterior.predict(X_new)
+        return X, y, posterior, prediction.mean, prediction.sd
+
+    before = len(compilations)
+    run(0, 1.0)
+    assert len(compilations) > before  # the listener listens
+    before = len(compilations)
+    X, y, posterior, mean, sd = run(1, 1.5)
+    assert len(compilations) == before
+    # And it is the new values that count.
+    assert list(posterior.draws) == ["level.lengthscale", "level.variance", "noise"]
+    ell, v, noise = (posterior.draws[name].item() for name in posterior.draws)
+    kernel = sk.ConstantKernel(v) * sk.RBF(ell)
+    peer = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X[:, None], y)
+    expected, latent_sd = peer.predict(X_new[:, None], return_std=True)
+    np.testing.assert_allclose(mean, expected, atol=1e-8)
+    np.testing.assert_allclose(sd, np.sqrt(latent_sd**2 + noise), atol=1e-8)
+    # The objective is the evidence and the two priors, the second through its square root.
+    log_prior = lognorm(1.5, scale=1.0).logpdf(ell) + halfnorm(scale=1.5).logpdf(np.sqrt(noise))
+    objective = peer.log_marginal_likelihood() + log_prior - np.log(2 * np.sqrt(noise))
+    np.testing.assert_allclose(posterior.optimum.log_density, objective, atol=1e-8)
+
+
+def test_a_model_that_cannot_predict_says_what_to_do():
+    posterior = fit(normal_model, np.zeros(3))
+    with pytest.raises(TypeError, match=r"no predictive.*numpyro.infer.Predictive"):
+        posterior.predict(np.zeros(2))

@@ -1,0 +1,551 @@
+"""The algebra: nested expressions must mean what they say, in values, in names and in print."""
+
+import itertools
+
+import equinox as eqx
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import assume, given, settings
+
+import bayeskern.kernels as kernels
+from bayeskern.kernels import (
+    RBF,
+    Constant,
+    Custom,
+    Exp,
+    Free,
+    Linear,
+    Matern12,
+    Matern32,
+    Named,
+    Periodic,
+    Polynomial,
+    Power,
+    Product,
+    Scaled,
+    Select,
+    Sum,
+    White,
+    component,
+    components,
+)
+
+RNG = np.random.default_rng(11)
+X, Z = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
+
+
+def close(got, wanted, rtol=1e-12, atol=1e-13):
+    np.testing.assert_allclose(np.asarray(got), wanted, rtol=rtol, atol=atol)
+
+
+# -- random nested expressions ----------------------------------------------------------------
+#
+# Each is a pair (kernel, function): the kernel under test, and a function (X, Z) in plain NumPy
+# of the Gram matrix, where Z is None for a Gram matrix among X.
+
+
+def halve(x):
+    return 0.5 * x + 0.1
+
+
+def reverse(x):
+    return x[::-1]
+
+
+def total(x):
+    return x.sum()
+
+
+def squares(X, Z):
+    Z = X if Z is None else Z
+    return ((X[:, None] - Z[None]) ** 2).sum(-1)
+
+
+def rbf(length):
+    return RBF(lengthscale=length), lambda X, Z: np.exp(-squares(X, Z) / (2 * length**2))
+
+
+def matern12(v):
+    return Matern12(variance=v), lambda X, Z: v * np.exp(-np.sqrt(squares(X, Z)))
+
+
+def linear(v):
+    return Linear(variance=v), lambda X, Z: v * X @ (X if Z is None else Z).T
+
+
+def polynomial(c):
+    k = Polynomial(degree=2, offset=c, variance=0.1)
+    return k, lambda X, Z: 0.1 * (c + X @ (X if Z is None else Z).T) ** 2
+
+
+def periodic(period):
+    def gram(X, Z):
+        t = X[:, None] - (X if Z is None else Z)[None]
+        return np.exp(-2 * (np.sin(np.pi * t / period) ** 2).sum(-1))
+
+    return Periodic(period=period), gram
+
+
+def white(v):
+    def gram(X, Z):
+        return v * np.eye(len(X)) if Z is None else np.zeros((len(X), len(Z)))
+
+    return White(variance=v), gram
+
+
+numbers = st.floats(0.1, 2.0)
+leaves = numbers.flatmap(
+    lambda v: st.sampled_from([f(v) for f in (rbf, matern12, linear, polynomial, periodic, white)])
+)
+serial = itertools.count()
+
+
+def mapped(g):
+    """The function after mapping the rows of X and Z by g."""
+    return lambda f: lambda X, Z: f(g(X), None if Z is None else g(Z))
+
+
+def extend(inner):
+    def add(a, b):
+        return a[0] + b[0], lambda X, Z: a[1](X, Z) + b[1](X, Z)
+
+    def multiply(a, b):
+        return a[0] * b[0], lambda X, Z: a[1](X, Z) * b[1](X, Z)
+
+    def scale(c, a):
+        return c * a[0], lambda X, Z: c * a[1](X, Z)
+
+    def scale_on_the_right(c, a):
+        return a[0] * c, lambda X, Z: c * a[1](X, Z)
+
+    def add_number(c, a):
+        return a[0] + c, lambda X, Z: c + a[1](X, Z)
+
+    def add_to_number(c, a):
+        return c + a[0], lambda X, Z: c + a[1](X, Z)
+
+    def power(p, a):
+        return a[0] ** p, lambda X, Z: a[1](X, Z) ** p
+
+    def exp(a):
+        return (0.2 * a[0]).exp(), lambda X, Z: np.exp(0.2 * a[1](X, Z))
+
+    def on(columns, a):
+        return a[0].on(columns), mapped(lambda X: X[:, columns])(a[1])
+
+    def warp(f, a):
+        return a[0].warp(f), mapped(
+            lambda X: np.array([np.atleast_1d(f(x)) for x in X], dtype=float)
+        )(a[1])
+
+    def named(a):
+        return a[0].named(f"n{next(serial)}"), a[1]
+
+    constants = numbers | st.sampled_from([1, 2, np.float64(0.5), np.float32(0.25), jnp.array(0.7)])
+    return st.one_of(
+        st.builds(add, inner, inner),
+        st.builds(multiply, inner, inner),
+        st.builds(scale, constants, inner),
+        st.builds(scale_on_the_right, constants, inner),
+        st.builds(add_number, constants, inner),
+        st.builds(add_to_number, constants, inner),
+        st.builds(power, st.sampled_from([1, 2, 3]), inner),
+        st.builds(exp, inner),
+        st.builds(on, st.sampled_from([[0], [-1], [0, -1]]), inner),
+        st.builds(warp, st.sampled_from([halve, reverse, total]), inner),
+        st.builds(named, inner),
+    )
+
+
+expressions = st.recursive(leaves, extend, max_leaves=6)
+quick = settings(max_examples=60, deadline=None)
+
+
+def evaluate(f):
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = f(X, Z), f(X, None)
+    assume(all(np.isfinite(w).all() and np.abs(w).max() < 1e100 for w in wanted))
+    return wanted
+
+
+@given(expressions)
+@quick
+def test_nested_expressions_mean_what_they_say(expression):
+    k, f = expression
+    between, within = evaluate(f)
+    # exp and powers multiply relative errors by their argument, at most 1e3 here.
+    tolerance = {"rtol": 1e-11, "atol": 1e-13 * np.abs(within).max()}
+    close(k(X, Z), between, **tolerance)
+    close(k(X), within, **tolerance)
+    close(k.diag(X), np.diag(within), **tolerance)
+
+
+@given(expressions)
+@quick
+def test_nested_expressions_print_as_they_are_typed(expression):
+    k, _ = expression
+    assert eqx.tree_equal(eval(repr(k), {**vars(kernels), **globals()}), k)
+
+
+@given(expressions)
+@quick
+def test_nested_expressions_are_the_sum_of_their_components(expression):
+    k, f = expression
+    _, within = evaluate(f)
+    parts = components(k)
+    assert "rest" not in list(parts)[:-1]
+    close(sum(np.asarray(part(X)) for part in parts.values()), within, rtol=1e-11, atol=1e-11)
+
+
+@given(expressions)
+@quick
+def test_hyperparameters_of_nested_expressions(expression):
+    k, _ = expression
+    values = k.hyperparameters()
+    assert len(values) == len(jax.tree.leaves(k))  # every number has a name of its own
+    doubled = k.at({name: 2 * value for name, value in values.items()})
+    assert eqx.tree_equal(doubled, jax.tree.map(lambda leaf: 2 * leaf, k))
+
+
+# -- structure --------------------------------------------------------------------------------
+
+
+def test_a_sum_times_a_kernel():
+    a, b, c = RBF(), Linear(), Matern32()
+    k = (a + b) * c
+    assert type(k) is Product and [type(t) for t in k.terms] == [Sum, Matern32]
+    close(k(X), (np.asarray(a(X)) + np.asarray(b(X))) * np.asarray(c(X)))
+    assert np.abs(np.asarray(k(X)) - np.asarray((a * b * c)(X))).max() > 0.1
+    assert np.abs(np.asarray(k(X)) - np.asarray((a + b * c)(X))).max() > 0.1
+    left = c * (a + b)
+    assert [type(t) for t in left.terms] == [Matern32, Sum]
+    product_in_sum = a * b + c
+    assert type(product_in_sum) is Sum and [type(t) for t in product_in_sum.terms] == [
+        Product,
+        Matern32,
+    ]
+
+
+def test_flat():
+    a, b, c, d = RBF(), Linear(), Matern32(), White()
+    for k in (((a + b) + c) + d, a + (b + (c + d)), (a + b) + (c + d)):
+        assert k.terms == (a, b, c, d)
+    for k in (((a * b) * c) * d, a * (b * (c * d)), (a * b) * (c * d)):
+        assert type(k) is Product and k.terms == (a, b, c, d)
+
+
+def test_named_scaled_and_powered_terms_stay_whole():
+    a, b, c = RBF(), Linear(), Matern32()
+    kept = (a + b).named("x") + c
+    assert len(kept.terms) == 2 and isinstance(kept.terms[0], Named)
+    assert len((2.0 * (a + b) + c).terms) == 2
+    assert len(((a * b).named("y") * c).terms) == 2
+    assert len(((a + b) ** 2 * c).terms) == 2
+    assert len(((a + b).exp() + c).terms) == 2
+
+
+def test_python_sum():
+    a, b = RBF(), Linear()
+    assert sum([a, b]).terms == (a, b)
+    assert sum([a]) is a
+    assert eqx.tree_equal(0.0 + a, Constant(0.0) + a)
+
+
+@pytest.mark.parametrize("c", [2, 2.0, np.float64(2), np.float32(2), np.array(2.0), jnp.array(2.0)])
+def test_numbers_on_either_side(c):
+    a, K = RBF(), np.asarray(RBF()(X))
+    for k, kind, wanted in [
+        (c * a, Scaled, 2 * K),
+        (a * c, Scaled, 2 * K),
+        (c + a, Sum, 2 + K),
+        (a + c, Sum, 2 + K),
+    ]:
+        assert type(k) is kind
+        close(k(X), wanted)
+    assert [type(t) for t in (c + a).terms] == [Constant, RBF]
+    assert [type(t) for t in (a + c).terms] == [RBF, Constant]
+
+
+@pytest.mark.parametrize("c", [dist.HalfNormal(1.5), Free(2.0)])
+def test_distributions_and_free_values_on_either_side(c):
+    for value in (
+        (c * RBF()).scale,
+        (RBF() * c).scale,
+        (c + RBF()).terms[0].variance,
+        (RBF() + c).terms[1].variance,
+    ):
+        assert type(value) is type(c) and jax.tree.leaves(value) == jax.tree.leaves(c)
+
+
+def test_scaled_by_nothing():
+    np.testing.assert_array_equal((0.0 * RBF())(X), np.zeros((4, 4)))
+
+
+def test_scale_under_jit():
+    close(jax.jit(lambda c: (c * RBF() + c)(X))(2.0), 2 * np.asarray(RBF()(X)) + 2)
+
+
+@pytest.mark.parametrize("c", [-1.0, np.float64(-2), np.nan, np.inf])
+def test_negative_scale(c):
+    message = r"Scaled.scale must be nonnegative and finite, got (-?\d|nan|inf)"
+    with pytest.raises(ValueError, match=message):
+        c * RBF()
+    with pytest.raises(ValueError, match=r"Constant.variance must be nonnegative and finite"):
+        RBF() + c
+
+
+@pytest.mark.parametrize("p", [0, -1, 2.0, 0.5, "2", True, None])
+def test_power_must_be_a_positive_integer(p):
+    with pytest.raises(ValueError, match=rf"power of a kernel must be a whole number.*got {p!r}"):
+        RBF() ** p
+
+
+def test_power_from_numpy():
+    assert type((RBF() ** np.int64(2)).power) is int
+    close((RBF() ** 2)(X), np.asarray(RBF()(X)) ** 2)
+    assert isinstance(RBF() ** 2, Power) and isinstance(RBF().exp(), Exp)
+
+
+@pytest.mark.parametrize(
+    "other", ["text", None, [1.0], np.ones(2), jnp.ones(2), np.ones((1, 1)), 1j]
+)
+def test_what_is_not_a_kernel_nor_a_number(other):
+    for operation in (
+        lambda: RBF() + other,
+        lambda: other + RBF(),
+        lambda: RBF() * other,
+        lambda: other * RBF(),
+    ):
+        with pytest.raises(TypeError):
+            operation()
+
+
+def test_operations_under_which_kernels_are_not_closed():
+    for operation in (lambda: -RBF(), lambda: RBF() - RBF(), lambda: RBF() / RBF()):
+        with pytest.raises(TypeError):
+            operation()
+
+
+# -- names and components ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["", "short term", "2nd", "a.b", "a/b", "a-b", None, 3])
+def test_name_must_be_an_identifier(name):
+    with pytest.raises(ValueError, match=r"name must be an identifier such as 'trend', got"):
+        RBF().named(name)
+
+
+@pytest.mark.parametrize("name", ["rest", "class", "lambda", "None"])
+def test_reserved_names(name):
+    with pytest.raises(ValueError, match=f"'{name}' is reserved; choose another name"):
+        RBF().named(name)
+
+
+def test_naming_again_replaces_the_name():
+    assert eqx.tree_equal(RBF().named("a").named("b"), RBF().named("b"))
+
+
+def test_components():
+    trend, season, short, level = Linear(), Periodic(), Matern32(variance=0.3), Constant(0.5)
+    inner = (season.named("a") + short.named("b")).named("c")
+    k = 2.0 * (trend.named("trend") + 3.0 * inner) + level + White(variance=0.1)
+    parts = components(k)
+    assert list(parts) == ["trend", "c", "rest"]
+    close(parts["trend"](X), 2 * np.asarray(trend(X)))
+    close(parts["c"](X), 6 * (np.asarray(season(X)) + np.asarray(short(X))))
+    close(parts["rest"](X), 0.5 + 0.1 * np.eye(4))
+    close(sum(np.asarray(part(X)) for part in parts.values()), np.asarray(k(X)))
+    close(component(k, "c.a")(X, Z), 6 * np.asarray(season(X, Z)))
+    close(component(k, "c.b")(X, Z), 6 * np.asarray(short(X, Z)))
+    close(component(k, "c")(X, Z), np.asarray(parts["c"](X, Z)))
+
+
+def test_a_name_used_by_two_terms_joins_them():
+    k = (Linear().named("a") + RBF().named("b")).named("x") + Matern32()
+    assert list(components(k)) == ["x", "rest"]
+    close(component(k, "x")(X), np.asarray((Linear() + RBF())(X)))
+
+
+def test_names_inside_products_only_label():
+    k = Linear().named("a") * RBF().named("b") + Matern32().named("c").exp() + White().named("d")
+    assert list(components(k)) == ["d", "rest"]
+    k = (Linear() + RBF().named("a")) * Matern32()
+    assert list(components(k)) == ["rest"]
+    k = ((Linear() + RBF().named("a")) * Matern32()).named("x")
+    assert list(components(k)) == ["x"]
+
+
+def test_components_of_a_kernel_without_names():
+    assert list(components(RBF())) == ["rest"]
+    assert list(components(RBF().named("only"))) == ["only"]
+    assert list(components(2.0 * RBF().named("only"))) == ["only"]
+
+
+def test_unknown_component():
+    k = RBF().named("season") + Linear().named("trend")
+    with pytest.raises(ValueError, match="component='saeson' is not known. Did you mean 'season'"):
+        component(k, "saeson")
+    with pytest.raises(
+        ValueError, match=r"component='rest' is not known.*Choose from season, trend"
+    ):
+        component(k, "rest")
+
+
+def test_components_under_jit():
+    k = 2.0 * (Linear().named("a") + RBF())
+    got = jax.jit(lambda k: component(k, "a")(X))(k)
+    close(got, 2 * X @ X.T)
+
+
+# -- Select -----------------------------------------------------------------------------------
+
+A = RNG.normal(size=(5, 3))
+FRAMES = [
+    pd.DataFrame(A, columns=["age", "height", "mass"]),
+    pl.DataFrame(A, ["age", "height", "mass"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("columns", "chosen"),
+    [([0, 2], [0, 2]), ([2, 0], [2, 0]), (1, [1]), ([-1], [2]), (np.array([0, 1]), [0, 1])],
+)
+def test_select_by_index(columns, chosen):
+    k = RBF(lengthscale=[0.4, 1.9][: len(chosen)])
+    close(k.on(columns)(A), np.asarray(k(A[:, chosen])), rtol=1e-15)
+    close(k.on(columns)(A, A[:2]), np.asarray(k(A[:, chosen], A[:2][:, chosen])), rtol=1e-15)
+    linear = Linear().on(columns)
+    close(linear.diag(A), (A[:, chosen] ** 2).sum(1))
+    for frame in FRAMES:
+        close(k.on(columns)(frame), np.asarray(k(A[:, chosen])), rtol=1e-15)
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=["pandas", "polars"])
+def test_select_by_name(frame):
+    k = RBF(lengthscale=[0.4, 1.9])
+    close(k.on(["mass", "age"])(frame), np.asarray(k(A[:, [2, 0]])), rtol=1e-15)
+    close(Linear().on("height")(frame), np.outer(A[:, 1], A[:, 1]))
+    close(Linear().on(["mass", 0]).diag(frame), (A[:, [2, 0]] ** 2).sum(1))
+    # Inside every kind of expression; each branch resolves for itself.
+    k = 2.0 * (Linear().on("height").named("h") + RBF().on("age") ** 2) * Linear().on("mass").exp()
+    r = np.subtract.outer(A[:, 0], A[:, 0])
+    wanted = 2.0 * (np.outer(A[:, 1], A[:, 1]) + np.exp(-(r**2)))
+    close(k(frame), wanted * np.exp(np.outer(A[:, 2], A[:, 2])))
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=["pandas", "polars"])
+def test_nested_select(frame):
+    close(Linear().on("age").on(["mass", "age"])(frame), np.outer(A[:, 0], A[:, 0]))
+    close(Linear().on(1).on(["mass", "height"])(frame), np.outer(A[:, 1], A[:, 1]))
+    with pytest.raises(ValueError, match="column='height' is not known. Choose from mass, age"):
+        Linear().on("height").on(["mass", "age"])(frame)
+
+
+def test_resolve():
+    k = Linear().on(["mass"]) + RBF().on("age")
+    resolved = k.resolve(("age", "height", "mass"))
+    assert repr(resolved) == repr(Linear().on([2]) + RBF().on([0]))
+    close(resolved(A), np.asarray(k(FRAMES[0])), rtol=1e-15)
+    plain = RBF() + Linear()
+    assert plain.resolve(("age",)) is plain
+
+
+def test_the_same_selection_twice():
+    k = Linear().on("age")
+    close((k + k * k)(FRAMES[0]), np.outer(A[:, 0], A[:, 0]) + np.outer(A[:, 0], A[:, 0]) ** 2)
+
+
+@pytest.mark.parametrize("columns", [[3], [0, 7], [-4]])
+def test_index_out_of_range(columns):
+    k = RBF().on(columns)
+    for call in (k, k.diag, jax.jit(lambda X: k(X))):
+        with pytest.raises(ValueError, match=r"columns \[.*\] wanted, but X has 3 columns"):
+            call(A)
+    for frame in FRAMES:
+        with pytest.raises(
+            ValueError, match="not there: the data have 3 columns, age, height, mass"
+        ):
+            k(frame)
+
+
+def test_names_on_plain_arrays():
+    k = Linear() + RBF().on(["age", "mass"])
+    for call in (k, k.diag):
+        with pytest.raises(
+            ValueError, match=r"columns \['age', 'mass'\] are names, but X is an arr"
+        ):
+            call(A)
+
+
+def test_unknown_column():
+    with pytest.raises(ValueError, match="column='hieght' is not known. Did you mean 'height'"):
+        RBF().on("hieght")(FRAMES[0])
+
+
+def test_frame_with_numbered_columns():
+    frame = pd.DataFrame(A)
+    close(Linear().on([1])(frame), np.outer(A[:, 1], A[:, 1]))
+    close(Linear().on("1")(frame), np.outer(A[:, 1], A[:, 1]))
+    with pytest.raises(ValueError, match="column='age' is not known. Choose from 0, 1, 2"):
+        RBF().on("age")(frame)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([], "at least one, got"),
+        ([0.5], r"columns must be indices or names, at least one, got \[0.5\]"),
+        ([0, 0], r"columns \[0, 0\] name a column twice"),
+        (["a", "a"], r"columns \['a', 'a'\] name a column twice"),
+    ],
+)
+def test_bad_columns(columns, message):
+    with pytest.raises(ValueError, match=message):
+        RBF().on(columns)
+    assert isinstance(RBF().on([0]), Select)
+
+
+# -- Warped -----------------------------------------------------------------------------------
+
+
+def test_warp_by_a_module_with_parameters():
+    class Scale(eqx.Module):
+        weights: jax.Array
+
+        def __call__(self, x):
+            return self.weights @ x
+
+    W = RNG.normal(size=(3, 2))
+    k = Linear().warp(Scale(jnp.asarray(W)))
+    close(k(X, Z), X @ W.T @ W @ Z.T)
+    close(k.diag(X), np.diag(X @ W.T @ W @ X.T))
+    slope = jax.grad(lambda k: k(X, Z).sum())(k).f.weights
+    # d/dW sum_ij (W x_i)'(W z_j) = W (sx sz' + sz sx')
+    sx, sz = X.sum(0), Z.sum(0)
+    close(slope, W @ (np.outer(sx, sz) + np.outer(sz, sx)))
+
+
+def test_warp_keeps_white_on_the_diagonal():
+    k = (White(variance=0.3) + RBF()).warp(total)
+    s = X.sum(1)
+    close(k(X), 0.3 * np.eye(4) + np.exp(-(np.subtract.outer(s, s) ** 2) / 2))
+    close(k(X, X), np.exp(-(np.subtract.outer(s, s) ** 2) / 2))
+
+
+def test_expression_of_custom_kernels_prints_as_it_is_typed():
+    k = 2.0 * Custom(product, {"a": 1.5}) + Custom(product_alone)
+    assert eqx.tree_equal(eval(repr(k), {**vars(kernels), **globals()}), k)
+
+
+def product(x, z, a):
+    return a * x @ z
+
+
+def product_alone(x, z):
+    return x @ z

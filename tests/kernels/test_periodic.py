@@ -1,0 +1,114 @@
+"""Periodic kernels against their formulas and scikit-learn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import ExpSineSquared
+
+from bayeskern.checks import NotPositiveDefiniteError
+from bayeskern.kernels import Cosine, Custom, Periodic, check_psd
+
+RNG = np.random.default_rng(8)
+
+
+def close(got, wanted, rtol=1e-11, atol=1e-13):
+    np.testing.assert_allclose(np.asarray(got), wanted, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize(
+    ("period", "lengthscale"),
+    [
+        (1.7, 0.6),
+        ([1.7, 0.4, 3.0], 0.6),
+        (1.7, [0.6, 1.0, 2.5]),
+        ([1.7, 0.4, 3.0], [0.6, 1.0, 2.5]),
+    ],
+)
+def test_periodic(period, lengthscale):
+    X, Z = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
+    t = X[:, None] - Z[None]
+    squares = np.sin(np.pi * t / np.array(period)) ** 2 / np.array(lengthscale) ** 2
+    k = Periodic(period=period, lengthscale=lengthscale, variance=0.7)
+    close(k(X, Z), 0.7 * np.exp(-2 * squares.sum(-1)))
+    close(k.diag(X), np.full(6, 0.7))
+
+
+def test_periodic_is_scikit_learns_in_one_dimension():
+    x, z = RNG.normal(size=(6, 1)), RNG.normal(size=(4, 1))
+    close(Periodic(period=1.7, lengthscale=0.6)(x, z), ExpSineSquared(0.6, 1.7)(x, z))
+
+
+def test_periodic_in_two_dimensions_is_positive_definite_where_scikit_learns_is_not():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    assert np.linalg.eigvalsh(ExpSineSquared(1.0, 1.0)(X))[0] < -5
+    assert np.linalg.eigvalsh(Periodic()(X))[0] > -1e-12
+    assert check_psd(Periodic(), X) > -1e-12
+
+    def of_the_distance(x, z):
+        r = jnp.sqrt(jnp.sum((x - z) ** 2))
+        return jnp.exp(-2 * jnp.sin(jnp.pi * r) ** 2)
+
+    with pytest.raises(NotPositiveDefiniteError, match="not positive semi-definite"):
+        check_psd(Custom(of_the_distance), X)
+
+
+@pytest.mark.parametrize("period", [1.3, [1.3, 0.4]])
+def test_cosine(period):
+    X, Z = RNG.normal(size=(6, 2)), RNG.normal(size=(4, 2))
+    wanted = 0.7 * np.cos(2 * np.pi * ((X[:, None] - Z[None]) / np.array(period)).sum(-1))
+    close(Cosine(period=period, variance=0.7)(X, Z), wanted)
+
+
+@pytest.mark.parametrize(
+    "k", [Periodic(period=0.5), Cosine(period=0.5)], ids=["Periodic", "Cosine"]
+)
+def test_repeats_after_one_period(k):
+    X = RNG.normal(size=(5, 1))
+    close(k(X, X + 0.5), np.asarray(k(X)), rtol=1e-12)
+    assert np.abs(np.asarray(k(X, X + 0.25)) - np.asarray(k(X))).max() > 0.1
+
+
+@pytest.mark.parametrize("coincident", [False, True])
+def test_hessian_of_periodic_in_the_lengthscale_and_period(coincident):
+    # k = exp(-2 s / l^2), s = sin^2(a), a = pi t / p
+    t, length, p = 0.0 if coincident else 0.43, 0.8, 1.7
+    a = np.pi * t / p
+    s, k = np.sin(a) ** 2, np.exp(-2 * np.sin(a) ** 2 / length**2)
+    g, gl, gll = -2 * s / length**2, 4 * s / length**3, -12 * s / length**4
+    ds = np.sin(2 * a) * -a / p
+    dds = 2 * np.cos(2 * a) * (a / p) ** 2 + np.sin(2 * a) * 2 * a / p**2
+    gp, gpp, glp = -2 * ds / length**2, -2 * dds / length**2, 4 * ds / length**3
+    assert k == np.exp(g)
+    wanted = k * np.array([[gl * gl + gll, gl * gp + glp], [gl * gp + glp, gp * gp + gpp]])
+
+    def value(theta):
+        return Periodic().at({"lengthscale": theta[0], "period": theta[1]})([0.0], [t])[0, 0]
+
+    theta = np.array([length, p])
+    close(jax.grad(value)(theta), [k * gl, k * gp])
+    close(jax.hessian(value)(theta), wanted, rtol=1e-10)
+
+
+def test_mixed_second_derivative_of_periodic_at_coincident_points():
+    # near 0: exp(-2 (pi t / p)^2 / l^2), the RBF kernel of lengthscale p l / (2 pi)
+    k = Periodic(period=[1.7, 0.6], lengthscale=[0.8, 2.0])
+    x = RNG.normal(size=2)
+    got = jax.jacfwd(jax.jacrev(lambda x, z: k(x[None], z[None])[0, 0], 0), 1)(x, jnp.asarray(x))
+    wanted = np.diag((2 * np.pi / (np.array([1.7, 0.6]) * np.array([0.8, 2.0]))) ** 2)
+    close(got, wanted, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("k", "name"),
+    [
+        (Periodic(period=[1.0, 2.0]), "period"),
+        (Periodic(lengthscale=[1.0, 2.0]), "lengthscale"),
+        (Cosine(period=[1.0, 2.0]), "period"),
+    ],
+)
+def test_wrong_shapes(k, name):
+    with pytest.raises(
+        ValueError, match=rf"{name} has shape \(2,\) but the points have 3 dimensions"
+    ):
+        k(np.ones((4, 3)))
