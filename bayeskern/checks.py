@@ -64,15 +64,18 @@ def positive_integer(value, name: str) -> int:
     return int(value)
 
 
-def inputs(X, name: str = "X") -> tuple[jax.Array, tuple[str, ...] | None]:
+def inputs(
+    X, name: str = "X", wanted: Sequence[str] | None = None
+) -> tuple[jax.Array, tuple[str, ...] | None]:
     """Read points as an (n, d) array; a vector of length n is n points in one dimension.
 
-    Returns the array and the column names (None unless X is a data frame). Raises ValueError on
-    NaN, infinities, text, an empty array, or more than two dimensions.
+    wanted: the columns to take from a data frame, in this order (by default all). Returns the
+    array and the column names (None unless X is a data frame). Raises ValueError on NaN,
+    infinities, text, an empty array, or more than two dimensions.
     """
     columns = None
     if not is_traced(X) and hasattr(X, "columns"):
-        X, columns = _frame(X, name)
+        X, columns = _frame(X, name, wanted)
     X = _floats(X, name)
     if X.ndim == 0 or X.ndim > 2:
         raise ValueError(
@@ -126,10 +129,12 @@ def _floats(value, name: str) -> jax.Array:
         raise ValueError(f"{name} must be numeric, got {kind}. Encode it as numbers.") from None
 
 
-def _frame(X, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
+def _frame(X, name: str, wanted) -> tuple[np.ndarray, tuple[str, ...]]:
     import narwhals as nw
 
     frame = nw.from_native(X, eager_only=True)
+    if wanted is not None:
+        frame = frame[[one_of(f"a column of {name}", column, frame.columns) for column in wanted]]
     for column, kind in frame.schema.items():
         if not kind.is_numeric():
             raise ValueError(

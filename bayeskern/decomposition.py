@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.gp import condition_at, thin
+from bayeskern.gp.regression import condition_at, thin
 from bayeskern.kernels.algebra import Sum, component, component_names
 from bayeskern.prediction import Prediction
 
@@ -53,8 +53,8 @@ def _mixture(model, draws, data, X_new, names):
 def _moments(gp, X_new, name, level):
     """Mean and variance at X_new: (m,), (m,)."""
     names = component_names(gp.kernel)
-    count = gp.X.shape[0] if gp.mask is None else jnp.sum(gp.mask)
-    share = jnp.ones(gp.X.shape[0]) if gp.mask is None else gp.mask.astype(gp.X.dtype)
+    count = gp.X.shape[0] if gp.observed is None else jnp.sum(gp.observed)
+    share = jnp.ones(gp.X.shape[0]) if gp.observed is None else gp.observed.astype(gp.X.dtype)
     share = share / count
 
     def average(kernel):
@@ -72,7 +72,7 @@ def _moments(gp, X_new, name, level):
     elif others := tuple(component(gp.kernel, other) for other in names if other != level):
         with_data, _, variance = average(Sum(others))
         cross, prior = cross + with_data[:, None], prior + variance
-    if gp.mask is not None:
-        cross = jnp.where(gp.mask[:, None], cross, 0.0)
+    if gp.observed is not None:
+        cross = jnp.where(gp.observed[:, None], cross, 0.0)
     explained = jnp.sum(jnp.square(gp.factor.whiten(cross)), axis=0)
     return gp.weights @ cross, jnp.maximum(prior - explained, 0.0)

@@ -94,6 +94,18 @@ def test_frames(frame):
     np.testing.assert_array_equal(got, [[1.0, 0.5], [2.0, 1.5]])
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_wanted_columns_of_a_frame(frame):
+    data = frame({"b": [1, 2], "t": ["x", "y"], "a": [0.5, 1.5]})
+    got, columns = checks.inputs(data, "X", wanted=["a", "b"])
+    assert columns == ("a", "b")
+    np.testing.assert_array_equal(got, [[0.5, 1.0], [1.5, 2.0]])
+    with pytest.raises(ValueError, match="a column of X='c' is not known. Choose from b, t, a"):
+        checks.inputs(data, "X", wanted=["c"])
+    with pytest.raises(ValueError, match="column 't' of X is String, not numeric"):
+        checks.inputs(data, "X", wanted=["t"])
+
+
 def test_columns_of_a_frame_are_read_as_text():
     assert checks.inputs(pd.DataFrame(np.ones((2, 2))))[1] == ("0", "1")
 

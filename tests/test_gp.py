@@ -13,7 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 import bayeskern as bk
-from bayeskern import gp as gp_module
+from bayeskern.gp import process as gp_module
 from bayeskern.kernels import (
     RBF,
     Constant,
@@ -470,7 +470,7 @@ def test_chunks_make_no_difference(monkeypatch):
     gp = bk.GaussianProcess(RBF() + Linear().named("trend"), X, NOISE).condition(y)
     whole = gp.predict(X_new)
     expected = whole.mean, whole.sd, whole.component("trend").sd
-    sizes, original = [], gp_module._posterior_moments
+    sizes, original = [], gp_module.posterior_moments
     monkeypatch.setattr(gp_module, "CHUNK", 1)
     monkeypatch.setattr(
         gp_module,

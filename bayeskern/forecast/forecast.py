@@ -72,7 +72,7 @@ def forecast(
     if positive:
         require_positive(y, series.calendar.labels(series.times[series.observed]))
     if is_constant(y):
-        return Forecast(series, horizon, seasons, Scale(False, float(y[0]), 1.0), None, None)
+        return Forecast(series, horizon, seasons, Scale(False, float(y[0]), 0.0), None, None)
     t = series.calendar.positions(series.times[series.observed])
     if kernel is None:
         unit = max([*seasons.values()], default=series.calendar.step)

@@ -173,7 +173,7 @@ def _legend(ax) -> None:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 40 else f"{name[:39]}…"
+    return name if len(name) <= 32 else f"{name[:31]}…"
 
 
 def _clean(ax) -> None:

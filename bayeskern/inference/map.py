@@ -19,6 +19,10 @@ from bayeskern.inference.trust import Trust
 SAME = 1e-2
 # A gradient below this counts as zero.
 FLAT = 1e-4
+# A curvature below this, relative to that along the axes, counts as none.
+CURVED = 1e-7
+# Starts are the best of so many candidates for each.
+CANDIDATES = 16
 
 
 class NegativeLogDensity(eqx.Module):
@@ -81,25 +85,31 @@ class Optimum:
                 f"The optimiser did not converge (gradient {self.gradient_norm:.2g}): "
                 "give it more steps, or tighter priors."
             )
-        if not self.eigenvalues[0] > 0:
+        steepness, along = self._least_curved()
+        if not steepness > CURVED:
             return (
-                f"Not a maximum: the density is flat or rises along {self._flattest()}; "
+                f"Not a maximum: the density is flat or rises along {along}; "
                 "give it a proper prior, or fix it."
             )
         if starts > 1 and self.agreeing < 2:
             return f"Only one of {starts} starts ended here; try more, there may be a better mode."
         return None
 
-    def _flattest(self) -> str:
-        _, vectors = np.linalg.eigh(self.hessian)
-        return self.coordinates[int(np.argmax(np.abs(vectors[:, 0])))]
+    def _least_curved(self) -> tuple[float, str]:
+        """The smallest eigenvalue of the Hessian in units of its diagonal, and its coordinate."""
+        size = np.sqrt(np.maximum(np.diag(self.hessian), np.finfo(float).tiny))
+        if not np.all(np.isfinite(self.hessian)):
+            return np.nan, "an unknown direction"
+        values, vectors = np.linalg.eigh(self.hessian / np.outer(size, size))
+        return values[0], self.coordinates[int(np.argmax(np.abs(vectors[:, 0])))]
 
 
 @dataclass(frozen=True)
 class MAP:
     """The mode of the posterior density.
 
-    starts: how many starts, the first at the median of the prior, the others drawn from it.
+    starts: how many starts. The first is at the median of the prior (at the given value for
+    `Free`); half of the others are the best of many candidates drawn from it, half are drawn.
     jacobian: False for the mode in the model's own parameters, True for the mode in the
     unconstrained ones (Gamma(3, 1) has its mode at 2 in the first sense and at 3 in the second).
     steps: at most so many steps of L-BFGS.
@@ -118,7 +128,7 @@ class MAP:
     def run(self, target: Target, seed: int, progress: bool):
         """Return (draws: each site (1, ...), trust, optimum)."""
         objective = NegativeLogDensity(target, self.jacobian)
-        starts = prior_starts(target, self.starts, seed)
+        starts = find_starts(objective, self.starts, seed)
         with Progress("MAP", self.steps, progress) as bar:
             ends, values, _ = minimise(
                 objective,
@@ -162,15 +172,35 @@ class MAP:
         )
 
 
-def prior_starts(target: Target, count: int, seed: int) -> jax.Array:
-    """The first start at the median of 64 draws from the prior, the others at draws: (count, d)."""
-    draws = _draw_prior(target, jax.random.split(jax.random.key(seed), 63 + count))
-    return jnp.concatenate([jnp.median(draws[:64], axis=0)[None], draws[64:]])
+def find_starts(objective: NegativeLogDensity, count: int, seed: int) -> jax.Array:
+    """Where to start: (count, d).
+
+    The first start is the median of 64 draws from the prior; of the others, half are the best of
+    CANDIDATES draws for each and half are any draws. Values without a prior begin where they were given, and their
+    candidates are spread widely around that, in unconstrained coordinates.
+    """
+    first, others = jax.random.split(jax.random.key(seed))
+    centre = jnp.median(
+        _draw_prior(objective.target, jax.random.split(first, 64), jnp.asarray(0.0)), axis=0
+    )
+    if count == 1:
+        return centre[None]
+    keys = jax.random.split(others, CANDIDATES * (count - 1))
+    candidates = _draw_prior(objective.target, keys, jnp.asarray(3.0))
+    best = jnp.argsort(_values(objective, candidates))
+    # Half go where the density is high; half go anywhere, to find the modes that are not.
+    chosen = jnp.concatenate([best[: count // 2], jnp.sort(best[count // 2 :])])[: count - 1]
+    return jnp.concatenate([centre[None], candidates[chosen]])
 
 
 @eqx.filter_jit
-def _draw_prior(target, keys):
-    return jax.vmap(target.draw_prior)(keys)
+def _draw_prior(target, keys, spread):
+    return jax.vmap(lambda key: target.draw_prior(key, spread))(keys)
+
+
+@eqx.filter_jit
+def _values(objective, z):
+    return jax.lax.map(objective, z)
 
 
 @eqx.filter_jit

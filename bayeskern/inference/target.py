@@ -104,8 +104,11 @@ class Target(eqx.Module):
             if name in wanted or site["type"] == "deterministic"
         }
 
-    def draw_prior(self, key) -> jax.Array:
-        """One z from the prior; coordinates without a proper prior stay near their first value."""
+    def draw_prior(self, key, spread) -> jax.Array:
+        """One z from the prior.
+
+        Coordinates without a proper prior are normal around their first value, with sd `spread`.
+        """
         key, jitter = jax.random.split(key)
         model = handlers.seed(handlers.substitute(self.model, substitute_fn=_centre_improper), key)
         trace = handlers.trace(model).get_trace(*self.args, **self.kwargs)
@@ -115,7 +118,7 @@ class Target(eqx.Module):
             value = jnp.asarray(biject_to(_support(site)).inv(site["value"]))
             if latent.name in self.without_prior:
                 noise = jax.random.normal(jax.random.fold_in(jitter, i), value.shape)
-                value = value + noise.astype(value.dtype)
+                value = value + spread * noise.astype(value.dtype)
             unconstrained[latent.name] = value
         return self.ravel(unconstrained)
 

@@ -232,7 +232,7 @@ def test_ravel_and_unravel_are_inverse():
 def test_draws_from_the_prior_have_the_distribution_of_the_prior():
     target = Target.of(several_sites, (), {})
     keys = jax.random.split(jax.random.key(0), 2000)
-    draws = jax.jit(jax.vmap(lambda k: target.constrain(target.draw_prior(k))))(keys)
+    draws = jax.jit(jax.vmap(lambda k: target.constrain(target.draw_prior(k, 1.0))))(keys)
     # Kolmogorov-Smirnov: a correct sampler fails each of these once in 10,000 seeds.
     for values, law in [
         (draws["x"], stats.norm),
@@ -250,7 +250,9 @@ def test_draws_without_a_proper_prior_lie_about_the_first_value():
         numpyro.sample("y", dist.Normal(a, s), obs=1.0)
 
     target = Target.of(model, (), {})
-    draws = jax.jit(jax.vmap(target.draw_prior))(jax.random.split(jax.random.key(0), 1000))
+    draws = jax.jit(jax.vmap(lambda k: target.draw_prior(k, 1.0)))(
+        jax.random.split(jax.random.key(0), 1000)
+    )
     assert np.all(np.isfinite(draws))
     # Five standard errors of a mean of 1,000 standard normals are 0.16.
     np.testing.assert_allclose(draws.mean(axis=0), [-2.0, np.log(5.0), 0.0], atol=0.16)

@@ -1,4 +1,4 @@
-"""Gaussian processes: the NumPyro distribution, what data add to it, and the regression model."""
+"""A Gaussian process: the NumPyro distribution, and what it knows after data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 from jaxtyping import Array, Float
 from numpyro.distributions import Distribution, constraints
 
@@ -22,8 +21,6 @@ from bayeskern.prediction import Prediction
 
 # A chunk of new points is as large as keeps its block of covariances below this many numbers.
 CHUNK = 2**24
-# Predictions average over at most this many evenly thinned draws of the hyperparameters.
-MOST_DRAWS = 200
 
 
 class GaussianProcess(Distribution):
@@ -40,15 +37,16 @@ class GaussianProcess(Distribution):
 
     support = constraints.real_vector
     pytree_data_fields = ("kernel", "X", "noise", "prior_mean", "observed")
+    pytree_aux_fields = ("columns",)
 
     def __init__(self, kernel: Kernel, X, noise, mean=0.0, mask=None, *, validate_args=None):
-        X, columns = checks.inputs(X)
+        X, self.columns = checks.inputs(X)
         n = X.shape[0]
-        self.kernel = positive_definite(kernel).resolve(columns).require_concrete()
+        self.kernel = positive_definite(kernel).resolve(self.columns).require_concrete()
         self.X = X
         self.noise = _per_point("noise", noise, n)
         hyper.check("noise", self.noise, constraints.nonnegative)
-        self.prior_mean = mean_function(mean) if _is_function(mean) else _per_point("mean", mean, n)
+        self.prior_mean = mean_function(mean) if is_function(mean) else _per_point("mean", mean, n)
         # Not `self.mask`, which is a method of every NumPyro distribution.
         self.observed = None if mask is None else jnp.asarray(mask, bool)
         super().__init__(batch_shape=(), event_shape=(n,), validate_args=validate_args)
@@ -93,14 +91,15 @@ class GaussianProcess(Distribution):
         factor = DenseFactor.compute(K)
         r = residual(y - self.mean, self.observed)
         return ConditionedGP(
-            self.kernel,
-            self.X,
-            y,
-            self.noise,
-            self.prior_mean,
-            self.observed,
-            factor,
-            factor.solve(r),
+            kernel=self.kernel,
+            X=self.X,
+            y=y,
+            noise=self.noise,
+            prior_mean=self.prior_mean,
+            observed=self.observed,
+            factor=factor,
+            weights=factor.solve(r),
+            columns=self.columns,
         )
 
 
@@ -120,9 +119,10 @@ class ConditionedGP(eqx.Module):
     y: jax.Array
     noise: jax.Array
     prior_mean: jax.Array | Callable
-    mask: jax.Array | None
+    observed: jax.Array | None
     factor: Factor
     weights: jax.Array
+    columns: tuple[str, ...] | None = eqx.field(static=True)
 
     @property
     def jitter(self) -> jax.Array:
@@ -135,14 +135,14 @@ class ConditionedGP(eqx.Module):
         noise: their noise variance, needed when the training noise differs from point to point;
         mean: the prior mean at X_new, needed when it was given as an array.
         """
-        X_new = self._door(X_new)
-        noise = self._new_noise(noise, X_new.shape[0], latent)
-        mean = self._new_mean(mean, X_new)
+        X_new = new_points(X_new, self.X, self.columns)
+        noise = self.new_noise(noise, X_new.shape[0], latent)
+        mean = self.new_mean(mean, X_new)
         return _prediction(self, X_new, noise, mean)
 
     def covariance(self, X_new) -> Float[Array, "m m"]:
         """The joint covariance of the latent function at X_new: (m, m)."""
-        X_new = self._door(X_new)
+        X_new = new_points(X_new, self.X, self.columns)
         return _posterior_covariance(self, self.kernel, X_new)
 
     def loo(self) -> LeaveOneOut:
@@ -153,21 +153,13 @@ class ConditionedGP(eqx.Module):
         variance = 1.0 / self.factor.inv_diag()
         mean = self.y - self.weights * variance
         log_density = -0.5 * (jnp.square(self.weights) * variance + jnp.log(2 * jnp.pi * variance))
-        observed = True if self.mask is None else self.mask
+        observed = True if self.observed is None else self.observed
         return LeaveOneOut(
             *(jnp.where(observed, x, jnp.nan) for x in (mean, variance, log_density))
         )
 
-    def _door(self, X_new):
-        X_new, _ = checks.inputs(X_new, "X_new")
-        if X_new.shape[1] != self.X.shape[1]:
-            raise ValueError(
-                f"X_new has {X_new.shape[1]} columns but the process was conditioned on "
-                f"{self.X.shape[1]}; give the same columns in the same order."
-            )
-        return X_new
-
-    def _new_noise(self, noise, m, latent):
+    def new_noise(self, noise, m: int, latent: bool):
+        """The noise variance of m new points: 0 for the latent function."""
         if latent:
             return jnp.zeros(())
         if noise is None and jnp.ndim(self.noise) == 1:
@@ -177,7 +169,8 @@ class ConditionedGP(eqx.Module):
             )
         return self.noise if noise is None else _per_point("noise", noise, m)
 
-    def _new_mean(self, mean, X_new):
+    def new_mean(self, mean, X_new):
+        """The prior mean at new points."""
         if mean is None and not callable(self.prior_mean) and jnp.ndim(self.prior_mean) == 1:
             raise ValueError(
                 "the prior mean was given as an array, so its values at X_new are unknown: "
@@ -186,68 +179,6 @@ class ConditionedGP(eqx.Module):
         if mean is None:
             return evaluate_mean(self.prior_mean, X_new)
         return _per_point("mean", mean, X_new.shape[0])
-
-
-class GPRegression(eqx.Module):
-    """Gaussian-process regression with priors, itself a NumPyro model: model(X, y=None).
-
-    kernel, noise (a variance) and mean hold numbers, NumPyro distributions or `Free(init)`; the
-    mean may also be a function of one point. The latent function is integrated out; the sites are
-    the kernel's dotted names, `noise`, `mean`, and the observed `y`.
-    """
-
-    kernel: Kernel = eqx.field(converter=lambda k: positive_definite(k))
-    noise: jax.Array = eqx.field(converter=hyper.as_hyperparameter)
-    mean: jax.Array | Callable = eqx.field(default=0.0, converter=lambda m: mean_function(m))
-
-    def __check_init__(self):
-        hyper.check("noise", self.noise, constraints.nonnegative)
-        clash = {"noise", "mean", "y"} & set(self.kernel.hyperparameters())
-        if clash:
-            raise ValueError(f"the kernel has a hyperparameter called {clash.pop()!r}; rename it.")
-
-    def __call__(self, X, y=None, mask=None):
-        kernel = hyper.sample(self.kernel)
-        noise = hyper.sample_value("noise", self.noise, constraints.nonnegative)
-        mean = self.mean
-        if not _is_function(mean):
-            mean = hyper.sample_value("mean", mean, constraints.real)
-        return numpyro.sample("y", GaussianProcess(kernel, X, noise, mean, mask), obs=y)
-
-    def __repr__(self) -> str:
-        mean = self.mean if _is_function(self.mean) else hyper.show(self.mean)
-        return f"GPRegression({self.kernel!r}, noise={hyper.show(self.noise)}, mean={mean})"
-
-    def prepare(self, X, y=None, mask=None) -> tuple[GPRegression, tuple]:
-        """Resolve column names and check the data, before anything is traced."""
-        X, columns = checks.inputs(X)
-        model = eqx.tree_at(lambda m: m.kernel, self, self.kernel.resolve(columns))
-        y = None if y is None else checks.targets(y, X.shape[0])
-        return model, (X, y) if mask is None else (X, y, jnp.asarray(mask, bool))
-
-    def at(self, values: dict) -> GPRegression:
-        """A copy with every hyperparameter in `values` set, by site name."""
-        own = {name: values[name] for name in ("noise", "mean") if name in values}
-        kernel = self.kernel.at({k: v for k, v in values.items() if k not in own})
-        model = eqx.tree_at(lambda m: m.kernel, self, kernel)
-        return hyper.replace(model, [(name,) for name in own], own.values())
-
-    def condition(self, X, y, mask=None) -> ConditionedGP:
-        """The process given data, for a model whose hyperparameters are all numbers."""
-        return GaussianProcess(self.kernel, X, self.noise, self.mean, mask).condition(y)
-
-    def predictive(self, draws: dict, data: tuple, X_new, latent: bool = False) -> Prediction:
-        """Prediction at X_new, mixed over draws of the hyperparameters (each site: (S, ...)).
-
-        data: (X, y) or (X, y, mask), as `prepare` returned them.
-        """
-        X_new, _ = checks.inputs(X_new, "X_new")
-        if X_new.shape[1] != data[0].shape[1]:
-            raise ValueError(
-                f"X_new has {X_new.shape[1]} columns but the model was fitted to "
-                f"{data[0].shape[1]}; give the same columns in the same order."
-            )
-        return _mixture(self, thin(draws), data, X_new, latent)
 
 
 # -- the mathematics, on arrays --------------------------------------------------------------------
@@ -270,14 +201,14 @@ def residual(r, mask):
 def _cross(gp, kernel, X_new):
     """k(X, X_new): (n, m), with zero rows where the data are masked out."""
     K = kernel.evaluate(gp.X, X_new)
-    return K if gp.mask is None else jnp.where(gp.mask[:, None], K, 0.0)
+    return K if gp.observed is None else jnp.where(gp.observed[:, None], K, 0.0)
 
 
-def _posterior_mean(gp, kernel, X_new):
+def posterior_mean(gp, kernel, X_new):
     return gp.weights @ _cross(gp, kernel, X_new)
 
 
-def _posterior_moments(gp, kernel, X_new):
+def posterior_moments(gp, kernel, X_new):
     """Mean and variance of the (component of the) latent function at X_new: (m,), (m,).
 
     Algorithm 2.1 of Rasmussen and Williams (2006).
@@ -295,134 +226,48 @@ def _posterior_covariance(gp, kernel, X_new):
     return kernel.evaluate(X_new) - whitened.T @ whitened
 
 
-def _posterior_draws(gp, kernel, X_new, noise, key, n):
+def posterior_draws(gp, kernel, X_new, noise, key, n):
     """n joint draws at X_new: (n, m)."""
     m = X_new.shape[0]
-    K = _posterior_covariance(gp, kernel, X_new)
-    # A posterior covariance is often singular; its rounding errors are of the size of the prior's.
-    rounding = m * jnp.finfo(K.dtype).eps * jnp.mean(kernel.evaluate_diag(X_new))
-    K = K + jnp.diag(jnp.broadcast_to(noise + rounding, (m,)))
-    white = jax.random.normal(key, (m, n), K.dtype)
-    return (DenseFactor.compute(K).sqrt_mul(white)).T + _posterior_mean(gp, kernel, X_new)
+    K = _posterior_covariance(gp, kernel, X_new) + jnp.diag(jnp.broadcast_to(noise, (m,)))
+    # Eigenvectors, not Cholesky: where the data leave nothing open the covariance is rounding
+    # error, with eigenvalues a little below 0.
+    values, vectors = jnp.linalg.eigh(K)
+    white = jax.random.normal(key, (n, m), K.dtype)
+    draws = (white * jnp.sqrt(jnp.maximum(values, 0.0))) @ vectors.T
+    return draws + posterior_mean(gp, kernel, X_new)
 
 
 # -- one conditioned process -> Prediction ---------------------------------------------------------
 
-_mean_jit = eqx.filter_jit(_posterior_mean)
-_moments_jit = eqx.filter_jit(_posterior_moments)
-_draws_jit = eqx.filter_jit(_posterior_draws)
+_mean_jit = eqx.filter_jit(posterior_mean)
+_moments_jit = eqx.filter_jit(posterior_moments)
+_draws_jit = eqx.filter_jit(posterior_draws)
 
 
-def _prediction(gp: ConditionedGP, X_new, noise, mean, kernel=None) -> Prediction:
-    part = kernel if kernel is not None else gp.kernel
+def _prediction(gp: ConditionedGP, X_new, noise, mean, part=None) -> Prediction:
+    """part: the kernel of one component, which has no components of its own."""
+    kernel = gp.kernel if part is None else part
 
     def means():
-        found = _chunked(lambda x: _mean_jit(gp, part, x), gp.X.shape[0], X_new)
+        found = chunked(lambda x: _mean_jit(gp, kernel, x), gp.X.shape[0], X_new)
         return (found + mean)[None]
 
     def moments():
-        found = _chunked(lambda x: jnp.stack(_moments_jit(gp, part, x)), gp.X.shape[0], X_new)
+        found = chunked(lambda x: jnp.stack(_moments_jit(gp, kernel, x)), gp.X.shape[0], X_new)
         return (found[0] + mean)[None], (found[1] + noise)[None]
 
     def draw(key, n):
-        return _draws_jit(gp, part, X_new, noise, key, n) + mean
+        return _draws_jit(gp, kernel, X_new, noise, key, n) + mean
 
     def of(name):
-        return _prediction(gp, X_new, jnp.zeros(()), 0.0, component(part, name))
+        return _prediction(gp, X_new, jnp.zeros(()), 0.0, component(kernel, name))
 
-    return Prediction(means, moments, draw, of, tuple(component_names(part)))
-
-
-# -- draws of the hyperparameters -> Prediction ----------------------------------------------------
+    names = tuple(component_names(kernel)) if part is None else ()
+    return Prediction(means, moments, draw, of if part is None else None, names)
 
 
-def condition_at(model, draw, data) -> ConditionedGP:
-    """The process of a GPRegression at one draw of its hyperparameters, given data."""
-    X, y, *mask = data
-    at = model.at({name: value for name, value in draw.items() if name})
-    gp = GaussianProcess(at.kernel, X, at.noise, at.mean, *mask)
-    return gp.condition(y)
-
-
-@eqx.filter_jit
-def _mixture_means(model, draws, data, X_new, name):
-    def one(draw):
-        gp = condition_at(model, draw, data)
-        return _posterior_mean(gp, _part(gp.kernel, name), X_new) + _level(gp, X_new, name)
-
-    return jax.lax.map(one, draws)
-
-
-@eqx.filter_jit
-def _mixture_moments(model, draws, data, X_new, name, latent):
-    def one(draw):
-        gp = condition_at(model, draw, data)
-        mean, variance = _posterior_moments(gp, _part(gp.kernel, name), X_new)
-        noise = gp._new_noise(None, X_new.shape[0], latent or name)
-        return mean + _level(gp, X_new, name), variance + noise
-
-    return jax.lax.map(one, draws)
-
-
-@eqx.filter_jit
-def _mixture_draws(model, draws, data, X_new, name, latent, key, n):
-    def one(item):
-        draw, key = item
-        gp = condition_at(model, draw, data)
-        noise = gp._new_noise(None, X_new.shape[0], latent or name)
-        part = _part(gp.kernel, name)
-        return _posterior_draws(gp, part, X_new, noise, key, n) + _level(gp, X_new, name)
-
-    count = jax.tree.leaves(draws)[0].shape[0]
-    return jax.lax.map(one, (draws, jax.random.split(key, count)))
-
-
-def _part(kernel, name):
-    return component(kernel, name) if name else kernel
-
-
-def _level(gp, X_new, name):
-    return 0.0 if name else gp._new_mean(None, X_new)
-
-
-def _mixture(model, draws, data, X_new, latent, name=None) -> Prediction:
-    n, count = data[0].shape[0], len(next(iter(draws.values()), [0]))
-    # A model without hyperparameters to draw has one, empty draw.
-    draws = draws or {"": jnp.zeros(1)}
-
-    def means():
-        return _chunked(lambda x: _mixture_means(model, draws, data, x, name), n, X_new)
-
-    def moments():
-        return _chunked(
-            lambda x: jnp.stack(_mixture_moments(model, draws, data, x, name, latent)), n, X_new
-        )
-
-    def draw(key, size):
-        each = -(-size // count)
-        key, order = jax.random.split(key)
-        made = _mixture_draws(model, draws, data, X_new, name, latent, key, each)
-        made = np.asarray(made).reshape(count * each, -1)
-        # Any number of draws is spread evenly over the hyperparameters, in random order.
-        rows = ((np.arange(size) + 0.5) * (count * each) / size).astype(int)
-        return made[rows[np.asarray(jax.random.permutation(order, size))]]
-
-    def of(part):
-        return _mixture(model, draws, data, X_new, True, part if name is None else f"{name}.{part}")
-
-    return Prediction(means, moments, draw, of, tuple(component_names(model.kernel)))
-
-
-def thin(draws: dict) -> dict:
-    """At most MOST_DRAWS evenly spaced draws."""
-    count = len(next(iter(draws.values()), []))
-    if count <= MOST_DRAWS:
-        return {name: jnp.asarray(values) for name, values in draws.items()}
-    keep = np.linspace(0, count - 1, MOST_DRAWS).round().astype(int)
-    return {name: jnp.asarray(values)[keep] for name, values in draws.items()}
-
-
-def _chunked(function, n: int, X_new) -> np.ndarray:
+def chunked(function, n: int, X_new) -> np.ndarray:
     """Apply a function of new points chunk by chunk; its last axis runs over the points."""
     size = max(256, CHUNK // n)
     parts = [np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)]
@@ -445,13 +290,24 @@ def positive_definite(kernel: Kernel) -> Kernel:
     return kernel
 
 
+def new_points(X_new, X, columns) -> jax.Array:
+    """Read new points; of a data frame, the columns that the process was conditioned on."""
+    X_new, _ = checks.inputs(X_new, "X_new", columns)
+    if X_new.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"X_new has {X_new.shape[1]} columns but the process was conditioned on {X.shape[1]}; "
+            "give the same columns in the same order."
+        )
+    return X_new
+
+
 def mean_function(mean):
-    if not _is_function(mean):
+    if not is_function(mean):
         return hyper.as_hyperparameter(mean)
     return mean if isinstance(mean, eqx.Module) else PlainFunction(mean)
 
 
-def _is_function(mean) -> bool:
+def is_function(mean) -> bool:
     # A NumPyro distribution is callable too: calling it draws from it.
     return callable(mean) and not hyper.is_specified(mean)
 

@@ -1,0 +1,184 @@
+"""Gaussian-process regression with priors, and predictions mixed over the hyperparameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from numpyro.distributions import constraints
+
+from bayeskern import checks
+from bayeskern.gp.process import (
+    ConditionedGP,
+    GaussianProcess,
+    chunked,
+    is_function,
+    mean_function,
+    new_points,
+    positive_definite,
+    posterior_draws,
+    posterior_mean,
+    posterior_moments,
+)
+from bayeskern.kernels import hyperparameters as hyper
+from bayeskern.kernels.algebra import component, component_names
+from bayeskern.kernels.base import Kernel
+from bayeskern.prediction import Prediction
+
+# Predictions average over at most this many evenly thinned draws of the hyperparameters.
+MOST_DRAWS = 200
+
+
+class GPRegression(eqx.Module):
+    """Gaussian-process regression with priors, itself a NumPyro model: model(X, y=None).
+
+    kernel, noise (a variance) and mean hold numbers, NumPyro distributions or `Free(init)`; the
+    mean may also be a function of one point. The latent function is integrated out; the sites are
+    the kernel's dotted names, `noise`, `mean`, and the observed `y`.
+    """
+
+    kernel: Kernel = eqx.field(converter=lambda k: positive_definite(k))
+    noise: jax.Array = eqx.field(converter=hyper.as_hyperparameter)
+    mean: jax.Array | Callable = eqx.field(default=0.0, converter=lambda m: mean_function(m))
+    #: the columns of the data frame it was fitted to, which new points must have too
+    columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self):
+        hyper.check("noise", self.noise, constraints.nonnegative)
+        clash = {"noise", "mean", "y"} & set(self.kernel.hyperparameters())
+        if clash:
+            raise ValueError(f"the kernel has a hyperparameter called {clash.pop()!r}; rename it.")
+
+    def __call__(self, X, y=None, mask=None):
+        kernel = hyper.sample(self.kernel)
+        noise = hyper.sample_value("noise", self.noise, constraints.nonnegative)
+        mean = self.mean
+        if not is_function(mean):
+            mean = hyper.sample_value("mean", mean, constraints.real)
+        return numpyro.sample("y", GaussianProcess(kernel, X, noise, mean, mask), obs=y)
+
+    def __repr__(self) -> str:
+        mean = self.mean if is_function(self.mean) else hyper.show(self.mean)
+        return f"GPRegression({self.kernel!r}, noise={hyper.show(self.noise)}, mean={mean})"
+
+    def prepare(self, X, y=None, mask=None) -> tuple[GPRegression, tuple]:
+        """Resolve column names and check the data, before anything is traced."""
+        X, columns = checks.inputs(X)
+        model = dataclasses.replace(self, kernel=self.kernel.resolve(columns), columns=columns)
+        y = None if y is None else checks.targets(y, X.shape[0])
+        return model, (X, y) if mask is None else (X, y, jnp.asarray(mask, bool))
+
+    def at(self, values: dict) -> GPRegression:
+        """A copy with every hyperparameter in `values` set, by site name."""
+        own = {name: values[name] for name in ("noise", "mean") if name in values}
+        kernel = self.kernel.at({k: v for k, v in values.items() if k not in own})
+        model = eqx.tree_at(lambda m: m.kernel, self, kernel)
+        return hyper.replace(model, [(name,) for name in own], own.values())
+
+    def condition(self, X, y, mask=None) -> ConditionedGP:
+        """The process given data, for a model whose hyperparameters are all numbers."""
+        return GaussianProcess(self.kernel, X, self.noise, self.mean, mask).condition(y)
+
+    def predictive(self, draws: dict, data: tuple, X_new, latent: bool = False) -> Prediction:
+        """Prediction at X_new, mixed over draws of the hyperparameters (each site: (S, ...)).
+
+        data: (X, y) or (X, y, mask), as `prepare` returned them.
+        """
+        X_new = new_points(X_new, data[0], self.columns)
+        return _mixture(self, thin(draws), data, X_new, latent)
+
+
+# -- draws of the hyperparameters -> Prediction ----------------------------------------------------
+
+
+def condition_at(model, draw, data) -> ConditionedGP:
+    """The process of a GPRegression at one draw of its hyperparameters, given data."""
+    X, y, *mask = data
+    at = model.at({name: value for name, value in draw.items() if name})
+    gp = GaussianProcess(at.kernel, X, at.noise, at.mean, *mask)
+    return gp.condition(y)
+
+
+@eqx.filter_jit
+def _mixture_means(model, draws, data, X_new, name):
+    def one(draw):
+        gp = condition_at(model, draw, data)
+        return posterior_mean(gp, _part(gp.kernel, name), X_new) + _level(gp, X_new, name)
+
+    return jax.lax.map(one, draws)
+
+
+@eqx.filter_jit
+def _mixture_moments(model, draws, data, X_new, name, latent):
+    def one(draw):
+        gp = condition_at(model, draw, data)
+        mean, variance = posterior_moments(gp, _part(gp.kernel, name), X_new)
+        noise = gp.new_noise(None, X_new.shape[0], latent or name)
+        return mean + _level(gp, X_new, name), variance + noise
+
+    return jax.lax.map(one, draws)
+
+
+@eqx.filter_jit
+def _mixture_draws(model, draws, data, X_new, name, latent, key, n):
+    def one(item):
+        draw, key = item
+        gp = condition_at(model, draw, data)
+        noise = gp.new_noise(None, X_new.shape[0], latent or name)
+        part = _part(gp.kernel, name)
+        return posterior_draws(gp, part, X_new, noise, key, n) + _level(gp, X_new, name)
+
+    count = jax.tree.leaves(draws)[0].shape[0]
+    return jax.lax.map(one, (draws, jax.random.split(key, count)))
+
+
+def _part(kernel, name):
+    return component(kernel, name) if name else kernel
+
+
+def _level(gp, X_new, name):
+    return 0.0 if name else gp.new_mean(None, X_new)
+
+
+def _mixture(model, draws, data, X_new, latent, name=None) -> Prediction:
+    n, count = data[0].shape[0], len(next(iter(draws.values()), [0]))
+    # A model without hyperparameters to draw has one, empty draw.
+    draws = draws or {"": jnp.zeros(1)}
+
+    def means():
+        return chunked(lambda x: _mixture_means(model, draws, data, x, name), n, X_new)
+
+    def moments():
+        return chunked(
+            lambda x: jnp.stack(_mixture_moments(model, draws, data, x, name, latent)), n, X_new
+        )
+
+    def draw(key, size):
+        each = -(-size // count)
+        key, order = jax.random.split(key)
+        made = _mixture_draws(model, draws, data, X_new, name, latent, key, each)
+        made = np.asarray(made).reshape(count * each, -1)
+        # Any number of draws is spread evenly over the hyperparameters, in random order.
+        rows = ((np.arange(size) + 0.5) * (count * each) / size).astype(int)
+        return made[rows[np.asarray(jax.random.permutation(order, size))]]
+
+    def of(part):
+        return _mixture(model, draws, data, X_new, True, part)
+
+    if name is not None:
+        return Prediction(means, moments, draw)
+    return Prediction(means, moments, draw, of, tuple(component_names(model.kernel)))
+
+
+def thin(draws: dict) -> dict:
+    """At most MOST_DRAWS evenly spaced draws."""
+    count = len(next(iter(draws.values()), []))
+    if count <= MOST_DRAWS:
+        return {name: jnp.asarray(values) for name, values in draws.items()}
+    keep = np.linspace(0, count - 1, MOST_DRAWS).round().astype(int)
+    return {name: jnp.asarray(values)[keep] for name, values in draws.items()}
