@@ -96,6 +96,8 @@ def targets(y, n: int | None = None, name: str = "y") -> jax.Array:
         y = y[:, 0]
     if y.ndim != 1:
         raise ValueError(f"{name} must be one number per point, shape (n,), got shape {y.shape}.")
+    if y.shape[0] == 0:
+        raise ValueError(f"{name} is empty: give at least one value.")
     if n is not None and y.shape[0] != n:
         raise ValueError(f"{name} has {y.shape[0]} values but X has {n} points; they must match.")
     finite(y, name)

@@ -19,6 +19,15 @@ app = App(
     version_flags=["--version"],
 )
 
+
+def _whole(kind, tokens) -> int:
+    try:
+        return int(tokens[0].value)  # cyclopts would make 2 out of 2.5
+    except ValueError:
+        raise ValueError(f"wanted a whole number, got {tokens[0].value!r}") from None
+
+
+Whole = Annotated[int, Parameter(converter=_whole)]
 Debug = Annotated[bool, Parameter(negative="", help="Show the traceback of an error.")]
 
 
@@ -26,15 +35,15 @@ Debug = Annotated[bool, Parameter(negative="", help="Show the traceback of an er
 def forecast(
     series: str,
     *,
-    horizon: int,
+    horizon: Whole,
     time: str | None = None,
     value: str | None = None,
     season: Annotated[list[float] | None, Parameter(negative="")] = None,
     level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
     positive: Annotated[bool, Parameter(negative="")] = False,
-    backtest: Annotated[int, Parameter(name="--backtest")] = 0,
+    backtest: Whole = 0,
     output: Path = Path("out"),
-    seed: int = 0,
+    seed: Whole = 0,
     debug: Debug = False,
 ) -> None:
     """Forecast a series and write forecast.csv, forecast.png and components.png.
@@ -79,15 +88,15 @@ def forecast(
 def backtest(
     series: str,
     *,
-    horizon: int,
-    cutoffs: int = 3,
+    horizon: Whole,
+    cutoffs: Whole = 3,
     cutoff: Annotated[list[str] | None, Parameter(negative="")] = None,
     time: str | None = None,
     value: str | None = None,
     season: Annotated[list[float] | None, Parameter(negative="")] = None,
     positive: Annotated[bool, Parameter(negative="")] = False,
     output: Path = Path("out"),
-    seed: int = 0,
+    seed: Whole = 0,
     debug: Debug = False,
 ) -> None:
     """Forecast from past dates, score what came true, write backtest.csv and backtest.png.

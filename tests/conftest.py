@@ -9,7 +9,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 _cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayeskern" / "tests"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_cache))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 from hypothesis import settings  # noqa: E402
 

@@ -121,13 +121,15 @@ class Backtest:
             log.append(model.log_density(full)[pick])
             for i, c in enumerate(COVERAGES):
                 covered[c].append((edges[i] <= y) & (y <= edges[i + len(COVERAGES)]))
-        error = np.concatenate(errors)
+        error, log = np.concatenate(errors), np.concatenate(log)
+        # A value that was ruled out is not made good by a constant series that hit another.
+        log_score = -np.inf if np.any(np.isneginf(log)) else np.mean(log)
         return {
             "mae": float(np.mean(np.abs(error))),
             "rmse": float(np.sqrt(np.mean(error**2))),
             "mase": float(np.mean(np.concatenate(scaled))),
             "crps": float(np.mean(np.concatenate(crps))),
-            "log_score": float(np.mean(np.concatenate(log))),
+            "log_score": float(log_score),
             **{
                 f"coverage_{100 * c:g}": float(np.mean(np.concatenate(v)))
                 for c, v in covered.items()

@@ -21,6 +21,7 @@ from bayeskern.forecast.model import (
     default_noise,
     is_constant,
     name_seasons,
+    require_ordinary,
     require_positive,
 )
 from bayeskern.forecast.series import Series, read_series
@@ -73,6 +74,7 @@ def forecast(
         require_positive(y, series.calendar.labels(series.times[series.observed]))
     if is_constant(y):
         return Forecast(series, horizon, seasons, Scale(False, float(y[0]), 0.0), None, None)
+    require_ordinary(y)
     t = series.calendar.positions(series.times[series.observed])
     if kernel is None:
         unit = max([*seasons.values()], default=series.calendar.step)

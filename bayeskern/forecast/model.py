@@ -119,7 +119,16 @@ class Scale:
 
 def is_constant(y: np.ndarray) -> bool:
     """No variation beyond rounding."""
-    return bool(np.ptp(y) <= 1e-12 * np.max(np.abs(y)))
+    return bool(np.ptp(y) <= 1e-14 * np.max(np.abs(y)))
+
+
+def require_ordinary(y: np.ndarray) -> None:
+    """Raise ValueError where squares would leave the range of floating-point numbers."""
+    if np.max(np.abs(y)) > 1e100 or np.ptp(y) < 1e-100:
+        raise ValueError(
+            f"the values reach {np.max(np.abs(y)):.3g} in size and vary by {np.ptp(y):.3g}, out of "
+            "the range that can be computed with; give them in another unit."
+        )
 
 
 def require_positive(y: np.ndarray, labels: list[str]) -> None:

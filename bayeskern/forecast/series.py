@@ -197,6 +197,8 @@ def build(name, time_name, value_name, times, values, tz=None) -> Series:
         what = "is empty" if len(values) == 0 else f"has {len(values)} rows but no value"
         raise ValueError(f"{value_name}: the series {what}; wanted at least {FEWEST} numbers.")
     tz = tz or zone_of(times)
+    if tz is None and _has_offset(times):
+        remarks.append("times with an offset are shown in UTC: give datetimes of a time zone")
     times = parse_times(times, time_name)
     order = np.argsort(times, kind="stable")
     if not np.array_equal(order, np.arange(len(order))):
@@ -217,6 +219,13 @@ def build(name, time_name, value_name, times, values, tz=None) -> Series:
     calendar = read_calendar(times, tz, time_name)
     remarks += calendar.remarks
     return Series(name, time_name, value_name, values, calendar, tuple(remarks))
+
+
+def _has_offset(times) -> bool:
+    first = next(iter(times), None)
+    if isinstance(first, str):
+        return re.search(r"\d[T ]\d.*[+-](?!00:?00)\d\d:?\d\d$", first.strip()) is not None
+    return bool(getattr(first, "utcoffset", lambda: None)())
 
 
 def _columns(names: list[str], time: str | None, value: str | None) -> tuple[str, str]:

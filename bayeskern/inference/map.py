@@ -176,8 +176,8 @@ def find_starts(objective: NegativeLogDensity, count: int, seed: int) -> jax.Arr
     """Where to start: (count, d).
 
     The first start is the median of 64 draws from the prior; of the others, half are the best of
-    CANDIDATES draws for each and half are any draws. Values without a prior begin where they were given, and their
-    candidates are spread widely around that, in unconstrained coordinates.
+    CANDIDATES draws for each and half are any draws. Values without a prior begin where they
+    were given, and their candidates are spread widely around that, in unconstrained coordinates.
     """
     first, others = jax.random.split(jax.random.key(seed))
     centre = jnp.median(

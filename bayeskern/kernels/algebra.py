@@ -149,6 +149,10 @@ class Warped(_Wrapper):
     def evaluate_diag(self, X):
         return self.inner.evaluate_diag(self._map(X))
 
+    def resolve(self, columns):
+        # The kernel inside sees what f returns, whose columns have no names.
+        return self
+
     def _map(self, X):
         features = jax.vmap(self.f)(X)
         return features.reshape(X.shape[0], -1)

@@ -72,6 +72,14 @@ class Kernel(eqx.Module):
     def __check_init__(self):
         for name, path, constraint in self.own_hyperparameters():
             hyper.check(f"{type(self).__name__}.{name}", hyper.get(self, path), constraint)
+        self._check_scalars()
+
+    def _check_scalars(self):
+        for name, field in self.__dataclass_fields__.items():
+            if field.metadata.get("scalar") and (shape := hyper.shape(getattr(self, name))) != ():
+                raise ValueError(
+                    f"{type(self).__name__}.{name} must be one number, got shape {shape}."
+                )
 
     def own_hyperparameters(self):
         """(name, path, constraint) of the hyperparameters of this node, children left out."""
@@ -92,6 +100,8 @@ class Kernel(eqx.Module):
             checks.one_of("hyperparameter", name, sites)
         paths = [sites[name].path for name in values]
         new = hyper.replace(self, paths, [hyper.as_hyperparameter(v) for v in values.values()])
+        for node in new.nodes():
+            node._check_scalars()
         # What a lengthscale must satisfy depends on its shape, so the new kernel is asked.
         for site in hyper.sites(new):
             if site.name in values:

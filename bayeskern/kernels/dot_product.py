@@ -31,8 +31,8 @@ class Linear(Kernel):
     variance: a number or one per dimension; center: likewise, in the units of the input.
     """
 
-    variance: jax.Array = hyperparameter(1.0)
-    center: jax.Array = hyperparameter(0.0, constraints.real)
+    variance: jax.Array = hyperparameter(1.0, scalar=False)
+    center: jax.Array = hyperparameter(0.0, constraints.real, scalar=False)
 
     def evaluate(self, X, Z=None):
         variance = metrics.per_dimension("variance", self.variance, X)

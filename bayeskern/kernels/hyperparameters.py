@@ -36,16 +36,25 @@ class Free(eqx.Module):
 
 
 def from_sd(prior: Distribution) -> Distribution:
-    """Turn a prior on a standard deviation into the prior on its square, the variance."""
+    """Turn a prior on a standard deviation into the prior on its square, the variance.
+
+    Raises ValueError unless the prior lives on the positive numbers, all of them.
+    """
+    if not isinstance(prior, Distribution) or prior.support is not constraints.positive:
+        what = prior.support if isinstance(prior, Distribution) else type(prior).__name__
+        raise ValueError(
+            "from_sd needs a distribution on the positive numbers, such as HalfNormal, HalfCauchy "
+            f"or LogNormal; got {what}."
+        )
     return TransformedDistribution(prior, PowerTransform(2.0))
 
 
-def hyperparameter(default, constraint=constraints.positive):
-    """Declare a hyperparameter of a kernel: its numeric default and the values it may take."""
+def hyperparameter(default, constraint=constraints.positive, *, scalar: bool = True):
+    """Declare a hyperparameter of a kernel: its default, the values it may take, and its shape."""
     return eqx.field(
         default=default,
         converter=lambda value: as_hyperparameter(value),
-        metadata={"constraint": constraint},
+        metadata={"constraint": constraint, "scalar": scalar},
     )
 
 
@@ -62,6 +71,13 @@ def as_hyperparameter(value):
 def is_specified(value) -> bool:
     """True for the hyperparameters that still have to become numbers."""
     return isinstance(value, Distribution | Free)
+
+
+def shape(value) -> tuple[int, ...]:
+    """The shape of a number, of a free value, or of what a distribution draws."""
+    if isinstance(value, Distribution):
+        return tuple(value.shape())
+    return np.shape(value.init if isinstance(value, Free) else value)
 
 
 def check(name: str, value, constraint) -> None:

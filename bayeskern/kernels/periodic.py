@@ -19,8 +19,8 @@ class Periodic(Kernel):
     numbers or vectors (d,).
     """
 
-    period: jax.Array = hyperparameter(1.0)
-    lengthscale: jax.Array = hyperparameter(1.0)
+    period: jax.Array = hyperparameter(1.0, scalar=False)
+    lengthscale: jax.Array = hyperparameter(1.0, scalar=False)
     variance: jax.Array = hyperparameter(1.0)
 
     def evaluate(self, X, Z=None):
@@ -44,7 +44,7 @@ class Cosine(Kernel):
     period: in the units of the input, a number or a vector (d,).
     """
 
-    period: jax.Array = hyperparameter(1.0, constraints.positive)
+    period: jax.Array = hyperparameter(1.0, constraints.positive, scalar=False)
     variance: jax.Array = hyperparameter(1.0)
 
     def evaluate(self, X, Z=None):

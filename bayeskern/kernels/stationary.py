@@ -24,7 +24,7 @@ class Stationary(Kernel):
     of the inputs. variance: in the squared units of the output.
     """
 
-    lengthscale: jax.Array = hyperparameter(1.0, constraints.real)
+    lengthscale: jax.Array = hyperparameter(1.0, constraints.real, scalar=False)
     variance: jax.Array = hyperparameter(1.0)
 
     @abstractmethod
@@ -177,9 +177,9 @@ class SpectralMixture(Kernel):
     (Q, d), or (Q, 1) for all dimensions alike. Wilson and Adams (2013), equation 12.
     """
 
-    weights: jax.Array = hyperparameter((1.0,))
-    means: jax.Array = hyperparameter(((1.0,),), constraints.nonnegative)
-    scales: jax.Array = hyperparameter(((1.0,),))
+    weights: jax.Array = hyperparameter((1.0,), scalar=False)
+    means: jax.Array = hyperparameter(((1.0,),), constraints.nonnegative, scalar=False)
+    scales: jax.Array = hyperparameter(((1.0,),), scalar=False)
 
     def evaluate(self, X, Z=None):
         self._check_shapes(X)

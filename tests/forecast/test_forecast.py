@@ -96,15 +96,29 @@ def by_hand(values, log):
     return fit.optimum.log_density + jacobian, fit
 
 
-@pytest.mark.parametrize("grows", [False, True])
-def test_the_scale_is_the_likelier_one(grows):
-    """Noise and season that grow with the level are better seen on the logarithm, others not."""
-    values = np.exp(2 + seasonal()) if grows else 4 + seasonal()
+def skewed(seed, size):
+    return np.exp(size * np.random.default_rng(seed).standard_normal(N))
+
+
+# name: values, whether the logarithm is likelier, whether the Jacobian turns the order round
+SCALES = {
+    "a season about a level": (4 + seasonal(), False, False),
+    "a season in proportion": (np.exp(2 + seasonal()), True, False),
+    "noise with a tail above": (skewed(0, 1.0), True, True),
+    "noise with a tail below": (10 - skewed(2, 0.5), False, True),
+}
+
+
+@pytest.mark.parametrize(("values", "log", "turned"), SCALES.values(), ids=SCALES)
+def test_the_scale_is_the_likelier_one(values, log, turned):
     assert (values > 0).all()
     (as_given, given_fit), (logarithm, log_fit) = (by_hand(values, log) for log in (False, True))
+    assert (logarithm > as_given) == log
+    without = log_fit.optimum.log_density > given_fit.optimum.log_density
+    assert (without != log) == turned
     f = bk.forecast(pd.Series(values, months()), HORIZON)
-    assert f.scale.log == (logarithm > as_given) == grows
-    expected = log_fit if grows else given_fit
+    assert f.scale.log == log
+    expected = log_fit if log else given_fit
     np.testing.assert_allclose(
         f.posterior.optimum.log_density, expected.optimum.log_density, atol=1e-6
     )
@@ -312,10 +326,10 @@ def test_seasons_of_ones_own():
     sound(none)
     other = bk.forecast(values, HORIZON, season=6)
     assert other.seasons == pytest.approx({"season": 0.5})
-    # A season that is not in the data predicts worse what is.
+    # What is there is explained best by the season that is there.
     right = bk.forecast(values, HORIZON, season=12)
     evidence = [f.posterior.optimum.log_density for f in (none, other, right)]
-    assert evidence[2] > max(evidence[:2]) + 5
+    assert evidence[2] > max(evidence[:2]) + 2
 
 
 def test_two_seasons():
@@ -515,6 +529,12 @@ def test_summary(raw):
 def test_bad_horizons(horizon):
     with pytest.raises(ValueError, match="horizon must be a whole number of at least 1"):
         bk.forecast("nile", horizon)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_sizes_that_cannot_be_squared(size):
+    with pytest.raises(ValueError, match="give them in another unit"):
+        bk.forecast(size * seasonal(), HORIZON)
 
 
 def test_other_bad_arguments(raw):

@@ -164,6 +164,7 @@ def test_constant_is_relative_to_the_size():
     assert is_constant(np.full(5, 3.7)) and is_constant(np.zeros(4))
     assert is_constant(1e9 * (1 + 1e-15 * np.arange(4)))
     assert not is_constant(np.array([1.0, 1.0, 1.0 + 1e-9]))
+    assert not is_constant(1e13 + np.array([0.0, 0.5, 1.0]))
     # Watts of a radio signal: small, but not constant.
     assert not is_constant(1e-15 * np.array([1.0, 2.0, 3.0]))
 

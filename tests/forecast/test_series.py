@@ -384,3 +384,17 @@ def test_until_keeps_the_frequency():
     days = np.array([0, 2, 4, 5, 6, 7, 8, 9, 10])
     series = read_series(np.arange(9.0), times=np.datetime64("2024-01-01") + days)
     assert series.until(3).calendar.future(1)[0] == np.datetime64("2024-01-06")
+
+
+def test_offsets_without_a_zone_are_shown_in_utc(tmp_path):
+    day = "2024-01-{:02}T00:00:00{}"
+    for offset, hours in (("+01:00", 1), ("-05:00", -5), ("Z", 0), ("+00:00", 0), ("", 0)):
+        times = [day.format(d, offset) for d in (2, 3, 4)]
+        rows = "".join(f"{time},{i}\n" for i, time in enumerate(times))
+        series = read_series(written(tmp_path, "time,y\n" + rows))
+        expected = np.array(["2024-01-02", "2024-01-03", "2024-01-04"], "M8[s]")
+        np.testing.assert_array_equal(series.times, expected - np.timedelta64(hours, "h"))
+        assert ["UTC" in remark for remark in series.remarks] == [True] * (hours != 0)
+    zone = dt.timezone(dt.timedelta(hours=2))
+    times = [dt.datetime(2024, 1, d, tzinfo=zone) for d in (2, 3, 4)]
+    assert "UTC" in read_series([1.0, 2.0, 4.0], times=times).remarks[0]

@@ -549,3 +549,9 @@ def product(x, z, a):
 
 def product_alone(x, z):
     return x @ z
+
+
+def test_a_warping_hides_the_names_of_the_columns():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 5.0]})
+    with pytest.raises(ValueError, match=r"columns \['a'\] are names"):
+        RBF().on(["a"]).warp(lambda x: x[::-1])(frame)

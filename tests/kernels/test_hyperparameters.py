@@ -363,3 +363,20 @@ def test_repr_while_traced():
 
 def test_product_of_one():
     assert names(Product((White(),))) == ["white.variance"]
+
+
+def test_a_vector_is_refused_where_one_number_is_wanted():
+    for bad in ([1.0, 2.0], dist.LogNormal(0.0, 1.0).expand([2]), Free([1.0, 2.0])):
+        with pytest.raises(ValueError, match=r"RBF.variance must be one number, got shape \(2,\)"):
+            RBF(variance=bad)
+        with pytest.raises(ValueError, match=r"RBF.variance must be one number"):
+            RBF().at({"variance": bad})
+    assert RBF(lengthscale=dist.LogNormal(0.0, 1.0).expand([2])).hyperparameters()
+
+
+def test_from_sd_wants_a_prior_on_the_positive_numbers():
+    for bad in (dist.Normal(0.0, 1.0), dist.Uniform(0.0, 1.0), 0.3):
+        with pytest.raises(
+            ValueError, match="from_sd needs a distribution on the positive numbers"
+        ):
+            from_sd(bad)

@@ -1,0 +1,243 @@
+"""The command line as a subprocess, on files that the test wrote."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeskern as bk
+from bayeskern import cli
+
+MONTHS = pd.date_range("2015-01-01", periods=60, freq="MS")
+# What is compiled is kept from one run of the tests to the next.
+CACHE = Path(tempfile.gettempdir()) / "bayeskern-tests"
+
+
+def run(*arguments, cwd=None, **env):
+    """(exit status, stdout, stderr)."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bayeskern.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "XDG_CACHE_HOME": str(CACHE), **env},
+        timeout=300,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """The command line in this process, for what ends before anything is fitted."""
+    monkeypatch.setattr(cli, "_keep_compiled", lambda: None)
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as info:
+            cli.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return info.value.code, out, err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def sales(tmp_path_factory):
+    """A file as a spreadsheet writes it, with more columns than needed and odd names."""
+    t = np.arange(60)
+    rng = np.random.default_rng(0)
+    units = 4 + 0.03 * t + np.sin(2 * np.pi * t / 12) + 0.3 * rng.standard_normal(60)
+    frame = pd.DataFrame(
+        {"Datum, Uhrzeit": MONTHS.strftime("%Y-%m-%d"), "Preis": 2.5, "Umsatz in $": units.round(6)}
+    )
+    path = tmp_path_factory.mktemp("data") / "Umsätze.csv"
+    frame.to_csv(path, sep=";", index=False, encoding="utf-8-sig")
+    return path, frame
+
+
+def one_line(err):
+    assert err.count("\n") == 1 and err.startswith("bayeskern: ") and "Traceback" not in err
+    return err
+
+
+# -- forecast --------------------------------------------------------------------------------------
+
+
+def test_forecast(sales, tmp_path):
+    path, frame = sales
+    output = tmp_path / "new" / "folder"
+    columns = ["--time", "Datum, Uhrzeit", "--value", "Umsatz in $"]
+    levels = ["--level", 0.95, "--level", 0.8, "--level", 0.8]
+    status, out, err = run(
+        "forecast", path, *columns, "--horizon", 6, *levels, "--output", output, "--backtest", 2
+    )
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    said = [line for line in lines if "/folder/" not in line]
+    assert max(map(len, said)) <= 100
+    assert lines[0] == "Umsätze: 60 values of Umsatz in $, 2015-01-01 to 2019-12-01"
+    assert "monthly, at month start" in out and "95 % interval" in out
+    assert "Umsätze: 2 forecasts of 6 steps, 12 values" in lines
+    names = ["components.png", "forecast.csv", "forecast.png"]
+    assert sorted(p.name for p in output.iterdir()) == names
+    assert all(str(output / name) in out for name in names)
+    for name in ("forecast.png", "components.png"):
+        assert (output / name).read_bytes().startswith(b"\x89PNG")
+
+    found = pd.read_csv(output / "forecast.csv", index_col=0, parse_dates=True)
+    assert found.index.name == "Datum, Uhrzeit"
+    np.testing.assert_array_equal(found.index, pd.date_range("2020-01-01", periods=6, freq="MS"))
+    values = pd.Series(frame["Umsatz in $"].to_numpy(), MONTHS)
+    expected = bk.forecast(values, 6).to_frame([0.8, 0.95])
+    assert list(found.columns) == list(expected.columns)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    score = bk.backtest(values, 6, 2).scores["forecast"]["mae"]
+    row = next(line.split() for line in lines if line.startswith("  forecast "))
+    assert float(row[1]) == pytest.approx(score, rel=1e-3)
+
+
+def test_backtest(sales, tmp_path):
+    path, frame = sales
+    status, out, err = run(
+        "backtest", path, "--value", "Umsatz in $", "--time", "Datum, Uhrzeit", "--horizon", 6,
+        "--cutoff", "2018-12-01", "--cutoff", "2019-06-01", "--season", 12, cwd=tmp_path,
+    )  # fmt: skip
+    assert (status, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 100
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["backtest.csv", "backtest.png"]
+    found = pd.read_csv(tmp_path / "out" / "backtest.csv", index_col=0)
+    expected = bk.backtest(
+        pd.Series(frame["Umsatz in $"].to_numpy(), MONTHS), 6, ["2018-12-01", "2019-06-01"]
+    ).to_frame()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_what_is_compiled_is_kept(tmp_path):
+    """JAX reads its environment when it is imported, before this code runs."""
+    code = (
+        "from bayeskern import cli; cli._keep_compiled(); import jax; "
+        "print(jax.config.jax_compilation_cache_dir)"
+    )
+    env = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    for mine, expected in (
+        ({"XDG_CACHE_HOME": str(tmp_path)}, tmp_path / "bayeskern" / "jax"),
+        ({"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "own")}, tmp_path / "own"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=env | mine
+        )
+        assert done.stdout.strip() == str(expected), done.stderr
+
+
+# -- the rest --------------------------------------------------------------------------------------
+
+
+def test_version_datasets_and_help(here):
+    status, out, err = run("--version")
+    assert (status, out.strip(), err) == (0, bk.__version__, "")
+    status, out, err = here("datasets")
+    assert status == 0 and [line.split()[0] for line in out.splitlines()] == [*bk.datasets.names()]
+    assert "co2           526 values  Atmospheric CO2" in out
+    for command in ("forecast", "backtest"):
+        status, out, _ = here(command, "--help")
+        assert (
+            status == 0
+            and "--horizon INT" in out
+            and out.count("--cutoffs") == (command == "backtest")
+        )
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+BAD = {
+    "no such file": (["nosuch.csv", "--horizon", 6], "'nosuch.csv' is neither a file nor a data"),
+    "nearly a data set": (["co22", "--horizon", 6], "Did you mean 'co2'?"),
+    "no horizon to speak of": (["nile", "--horizon", 0], "horizon must be a whole number"),
+    "a negative horizon": (["nile", "--horizon", -2], "horizon must be a whole number"),
+    "a level in per cent": (["nile", "--horizon", 6, "--level", 95], "strictly between 0 and 1"),
+    "a season of one step": (["nile", "--horizon", 6, "--season", 1], "season must be"),
+    "a column that is not there": (["nile", "--horizon", 6, "--value", "flo"], "mean 'flow'"),
+    "too many past dates": (["nile", "--horizon", 40, "--backtest", 5], "a cutoff leaves"),
+    "a negative backtest": (["nile", "--horizon", 4, "--backtest", -1], "cutoffs must be"),
+    "a zero": (["zero.csv", "--horizon", 6, "--positive"], "above zero, but that at 2020-02-01"),
+    "text": (["text.csv", "--horizon", 6], "sales, row 2: 'many' is not a number"),
+    "a ragged row": (["ragged.csv", "--horizon", 6], "row 2: 3 cells, but the header has 2"),
+    "a date twice": (["twice.csv", "--horizon", 6], "2020-02-01 is there 2 times"),
+    "two columns": (["two.csv", "--horizon", 6], "which column holds the values?"),
+    "nothing": (["empty.csv", "--horizon", 6], "has no rows"),
+}
+FILES = {
+    "zero": "date,sales\n2020-01-01,1\n2020-02-01,0\n2020-03-01,3\n",
+    "text": "date,sales\n2020-01-01,1\n2020-02-01,many\n2020-03-01,3\n",
+    "ragged": "date,sales\n2020-01-01,1\n2020-02-01,2,3\n2020-03-01,3\n",
+    "twice": "date,sales\n2020-01-01,1\n2020-02-01,2\n2020-02-01,3\n2020-03-01,3\n",
+    "two": "date,sales,price\n2020-01-01,1,2\n2020-02-01,2,2\n2020-03-01,3,3\n",
+    "empty": "",
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name, text in FILES.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line(folder, here, arguments, message):
+    status, out, err = here("forecast", *arguments)
+    assert (status, out) == (2, "") and message in one_line(err)
+    assert sorted(p.stem for p in folder.iterdir()) == sorted(FILES)
+
+
+def test_bad_input_from_outside(folder):
+    status, out, err = run("forecast", "text.csv", "--horizon", 6)
+    assert (status, out) == (2, "") and "row 2: 'many'" in one_line(err)
+    status, out, err = run("forecast", "text.csv", "--horizon", 6, "--debug")
+    assert status != 0 and "Traceback" in err and "row 2: 'many'" in err
+
+
+def test_bad_backtests(folder, here):
+    for arguments, message in (
+        (["nile", "--cutoff", "1950-01-01"], "cutoffs: came 1950-01-01"),
+        (["nile", "--cutoff", "soon"], "cutoffs, row 1: cannot read 'soon'"),
+        (["nile", "--cutoffs", 0], "cutoffs must be a whole number"),
+        (["nile", "--cutoffs", 50], "a cutoff leaves"),
+        (["twice.csv"], "2020-02-01 is there 2 times"),
+    ):
+        status, out, err = here("backtest", *arguments, "--horizon", 6)
+        assert (status, out) == (2, "") and message in one_line(err)
+    assert sorted(p.stem for p in folder.iterdir()) == sorted(FILES)
+
+
+@pytest.mark.parametrize("command", ["forecast", "backtest"])
+def test_an_output_that_cannot_be_written(folder, here, command):
+    """Found out before the fit, and nothing is left."""
+    for output in ("two.csv", "two.csv/below"):
+        status, out, err = here(command, "nile", "--horizon", 6, "--output", output)
+        assert (status, out) == (2, "")
+        assert "is not a folder; choose another folder" in one_line(err)
+    assert (folder / "two.csv").read_text() == FILES["two"]
+    assert sorted(p.stem for p in folder.iterdir()) == sorted(FILES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["forecast", "nile", "--horizn", "6"], "horizn"),
+        (["forecast", "nile"], "--horizon"),
+        (["forecast", "--horizon", "6"], "--series"),
+        (["forecast", "nile", "--horizon", "six"], "wanted a whole number, got 'six'"),
+        (["forecast", "nile", "--horizon", "2.5"], "wanted a whole number, got '2.5'"),
+        (["forecst", "nile"], "forecst"),
+    ],
+)
+def test_mistakes_in_the_command_itself(folder, here, arguments, message):
+    status, out, err = here(*arguments)
+    assert status != 0 and out == "" and message in err
+    assert err.count("\n") <= 5 and "Traceback" not in err
