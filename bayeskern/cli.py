@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -74,6 +76,7 @@ def forecast(
     levels = sorted({checks.level(p) for p in level})
     checks.positive_integer(horizon, "horizon")
     files.require_writable(output)
+    _import_matplotlib()
     options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
     # What a backtest may find wrong, it finds before anything is fitted.
     scores = bk.backtest(series, horizon, backtest, **options) if backtest else None
@@ -139,6 +142,11 @@ def datasets(*, debug: Debug = False) -> None:
         print(f"{name:<12}{len(data.values):>5} values  {data.title}")
 
 
+def _import_matplotlib() -> None:
+    """Import it while the model is being fitted, not after: on two cores that costs nothing."""
+    threading.Thread(target=importlib.import_module, args=("matplotlib.figure",)).start()
+
+
 def _report(paths: list[Path]) -> None:
     print("\nwritten:", *(f"  {path}" for path in paths), sep="\n")
 
@@ -168,7 +176,7 @@ def _keep_compiled() -> None:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         jax.config.update("jax_compilation_cache_dir", str(cache / "bayeskern" / "jax"))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 if __name__ == "__main__":

@@ -134,8 +134,8 @@ class MAP:
                 objective,
                 starts,
                 self.steps,
-                tolerance=1e-2 * FLAT,
-                report=lambda n, s: bar.to(n, f"log density {-float(jnp.nanmin(s.value)):.4f}"),
+                tolerance=0.1 * FLAT,
+                report=lambda n, value: bar.to(n, f"log density {-np.nanmin(value):.4f}"),
             )
         values = np.where(np.isfinite(values), values, np.inf)
         optimum = self._settle(objective, ends[int(np.argmin(values))], -values)
@@ -148,7 +148,7 @@ class MAP:
         """Look at gradient and curvature; where the gradient is not small enough, a Newton step."""
         value, gradient, hessian = _derivatives(objective, z)
         for _ in range(5):
-            if not np.max(np.abs(gradient)) > 1e-2 * FLAT or not np.all(np.isfinite(hessian)):
+            if not np.max(np.abs(gradient)) > 0.1 * FLAT or not np.all(np.isfinite(hessian)):
                 break
             step = np.linalg.lstsq(hessian, gradient)[0]
             found = _derivatives(objective, z - step)
@@ -179,18 +179,17 @@ def find_starts(objective: NegativeLogDensity, count: int, seed: int) -> jax.Arr
     CANDIDATES draws for each and half are any draws. Values without a prior begin where they
     were given, and their candidates are spread widely around that, in unconstrained coordinates.
     """
-    first, others = jax.random.split(jax.random.key(seed))
-    centre = jnp.median(
-        _draw_prior(objective.target, jax.random.split(first, 64), jnp.asarray(0.0)), axis=0
-    )
+    target, (middle, others) = objective.target, jax.random.split(jax.random.key(seed))
+    draws = _draw_prior(target, jax.random.split(middle, 64), jnp.asarray(0.0))
+    first = jnp.median(draws, axis=0)
     if count == 1:
-        return centre[None]
+        return first[None]
     keys = jax.random.split(others, CANDIDATES * (count - 1))
-    candidates = _draw_prior(objective.target, keys, jnp.asarray(3.0))
+    candidates = _draw_prior(target, keys, jnp.asarray(3.0))
     best = jnp.argsort(_values(objective, candidates))
     # Half go where the density is high; half go anywhere, to find the modes that are not.
     chosen = jnp.concatenate([best[: count // 2], jnp.sort(best[count // 2 :])])[: count - 1]
-    return jnp.concatenate([centre[None], candidates[chosen]])
+    return jnp.concatenate([first[None], candidates[chosen]])
 
 
 @eqx.filter_jit
@@ -211,9 +210,6 @@ def _constrain(target, z):
 @eqx.filter_jit
 def _derivatives(objective, z):
     """Value, gradient and Hessian, one column of the Hessian at a time to bound the memory."""
-    value_and_grad = jax.value_and_grad(objective)
-    value, gradient = value_and_grad(z)
-    columns = jax.lax.map(
-        lambda e: jax.jvp(jax.grad(objective), (z,), (e,))[1], jnp.eye(z.shape[0], dtype=z.dtype)
-    )
+    (value, gradient), along = jax.linearize(jax.value_and_grad(objective), z)
+    columns = jax.lax.map(lambda e: along(e)[1], jnp.eye(z.shape[0], dtype=z.dtype))
     return value, gradient, 0.5 * (columns + columns.T)

@@ -33,9 +33,9 @@ class State(NamedTuple):
     idle: jax.Array
 
     def running(self, tolerance):
+        """Whether this start still moves. NaN does not; nothing has been seen yet is infinite."""
         ongoing = (self.gradient_norm > tolerance) & (self.idle < PATIENCE)
-        # A first look has not been taken where the value is still infinite.
-        return ongoing & ~jnp.isnan(self.value)
+        return ongoing & (self.value == self.value)
 
 
 def _strong(state, like):
@@ -55,6 +55,8 @@ def _begin(starts):
 
 @eqx.filter_jit
 def _stretch(objective, state, steps, tolerance):
+    # The line search calls it in several places; compiled by itself it is traced only once.
+    objective = eqx.filter_jit(objective)
     value_and_grad = optax.value_and_grad_from_state(objective)
 
     def step(item):
@@ -83,17 +85,22 @@ def _stretch(objective, state, steps, tolerance):
 
 
 def minimise(
-    objective: Callable, starts, steps: int, tolerance: float, report: Callable = lambda n, s: None
+    objective: Callable,
+    starts,
+    steps: int,
+    tolerance: float,
+    report: Callable = lambda n, value: None,
 ):
     """Minimise `objective` (a pytree that is called with z) from each of the starts (k, d).
 
-    Returns (z, value, gradient_norm), each batched over the starts. report(steps done, state) is
+    Returns (z, value, gradient_norm), each batched over the starts. report(steps done, values) is
     called between stretches.
     """
     state = _begin(starts)
     for done in range(0, steps, STRETCH):
         state = _stretch(objective, state, jnp.asarray(min(STRETCH, steps - done)), tolerance)
-        report(min(done + STRETCH, steps), state)
-        if not np.any(state.running(tolerance)):
+        seen = jax.device_get(state)
+        report(min(done + STRETCH, steps), seen.value)
+        if not np.any(seen.running(tolerance)):
             break
     return state.z, state.value, state.gradient_norm
