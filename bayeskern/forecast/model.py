@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpyro.distributions as dist
+from numpyro.distributions import constraints
 
 from bayeskern.forecast.calendar import Calendar
 from bayeskern.kernels import RBF, Constant, Cosine, Kernel, Linear, Periodic
@@ -23,8 +24,15 @@ VARIANCE = -1.5
 
 
 def default_noise() -> dist.Distribution:
-    """The prior of the noise variance, for y standardised."""
-    return dist.LogNormal(VARIANCE, 1.0)
+    """The prior of the noise variance, for y standardised.
+
+    It keeps above a ten-thousandth of the spread of the series, squared: with no noise at all the
+    covariance of a smooth series is too ill-conditioned to be worked with.
+    """
+    prior = dist.LogNormal(VARIANCE, 1.0)
+    return dist.TransformedDistribution(
+        prior, dist.transforms.AffineTransform(1e-8, 1.0, constraints.positive)
+    )
 
 
 def default_kernel(seasons: dict[str, float], unit: float, center: float) -> Kernel:

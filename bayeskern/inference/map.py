@@ -17,8 +17,10 @@ from bayeskern.inference.trust import Trust
 
 # Log densities closer than this are the same optimum.
 SAME = 1e-2
-# A gradient below this counts as zero.
+# A gradient below this counts as zero; so does one whose Newton step is below CLOSE posterior sds,
+# since rounding keeps the gradient of an ill-conditioned density from ever being small.
 FLAT = 1e-4
+CLOSE = 1e-2
 # A curvature below this, relative to that along the axes, counts as none.
 CURVED = 1e-7
 # Starts are the best of so many candidates for each.
@@ -43,7 +45,8 @@ class Optimum:
 
     z: (d,), in unconstrained coordinates; log_density: log p at z; gradient_norm: the largest
     component; eigenvalues: of the Hessian of -log p, ascending; start_log_densities: where each
-    start ended; mode: which density has its mode here.
+    start ended; mode: which density has its mode here; distance: how far the mode still is, in
+    posterior sds, by a Newton step (NaN where the Hessian is not positive definite).
     """
 
     z: np.ndarray
@@ -54,6 +57,7 @@ class Optimum:
     start_log_densities: np.ndarray
     coordinates: tuple[str, ...]
     mode: str
+    distance: float = np.nan
 
     @property
     def agreeing(self) -> int:
@@ -80,10 +84,10 @@ class Optimum:
 
     def _problem(self, starts: int) -> str | None:
         # Written so that NaN fails each comparison.
-        if not self.gradient_norm < FLAT:
+        if not (self.gradient_norm < FLAT or self.distance < CLOSE):
             return (
-                f"The optimiser did not converge (gradient {self.gradient_norm:.2g}): "
-                "give it more steps, or tighter priors."
+                f"The optimiser did not converge (gradient {self.gradient_norm:.2g}, mode "
+                f"{self.distance:.2g} posterior sds away): give it more steps, or tighter priors."
             )
         steepness, along = self._least_curved()
         if not steepness > CURVED:
@@ -169,6 +173,7 @@ class MAP:
             start_log_densities=start_log_densities,
             coordinates=tuple(objective.target.coordinates),
             mode="unconstrained" if self.jacobian else "constrained",
+            distance=_distance(gradient, hessian) if eigenvalues[0] > 0 else np.nan,
         )
 
 
@@ -200,6 +205,11 @@ def _draw_prior(target, keys, spread):
 @eqx.filter_jit
 def _values(objective, z):
     return jax.lax.map(objective, z)
+
+
+def _distance(gradient, hessian) -> float:
+    """The length of the Newton step in posterior sds, sqrt(g' H^-1 g)."""
+    return float(np.sqrt(gradient @ np.linalg.solve(hessian, gradient)))
 
 
 @eqx.filter_jit

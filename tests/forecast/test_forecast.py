@@ -551,3 +551,10 @@ def test_other_bad_arguments(raw):
         raw.log_density([1.0, 2.0])
     with pytest.raises(ValueError, match="this time axis is of dates"):
         raw.decompose(jnp.arange(3.0))
+
+
+@pytest.mark.parametrize("y", [np.arange(60.0), 5.0 + np.sin(2 * np.pi * np.arange(60.0) / 12)])
+def test_a_series_without_noise_converges_and_goes_on_as_before(y):
+    found = bk.forecast(y[:48], 12, season=12)
+    assert found.trust.verdict == "not assessable"
+    np.testing.assert_allclose(found.median, y[48:], atol=0.01 * np.ptp(y))

@@ -60,7 +60,10 @@ def test_prior_medians_are_those_of_the_table():
     assert round(found["season.lengthscale"] / 2, 1) == 1.2
     scales = {float(v.scale) for v in kernel.hyperparameters().values() if hasattr(v, "scale")}
     assert scales == {1.0}
-    assert (float(default_noise().loc), float(default_noise().scale)) == (-1.5, 1.0)
+    noise, floor = np.array([1e-3, 0.22, 4.0]), 1e-8
+    expected = scipy.stats.lognorm(1.0, scale=np.exp(-1.5)).logpdf(noise - floor)
+    np.testing.assert_allclose(default_noise().log_prob(noise), expected, rtol=1e-12)
+    assert not default_noise().support(floor / 2)
 
 
 def test_the_periodic_form_is_the_papers():

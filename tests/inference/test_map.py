@@ -388,3 +388,21 @@ def test_a_model_that_cannot_predict_says_what_to_do():
     posterior = fit(normal_model, np.zeros(3))
     with pytest.raises(TypeError, match=r"no predictive.*numpyro.infer.Predictive"):
         posterior.predict(np.zeros(2))
+
+
+def test_a_rounded_gradient_is_sound_where_the_newton_step_is_short():
+    # sqrt(g' H^-1 g), by hand: 0.002 posterior sds away, though the gradient is above 1e-4.
+    assert optimum(gradient_norm=2e-3, distance=2e-3).trust().verdict == "not assessable"
+    assert optimum(gradient_norm=2e-3, distance=0.02).trust().verdict == "bad"
+    assert optimum(gradient_norm=2e-3, distance=np.nan).trust().verdict == "bad"
+
+
+def test_the_distance_to_the_mode_of_a_gaussian():
+    # One step of L-BFGS on a Gaussian of sds 1 and 1e4 stops short; the distance is the truth.
+    def model():
+        numpyro.sample("a", dist.Normal(3.0, 1.0))
+        numpyro.sample("b", dist.Normal(5e4, 1e4))
+
+    found = bk.infer(model, method=bk.MAP(starts=1, steps=1)).optimum
+    gap = (found.z - [3.0, 5e4]) / [1.0, 1e4]
+    np.testing.assert_allclose(found.distance, np.linalg.norm(gap), rtol=1e-6, atol=1e-9)
