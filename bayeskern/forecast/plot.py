@@ -47,7 +47,7 @@ def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
         label = f"{100 * level:g} % interval"
         ax.fill_between(x, lower, upper, color=shade, linewidth=0, label=label)
     ax.plot(x, np.concatenate([[last], f.median]), color=FUTURE, linewidth=1.6, label="median")
-    scale = "logarithm" if f.scale.log else "values as given"
+    scale = "the logarithm" if f.scale.log else "the values as given"
     _finish(
         ax,
         f"{_short(f.series.name)}: {f.horizon} steps ahead",
