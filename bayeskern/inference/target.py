@@ -17,6 +17,8 @@ from numpyro import handlers
 from numpyro.distributions import biject_to, constraints
 from numpyro.infer.util import compute_log_probs
 
+from bayeskern.inference.ordered import as_made, in_order
+
 
 class Latent(NamedTuple):
     """A latent site: its name, its shape before and after the map to the real line."""
@@ -38,7 +40,7 @@ class Target(eqx.Module):
     ValueError if the model has no latent site, or a discrete one.
     """
 
-    model: Callable
+    ordered_model: Callable
     args: tuple
     kwargs: dict
     latents: tuple[Latent, ...] = eqx.field(static=True)
@@ -54,7 +56,11 @@ class Target(eqx.Module):
                 "the model has no latent site: every hyperparameter is a number, so there is "
                 "nothing to infer. Give one a prior (a NumPyro distribution) or Free(init)."
             )
-        return cls(model, args, kwargs, tuple(latents), tuple(without_prior))
+        return cls(in_order(model), args, kwargs, tuple(latents), tuple(without_prior))
+
+    @property
+    def model(self) -> Callable:
+        return as_made(self.ordered_model)
 
     @property
     def size(self) -> int:

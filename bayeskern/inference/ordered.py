@@ -1,0 +1,58 @@
+"""Distributions whose leaves always come in the same order.
+
+NumPyro lists the parameters of a distribution in the order of a set of names, which differs from
+one process to the next. Compiled functions that take a model as an argument would then differ too,
+and what JAX keeps between runs would be found only by chance.
+"""
+
+from __future__ import annotations
+
+import jax
+from numpyro.distributions import Distribution
+
+
+@jax.tree_util.register_pytree_node_class
+class _Ordered:
+    """A distribution taken apart: its parameters by the order of their names."""
+
+    def __init__(self, kind, names, static, values):
+        self.kind, self.names, self.static, self.values = kind, names, static, values
+
+    @classmethod
+    def of(cls, distribution: Distribution) -> _Ordered:
+        kind = type(distribution)
+        values, static = distribution.tree_flatten()
+        by_name = dict(zip(kind.gather_pytree_data_fields(), values, strict=True))
+        names = tuple(sorted(by_name))
+        # A parameter may be a distribution itself.
+        return cls(kind, names, static, tuple(in_order(by_name[name]) for name in names))
+
+    def distribution(self) -> Distribution:
+        by_name = dict(zip(self.names, self.values, strict=True))
+        values = [as_made(by_name[name]) for name in self.kind.gather_pytree_data_fields()]
+        return self.kind.tree_unflatten(self.static, values)
+
+    def tree_flatten(self):
+        return self.values, (self.kind, self.names, self.static)
+
+    @classmethod
+    def tree_unflatten(cls, static, values):
+        return cls(*static, tuple(values))
+
+
+def in_order(tree):
+    """The tree with every distribution in it taken apart."""
+    return jax.tree.map(
+        lambda x: _Ordered.of(x) if isinstance(x, Distribution) else x,
+        tree,
+        is_leaf=lambda x: isinstance(x, Distribution),
+    )
+
+
+def as_made(tree):
+    """The inverse of `in_order`."""
+    return jax.tree.map(
+        lambda x: x.distribution() if isinstance(x, _Ordered) else x,
+        tree,
+        is_leaf=lambda x: isinstance(x, _Ordered),
+    )
