@@ -19,6 +19,9 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import DenseFactor, Factor, log_density
 from bayeskern.prediction import Prediction
 
+# From this size on the parts of the kernel are computed again for the gradient, not kept: that
+# costs no more time than fetching so many n x n arrays, and a fraction of the memory.
+RECOMPUTE_FROM = 1000
 # A chunk of new points is as large as keeps its block of covariances below this many numbers.
 CHUNK = 2**24
 
@@ -70,8 +73,9 @@ class GaussianProcess(Distribution):
 
     def log_prob(self, value):
         """log N(y; mean, K + noise): the log evidence of the kernel and the noise."""
-        # Recomputing the kernel on the way back costs less than keeping its n x n parts.
-        K = eqx.filter_checkpoint(covariance)(self.kernel, self.X, self.noise, self.observed)
+        large = self.X.shape[0] >= RECOMPUTE_FROM
+        make = eqx.filter_checkpoint(covariance) if large else covariance
+        K = make(self.kernel, self.X, self.noise, self.observed)
         # A NumPyro distribution takes a batch of values: (..., n) -> (...).
         density = jnp.vectorize(log_density, excluded=(0,), signature="(n)->()")(
             K, residual(value - self.mean, self.observed)

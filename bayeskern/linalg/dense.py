@@ -19,6 +19,8 @@ from bayeskern.linalg.factor import Factor
 
 # Below this size the way out to SciPy costs more than it saves.
 LAPACK_FROM = 150
+# From this size on it is cheaper to work out an n x n array again than to fetch it from memory.
+FUSED_FROM = 1000
 # The jitter starts at n eps mean(diag K), the size of rounding errors, and grows tenfold as often
 # as this: to about 1e-7 of the diagonal for 1,000 points in float64.
 GROWTHS = 6
@@ -77,6 +79,9 @@ def _log_density_jvp(primals, tangents):
     (K, r), (dK, dr) = primals, tangents
     inverse, a, logdet = _inverse(K, r)
     weights = 0.5 * (a[:, None] * a[None, :] - inverse)
+    if K.shape[0] < FUSED_FROM:
+        # Left to itself, XLA works it out again for every hyperparameter.
+        weights = jax.lax.optimization_barrier(weights)
     return _gaussian(r @ a, logdet, r.shape[0]), jnp.sum(weights * dK) - a @ dr
 
 
