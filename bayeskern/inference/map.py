@@ -46,7 +46,8 @@ class Optimum:
     z: (d,), in unconstrained coordinates; log_density: log p at z; gradient_norm: the largest
     component; eigenvalues: of the Hessian of -log p, ascending; start_log_densities: where each
     start ended; mode: which density has its mode here; distance: how far the mode still is, in
-    posterior sds, by a Newton step (NaN where the Hessian is not positive definite).
+    posterior sds, by a Newton step (NaN where the Hessian is not positive definite); steepest:
+    the coordinate of the largest component of the gradient.
     """
 
     z: np.ndarray
@@ -58,6 +59,7 @@ class Optimum:
     coordinates: tuple[str, ...]
     mode: str
     distance: float = np.nan
+    steepest: str = "an unknown direction"
 
     @property
     def agreeing(self) -> int:
@@ -86,14 +88,15 @@ class Optimum:
         # Written so that NaN fails each comparison.
         if not (self.gradient_norm < FLAT or self.distance < CLOSE):
             return (
-                f"The optimiser did not converge (gradient {self.gradient_norm:.2g}, mode "
-                f"{self.distance:.2g} posterior sds away): give it more steps, or tighter priors."
+                f"The optimiser did not converge (gradient {self.gradient_norm:.2g}, steepest "
+                f"along {self.steepest}): give it more steps or tighter priors; where a density has its "
+                "mode at the edge of its support, take MAP(jacobian=True)."
             )
         steepness, along = self._least_curved()
         if not steepness > CURVED:
             return (
                 f"Not a maximum: the density is flat or rises along {along}; "
-                "give it a proper prior, or fix it."
+                "give it a proper prior, fix it, or take MAP(jacobian=True)."
             )
         if starts > 1 and self.agreeing < 2:
             return f"Only one of {starts} starts ended here; try more, there may be a better mode."
@@ -134,14 +137,13 @@ class MAP:
         objective = NegativeLogDensity(target, self.jacobian)
         starts = find_starts(objective, self.starts, seed)
         with Progress("MAP", self.steps, progress) as bar:
-            ends, values, _ = minimise(
+            ends, values = minimise(
                 objective,
                 starts,
                 self.steps,
                 tolerance=0.1 * FLAT,
-                report=lambda n, value: bar.to(n, f"log density {-np.nanmin(value):.4f}"),
+                report=lambda n, value: bar.to(n, f"log density {-np.min(value):.4f}"),
             )
-        values = np.where(np.isfinite(values), values, np.inf)
         optimum = self._settle(objective, ends[int(np.argmin(values))], -values)
         draws = _constrain(target, jnp.asarray(optimum.z))
         order = [*(s.name for s in target.latents), *draws]
@@ -174,6 +176,7 @@ class MAP:
             coordinates=tuple(objective.target.coordinates),
             mode="unconstrained" if self.jacobian else "constrained",
             distance=_distance(gradient, hessian) if eigenvalues[0] > 0 else np.nan,
+            steepest=objective.target.coordinates[int(np.argmax(np.abs(gradient)))],
         )
 
 

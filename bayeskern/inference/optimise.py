@@ -30,6 +30,7 @@ class State(NamedTuple):
     value: jax.Array
     gradient_norm: jax.Array
     best: jax.Array
+    best_z: jax.Array
     idle: jax.Array
 
     def running(self, tolerance):
@@ -47,7 +48,7 @@ def _strong(state, like):
 def _begin(starts):
     def one(z):
         infinity = jnp.asarray(jnp.inf, z.dtype)
-        state = State(z, _solver.init(z), infinity, infinity, infinity, jnp.zeros((), int))
+        state = State(z, _solver.init(z), infinity, infinity, infinity, z, jnp.zeros((), int))
         return _strong(state, state)
 
     return jax.lax.map(one, starts)
@@ -70,7 +71,9 @@ def _stretch(objective, state, steps, tolerance):
         z = jnp.where(done, s.z, optax.apply_updates(s.z, updates))
         improved = (value < s.best - 1e-12 * jnp.abs(s.best)) | ~jnp.isfinite(s.best)
         idle = jnp.where(improved, 0, s.idle + 1)
-        state = State(z, solver, value, norm, jnp.minimum(value, s.best), idle)
+        better = value < s.best
+        best, best_z = jnp.where(better, value, s.best), jnp.where(better, s.z, s.best_z)
+        state = State(z, solver, value, norm, best, best_z, idle)
         return _strong(state, s), i + 1
 
     def one(s):
@@ -93,14 +96,14 @@ def minimise(
 ):
     """Minimise `objective` (a pytree that is called with z) from each of the starts (k, d).
 
-    Returns (z, value, gradient_norm), each batched over the starts. report(steps done, values) is
-    called between stretches.
+    Returns the best z seen and its value, batched over the starts; the value is infinite where
+    none was finite. report(steps done, values) is called between stretches.
     """
     state = _begin(starts)
     for done in range(0, steps, STRETCH):
         state = _stretch(objective, state, jnp.asarray(min(STRETCH, steps - done)), tolerance)
         seen = jax.device_get(state)
-        report(min(done + STRETCH, steps), seen.value)
+        report(min(done + STRETCH, steps), seen.best)
         if not np.any(seen.running(tolerance)):
             break
-    return state.z, state.value, state.gradient_norm
+    return seen.best_z, seen.best

@@ -406,3 +406,20 @@ def test_the_distance_to_the_mode_of_a_gaussian():
     found = bk.infer(model, method=bk.MAP(starts=1, steps=1)).optimum
     gap = (found.z - [3.0, 5e4]) / [1.0, 1e4]
     np.testing.assert_allclose(found.distance, np.linalg.norm(gap), rtol=1e-6, atol=1e-9)
+
+
+def test_a_density_without_bound_is_bad_and_names_the_site():
+    # A variance whose sd is half-normal has density v^-1/2 near 0, and nothing here keeps it away.
+    def model():
+        numpyro.sample("v", bk.from_sd(dist.HalfNormal(1.0)))
+        numpyro.sample("a", dist.Normal(0.0, 1.0))
+
+    found = bk.infer(model, method=bk.MAP())
+    assert found.trust.verdict == "bad"
+    assert "along v" in found.trust.advice
+    assert "MAP(jacobian=True)" in found.trust.advice
+    assert all(np.all(np.isfinite(x)) for x in found.draws.values())
+    # In log v the same density is v^1/2 exp(-v / 2), with its mode at v = 1.
+    sound = bk.infer(model, method=bk.MAP(jacobian=True))
+    assert sound.trust.verdict == "not assessable"
+    np.testing.assert_allclose(sound.draws["v"].item(), 1.0, rtol=1e-6)
