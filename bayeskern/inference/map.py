@@ -89,8 +89,8 @@ class Optimum:
         if not (self.gradient_norm < FLAT or self.distance < CLOSE):
             return (
                 f"The optimiser did not converge (gradient {self.gradient_norm:.2g}, steepest "
-                f"along {self.steepest}): give it more steps or tighter priors; where a density has its "
-                "mode at the edge of its support, take MAP(jacobian=True)."
+                f"along {self.steepest}): give it more steps or tighter priors; where a density "
+                "has its mode at the edge of its support, take MAP(jacobian=True)."
             )
         steepness, along = self._least_curved()
         if not steepness > CURVED:

@@ -1,4 +1,4 @@
-"""A progress bar for what takes more than a second, on a terminal only."""
+"""A progress bar, on a terminal only; it goes when the work is done."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Progress:
 
     def __init__(self, title: str, total: int, wanted: bool = True):
         quiet = not wanted or not sys.stderr.isatty()
-        self._bar = tqdm(total=total, desc=title, disable=quiet, delay=1.0, leave=False)
+        self._bar = tqdm(total=total, desc=title, disable=quiet, leave=False)
 
     def __enter__(self):
         return self
