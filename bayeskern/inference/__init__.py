@@ -28,11 +28,11 @@ def infer(model, *args, method="map", seed: int = 0, progress: bool = True, **kw
         kwargs = {}
     started = time.perf_counter()
     target = Target.of(model, args, kwargs)
-    draws, trust, optimum = method.run(target, seed, progress)
+    draws, judge, optimum = method.run(target, seed, progress)
     return Posterior(
         method=method.name,
         draws={name: value[None] for name, value in draws.items()},
-        trust=trust,
+        judge=judge,
         target=target,
         timing={"total": time.perf_counter() - started},
         optimum=optimum,

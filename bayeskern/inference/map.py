@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import equinox as eqx
 import jax
@@ -39,27 +41,45 @@ class NegativeLogDensity(eqx.Module):
         return jnp.where(jnp.isnan(value), jnp.inf, value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Optimum:
     """A mode and how it was found.
 
-    z: (d,), in unconstrained coordinates; log_density: log p at z; gradient_norm: the largest
-    component; eigenvalues: of the Hessian of -log p, ascending; start_log_densities: where each
-    start ended; mode: which density has its mode here; distance: how far the mode still is, in
-    posterior sds, by a Newton step (NaN where the Hessian is not positive definite); steepest:
-    the coordinate of the largest component of the gradient.
+    z: (d,), in unconstrained coordinates; log_density: log p at z; gradient: of -log p, (d,);
+    curvature: makes the Hessian of -log p, (d, d), when it is first asked for;
+    start_log_densities: where each start ended; mode: which density has its mode here.
     """
 
     z: np.ndarray
     log_density: float
-    gradient_norm: float
-    hessian: np.ndarray
-    eigenvalues: np.ndarray
+    gradient: np.ndarray
+    curvature: Callable[[], np.ndarray]
     start_log_densities: np.ndarray
     coordinates: tuple[str, ...]
     mode: str
-    distance: float = np.nan
-    steepest: str = "an unknown direction"
+
+    @property
+    def gradient_norm(self) -> float:
+        """The largest component of the gradient."""
+        return float(np.max(np.abs(self.gradient)))
+
+    @cached_property
+    def hessian(self) -> np.ndarray:
+        return np.asarray(self.curvature())
+
+    @cached_property
+    def eigenvalues(self) -> np.ndarray:
+        """Of the Hessian of -log p, ascending."""
+        if not np.all(np.isfinite(self.hessian)):
+            return np.full(len(self.z), np.nan)
+        return np.linalg.eigvalsh(self.hessian)
+
+    @property
+    def distance(self) -> float:
+        """How far the mode still is, in posterior sds: the Newton step, sqrt(g' H^-1 g)."""
+        if not self.eigenvalues[0] > 0:
+            return np.nan
+        return float(np.sqrt(self.gradient @ np.linalg.solve(self.hessian, self.gradient)))
 
     @property
     def agreeing(self) -> int:
@@ -87,9 +107,10 @@ class Optimum:
     def _problem(self, starts: int) -> str | None:
         # Written so that NaN fails each comparison.
         if not (self.gradient_norm < FLAT or self.distance < CLOSE):
+            steepest = self.coordinates[int(np.argmax(np.abs(self.gradient)))]
             return (
                 f"The optimiser did not converge (gradient {self.gradient_norm:.2g}, steepest "
-                f"along {self.steepest}): give it more steps or tighter priors; where a density "
+                f"along {steepest}): give it more steps or tighter priors; where a density "
                 "has its mode at the edge of its support, take MAP(jacobian=True)."
             )
         steepness, along = self._least_curved()
@@ -133,51 +154,48 @@ class MAP:
         checks.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool):
-        """Return (draws: each site (1, ...), trust, optimum)."""
+        """Return (draws: each site (1, ...), how to judge them, optimum)."""
         objective = NegativeLogDensity(target, self.jacobian)
         starts = find_starts(objective, self.starts, seed)
         with Progress("MAP", self.steps, progress) as bar:
-            ends, values = minimise(
+            ends, values, gradients = minimise(
                 objective,
                 starts,
                 self.steps,
                 tolerance=0.1 * FLAT,
                 report=lambda n, value: bar.to(n, f"log density {-np.min(value):.4f}"),
             )
-        optimum = self._settle(objective, ends[int(np.argmin(values))], -values)
-        draws = _constrain(target, jnp.asarray(optimum.z))
+        best = int(np.argmin(values))
+        z, value, gradient = _polish(objective, ends[best], values[best], gradients[best])
+        optimum = Optimum(
+            z=z,
+            log_density=-float(value),
+            gradient=gradient,
+            curvature=lambda: _derivatives(objective, z)[2],
+            start_log_densities=-values,
+            coordinates=tuple(target.coordinates),
+            mode="unconstrained" if self.jacobian else "constrained",
+        )
+        draws = _constrain(target, jnp.asarray(z))
         order = [*(s.name for s in target.latents), *draws]
         draws = {name: np.asarray(draws[name])[None] for name in dict.fromkeys(order)}
-        return draws, optimum.trust(), optimum
+        return draws, optimum.trust, optimum
 
-    def _settle(self, objective, z, start_log_densities) -> Optimum:
-        """Look at gradient and curvature; where the gradient is not small enough, a Newton step."""
-        value, gradient, hessian = _derivatives(objective, z)
-        for _ in range(5):
-            if not np.max(np.abs(gradient)) > 0.1 * FLAT or not np.all(np.isfinite(hessian)):
-                break
-            step = np.linalg.lstsq(hessian, gradient)[0]
-            found = _derivatives(objective, z - step)
-            if (
-                not np.max(np.abs(found[1])) < np.max(np.abs(gradient))
-                or not found[0] <= value + SAME
-            ):
-                break
-            z, (value, gradient, hessian) = z - step, found
-        finite = np.all(np.isfinite(hessian))
-        eigenvalues = np.linalg.eigvalsh(hessian) if finite else np.full(len(z), np.nan)
-        return Optimum(
-            z=np.asarray(z),
-            log_density=-float(value),
-            gradient_norm=float(np.max(np.abs(gradient))),
-            hessian=np.asarray(hessian),
-            eigenvalues=eigenvalues,
-            start_log_densities=start_log_densities,
-            coordinates=tuple(objective.target.coordinates),
-            mode="unconstrained" if self.jacobian else "constrained",
-            distance=_distance(gradient, hessian) if eigenvalues[0] > 0 else np.nan,
-            steepest=objective.target.coordinates[int(np.argmax(np.abs(gradient)))],
-        )
+
+def _polish(objective, z, value, gradient):
+    """Newton steps, where L-BFGS has not made the gradient small and they do."""
+    while np.max(np.abs(gradient)) > 0.1 * FLAT:
+        hessian = np.asarray(_derivatives(objective, z)[2])
+        if not np.all(np.isfinite(hessian)):
+            break
+        further = z - np.linalg.lstsq(hessian, gradient)[0]
+        new_value, new_gradient, _ = map(np.asarray, _derivatives(objective, further))
+        # Half the gradient at least, so that this ends; NaN is no improvement.
+        closer = np.max(np.abs(new_gradient)) < 0.5 * np.max(np.abs(gradient))
+        if not (closer and new_value <= value + SAME):
+            break
+        z, value, gradient = further, new_value, new_gradient
+    return z, value, gradient
 
 
 def find_starts(objective: NegativeLogDensity, count: int, seed: int) -> jax.Array:
@@ -208,11 +226,6 @@ def _draw_prior(target, keys, spread):
 @eqx.filter_jit
 def _values(objective, z):
     return jax.lax.map(objective, z)
-
-
-def _distance(gradient, hessian) -> float:
-    """The length of the Newton step in posterior sds, sqrt(g' H^-1 g)."""
-    return float(np.sqrt(gradient @ np.linalg.solve(hessian, gradient)))
 
 
 @eqx.filter_jit

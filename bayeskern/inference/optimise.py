@@ -31,6 +31,7 @@ class State(NamedTuple):
     gradient_norm: jax.Array
     best: jax.Array
     best_z: jax.Array
+    best_gradient: jax.Array
     idle: jax.Array
 
     def running(self, tolerance):
@@ -48,7 +49,16 @@ def _strong(state, like):
 def _begin(starts):
     def one(z):
         infinity = jnp.asarray(jnp.inf, z.dtype)
-        state = State(z, _solver.init(z), infinity, infinity, infinity, z, jnp.zeros((), int))
+        state = State(
+            z,
+            _solver.init(z),
+            infinity,
+            infinity,
+            infinity,
+            z,
+            jnp.full_like(z, jnp.nan),
+            jnp.zeros((), int),
+        )
         return _strong(state, state)
 
     return jax.lax.map(one, starts)
@@ -71,9 +81,14 @@ def _stretch(objective, state, steps, tolerance):
         z = jnp.where(done, s.z, optax.apply_updates(s.z, updates))
         improved = (value < s.best - 1e-12 * jnp.abs(s.best)) | ~jnp.isfinite(s.best)
         idle = jnp.where(improved, 0, s.idle + 1)
-        better = value < s.best
-        best, best_z = jnp.where(better, value, s.best), jnp.where(better, s.z, s.best_z)
-        state = State(z, solver, value, norm, best, best_z, idle)
+        # Of values that differ by rounding only, the one with the smaller gradient is the better.
+        slack = 1e-10 * (1.0 + jnp.abs(s.best))
+        flatter = norm < jnp.max(jnp.abs(s.best_gradient))
+        better = (value < s.best - slack) | ((value < s.best + slack) & flatter)
+        better = better | ~jnp.isfinite(s.best)
+        found, best = (value, s.z, gradient), (s.best, s.best_z, s.best_gradient)
+        best = [jnp.where(better, new, old) for new, old in zip(found, best, strict=True)]
+        state = State(z, solver, value, norm, *best, idle)
         return _strong(state, s), i + 1
 
     def one(s):
@@ -96,8 +111,8 @@ def minimise(
 ):
     """Minimise `objective` (a pytree that is called with z) from each of the starts (k, d).
 
-    Returns the best z seen and its value, batched over the starts; the value is infinite where
-    none was finite. report(steps done, values) is called between stretches.
+    Returns the best z seen, its value and its gradient, batched over the starts; the value is
+    infinite where none was finite. report(steps done, values) is called between stretches.
     """
     state = _begin(starts)
     for done in range(0, steps, STRETCH):
@@ -106,4 +121,4 @@ def minimise(
         report(min(done + STRETCH, steps), seen.best)
         if not np.any(seen.running(tolerance)):
             break
-    return seen.best_z, seen.best
+    return seen.best_z, seen.best, seen.best_gradient

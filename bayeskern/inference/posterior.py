@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -12,20 +14,26 @@ from bayeskern.inference.trust import Trust
 from bayeskern.prediction import Prediction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Posterior:
     """Draws from a posterior, or its mode as a single draw, and how far to trust them.
 
     draws: each latent and deterministic site as an array chain x draw x shape, equally weighted.
-    timing: seconds, by part. optimum: the mode, where one was looked for.
+    judge: makes `trust` when it is first asked for. timing: seconds, by part. optimum: the mode,
+    where one was looked for.
     """
 
     method: str
     draws: dict[str, np.ndarray]
-    trust: Trust
+    judge: Callable[[], Trust]
     target: Target
     timing: dict[str, float] = field(default_factory=dict)
     optimum: Optimum | None = None
+
+    @cached_property
+    def trust(self) -> Trust:
+        """The verdict on these draws, and the evidence for it."""
+        return self.judge()
 
     @property
     def flat(self) -> dict[str, np.ndarray]:
