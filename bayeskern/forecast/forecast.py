@@ -35,6 +35,8 @@ from bayeskern.prediction import Prediction
 # length share their compiled functions.
 BUCKET = 32
 LEVELS = (0.5, 0.8, 0.95)
+# Dense covariances of more values than this take gigabytes each and a step of the fit minutes.
+MOST_VALUES = 10_000
 # How wide the text is that people read.
 WIDTH = 100
 # The component that carries the level of the series.
@@ -70,6 +72,11 @@ def forecast(
     series = read_series(series, times, time, value)
     seasons = name_seasons(series.calendar, season)
     y = series.values[series.observed]
+    if len(y) > MOST_VALUES:
+        raise ValueError(
+            f"{series.value_name} has {len(y)} values; at most {MOST_VALUES} can be fitted. "
+            "Aggregate them (hours to days, say), or give the last part of the series."
+        )
     if positive:
         require_positive(y, series.calendar.labels(series.times[series.observed]))
     if is_constant(y):

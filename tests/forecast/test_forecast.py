@@ -558,3 +558,8 @@ def test_a_series_without_noise_converges_and_goes_on_as_before(y):
     found = bk.forecast(y[:48], 12, season=12)
     assert found.trust.verdict == "not assessable"
     np.testing.assert_allclose(found.median, y[48:], atol=0.01 * np.ptp(y))
+
+
+def test_too_many_values_are_refused_before_anything_is_fitted():
+    with pytest.raises(ValueError, match="value has 10001 values; at most 10000 can be fitted"):
+        bk.forecast(np.arange(10_001.0), 12)
