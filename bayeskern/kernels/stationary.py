@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
+from bayeskern.kernels import hyperparameters as hyper
 from bayeskern.kernels import metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.hyperparameters import hyperparameter
@@ -33,7 +34,7 @@ class Stationary(Kernel):
 
     def own_hyperparameters(self):
         # A scalar or a vector must be positive; of a Cholesky factor only the diagonal must.
-        matrix = jnp.ndim(_number(self.lengthscale)) == 2
+        matrix = len(hyper.shape(self.lengthscale)) == 2
         lengthscale = constraints.lower_cholesky if matrix else constraints.positive
         return [
             (name, path, lengthscale if name == "lengthscale" else constraint)
@@ -48,10 +49,6 @@ class Stationary(Kernel):
 
     def evaluate_diag(self, X):
         return jnp.broadcast_to(self.variance, X.shape[:1])
-
-
-def _number(value):
-    return getattr(value, "init", 0.0) if not hasattr(value, "ndim") else value
 
 
 class RBF(Stationary):
