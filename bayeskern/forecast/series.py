@@ -252,7 +252,7 @@ def _value_column(names: list[str], wanted: str | None) -> str:
         raise ValueError("there is one column only; wanted one of times and one of values.")
     if len(names) > 1:
         listed = ", ".join(names)
-        raise ValueError(f"which column holds the values? There are {listed}; say value=NAME.")
+        raise ValueError(f"which column holds the values? There are {listed}; name it in value.")
     return names[0]
 
 
