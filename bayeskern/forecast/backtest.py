@@ -137,6 +137,12 @@ class Backtest:
             },
         }
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to know before believing the scores: the fits that did not converge."""
+        bad = sum(fold.forecast.trust.verdict == "bad" for fold in self.folds)
+        return (f"{bad} of {len(self.folds)} fits did not converge",) if bad else ()
+
     def to_frame(self):
         """A pandas data frame: a row for each model, a column for each score."""
         import pandas as pd
@@ -170,7 +176,7 @@ class Backtest:
         cells = [["", *names]]
         cells += [[m, *(_shown(k, v) for k, v in s.items())] for m, s in self.scores.items()]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [head, ""]
+        lines = [head, *(f"  remark    {remark}" for remark in self.remarks), ""]
         for first, *row in cells:
             rest = "  ".join(cell.rjust(w) for cell, w in zip(row, widths[1:], strict=True))
             lines.append(f"  {first:<{widths[0]}}  {rest}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -198,7 +197,7 @@ def sample(kernel, prefix: str = ""):
     return replace(kernel, [s.path for s in chosen], values)
 
 
-def show(value, describe: Callable = repr) -> str:
+def show(value) -> str:
     """A hyperparameter as one would type it."""
     if isinstance(value, Free):
         return repr(value)

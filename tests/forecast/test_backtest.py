@@ -268,3 +268,13 @@ def test_frame_csv_and_text(result, tmp_path):
     paths = result.save(tmp_path / "new")
     assert [path.name for path in paths] == ["backtest.csv", "backtest.png"]
     assert paths[0].read_text() == result.to_csv() and paths[1].stat().st_size > 10_000
+
+
+def test_fits_that_did_not_converge_are_told(result):
+    assert result.remarks == ()
+    # One step of the optimiser is too few; every fold must own up to it.
+    hasty = bk.backtest(
+        seasonal(), 6, 2, season=12, method=bk.MAP(starts=1, jacobian=True, steps=1)
+    )
+    assert hasty.remarks == ("2 of 2 fits did not converge",)
+    assert "2 of 2 fits did not converge" in repr(hasty)
