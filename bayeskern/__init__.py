@@ -10,31 +10,57 @@ if "JAX_ENABLE_X64" not in _os.environ:
 
 from bayeskern import datasets, kernels
 from bayeskern.checks import NotPositiveDefiniteError
+from bayeskern.diagnostics import Comparison, compare
 from bayeskern.forecast import Backtest, Forecast, backtest, forecast, summary
 from bayeskern.gp import GaussianProcess, GPRegression
-from bayeskern.inference import MAP, Posterior, Trust, infer
+from bayeskern.inference import (
+    MAP,
+    MLE,
+    NUTS,
+    SVI,
+    Auto,
+    Exact,
+    ImportanceSampling,
+    Laplace,
+    Pathfinder,
+    Posterior,
+    Trust,
+    infer,
+    load,
+)
 from bayeskern.kernels import Free, check_psd, from_sd, sample
 from bayeskern.prediction import Prediction
 
 __version__ = "0.1.0"
 __all__ = [
     "MAP",
+    "MLE",
+    "NUTS",
+    "SVI",
+    "Auto",
     "Backtest",
+    "Comparison",
+    "Exact",
     "Forecast",
     "Free",
     "GPRegression",
     "GaussianProcess",
+    "ImportanceSampling",
+    "Laplace",
     "NotPositiveDefiniteError",
+    "Pathfinder",
     "Posterior",
     "Prediction",
     "Trust",
     "backtest",
     "check_psd",
+    "compare",
     "datasets",
     "forecast",
     "from_sd",
     "infer",
     "kernels",
+    "load",
     "sample",
     "summary",
 ]

@@ -124,6 +124,18 @@ class Prediction:
         return f"Prediction({size}, components={list(self.components)})"
 
 
+def spread(each: Callable, count: int, key: jax.Array, size: int) -> np.ndarray:
+    """`size` draws, spread evenly over `count` equally likely parts, in random order: (size, m).
+
+    each: (key, number) -> (count, number, m), so many draws from every part.
+    """
+    number = -(-size // count)
+    key, order = jax.random.split(key)
+    made = np.asarray(each(key, number)).reshape(count * number, -1)
+    rows = ((np.arange(size) + 0.5) * (count * number) / size).astype(int)
+    return made[rows[np.asarray(jax.random.permutation(order, size))]]
+
+
 def _known(array) -> np.ndarray:
     """The array, if nothing in it is NaN."""
     array = np.asarray(array)

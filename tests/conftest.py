@@ -12,7 +12,16 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_cache))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+import jax  # noqa: E402
+import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 settings.register_profile("bayeskern", deadline=None, derandomize=True)
 settings.load_profile("bayeskern")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_executables():
+    """Forget what a module compiled: thousands of executables exhaust the memory maps of Linux."""
+    yield
+    jax.clear_caches()

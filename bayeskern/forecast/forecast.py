@@ -87,18 +87,20 @@ def forecast(
         unit = max([*seasons.values()], default=series.calendar.step)
         kernel = default_kernel(seasons, unit, center=float(np.mean(t)))
     model = GPRegression(kernel, default_noise())
-    if isinstance(method, str) and method == "map":
-        method = MAP(starts=1, jacobian=True)
-    fits = {}
+    mode, fits = MAP(starts=1, jacobian=True), {}
     for log in (True,) if positive else (False, True) if np.all(y > 0) else (False,):
         scale = Scale.of(y, log)
-        posterior = infer(
-            model, *_padded(t, scale.forward(y)), method=method, seed=seed, progress=progress
-        )
+        data = _padded(t, scale.forward(y))
+        posterior = infer(model, *data, method=mode, seed=seed, progress=progress)
         evidence = posterior.optimum.log_density + float(np.sum(scale.log_jacobian(y)))
         fits[scale] = (posterior, evidence if np.isfinite(evidence) else -np.inf)
     best = max(fits, key=lambda scale: fits[scale][1])
-    return Forecast(series, horizon, seasons, best, model, fits[best][0])
+    posterior = fits[best][0]
+    if method != "map":
+        # The scale is chosen by the modes; only the chosen one is worth another method.
+        data = _padded(t, best.forward(y))
+        posterior = infer(model, *data, method=method, seed=seed, progress=progress)
+    return Forecast(series, horizon, seasons, best, model, posterior)
 
 
 def _padded(t, z):

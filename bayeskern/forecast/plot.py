@@ -5,20 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from bayeskern import checks
+from bayeskern.figures import figure
 
 HISTORY, FUTURE, PAST = "#333333", "#1f5fa8", "#8a8a8a"
 # More history than this many horizons hides what is asked for.
 HORIZONS_SHOWN = 5
-
-
-def figure(size=(9.0, 4.8)):
-    """A figure of its own, that no window and no global state holds."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    made = Figure(figsize=size, dpi=130, layout="constrained")
-    FigureCanvasAgg(made)
-    return made
 
 
 def axes():

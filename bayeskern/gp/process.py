@@ -106,6 +106,28 @@ class GaussianProcess(Distribution):
             columns=self.columns,
         )
 
+    def pointwise(self, y):
+        """log p(y_i | all other values) for each i, and which of them count: (..., n), (n,).
+
+        Buerkner, Gabry and Vehtari (2021), "Efficient leave-one-out cross-validation for Bayesian
+        non-factorized normal and Student-t models".
+        """
+        each = jnp.vectorize(lambda y: self.condition(y).loo().log_density, signature="(n)->(n)")
+        counted = jnp.ones(self.event_shape, bool) if self.observed is None else self.observed
+        return each(y), counted
+
+    def given(self, y, new: GaussianProcess, rows) -> NewObservations:
+        """Observations of `new` (m points) at the rows (k,) of them, given those of this one.
+
+        new: the same process at other points, with their mean and their noise.
+        """
+
+        def at(value):
+            return value if jnp.ndim(value) == 0 else value[rows]
+
+        mean = evaluate_mean(new.prior_mean, new.X)
+        return NewObservations(self.condition(y), new.X[rows], at(mean), at(new.noise))
+
 
 class LeaveOneOut(NamedTuple):
     """For each i, the predictive distribution of y_i given all the others: three arrays (n,)."""
@@ -132,6 +154,15 @@ class ConditionedGP(eqx.Module):
     def jitter(self) -> jax.Array:
         """What was added to the diagonal so that the covariance could be factored."""
         return self.factor.jitter
+
+    @property
+    def residual(self) -> float:
+        """|(K + noise) a - (y - m)| / |y - m|: how well the weights solve what they ought to."""
+        r = residual(self.y - evaluate_mean(self.prior_mean, self.X), self.observed)
+        K = covariance(self.kernel, self.X, self.noise, self.observed)
+        size = jnp.linalg.norm(r)
+        # All zeros are solved exactly.
+        return float(jnp.linalg.norm(K @ self.weights - r) / jnp.where(size > 0, size, 1.0))
 
     def predict(self, X_new, latent: bool = False, noise=None, mean=None) -> Prediction:
         """The distribution of new observations at X_new (m, d), or of f with `latent=True`.
@@ -183,6 +214,44 @@ class ConditionedGP(eqx.Module):
         if mean is None:
             return evaluate_mean(self.prior_mean, X_new)
         return _per_point("mean", mean, X_new.shape[0])
+
+
+class NewObservations(eqx.Module):
+    """Observations at X (m, d), given those that a process was conditioned on.
+
+    prior_mean, noise: at X, a number or (m,).
+    """
+
+    gp: ConditionedGP
+    X: jax.Array
+    prior_mean: jax.Array
+    noise: jax.Array
+
+    def mean(self) -> jax.Array:
+        """Their means: (m,)."""
+        return posterior_mean(self.gp, self.gp.kernel, self.X) + self.prior_mean
+
+    def moments(self) -> tuple[jax.Array, jax.Array]:
+        """Their means and variances: (m,), (m,)."""
+        mean, variance = posterior_moments(self.gp, self.gp.kernel, self.X)
+        return mean + self.prior_mean, variance + self.noise
+
+    def sample(self, key, n: int) -> jax.Array:
+        """Joint draws: (n, m)."""
+        m = self.X.shape[0]
+        K = _posterior_covariance(self.gp, self.gp.kernel, self.X)
+        L = DenseFactor.compute(K + jnp.diag(jnp.broadcast_to(self.noise, (m,)))).L
+
+        def fast():
+            return jax.random.normal(key, (n, m), K.dtype) @ L.T + posterior_mean(
+                self.gp, self.gp.kernel, self.X
+            )
+
+        def safe():
+            return posterior_draws(self.gp, self.gp.kernel, self.X, self.noise, key, n)
+
+        # Without noise the covariance may be rounding error; eigenvectors take longer.
+        return jax.lax.cond(jnp.all(jnp.isfinite(L)), fast, safe) + self.prior_mean
 
 
 # -- the mathematics, on arrays --------------------------------------------------------------------
@@ -246,7 +315,7 @@ def posterior_draws(gp, kernel, X_new, noise, key, n):
 
 _mean_jit = eqx.filter_jit(posterior_mean)
 _moments_jit = eqx.filter_jit(posterior_moments)
-_draws_jit = eqx.filter_jit(posterior_draws)
+draws_jit = eqx.filter_jit(posterior_draws)
 
 
 def _prediction(gp: ConditionedGP, X_new, noise, mean, part=None) -> Prediction:
@@ -262,7 +331,7 @@ def _prediction(gp: ConditionedGP, X_new, noise, mean, part=None) -> Prediction:
         return (found[0] + mean)[None], (found[1] + noise)[None]
 
     def draw(key, n):
-        return _draws_jit(gp, kernel, X_new, noise, key, n) + mean
+        return draws_jit(gp, kernel, X_new, noise, key, n) + mean
 
     def of(name):
         return _prediction(gp, X_new, jnp.zeros(()), 0.0, component(kernel, name))

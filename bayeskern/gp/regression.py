@@ -13,10 +13,13 @@ import numpyro
 from numpyro.distributions import constraints
 
 from bayeskern import checks
+from bayeskern.closed_form import ClosedForm, NoClosedFormError
 from bayeskern.gp.process import (
     ConditionedGP,
     GaussianProcess,
     chunked,
+    draws_jit,
+    evaluate_mean,
     is_function,
     mean_function,
     new_points,
@@ -28,7 +31,7 @@ from bayeskern.gp.process import (
 from bayeskern.kernels import hyperparameters as hyper
 from bayeskern.kernels.algebra import component, component_names
 from bayeskern.kernels.base import Kernel
-from bayeskern.prediction import Prediction
+from bayeskern.prediction import Prediction, spread
 
 # Predictions average over at most this many evenly thinned draws of the hyperparameters.
 MOST_DRAWS = 200
@@ -69,9 +72,13 @@ class GPRegression(eqx.Module):
     def prepare(self, X, y=None, mask=None) -> tuple[GPRegression, tuple]:
         """Resolve column names and check the data, before anything is traced."""
         X, columns = checks.inputs(X)
-        model = dataclasses.replace(self, kernel=self.kernel.resolve(columns), columns=columns)
+        model = self.resolve(columns)
         y = None if y is None else checks.targets(y, X.shape[0])
         return model, (X, y) if mask is None else (X, y, jnp.asarray(mask, bool))
+
+    def resolve(self, columns: tuple[str, ...] | None) -> GPRegression:
+        """A copy that takes data with these columns."""
+        return dataclasses.replace(self, kernel=self.kernel.resolve(columns), columns=columns)
 
     def at(self, values: dict) -> GPRegression:
         """A copy with every hyperparameter in `values` set, by site name."""
@@ -84,12 +91,39 @@ class GPRegression(eqx.Module):
         """The process given data, for a model whose hyperparameters are all numbers."""
         return GaussianProcess(self.kernel, X, self.noise, self.mean, mask).condition(y)
 
+    def exact(self, X, y=None, mask=None) -> ClosedForm:
+        """The posterior of the latent function `f` at X, where every hyperparameter is a number.
+
+        Raises NoClosedFormError, naming the others, where some are not.
+        """
+        values = {**self.kernel.hyperparameters(), "noise": self.noise}
+        if not is_function(self.mean):
+            values["mean"] = self.mean
+        open_ = [name for name, value in values.items() if hyper.is_specified(value)]
+        if open_ or y is None:
+            reason = f"{', '.join(open_)} are to be inferred" if open_ else "there is no y"
+            raise NoClosedFormError(
+                f"the posterior of this GPRegression has no closed form: {reason}. Fix them with "
+                "model.at({...}), or take method='auto'."
+            )
+        gp = self.condition(X, y, mask)
+
+        def draw(key, n):
+            zero = jnp.zeros(())
+            f = draws_jit(gp, gp.kernel, gp.X, zero, key, n)
+            return {"f": f + evaluate_mean(gp.prior_mean, gp.X)}
+
+        process = GaussianProcess(self.kernel, X, self.noise, self.mean, mask)
+        return ClosedForm(draw, float(process.log_prob(gp.y)), gp.residual)
+
     def predictive(self, draws: dict, data: tuple, X_new, latent: bool = False) -> Prediction:
         """Prediction at X_new, mixed over draws of the hyperparameters (each site: (S, ...)).
 
-        data: (X, y) or (X, y, mask), as `prepare` returned them.
+        draws may hold other sites too. data: (X, y) or (X, y, mask), as `prepare` returned them.
         """
         X_new = new_points(X_new, data[0], self.columns)
+        own = {*self.kernel.hyperparameters(), "noise", "mean"}
+        draws = {name: value for name, value in draws.items() if name in own}
         return _mixture(self, thin(draws), data, X_new, latent)
 
 
@@ -159,13 +193,10 @@ def _mixture(model, draws, data, X_new, latent, name=None) -> Prediction:
         )
 
     def draw(key, size):
-        each = -(-size // count)
-        key, order = jax.random.split(key)
-        made = _mixture_draws(model, draws, data, X_new, name, latent, key, each)
-        made = np.asarray(made).reshape(count * each, -1)
-        # Any number of draws is spread evenly over the hyperparameters, in random order.
-        rows = ((np.arange(size) + 0.5) * (count * each) / size).astype(int)
-        return made[rows[np.asarray(jax.random.permutation(order, size))]]
+        def each(key, number):
+            return _mixture_draws(model, draws, data, X_new, name, latent, key, number)
+
+        return spread(each, count, key, size)
 
     def of(part):
         return _mixture(model, draws, data, X_new, True, part)

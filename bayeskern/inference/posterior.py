@@ -8,10 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeskern.inference.map import Optimum
+from bayeskern.inference import pointwise, predictive, tree
+from bayeskern.inference.approximation import Approximation, log_densities
+from bayeskern.inference.constrain import constrain
+from bayeskern.inference.fit import Estimate, Fit
+from bayeskern.inference.modes import Optimum
 from bayeskern.inference.target import Target
 from bayeskern.inference.trust import Trust
 from bayeskern.prediction import Prediction
+from bayeskern.sampled import SampledPrediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,39 +24,130 @@ class Posterior:
     """Draws from a posterior, or its mode as a single draw, and how far to trust them.
 
     draws: each latent and deterministic site as an array chain x draw x shape, equally weighted.
-    judge: makes `trust` when it is first asked for. timing: seconds, by part. optimum: the mode,
-    where one was looked for.
+    weighted: (draws, each (S, shape); log weights (S,) that sum to one), where there are weights.
+    log_evidence: log p(data) with its standard error. judge: makes `trust` when it is first asked
+    for. optimum: the mode, where one was looked for. z: the draws in unconstrained coordinates,
+    (chains, draws, d), and log_q: log q(z) where they come from a known density, which is
+    `approximation`. trace: numbers by step, such as the ELBO. sample_stats: by ArviZ's names.
+    attempts: what `auto` tried. timing: seconds, by part. coords, dims: as ArviZ takes them.
     """
 
     method: str
     draws: dict[str, np.ndarray]
-    judge: Callable[[], Trust]
-    target: Target
+    judge: Callable[[Posterior], Trust]
+    target: Target | None
     timing: dict[str, float] = field(default_factory=dict)
     optimum: Optimum | None = None
+    z: np.ndarray | None = None
+    log_q: np.ndarray | None = None
+    approximation: Approximation | None = None
+    weighted: tuple[dict[str, np.ndarray], np.ndarray] | None = None
+    log_evidence: Estimate | None = None
+    trace: dict[str, np.ndarray] = field(default_factory=dict)
+    sample_stats: dict[str, np.ndarray] = field(default_factory=dict)
+    attempts: tuple = ()
+    coords: dict = field(default_factory=dict)
+    dims: dict = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, method: str, fit: Fit, target: Target, timing, coords=None, dims=None) -> Posterior:
+        """Constrain what a backend has found."""
+        weighted = None
+        if fit.weighted is not None:
+            z, log_weights = fit.weighted
+            weighted = ({k: v[0] for k, v in constrain(target, z[None]).items()}, log_weights)
+        return cls(
+            method=fit.method or method,
+            draws=constrain(target, fit.z) if fit.draws is None else fit.draws,
+            judge=fit.judge,
+            target=target,
+            timing=timing,
+            optimum=fit.optimum,
+            z=fit.z,
+            log_q=fit.log_q,
+            approximation=fit.approximation,
+            weighted=weighted,
+            # An improper prior leaves the evidence without a scale.
+            log_evidence=None if target.without_prior else fit.log_evidence,
+            trace=fit.trace,
+            sample_stats=fit.sample_stats,
+            attempts=fit.attempts,
+            coords=dict(coords or {}),
+            dims=dict(dims or {}),
+        )
 
     @cached_property
     def trust(self) -> Trust:
         """The verdict on these draws, and the evidence for it."""
-        return self.judge()
+        return self.judge(self)
+
+    @cached_property
+    def log_p(self) -> np.ndarray | None:
+        """log p(z) of draws from a known density: (S,); None where there is none."""
+        return None if self.log_q is None else log_densities(self.target, self.z[0])
+
+    @property
+    def log_ratios(self) -> np.ndarray | None:
+        """log p(z) - log q(z) of the draws: (S,); None where they come from no known density."""
+        return None if self.log_q is None else self.log_p - self.log_q
+
+    @property
+    def elbo(self) -> Estimate | None:
+        """E_q[log p - log q], at most the log evidence, and its standard error."""
+        if self.log_ratios is None:
+            return None
+        error = np.std(self.log_ratios) / np.sqrt(len(self.log_ratios))
+        return Estimate(float(np.mean(self.log_ratios)), float(error))
+
+    @property
+    def is_point(self) -> bool:
+        """Whether this is a single point, such as a mode, which has no spread."""
+        chains, count = next(iter(self.draws.values())).shape[:2]
+        return chains * count == 1
 
     @property
     def flat(self) -> dict[str, np.ndarray]:
         """The draws with chains joined: each site (chains x draws, shape)."""
         return {k: v.reshape(-1, *v.shape[2:]) for k, v in self.draws.items()}
 
-    def predict(self, *new_args, **kwargs) -> Prediction:
-        """The posterior predictive at new arguments, in closed form for each draw.
+    def predict(self, *new_args, seed: int = 0, **kwargs) -> Prediction | SampledPrediction:
+        """The posterior predictive at new arguments of the model.
 
-        Raises TypeError if the model offers no `predictive`.
+        A Prediction, in closed form for each draw, where the model offers `predictive` or observes
+        a `GaussianProcess`. Otherwise observations are drawn, one for each draw of the posterior (a
+        thousand for a point estimate): a SampledPrediction, or a dict of them where the model has
+        several sites. Data among the arguments do not matter: their sites are drawn anew.
+
+        Raises ValueError, naming the site, if a latent has another shape at the new arguments.
         """
-        model = self.target.model
-        if not hasattr(model, "predictive"):
-            raise TypeError(
-                f"{type(model).__name__} offers no predictive(draws, data, X_new); use "
-                "numpyro.infer.Predictive(model, posterior.flat)."
-            )
-        return model.predictive(self.flat, self.target.args, *new_args, **kwargs)
+        return predictive.predict(self, new_args, seed, kwargs)
+
+    def log_likelihood(self) -> dict[str, np.ndarray]:
+        """log p(y_i | draw), observation by observation: for each site (chains, draws, shape).
+
+        Observations under `.to_event` are taken apart, those that are masked out left out,
+        `numpyro.factor` is no observation, and plates that are subsampled count in full, unscaled.
+        For a `GaussianProcess` it is log p(y_i | the others, draw), at up to 200 evenly spaced
+        draws. Raises ValueError for a point estimate.
+        """
+        return pointwise.log_likelihood(self)
+
+    def to_arviz(self):
+        """An xarray DataTree with the groups that ArviZ knows, its axes named."""
+        return tree.to_arviz(self)
+
+    def summary(self, **options):
+        """A table of means, sds and intervals of all sites: `az.summary` with its options.
+
+        R-hat and effective sample sizes are shown for MCMC only.
+        """
+        return tree.summary(self, tree.parameters(self), **options)
+
+    def save(self, path) -> None:
+        """Write it to a netCDF file, which `bk.load`, ArviZ and xarray can read."""
+        from bayeskern.inference.storage import save
+
+        save(self, path)
 
     def __repr__(self) -> str:
         sites = ", ".join(f"{k}{list(v.shape[2:]) or ''}" for k, v in self.draws.items())

@@ -13,11 +13,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 from numpyro import handlers
 from numpyro.distributions import biject_to, constraints
 from numpyro.infer.util import compute_log_probs
+from numpyro.primitives import Messenger
 
+from bayeskern.inference import door
 from bayeskern.inference.ordered import as_made, in_order
+
+# What the log determinant of a site's bijection is called in a trace, before the site's name.
+LOG_DET = "_log_det_"
 
 
 class Latent(NamedTuple):
@@ -37,7 +43,7 @@ class Target(eqx.Module):
     """log p(z) for a NumPyro model and its arguments, z in R^d.
 
     A pytree: passed to a compiled function, new data of the same shapes do not recompile. Raises
-    ValueError if the model has no latent site, or a discrete one.
+    ValueError if a site is not as it ought to be, naming it.
     """
 
     ordered_model: Callable
@@ -46,17 +52,19 @@ class Target(eqx.Module):
     latents: tuple[Latent, ...] = eqx.field(static=True)
     #: latents whose prior is improper, or that have none, and so cannot be drawn from it
     without_prior: tuple[str, ...] = eqx.field(static=True)
+    #: deterministic sites, in the order of the model
+    deterministics: tuple[str, ...] = eqx.field(static=True, default=())
+    #: whether a plate takes part of its data at a time, and no latent site with it
+    subsampled: bool = eqx.field(static=True, default=False)
 
     @classmethod
     def of(cls, model: Callable, args: tuple, kwargs: dict) -> Target:
         """Look at the model once, abstractly, and lay out its latent sites."""
-        latents, without_prior = _look(model, args, kwargs)
-        if not latents:
-            raise ValueError(
-                "the model has no latent site: every hyperparameter is a number, so there is "
-                "nothing to infer. Give one a prior (a NumPyro distribution) or Free(init)."
-            )
-        return cls(in_order(model), args, kwargs, tuple(latents), tuple(without_prior))
+        # A plate's indices are traced, and cannot pick the rows of a NumPy array.
+        args, kwargs = jax.tree.map(
+            lambda x: jnp.asarray(x) if _is_numeric(x) else x, (args, kwargs)
+        )
+        return cls(in_order(model), args, kwargs, *_look(model, args, kwargs))
 
     @property
     def model(self) -> Callable:
@@ -89,26 +97,77 @@ class Target(eqx.Module):
         """The inverse of `unravel`."""
         return jnp.concatenate([jnp.ravel(unconstrained[s.name]) for s in self.latents])
 
-    def log_density(self, z, jacobian: bool = True):
+    def log_density(self, z, jacobian: bool = True, prior: bool = True):
         """log p(z): of the model's own parameters, or with `jacobian` of the unconstrained ones.
 
-        Values without a prior (param sites) have no Jacobian and no density of their own.
+        prior=False leaves out the densities of the latent sites: log p(data | z). Values without
+        a prior (param sites) have no Jacobian and no density of their own. A plate that takes
+        part of its data at a time counts all of them.
         """
-        placed = _Placed(self.unravel(z))
-        log_probs, _ = compute_log_probs(placed.model(self.model), self.args, self.kwargs, {})
-        total = sum(log_probs.values(), jnp.zeros(()))
-        return total + placed.log_det if jacobian else total
+        latents = set() if prior else {s.name for s in self.latents}
+        return self._log_density(Whole(self.model), z, jacobian, lambda name: name not in latents)
+
+    def noisy_log_density(self, z, key):
+        """log p(z) of the unconstrained parameters, with plates subsampled at random by `key`."""
+        return self._log_density(self.model, z, key=key)
+
+    def _log_density(self, model, z, jacobian=True, counts=lambda name: True, key=None):
+        """The log densities of the sites that count, by name, and log |d value / d z|."""
+        placed = _Placed(self.unravel(z), jax.random.key(0) if key is None else key)
+        log_probs, trace = compute_log_probs(placed.model(model), self.args, self.kwargs, {})
+        terms = [value for name, value in log_probs.items() if counts(name)]
+        if jacobian:
+            dets = (name for name in trace if name.startswith(LOG_DET))
+            terms += [jnp.sum(trace[name]["value"]) for name in dets]
+        return sum(terms, jnp.zeros(()))
+
+    def log_prior(self, z):
+        """The log prior density of the unconstrained parameters."""
+        latents = {s.name for s in self.latents}
+        return self._log_density(Whole(self.model), z, counts=lambda name: name in latents)
 
     def constrain(self, z) -> dict:
-        """Values of all latent and deterministic sites at z."""
-        placed = _Placed(self.unravel(z))
-        trace = handlers.trace(placed.model(self.model)).get_trace(*self.args, **self.kwargs)
-        wanted = {s.name for s in self.latents}
-        return {
-            name: site["value"]
-            for name, site in trace.items()
-            if name in wanted or site["type"] == "deterministic"
-        }
+        """Values of all latent and deterministic sites at z, the latent ones first."""
+        trace = self.trace(z)
+        names = [*(s.name for s in self.latents), *self.deterministics]
+        return {name: jnp.asarray(trace[name]["value"]) for name in names}
+
+    def unconstrain(self, values: dict):
+        """z at given values of the latent sites, and log |d value / d z|."""
+        # The support of one site may depend on the value of another.
+        model = handlers.seed(Whole(self.model), jax.random.key(0))
+        model = handlers.substitute(model, data=values)
+        trace = handlers.trace(model).get_trace(*self.args, **self.kwargs)
+        unconstrained, log_det = {}, jnp.zeros(())
+        for latent in self.latents:
+            transform, value = biject_to(_support(trace[latent.name])), values[latent.name]
+            u = transform.inv(value)
+            unconstrained[latent.name] = u
+            log_det = log_det + jnp.sum(transform.log_abs_det_jacobian(u, value))
+        return self.ravel(unconstrained), log_det
+
+    def trace(self, z) -> dict:
+        """NumPyro's trace at z."""
+        model = _Placed(self.unravel(z), jax.random.key(0)).model(Whole(self.model))
+        return handlers.trace(model).get_trace(*self.args, **self.kwargs)
+
+    def require_latents(self) -> None:
+        """Raise ValueError if the model has no latent site."""
+        if not self.latents:
+            raise ValueError(
+                "the model has no latent site: every hyperparameter is a number, so there is "
+                "nothing to infer. Give one a prior (a NumPyro distribution) or Free(init)."
+            )
+
+    def require_priors(self, method: str) -> None:
+        """Raise ValueError, naming the sites, if some values have no prior and no density."""
+        self.require_latents()
+        free = [s.name for s in self.latents if s.is_param]
+        if free:
+            raise ValueError(
+                f"{', '.join(map(repr, free))} has no prior (Free, or numpyro.param), and {method} "
+                "needs one. Give it a prior, or take method='map' or 'mle'."
+            )
 
     def draw_prior(self, key, spread) -> jax.Array:
         """One z from the prior.
@@ -116,7 +175,8 @@ class Target(eqx.Module):
         Coordinates without a proper prior are normal around their first value, with sd `spread`.
         """
         key, jitter = jax.random.split(key)
-        model = handlers.seed(handlers.substitute(self.model, substitute_fn=_centre_improper), key)
+        model = handlers.substitute(Whole(self.model), substitute_fn=_centre_improper)
+        model = handlers.seed(model, key)
         trace = handlers.trace(model).get_trace(*self.args, **self.kwargs)
         unconstrained = {}
         for i, latent in enumerate(self.latents):
@@ -129,56 +189,83 @@ class Target(eqx.Module):
         return self.ravel(unconstrained)
 
 
-class _Placed:
-    """Puts unconstrained values at their sites and adds up the log determinants."""
+class Whole(Messenger):
+    """Makes every plate of a model take all of its rows, whatever its subsample_size."""
 
-    def __init__(self, unconstrained: dict):
-        self.unconstrained, self.log_det = unconstrained, jnp.zeros(())
+    def process_message(self, msg):
+        if msg["type"] == "plate":
+            size = msg["args"][0]
+            msg["args"], msg["value"] = (size, size), jnp.arange(size)
+
+
+class _Placed:
+    """Puts unconstrained values at their sites, and their log determinants beside them."""
+
+    def __init__(self, unconstrained: dict, key):
+        self.unconstrained, self.key = unconstrained, key
 
     def model(self, model):
-        # Whatever the model draws beside its latent sites is drawn from a fixed key.
-        return handlers.substitute(
-            handlers.seed(model, jax.random.key(0)), substitute_fn=self._substitute
-        )
+        # Whatever the model draws beside its latent sites is drawn from the key.
+        return handlers.substitute(handlers.seed(model, self.key), substitute_fn=self._substitute)
 
     def _substitute(self, site):
         if site["name"] not in self.unconstrained or site["type"] not in ("sample", "param"):
             return None
         transform, u = biject_to(_support(site)), self.unconstrained[site["name"]]
+        if site["type"] == "param":
+            return transform(u)
+        step = site["infer"].get("_scan_current_index")
+        inside = len(site["fn"].shape()) + transform.domain.event_dim - transform.codomain.event_dim
+        if step is not None and jnp.ndim(u) > inside:
+            # One step of a scan takes its own part.
+            u = u[step]
         value = transform(u)
-        if site["type"] == "sample":
-            self.log_det = self.log_det + jnp.sum(transform.log_abs_det_jacobian(u, value))
+        # A site of its own, not a sum kept here: what a scan traces must not leave it otherwise.
+        log_det = transform.log_abs_det_jacobian(u, value)
+        numpyro.deterministic(LOG_DET + site["name"], log_det)
         return value
 
 
-def _look(model, args, kwargs) -> tuple[list[Latent], list[str]]:
-    """The latent sites and the names of those without a proper prior; nothing is computed."""
-    latents, without_prior = [], []
+def _is_numeric(x) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.kind in "biufc"
+
+
+def _look(model, args, kwargs):
+    """The latent sites, those without a proper prior, deterministic sites, whether it subsamples.
+
+    Nothing is computed. Raises ValueError on a site that is not as it ought to be, by its name.
+    """
+    latents, without_prior, deterministics, partial = [], [], [], set()
 
     def run():
-        handled = handlers.substitute(model, substitute_fn=_centre_improper)
-        trace = handlers.trace(handlers.seed(handled, jax.random.key(0))).get_trace(*args, **kwargs)
+        partial.update(door.subsampled(_first_trace(model, args, kwargs)))
         # In here, since the bounds of a support may be traced values themselves.
-        for name, site in trace.items():
+        for name, site in _first_trace(Whole(model), args, kwargs).items():
+            door.look_at(name, site)
+            if site["type"] == "deterministic":
+                deterministics.append(name)
             if site["type"] != "param" and (site["type"] != "sample" or site["is_observed"]):
                 continue
             latents.append(_latent(name, site))
             if latents[-1].is_param or type(site["fn"]).__name__ == "ImproperUniform":
                 without_prior.append(name)
+            # Its values belong to all rows, so that a part of them cannot be looked at alone.
+            if any(frame.name in partial for frame in site["cond_indep_stack"]):
+                partial.clear()
 
     jax.eval_shape(run)
-    return latents, without_prior
+    return tuple(latents), tuple(without_prior), tuple(deterministics), bool(partial)
+
+
+def _first_trace(model, args, kwargs) -> dict:
+    handled = handlers.substitute(model, substitute_fn=_centre_improper)
+    return handlers.trace(handlers.seed(handled, jax.random.key(0))).get_trace(*args, **kwargs)
 
 
 def _latent(name, site) -> Latent:
-    support, is_param = _support(site), site["type"] == "param"
-    if not is_param and support.is_discrete:
-        raise ValueError(
-            f"the latent site {name!r} is discrete; this backend needs continuous latents. "
-            "Sum it out in the model (for example with dist.MixtureSameFamily)."
-        )
     shape = jnp.shape(site["value"])
-    return Latent(name, is_param, shape, biject_to(support).inverse_shape(shape))
+    unconstrained_shape = biject_to(_support(site)).inverse_shape(shape)
+    return Latent(name, site["type"] == "param", shape, unconstrained_shape)
 
 
 def _support(site) -> constraints.Constraint:

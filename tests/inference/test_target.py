@@ -321,4 +321,4 @@ def test_a_model_without_latents_is_refused():
         numpyro.sample("y", dist.Normal(), obs=1.0)
 
     with pytest.raises(ValueError, match=r"no latent site.*Free\(init\)"):
-        Target.of(model, (), {})
+        Target.of(model, (), {}).require_latents()

@@ -1,0 +1,263 @@
+"""Posteriors of one model side by side: their cost, trust and evidence, and how they differ."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import wasserstein_distance
+
+from bayeskern import checks
+from bayeskern.diagnostics import overlay
+from bayeskern.inference import Posterior
+from bayeskern.inference.judge import columns
+
+
+def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> Comparison:
+    """Put posteriors of the same model and data side by side.
+
+    reference: the name of the one that the others are measured against; by default the first that
+    is exact, or MCMC, with a good verdict, if there is one. Raises ValueError on an unknown name,
+    and where a site has another shape in another posterior.
+    """
+    if not isinstance(posteriors, dict) or not posteriors:
+        raise ValueError(
+            'posteriors must be a dict of names and posteriors, as in {"laplace": p1, "nuts": p2}, '
+            f"got {type(posteriors).__name__} of {np.size(posteriors)}."
+        )
+    if reference is None:
+        good = [n for n, p in posteriors.items() if _may_refer(p) and p.trust.verdict == "good"]
+        reference = good[0] if good else None
+    else:
+        checks.one_of("reference", reference, posteriors)
+    return Comparison(
+        posteriors=dict(posteriors),
+        reference=reference,
+        table={name: _row(posterior) for name, posterior in posteriors.items()},
+        parameters=_differences(posteriors, reference),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Posteriors side by side.
+
+    table: for each of them a dict of method, verdict, seconds, draws, ess_per_second (of the worst
+    site for MCMC; of the weights p / q else; NaN where neither is known), khat, elbo, log_evidence
+    and its error, elpd (expected log predictive density, by PSIS-LOO) and its standard error, and
+    loo_khat, the largest of its k-hats.
+
+    parameters: for each of them but the reference, and each number of each site, mean_error (in
+    sds of the reference), sd_ratio, and wasserstein: the 1-Wasserstein distance of the marginals,
+    in sds of the reference.
+    """
+
+    posteriors: dict[str, Posterior]
+    reference: str | None
+    table: dict[str, dict]
+    parameters: dict[str, dict[str, dict[str, float]]]
+
+    def to_frame(self):
+        """The table as a pandas data frame, a row for each posterior."""
+        import pandas as pd
+
+        return pd.DataFrame.from_dict(self.table, orient="index")
+
+    def parameters_to_frame(self):
+        """The differences from the reference as a data frame: rows (posterior, parameter)."""
+        import pandas as pd
+
+        rows = {
+            (name, parameter): values
+            for name, found in self.parameters.items()
+            for parameter, values in found.items()
+        }
+        frame = pd.DataFrame.from_dict(rows, orient="index", columns=list(MEASURES))
+        frame.index = pd.MultiIndex.from_tuples(list(rows), names=["posterior", "parameter"])
+        return frame
+
+    def plot(self, parameters: list[str] | None = None):
+        """Overlaid marginals and intervals of the parameters (by default the first ten).
+
+        Returns the figure.
+        """
+        numbers = {name: _numbers(p) for name, p in self.posteriors.items()}
+        known = list(next(iter(numbers.values())))
+        for parameter in parameters or ():
+            checks.one_of("parameter", parameter, known)
+        return overlay.marginals(numbers, parameters or known[: overlay.MOST])
+
+    def __repr__(self) -> str:
+        lines = _aligned([HEADINGS, *(_cells(n, row) for n, row in self.table.items())])
+        if self.parameters:
+            worst = [self._worst(name) for name in self.parameters]
+            lines += ["", f"against {self.reference}, the worst parameter of each:"]
+            lines += _aligned([("", *MEASURES.values()), *worst])
+        return "\n".join(lines)
+
+    def _worst(self, name) -> tuple[str, ...]:
+        found = self.parameters[name]
+
+        def most(measure, size):
+            # NaN is the worst of all.
+            at = max(found, key=lambda p: _infinite_if_nan(size(found[p][measure])))
+            return f"{found[at][measure]:.2f} ({at})"
+
+        return (
+            name,
+            most("mean_error", abs),
+            most("sd_ratio", lambda x: abs(np.log(x)) if x > 0 else np.inf),
+            most("wasserstein", abs),
+        )
+
+
+MEASURES = {"mean_error": "mean, sds off", "sd_ratio": "sd, ratio", "wasserstein": "Wasserstein"}
+HEADINGS = (
+    *("", "method", "verdict", "seconds", "draws", "ESS/s", "k-hat"),
+    *("ELBO", "log evidence", "elpd (LOO)"),
+)
+
+
+def _may_refer(posterior) -> bool:
+    return posterior.method == "exact" or "diverging" in posterior.sample_stats
+
+
+def _row(posterior: Posterior) -> dict:
+    evidence, trust = posterior.log_evidence, posterior.trust
+    seconds = posterior.timing.get("total", np.nan)
+    chains, count = next(iter(posterior.draws.values())).shape[:2]
+    ess = trust.evidence.get("ess_bulk", trust.evidence.get("ess_of_weights", np.nan))
+    if posterior.method == "exact":
+        ess = chains * count
+    elbo = posterior.elbo
+    return {
+        "method": posterior.method,
+        "verdict": trust.verdict,
+        "seconds": seconds,
+        "draws": chains * count,
+        "ess_per_second": ess / seconds if seconds > 0 else np.nan,
+        "khat": trust.evidence.get("khat", np.nan),
+        "elbo": np.nan if elbo is None else elbo.value,
+        "log_evidence": np.nan if evidence is None else evidence.value,
+        "log_evidence_error": np.nan if evidence is None else evidence.error,
+        **_elpd(posterior),
+    }
+
+
+def _elpd(posterior: Posterior) -> dict[str, float]:
+    """The expected log predictive density by PSIS-LOO, summed over sites: a point has none."""
+    import arviz as az
+
+    unknown = {"elpd": np.nan, "elpd_error": np.nan, "loo_khat": np.nan}
+    if posterior.is_point:
+        return unknown
+    pointwise = {k: v for k, v in posterior.log_likelihood().items() if v[0, 0].size > 1}
+    if not pointwise:
+        # Leaving out the only observation leaves nothing to learn from.
+        return unknown
+    efficiency = _relative_efficiency(posterior)
+    found = []
+    for name, values in pointwise.items():
+        tree = az.from_dict({"log_likelihood": {name: np.asarray(values)}})
+        with warnings.catch_warnings():
+            # The k-hats stand in the table.
+            warnings.simplefilter("ignore")
+            found.append(az.loo(tree, var_name=name, reff=efficiency, pointwise=True))
+    return {
+        "elpd": float(sum(f.elpd for f in found)),
+        "elpd_error": float(np.sqrt(sum(f.se**2 for f in found))),
+        "loo_khat": float(max(np.max(f.pareto_k.values) for f in found)),
+    }
+
+
+def _relative_efficiency(posterior) -> float:
+    """Effective draws for each draw, on average over the numbers of the posterior."""
+    if "diverging" not in posterior.sample_stats:
+        return 1.0
+    from arviz_stats.base import array_stats
+
+    chains, count = next(iter(posterior.draws.values())).shape[:2]
+    x = columns(posterior.flat)[1].reshape(chains, count, -1)
+    relative = array_stats.ess(np.moveaxis(x, -1, 0), method="mean", relative=True)
+    return float(np.clip(np.nanmean(relative), 1e-3, 1.0))
+
+
+def _numbers(posterior) -> dict[str, np.ndarray]:
+    """The draws of each number by name: (S,)."""
+    names, values = columns(posterior.flat)
+    return dict(zip(names, values.T, strict=True))
+
+
+def _differences(posteriors, reference) -> dict:
+    if reference is None:
+        return {}
+    numbers = {name: _numbers(p) for name, p in posteriors.items()}
+    truth = numbers[reference]
+    found = {}
+    for name, own in numbers.items():
+        if name == reference:
+            continue
+        shared = [parameter for parameter in truth if parameter in own]
+        if not shared:
+            raise ValueError(
+                f"{name!r} and {reference!r} share no site: {', '.join(own)} and "
+                f"{', '.join(truth)}. Compare posteriors of the same model."
+            )
+        found[name] = {p: _difference(own[p], truth[p]) for p in shared}
+    return found
+
+
+def _difference(x, y) -> dict[str, float]:
+    """How the draws x differ from the draws y, in sds of y."""
+    sd = np.std(y)
+    if not sd > 0:
+        return dict.fromkeys(MEASURES, np.nan)
+    return {
+        "mean_error": float((np.mean(x) - np.mean(y)) / sd),
+        "sd_ratio": float(np.std(x) / sd),
+        "wasserstein": float(wasserstein_distance(x, y) / sd),
+    }
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def _cells(name: str, row: dict) -> tuple[str, ...]:
+    return (
+        name,
+        row["method"],
+        row["verdict"],
+        f"{row['seconds']:.2f}",
+        str(row["draws"]),
+        _number(row["ess_per_second"], ".0f"),
+        _number(row["khat"], ".2f"),
+        _number(row["elbo"], ".2f"),
+        _with_error(row["log_evidence"], row["log_evidence_error"]),
+        _with_error(row["elpd"], row["elpd_error"]),
+    )
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if np.isnan(value) else format(value, form)
+
+
+def _with_error(value: float, error: float) -> str:
+    if np.isnan(value):
+        return "-"
+    return f"{value:.2f}" if np.isnan(error) or error == 0 else f"{value:.2f} ± {error:.2f}"
+
+
+def _aligned(rows) -> list[str]:
+    """Columns of text: the first one to the left, the others to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [first.ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _infinite_if_nan(x: float) -> float:
+    return np.inf if np.isnan(x) else x

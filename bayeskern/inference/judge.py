@@ -1,0 +1,248 @@
+"""The verdict on draws from an approximation: do they differ from the posterior itself?
+
+The draws are weighted by p / q. k-hat says whether those weights can be believed; if they can, the
+weighted draws show what the delivered ones, which is what people will use, have got wrong. Draws of
+q alone cannot show what lies outside of q, so others are drawn from a wider Student t and from the
+prior, and weighted together with them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from bayeskern.inference.approximation import cholesky
+from bayeskern.inference.modes import Optimum
+from bayeskern.inference.tails import heavy
+from bayeskern.inference.trust import Trust
+from bayeskern.inference.weights import Shift, Weights, compare, moments, smooth
+from bayeskern.inference.wider import Sample, look_wider
+
+# A good approximation has so many effective draws. Above UNSTEADY the weights have no variance, so
+# that there are fewer than it seems. Fewer than FEWEST say nothing.
+LEAST_ESS, FEWEST_ESS = 400, 100
+UNSTEADY, LEAST_IF_UNSTEADY = 0.5, 1000
+# What a good approximation may differ by, in every number of every site, chance included: means by
+# a quarter of an sd, sds by a quarter of themselves (as the log of their ratio). With 400 effective
+# draws two standard errors leave 0.15 sd of it.
+MOST = {"mean_shift": 0.25, "log_sd_ratio": float(np.log(1.25)), "ks": 0.1}
+ERRORS = {"mean_shift": 2.0, "log_sd_ratio": np.sqrt(2.0), "ks": 0.0}
+# Beyond these it is bad.
+HOPELESS = {"mean_shift": 0.5, "log_sd_ratio": 0.5, "ks": 0.3}
+
+CORRECT = "Correct it by bk.ImportanceSampling(proposal=this posterior), or take method='nuts'."
+
+
+class Difference(NamedTuple):
+    """How delivered draws differ from weighted ones, and by how many effective draws that is known.
+
+    shift: for each number of each site.
+    """
+
+    shift: Shift
+    ess: float
+
+
+def judge_approximation(
+    posterior,
+    optimum: Optimum | None = None,
+    problem: str | None = None,
+    doubt: str | None = None,
+) -> Trust:
+    """Judge equally weighted draws from a known density q against the posterior.
+
+    optimum: with the modes that ought to be covered; problem: what went wrong on the way, if
+    anything, which makes the verdict bad; doubt: what makes it caution at best.
+    """
+    if problem:
+        # Such draws may overflow whatever is computed from them.
+        return Trust("bad", problem, {} if optimum is None else optimum.evidence())
+    names, delivered = columns(posterior.flat)
+    sample = Sample(posterior.z[0], posterior.log_p, posterior.log_q)
+    own = smooth(posterior.log_ratios)
+    by_own = Difference(compare(delivered, delivered, y_weights=own.normal), own.ess)
+    wide, by_wide = _against_wider(posterior, sample, delivered)
+    evidence = _evidence(names, [own, *wide], [by_own, *by_wide])
+    elbo = posterior.elbo
+    evidence |= {"elbo": elbo.value, "log_evidence_is": own.log_evidence.value}
+    missed = _missed(optimum, posterior.z[0], evidence)
+    shape = (
+        f"The posterior has another shape than these draws (k-hat {evidence['khat']:.2g}, "
+        f"{evidence['ess_of_weights']:.0f} effective draws after weighting). Take method='nuts'."
+    )
+    good = "Weighting these draws by the posterior's density changes next to nothing."
+    return (
+        _hopeless(evidence, missed, shape)
+        or _caution(evidence, doubt)
+        or _heavy(names, delivered, evidence)
+        or Trust("good", good, evidence)
+    )
+
+
+def judge_weighted(
+    posterior,
+    sample: Sample,
+    weights: Weights,
+    distinct: int,
+    optimum: Optimum | None = None,
+    moved: str | None = None,
+) -> Trust:
+    """Judge draws that were resampled from a weighted sample of `posterior.approximation`.
+
+    distinct: how many of them differ; optimum: with the modes that they ought to reach; moved: the
+    coordinate whose estimate still changed in the last round of adaptation, if one did.
+    """
+    names, delivered = columns(posterior.flat)
+    evidence = {
+        "khat": weights.khat,
+        "khat_threshold": weights.threshold,
+        "ess_of_weights": weights.ess,
+        "distinct_draws": int(distinct),
+    }
+    missed = _missed(optimum, posterior.z[0], evidence)
+    few = (
+        f"A few draws carry all the weight (k-hat {weights.khat:.2g}, {weights.ess:.0f} "
+        "effective draws): the proposal does not fit. Take more rounds (adapt=), a flow "
+        "(proposal='svi'), or method='nuts'."
+    )
+    verdict = _hopeless(evidence, missed, few)
+    if verdict:
+        return verdict
+    wide, by_wide = _against_wider(posterior, sample, delivered)
+    if wide:
+        found = _evidence(names, wide, [d._replace(ess=min(d.ess, weights.ess)) for d in by_wide])
+        evidence |= {f"wider_{k}" if k in evidence else k: v for k, v in found.items()}
+        elsewhere = (
+            f"A wider look finds mass where there are no draws (k-hat {found['khat']:.2g}, "
+            f"{found['ess_of_weights']:.0f} effective draws). Take method='nuts'."
+        )
+        verdict = _hopeless(found, [], elsewhere) or _caution(found)
+        if verdict:
+            return Trust(verdict.verdict, verdict.advice, evidence)
+    if moved:
+        evidence["still_changing"] = moved
+        advice = (
+            f"The estimates, most at {moved}, still change from round to round: take more rounds "
+            "(adapt=) or method='nuts'."
+        )
+        return Trust("caution", advice, evidence)
+    if not (_reliable(evidence) and distinct >= LEAST_ESS):
+        advice = (
+            f"Only {weights.ess:.0f} effective draws ({distinct} distinct): enough for means, too "
+            "few for tails. Take more draws."
+        )
+        return Trust("caution", advice, evidence)
+    good = "The weights are even enough: means, sds and quantiles of these draws can be used."
+    return _heavy(names, delivered, evidence) or Trust("good", good, evidence)
+
+
+def columns(draws: dict) -> tuple[list[str], np.ndarray]:
+    """The numbers of all sites side by side: their names, and an array (S, m)."""
+    names, parts = [], []
+    for name, value in draws.items():
+        value = np.asarray(value)
+        for index in np.ndindex(value.shape[1:]):
+            names.append(f"{name}[{','.join(map(str, index))}]" if index else name)
+        parts.append(value.reshape(len(value), -1))
+    return names, np.concatenate(parts, axis=1)
+
+
+def uncovered(optimum: Optimum, z) -> list[Optimum]:
+    """The modes of the posterior that draws z (S, d) do not reach."""
+    mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
+    L, d = cholesky(covariance), z.shape[1]
+    modes = (optimum, *optimum.rivals)
+    far = [np.sum(np.square(np.linalg.solve(L, m.z - mean))) for m in modes]
+    return [m for m, r in zip(modes, far, strict=True) if not r < chi2.ppf(0.9999, d)]
+
+
+# -- pieces ----------------------------------------------------------------------------------------
+
+
+def _against_wider(posterior, sample, delivered) -> tuple[list[Weights], list[Difference]]:
+    wider = look_wider(posterior.target, posterior.approximation, sample, posterior.z[0])
+    if wider is None:
+        return [], []
+    numbers, weights = columns(wider.draws)[1], wider.weights
+    shift = compare(delivered, numbers, y_weights=weights.normal)
+    return [weights], [Difference(shift, weights.ess)]
+
+
+def _evidence(names, weights: list[Weights], differences: list[Difference]) -> dict:
+    """The worst of everything: k-hat, effective draws, each kind of difference with its site."""
+    khats = [w.khat for w in weights]
+    evidence = {
+        "khat": float(np.nan if np.any(np.isnan(khats)) else max(khats)),
+        "khat_threshold": weights[0].threshold,
+        "ess_of_weights": min(w.ess for w in weights),
+    }
+    for i, what in enumerate(MOST):
+        values = np.max([d.shift[i] for d in differences], axis=0)
+        # NaN is the worst of all.
+        at = int(np.argmax(np.where(np.isnan(values), np.inf, values)))
+        evidence[what], evidence[f"{what}_at"] = float(values[at]), names[at]
+    evidence["error"] = float(1.0 / np.sqrt(min(d.ess for d in differences)))
+    return evidence
+
+
+def _missed(optimum, z, evidence) -> list[Optimum]:
+    if optimum is None:
+        return []
+    missed = uncovered(optimum, z)
+    evidence["modes_missed"] = len(missed)
+    return missed
+
+
+def _reliable(evidence) -> bool:
+    """Whether the weights may vouch for draws; NaN may not."""
+    khat, ess = evidence["khat"], evidence["ess_of_weights"]
+    least = LEAST_ESS if khat < UNSTEADY else LEAST_IF_UNSTEADY
+    return bool(khat < evidence["khat_threshold"] and ess >= least)
+
+
+def _hopeless(evidence, missed, advice) -> Trust | None:
+    # Comparisons are written so that NaN fails them.
+    if missed:
+        says = (
+            f"{len(missed)} of the modes that the starts found lie where there are no draws. Take "
+            "method='nuts', or 'importance', which starts from all of them."
+        )
+        return Trust("bad", says, evidence)
+    if not (evidence["khat"] < 0.7 and evidence["ess_of_weights"] >= FEWEST_ESS):
+        return Trust("bad", advice, evidence)
+    return None
+
+
+def _caution(evidence, doubt: str | None = None) -> Trust | None:
+    error = evidence["error"]
+    wrong = [w for w, most in MOST.items() if not evidence[w] + ERRORS[w] * error < most]
+    if wrong:
+        bad = any(not evidence[w] < most for w, most in HOPELESS.items())
+        return Trust("bad" if bad else "caution", _advice(wrong, evidence), evidence)
+    if not _reliable(evidence):
+        advice = (
+            f"The weights are too uneven to be sure (k-hat {evidence['khat']:.2g}, "
+            f"{evidence['ess_of_weights']:.0f} effective draws). Take more draws, or method='nuts'."
+        )
+        return Trust("caution", advice, evidence)
+    return Trust("caution", doubt, evidence) if doubt else None
+
+
+def _advice(wrong, evidence) -> str:
+    what = wrong[0]
+    size, at = evidence[what], evidence[f"{what}_at"]
+    if what == "ks":
+        return (
+            f"The moments match but the shape does not, most at {at} (distance of the distribution "
+            f"functions {size:.2g}): trust means and sds, not intervals. {CORRECT}"
+        )
+    if what == "mean_shift":
+        return f"The mean of {at} is off by {size:.2g} sd. {CORRECT}"
+    return f"The sd of {at} is off by {100.0 * np.expm1(size):.0f} %. {CORRECT}"
+
+
+def _heavy(names, delivered, evidence) -> Trust | None:
+    advice = heavy(names, delivered, evidence)
+    return Trust("caution", advice, evidence) if advice else None

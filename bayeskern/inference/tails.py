@@ -1,0 +1,35 @@
+"""Tails so heavy that a mean or an sd says nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# A tail index from which on the variance does not exist.
+NO_VARIANCE = 0.5
+# Only numbers with a draw so many sds from their mean are looked at: a Gaussian has none.
+FAR = 5.5
+
+
+def heavy(names: list[str], x: np.ndarray, evidence: dict, efficiency: float = 1.0) -> str | None:
+    """Advice, if a number has no variance as far as its draws x (S, m) can tell; else None.
+
+    The tail index k of a generalised Pareto distribution, fitted to either tail of the draws; it
+    goes into the evidence. efficiency: effective draws for each draw. Vehtari et al. (2024).
+    """
+    from arviz_stats.base import array_stats
+
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        distance = np.max(np.abs(x - x.mean(axis=0)), axis=0) / x.std(axis=0)
+        found = {}
+        for i in np.flatnonzero(distance > FAR):
+            found[names[i]] = float(array_stats.pareto_khat(x[None, :, i], r_eff=efficiency))
+    if not found:
+        return None
+    at = max(found, key=lambda name: found[name])
+    evidence["tail_index"], evidence["tail_index_at"] = found[at], at
+    if found[at] < NO_VARIANCE:
+        return None
+    return (
+        f"{at} has such a heavy tail (index {found[at]:.2g}) that its sd may not exist, so that "
+        "more draws would not settle it: use medians and quantiles of it, or a tighter prior."
+    )

@@ -1,0 +1,23 @@
+"""Neal's funnel in ten dimensions: a scale and nine values that have it, with nothing observed.
+
+Neal (2003), "Slice sampling", Annals of Statistics 31, 705-767, section 8. This is what a
+hierarchical model looks like where its groups say little: centred, so hard for every method. The
+exact posterior is known, being the prior: log_variance ~ N(0, 3^2).
+"""
+
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+
+SIZE = 9
+
+
+def data():
+    """There are none."""
+    return ()
+
+
+def model():
+    log_variance = numpyro.sample("log_variance", dist.Normal(0.0, 3.0))
+    with numpyro.plate("member", SIZE):
+        numpyro.sample("x", dist.Normal(0.0, jnp.exp(0.5 * log_variance)))

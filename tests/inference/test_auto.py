@@ -1,0 +1,83 @@
+"""Auto: the cheapest method whose verdict is good, and what it says of the others."""
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from scipy.stats import betabinom
+
+import bayeskern as bk
+from bayeskern.inference import METHODS
+from models import coin, eight_schools, funnel
+
+rng = np.random.default_rng(0)
+Y = rng.normal(2.0, 1.5, size=400)
+
+
+def nearly_gaussian(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(5.0))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Normal(mu, sigma), obs=y)
+
+
+def test_it_is_the_default():
+    posterior = bk.infer(nearly_gaussian, Y, progress=False)
+    assert posterior.method == "laplace"
+    assert posterior.trust.verdict == "good"
+    assert [a.method for a in posterior.attempts] == ["laplace"]
+    assert posterior.attempts[0].verdict == "good"
+    assert posterior.attempts[0].seconds > 0
+    mean, sd = Y.mean(), Y.std() / 20
+    assert abs(posterior.draws["mu"].mean() - mean) < 0.2 * sd
+
+
+def test_exact_comes_first_where_the_model_offers_it():
+    posterior = bk.infer(coin.model, *coin.data(), progress=False)
+    assert posterior.method == "exact"
+    np.testing.assert_allclose(posterior.log_evidence.value, betabinom(20, 2, 2).logpmf(14))
+
+
+def test_it_says_why_there_was_no_closed_form_and_goes_on():
+    from bayeskern.kernels import RBF
+
+    model = bk.GPRegression(RBF(1.0), noise=dist.LogNormal(-1.0, 0.3))
+    X = np.linspace(0, 5, 30)
+    posterior = bk.infer(model, X, np.sin(X) + 0.3 * rng.normal(size=30), progress=False)
+    first, *others = posterior.attempts
+    assert first.method == "exact"
+    assert first.verdict == "not assessable"
+    assert "noise are to be inferred" in first.reason
+    assert others[-1].verdict == "good"
+    assert posterior.trust.verdict == "good"
+
+
+def test_a_poor_laplace_is_corrected_or_left_and_the_reasons_are_kept():
+    posterior = bk.infer(eight_schools.noncentred, *eight_schools.data(), progress=False)
+    methods = [a.method for a in posterior.attempts]
+    assert methods[:2] == ["laplace", "importance from laplace"]
+    assert posterior.attempts[0].verdict != "good"
+    assert all(a.reason for a in posterior.attempts)
+    assert posterior.method == methods[-1]
+    assert posterior.trust.verdict == "good"
+    # The posterior sd of tau from 10,000 reference draws of posteriordb is 3.2, its mean 3.6.
+    tau = posterior.draws["tau"]
+    assert abs(tau.mean() - 3.6) < 0.4
+    assert abs(tau.std() - 3.2) < 0.5
+
+
+@pytest.mark.slow
+def test_where_nothing_is_good_nuts_comes_back_with_its_own_verdict():
+    posterior = bk.infer(funnel.model, *funnel.data(), progress=False)
+    assert posterior.attempts[-1].method == "nuts"
+    assert posterior.method == "nuts"
+    assert all(a.verdict != "good" for a in posterior.attempts)
+    assert posterior.trust.verdict == posterior.attempts[-1].verdict
+
+
+def test_every_method_has_its_name():
+    assert set(METHODS) == {
+        *("auto", "exact", "map", "mle", "laplace", "svi", "importance", "pathfinder", "nuts"),
+    }
+    with pytest.raises(ValueError, match="Did you mean 'laplace'"):
+        bk.infer(nearly_gaussian, Y, method="laplas")

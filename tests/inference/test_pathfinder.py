@@ -1,0 +1,80 @@
+"""Pathfinder against closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from scipy.stats import multivariate_normal
+
+import bayeskern as bk
+from bayeskern.inference import Pathfinder
+from models import bimodal
+
+compilations = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
+)
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(30, 3))
+Y = X @ [1.0, -2.0, 0.5] + 0.5 * rng.normal(size=30)
+COVARIANCE = np.linalg.inv(X.T @ X / 0.25 + np.eye(3) / 4.0)
+MEAN = COVARIANCE @ X.T @ Y / 0.25
+
+
+def regression(X, y):
+    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([3]).to_event(1))
+    numpyro.sample("y", dist.Normal(X @ w, 0.5), obs=y)
+
+
+def fit(model, *args, seed=0, **options):
+    return bk.infer(model, *args, method=Pathfinder(**options), seed=seed, progress=False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gaussian_posterior(seed):
+    posterior = fit(regression, X, Y, seed=seed)
+    assert posterior.trust.verdict == "good", posterior.trust
+    draws, log_weights = posterior.weighted
+    weights, sd = np.exp(log_weights), np.sqrt(np.diag(COVARIANCE))
+    ess = posterior.trust.evidence["ess_of_weights"]
+    np.testing.assert_array_less(np.abs(weights @ draws["w"] - MEAN) / sd, 4.5 / np.sqrt(ess))
+    np.testing.assert_allclose(posterior.draws["w"][0].std(axis=0) / sd, 1.0, atol=0.12)
+    expected = multivariate_normal(np.zeros(30), 0.25 * np.eye(30) + 4.0 * X @ X.T).logpdf(Y)
+    assert abs(posterior.log_evidence.value - expected) < 4 * posterior.log_evidence.error
+
+
+def test_each_of_two_modes_has_its_paths():
+    posterior = fit(bimodal.model, *bimodal.data())
+    x = posterior.draws["x"][0]
+    assert 0.4 < np.mean(x > 0) < 0.6
+    grid = np.linspace(-80, 80, 400_001)
+    density = np.exp(-0.5 * grid**2 / 100 - 0.5 * (3 - np.abs(grid)) ** 2) / (20 * np.pi)
+    expected = np.log(np.trapezoid(density, grid))
+    assert abs(posterior.log_evidence.value - expected) < 4 * posterior.log_evidence.error
+
+
+def test_draws_without_replacement_are_all_different():
+    posterior = fit(regression, X, Y, replace=False, draws=2000)
+    w = posterior.draws["w"][0]
+    assert w.shape == (500, 3)
+    assert len(np.unique(w[:, 0])) == 500
+    assert posterior.trust.evidence["distinct_draws"] == 500
+
+
+def test_new_values_of_the_same_shapes_do_not_compile_again():
+    fit(regression, X, Y)
+    before = len(compilations)
+    fit(regression, X + 1.0, Y - 1.0)
+    assert len(compilations) == before
+
+
+def test_a_density_that_is_nowhere_finite_is_said_by_its_site():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        numpyro.factor("wall", jnp.where(jnp.abs(mu) < 1e9, -jnp.inf, 0.0))
+
+    with pytest.raises(ValueError, match="'wall'"):
+        fit(model, Y)
