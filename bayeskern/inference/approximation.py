@@ -59,7 +59,7 @@ class Elliptical(eqx.Module):
         return _draw(self, key, n)
 
     def log_density(self, z):
-        return _log_density(self, jnp.asarray(z))
+        return log_density(self, jnp.asarray(z))
 
     def sample(self, key, n):
         which, key = jax.random.split(key)
@@ -124,7 +124,7 @@ class Density(eqx.Module):
         return _draw_with_density(self, key, n)
 
     def log_density(self, z):
-        return _log_density(self, jnp.asarray(z))
+        return log_density(self, jnp.asarray(z))
 
     def sample(self, key, n):
         return self.distribution.sample(key, (n,))
@@ -133,24 +133,28 @@ class Density(eqx.Module):
         return self.distribution.log_prob(z)
 
     def with_tails(self, tails: float | None, z) -> Approximation:
-        """A mixture with a Student t at the moments of draws z (n, d)."""
-        if tails is None:
-            return self
-        mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
-        return Defended(self, Elliptical.of(mean, cholesky(covariance), tails))
+        return defended(self, tails, z)
+
+
+def defended(q, tails: float | None, z) -> Approximation:
+    """A mixture of q with a Student t at the moments of draws z (n, d)."""
+    if tails is None:
+        return q
+    mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
+    return Defended(q, Elliptical.of(mean, cholesky(covariance), tails))
 
 
 class Defended(eqx.Module):
     """A mixture of a proposal of any shape and, for DEFENSIVE of the draws, a Student t."""
 
-    main: Density
+    main: eqx.Module
     guard: Elliptical
 
     def draw(self, key, n):
         return _draw(self, key, n)
 
     def log_density(self, z):
-        return _log_density(self, jnp.asarray(z))
+        return log_density(self, jnp.asarray(z))
 
     def sample(self, key, n):
         few = int(DEFENSIVE * n)
@@ -209,7 +213,7 @@ def _draw_with_density(q, key, n):
 
 
 @eqx.filter_jit
-def _log_density(q, z):
+def log_density(q, z):
     return q.evaluate(z)
 
 

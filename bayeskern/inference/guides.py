@@ -22,7 +22,13 @@ from numpyro.distributions import biject_to, constraints
 from numpyro.infer import autoguide
 from numpyro.infer.initialization import init_to_value
 
-from bayeskern.inference.approximation import Approximation, Density, Elliptical, triangular
+from bayeskern.inference.approximation import (
+    Approximation,
+    Elliptical,
+    defended,
+    log_density,
+    triangular,
+)
 from bayeskern.inference.target import Target
 
 GUIDES = {
@@ -78,10 +84,9 @@ class Auto(eqx.Module):
 
     def approximation(self, params) -> Approximation:
         """What was found, as a distribution over z."""
-        q = self.distribution(params)
         if self.name == "flow":
-            affine = dist.transforms.LowerCholeskyAffine(self.centre, self.A)
-            return Density(dist.TransformedDistribution(q, [affine]))
+            return Flow(self, params)
+        q = self.distribution(params)
         mean, covariance = np.asarray(q.mean), np.asarray(_covariance(q))
         A = np.asarray(self.A)
         tril = triangular(A @ np.linalg.cholesky(covariance))
@@ -152,9 +157,32 @@ class Guided(eqx.Module):
         return _draw(self, jax.random.split(key, n))
 
 
+class Flow(eqx.Module):
+    """A flow with its parameters, as a distribution over z."""
+
+    family: Auto
+    params: object
+
+    def draw(self, key, n):
+        return _draw(self, jax.random.split(key, n))
+
+    def log_density(self, z):
+        return log_density(self, jnp.asarray(z))
+
+    def sample(self, key, n):
+        keys = jax.random.split(key, n)
+        return jax.vmap(lambda key: self.family.draw(self.params, key)[0])(keys)
+
+    def evaluate(self, z):
+        return jax.vmap(lambda one: self.family.log_density(self.params, one))(z)
+
+    def with_tails(self, tails, z):
+        return defended(self, tails, z)
+
+
 @eqx.filter_jit
-def _draw(guided, keys):
-    return jax.vmap(lambda key: guided.family.draw(guided.params, key))(keys)
+def _draw(fitted, keys):
+    return jax.vmap(lambda key: fitted.family.draw(fitted.params, key))(keys)
 
 
 def _log_prob(site):
