@@ -150,7 +150,7 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
     import arviz as az
 
     unknown = {"elpd": np.nan, "elpd_error": np.nan, "loo_khat": np.nan}
-    if posterior.is_point:
+    if posterior.is_point or (posterior.target and posterior.target.discrete):
         return unknown
     pointwise = {k: v for k, v in posterior.log_likelihood().items() if v[0, 0].size > 1}
     if not pointwise:

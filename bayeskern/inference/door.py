@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import Distribution
 
+from bayeskern.inference.enumerated import require_enumerable
+
 # The axes that every set of draws has; ArviZ would lose a plate that is called so.
 AXES = ("chain", "draw", "sample")
 
@@ -30,16 +32,12 @@ def look_at(name: str, site: dict) -> None:
         _shape_of_deterministic(name, site)
     if kind == "sample" and site["is_observed"]:
         _shape_of_observed(name, site)
-    if kind == "sample" and not site["is_observed"]:
-        _latent(name, site)
+    if kind == "sample" and is_discrete_latent(site):
+        require_enumerable(name, site)
 
 
-def _latent(name, site) -> None:
-    if site["fn"].support.is_discrete:
-        raise ValueError(
-            f"the latent site {name!r} is discrete, and these backends need continuous latents. "
-            "Sum it out in the model (for example with dist.MixtureSameFamily)."
-        )
+def is_discrete_latent(site: dict) -> bool:
+    return site["type"] == "sample" and not site["is_observed"] and site["fn"].support.is_discrete
 
 
 def _shape_of_deterministic(name, site) -> None:

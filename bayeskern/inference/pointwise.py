@@ -39,6 +39,12 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
             "Take method='laplace' or 'nuts'."
         )
     target = posterior.target
+    if target.discrete:
+        raise ValueError(
+            f"log_likelihood is not offered where {', '.join(map(repr, target.discrete))} was "
+            "summed out: an observation has no density without it. Sum it out in the model, for "
+            "example with dist.MixtureSameFamily."
+        )
     chains, count = next(iter(posterior.draws.values())).shape[:2]
     model = target.model
     if hasattr(model, "pointwise"):

@@ -57,7 +57,9 @@ def latents(posterior) -> dict[str, np.ndarray]:
 
 def _drawn(target, draw, key, new, given) -> dict:
     """A value of every site that is not latent, in the order of the model."""
-    model, skipped = sites.Unobserved(target.model, given), {s.name for s in target.latents}
+    model = sites.Unobserved(target.model, given)
+    # What was summed out is drawn on the way, and is no prediction.
+    skipped = {*(s.name for s in target.latents), *target.discrete}
     trace = sites.trace_at(model, draw, key, *new)
     return {
         name: jnp.asarray(site["value"])

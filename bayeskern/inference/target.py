@@ -20,6 +20,7 @@ from numpyro.infer.util import compute_log_probs
 from numpyro.primitives import Messenger
 
 from bayeskern.inference import door
+from bayeskern.inference.enumerated import log_density, without_data
 from bayeskern.inference.ordered import as_made, in_order
 
 # What the log determinant of a site's bijection is called in a trace, before the site's name.
@@ -56,6 +57,10 @@ class Target(eqx.Module):
     deterministics: tuple[str, ...] = eqx.field(static=True, default=())
     #: whether a plate takes part of its data at a time, and no latent site with it
     subsampled: bool = eqx.field(static=True, default=False)
+    #: discrete latent sites, which are summed out
+    discrete: tuple[str, ...] = eqx.field(static=True, default=())
+    #: how deep plates are nested
+    nesting: int = eqx.field(static=True, default=0)
 
     @classmethod
     def of(cls, model: Callable, args: tuple, kwargs: dict) -> Target:
@@ -64,7 +69,7 @@ class Target(eqx.Module):
         args, kwargs = jax.tree.map(
             lambda x: jnp.asarray(x) if _is_numeric(x) else x, (args, kwargs)
         )
-        return cls(in_order(model), args, kwargs, *_look(model, args, kwargs))
+        return cls(in_order(model), args, kwargs, **_look(model, args, kwargs))
 
     @property
     def model(self) -> Callable:
@@ -104,6 +109,9 @@ class Target(eqx.Module):
         a prior (param sites) have no Jacobian and no density of their own. A plate that takes
         part of its data at a time counts all of them.
         """
+        if self.discrete:
+            whole = self._summed(self.model, z, jacobian)
+            return whole if prior else whole - self._summed(without_data(self.model), z, jacobian)
         latents = set() if prior else {s.name for s in self.latents}
         return self._log_density(Whole(self.model), z, jacobian, lambda name: name not in latents)
 
@@ -115,14 +123,20 @@ class Target(eqx.Module):
         """The log densities of the sites that count, by name, and log |d value / d z|."""
         placed = _Placed(self.unravel(z), jax.random.key(0) if key is None else key)
         log_probs, trace = compute_log_probs(placed.model(model), self.args, self.kwargs, {})
-        terms = [value for name, value in log_probs.items() if counts(name)]
-        if jacobian:
-            dets = (name for name in trace if name.startswith(LOG_DET))
-            terms += [jnp.sum(trace[name]["value"]) for name in dets]
-        return sum(terms, jnp.zeros(()))
+        total = sum((v for name, v in log_probs.items() if counts(name)), jnp.zeros(()))
+        return total + _log_det(trace) if jacobian else total
+
+    def _summed(self, model, z, jacobian):
+        """The log density with discrete sites summed out."""
+        placed = _Placed(self.unravel(z), jax.random.key(0)).model(model)
+        total = log_density(placed, self.args, self.kwargs, self.nesting)
+        # funsor's trace has no deterministic sites.
+        return total + _log_det(self.trace(z)) if jacobian else total
 
     def log_prior(self, z):
         """The log prior density of the unconstrained parameters."""
+        if self.discrete:
+            return self._summed(without_data(self.model), z, True)
         latents = {s.name for s in self.latents}
         return self._log_density(Whole(self.model), z, counts=lambda name: name in latents)
 
@@ -226,25 +240,36 @@ class _Placed:
         return value
 
 
+def _log_det(trace):
+    """log |d value / d z|, from what `_Placed` left in a trace."""
+    dets = [jnp.sum(site["value"]) for name, site in trace.items() if name.startswith(LOG_DET)]
+    return sum(dets, jnp.zeros(()))
+
+
 def _is_numeric(x) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.kind in "biufc"
 
 
-def _look(model, args, kwargs):
-    """The latent sites, those without a proper prior, deterministic sites, whether it subsamples.
+def _look(model, args, kwargs) -> dict:
+    """What there is to know of a model's sites, as fields of a Target.
 
     Nothing is computed. Raises ValueError on a site that is not as it ought to be, by its name.
     """
-    latents, without_prior, deterministics, partial = [], [], [], set()
+    latents, without_prior, deterministics, discrete = [], [], [], []
+    partial, nesting = set(), [0]
 
     def run():
         partial.update(door.subsampled(_first_trace(model, args, kwargs)))
         # In here, since the bounds of a support may be traced values themselves.
         for name, site in _first_trace(Whole(model), args, kwargs).items():
             door.look_at(name, site)
+            nesting.extend(-frame.dim for frame in site.get("cond_indep_stack", ()))
             if site["type"] == "deterministic":
                 deterministics.append(name)
             if site["type"] != "param" and (site["type"] != "sample" or site["is_observed"]):
+                continue
+            if door.is_discrete_latent(site):
+                discrete.append(name)
                 continue
             latents.append(_latent(name, site))
             if latents[-1].is_param or type(site["fn"]).__name__ == "ImproperUniform":
@@ -254,7 +279,15 @@ def _look(model, args, kwargs):
                 partial.clear()
 
     jax.eval_shape(run)
-    return tuple(latents), tuple(without_prior), tuple(deterministics), bool(partial)
+    return {
+        "latents": tuple(latents),
+        "without_prior": tuple(without_prior),
+        # They may follow from values that were summed out.
+        "deterministics": () if discrete else tuple(deterministics),
+        "subsampled": bool(partial) and not discrete,
+        "discrete": tuple(discrete),
+        "nesting": max(nesting),
+    }
 
 
 def _first_trace(model, args, kwargs) -> dict:

@@ -40,7 +40,7 @@ def to_arviz(posterior):
     masks = {name: mask for name, mask in masks.items() if mask is not None and not mask.all()}
     # What is masked out everywhere is no data.
     data = {k: value for k, value in data.items() if k not in masks or masks[k].any()}
-    if data and not posterior.is_point:
+    if data and not posterior.is_point and not target.discrete:
         parts, rows = pointwise(posterior)
         group, said = _Group(posterior, found, masks, rows), _thinned(posterior, rows)
         values = {name: spread_constants(part.values) for name, part in parts.items()}

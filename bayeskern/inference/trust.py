@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, field
+
+# How wide the text is that people read.
+WIDTH = 100
 
 VERDICTS = ("good", "caution", "bad", "not assessable")
 
@@ -20,8 +24,13 @@ class Trust:
             raise ValueError(f"verdict must be one of {VERDICTS}, got {self.verdict!r}.")
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}"
-            for name, value in self.evidence.items()
-        )
-        return f"Trust(verdict={self.verdict!r}, {shown})\n{self.advice}"
+        shown = [f"verdict={self.verdict!r}"]
+        for name, value in self.evidence.items():
+            # Where something is worst stands beside how bad it is.
+            if name.removesuffix("_at") in self.evidence and name.endswith("_at"):
+                continue
+            number = f"{value:.3g}" if isinstance(value, float) else f"{value}"
+            at = self.evidence.get(f"{name}_at")
+            shown.append(f"{name}={number}" + (f" at {at}" if at is not None else ""))
+        head = textwrap.fill(f"Trust({', '.join(shown)})", WIDTH, subsequent_indent="      ")
+        return f"{head}\n{textwrap.fill(self.advice, WIDTH)}"

@@ -31,14 +31,6 @@ def test_a_model_without_latents():
         refused(model, match="no latent site", method=method)
 
 
-def test_discrete_latents():
-    def model(y):
-        which = numpyro.sample("which", dist.Bernoulli(0.5))
-        numpyro.sample("y", dist.Normal(which, 1.0), obs=y)
-
-    refused(model, Y, match="latent site 'which' is discrete.*Sum it out")
-
-
 def test_nan_data_are_named_with_their_first_row():
     bad = Y.copy()
     bad[[2, 4]] = np.nan

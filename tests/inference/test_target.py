@@ -300,21 +300,6 @@ def test_gradient_against_the_closed_form():
 # -- refused -------------------------------------------------------------------------------------
 
 
-def test_discrete_latents_are_refused_by_name():
-    def model():
-        numpyro.sample("x", dist.Normal())
-        numpyro.sample("coin", dist.Bernoulli(0.5))
-
-    with pytest.raises(ValueError, match="latent site 'coin' is discrete.*Sum it out"):
-        Target.of(model, (), {})
-
-    def observed():
-        numpyro.sample("x", dist.Normal())
-        numpyro.sample("coin", dist.Bernoulli(0.5), obs=1)
-
-    assert Target.of(observed, (), {}).coordinates == ["x"]
-
-
 def test_a_model_without_latents_is_refused():
     def model():
         numpyro.deterministic("d", 1.0)
@@ -322,3 +307,38 @@ def test_a_model_without_latents_is_refused():
 
     with pytest.raises(ValueError, match=r"no latent site.*Free\(init\)"):
         Target.of(model, (), {}).require_latents()
+
+
+def test_a_latent_inside_a_scan_has_its_log_determinants_counted():
+    from numpyro.contrib.control_flow import scan
+
+    def model(y):
+        def step(before, y_now):
+            x = numpyro.sample("x", dist.LogNormal(jnp.log(before), 0.5))
+            numpyro.sample("y", dist.Normal(x, 1.0), obs=y_now)
+            return x, None
+
+        scan(step, 1.0, y)
+
+    y = np.array([1.0, 2.0, 0.5])
+    target = Target.of(model, (y,), {})
+    z = np.array([0.1, -0.3, 0.4])
+    x = np.exp(z)
+    before = np.concatenate([[1.0], x[:-1]])
+    # log x is normal around the log of the one before.
+    expected = np.sum(stats.norm.logpdf(z, np.log(before), 0.5) + stats.norm.logpdf(y, x, 1.0))
+    np.testing.assert_allclose(target.log_density(jnp.asarray(z)), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        target.log_density(jnp.asarray(z), jacobian=False), expected - z.sum(), rtol=1e-12
+    )
+
+
+def test_a_scaled_site_has_its_log_determinant_counted_once():
+    def model():
+        with numpyro.handlers.scale(scale=3.0):
+            numpyro.sample("x", dist.Gamma(2.0, 1.0))
+
+    target = Target.of(model, (), {})
+    z = 0.3
+    expected = 3.0 * stats.gamma(2.0).logpdf(np.exp(z)) + z
+    np.testing.assert_allclose(target.log_density(jnp.array([z])), expected, rtol=1e-12)
