@@ -28,7 +28,7 @@ def one_of(name: str, value: str, options: Iterable[str]) -> str:
     options = list(options)
     if value in options:
         return value
-    near = difflib.get_close_matches(str(value), options, n=1)
+    near = difflib.get_close_matches(str(value).lower(), options, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"{name}={value!r} is not known.{hint} Choose from {', '.join(options)}.")
 
@@ -61,6 +61,14 @@ def positive_integer(value, name: str) -> int:
     """A whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    return int(value)
+
+
+def seed(value) -> int:
+    """A whole number from 0 to 2^32 - 1, from which everything random follows."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not 0 <= value < 2**32:
+        raise ValueError(f"seed must be a whole number from 0 to 2**32 - 1, got {value!r}.")
     return int(value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bayeskern import checks
+from bayeskern.inference import sites
 from bayeskern.inference.auto import Auto
 from bayeskern.inference.exact import Exact
 from bayeskern.inference.importance import ImportanceSampling
@@ -60,12 +61,32 @@ def infer(
     ValueError on an unknown method, on bad data, and on a model that cannot be fitted, naming the
     site.
     """
-    if isinstance(method, str):
-        method = METHODS[checks.one_of("method", method, METHODS)]()
+    method, seed = _method(method), checks.seed(seed)
+    for name, value in (("coords", coords), ("dims", dims)):
+        if value is not None and not hasattr(value, "items"):
+            raise TypeError(
+                f"{name} must be a dict, as ArviZ takes it, got {type(value).__name__}."
+            )
     if hasattr(model, "prepare"):
         model, args = model.prepare(*args, **kwargs)
         kwargs = {}
     with Stopwatch() as watch:
         target = Target.of(model, args, kwargs)
+        for name in dims or ():
+            checks.one_of("dims: site", name, sites.look(target))
         fit = method.run(target, seed, progress)
         return Posterior.of(method.name, fit, target, watch.seconds, coords, dims)
+
+
+def _method(method):
+    """The method itself, or a new one of that name."""
+    if isinstance(method, str):
+        return METHODS[checks.one_of("method", method, METHODS)]()
+    if isinstance(method, type) and method in METHODS.values():
+        raise TypeError(f"method must be an object: bk.{method.__name__}(), with the parentheses.")
+    if not hasattr(method, "run") or not hasattr(method, "name") or isinstance(method, type):
+        raise TypeError(
+            f"method must be one of {', '.join(METHODS)}, or an object such as bk.NUTS(chains=4); "
+            f"got {method!r}."
+        )
+    return method

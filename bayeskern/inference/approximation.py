@@ -72,7 +72,11 @@ class Elliptical(eqx.Module):
         z = white.sample(key, (n,))
         if self.tails is not None:
             z = z / jnp.sqrt(dist.Chi2(self.tails).sample(radius, (n, 1)) / self.tails)
-        return self.means[part] + jnp.einsum("nij,nj->ni", self.trils[part], z)
+        # Part by part: a factor for each draw would be n x d x d numbers.
+        return sum(
+            jnp.where((part == k)[:, None], self.means[k] + z @ self.trils[k].T, 0.0)
+            for k in range(len(self.means))
+        )
 
     def evaluate(self, z):
         return jax.nn.logsumexp(self._by_part(z), axis=-1)
@@ -87,6 +91,7 @@ class Elliptical(eqx.Module):
     def refit(self, z, weights) -> Elliptical:
         """Each part at the weighted moments of the draws that are due to it.
 
+        The covariance becomes the scale also of a Student t, which is wider for it, on purpose.
         Cappe, Douc, Guillin, Marin and Robert (2008), "Adaptive importance sampling in general
         mixture classes", equations 14-16.
         """

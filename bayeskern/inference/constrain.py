@@ -13,9 +13,18 @@ from bayeskern.inference.target import Target
 
 @eqx.filter_jit
 def _constrain(target, z):
-    flat = z.reshape(-1, z.shape[-1])
-    found = jax.lax.map(target.constrain, flat, batch_size=BATCH)
-    return {k: v.reshape(*z.shape[:-1], *v.shape[1:]) for k, v in found.items()}
+    flat = z.reshape(z.shape[0] * z.shape[1], z.shape[2])
+
+    def sized(z):
+        # JAX cannot map what has no numbers.
+        return {k: v for k, v in target.constrain(z).items() if v.size}
+
+    found = jax.lax.map(sized, flat, batch_size=BATCH)
+    shapes = jax.eval_shape(target.constrain, flat[0])
+    return {
+        k: jnp.reshape(found.get(k, jnp.zeros(0, s.dtype)), z.shape[:-1] + s.shape)
+        for k, s in shapes.items()
+    }
 
 
 def constrain(target: Target, z) -> dict[str, np.ndarray]:

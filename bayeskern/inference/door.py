@@ -23,10 +23,11 @@ def subsampled(trace: dict) -> set[str]:
 def look_at(name: str, site: dict) -> None:
     """Raise ValueError if the site is not as it ought to be."""
     kind = site["type"]
-    if kind == "plate" and name in AXES:
+    if name in AXES:
+        what = "plate" if kind == "plate" else "site"
         raise ValueError(
-            f"a plate is named {name!r}, like an axis of the draws, and would lose its name. "
-            "Rename the plate."
+            f"a {what} is named {name!r}, like an axis of the draws, and would lose its name. "
+            f"Rename the {what}."
         )
     if kind == "deterministic":
         _shape_of_deterministic(name, site)
@@ -63,7 +64,7 @@ def _shape_of_observed(name, site) -> None:
     except ValueError:
         together = None
     # One number for many observations is said on purpose; (n,) against (n, 1) never is.
-    if together != value and np.prod(value) > 1:
+    if together != value and value != ():
         raise ValueError(
             f"the observed site {name!r} has values of shape {value} but its distribution has "
             f"shape {expected}. Reshape one of them, so that each value has one density."

@@ -9,7 +9,10 @@ from numpyro import handlers
 
 def require_enumerable(name: str, site: dict) -> None:
     """Raise ValueError if a discrete latent site cannot be summed out."""
-    instead = "Sum it out in the model (for example with dist.MixtureSameFamily)"
+    instead = (
+        "If it is data, pass them (its obs was None). Otherwise sum it out in the model (for "
+        "example with dist.MixtureSameFamily)"
+    )
     if not site["fn"].has_enumerate_support:
         raise ValueError(
             f"the latent site {name!r} is discrete and has infinitely many values, so it cannot be "

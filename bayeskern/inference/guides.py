@@ -116,10 +116,16 @@ def _autoguide(name: str, d: int, scale: float) -> _Made:
 
 
 class ByHand(eqx.Module):
-    """A NumPyro guide for the model's own sites."""
+    """A NumPyro guide for the model's own sites; of an autoguide's class, one is made."""
 
     target: Target
     guide: Callable = eqx.field(static=True)
+
+    def __init__(self, target, guide):
+        self.target = target
+        self.guide = guide(target.model) if isinstance(guide, type) else guide
+        # An autoguide looks at its model when it is first called, and keeps what it sees.
+        self._trace(jax.random.key(0))
 
     def _trace(self, key):
         guide = handlers.seed(self.guide, key)
@@ -133,15 +139,23 @@ class ByHand(eqx.Module):
         guide = handlers.substitute(handlers.seed(self.guide, key), data=values)
         trace = handlers.trace(guide).get_trace(*self.target.args, **self.target.kwargs)
         sites = {k: v for k, v in trace.items() if v["type"] == "sample"}
-        missing = [s.name for s in self.target.latents if s.name not in sites]
-        if missing:
-            raise ValueError(
-                f"the guide has no site {', '.join(map(repr, missing))}, which the model has; give "
-                "each latent site of the model one of the same name in the guide."
-            )
+        self._require_same_sites(sites)
         log_q = sum(jnp.sum(_log_prob(site)) for site in sites.values())
         z, log_det = self.target.unconstrain({k: v["value"] for k, v in sites.items()})
         return z, log_q + log_det
+
+    def _require_same_sites(self, sites) -> None:
+        wanted = {s.name for s in self.target.latents}
+        # The one site of an autoguide from which the others follow.
+        own = {k for k, v in sites.items() if not v["infer"].get("is_auxiliary", False)}
+        if own != wanted:
+            missing, extra = sorted(wanted - own), sorted(own - wanted)
+            says = f"has no site {missing}, which the model has" if missing else ""
+            says += " and " if missing and extra else ""
+            says += f"has sites {extra}, which the model has not" if extra else ""
+            raise ValueError(
+                f"the guide {says}: give each latent site of the model one of the same name."
+            )
 
     def approximation(self, params) -> Approximation:
         return Guided(self, params)

@@ -30,6 +30,7 @@ UNSTEADY, LEAST_IF_UNSTEADY = 0.5, 1000
 MOST = {"mean_shift": 0.25, "log_sd_ratio": float(np.log(1.25)), "ks": 0.1}
 ERRORS = {"mean_shift": 2.0, "log_sd_ratio": np.sqrt(2.0), "ks": 0.0}
 # Beyond these it is bad.
+HOPELESS_KHAT = 0.7
 HOPELESS = {"mean_shift": 0.5, "log_sd_ratio": 0.5, "ks": 0.3}
 
 CORRECT = "Correct it by bk.ImportanceSampling(proposal=this posterior), or take method='nuts'."
@@ -64,7 +65,8 @@ def judge_approximation(
     own = smooth(posterior.log_ratios)
     by_own = Difference(compare(delivered, delivered, y_weights=own.normal), own.ess)
     wide, by_wide = _against_wider(posterior, sample, delivered)
-    evidence = _evidence(names, [own, *wide], [by_own, *by_wide])
+    evidence = _evidence(names, own, [by_own, by_wide])
+    evidence |= {"wider_khat": wide.khat, "wider_ess": wide.ess}
     elbo = posterior.elbo
     evidence |= {"elbo": elbo.value, "log_evidence_is": own.log_evidence.value}
     missed = _missed(optimum, posterior.z[0], evidence)
@@ -73,9 +75,11 @@ def judge_approximation(
         f"{evidence['ess_of_weights']:.0f} effective draws after weighting). Take method='nuts'."
     )
     good = "Weighting these draws by the posterior's density changes next to nothing."
+    # Where the wider look can be relied on, it covers these draws too, and their own tails decide
+    # only whether they are good.
     return (
-        _hopeless(evidence, missed, shape)
-        or _caution(evidence, doubt)
+        _hopeless(evidence, missed, shape, [wide] if is_reliable(wide) else [own, wide])
+        or _caution(evidence, [own, wide], doubt)
         or _heavy(names, delivered, evidence)
         or Trust("good", good, evidence)
     )
@@ -107,20 +111,20 @@ def judge_weighted(
         "effective draws): the proposal does not fit. Take more rounds (adapt=), a flow "
         "(proposal='svi'), or method='nuts'."
     )
-    verdict = _hopeless(evidence, missed, few)
+    verdict = _hopeless(evidence, missed, few, [weights])
     if verdict:
         return verdict
     wide, by_wide = _against_wider(posterior, sample, delivered)
-    if wide:
-        found = _evidence(names, wide, [d._replace(ess=min(d.ess, weights.ess)) for d in by_wide])
-        evidence |= {f"wider_{k}" if k in evidence else k: v for k, v in found.items()}
-        elsewhere = (
-            f"A wider look finds mass where there are no draws (k-hat {found['khat']:.2g}, "
-            f"{found['ess_of_weights']:.0f} effective draws). Take method='nuts'."
-        )
-        verdict = _hopeless(found, [], elsewhere) or _caution(found)
-        if verdict:
-            return Trust(verdict.verdict, verdict.advice, evidence)
+    by_wide = by_wide._replace(ess=min(by_wide.ess, weights.ess))
+    evidence = {**_evidence(names, weights, [by_wide]), **evidence}
+    evidence |= {"wider_khat": wide.khat, "wider_ess": wide.ess}
+    elsewhere = (
+        f"A wider look finds mass where there are no draws (k-hat {wide.khat:.2g}, "
+        f"{wide.ess:.0f} effective draws). Take method='nuts'."
+    )
+    verdict = _hopeless(evidence, [], elsewhere, [wide]) or _caution(evidence, [wide])
+    if verdict:
+        return verdict
     if moved:
         evidence["still_changing"] = moved
         advice = (
@@ -128,7 +132,7 @@ def judge_weighted(
             "(adapt=) or method='nuts'."
         )
         return Trust("caution", advice, evidence)
-    if not (_reliable(evidence) and distinct >= LEAST_ESS):
+    if not (is_reliable(weights) and distinct >= LEAST_ESS):
         advice = (
             f"Only {weights.ess:.0f} effective draws ({distinct} distinct): enough for means, too "
             "few for tails. Take more draws."
@@ -161,23 +165,16 @@ def uncovered(optimum: Optimum, z) -> list[Optimum]:
 # -- pieces ----------------------------------------------------------------------------------------
 
 
-def _against_wider(posterior, sample, delivered) -> tuple[list[Weights], list[Difference]]:
+def _against_wider(posterior, sample, delivered) -> tuple[Weights, Difference]:
     wider = look_wider(posterior.target, posterior.approximation, sample, posterior.z[0])
-    if wider is None:
-        return [], []
     numbers, weights = columns(wider.draws)[1], wider.weights
     shift = compare(delivered, numbers, y_weights=weights.normal)
-    return [weights], [Difference(shift, weights.ess)]
+    return weights, Difference(shift, weights.ess)
 
 
-def _evidence(names, weights: list[Weights], differences: list[Difference]) -> dict:
-    """The worst of everything: k-hat, effective draws, each kind of difference with its site."""
-    khats = [w.khat for w in weights]
-    evidence = {
-        "khat": float(np.nan if np.any(np.isnan(khats)) else max(khats)),
-        "khat_threshold": weights[0].threshold,
-        "ess_of_weights": min(w.ess for w in weights),
-    }
+def _evidence(names, own: Weights, differences: list[Difference]) -> dict:
+    """k-hat and effective draws of the own weights, and the worst difference of each kind."""
+    evidence = {"khat": own.khat, "khat_threshold": own.threshold, "ess_of_weights": own.ess}
     for i, what in enumerate(MOST):
         values = np.max([d.shift[i] for d in differences], axis=0)
         # NaN is the worst of all.
@@ -195,48 +192,55 @@ def _missed(optimum, z, evidence) -> list[Optimum]:
     return missed
 
 
-def _reliable(evidence) -> bool:
-    """Whether the weights may vouch for draws; NaN may not."""
-    khat, ess = evidence["khat"], evidence["ess_of_weights"]
-    least = LEAST_ESS if khat < UNSTEADY else LEAST_IF_UNSTEADY
-    return bool(khat < evidence["khat_threshold"] and ess >= least)
+def is_reliable(weights: Weights) -> bool:
+    """Whether weights may vouch for draws; those of unknown k-hat may not."""
+    least = LEAST_ESS if weights.khat < UNSTEADY else LEAST_IF_UNSTEADY
+    return bool(weights.khat < weights.threshold and weights.ess >= least)
 
 
-def _hopeless(evidence, missed, advice) -> Trust | None:
-    # Comparisons are written so that NaN fails them.
+def _hopeless(evidence, missed, advice, weights: list[Weights]) -> Trust | None:
     if missed:
         says = (
             f"{len(missed)} of the modes that the starts found lie where there are no draws. Take "
             "method='nuts', or 'importance', which starts from all of them."
         )
         return Trust("bad", says, evidence)
-    if not (evidence["khat"] < 0.7 and evidence["ess_of_weights"] >= FEWEST_ESS):
+    # Comparisons are written so that NaN fails them.
+    if not all(w.khat < HOPELESS_KHAT and w.ess >= FEWEST_ESS for w in weights):
         return Trust("bad", advice, evidence)
     return None
 
 
-def _caution(evidence, doubt: str | None = None) -> Trust | None:
+def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trust | None:
     error = evidence["error"]
     wrong = [w for w, most in MOST.items() if not evidence[w] + ERRORS[w] * error < most]
     if wrong:
         bad = any(not evidence[w] < most for w, most in HOPELESS.items())
         return Trust("bad" if bad else "caution", _advice(wrong, evidence), evidence)
-    if not _reliable(evidence):
+    if not all(is_reliable(w) for w in weights):
+        worst = max(weights, key=lambda w: np.inf if np.isnan(w.khat) else w.khat)
         advice = (
-            f"The weights are too uneven to be sure (k-hat {evidence['khat']:.2g}, "
-            f"{evidence['ess_of_weights']:.0f} effective draws). Take more draws, or method='nuts'."
+            f"The weights are too uneven to be sure (k-hat {worst.khat:.2g}, {worst.ess:.0f} "
+            f"effective draws): the tails may be too thin. {CORRECT}"
         )
         return Trust("caution", advice, evidence)
     return Trust("caution", doubt, evidence) if doubt else None
 
 
 def _advice(wrong, evidence) -> str:
-    what = wrong[0]
+    # What is furthest beyond what it may be, infinite first.
+    what = max(wrong, key=lambda w: np.nan_to_num(evidence[w] / MOST[w], nan=np.inf))
     size, at = evidence[what], evidence[f"{what}_at"]
-    if what == "ks":
+    if not np.isfinite(size):
         return (
-            f"The moments match but the shape does not, most at {at} (distance of the distribution "
-            f"functions {size:.2g}): trust means and sds, not intervals. {CORRECT}"
+            f"{at} is not finite in some draws, or has no spread: nothing can be said of it. Look "
+            "at what the model computes there."
+        )
+    if what == "ks":
+        says = "The moments match but the shape does not" if wrong == ["ks"] else "The shape is off"
+        return (
+            f"{says}, most at {at} (distance of the distribution functions {size:.2g}): trust "
+            f"means and sds, not intervals. {CORRECT}"
         )
     if what == "mean_shift":
         return f"The mean of {at} is off by {size:.2g} sd. {CORRECT}"

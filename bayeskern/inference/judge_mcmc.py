@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeskern.inference.judge import columns
+from bayeskern.inference.tails import heavy
 from bayeskern.inference.trust import Trust
 
 # What good chains have, and what is still of use.
@@ -43,7 +44,12 @@ def judge_mcmc(posterior) -> Trust:
     broken = _unusable(names, x) or _stuck(posterior.z)
     if broken:
         return Trust("bad", broken, evidence)
-    return _verdict(evidence, chains, count, x[..., names.index(evidence["rhat_at"])])
+    verdict = _verdict(evidence, chains, count, x[..., names.index(evidence["rhat_at"])])
+    if verdict.verdict != "good":
+        return verdict
+    efficiency = min(1.0, evidence["ess_tail"] / (chains * count))
+    tail = heavy(names, x.reshape(chains * count, -1), evidence, efficiency)
+    return Trust("caution", tail, evidence) if tail else verdict
 
 
 def _unusable(names, x) -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 from bayeskern.gp.process import chunked
 from bayeskern.gp.regression import thin
 from bayeskern.inference import sites
+from bayeskern.inference.arguments import hold, read
 from bayeskern.inference.chunks import batch_size, by_chunk
 from bayeskern.prediction import Prediction, spread
 from bayeskern.sampled import Predictions, SampledPrediction
@@ -32,7 +33,9 @@ def predict(posterior, args: tuple, seed: int, kwargs: dict):
     if hasattr(target.model, "predictive"):
         return target.model.predictive(posterior.flat, target.args, *args, **kwargs)
     given = {name: site for name, site in sites.look(target).items() if site.conditional}
-    draws, new = latents(posterior), (args, kwargs)
+    draws, new = latents(posterior), read((args, kwargs))
+    if target.holds_data:
+        new = hold(new)
     shapes = shapes_of(target, draws, new, tuple(given))
     found = {
         name: _mixture(target, draws, new, name, given[name].shape[-1], shapes[name][-1], seed)
@@ -184,7 +187,7 @@ def replicates(target, draws: dict, count: int, given: tuple, shapes: dict) -> d
     """
     size = sum(math.prod(shape) for shape in shapes.values())
     keys = jax.random.split(jax.random.key(0), count)
-    new, batch = (target.args, target.kwargs), None if given else batch_size(size)
+    new, batch = target.arguments, None if given else batch_size(size)
     return by_chunk(
         lambda items: _sample(target, *items, new, given, True, batch), (draws, keys), size
     )

@@ -18,6 +18,7 @@ from numpyro.distributions import (
 )
 from numpyro.primitives import Messenger
 
+from bayeskern.inference.arguments import release
 from bayeskern.inference.target import Whole
 
 # What NumPyro puts around a distribution without changing the density of a single value.
@@ -95,7 +96,7 @@ def trace_at(model, draw: dict, key, args, kwargs) -> dict:
 
     model = handlers.seed(Whole(model), key)
     return handlers.trace(handlers.substitute(model, substitute_fn=place)).get_trace(
-        *args, **kwargs
+        *release(args), **release(kwargs)
     )
 
 

@@ -95,14 +95,14 @@ class SVI:
     # -- reverse KL -------------------------------------------------------------------------------
 
     def _family(self, target, seed, progress):
-        if callable(self.guide):
-            return ByHand(target, self.guide), None
         if self.guide == "flow" and target.size < 2:
             raise ValueError(
                 "guide='flow' needs two coordinates at least, and the model has one. Take "
                 "guide='full_rank'."
             )
         optimum = find_optimum(target, 4, seed, 1000, progress, title="SVI: mode")
+        if callable(self.guide):
+            return ByHand(target, self.guide), optimum
         if self.guide != "flow":
             return Auto(self.guide, *_frame(optimum, self.guide)), optimum
         # A flow starts from the best Gaussian, which is far closer than its own start.

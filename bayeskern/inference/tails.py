@@ -8,6 +8,8 @@ import numpy as np
 NO_VARIANCE = 0.5
 # Only numbers with a draw so many sds from their mean are looked at: a Gaussian has none.
 FAR = 5.5
+# What takes fewer different values than this share of its draws is discrete.
+FEW = 0.05
 
 
 def heavy(names: list[str], x: np.ndarray, evidence: dict, efficiency: float = 1.0) -> str | None:
@@ -18,11 +20,16 @@ def heavy(names: list[str], x: np.ndarray, evidence: dict, efficiency: float = 1
     """
     from arviz_stats.base import array_stats
 
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+    # Squares of very large numbers would overflow.
+    x = x / np.maximum(np.max(np.abs(x), axis=0), np.finfo(float).tiny)
+    with np.errstate(invalid="ignore", divide="ignore"):
         distance = np.max(np.abs(x - x.mean(axis=0)), axis=0) / x.std(axis=0)
-        found = {}
-        for i in np.flatnonzero(distance > FAR):
-            found[names[i]] = float(array_stats.pareto_khat(x[None, :, i], r_eff=efficiency))
+    found = {}
+    for i in np.flatnonzero(distance > FAR):
+        # A number that takes few values, such as an indicator, has no tail.
+        if len(np.unique(x[:, i])) > FEW * len(x):
+            khat = float(array_stats.pareto_khat(x[None, :, i], r_eff=efficiency))
+            found[names[i]] = np.inf if np.isnan(khat) else khat
     if not found:
         return None
     at = max(found, key=lambda name: found[name])

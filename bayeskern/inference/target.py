@@ -13,18 +13,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 from numpyro import handlers
 from numpyro.distributions import biject_to, constraints
 from numpyro.infer.util import compute_log_probs
 from numpyro.primitives import Messenger
 
-from bayeskern.inference import door
+from bayeskern.inference import arguments, door
 from bayeskern.inference.enumerated import log_density, without_data
 from bayeskern.inference.ordered import as_made, in_order
-
-# What the log determinant of a site's bijection is called in a trace, before the site's name.
-LOG_DET = "_log_det_"
 
 
 class Latent(NamedTuple):
@@ -48,8 +44,7 @@ class Target(eqx.Module):
     """
 
     ordered_model: Callable
-    args: tuple
-    kwargs: dict
+    arguments: tuple[tuple, dict]
     latents: tuple[Latent, ...] = eqx.field(static=True)
     #: latents whose prior is improper, or that have none, and so cannot be drawn from it
     without_prior: tuple[str, ...] = eqx.field(static=True)
@@ -65,11 +60,31 @@ class Target(eqx.Module):
     @classmethod
     def of(cls, model: Callable, args: tuple, kwargs: dict) -> Target:
         """Look at the model once, abstractly, and lay out its latent sites."""
-        # A plate's indices are traced, and cannot pick the rows of a NumPy array.
-        args, kwargs = jax.tree.map(
-            lambda x: jnp.asarray(x) if _is_numeric(x) else x, (args, kwargs)
-        )
-        return cls(in_order(model), args, kwargs, **_look(model, args, kwargs))
+        if not callable(model):
+            kind = type(model).__name__
+            raise TypeError(f"model must be a NumPyro model, a function of the data, got {kind}.")
+        given = arguments.read((args, kwargs))
+        try:
+            found = _look(model, given)
+        except arguments.LOOKED_AT:
+            # It looks at the values of its arrays, as in len(np.unique(group)).
+            given = arguments.hold(given)
+            found = _look(model, given)
+        return cls(in_order(model), given, **found)
+
+    @property
+    def args(self) -> tuple:
+        return arguments.release(self.arguments[0])
+
+    @property
+    def kwargs(self) -> dict:
+        return arguments.release(self.arguments[1])
+
+    @property
+    def holds_data(self) -> bool:
+        """Whether its arrays are constants, since the model looks at their values."""
+        leaves = jax.tree.leaves(self.arguments, is_leaf=lambda x: isinstance(x, arguments.Held))
+        return any(isinstance(x, arguments.Held) for x in leaves)
 
     @property
     def model(self) -> Callable:
@@ -120,18 +135,25 @@ class Target(eqx.Module):
         return self._log_density(self.model, z, key=key)
 
     def _log_density(self, model, z, jacobian=True, counts=lambda name: True, key=None):
-        """The log densities of the sites that count, by name, and log |d value / d z|."""
+        """The log densities of the sites that count, by name, with log |d value / d z| or not."""
         placed = _Placed(self.unravel(z), jax.random.key(0) if key is None else key)
         log_probs, trace = compute_log_probs(placed.model(model), self.args, self.kwargs, {})
         total = sum((v for name, v in log_probs.items() if counts(name)), jnp.zeros(()))
-        return total + _log_det(trace) if jacobian else total
+        return total + self._log_det(z, trace) if jacobian else total
 
     def _summed(self, model, z, jacobian):
         """The log density with discrete sites summed out."""
         placed = _Placed(self.unravel(z), jax.random.key(0)).model(model)
         total = log_density(placed, self.args, self.kwargs, self.nesting)
-        # funsor's trace has no deterministic sites.
-        return total + _log_det(self.trace(z)) if jacobian else total
+        return total + self._log_det(z, self.trace(z)) if jacobian else total
+
+    def _log_det(self, z, trace):
+        """log |d value / d z|, from the supports of the sites in a trace at z."""
+        placed, total = self.unravel(z), jnp.zeros(())
+        for name in (s.name for s in self.latents if not s.is_param):
+            site, u = trace[name], placed[name]
+            total += jnp.sum(biject_to(_support(site)).log_abs_det_jacobian(u, site["value"]))
+        return total
 
     def log_prior(self, z):
         """The log prior density of the unconstrained parameters."""
@@ -213,7 +235,7 @@ class Whole(Messenger):
 
 
 class _Placed:
-    """Puts unconstrained values at their sites, and their log determinants beside them."""
+    """Puts unconstrained values at their sites."""
 
     def __init__(self, unconstrained: dict, key):
         self.unconstrained, self.key = unconstrained, key
@@ -233,24 +255,10 @@ class _Placed:
         if step is not None and jnp.ndim(u) > inside:
             # One step of a scan takes its own part.
             u = u[step]
-        value = transform(u)
-        # A site of its own, not a sum kept here: what a scan traces must not leave it otherwise.
-        log_det = transform.log_abs_det_jacobian(u, value)
-        numpyro.deterministic(LOG_DET + site["name"], log_det)
-        return value
+        return transform(u)
 
 
-def _log_det(trace):
-    """log |d value / d z|, from what `_Placed` left in a trace."""
-    dets = [jnp.sum(site["value"]) for name, site in trace.items() if name.startswith(LOG_DET)]
-    return sum(dets, jnp.zeros(()))
-
-
-def _is_numeric(x) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype.kind in "biufc"
-
-
-def _look(model, args, kwargs) -> dict:
+def _look(model, given) -> dict:
     """What there is to know of a model's sites, as fields of a Target.
 
     Nothing is computed. Raises ValueError on a site that is not as it ought to be, by its name.
@@ -258,7 +266,8 @@ def _look(model, args, kwargs) -> dict:
     latents, without_prior, deterministics, discrete = [], [], [], []
     partial, nesting = set(), [0]
 
-    def run():
+    def run(given):
+        args, kwargs = arguments.release(given)
         partial.update(door.subsampled(_first_trace(model, args, kwargs)))
         # In here, since the bounds of a support may be traced values themselves.
         for name, site in _first_trace(Whole(model), args, kwargs).items():
@@ -278,7 +287,7 @@ def _look(model, args, kwargs) -> dict:
             if any(frame.name in partial for frame in site["cond_indep_stack"]):
                 partial.clear()
 
-    jax.eval_shape(run)
+    eqx.filter_eval_shape(run, given)
     return {
         "latents": tuple(latents),
         "without_prior": tuple(without_prior),

@@ -63,6 +63,8 @@ def summary(posterior, data, **options):
     """
     import arviz as az
 
+    # ArviZ takes differences, which truth values have not.
+    data = data.map(lambda x: x.astype(int) if x.dtype == bool else x)
     if "diverging" in posterior.sample_stats:
         return az.summary(data, **options)
     median = options.pop("kind", "stats").endswith("_median")
@@ -92,10 +94,11 @@ class _Group:
         given = {name: attribute for name, attribute in attributes.items() if attribute}
         skip = len(sample_dims)
         dims = {name: self._dims(name, np.shape(v)[skip:]) for name, v in values.items()}
+        dims = {k: [d and d.replace("/", ".") for d in axes] for k, axes in dims.items()}
         return az.dict_to_dataset(
             {_safe(name, values): np.asarray(value) for name, value in values.items()},
             dims={_safe(name, values): dims[name] for name in values},
-            coords=self.coords,
+            coords={axis.replace("/", "."): labels for axis, labels in self.coords.items()},
             sample_dims=list(sample_dims),
             attrs={"method": self.posterior.method, **given},
             inference_library=numpyro,
@@ -202,7 +205,7 @@ def _predictives(posterior, found, masks, data) -> dict:
     # What such a model observes may be integrated over latents that it alone can bring back.
     own = hasattr(target.model, "predictive") and not given
     draws = predictive.latents(posterior)
-    shapes = predictive.shapes_of(target, draws, (target.args, target.kwargs), given)
+    shapes = predictive.shapes_of(target, draws, target.arguments, given)
     numbers = sum(math.prod(shape) for shape in shapes.values())
     most = MOST_DRAWS if given else max(1, MOST_NUMBERS // max(1, numbers))
 

@@ -97,7 +97,8 @@ def resample(weights: np.ndarray, count: int, rng, replace: bool = True) -> np.n
         # On the log scale, where a weight of zero does not overflow.
         chance = np.log(rng.exponential(size=len(weights)))
         keys = chance - np.log(np.maximum(weights, np.finfo(float).tiny))
-        return rng.permutation(np.argsort(keys)[:count])
+        # Those without weight never come.
+        return rng.permutation(np.argsort(keys)[: min(count, np.count_nonzero(weights))])
     points = (rng.random() + np.arange(count)) / count
     return rng.permutation(
         np.minimum(np.searchsorted(np.cumsum(weights), points), len(weights) - 1)
@@ -120,13 +121,28 @@ class Shift(NamedTuple):
 
 
 def compare(x, y, x_weights=None, y_weights=None) -> Shift:
-    """The draws x (S, m) against the draws y (T, m), each with weights or equally weighted."""
+    """The draws x (S, m) against the draws y (T, m), each with weights or equally weighted.
+
+    Infinite where a draw that has weight is not finite: such a difference cannot be told.
+    """
     u = np.full(len(x), 1.0 / len(x)) if x_weights is None else x_weights
     w = np.full(len(y), 1.0 / len(y)) if y_weights is None else y_weights
-    if not (np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
-        # No differences that could be told; inf is below no threshold.
-        unknown = np.full(x.shape[1], np.inf)
-        return Shift(unknown, unknown, unknown)
+    # A draw without weight says nothing, however far out it is.
+    x, u, y, w = x[u > 0], u[u > 0], y[w > 0], w[w > 0]
+    known = np.all(np.isfinite(x), axis=0) & np.all(np.isfinite(y), axis=0)
+    found = np.full((3, x.shape[1]), np.inf)
+    # Some columns at a time, which bounds the memory.
+    for columns in np.array_split(np.flatnonzero(known), 1 + known.sum() // COLUMNS):
+        if len(columns):
+            found[:, columns] = _compare(x[:, columns], y[:, columns], u, w)
+    return Shift(*found)
+
+
+# Columns that are compared at a time.
+COLUMNS = 200
+
+
+def _compare(x, y, u, w):
     # Around a common point, since squares of large numbers would lose the difference.
     centre = np.median(y, axis=0)
     x, y = x - centre, y - centre
@@ -144,4 +160,4 @@ def compare(x, y, x_weights=None, y_weights=None) -> Shift:
     values = np.take_along_axis(both, order, axis=0)
     last = np.concatenate([values[1:] != values[:-1], np.ones((1, both.shape[1]), bool)])
     ks = np.max(np.where(last, gap, 0.0), axis=0)
-    return Shift(*(np.where(same, 0.0, found) for found in (shift, ratio, ks)))
+    return [np.where(same, 0.0, found) for found in (shift, ratio, ks)]

@@ -21,6 +21,8 @@ from bayeskern.inference.weights import Weights, moments, smooth
 
 # The wider proposal: its sds in those of the approximation, and its degrees of freedom.
 WIDER, TAILS = 1.5, 5.0
+# Keys that no run has: those of runs are made from seeds, and split.
+WIDE_KEY, PRIOR_KEY = 0x9E3779B9, 0x7F4A7C15
 # Draws from the prior, for each draw of the approximation.
 FROM_PRIOR = 0.5
 
@@ -40,37 +42,34 @@ class Wider(NamedTuple):
     weights: Weights
 
 
-def look_wider(target: Target, q: Approximation, sample: Sample, z) -> Wider | None:
+def look_wider(target: Target, q: Approximation, sample: Sample, z) -> Wider:
     """Weighted draws from q, a Student t wider than the draws z (S, d), and the prior.
 
     They are one mixture: each draw is weighted by p over the density of all of it (Owen and Zhou,
-    2000), so that a part that fits badly does no harm. An improper prior is left out. None where q
-    cannot tell its density at other draws than its own.
+    2000), so that a part that fits badly does no harm. An improper prior is left out, and so is q
+    where it cannot tell its density at other draws than its own.
     """
-    if not hasattr(q, "log_density"):
-        return None
     count = len(sample.z)
     mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
     scale = WIDER * np.sqrt((TAILS - 2.0) / TAILS)
     wide = Elliptical.of(mean, scale * cholesky(covariance), TAILS)
-    others = [np.asarray(wide.draw(jax.random.key(1), count)[0])]
-    densities = [wide.log_density]
+    own = [(q, sample.z)] if hasattr(q, "log_density") else []
+    parts = [*own, (wide, np.asarray(wide.draw(jax.random.key(WIDE_KEY), count)[0]))]
     if not target.without_prior:
         prior = Prior(target)
-        others.append(_finite(prior.draw(jax.random.key(2), int(FROM_PRIOR * count))[0]))
-        densities.append(prior.log_density)
-    shares = np.array([count, *map(len, others)], float)
-    new = np.concatenate(others)
-    z = np.concatenate([sample.z, new])
-    log_q = [np.concatenate([sample.log_q, q.log_density(new)]), *(f(z) for f in densities)]
-    log_p = np.concatenate([sample.log_p, log_densities(target, new)])
+        drawn = prior.draw(jax.random.key(PRIOR_KEY), int(FROM_PRIOR * count))[0]
+        parts.append((prior, np.asarray(drawn)))
+    z = np.concatenate([drawn for _, drawn in parts])
+    # A draw at the edge of a support lies at infinity; it has no weight, in a place of its own.
+    lost = ~np.all(np.isfinite(z), axis=1)
+    z[lost] = mean
+    shares = np.array([len(drawn) for _, drawn in parts]) / len(z)
+    log_q = np.stack([np.asarray(part.log_density(z)) for part, _ in parts])
+    known = sample.log_p if own else np.zeros(0)
+    log_p = np.concatenate([known, log_densities(target, z[len(known) :])])
     # A density that is NaN far out counts as none.
-    log_q, log_p = (np.where(np.isnan(x), -np.inf, x) for x in (np.stack(log_q), log_p))
-    weights = smooth(log_p - logsumexp(log_q, axis=0, b=shares[:, None] / len(z)))
+    log_q, log_p = (np.where(np.isnan(x), -np.inf, x) for x in (log_q, log_p))
+    log_p = np.where(lost, -np.inf, log_p)
+    mixture = logsumexp(log_q, axis=0, b=shares[:, None])
+    weights = smooth(np.where(np.isneginf(log_p), -np.inf, log_p - mixture))
     return Wider({k: v[0] for k, v in constrain(target, z[None]).items()}, weights)
-
-
-def _finite(z) -> np.ndarray:
-    """Without the draws at the edge of a support, which lie at infinity."""
-    z = np.asarray(z)
-    return z[np.all(np.isfinite(z), axis=1)]

@@ -223,7 +223,7 @@ def test_a_guide_that_lacks_a_site_is_refused_by_its_name():
     def guide(X, y=None):
         numpyro.sample("v", dist.Normal(numpyro.param("m", 0.0), 1.0))
 
-    with pytest.raises(ValueError, match="the guide has no site 'w'"):
+    with pytest.raises(ValueError, match=r"the guide has no site \['w'\]"):
         fit(regression, X, Y, guide=guide)
 
 

@@ -1,0 +1,79 @@
+"""The arguments of a model, as compiled functions take them.
+
+Arrays are traced, so that new data of the same shapes do not compile again; everything else is
+static. A model that looks at the values of its arrays, as in `len(np.unique(group))`, cannot have
+them traced: they are held, as static as a number, and other data compile again.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# What JAX raises where a traced value is looked at.
+LOOKED_AT = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+)
+
+
+@jax.tree_util.register_pytree_node_class
+class Held:
+    """An array that is never traced. Two are equal if their values are."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def _key(self):
+        return (self.array.shape, str(self.array.dtype), self.array.tobytes())
+
+    def __eq__(self, other):
+        return isinstance(other, Held) and self._key() == other._key()
+
+    def __hash__(self):
+        return hash(self._key())
+
+    def tree_flatten(self):
+        return (), self
+
+    @classmethod
+    def tree_unflatten(cls, held, _):
+        return held
+
+
+def read(arguments):
+    """Arguments with data frames as arrays and NumPy's own numbers as Python's."""
+    return jax.tree.map(_read, arguments, is_leaf=lambda x: hasattr(x, "to_numpy"))
+
+
+def _read(x):
+    if hasattr(x, "to_numpy"):
+        x = np.asarray(x.to_numpy())
+    if isinstance(x, np.bool_ | np.integer):
+        return x.item()
+    # A plate's indices are traced, and cannot pick the rows of a NumPy array.
+    return jnp.asarray(x) if is_numeric(x) else x
+
+
+def is_numeric(x) -> bool:
+    return isinstance(x, np.ndarray | np.floating) and np.asarray(x).dtype.kind in "biufc"
+
+
+def hold(arguments):
+    """Arrays as constants."""
+    return jax.tree.map(
+        lambda x: Held(np.asarray(x)) if isinstance(x, jax.Array | np.ndarray) else x, arguments
+    )
+
+
+def release(arguments):
+    """The inverse of `hold`."""
+    return jax.tree.map(
+        lambda x: x.array if isinstance(x, Held) else x,
+        arguments,
+        is_leaf=lambda x: isinstance(x, Held),
+    )

@@ -1,0 +1,108 @@
+"""Arguments of every kind that models are called with, against the same model in plain arrays."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from numpyro.infer.autoguide import AutoMultivariateNormal, AutoNormal
+
+import bayeskern as bk
+from bayeskern.inference import Target
+
+rng = np.random.default_rng(0)
+GROUP = np.repeat([0, 1, 2], 8)
+Y = np.array([1.0, -1.0, 0.5])[GROUP] + 0.5 * rng.normal(size=24)
+
+
+def grouped(group, y=None):
+    """As in NumPyro's tutorial on hierarchical regression: it looks at the values of its data."""
+    count = len(np.unique(group))
+    with numpyro.plate("groups", count):
+        a = numpyro.sample("a", dist.Normal(0.0, 2.0))
+    numpyro.sample("y", dist.Normal(a[group], 0.5), obs=y)
+
+
+def counted(count, group, y=None):
+    with numpyro.plate("groups", count):
+        a = numpyro.sample("a", dist.Normal(0.0, 2.0))
+    numpyro.sample("y", dist.Normal(a[group], 0.5), obs=y)
+
+
+def exact():
+    precision = 1 / 4 + 8 / 0.25
+    return np.array([Y[g == GROUP].sum() / 0.25 / precision for g in range(3)]), precision**-0.5
+
+
+@pytest.mark.parametrize("method", ["map", "laplace", "importance", "svi", bk.NUTS(warmup=200)])
+def test_a_model_that_looks_at_the_values_of_its_data(method):
+    posterior = bk.infer(grouped, GROUP, Y, method=method, progress=False)
+    mean, sd = exact()
+    assert posterior.target.holds_data
+    np.testing.assert_array_less(np.abs(posterior.flat["a"].mean(axis=0) - mean) / sd, 0.12)
+
+
+def test_it_predicts_for_other_groups_and_is_kept(tmp_path):
+    posterior = bk.infer(grouped, GROUP, Y, method="laplace", progress=False)
+    new = np.array([2, 2, 0, 1])
+    mean, _ = exact()
+    predicted = posterior.predict(new).mean
+    np.testing.assert_allclose(predicted, mean[new], atol=0.1)
+    assert posterior.log_likelihood()["y"].shape == (1, 4000, 24)
+    posterior.save(tmp_path / "p.nc")
+    loaded = bk.load(tmp_path / "p.nc", model=grouped)
+    np.testing.assert_array_equal(loaded.predict(new).mean, predicted)
+
+
+def test_other_data_are_not_taken_for_the_same():
+    first = bk.infer(grouped, GROUP, Y, method="laplace", progress=False).draws["a"]
+    second = bk.infer(grouped, GROUP, Y + 1.0, method="laplace", progress=False).draws["a"]
+    shift = (8 / 0.25) / (1 / 4 + 8 / 0.25)
+    np.testing.assert_allclose((second - first).mean(axis=(0, 1)), shift, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [3, np.int64(3), GROUP.max() + 1])
+def test_whole_numbers_are_static(count):
+    target = Target.of(counted, (count, GROUP, Y), {})
+    assert target.size == 3
+    assert not target.holds_data
+
+
+@pytest.mark.parametrize("kind", [pd.Series, jnp.asarray])
+def test_series_and_arrays_of_any_library(kind):
+    target = Target.of(counted, (3, kind(GROUP), kind(Y)), {})
+    z = jnp.array([0.3, -0.2, 0.1])
+    plain = Target.of(counted, (3, GROUP, Y), {})
+    np.testing.assert_allclose(target.log_density(z), plain.log_density(z), rtol=1e-14)
+
+
+def test_a_logical_scalar_is_static():
+    def model(y, shifted):
+        mu = numpyro.sample("mu", dist.Normal())
+        numpyro.sample("y", dist.Normal(mu + 1.0 if shifted else mu, 1.0), obs=y)
+
+    target = Target.of(model, (Y,), {"shifted": (Y > 0).any()})
+    assert jnp.isfinite(target.log_density(jnp.zeros(1)))
+
+
+@pytest.mark.parametrize("guide", [AutoNormal, AutoMultivariateNormal, AutoNormal(grouped)])
+def test_autoguides_are_guides(guide):
+    posterior = bk.infer(grouped, GROUP, Y, method=bk.SVI(guide), progress=False)
+    mean, sd = exact()
+    np.testing.assert_array_less(np.abs(posterior.flat["a"].mean(axis=0) - mean) / sd, 0.12)
+    np.testing.assert_allclose(posterior.flat["a"].std(axis=0), sd, rtol=0.1)
+
+
+def test_sites_of_size_zero_and_truth_values():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal())
+        numpyro.deterministic("none", jnp.zeros(0))
+        numpyro.deterministic("positive", mu > 0)
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    posterior = bk.infer(model, Y, method="laplace", progress=False)
+    assert posterior.draws["none"].shape == (1, 4000, 0)
+    assert posterior.draws["positive"].dtype == bool
+    share = posterior.summary().loc["positive", "mean"]
+    assert float(share) == pytest.approx(posterior.draws["positive"].mean(), abs=0.01)
