@@ -65,7 +65,9 @@ def judge_approximation(
     own = smooth(posterior.log_ratios)
     by_own = Difference(compare(delivered, delivered, y_weights=own.normal), own.ess)
     wide, by_wide = _against_wider(posterior, sample, delivered)
-    evidence = _evidence(names, own, [by_own, by_wide])
+    # Weights that cannot be relied on measure nothing, where there are others.
+    only_wide = is_reliable(wide) and not is_reliable(own)
+    evidence = _evidence(names, own, [by_wide] if only_wide else [by_own, by_wide])
     evidence |= {"wider_khat": wide.khat, "wider_ess": wide.ess}
     elbo = posterior.elbo
     evidence |= {"elbo": elbo.value, "log_evidence_is": own.log_evidence.value}

@@ -204,7 +204,7 @@ def test_an_exact_approximation_is_good():
         ([0, 0], [0.75, 1], "caution", r"sd of x\[0\] is off by"),
         ([0, 0], [2.5, 1], "bad", r"sd of x\[0\] is off by"),
         ([0, 0], [0.3, 1], "bad", ""),
-        ([9, 0], [1, 1], "bad", "another shape"),
+        ([9, 0], [1, 1], "bad", r"mean of x\[0\] is off by (8\.9|9)"),
         ([0, 0], [1e-3, 1], "bad", ""),
         ([1e6, 0], [1, 1], "bad", ""),
     ],
