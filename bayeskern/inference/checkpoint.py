@@ -85,9 +85,10 @@ def fingerprint(target: Target, settings: tuple) -> str:
     """A hash of the settings, the latent sites, and every array and number of model and data."""
     generator = jax.config.jax_default_prng_impl
     digest = hashlib.sha256(repr((settings, generator, target.latents)).encode())
-    for leaf in jax.tree.leaves(target):
+    # The arguments by themselves too, since arrays that are held are no leaves of the target.
+    for leaf in jax.tree.leaves((target, target.args, target.kwargs)):
         if isinstance(leaf, np.ndarray | np.generic | jax.Array):
-            array = np.asarray(leaf)
+            array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
             digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
         else:
             # The text of a function would hold its address.

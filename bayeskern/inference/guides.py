@@ -39,7 +39,7 @@ GUIDES = {
 }
 
 
-class Auto(eqx.Module):
+class AutoGuide(eqx.Module):
     """One of NumPyro's autoguides, in coordinates u: z = centre + A u.
 
     centre: (d,); A: (d, d) lower triangular, diagonal for families that need it to be.
@@ -174,7 +174,7 @@ class Guided(eqx.Module):
 class Flow(eqx.Module):
     """A flow with its parameters, as a distribution over z."""
 
-    family: Auto
+    family: AutoGuide
     params: object
 
     def draw(self, key, n):

@@ -7,27 +7,23 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy.optimize import brentq
 
 from bayeskern import checks
 from bayeskern.inference import door
+from bayeskern.inference.adaptive import adapted, around_modes, weighted_fit
 from bayeskern.inference.approximation import (
     Approximation,
     Density,
     Elliptical,
     Prior,
     cholesky,
-    log_densities,
 )
 from bayeskern.inference.fit import Fit
-from bayeskern.inference.judge import MOST, judge_weighted
-from bayeskern.inference.laplace import square_root
 from bayeskern.inference.modes import Optimum, find_optimum
 from bayeskern.inference.progress import Progress
+from bayeskern.inference.svi import SVI
 from bayeskern.inference.target import Target
-from bayeskern.inference.trust import Trust
-from bayeskern.inference.weights import Weights, compare, moments, resample, smooth
-from bayeskern.inference.wider import Sample
+from bayeskern.inference.weights import moments
 
 PROPOSALS = ("laplace", "svi", "prior")
 
@@ -70,17 +66,11 @@ class ImportanceSampling:
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("importance sampling")
         q, optimum = self._proposal(target, seed, progress)
-        *keys, last = jax.random.split(jax.random.key(seed), self.adapt + 1)
-        before = None
         with Progress("importance sampling", self.adapt + 1, progress) as bar:
-            for i, key in enumerate(keys if hasattr(q, "refit") else ()):
-                sample, weights = before = reweigh(q, target, key, self.draws // 2)
-                bar.to(i + 1, f"k-hat {weights.khat:.2f}")
-                q = q.refit(sample.z, tempered(weights, 10 * target.size))
-            sample, weights = reweigh(q, target, last, self.draws)
+            found = adapted(q, target, self.draws, self.adapt, jax.random.key(seed), bar)
+        q, sample, weights, moved = found
         if optimum is None and not np.any(np.isfinite(sample.log_p)):
             door.explain(target, sample.z[0])
-        moved = None if before is None else _moved(before, (sample, weights), target.coordinates)
         return weighted_fit(sample, weights, q, self.draws, self.replace, seed, optimum, moved)
 
     def _proposal(self, target, seed, progress) -> tuple[Approximation, Optimum | None]:
@@ -108,8 +98,6 @@ class ImportanceSampling:
     def _fitted(self, target, seed, progress):
         """The Posterior, or the Fit, that the proposal is made from."""
         if self.proposal == "svi":
-            from bayeskern.inference.svi import SVI
-
             return SVI(draws=4000).run(target, seed, progress)
         if not hasattr(self.proposal, "z"):
             raise TypeError(
@@ -117,43 +105,6 @@ class ImportanceSampling:
                 f"distribution, got {type(self.proposal).__name__}."
             )
         return self.proposal
-
-
-def reweigh(q: Approximation, target: Target, key, count: int) -> tuple[Sample, Weights]:
-    """`count` draws from q with their densities, and their smoothed weights p / q."""
-    z, log_q = map(np.asarray, q.draw(key, count))
-    sample = Sample(z, log_densities(target, z), log_q)
-    return sample, smooth(sample.log_p - sample.log_q)
-
-
-def weighted_fit(sample, weights, q, count, replace, seed, optimum=None, moved=None) -> Fit:
-    """Resample weighted draws to `count` equal ones, to a quarter of them without replacement."""
-    count = count if replace else max(1, count // 4)
-    chosen = resample(weights.normal, count, np.random.default_rng(seed), replace)
-
-    def judge(posterior) -> Trust:
-        distinct = len(np.unique(chosen))
-        return judge_weighted(posterior, sample, weights, distinct, optimum, moved)
-
-    return Fit(
-        z=sample.z[chosen][None],
-        weighted=(sample.z, weights.log),
-        judge=judge,
-        log_evidence=weights.log_evidence,
-        optimum=optimum,
-        approximation=q,
-        trace={"khat": np.array([weights.khat])},
-    )
-
-
-def around_modes(optimum: Optimum, tails: float | None) -> Elliptical:
-    """A Student t at each mode, weighted by Laplace's evidence of each."""
-    modes = (optimum, *optimum.rivals)
-    trils = [square_root(mode)[0] for mode in modes]
-    evidence = np.array([mode.log_evidence for mode in modes])
-    shares = np.where(np.isfinite(evidence), evidence, evidence[0])
-    shares = shares if np.all(np.isfinite(shares)) else np.zeros(len(modes))
-    return Elliptical(np.stack([m.z for m in modes]), np.stack(trils), shares, tails)
 
 
 def widened(posterior, target: Target, tails: float | None) -> Approximation:
@@ -169,34 +120,3 @@ def widened(posterior, target: Target, tails: float | None) -> Approximation:
         return q if tails is None else q.with_tails(tails, z)
     mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
     return Elliptical.of(mean, cholesky(covariance), tails)
-
-
-def tempered(weights: Weights, least: float) -> np.ndarray:
-    """Weights flattened to a power at which `least` of them are effective, if they are not.
-
-    Few effective draws would give a covariance that is too small, and the next round fewer still.
-    """
-    finite = np.isfinite(weights.log)
-    least = min(least, 0.5 * finite.sum())
-
-    def at(power):
-        log = np.where(finite, power * np.where(finite, weights.log, 0.0), -np.inf)
-        w = np.exp(log - log.max())
-        return w / w.sum()
-
-    def lacking(power):
-        return 1.0 / np.sum(np.square(at(power))) - least
-
-    return at(1.0) if lacking(1.0) >= 0 else at(brentq(lacking, 0.0, 1.0))
-
-
-def _moved(before, after, coordinates) -> str | None:
-    """The coordinate whose mean or sd changed from one round to the next by more than chance."""
-    (first, w0), (last, w1) = before, after
-    shift = compare(first.z, last.z, w0.normal, w1.normal)
-    noise = 3.0 * np.sqrt(1.0 / w0.ess + 1.0 / w1.ess)
-    for values, most in ((shift.mean, MOST["mean_shift"]), (shift.log_sd, MOST["log_sd_ratio"])):
-        values = np.where(np.isnan(values), np.inf, values)
-        if np.max(values) > most + noise:
-            return coordinates[int(np.argmax(values))]
-    return None

@@ -10,9 +10,9 @@ import numpy as np
 
 from bayeskern import checks
 from bayeskern.inference import door
+from bayeskern.inference.adaptive import reweigh, weighted_fit
 from bayeskern.inference.approximation import Elliptical, cholesky
 from bayeskern.inference.fit import Fit
-from bayeskern.inference.importance import reweigh, weighted_fit
 from bayeskern.inference.modes import NegativeLogDensity, find_starts
 from bayeskern.inference.progress import Progress
 from bayeskern.inference.target import Target

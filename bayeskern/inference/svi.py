@@ -12,11 +12,11 @@ import numpy as np
 import optax
 
 from bayeskern import checks
+from bayeskern.inference.adaptive import adapted, around_modes
 from bayeskern.inference.approximation import Elliptical, cholesky
 from bayeskern.inference.fit import Fit
-from bayeskern.inference.guides import GUIDES, Auto, ByHand
-from bayeskern.inference.importance import ImportanceSampling
-from bayeskern.inference.judge import FEWEST_ESS, judge_approximation
+from bayeskern.inference.guides import GUIDES, AutoGuide, ByHand
+from bayeskern.inference.judge import FEWEST_ESS, HOPELESS_KHAT, judge_approximation
 from bayeskern.inference.laplace import square_root
 from bayeskern.inference.modes import Optimum, find_optimum
 from bayeskern.inference.plateau import Plateau
@@ -29,6 +29,8 @@ from bayeskern.inference.weights import moments
 RATES = {"gaussian": (0.05, 0.015, 0.005), "flow": (0.01, 0.003, 0.001)}
 # Steps between two looks at the ELBO.
 STRETCH = 100
+# Forward KL: rounds of adaptation, and degrees of freedom of the proposals.
+ROUNDS, TAILS = 3, 5.0
 # Draws for each step: the score-function gradient is the noisier.
 PARTICLES = {"pathwise": 8, "score": 64}
 
@@ -41,8 +43,9 @@ class SVI:
     NumPyro guide for the model's sites. gradient: "pathwise", or "score" with a leave-one-out
     baseline (Kool, van Hoof and Welling, 2019). objective: "reverse_kl", KL(q || p), or
     "forward_kl", KL(p || q), whose Gaussian has the moments of the posterior: they are estimated by
-    adaptive importance sampling from all modes that were found. steps: at most so many; it stops
-    before where the ELBO is level, and says which it was. draws: how many come out.
+    adaptive importance sampling from all modes that were found. steps: at most so many (and as many
+    for the Gaussian that a flow starts from); it stops before where the ELBO is level, and says
+    which it was. draws: how many come out.
     """
 
     guide: str | Callable = "full_rank"
@@ -104,12 +107,12 @@ class SVI:
         if callable(self.guide):
             return ByHand(target, self.guide), optimum
         if self.guide != "flow":
-            return Auto(self.guide, *_frame(optimum, self.guide)), optimum
+            return AutoGuide(self.guide, *_frame(optimum, self.guide)), optimum
         # A flow starts from the best Gaussian, which is far closer than its own start.
-        gaussian = Auto("full_rank", *_frame(optimum, "full_rank"))
+        gaussian = AutoGuide("full_rank", *_frame(optimum, "full_rank"))
         found = SVI(steps=self.steps)._ascend(gaussian, target, seed, progress)[0]
         best = gaussian.approximation(found)
-        return Auto("flow", best.means[0], best.trils[0]), optimum
+        return AutoGuide("flow", best.means[0], best.trils[0]), optimum
 
     def _ascend(self, family, target, seed, progress):
         """Adam on the ELBO: parameters averaged over the last steps, the ELBO, and doubts."""
@@ -140,29 +143,31 @@ class SVI:
     # -- forward KL -------------------------------------------------------------------------------
 
     def _forward(self, target, seed, progress) -> Fit:
-        found = ImportanceSampling(draws=8000, adapt=3).run(target, seed, progress)
-        z, log_weights = found.weighted
-        mean, covariance = moments(z, np.exp(log_weights))
+        optimum = find_optimum(target, 8, seed, 1000, progress, title="SVI: modes")
+        with Progress("SVI", ROUNDS + 1, progress) as bar:
+            start = around_modes(optimum, TAILS)
+            found = adapted(start, target, 2 * self.draws, ROUNDS, jax.random.key(seed), bar)
+        _, sample, weights, _ = found
+        mean, covariance = moments(sample.z, weights.normal)
         if self.guide == "mean_field":
             covariance = np.diag(np.diag(covariance))
         q = Elliptical.of(mean, cholesky(covariance))
         draws, log_q = q.draw(jax.random.fold_in(jax.random.key(seed), 1), self.draws)
-        ess, khat = np.exp(-np.log(np.sum(np.exp(2 * log_weights)))), found.trace["khat"][0]
         problem = None
-        if not (khat < 0.7 and ess >= FEWEST_ESS):
+        if not (weights.khat < HOPELESS_KHAT and weights.ess >= FEWEST_ESS):
             problem = (
-                f"The moments rest on too few effective draws ({ess:.0f}, k-hat {khat:.2g}). Take "
-                "objective='reverse_kl' or method='nuts'."
+                f"The moments rest on too few effective draws ({weights.ess:.0f}, k-hat "
+                f"{weights.khat:.2g}). Take objective='reverse_kl' or method='nuts'."
             )
 
         def judge(posterior):
-            return judge_approximation(posterior, found.optimum, problem)
+            return judge_approximation(posterior, optimum, problem)
 
         return Fit(
             z=np.asarray(draws)[None],
             log_q=np.asarray(log_q),
             judge=judge,
-            optimum=found.optimum,
+            optimum=optimum,
             approximation=q,
         )
 

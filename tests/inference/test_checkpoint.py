@@ -13,7 +13,8 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import NUTS
-from bayeskern.inference import chains, checkpoint
+from bayeskern.inference import Target, chains, checkpoint
+from bayeskern.inference.checkpoint import fingerprint
 
 WARMUP, DRAWS = 60, 60
 X = np.random.default_rng(0).normal(size=(40, 2))
@@ -161,3 +162,13 @@ def test_a_folder_that_cannot_be_written_to_is_refused_at_once(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="is not a folder"):
         run(tmp_path / "file" / "run.npz")
+
+
+def test_other_data_of_a_model_that_looks_at_its_data_are_another_run():
+    def model(group):
+        with numpyro.plate("groups", len(np.unique(group))):
+            numpyro.sample("a", dist.Normal())
+
+    first, second = (Target.of(model, (np.array(g),), {}) for g in ([0, 1, 1], [0, 0, 1]))
+    assert fingerprint(first, ()) != fingerprint(second, ())
+    assert fingerprint(first, ()) == fingerprint(Target.of(model, (np.array([0, 1, 1]),), {}), ())

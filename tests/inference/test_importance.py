@@ -11,7 +11,7 @@ from scipy.special import betaln
 
 import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace
-from bayeskern.inference.importance import tempered
+from bayeskern.inference.adaptive import tempered
 from bayeskern.inference.weights import smooth
 
 

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
 from bayeskern.inference import SVI
-from bayeskern.inference.guides import Auto
+from bayeskern.inference.guides import AutoGuide
 from bayeskern.inference.target import Target
 
 compilations = []
@@ -64,7 +64,7 @@ def test_both_gradients_land_on_the_exact_mean_from_somewhere_else(gradient, see
     target, method = Target.of(regression, (X, Y), {}), SVI(gradient=gradient)
     sd = np.sqrt(np.diag(COVARIANCE))
     # Three posterior sds off, twice as wide and without the correlations.
-    family = Auto("full_rank", jnp.asarray(MEAN + 3.0 * sd), jnp.diag(2.0 * sd))
+    family = AutoGuide("full_rank", jnp.asarray(MEAN + 3.0 * sd), jnp.diag(2.0 * sd))
     params, trace, doubt = method._ascend(family, target, seed, False)
     found = family.approximation(params)
     assert doubt is None
