@@ -68,7 +68,9 @@ def judge_approximation(
     # Weights that cannot be relied on measure nothing, where there are others.
     only_wide = is_reliable(wide) and not is_reliable(own)
     evidence = _evidence(names, own, [by_wide] if only_wide else [by_own, by_wide])
-    evidence |= {"wider_khat": wide.khat, "wider_ess": wide.ess}
+    if only_wide:
+        evidence |= {"khat": wide.khat, "ess_of_weights": wide.ess}
+    evidence |= {"own_khat": own.khat, "wider_khat": wide.khat, "wider_ess": wide.ess}
     elbo = posterior.elbo
     evidence |= {"elbo": elbo.value, "log_evidence_is": own.log_evidence.value}
     missed = _missed(optimum, posterior.z[0], evidence)
@@ -77,11 +79,12 @@ def judge_approximation(
         f"{evidence['ess_of_weights']:.0f} effective draws after weighting). Take method='nuts'."
     )
     good = "Weighting these draws by the posterior's density changes next to nothing."
-    # Where the wider look can be relied on, it covers these draws too, and their own tails decide
-    # only whether they are good.
+    # Where the wider look can be relied on, it alone decides: it covers these draws too, and a KL
+    # divergence from q makes tails that are a little too thin, at which the own k-hat is large.
+    deciding = [wide] if is_reliable(wide) else [own, wide]
     return (
-        _hopeless(evidence, missed, shape, [wide] if is_reliable(wide) else [own, wide])
-        or _caution(evidence, [own, wide], doubt)
+        _hopeless(evidence, missed, shape, deciding)
+        or _caution(evidence, deciding, doubt)
         or _heavy(names, delivered, evidence)
         or Trust("good", good, evidence)
     )
