@@ -65,8 +65,10 @@ def judge_approximation(
     own = smooth(posterior.log_ratios)
     by_own = Difference(compare(delivered, delivered, y_weights=own.normal), own.ess)
     wide, by_wide = _against_wider(posterior, sample, delivered)
-    # Weights that cannot be relied on measure nothing, where there are others.
-    only_wide = is_reliable(wide) and not is_reliable(own)
+    # Weights that cannot be relied on measure nothing, where there are others; but a density that
+    # is NaN somewhere is no matter of reliance.
+    wide_decides = is_reliable(wide) and not np.isnan(own.khat)
+    only_wide = wide_decides and not is_reliable(own)
     evidence = _evidence(names, own, [by_wide] if only_wide else [by_own, by_wide])
     if only_wide:
         evidence |= {"khat": wide.khat, "ess_of_weights": wide.ess}
@@ -81,7 +83,7 @@ def judge_approximation(
     good = "Weighting these draws by the posterior's density changes next to nothing."
     # Where the wider look can be relied on, it alone decides: it covers these draws too, and a KL
     # divergence from q makes tails that are a little too thin, at which the own k-hat is large.
-    deciding = [wide] if is_reliable(wide) else [own, wide]
+    deciding = [wide] if wide_decides else [own, wide]
     return (
         _hopeless(evidence, missed, shape, deciding)
         or _caution(evidence, deciding, doubt)
