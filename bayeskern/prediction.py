@@ -15,7 +15,26 @@ from bayeskern import checks
 Moments = Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
-class Prediction:
+class Quantiles:
+    """What follows from the `variance` and the `quantile` of a prediction."""
+
+    @property
+    def sd(self) -> np.ndarray:
+        """The standard deviation."""
+        return np.sqrt(self.variance)
+
+    @property
+    def median(self) -> np.ndarray:
+        """The median."""
+        return self.quantile(0.5)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval (lower, upper) of the given probability."""
+        tail = 0.5 * (1.0 - checks.level(level))
+        return self.quantile(tail), self.quantile(1.0 - tail)
+
+
+class Prediction(Quantiles):
     """The predictive distribution at m points, averaged over S draws of the hyperparameters.
 
     Nothing is computed before it is asked for; the mean alone does no variance work. It speaks of
@@ -48,25 +67,10 @@ class Prediction:
         means, variances = self.parts
         return np.mean(variances, axis=0) + np.var(means, axis=0)
 
-    @property
-    def sd(self) -> np.ndarray:
-        """The standard deviation at each point: (m,)."""
-        return np.sqrt(self.variance)
-
-    @property
-    def median(self) -> np.ndarray:
-        """The median at each point: (m,)."""
-        return self.quantile(0.5)
-
     def quantile(self, q) -> np.ndarray:
         """Quantiles at each point: (m,) for one probability, (len(q), m) for several."""
         q = checks.probabilities(q)
         return np.stack([self._quantile(p) for p in q.ravel()]).reshape(*q.shape, -1)
-
-    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """The central interval (lower, upper) of the given probability."""
-        tail = 0.5 * (1.0 - checks.level(level))
-        return self.quantile(tail), self.quantile(1.0 - tail)
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws at all points: (n, m). Forms the m x m covariance."""

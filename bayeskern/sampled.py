@@ -7,9 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from bayeskern import checks
+from bayeskern.prediction import Quantiles
 
 
-class SampledPrediction:
+class SampledPrediction(Quantiles):
     """The predictive distribution of one site, known by draws of it: (S, shape).
 
     It has the face of `Prediction`; quantiles of whole numbers are whole numbers. Raises
@@ -34,26 +35,11 @@ class SampledPrediction:
         """The variance: (shape)."""
         return np.var(self.draws, axis=0)
 
-    @property
-    def sd(self) -> np.ndarray:
-        """The standard deviation: (shape)."""
-        return np.sqrt(self.variance)
-
-    @property
-    def median(self) -> np.ndarray:
-        """The median: (shape)."""
-        return self.quantile(0.5)
-
     def quantile(self, q) -> np.ndarray:
         """Quantiles: (shape) for one probability, (len(q), shape) for several."""
         q = checks.probabilities(q)
         kind = "linear" if self.draws.dtype.kind == "f" else "inverted_cdf"
         return np.quantile(self.draws, q, axis=0, method=kind)
-
-    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """The central interval (lower, upper) of the given probability."""
-        tail = 0.5 * (1.0 - checks.level(level))
-        return self.quantile(tail), self.quantile(1.0 - tail)
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws: (n, shape), of the S that there are, none twice before all were taken.

@@ -11,7 +11,7 @@ from scipy.stats import wasserstein_distance
 from bayeskern import checks
 from bayeskern.diagnostics import overlay
 from bayeskern.inference import Posterior
-from bayeskern.inference.judge import columns
+from bayeskern.inference.constrain import columns
 
 
 def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> Comparison:

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from scipy.special import softmax
 
+from bayeskern.inference.chunks import BATCH
 from bayeskern.inference.ordered import as_made, in_order
 from bayeskern.inference.target import Target
 from bayeskern.inference.weights import moments
 
-# Densities are computed so many at a time: enough to fill the vector units, little memory.
-BATCH = 32
 # The share of draws that come from the Student t beside a proposal of another shape.
 DEFENSIVE = 0.25
 # A part of a mixture keeps at least this share, so that a mode is not lost by bad luck.
@@ -49,6 +49,12 @@ class Elliptical(eqx.Module):
         """A single part."""
         return cls(jnp.asarray(mean)[None], jnp.asarray(tril)[None], jnp.zeros(1), tails)
 
+    @classmethod
+    def around(cls, z, tails: float | None, wider: float = 1.0) -> Elliptical:
+        """A single part at the moments of draws z (n, d), its scale `wider` times theirs."""
+        mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
+        return cls.of(mean, wider * cholesky(covariance), tails)
+
     @property
     def parts(self) -> dist.Distribution:
         if self.tails is None:
@@ -64,12 +70,8 @@ class Elliptical(eqx.Module):
     def sample(self, key, n):
         which, key = jax.random.split(key)
         part = jax.random.categorical(which, self.log_weights, shape=(n,))
-        # A draw from the part that was chosen, not from all of them.
-        white = dist.MultivariateNormal(
-            jnp.zeros(self.means.shape[1]), jnp.eye(self.means.shape[1])
-        )
         key, radius = jax.random.split(key)
-        z = white.sample(key, (n,))
+        z = jax.random.normal(key, (n, self.means.shape[1]))
         if self.tails is not None:
             z = z / jnp.sqrt(dist.Chi2(self.tails).sample(radius, (n, 1)) / self.tails)
         # Part by part: a factor for each draw would be n x d x d numbers.
@@ -96,9 +98,7 @@ class Elliptical(eqx.Module):
         mixture classes", equations 14-16.
         """
         z, weights = np.asarray(z), np.asarray(weights)
-        by_part = np.asarray(_by_part(self, z))
-        share = weights[:, None] * np.exp(by_part - by_part.max(axis=1, keepdims=True))
-        share = share / np.exp(by_part - by_part.max(axis=1, keepdims=True)).sum(axis=1)[:, None]
+        share = weights[:, None] * softmax(np.asarray(_by_part(self, z)), axis=1)
         means, trils, sizes = [], [], []
         for k in range(share.shape[1]):
             size = share[:, k].sum()
@@ -145,8 +145,7 @@ def defended(q, tails: float | None, z) -> Approximation:
     """A mixture of q with a Student t at the moments of draws z (n, d)."""
     if tails is None:
         return q
-    mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
-    return Defended(q, Elliptical.of(mean, cholesky(covariance), tails))
+    return Defended(q, Elliptical.around(z, tails))
 
 
 class Defended(eqx.Module):

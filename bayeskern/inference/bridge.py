@@ -6,10 +6,9 @@ import jax
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.inference.approximation import Elliptical, cholesky, log_densities
+from bayeskern.inference.approximation import Elliptical, log_densities
 from bayeskern.inference.fit import Estimate
 from bayeskern.inference.target import Target
-from bayeskern.inference.weights import moments
 
 # The iteration has converged when the log evidence moves by less than this.
 TOLERANCE = 1e-10
@@ -33,8 +32,7 @@ def bridge(target: Target, z, seed: int) -> Estimate:
     fitted, rest = z[:, :half].reshape(-1, d), z[:, half:]
     if len(fitted) <= d + 1 or rest.shape[1] < 4:
         return Estimate(np.nan, np.nan)
-    mean, covariance = moments(fitted, np.full(len(fitted), 1.0 / len(fitted)))
-    q = Elliptical.of(mean, cholesky(covariance))
+    q = Elliptical.around(fitted, None)
     flat = rest.reshape(-1, d)
     proposed, log_q_proposed = q.draw(jax.random.key(seed), len(flat))
     at_draws = log_densities(target, flat) - np.asarray(q.log_density(flat))

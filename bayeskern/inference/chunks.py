@@ -7,8 +7,9 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from bayeskern.inference.approximation import BATCH
-
+# What is done for each draw is done for so many at a time: enough to fill the vector units, little
+# memory.
+BATCH = 32
 # A chunk has at most so many draws and makes about so many numbers, so many of them at once.
 DRAWS = 1024
 CHUNK = 2**22

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.inference.approximation import BATCH
+from bayeskern.inference.chunks import BATCH
 from bayeskern.inference.target import Target
 
 
@@ -33,3 +33,14 @@ def constrain(target: Target, z) -> dict[str, np.ndarray]:
     # A compiled function returns dictionaries sorted by name.
     order = [s.name for s in target.latents]
     return {name: found[name] for name in dict.fromkeys([*order, *target.deterministics])}
+
+
+def columns(draws: dict) -> tuple[list[str], np.ndarray]:
+    """The numbers of all sites side by side: their names, and an array (S, m)."""
+    names, parts = [], []
+    for name, value in draws.items():
+        value = np.asarray(value)
+        for index in np.ndindex(value.shape[1:]):
+            names.append(f"{name}[{','.join(map(str, index))}]" if index else name)
+        parts.append(value.reshape(len(value), -1))
+    return names, np.concatenate(parts, axis=1)

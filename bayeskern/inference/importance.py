@@ -16,14 +16,12 @@ from bayeskern.inference.approximation import (
     Density,
     Elliptical,
     Prior,
-    cholesky,
 )
 from bayeskern.inference.fit import Fit
 from bayeskern.inference.modes import Optimum, find_optimum
 from bayeskern.inference.progress import Progress
 from bayeskern.inference.svi import SVI
 from bayeskern.inference.target import Target
-from bayeskern.inference.weights import moments
 
 PROPOSALS = ("laplace", "svi", "prior")
 
@@ -118,5 +116,4 @@ def widened(posterior, target: Target, tails: float | None) -> Approximation:
     q = posterior.approximation
     if q is not None and (tails is None or hasattr(q, "with_tails")):
         return q if tails is None else q.with_tails(tails, z)
-    mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
-    return Elliptical.of(mean, cholesky(covariance), tails)
+    return Elliptical.around(z, tails)

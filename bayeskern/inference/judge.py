@@ -14,6 +14,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from bayeskern.inference.approximation import cholesky
+from bayeskern.inference.constrain import columns
 from bayeskern.inference.modes import Optimum
 from bayeskern.inference.tails import heavy
 from bayeskern.inference.trust import Trust
@@ -147,17 +148,6 @@ def judge_weighted(
         return Trust("caution", advice, evidence)
     good = "The weights are even enough: means, sds and quantiles of these draws can be used."
     return _heavy(names, delivered, evidence) or Trust("good", good, evidence)
-
-
-def columns(draws: dict) -> tuple[list[str], np.ndarray]:
-    """The numbers of all sites side by side: their names, and an array (S, m)."""
-    names, parts = [], []
-    for name, value in draws.items():
-        value = np.asarray(value)
-        for index in np.ndindex(value.shape[1:]):
-            names.append(f"{name}[{','.join(map(str, index))}]" if index else name)
-        parts.append(value.reshape(len(value), -1))
-    return names, np.concatenate(parts, axis=1)
 
 
 def uncovered(optimum: Optimum, z) -> list[Optimum]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeskern.inference.judge import columns
+from bayeskern.inference.constrain import columns
 from bayeskern.inference.tails import heavy
 from bayeskern.inference.trust import Trust
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 
 from bayeskern import checks
 from bayeskern.inference.approximation import Elliptical, triangular
+from bayeskern.inference.drawn import drawn_fit
 from bayeskern.inference.fit import Estimate, Fit
-from bayeskern.inference.judge import judge_approximation
 from bayeskern.inference.modes import CURVED, Optimum, find_optimum
 from bayeskern.inference.target import Target
 
@@ -41,23 +40,11 @@ class Laplace:
             target, self.starts, seed, self.steps, progress, title="Laplace: mode"
         )
         tril, repaired = square_root(optimum)
-        q = Elliptical.of(optimum.z, tril)
-        z, log_q = q.draw(jax.random.key(seed), self.draws)
         # That there is another mode is judged by whether the draws cover it.
         problem = repaired if optimum.converged else optimum.problem()
-
-        def judge(posterior):
-            return judge_approximation(posterior, optimum, problem)
-
         evidence = Estimate(optimum.log_evidence, np.nan) if not problem else None
-        return Fit(
-            z=np.asarray(z)[None],
-            log_q=np.asarray(log_q),
-            judge=judge,
-            log_evidence=evidence,
-            optimum=optimum,
-            approximation=q,
-        )
+        q = Elliptical.of(optimum.z, tril)
+        return drawn_fit(q, self.draws, seed, optimum, problem, log_evidence=evidence)
 
 
 def square_root(optimum: Optimum) -> tuple[np.ndarray, str | None]:

@@ -14,9 +14,10 @@ import optax
 from bayeskern import checks
 from bayeskern.inference.adaptive import adapted, around_modes
 from bayeskern.inference.approximation import Elliptical, cholesky
+from bayeskern.inference.drawn import drawn_fit
 from bayeskern.inference.fit import Fit
 from bayeskern.inference.guides import GUIDES, AutoGuide, ByHand
-from bayeskern.inference.judge import FEWEST_ESS, HOPELESS_KHAT, judge_approximation
+from bayeskern.inference.judge import FEWEST_ESS, HOPELESS_KHAT
 from bayeskern.inference.laplace import square_root
 from bayeskern.inference.modes import Optimum, find_optimum
 from bayeskern.inference.plateau import Plateau
@@ -81,19 +82,7 @@ class SVI:
         family, optimum = self._family(target, seed, progress)
         params, trace, doubt = self._ascend(family, target, seed, progress)
         q = family.approximation(params)
-        z, log_q = q.draw(jax.random.fold_in(jax.random.key(seed), 1), self.draws)
-
-        def judge(posterior):
-            return judge_approximation(posterior, optimum, doubt=doubt)
-
-        return Fit(
-            z=np.asarray(z)[None],
-            log_q=np.asarray(log_q),
-            judge=judge,
-            optimum=optimum,
-            approximation=q,
-            trace={"elbo": trace},
-        )
+        return drawn_fit(q, self.draws, seed, optimum, doubt=doubt, trace={"elbo": trace})
 
     # -- reverse KL -------------------------------------------------------------------------------
 
@@ -152,7 +141,6 @@ class SVI:
         if self.guide == "mean_field":
             covariance = np.diag(np.diag(covariance))
         q = Elliptical.of(mean, cholesky(covariance))
-        draws, log_q = q.draw(jax.random.fold_in(jax.random.key(seed), 1), self.draws)
         problem = None
         if not (weights.khat < HOPELESS_KHAT and weights.ess >= FEWEST_ESS):
             problem = (
@@ -160,20 +148,11 @@ class SVI:
                 f"{weights.khat:.2g}). Take objective='reverse_kl' or method='nuts'."
             )
 
-        def judge(posterior):
-            return judge_approximation(posterior, optimum, problem)
-
-        return Fit(
-            z=np.asarray(draws)[None],
-            log_q=np.asarray(log_q),
-            judge=judge,
-            optimum=optimum,
-            approximation=q,
-        )
+        return drawn_fit(q, self.draws, seed, optimum, problem)
 
 
 def _frame(optimum: Optimum, guide: str):
-    """Centre and A: the mode and its sds, if it is a sound one; else where the best start was."""
+    """Centre and A: the mode and its sds, if it is a sound one; else the origin and unit sds."""
     d = len(optimum.z)
     tril, repaired = square_root(optimum)
     if repaired or not optimum.converged:

@@ -135,7 +135,10 @@ class Target(eqx.Module):
         return self._log_density(self.model, z, key=key)
 
     def _log_density(self, model, z, jacobian=True, counts=lambda name: True, key=None):
-        """The log densities of the sites that count, by name, with log |d value / d z| or not."""
+        """The log densities of the sites that count, summed; with `jacobian` log |d value / d z|.
+
+        counts: whether the site of a name does.
+        """
         placed = _Placed(self.unravel(z), jax.random.key(0) if key is None else key)
         log_probs, trace = compute_log_probs(placed.model(model), self.args, self.kwargs, {})
         total = sum((v for name, v in log_probs.items() if counts(name)), jnp.zeros(()))
@@ -174,13 +177,13 @@ class Target(eqx.Module):
         model = handlers.seed(Whole(self.model), jax.random.key(0))
         model = handlers.substitute(model, data=values)
         trace = handlers.trace(model).get_trace(*self.args, **self.kwargs)
-        unconstrained, log_det = {}, jnp.zeros(())
-        for latent in self.latents:
-            transform, value = biject_to(_support(trace[latent.name])), values[latent.name]
-            u = transform.inv(value)
-            unconstrained[latent.name] = u
-            log_det = log_det + jnp.sum(transform.log_abs_det_jacobian(u, value))
-        return self.ravel(unconstrained), log_det
+        z = self.ravel(
+            {
+                k: biject_to(_support(trace[k])).inv(values[k])
+                for k in (s.name for s in self.latents)
+            }
+        )
+        return z, self._log_det(z, trace)
 
     def trace(self, z) -> dict:
         """NumPyro's trace at z."""

@@ -12,12 +12,11 @@ from bayeskern.inference.approximation import (
     Approximation,
     Elliptical,
     Prior,
-    cholesky,
     log_densities,
 )
 from bayeskern.inference.constrain import constrain
 from bayeskern.inference.target import Target
-from bayeskern.inference.weights import Weights, moments, smooth
+from bayeskern.inference.weights import Weights, smooth
 
 # The wider proposal: its sds in those of the approximation, and its degrees of freedom.
 WIDER, TAILS = 1.5, 5.0
@@ -50,9 +49,8 @@ def look_wider(target: Target, q: Approximation, sample: Sample, z) -> Wider:
     where it cannot tell its density at other draws than its own.
     """
     count = len(sample.z)
-    mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
-    scale = WIDER * np.sqrt((TAILS - 2.0) / TAILS)
-    wide = Elliptical.of(mean, scale * cholesky(covariance), TAILS)
+    # A Student t has TAILS / (TAILS - 2) times the variance of its scale.
+    wide = Elliptical.around(z, TAILS, WIDER * np.sqrt((TAILS - 2.0) / TAILS))
     own = [(q, sample.z)] if hasattr(q, "log_density") else []
     parts = [*own, (wide, np.asarray(wide.draw(jax.random.key(WIDE_KEY), count)[0]))]
     if not target.without_prior:
@@ -62,7 +60,7 @@ def look_wider(target: Target, q: Approximation, sample: Sample, z) -> Wider:
     z = np.concatenate([drawn for _, drawn in parts])
     # A draw at the edge of a support lies at infinity; it has no weight, in a place of its own.
     lost = ~np.all(np.isfinite(z), axis=1)
-    z[lost] = mean
+    z[lost] = wide.means[0]
     shares = np.array([len(drawn) for _, drawn in parts]) / len(z)
     log_q = np.stack([np.asarray(part.log_density(z)) for part, _ in parts])
     known = sample.log_p if own else np.zeros(0)

@@ -60,6 +60,13 @@ def test_it_is_right_or_says_that_it_is_not(design, method):
     assert posterior.log_evidence is None
 
 
+@pytest.mark.parametrize("method", ["map", "laplace", "svi", "importance"])
+def test_columns_that_differ_by_rounding_are_said_to_be_too_much(method):
+    design = np.stack([np.ones(N), YEAR, YEAR + 1e-3 * np.random.default_rng(1).normal(size=N)], 1)
+    assert np.linalg.cond(design.T @ design) > 1e10
+    assert bk.infer(flat, design, Y, method=method, progress=False).trust.verdict == "bad"
+
+
 def test_parameters_of_1e4_beside_1e_minus_3():
     def model(y):
         large = numpyro.sample("large", dist.Normal(0.0, 1e5))
