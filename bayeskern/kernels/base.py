@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,9 +14,10 @@ from numpyro.distributions import Distribution
 from bayeskern import checks
 from bayeskern.kernels import hyperparameters as hyper
 from bayeskern.kernels.hyperparameters import Free
+from bayeskern.kernels.parametrised import Parametrised
 
 
-class Kernel(eqx.Module):
+class Kernel(Parametrised):
     """A covariance function k(x, z).
 
     `k(X, Z)` is the Gram matrix between two sets of points, `k(X)` the one among the points
@@ -26,9 +26,6 @@ class Kernel(eqx.Module):
     """
 
     positive_definite: ClassVar[bool] = True
-    # Sum and Product hold several children, each of which needs a name of its own.
-    branches: ClassVar[bool] = False
-    is_name: ClassVar[bool] = False
     # NumPy scalars and arrays on the left leave the operator to __rmul__ and __radd__.
     __array_ufunc__: ClassVar[None] = None
 
@@ -67,73 +64,7 @@ class Kernel(eqx.Module):
         X, columns = checks.inputs(X, "X")
         return self.resolve(columns).require_concrete().evaluate_diag(X)
 
-    # -- hyperparameters ----------------------------------------------------------------------
-
-    def __check_init__(self):
-        for name, path, constraint in self.own_hyperparameters():
-            hyper.check(f"{type(self).__name__}.{name}", hyper.get(self, path), constraint)
-        self._check_scalars()
-
-    def _check_scalars(self):
-        for name, field in self.__dataclass_fields__.items():
-            if field.metadata.get("scalar") and (shape := hyper.shape(getattr(self, name))) != ():
-                raise ValueError(
-                    f"{type(self).__name__}.{name} must be one number, got shape {shape}."
-                )
-
-    def own_hyperparameters(self):
-        """(name, path, constraint) of the hyperparameters of this node, children left out."""
-        return [
-            (f, (f,), field.metadata["constraint"])
-            for f, field in self.__dataclass_fields__.items()
-            if "constraint" in field.metadata
-        ]
-
-    def hyperparameters(self) -> dict:
-        """Every hyperparameter by its dotted name: numbers, distributions, free values."""
-        return {s.name: hyper.get(self, s.path) for s in hyper.sites(self)}
-
-    def at(self, values: dict) -> Kernel:
-        """A copy with the named hyperparameters set. Raises ValueError on an unknown name."""
-        sites = {s.name: s for s in hyper.sites(self)}
-        for name in values:
-            checks.one_of("hyperparameter", name, sites)
-        paths = [sites[name].path for name in values]
-        new = hyper.replace(self, paths, [hyper.as_hyperparameter(v) for v in values.values()])
-        for node in new.nodes():
-            node._check_scalars()
-        # What a lengthscale must satisfy depends on its shape, so the new kernel is asked.
-        for site in hyper.sites(new):
-            if site.name in values:
-                hyper.check(site.name, hyper.get(new, site.path), site.constraint)
-        return new
-
-    def require_concrete(self) -> Kernel:
-        """Return the kernel itself, or raise TypeError if it is still a specification."""
-        waiting = [n for n, value in self.hyperparameters().items() if hyper.is_specified(value)]
-        if waiting:
-            raise TypeError(
-                f"{', '.join(waiting)} of {self!r} have no value yet. "
-                "Set them with kernel.at({name: value}), or call bayeskern.kernels.sample(kernel) "
-                "inside a NumPyro model."
-            )
-        return self
-
     # -- the tree -----------------------------------------------------------------------------
-
-    def children(self) -> list[tuple[tuple, Kernel]]:
-        """(path, kernel) of the kernels that this one is made of."""
-        return []
-
-    def nodes(self):
-        """This kernel and every kernel below it."""
-        yield self
-        for _, child in self.children():
-            yield from child.nodes()
-
-    def own_name(self) -> str | None:
-        """The name given with `named`, seen through scales, powers and warpings."""
-        return None
 
     def label(self) -> str:
         """What an unnamed kernel is called inside a sum or a product."""
@@ -188,15 +119,6 @@ class Kernel(eqx.Module):
 
     # How tightly the expression binds when it is printed: sum 1, product 2, power 3, call 4.
     precedence: ClassVar[int] = 4
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self._arguments())})"
-
-    def _arguments(self) -> list[str]:
-        return [
-            f"{name}={hyper.show(hyper.get(self, path))}"
-            for name, path, _ in self.own_hyperparameters()
-        ]
 
     def _show_in(self, precedence: int) -> str:
         return f"({self!r})" if self.precedence < precedence else repr(self)

@@ -221,7 +221,7 @@ def test_a_specification_cannot_be_evaluated():
     X = np.ones((3, 1))
     message = (
         r"a.lengthscale, linear.variance of .*LogNormal\(0.0, 1.0\).*Free\(1.0\).* have no value"
-        r".*kernel.at\({name: value}\).*sample\(kernel\)"
+        r".*\.at\({name: value}\).*sample"
     )
     for call in (lambda: k(X), lambda: k(X, X), lambda: k.diag(X), k.require_concrete):
         with pytest.raises(TypeError, match=message):

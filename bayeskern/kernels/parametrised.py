@@ -1,0 +1,94 @@
+"""What has hyperparameters: kernels, likelihoods, and priors on weights."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import equinox as eqx
+
+from bayeskern import checks
+from bayeskern.kernels import hyperparameters as hyper
+
+
+class Parametrised(eqx.Module):
+    """Declares hyperparameters with `hyperparameter(default)`: numbers, distributions, `Free`.
+
+    `hyperparameters.sample(this)` gives each of them a value inside a NumPyro model.
+    """
+
+    # What holds several children, each of which needs a name of its own.
+    branches: ClassVar[bool] = False
+    is_name: ClassVar[bool] = False
+
+    def __check_init__(self):
+        for name, path, constraint in self.own_hyperparameters():
+            hyper.check(f"{type(self).__name__}.{name}", hyper.get(self, path), constraint)
+        self._check_scalars()
+
+    def _check_scalars(self):
+        for name, field in self.__dataclass_fields__.items():
+            if field.metadata.get("scalar") and (shape := hyper.shape(getattr(self, name))) != ():
+                raise ValueError(
+                    f"{type(self).__name__}.{name} must be one number, got shape {shape}."
+                )
+
+    def own_hyperparameters(self):
+        """(name, path, constraint) of the hyperparameters of this node, children left out."""
+        return [
+            (f, (f,), field.metadata["constraint"])
+            for f, field in self.__dataclass_fields__.items()
+            if "constraint" in field.metadata
+        ]
+
+    def hyperparameters(self) -> dict:
+        """Every hyperparameter by its dotted name: numbers, distributions, free values."""
+        return {s.name: hyper.get(self, s.path) for s in hyper.sites(self)}
+
+    def at(self, values: dict) -> Self:
+        """A copy with the named hyperparameters set. Raises ValueError on an unknown name."""
+        sites = {s.name: s for s in hyper.sites(self)}
+        for name in values:
+            checks.one_of("hyperparameter", name, sites)
+        paths = [sites[name].path for name in values]
+        new = hyper.replace(self, paths, [hyper.as_hyperparameter(v) for v in values.values()])
+        for node in new.nodes():
+            node._check_scalars()
+        # What a lengthscale must satisfy depends on its shape, so the new one is asked.
+        for site in hyper.sites(new):
+            if site.name in values:
+                hyper.check(site.name, hyper.get(new, site.path), site.constraint)
+        return new
+
+    def require_concrete(self) -> Self:
+        """Return it as it is, or raise TypeError if it is still a specification."""
+        waiting = [n for n, value in self.hyperparameters().items() if hyper.is_specified(value)]
+        if waiting:
+            raise TypeError(
+                f"{', '.join(waiting)} of {self!r} have no value yet. "
+                "Set them with .at({name: value}), or call bayeskern.sample on it inside a "
+                "NumPyro model."
+            )
+        return self
+
+    def children(self) -> list[tuple[tuple, Parametrised]]:
+        """(path, child) of what it is made of."""
+        return []
+
+    def nodes(self):
+        """It and everything below it."""
+        yield self
+        for _, child in self.children():
+            yield from child.nodes()
+
+    def own_name(self) -> str | None:
+        """The name given with `named`, seen through scales, powers and warpings."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._arguments())})"
+
+    def _arguments(self) -> list[str]:
+        return [
+            f"{name}={hyper.show(hyper.get(self, path))}"
+            for name, path, _ in self.own_hyperparameters()
+        ]
