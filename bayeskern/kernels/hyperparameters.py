@@ -49,10 +49,13 @@ def from_sd(prior: Distribution) -> Distribution:
 
 
 def hyperparameter(default, constraint=constraints.positive, *, scalar: bool = True):
-    """Declare a hyperparameter of a kernel: its default, the values it may take, and its shape."""
+    """Declare a hyperparameter: its default, the values it may take, and its shape.
+
+    A default of None is for a prior that is set later, from the data.
+    """
     return eqx.field(
         default=default,
-        converter=lambda value: as_hyperparameter(value),
+        converter=lambda v: None if v is None and default is None else as_hyperparameter(v),
         metadata={"constraint": constraint, "scalar": scalar},
     )
 
@@ -83,7 +86,7 @@ def check(name: str, value, constraint) -> None:
     """Refuse a number outside its constraint (traced values are let through)."""
     if isinstance(value, Free):
         value = value.init
-    if isinstance(value, Distribution) or checks.is_traced(value):
+    if value is None or isinstance(value, Distribution) or checks.is_traced(value):
         return
     value = np.asarray(value)
     if not np.all(np.isfinite(value)) or not np.all(np.asarray(constraint(value))):
@@ -120,7 +123,10 @@ def replace(tree, paths, values):
     if not paths:
         return tree
     return eqx.tree_at(
-        lambda t: [get(t, path) for path in paths], tree, list(values), is_leaf=is_specified
+        lambda t: [get(t, path) for path in paths],
+        tree,
+        list(values),
+        is_leaf=lambda x: x is None or is_specified(x),
     )
 
 
@@ -189,8 +195,14 @@ def sample(kernel, prefix: str = ""):
     """Turn a specification into a concrete kernel, inside a NumPyro model.
 
     Each distribution becomes a sample site and each `Free` a param site, named by its dotted path
-    behind `prefix`.
+    behind `prefix`. Raises ValueError if one waits for its default prior.
     """
+    waiting = [s.name for s in sites(kernel) if get(kernel, s.path) is None]
+    if waiting:
+        raise ValueError(
+            f"{', '.join(waiting)} of {kernel!r} has a default prior from the data, which is not "
+            "set yet. Use the model that model.prepare(X, y) returns, or give it a prior."
+        )
     chosen = [s for s in sites(kernel) if is_specified(get(kernel, s.path))]
     prefix = f"{prefix}." if prefix else ""
     values = [sample_value(prefix + s.name, get(kernel, s.path), s.constraint) for s in chosen]
