@@ -8,7 +8,7 @@ import jax as _jax
 if "JAX_ENABLE_X64" not in _os.environ:
     _jax.config.update("jax_enable_x64", True)
 
-from bayeskern import datasets, kernels
+from bayeskern import datasets, kernels, likelihoods
 from bayeskern.checks import NotPositiveDefiniteError
 from bayeskern.diagnostics import Comparison, compare
 from bayeskern.forecast import Backtest, Forecast, backtest, forecast, summary
@@ -29,6 +29,7 @@ from bayeskern.inference import (
     load,
 )
 from bayeskern.kernels import Free, check_psd, from_sd, sample
+from bayeskern.linear import BayesianGLM, BayesianLinearRegression, priors
 from bayeskern.prediction import Prediction
 
 __version__ = "0.1.0"
@@ -39,6 +40,8 @@ __all__ = [
     "SVI",
     "Auto",
     "Backtest",
+    "BayesianGLM",
+    "BayesianLinearRegression",
     "Comparison",
     "Exact",
     "Forecast",
@@ -60,7 +63,9 @@ __all__ = [
     "from_sd",
     "infer",
     "kernels",
+    "likelihoods",
     "load",
+    "priors",
     "sample",
     "summary",
 ]

@@ -1,4 +1,4 @@
-"""A posterior in closed form, as a model offers it from `exact(*data)`."""
+"""What a model offers that knows more than its density: its posterior, or its marginal."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ class ClosedForm(NamedTuple):
     draw: Callable[[jax.Array, int], dict]
     log_evidence: float
     residual: float = 0.0
+
+
+class Marginal(NamedTuple):
+    """What `marginal(*data)` returns: a model with latents integrated out, or moved to better axes.
+
+    model, args: what the backends run. recover: (draws, key, mean) -> draws of every site of the
+    full model, given those of this one, each (S, shape); with `mean` the conditional mean of what
+    was integrated out, else a draw of it.
+    """
+
+    model: Callable
+    args: tuple
+    recover: Callable[[dict, jax.Array, bool], dict]
 
 
 class NoClosedFormError(ValueError):

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.gp.regression import condition_at, thin
+from bayeskern.gp.regression import condition_at
 from bayeskern.kernels.algebra import Sum, component, component_names
-from bayeskern.prediction import Prediction
+from bayeskern.prediction import Prediction, thin
 
 
 def centred_components(model, draws: dict, data: tuple, X_new, level: str) -> dict[str, Prediction]:

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from functools import cached_property
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr, ndtri
 
 from bayeskern import checks
+
+# Predictions average over at most this many evenly thinned draws of the hyperparameters.
+MOST_DRAWS = 200
 
 Moments = Callable[[], tuple[np.ndarray, np.ndarray]]
 
@@ -138,6 +142,17 @@ def spread(each: Callable, count: int, key: jax.Array, size: int) -> np.ndarray:
     made = np.asarray(each(key, number)).reshape(count * number, -1)
     rows = ((np.arange(size) + 0.5) * (count * number) / size).astype(int)
     return made[rows[np.asarray(jax.random.permutation(order, size))]]
+
+
+def thin(draws: dict) -> dict:
+    """At most MOST_DRAWS evenly spaced draws; of a single number, evenly spaced in rank."""
+    count = len(next(iter(draws.values()), []))
+    if count <= MOST_DRAWS:
+        return {name: jnp.asarray(values) for name, values in draws.items()}
+    keep = np.linspace(0, count - 1, MOST_DRAWS).round().astype(int)
+    if len(draws) == 1 and np.ndim(next(iter(draws.values()))) == 1:
+        keep = np.argsort(next(iter(draws.values())))[keep]
+    return {name: jnp.asarray(values)[keep] for name, values in draws.items()}
 
 
 def _known(array) -> np.ndarray:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import numpyro
 from numpyro.distributions import constraints
 
@@ -31,10 +30,7 @@ from bayeskern.gp.process import (
 from bayeskern.kernels import hyperparameters as hyper
 from bayeskern.kernels.algebra import component, component_names
 from bayeskern.kernels.base import Kernel
-from bayeskern.prediction import Prediction, spread
-
-# Predictions average over at most this many evenly thinned draws of the hyperparameters.
-MOST_DRAWS = 200
+from bayeskern.prediction import Prediction, spread, thin
 
 
 class GPRegression(eqx.Module):
@@ -204,12 +200,3 @@ def _mixture(model, draws, data, X_new, latent, name=None) -> Prediction:
     if name is not None:
         return Prediction(means, moments, draw)
     return Prediction(means, moments, draw, of, tuple(component_names(model.kernel)))
-
-
-def thin(draws: dict) -> dict:
-    """At most MOST_DRAWS evenly spaced draws."""
-    count = len(next(iter(draws.values()), []))
-    if count <= MOST_DRAWS:
-        return {name: jnp.asarray(values) for name, values in draws.items()}
-    keep = np.linspace(0, count - 1, MOST_DRAWS).round().astype(int)
-    return {name: jnp.asarray(values)[keep] for name, values in draws.items()}

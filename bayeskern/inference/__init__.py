@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayeskern import checks
-from bayeskern.inference import sites
+from bayeskern.inference import reduced, sites
 from bayeskern.inference.auto import Auto
 from bayeskern.inference.exact import Exact
 from bayeskern.inference.importance import ImportanceSampling
@@ -74,7 +74,8 @@ def infer(
         target = Target.of(model, args, kwargs)
         for name in dims or ():
             checks.one_of("dims: site", name, sites.look(target))
-        fit = method.run(target, seed, progress)
+        fit = reduced.run(method, target, seed, progress)
+        coords = {**getattr(model, "coords", {}), **(coords or {})}
         return Posterior.of(method.name, fit, target, watch.seconds, coords, dims)
 
 

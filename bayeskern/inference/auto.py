@@ -14,6 +14,7 @@ from bayeskern.inference.importance import ImportanceSampling
 from bayeskern.inference.laplace import Laplace
 from bayeskern.inference.nuts import NUTS
 from bayeskern.inference.posterior import Posterior
+from bayeskern.inference.reduced import run
 from bayeskern.inference.svi import SVI
 from bayeskern.inference.target import Target
 
@@ -37,6 +38,7 @@ class Auto:
     """
 
     name = "auto"
+    as_written = True
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         attempts: list[Attempt] = []
@@ -44,7 +46,7 @@ class Auto:
         def attempt(name, method) -> Posterior | None:
             started = time.perf_counter()
             try:
-                fit = method.run(target, seed, progress)
+                fit = run(method, target, seed, progress)
             except NoClosedFormError as reason:
                 seconds = time.perf_counter() - started
                 attempts.append(Attempt(name, seconds, "not assessable", str(reason)))

@@ -28,6 +28,7 @@ class Exact:
     draws: int = 4000
 
     name = "exact"
+    as_written = True
 
     def __post_init__(self):
         checks.positive_integer(self.draws, "draws")

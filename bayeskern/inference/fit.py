@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from bayeskern.inference.approximation import Approximation
     from bayeskern.inference.modes import Optimum
     from bayeskern.inference.posterior import Posterior
+    from bayeskern.inference.reduced import Reduced
+    from bayeskern.inference.target import Target
     from bayeskern.inference.trust import Trust
 
 
@@ -35,7 +37,8 @@ class Fit:
     log_q: log q(z), (draws,), where z are draws from `approximation`. draws: the sites, where they
     do not follow from z. log_evidence: log p(data). optimum: the mode, where one was looked for.
     trace: numbers by step, such as the ELBO. sample_stats: by ArviZ's names, each (chains, draws).
-    attempts: what `auto` tried; method: what it took.
+    attempts: what `auto` tried; method: what it took. target: the form of the model that was
+    fitted, where it is not the one that was given; reduced: what the method ran on instead.
     """
 
     z: np.ndarray
@@ -50,3 +53,5 @@ class Fit:
     sample_stats: dict[str, np.ndarray] = field(default_factory=dict)
     attempts: tuple = ()
     method: str | None = None
+    target: Target | None = None
+    reduced: Reduced | None = None

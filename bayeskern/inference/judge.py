@@ -61,7 +61,7 @@ def judge_approximation(
     if problem:
         # Such draws may overflow whatever is computed from them.
         return Trust("bad", problem, {} if optimum is None else optimum.evidence())
-    names, delivered = columns(posterior.flat)
+    names, delivered = columns(posterior.searched_draws)
     sample = Sample(posterior.z[0], posterior.log_p, posterior.log_q)
     own = smooth(posterior.log_ratios)
     by_own = Difference(compare(delivered, delivered, y_weights=own.normal), own.ess)
@@ -106,7 +106,7 @@ def judge_weighted(
     distinct: how many of them differ; optimum: with the modes that they ought to reach; moved: the
     coordinate whose estimate still changed in the last round of adaptation, if one did.
     """
-    names, delivered = columns(posterior.flat)
+    names, delivered = columns(posterior.searched_draws)
     evidence = {
         "khat": weights.khat,
         "khat_threshold": weights.threshold,
@@ -163,7 +163,7 @@ def uncovered(optimum: Optimum, z) -> list[Optimum]:
 
 
 def _against_wider(posterior, sample, delivered) -> tuple[Weights, Difference]:
-    wider = look_wider(posterior.target, posterior.approximation, sample, posterior.z[0])
+    wider = look_wider(posterior.searched, posterior.approximation, sample, posterior.z[0])
     numbers, weights = columns(wider.draws)[1], wider.weights
     shift = compare(delivered, numbers, y_weights=weights.normal)
     return weights, Difference(shift, weights.ess)

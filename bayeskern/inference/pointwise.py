@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import MaskedDistribution
 
-from bayeskern.gp.regression import MOST_DRAWS
 from bayeskern.inference import sites
 from bayeskern.inference.chunks import batch_size, by_chunk, evenly
+from bayeskern.prediction import MOST_DRAWS
 
 
 class Pointwise(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from bayeskern.inference.approximation import Approximation, log_densities
 from bayeskern.inference.constrain import constrain
 from bayeskern.inference.fit import Estimate, Fit
 from bayeskern.inference.modes import Optimum
+from bayeskern.inference.reduced import Reduced
 from bayeskern.inference.target import Target
 from bayeskern.inference.trust import Trust
 from bayeskern.prediction import Prediction
@@ -28,7 +29,8 @@ class Posterior:
     log_evidence: log p(data) with its standard error. judge: makes `trust` when it is first asked
     for. optimum: the mode, where one was looked for. z: the draws in unconstrained coordinates,
     (chains, draws, d), and log_q: log q(z) where they come from a known density, which is
-    `approximation`. trace: numbers by step, such as the ELBO. sample_stats: by ArviZ's names.
+    `approximation`. reduced: what the method ran on, where the model offers a marginal; z are its
+    coordinates. trace: numbers by step, such as the ELBO. sample_stats: by ArviZ's names.
     attempts: what `auto` tried. timing: seconds, by part. coords, dims: as ArviZ takes them.
     """
 
@@ -41,6 +43,7 @@ class Posterior:
     z: np.ndarray | None = None
     log_q: np.ndarray | None = None
     approximation: Approximation | None = None
+    reduced: Reduced | None = None
     weighted: tuple[dict[str, np.ndarray], np.ndarray] | None = None
     log_evidence: Estimate | None = None
     trace: dict[str, np.ndarray] = field(default_factory=dict)
@@ -52,13 +55,14 @@ class Posterior:
     @classmethod
     def of(cls, method: str, fit: Fit, target: Target, timing, coords=None, dims=None) -> Posterior:
         """Constrain what a backend has found."""
-        weighted = None
+        target, weighted = fit.target or target, None
+        sites = partial(constrain, target) if fit.reduced is None else fit.reduced.draws
         if fit.weighted is not None:
             z, log_weights = fit.weighted
-            weighted = ({k: v[0] for k, v in constrain(target, z[None]).items()}, log_weights)
+            weighted = ({k: v[0] for k, v in sites(z[None]).items()}, log_weights)
         return cls(
             method=fit.method or method,
-            draws=constrain(target, fit.z) if fit.draws is None else fit.draws,
+            draws=sites(fit.z) if fit.draws is None else fit.draws,
             judge=fit.judge,
             target=target,
             timing=timing,
@@ -66,6 +70,7 @@ class Posterior:
             z=fit.z,
             log_q=fit.log_q,
             approximation=fit.approximation,
+            reduced=fit.reduced,
             weighted=weighted,
             # An improper prior leaves the evidence without a scale.
             log_evidence=None if target.without_prior else fit.log_evidence,
@@ -81,10 +86,22 @@ class Posterior:
         """The verdict on these draws, and the evidence for it."""
         return self.judge(self)
 
+    @property
+    def searched(self) -> Target:
+        """What z are the coordinates of: the target itself, or its marginal."""
+        return self.target if self.reduced is None else self.reduced.target
+
+    @cached_property
+    def searched_draws(self) -> dict[str, np.ndarray]:
+        """The draws of what the method moved over, with chains joined: each site (S, shape)."""
+        if self.reduced is None:
+            return self.flat
+        return {k: v.reshape(-1, *v.shape[2:]) for k, v in constrain(self.searched, self.z).items()}
+
     @cached_property
     def log_p(self) -> np.ndarray | None:
         """log p(z) of draws from a known density: (S,); None where there is none."""
-        return None if self.log_q is None else log_densities(self.target, self.z[0])
+        return None if self.log_q is None else log_densities(self.searched, self.z[0])
 
     @property
     def log_ratios(self) -> np.ndarray | None:

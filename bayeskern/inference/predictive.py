@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.gp.process import chunked
-from bayeskern.gp.regression import thin
 from bayeskern.inference import sites
 from bayeskern.inference.arguments import hold, read
 from bayeskern.inference.chunks import batch_size, by_chunk
-from bayeskern.prediction import Prediction, spread
+from bayeskern.prediction import Prediction, spread, thin
 from bayeskern.sampled import Predictions, SampledPrediction
 
 # A point estimate has one draw; so many observations are drawn at it.

@@ -63,7 +63,9 @@ class Target(eqx.Module):
         if not callable(model):
             kind = type(model).__name__
             raise TypeError(f"model must be a NumPyro model, a function of the data, got {kind}.")
-        given = arguments.read((args, kwargs))
+        # What a model has prepared it knows how to use: large arrays are not copied.
+        prepared = hasattr(model, "prepare")
+        given = (args, kwargs) if prepared else arguments.read((args, kwargs))
         try:
             found = _look(model, given)
         except arguments.LOOKED_AT:

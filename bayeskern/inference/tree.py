@@ -8,10 +8,10 @@ import math
 import numpy as np
 from numpyro.primitives import Messenger
 
-from bayeskern.gp.regression import MOST_DRAWS
 from bayeskern.inference import predictive, sites
 from bayeskern.inference.chunks import evenly
 from bayeskern.inference.pointwise import masks_of, pointwise
+from bayeskern.prediction import MOST_DRAWS
 
 # Draws of the data are thinned to at most so many numbers.
 MOST_NUMBERS = 2 * 10**7

@@ -1,5 +1,7 @@
 """Kernels k(x, z) and the algebra that joins them."""
 
+from typing import TYPE_CHECKING
+
 from bayeskern.kernels.algebra import (
     Exp,
     Named,
@@ -31,6 +33,9 @@ from bayeskern.kernels.stationary import (
     White,
 )
 
+if TYPE_CHECKING:
+    from bayeskern.kernels.features import NystromFeatures, RadialBasis, RandomFourierFeatures
+
 __all__ = [
     "RBF",
     "AllSubsets",
@@ -48,10 +53,13 @@ __all__ = [
     "Matern52",
     "Multiquadric",
     "Named",
+    "NystromFeatures",
     "Periodic",
     "Polynomial",
     "Power",
     "Product",
+    "RadialBasis",
+    "RandomFourierFeatures",
     "RationalQuadratic",
     "Scaled",
     "Select",
@@ -67,3 +75,12 @@ __all__ = [
     "hyperparameter",
     "sample",
 ]
+
+
+def __getattr__(name: str):
+    # scikit-learn takes a quarter of a second to import, so only those who want features wait.
+    if name in ("NystromFeatures", "RadialBasis", "RandomFourierFeatures"):
+        from bayeskern.kernels import features
+
+        return getattr(features, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,7 @@ import numpy as np
 from numpyro.distributions import constraints
 
 from bayeskern import checks
+from bayeskern.kernels import spectral
 from bayeskern.kernels.base import Kernel, is_scalar
 from bayeskern.kernels.dot_product import Constant
 from bayeskern.kernels.hyperparameters import hyperparameter, show
@@ -34,6 +35,12 @@ class _Branch(Kernel):
     def children(self):
         return [(("terms", i), term) for i, term in enumerate(self.terms)]
 
+    def _each(self, key, n, d, orthogonal):
+        keys = jax.random.split(key, len(self.terms))
+        return [
+            k.frequencies(key, n, d, orthogonal) for k, key in zip(self.terms, keys, strict=True)
+        ]
+
 
 class Sum(_Branch):
     """k1 + k2 + ..., kept flat."""
@@ -45,6 +52,13 @@ class Sum(_Branch):
 
     def evaluate_diag(self, X):
         return reduce(plus, (k.evaluate_diag(X) for k in self.terms))
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        # A mixture: each row comes from one of the terms, in proportion to their variances.
+        key, for_choice = jax.random.split(key)
+        variances = jnp.stack([spectral.variance(k, d) for k in self.terms])
+        choice = jax.random.categorical(for_choice, jnp.log(variances), shape=(n,))
+        return jnp.stack(self._each(key, n, d, orthogonal))[choice, jnp.arange(n)]
 
     def terms_of_sum(self):
         return [item for term in self.terms for item in term.terms_of_sum()]
@@ -63,6 +77,9 @@ class Product(_Branch):
 
     def evaluate_diag(self, X):
         return reduce(times, (k.evaluate_diag(X) for k in self.terms))
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        return reduce(plus, self._each(key, n, d, orthogonal))
 
     def __repr__(self):
         return " * ".join(term._show_in(3) for term in self.terms)
@@ -96,6 +113,9 @@ class Scaled(_Wrapper):
     def evaluate_diag(self, X):
         return self.scale * self.inner.evaluate_diag(X)
 
+    def frequencies(self, key, n, d, orthogonal=False):
+        return self.inner.frequencies(key, n, d, orthogonal)
+
     def terms_of_sum(self):
         return [(names, Scaled(k, self.scale)) for names, k in self.inner.terms_of_sum()]
 
@@ -117,6 +137,10 @@ class Power(_Wrapper):
 
     def evaluate_diag(self, X):
         return self.inner.evaluate_diag(X) ** self.power
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        keys = jax.random.split(key, self.power)
+        return reduce(plus, (self.inner.frequencies(key, n, d, orthogonal) for key in keys))
 
     def __repr__(self):
         return f"{self.inner._show_in(4)} ** {self.power}"
@@ -192,6 +216,11 @@ class Select(_Wrapper):
     def evaluate_diag(self, X):
         return self.inner.evaluate_diag(self._take(X))
 
+    def frequencies(self, key, n, d, orthogonal=False):
+        # Zero along the columns that are left out.
+        chosen = self._take(jnp.eye(d))
+        return self.inner.frequencies(key, n, chosen.shape[1], orthogonal) @ chosen.T
+
     def _take(self, X):
         names = [c for c in self.columns if isinstance(c, str)]
         if names:
@@ -233,6 +262,9 @@ class Named(_Wrapper):
 
     def evaluate_diag(self, X):
         return self.inner.evaluate_diag(X)
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        return self.inner.frequencies(key, n, d, orthogonal)
 
     def terms_of_sum(self):
         return [((self.name, *names), kernel) for names, kernel in self.inner.terms_of_sum()]

@@ -13,6 +13,7 @@ from numpyro.distributions import Distribution
 
 from bayeskern import checks
 from bayeskern.kernels import hyperparameters as hyper
+from bayeskern.kernels import spectral
 from bayeskern.kernels.hyperparameters import Free
 from bayeskern.kernels.parametrised import Parametrised
 
@@ -38,6 +39,15 @@ class Kernel(Parametrised):
     @abstractmethod
     def evaluate_diag(self, X: Float[Array, "n d"]) -> Float[Array, " n"]:
         """The diagonal of the Gram matrix among X."""
+
+    def frequencies(self, key, n: int, d: int, orthogonal: bool = False) -> Float[Array, "n d"]:
+        """Draws of w from the spectral density: k(x, z) = k(0) E cos(w'(x - z)).
+
+        Each row has that density, which is symmetric; rows are independent unless orthogonal,
+        which asks for right angles where Gaussian directions are drawn. Raises ValueError where
+        the kernel has no spectral density.
+        """
+        return spectral.refuse(self)
 
     # -- the public calls ---------------------------------------------------------------------
 

@@ -31,6 +31,15 @@ class Periodic(Kernel):
     def evaluate_diag(self, X):
         return jnp.broadcast_to(self.variance, X.shape[:1])
 
+    def frequencies(self, key, n, d, orthogonal=False):
+        # exp(a cos t - a) is the Fourier series sum_k exp(-a) I_k(a) cos(k t), whose coefficients
+        # are the probabilities that two Poisson(a / 2) numbers differ by k (Skellam 1946).
+        X = jnp.zeros((1, d))
+        lengthscale = metrics.per_dimension("lengthscale", self.lengthscale, X)
+        period = metrics.per_dimension("period", self.period, X)
+        counts = jax.random.poisson(key, 0.5 / jnp.square(lengthscale), (2, n, d))
+        return 2.0 * jnp.pi * (counts[0] - counts[1]) / period
+
     def _circle(self, X):
         # |circle(x) - circle(z)|^2 = 4 sin^2(pi (x - z) / period)
         angle = 2.0 * jnp.pi * X / metrics.per_dimension("period", self.period, X)
@@ -53,6 +62,11 @@ class Cosine(Kernel):
 
     def evaluate_diag(self, X):
         return jnp.broadcast_to(self.variance, X.shape[:1])
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        period = metrics.per_dimension("period", self.period, jnp.zeros((1, d)))
+        sign = jax.random.rademacher(key, (n, 1))
+        return sign * jnp.broadcast_to(2.0 * jnp.pi / period, (d,))
 
     def _circle(self, X):
         angle = 2.0 * jnp.pi * jnp.sum(X / metrics.per_dimension("period", self.period, X), axis=1)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from numpyro.distributions import constraints
 
 from bayeskern.kernels import hyperparameters as hyper
-from bayeskern.kernels import metrics
+from bayeskern.kernels import metrics, spectral
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.hyperparameters import hyperparameter
 
@@ -31,6 +31,21 @@ class Stationary(Kernel):
     @abstractmethod
     def profile(self, u):
         """f as a function of u = r^2."""
+
+    def mixing(self, key, n: int):
+        """Draws of g >= 0, shape (n,), with f(u) = E exp(-g u / 2).
+
+        A radial function is positive definite in every dimension exactly if it is such a mixture
+        of RBF profiles (Schoenberg 1938, theorem 2).
+        """
+        return spectral.refuse(self)
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        for_direction, for_mixing = jax.random.split(key)
+        g = self.mixing(for_mixing, n)
+        w = jnp.sqrt(g)[:, None] * spectral.gaussian(for_direction, n, d, orthogonal)
+        # w'L^-1 (x - z) = (L^-T w)'(x - z), and scaling the unit vectors gives L^-T.
+        return w @ metrics.scale(jnp.eye(d), self.lengthscale).T
 
     def own_hyperparameters(self):
         # A scalar or a vector must be positive; of a Cholesky factor only the diagonal must.
@@ -56,6 +71,9 @@ class RBF(Stationary):
 
     def profile(self, u):
         return jnp.exp(-0.5 * u)
+
+    def mixing(self, key, n):
+        return jnp.ones(n)
 
 
 # The Matern profiles are not smooth functions of u = r^2 at 0. Each has the one below it as its
@@ -104,11 +122,20 @@ def _matern52_jvp(primals, tangents):
     return matern52(u), -(5.0 / 6.0) * matern32(5.0 / 3.0 * u) * du
 
 
+def _student_t(key, nu, n):
+    # The spectral density of a Matern kernel is a multivariate Student t with 2 nu degrees of
+    # freedom: a Gaussian whose precision has the gamma distribution, of mean 1.
+    return nu / jax.random.gamma(key, nu, (n,))
+
+
 class Matern12(Stationary):
     """Matern 1/2, v exp(-r): the Ornstein-Uhlenbeck process, continuous and nowhere smooth."""
 
     def profile(self, u):
         return matern12(u)
+
+    def mixing(self, key, n):
+        return _student_t(key, 0.5, n)
 
 
 class Matern32(Stationary):
@@ -117,12 +144,18 @@ class Matern32(Stationary):
     def profile(self, u):
         return matern32(u)
 
+    def mixing(self, key, n):
+        return _student_t(key, 1.5, n)
+
 
 class Matern52(Stationary):
     """Matern 5/2, v (1 + s + s^2/3) exp(-s) with s = sqrt(5) r: twice differentiable."""
 
     def profile(self, u):
         return matern52(u)
+
+    def mixing(self, key, n):
+        return _student_t(key, 2.5, n)
 
 
 class RationalQuadratic(Stationary):
@@ -133,12 +166,18 @@ class RationalQuadratic(Stationary):
     def profile(self, u):
         return jnp.exp(-self.alpha * jnp.log1p(0.5 * u / self.alpha))
 
+    def mixing(self, key, n):
+        return jax.random.gamma(key, self.alpha, (n,)) / self.alpha
+
 
 class InverseMultiquadric(Stationary):
     """v (1 + r^2)^-1/2."""
 
     def profile(self, u):
         return 1.0 / jnp.sqrt(1.0 + u)
+
+    def mixing(self, key, n):
+        return 2.0 * jax.random.gamma(key, 0.5, (n,))
 
 
 class Multiquadric(Stationary):
@@ -196,6 +235,15 @@ class SpectralMixture(Kernel):
     def evaluate_diag(self, X):
         self._check_shapes(X)
         return jnp.broadcast_to(jnp.sum(self.weights), X.shape[:1])
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        self._check_shapes(jnp.zeros((1, d)))
+        for_component, for_sign, for_spread = jax.random.split(key, 3)
+        q = jax.random.categorical(for_component, jnp.log(self.weights), shape=(n,))
+        # A product of cosines, one for each dimension: each has a sign of its own.
+        means = jax.random.rademacher(for_sign, (n, d)) * self.means[q]
+        spread = self.scales[q] * spectral.gaussian(for_spread, n, d, orthogonal)
+        return 2.0 * jnp.pi * (means + spread)
 
     def _check_shapes(self, X):
         # JAX clamps an index that is out of range instead of refusing it.

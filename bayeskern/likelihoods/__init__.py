@@ -1,8 +1,28 @@
 """What is observed, given a linear predictor or a latent function."""
 
 from bayeskern.likelihoods.base import Likelihood, Prepared
-from bayeskern.likelihoods.classes import Bernoulli
-from bayeskern.likelihoods.continuous import Gaussian
-from bayeskern.likelihoods.counts import Poisson
+from bayeskern.likelihoods.classes import Bernoulli, Categorical
+from bayeskern.likelihoods.continuous import Gaussian, Heteroscedastic, Laplace, StudentT
+from bayeskern.likelihoods.counts import Binomial, NegativeBinomial, Poisson
+from bayeskern.likelihoods.ordered import Ordered
+from bayeskern.likelihoods.positive import Exponential, Gamma
+from bayeskern.likelihoods.shares import Beta, Dirichlet
 
-__all__ = ["Bernoulli", "Gaussian", "Likelihood", "Poisson", "Prepared"]
+__all__ = [
+    "Bernoulli",
+    "Beta",
+    "Binomial",
+    "Categorical",
+    "Dirichlet",
+    "Exponential",
+    "Gamma",
+    "Gaussian",
+    "Heteroscedastic",
+    "Laplace",
+    "Likelihood",
+    "NegativeBinomial",
+    "Ordered",
+    "Poisson",
+    "Prepared",
+    "StudentT",
+]

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import Distribution
 
@@ -40,22 +41,29 @@ class Likelihood(Parametrised):
 
     #: the links it knows, the default first
     links: ClassVar[tuple[str, ...]] = ("identity",)
-    #: what it needs of each row beside y, with the value where it is not given
-    needs: ClassVar[dict[str, float]] = {}
+    #: what it needs of each row beside y, with the value where it is not given; None if it must be
+    needs: ClassVar[dict[str, float | None]] = {}
     #: whether log p(y | eta) is concave in eta whatever the hyperparameters
     log_concave: ClassVar[bool] = True
     #: whether log p(y | eta) has kinks in eta, so that it has no curvature to speak of
     kinked: ClassVar[bool] = False
     #: whether y is one of several classes
     classifies: ClassVar[bool] = False
+    #: the support in words
+    wanted: ClassVar[str] = "a number"
 
     def __check_init__(self):
         if self.link is not None:
             checks.one_of("link", self.link, self.links)
 
+    @property
+    def link_name(self) -> str:
+        """The link that it uses, by name."""
+        return self.link or self.links[0]
+
     def inverse_link(self, eta):
         """E[y], or what else the link speaks of, from eta."""
-        return LINKS[self.link or self.links[0]](eta)
+        return LINKS[self.link_name](eta)
 
     @abstractmethod
     def distribution(self, eta, **extra) -> Distribution:
@@ -73,40 +81,59 @@ class Likelihood(Parametrised):
         outside the support, and on anything in `extra` that it does not take.
         """
         found = self._read_extra(extra or {}, n)
-        y = None if y is None else self._read(y, n, found)
-        likelihood = self if y is None else self._with_defaults(np.asarray(y))
-        return Prepared(likelihood, y, found)
+        if y is None:
+            return Prepared(self, None, found)
+        y = self._read(y, n)
+        if any(checks.is_traced(value) for value in (y, *found.values())):
+            return Prepared(self, y, found)
+        values = np.asarray(y)
+        self._in_support(values, **found)
+        return Prepared(self._learn(values), y, found)
 
     def mean(self, eta, **extra):
         """E[y | eta]: (n,)."""
         return self.distribution(eta, **extra).mean
 
+    def level(self, y, extra: dict) -> tuple[float, float]:
+        """About where eta lies, and how far it may vary: (level, sd), for default priors on it.
+
+        y, extra: as `prepare` returned them. The same for all outputs; sd is above 0 even where y
+        is constant.
+        """
+        return 0.0, 1.0
+
+    def sample(self, prefix: str = "likelihood") -> Self:
+        """Values for the hyperparameters, inside a NumPyro model: sites `likelihood.<name>`."""
+        return hyper.sample(self, prefix)
+
     # -- for those who write one ------------------------------------------------------------------
 
-    def _read(self, y, n: int, extra: dict):
-        """y as an array, checked."""
-        y = checks.targets(y, n)
-        self._in_support(np.asarray(y), self._fits(np.asarray(y), **extra))
-        return y
+    def _read(self, y, n: int):
+        """y as an array of finite numbers, one a row."""
+        return checks.targets(y, n)
 
-    def _fits(self, y, **extra) -> np.ndarray:
-        """Which values lie in the support: (n,) bool."""
+    def _fits(self, y: np.ndarray, **extra) -> np.ndarray:
+        """Which rows lie in the support: (n,) bool."""
         return np.ones(y.shape, bool)
 
-    #: the support in words
-    wanted: ClassVar[str] = "a number"
-
-    def _in_support(self, y, fits) -> None:
-        if not np.all(fits):
-            row = int(np.argmin(fits))
-            raise ValueError(
-                f"y has values outside the support of {type(self).__name__}, the first in row "
-                f"{row}: {y[row]}. It must be {self.wanted}."
-            )
-
-    def _with_defaults(self, y) -> Self:
+    def _learn(self, y: np.ndarray) -> Self:
         """A copy whose hyperparameters that are None have default priors on the scale of y."""
         return self
+
+    def _default(self, **priors) -> Self:
+        """A copy with these hyperparameters."""
+        values = [hyper.as_hyperparameter(prior) for prior in priors.values()]
+        return hyper.replace(self, [(name,) for name in priors], values)
+
+    def _in_support(self, y: np.ndarray, **extra) -> None:
+        fits = self._fits(y, **{name: np.asarray(value) for name, value in extra.items()})
+        if not np.all(fits):
+            row = int(np.argmin(fits))
+            beside = "".join(f" ({name} {float(value[row]):g})" for name, value in extra.items())
+            raise ValueError(
+                f"y has values outside the support of {type(self).__name__}, the first in row "
+                f"{row}: {y[row]}{beside}. It must be {self.wanted}."
+            )
 
     def _read_extra(self, extra: dict, n: int) -> dict:
         for name in extra:
@@ -115,21 +142,24 @@ class Likelihood(Parametrised):
                     f"{type(self).__name__} takes no {name}. It takes "
                     f"{', '.join(self.needs) or 'nothing beside X and y'}."
                 )
-        found = {}
-        for name, default in self.needs.items():
-            value = extra.get(name)
-            value = np.full(n, default) if value is None else value
-            if np.ndim(value) == 0 and not checks.is_traced(value):
-                value = np.full(n, value)
-            found[name] = checks.targets(value, n, name)
-            if not checks.is_traced(found[name]) and not np.all(np.asarray(found[name]) > 0):
-                row = int(np.argmin(np.asarray(found[name]) > 0))
-                raise ValueError(f"{name} must be above 0; row {row} has {found[name][row]}.")
-        return found
+        return {
+            name: self._read_one_extra(name, extra.get(name), default, n)
+            for name, default in self.needs.items()
+        }
 
-    def sample(self, prefix: str = "likelihood") -> Self:
-        """Values for the hyperparameters, inside a NumPyro model: sites `likelihood.<name>`."""
-        return hyper.sample(self, prefix)
+    def _read_one_extra(self, name: str, value, default: float | None, n: int):
+        value = default if value is None else value
+        if value is None:
+            raise ValueError(
+                f"{type(self).__name__} needs {name}: give it as one number for all rows, or as "
+                f"one for each of the {n}."
+            )
+        value = jnp.full(n, value, float) if np.ndim(value) == 0 else value
+        value = checks.targets(value, n, name)
+        if not checks.is_traced(value) and not np.all(np.asarray(value) > 0):
+            row = int(np.argmin(np.asarray(value) > 0))
+            raise ValueError(f"{name} must be above 0; row {row} has {value[row]}.")
+        return value
 
     def _arguments(self) -> list[str]:
         shown = [] if self.link in (None, self.links[0]) else [f"link={self.link!r}"]

@@ -1,9 +1,44 @@
-"""Inverse links: from the linear predictor eta to the mean."""
+"""Links: from the linear predictor eta to a mean, a log mean, or log probabilities.
+
+Each form is computed from eta itself, never through a number that has lost its digits, so that
+log densities and their first two derivatives are right far out in the tails.
+"""
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import ndtr
+from jax.nn import log_sigmoid
+from jax.scipy.special import log_ndtr, ndtr
 
+
+def log1mexp(x):
+    """log(1 - exp(-x)) for x > 0; beyond 40 it is 0 to the last digit, and flat."""
+    # The derivatives of JAX's own are inf / inf for large x.
+    return jax.nn.log1mexp(jnp.minimum(x, 40.0))
+
+
+# Both sides of a `where` are differentiated: each gets an argument at which it is finite.
+
+
+def log_softplus(eta):
+    """log(log(1 + exp(eta)))."""
+    small = eta < -12.0
+    t = jnp.exp(jnp.where(small, eta, -12.0))
+    series = eta - t / 2.0 + 5.0 * t**2 / 24.0
+    return jnp.where(small, series, jnp.log(jax.nn.softplus(jnp.where(small, -12.0, eta))))
+
+
+def log_cloglog(eta):
+    """log(1 - exp(-exp(eta)))."""
+    small = eta < -9.0
+    t = jnp.exp(jnp.where(small, eta, -9.0))
+    series = eta - t / 2.0 + t**2 / 24.0
+    # Above 4 nothing is left of it; the exponential must not overflow.
+    return jnp.where(
+        small, series, log1mexp(jnp.exp(jnp.where(small, -9.0, jnp.minimum(eta, 4.0))))
+    )
+
+
+#: eta -> E[y]
 LINKS = {
     "identity": lambda eta: eta,
     "log": jnp.exp,
@@ -12,4 +47,22 @@ LINKS = {
     "logit": jax.nn.sigmoid,
     "probit": ndtr,
     "cloglog": lambda eta: -jnp.expm1(-jnp.exp(eta)),
+}
+
+#: eta -> log E[y], for means that are positive
+LOG_MEANS = {
+    "log": lambda eta: eta,
+    "softplus": log_softplus,
+    "identity": jnp.log,
+    "inverse": lambda eta: -jnp.log(eta),
+}
+
+#: the links whose mean is positive only where eta is
+HALF_LINE = ("identity", "inverse")
+
+#: eta -> (log p, log(1 - p)), for probabilities and shares
+LOG_PROBABILITIES = {
+    "logit": lambda eta: (log_sigmoid(eta), log_sigmoid(-eta)),
+    "probit": lambda eta: (log_ndtr(eta), log_ndtr(-eta)),
+    "cloglog": lambda eta: (log_cloglog(eta), -jnp.exp(jnp.minimum(eta, 700.0))),
 }

@@ -1,0 +1,207 @@
+"""Finite feature maps phi with phi(x)'phi(z) ~ k(x, z), as scikit-learn transformers."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.cluster import KMeans
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeskern import checks
+from bayeskern.kernels import spectral
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.stationary import RBF
+
+# Rows of a block of features: its Gram matrix with m landmarks has about this many entries.
+BLOCK = 4_000_000
+
+
+class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What the three share: points are read, and named columns found, as scikit-learn does it."""
+
+    def fit(self, X, y=None):
+        """Learn the map from points X: (n, d) or a data frame. y is not looked at."""
+        X = validate_data(self, X, dtype=np.float64)
+        self._fit(X, checks.seed(self.seed))
+        return self
+
+    def transform(self, X) -> np.ndarray:
+        """Features phi(X): (n, m) for points X: (n, d), with the columns that `fit` saw."""
+        check_is_fitted(self)
+        return self._features(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _resolved(self, kernel) -> Kernel:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"kernel must be a bayeskern kernel, such as RBF(), got {type(kernel).__name__}."
+            )
+        names = getattr(self, "feature_names_in_", None)
+        columns = None if names is None else tuple(map(str, names))
+        return kernel.resolve(columns).require_concrete()
+
+
+class RandomFourierFeatures(_Features):
+    """phi(x) = sqrt(v / h) [cos w_1'x, ..., cos w_h'x, sin w_1'x, ..., sin w_h'x], w from k.
+
+    The frequencies w are drawn from the kernel's spectral density, and v = k(x, x). Then
+    phi(x)'phi(z) is k(x, z) on average, with an error of order v / sqrt(h), and phi(x)'phi(x) is v
+    exactly. In a sum each term has frequencies of its own, in proportion to its variance.
+
+    kernel: RBF, Matern, RationalQuadratic, InverseMultiquadric, SpectralMixture, Periodic, Cosine,
+    and what the algebra makes of them; n_components: the number of features m = 2 h (an
+    odd number is rounded up); orthogonal: draw Gaussian directions at right angles, which lowers
+    the error. `fit` sets `frequencies_` (h, d) and `amplitudes_` (h,), and raises ValueError if a
+    part of the kernel has no spectral density.
+
+    Rahimi and Recht (2007); Sutherland and Schneider (2015) for pairs of cosine and sine instead
+    of a random phase; Yu et al. (2016) for orthogonal frequencies.
+    """
+
+    def __init__(self, kernel, n_components=100, orthogonal=False, seed=0):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.orthogonal = orthogonal
+        self.seed = seed
+
+    def _fit(self, X, seed):
+        d = X.shape[1]
+        terms = [term for _, term in self._resolved(self.kernel).terms_of_sum()]
+        pairs = (checks.positive_integer(self.n_components, "n_components") + 1) // 2
+        if pairs < len(terms):
+            raise ValueError(
+                f"n_components={self.n_components} is too few: the kernel has {len(terms)} terms, "
+                f"and a cosine and a sine for each make {2 * len(terms)}."
+            )
+        keys = jax.random.split(jax.random.key(seed), len(terms))
+        variances = np.array([spectral.variance(term, d) for term in terms])
+        counts = _share(pairs, variances)
+        self.frequencies_ = np.concatenate(
+            [
+                np.asarray(term.frequencies(key, int(count), d, self.orthogonal))
+                for term, key, count in zip(terms, keys, counts, strict=True)
+            ]
+        )
+        self.amplitudes_ = np.repeat(np.sqrt(variances / counts), counts)
+        self._n_features_out = 2 * pairs
+
+    def _features(self, X):
+        features = np.empty((X.shape[0], self._n_features_out))
+        cosines, sines = np.split(features, 2, axis=1)
+        # In place: nothing else of this size is made.
+        angles = np.matmul(X, self.frequencies_.T, out=cosines)
+        np.sin(angles, out=sines)
+        np.cos(angles, out=cosines)
+        sines *= self.amplitudes_
+        cosines *= self.amplitudes_
+        return features
+
+
+class NystromFeatures(_Features):
+    """phi(x) = k(x, Z) U S^-1/2 for landmarks Z with k(Z, Z) = U S U'.
+
+    phi(x)'phi(z) = k(x, Z) k(Z, Z)^+ k(Z, z), which is k(x, z) where x or z is a landmark and
+    nowhere more than k(x, x) at x = z. Eigenvalues below m eps times the largest are dropped.
+
+    kernel: any positive definite kernel of numbers; n_components: landmarks m, at most as many as
+    there are distinct points; selection: "kmeans" (centres of X) or "random" (rows of X). `fit`
+    sets `landmarks_` (m, d) and `normalization_` (m, features). White noise has no features.
+
+    Williams and Seeger (2001); Zhang, Tsang and Kwok (2008) for k-means.
+    """
+
+    def __init__(self, kernel, n_components=100, selection="kmeans", seed=0):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.selection = selection
+        self.seed = seed
+
+    def _fit(self, X, seed):
+        self.kernel_ = self._resolved(self.kernel)
+        for node in self.kernel_.nodes():
+            if not node.positive_definite:
+                raise ValueError(f"{node!r} is not positive definite, so it has no features.")
+        wanted = checks.positive_integer(self.n_components, "n_components")
+        choose = {"kmeans": _means, "random": _rows}
+        checks.one_of("selection", self.selection, choose)
+        self.landmarks_ = choose[self.selection](X, wanted, seed)
+        # Between two sets, even equal ones, there is no white noise.
+        gram = np.asarray(self.kernel_.evaluate(self.landmarks_, self.landmarks_))
+        values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
+        kept = values > len(values) * np.finfo(float).eps * max(values[-1], 0.0)
+        self.normalization_ = vectors[:, kept] / np.sqrt(values[kept])
+        self._n_features_out = self.normalization_.shape[1]
+
+    def _features(self, X):
+        features = np.empty((X.shape[0], self._n_features_out))
+        rows = max(256, BLOCK // len(self.landmarks_))
+        for start in range(0, X.shape[0], rows):
+            block = slice(start, start + rows)
+            gram = np.asarray(_gram(self.kernel_, X[block], self.landmarks_))
+            np.matmul(gram, self.normalization_, out=features[block])
+        return features
+
+
+class RadialBasis(_Features):
+    """phi_j(x) = exp(-|x - c_j|^2 / (2 lengthscale^2)), bumps round centers c.
+
+    centers: the points themselves (m, d), or their number, for the centres that k-means finds in
+    X (at most as many as there are distinct points); lengthscale: the width of the bumps in the
+    units of the inputs, a number or any other lengthscale of RBF. `fit` sets `centers_` (m, d).
+    """
+
+    def __init__(self, centers, lengthscale=1.0, seed=0):
+        self.centers = centers
+        self.lengthscale = lengthscale
+        self.seed = seed
+
+    def _fit(self, X, seed):
+        self.kernel_ = RBF(self.lengthscale).require_concrete()
+        if np.ndim(self.centers) == 0:
+            wanted = checks.positive_integer(self.centers, "centers")
+            self.centers_ = _means(X, wanted, seed)
+        else:
+            names = getattr(self, "feature_names_in_", None)
+            self.centers_ = np.asarray(checks.inputs(self.centers, "centers", names)[0])
+            if self.centers_.shape[1] != X.shape[1]:
+                raise ValueError(
+                    f"centers have {self.centers_.shape[1]} columns but X has {X.shape[1]}; "
+                    "they must match."
+                )
+        self._n_features_out = len(self.centers_)
+
+    def _features(self, X):
+        # A copy, since what JAX returns cannot be written to.
+        return np.array(_gram(self.kernel_, X, self.centers_))
+
+
+@eqx.filter_jit
+def _gram(kernel, X, Z):
+    return kernel.evaluate(X, Z)
+
+
+def _share(pairs: int, variances: np.ndarray) -> np.ndarray:
+    """Divide so many pairs among terms: one each, the rest in proportion to their variances.
+
+    That is where they lower the error most, since the error of a term with n pairs is of order
+    v / sqrt(n) (Neyman 1934).
+    """
+    total = np.sum(variances)
+    portions = variances / total if total > 0.0 else np.full(len(variances), 1 / len(variances))
+    # Rounding the running total keeps the sum exact.
+    ends = np.rint(np.cumsum((pairs - len(variances)) * portions)).astype(int)
+    ends[-1] = pairs - len(variances)
+    return 1 + np.diff(ends, prepend=0)
+
+
+def _means(X, wanted: int, seed: int) -> np.ndarray:
+    distinct = np.unique(X, axis=0)
+    if wanted >= len(distinct):
+        return distinct
+    return KMeans(wanted, n_init=1, random_state=seed).fit(X).cluster_centers_
+
+
+def _rows(X, wanted: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return X[rng.choice(len(X), min(wanted, len(X)), replace=False)]

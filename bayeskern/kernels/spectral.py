@@ -1,0 +1,48 @@
+"""Frequencies of stationary kernels: k(x, z) = k(0) E cos(w'(x - z)), by Bochner's theorem.
+
+Each kernel that has a spectral density draws w from it in its method `frequencies`; here is what
+they share.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+SPECTRAL = (
+    "RBF, Matern12, Matern32, Matern52, RationalQuadratic, InverseMultiquadric, SpectralMixture, "
+    "Periodic and Cosine"
+)
+
+
+def refuse(kernel):
+    """Raise ValueError: this kernel has no spectral density to draw frequencies from."""
+    raise ValueError(
+        f"{kernel!r} has no spectral density, so it has no random Fourier features. Those that "
+        f"have one are {SPECTRAL}, and their sums, products, powers, multiples and selections of "
+        "columns. NystromFeatures takes any positive definite kernel."
+    )
+
+
+def gaussian(key, n: int, d: int, orthogonal: bool = False) -> Float[Array, "n d"]:
+    """Rows from N(0, I); if orthogonal, any d rows of a block are at right angles.
+
+    Yu et al. (2016), "Orthogonal random features", section 3: each row alone is still N(0, I), a
+    uniform direction times an independent chi-distributed length.
+    """
+    if not orthogonal:
+        return jax.random.normal(key, (n, d))
+    blocks = -(-n // d)
+    for_direction, for_length = jax.random.split(key)
+    directions, R = jnp.linalg.qr(jax.random.normal(for_direction, (blocks, d, d)))
+    # QR fixes the signs of its columns, which makes the directions less than uniform.
+    signs = jnp.where(jnp.diagonal(R, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
+    directions = jnp.swapaxes(directions * signs[:, None, :], 1, 2).reshape(-1, d)[:n]
+    lengths = jnp.linalg.norm(jax.random.normal(for_length, (n, d)), axis=1)
+    return directions * lengths[:, None]
+
+
+def variance(kernel, d: int):
+    """k(0) of a stationary kernel of points in d dimensions."""
+    return kernel.evaluate_diag(jnp.zeros((1, d)))[0]

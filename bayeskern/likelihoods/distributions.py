@@ -1,0 +1,299 @@
+"""Distributions given by the logarithm of their mean, or by log probabilities.
+
+NumPyro's own take the mean itself; far out in the tails it underflows or rounds to 1, and the log
+density with its derivatives is lost.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpyro.distributions as dist
+from jax import random
+from jax.nn import softplus
+from jax.scipy.special import gammaln, xlogy
+from numpyro.distributions import Distribution, constraints
+
+
+class PoissonLogMean(Distribution):
+    """y ~ Poisson(exp(log_mean))."""
+
+    arg_constraints: ClassVar = {"log_mean": constraints.real}
+    support = constraints.nonnegative_integer
+
+    def __init__(self, log_mean, *, validate_args=None):
+        self.log_mean = log_mean
+        super().__init__(jnp.shape(log_mean), validate_args=validate_args)
+
+    def log_prob(self, value):
+        return value * self.log_mean - jnp.exp(self.log_mean) - gammaln(value + 1.0)
+
+    def sample(self, key, sample_shape=()):
+        return random.poisson(key, self.mean, sample_shape + self.batch_shape)
+
+    @property
+    def mean(self):
+        return jnp.exp(self.log_mean)
+
+    @property
+    def variance(self):
+        return self.mean
+
+
+class NegativeBinomialLogMean(Distribution):
+    """Mean mu = exp(log_mean) and variance mu + mu^2 / concentration."""
+
+    arg_constraints: ClassVar = {
+        "log_mean": constraints.real,
+        "concentration": constraints.positive,
+    }
+    support = constraints.nonnegative_integer
+
+    def __init__(self, log_mean, concentration, *, validate_args=None):
+        self.log_mean, self.concentration = log_mean, concentration
+        batch = jnp.broadcast_shapes(jnp.shape(log_mean), jnp.shape(concentration))
+        super().__init__(batch, validate_args=validate_args)
+
+    def log_prob(self, value):
+        a = self.concentration
+        odds = self.log_mean - jnp.log(a)
+        ways = log_rising(a, value) - gammaln(value + 1.0)
+        return ways - a * softplus(odds) - value * softplus(-odds)
+
+    def sample(self, key, sample_shape=()):
+        rates, counts = random.split(key)
+        shape = sample_shape + self.batch_shape
+        rate = random.gamma(rates, self.concentration, shape) * self.mean / self.concentration
+        return random.poisson(counts, rate)
+
+    @property
+    def mean(self):
+        return jnp.broadcast_to(jnp.exp(self.log_mean), self.batch_shape)
+
+    @property
+    def variance(self):
+        return self.mean + self.mean**2 / self.concentration
+
+
+class GammaLogMean(Distribution):
+    """Mean mu = exp(log_mean) and variance mu^2 / concentration."""
+
+    arg_constraints: ClassVar = {
+        "log_mean": constraints.real,
+        "concentration": constraints.positive,
+    }
+    support = constraints.positive
+
+    def __init__(self, log_mean, concentration, *, validate_args=None):
+        self.log_mean, self.concentration = log_mean, concentration
+        batch = jnp.broadcast_shapes(jnp.shape(log_mean), jnp.shape(concentration))
+        super().__init__(batch, validate_args=validate_args)
+
+    def log_prob(self, value):
+        k = self.concentration
+        in_eta = k * (self.log_mean + value * jnp.exp(-self.log_mean))
+        return xlogy(k, k) - gammaln(k) + xlogy(k - 1.0, value) - in_eta
+
+    def sample(self, key, sample_shape=()):
+        shape = sample_shape + self.batch_shape
+        return random.gamma(key, self.concentration, shape) * self.mean / self.concentration
+
+    @property
+    def mean(self):
+        return jnp.broadcast_to(jnp.exp(self.log_mean), self.batch_shape)
+
+    @property
+    def variance(self):
+        return self.mean**2 / self.concentration
+
+
+class BernoulliLogProbs(Distribution):
+    """1 with log probability `log_p`, 0 with `log_q`."""
+
+    arg_constraints: ClassVar = {"log_p": constraints.real, "log_q": constraints.real}
+    support = constraints.boolean
+
+    def __init__(self, log_p, log_q, *, validate_args=None):
+        self.log_p, self.log_q = log_p, log_q
+        super().__init__(jnp.shape(log_p), validate_args=validate_args)
+
+    def log_prob(self, value):
+        return value * self.log_p + (1 - value) * self.log_q
+
+    def sample(self, key, sample_shape=()):
+        draws = random.bernoulli(key, self.mean, sample_shape + self.batch_shape)
+        return draws.astype(jnp.result_type(int))
+
+    @property
+    def mean(self):
+        return jnp.exp(self.log_p)
+
+    @property
+    def variance(self):
+        return jnp.exp(self.log_p + self.log_q)
+
+
+class BinomialLogProbs(Distribution):
+    """How many of `trials` succeed, each with log probability `log_p` (fails with `log_q`)."""
+
+    arg_constraints: ClassVar = {
+        "log_p": constraints.real,
+        "log_q": constraints.real,
+        "trials": constraints.nonnegative_integer,
+    }
+
+    def __init__(self, log_p, log_q, trials, *, validate_args=None):
+        self.log_p, self.log_q, self.trials = log_p, log_q, trials
+        batch = jnp.broadcast_shapes(jnp.shape(log_p), jnp.shape(trials))
+        super().__init__(batch, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self):
+        return constraints.integer_interval(0, self.trials)
+
+    def log_prob(self, value):
+        failures = self.trials - value
+        ways = gammaln(self.trials + 1.0) - gammaln(value + 1.0) - gammaln(failures + 1.0)
+        return ways + value * self.log_p + failures * self.log_q
+
+    def sample(self, key, sample_shape=()):
+        shape = sample_shape + self.batch_shape
+        draws = random.binomial(key, self.trials, jnp.exp(self.log_p), shape)
+        return draws.astype(jnp.result_type(int))
+
+    @property
+    def mean(self):
+        return self.trials * jnp.exp(self.log_p)
+
+    @property
+    def variance(self):
+        return self.trials * jnp.exp(self.log_p + self.log_q)
+
+
+class DirichletLogMean(Distribution):
+    """Dirichlet(precision * exp(log_mean)); log_mean: (..., K), the exponentials summing to one."""
+
+    arg_constraints: ClassVar = {
+        "log_mean": constraints.real_vector,
+        "precision": constraints.positive,
+    }
+    support = constraints.simplex
+
+    def __init__(self, log_mean, precision, *, validate_args=None):
+        self.log_mean, self.precision = log_mean, precision
+        *batch, parts = jnp.shape(log_mean)
+        batch = jnp.broadcast_shapes(tuple(batch), jnp.shape(precision))
+        super().__init__(batch, (parts,), validate_args=validate_args)
+
+    def log_prob(self, value):
+        return _dirichlet(self.log_mean, self.precision, jnp.log(value))
+
+    def sample(self, key, sample_shape=()):
+        return dist.Dirichlet(self._concentration).sample(key, sample_shape)
+
+    @property
+    def _concentration(self):
+        a = jnp.expand_dims(self.precision, -1) * self.mean
+        return jnp.maximum(a, jnp.finfo(a.dtype).tiny)
+
+    @property
+    def mean(self):
+        return jnp.broadcast_to(jnp.exp(self.log_mean), self.batch_shape + self.event_shape)
+
+    @property
+    def variance(self):
+        return self.mean * (1.0 - self.mean) / (1.0 + jnp.expand_dims(self.precision, -1))
+
+
+class BetaLogMean(Distribution):
+    """Mean exp(log_p), 1 minus the mean exp(log_q), variance of mean (1 - mean)/(1 + precision)."""
+
+    arg_constraints: ClassVar = {
+        "log_p": constraints.real,
+        "log_q": constraints.real,
+        "precision": constraints.positive,
+    }
+    support = constraints.unit_interval
+
+    def __init__(self, log_p, log_q, precision, *, validate_args=None):
+        self.log_p, self.log_q, self.precision = log_p, log_q, precision
+        batch = jnp.broadcast_shapes(jnp.shape(log_p), jnp.shape(precision))
+        super().__init__(batch, validate_args=validate_args)
+
+    @property
+    def _shares(self):
+        return DirichletLogMean(jnp.stack([self.log_p, self.log_q], -1), self.precision)
+
+    def log_prob(self, value):
+        return _dirichlet(
+            self._shares.log_mean,
+            self.precision,
+            jnp.stack([jnp.log(value), jnp.log1p(-value)], -1),
+        )
+
+    def sample(self, key, sample_shape=()):
+        return self._shares.sample(key, sample_shape)[..., 0]
+
+    @property
+    def mean(self):
+        return self._shares.mean[..., 0]
+
+    @property
+    def variance(self):
+        return jnp.exp(self.log_p + self.log_q) / (1.0 + self.precision)
+
+
+def log_rising(a, y):
+    """log(Gamma(a + y) / Gamma(a)), y >= 0."""
+    # Near the Poisson a is large, and the difference of two log gammas has no digits left; that of
+    # Stirling's series has (from 1e3 on it is exact in floats).
+    is_large = a > 1e3
+    large, small = jnp.where(is_large, a, 1e3), jnp.where(is_large, 1e3, a)
+    top = large + y
+    series = (large - 0.5) * jnp.log1p(y / large) + y * (jnp.log(top) - 1.0)
+    series += (1.0 / top - 1.0 / large) / 12.0 - (1.0 / top**3 - 1.0 / large**3) / 360.0
+    return jnp.where(is_large, series, gammaln(small + y) - gammaln(small))
+
+
+def _dirichlet(log_mean, precision, log_value):
+    """The log density, with Gamma(a) written as Gamma(1 + a) / a so that a may be 0 in floats."""
+    precision = jnp.expand_dims(precision, -1)
+    a = precision * jnp.exp(log_mean)
+    parts = jnp.log(precision) + log_mean - gammaln(1.0 + a) + (a - 1.0) * log_value
+    return gammaln(precision)[..., 0] + jnp.sum(parts, -1)
+
+
+class Within(Distribution):
+    """`base` where `inside`; elsewhere there is no such distribution.
+
+    There the log density is -inf, flat, and mean and draws are NaN (draws are floats for that).
+    """
+
+    arg_constraints: ClassVar = {}
+    pytree_data_fields = ("base", "inside")
+
+    def __init__(self, base, inside, *, validate_args=None):
+        self.base, self.inside = base, inside
+        super().__init__(base.batch_shape, base.event_shape, validate_args=validate_args)
+
+    @property
+    def support(self):
+        return self.base.support
+
+    def _or(self, value, outside):
+        return jnp.where(self.inside, value, outside)
+
+    def log_prob(self, value):
+        return self._or(self.base.log_prob(value), -jnp.inf)
+
+    def sample(self, key, sample_shape=()):
+        return self._or(self.base.sample(key, sample_shape), jnp.nan)
+
+    @property
+    def mean(self):
+        return self._or(self.base.mean, jnp.nan)
+
+    @property
+    def variance(self):
+        return self._or(self.base.variance, jnp.nan)

@@ -1,0 +1,91 @@
+"""The classes in y: booleans, whole numbers or text, in arrays and data frames."""
+
+from __future__ import annotations
+
+import narwhals as nw
+import numpy as np
+
+#: the types of NumPy arrays that labels may have
+KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text"}
+
+
+def read(y, n: int) -> tuple[np.ndarray, tuple | None]:
+    """Labels as an (n,) array, and their order where y declares one (ordered categories, enums).
+
+    Raises ValueError on missing labels, on labels of several kinds and on anything else.
+    """
+    order = None
+    y = nw.from_native(y, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(y, nw.DataFrame) and y.shape[1] == 1:
+        y = y[y.columns[0]]
+    if isinstance(y, nw.Series):
+        _no_missing(y.is_null().to_numpy())
+        order = tuple(y.dtype.categories) if y.dtype == nw.Enum else None
+        y = y.to_numpy()
+    elif getattr(y, "ordered", False):
+        order = tuple(y.categories)
+    # NumPy would make text of numbers in a list that has both.
+    labels = np.asarray(y, object if isinstance(y, list | tuple) else None)
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.ndim != 1 or not len(labels):
+        raise ValueError(f"y must be one class for each point, shape (n,), got {labels.shape}.")
+    if len(labels) != n:
+        raise ValueError(f"y has {len(labels)} values but X has {n} points; they must match.")
+    return _typed(labels), order
+
+
+def _typed(labels) -> np.ndarray:
+    """Labels as an array of booleans, numbers or text."""
+    if labels.dtype.kind == "O":
+        _no_missing(np.array([v is None or (isinstance(v, float) and v != v) for v in labels]))
+        kinds = {np.asarray(v).dtype.kind: v for v in labels}
+        names = {KINDS.get(kind) for kind in kinds}
+        if len(names) > 1:
+            examples = " and ".join(repr(v) for v in kinds.values())
+            raise ValueError(f"y mixes classes of several kinds, as {examples}. Make them alike.")
+        labels = np.array(labels.tolist())
+    if labels.dtype.kind == "T":
+        labels = labels.astype(str)
+    if labels.dtype.kind not in KINDS:
+        raise ValueError(
+            f"y has values of type {type(labels[0]).__name__}, such as {labels[0]!r}. A class is a "
+            "boolean, a whole number or text."
+        )
+    if labels.dtype.kind == "f":
+        _no_missing(np.isnan(labels))
+    return labels
+
+
+def _no_missing(missing) -> None:
+    if missing.any():
+        raise ValueError(
+            f"y has {int(missing.sum())} missing labels, the first in row {int(missing.argmax())}. "
+            "Drop those rows before the call."
+        )
+
+
+def learn(labels: np.ndarray, order: tuple | None) -> tuple:
+    """The classes that occur, sorted, or as they are ordered."""
+    found = [plain(label) for label in np.unique(labels).tolist()]
+    return tuple(found if order is None else sorted(found, key=list(map(plain, order)).index))
+
+
+def plain(label):
+    """A label as Python has it, 2.0 as 2."""
+    label = label.item() if isinstance(label, np.generic) else label
+    return int(label) if isinstance(label, float) and label.is_integer() else label
+
+
+def encode(labels: np.ndarray, classes: tuple) -> np.ndarray:
+    """Positions in `classes`. Raises ValueError naming the first label that is not among them."""
+    found, inverse = np.unique(labels, return_inverse=True)
+    place = {label: position for position, label in enumerate(classes)}
+    places = np.array([place.get(label, -1) for label in found.tolist()])
+    codes = places[inverse]
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
+        raise ValueError(
+            f"y has a class that is not known, {plain(labels[row])!r}, first in row {row}. The "
+            f"classes are {', '.join(map(repr, classes))}."
+        )
+    return codes

@@ -1,0 +1,50 @@
+"""The prior on the intercept."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import numpy as np
+import numpyro.distributions as dist
+from numpyro.distributions import Distribution
+
+from bayeskern.linear.priors import Flat
+
+
+class Intercept(eqx.Module):
+    """intercept + center'weights ~ N(loc, sd^2): of y where x is `center`; or flat, sd infinite.
+
+    What is None is filled in from the data: the mean of y at the mean of x.
+    """
+
+    loc: jax.Array | None = None
+    sd: jax.Array | None = None
+    center: jax.Array | None = None
+    is_flat: bool = eqx.field(static=True, default=False)
+
+    def with_defaults(self, mean_x, level: float, sd: float) -> Intercept:
+        if self.sd is not None and self.center is None:
+            return dataclasses.replace(self, center=np.zeros(len(mean_x)))
+        if self.sd is None:
+            return Intercept(np.asarray(level), np.asarray(sd), np.asarray(mean_x))
+        return self
+
+
+def as_intercept(value) -> Intercept | None:
+    """True for the default prior, False for none, Normal(loc, scale) or Flat() at x = 0."""
+    if isinstance(value, Intercept) or value is None:
+        return value
+    if value is True or value is False:
+        return Intercept() if value else None
+    if isinstance(value, Flat):
+        return Intercept(np.asarray(0.0), np.asarray(np.inf), is_flat=True)
+    if type(value) is dist.Normal and np.shape(value.loc) == np.shape(value.scale) == ():
+        return Intercept(np.asarray(value.loc, float), np.asarray(value.scale, float))
+    what = type(value).__name__
+    hint = " with numbers, so that it can be integrated out" * isinstance(value, Distribution)
+    raise TypeError(
+        "intercept must be True (a weak prior around the data), False, priors.Flat() or a "
+        f"NumPyro Normal{hint}, which speaks of x = 0; got {what}."
+    )

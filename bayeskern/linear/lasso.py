@@ -1,0 +1,83 @@
+"""The mode under a Laplace prior, by coordinate descent: exact zeros and all."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpyro.distributions import Distribution
+from scipy.optimize import minimize_scalar
+
+from bayeskern.kernels import hyperparameters as hyper
+
+# Weights and noise are improved in turn until the noise changes by no more than this.
+TOLERANCE, ROUNDS = 1e-10, 500
+
+
+def lasso(model, system, jacobian: bool) -> dict | None:
+    """The mode of weights, intercept and noise: the lasso at the penalty that the scales stand for.
+
+    argmin |y - X w|^2 / (2 noise) + sum_j |w_j| / scale_j, the noise at its own mode. None for a
+    prior without kinks. Raises ValueError if the scale is to be inferred.
+    """
+    if not model.prior.kinked:
+        return None
+    if hyper.is_specified(model.prior.scale):
+        raise ValueError(
+            "the posterior has no mode where the scale of a Laplace prior is inferred: its density "
+            "grows without bound as the scale and the weights go to zero. Fix the scale, or take "
+            "method='nuts'."
+        )
+    # Here, since scikit-learn takes a while to import.
+    from sklearn.linear_model import Lasso
+
+    centred = model.intercept is not None
+    H, t, n = np.asarray(system.H), np.asarray(system.t), float(system.n)
+    own = model.noise_model.noise
+    inferred = hyper.is_specified(own)
+    noise = float(system.rss + t @ t) / n if inferred else float(own)
+    scale = np.broadcast_to(np.asarray(model.prior.scale), H.shape[1] - centred)
+    solver = Lasso(fit_intercept=False, warm_start=True, tol=1e-12, max_iter=1_000_000)
+    for _ in range(ROUNDS):
+        b = _weights(H, t, noise, scale, model.intercept, solver)
+        if not inferred:
+            break
+        missed = float(system.rss + np.sum(np.square(t - H @ b)))
+        before, noise = noise, _noise(own, missed, n, jacobian)
+        if abs(noise - before) <= TOLERANCE * noise:
+            break
+    found = {"noise": np.asarray(noise)} if inferred else {}
+    if not centred:
+        return {**found, "weights": b}
+    level = b[0] - b[1:] @ np.asarray(model.intercept.center)
+    return {**found, "weights": b[1:], "intercept": level}
+
+
+def _weights(H, t, noise, scale, intercept, solver) -> np.ndarray:
+    """The coefficients at a given noise; the level, which is not penalised, projected out."""
+    if intercept is None:
+        return scale * _solve(H * scale, t, noise, solver)
+    # The prior on the level is one more row.
+    prior = np.sqrt(noise) / float(intercept.sd)
+    ones, rest = np.append(H[:, 0], prior), np.vstack([H[:, 1:], np.zeros(H.shape[1] - 1)])
+    target = np.append(t, prior * float(intercept.loc))
+    unit = ones / (ones @ ones)
+    inner, level = unit @ rest, unit @ target
+    w = scale * _solve((rest - np.outer(ones, inner)) * scale, target - level * ones, noise, solver)
+    return np.concatenate([[level - inner @ w], w])
+
+
+def _solve(H, t, noise, solver) -> np.ndarray:
+    solver.set_params(alpha=noise / len(t))
+    return solver.fit(np.asfortranarray(H), t).coef_.copy()
+
+
+def _noise(prior, missed: float, n: float, jacobian: bool) -> float:
+    """The mode of the noise given the sum of squares."""
+
+    def loss(log_noise):
+        noise = np.exp(log_noise)
+        own = float(prior.log_prob(noise)) if isinstance(prior, Distribution) else 0.0
+        return 0.5 * n * log_noise + 0.5 * missed / noise - own - jacobian * log_noise
+
+    start = np.log(missed / n)
+    found = minimize_scalar(loss, bracket=(start - 1.0, start), options={"xtol": 1e-12})
+    return float(np.exp(found.x))

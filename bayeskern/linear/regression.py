@@ -1,0 +1,268 @@
+"""Bayesian linear regression."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jax.scipy.special import gammaln
+
+from bayeskern.closed_form import ClosedForm, Marginal, NoClosedFormError
+from bayeskern.kernels import hyperparameters as hyper
+from bayeskern.kernels.hyperparameters import from_sd
+from bayeskern.likelihoods import Gaussian, Likelihood
+from bayeskern.linear.collapsed import Collapsed, Sufficient, joint, moments, system_of
+from bayeskern.linear.design import Aside
+from bayeskern.linear.model import LinearModel, etas, require_finite
+from bayeskern.linear.rotated import rotated
+from bayeskern.linear.statistics import Statistics
+from bayeskern.prediction import Prediction, spread, thin
+
+
+class BayesianLinearRegression(LinearModel):
+    """y ~ N(intercept + features(x)'weights, noise), itself a NumPyro model: model(X, y=None).
+
+    features: None, a scikit-learn transformer, or one of ours (`kernels.NystromFeatures`, ...).
+    prior: on the weights, one of `bayeskern.priors`, a NumPyro distribution of each weight, or an
+    sd; by default N(0, (2.5 sd(y) / sd(x))^2). noise: the variance, as a number, a distribution or
+    `Free` (by default its root is Exponential with mean sd(y)); or a likelihood, such as
+    `likelihoods.StudentT()`, for robust regression. intercept: True for a prior around the data,
+    N(mean(y), (2.5 sd(y))^2) where x is at its mean; False; or a NumPyro Normal, at x = 0.
+
+    Gaussian noise needs the rows only once, for their sufficient statistics. Weights that are
+    Gaussian given the scales are integrated out, whatever the method, and drawn exactly. Bishop
+    (2006), sections 3.3 and 3.5.
+    """
+
+    features: Aside = eqx.field(
+        static=True, default=None, converter=lambda f: f if isinstance(f, Aside) else Aside(f)
+    )
+    noise: Likelihood = eqx.field(default=None, converter=lambda v: _as_likelihood(v), kw_only=True)
+
+    @property
+    def noise_model(self):
+        return self.noise
+
+    def with_noise_model(self, likelihood):
+        return dataclasses.replace(self, noise=likelihood)
+
+    @property
+    def is_gaussian(self) -> bool:
+        return isinstance(self.noise, Gaussian)
+
+    # -- data -------------------------------------------------------------------------------------
+
+    def prepare(self, X=None, y=None, **extra):
+        if not self.is_gaussian or (y is None and X is not None):
+            return super().prepare(X, y, **extra)
+        if X is None:
+            return self._from_seen()
+        model, made, y = self._read(X, y, extra)
+        statistics = Statistics.of(made, np.asarray(y))
+        require_finite(statistics, made)
+        return model._knowing(statistics), (made, y)
+
+    def update(self, X, y) -> BayesianLinearRegression:
+        """A model that has seen these rows too: the posterior given them is its prior.
+
+        Of the rows only O(p^2) numbers are kept. Features that have to be learnt are learnt from
+        the first rows. `bk.infer(model)` takes what was seen, `bk.infer(model, X, y)` that and
+        more. Raises ValueError where the noise is not Gaussian.
+        """
+        if not self.is_gaussian:
+            raise ValueError(
+                f"update needs Gaussian noise; {type(self.noise).__name__} has no sufficient "
+                "statistics. Fit all rows at once."
+            )
+        model, made, y = self._read(X, y, {})
+        statistics = Statistics.of(made, np.asarray(y))
+        require_finite(statistics, made)
+        before = self.statistics if self.prepared else self.seen
+        seen = statistics if before is None else before.merge(statistics)
+        return dataclasses.replace(model, seen=seen, statistics=None, prepared=False)
+
+    def stream(self, chunks: Iterable) -> BayesianLinearRegression:
+        """`update` with each (X, y) of an iterator, in O(p^2) memory."""
+        model = self
+        for X, y in chunks:
+            model = model.update(X, y)
+        return model
+
+    def _read(self, X, y, extra):
+        design, made = self._designed(X, "X")
+        y = self.noise.prepare(y, len(made), extra).y
+        return dataclasses.replace(self, design=Aside(design)), made, y
+
+    def _from_seen(self):
+        if self.seen is None:
+            raise ValueError(
+                "there are no data: give X and y, or a model that update has shown some."
+            )
+        p = len(self.seen.mean) - 1
+        nothing = np.zeros((0, p)), np.zeros(0)
+        return self._knowing(Statistics.of(*nothing)), nothing
+
+    def _knowing(self, statistics: Statistics) -> BayesianLinearRegression:
+        """Prepared, with these rows beside those that were seen."""
+        if self.seen is not None:
+            statistics = self.seen.merge(statistics)
+        level, sd = float(statistics.mean[-1]), float(statistics.sds[-1])
+        # A constant y has no scale of its own.
+        sd = sd if sd > 0 else max(abs(level), 1.0)
+        noise = self.noise
+        if noise.noise is None:
+            default = hyper.as_hyperparameter(from_sd(dist.Exponential(1.0 / sd)))
+            noise = hyper.replace(noise, [("noise",)], [default])
+        model = dataclasses.replace(self, noise=noise, statistics=statistics)
+        return model._with_priors(statistics, level, sd, self.design.value.names)
+
+    # -- what it knows of its posterior -----------------------------------------------------------
+
+    def marginal(self, X, y, extra=None) -> Marginal | None:
+        """The model without its weights, or with better axes for them; see `infer`."""
+        if not self.is_gaussian:
+            return rotated(self, X, y, extra)
+        own, system = self._reduced, system_of(self)
+
+        def recover(draws, key, mean):
+            return own.recover(system, draws, key, mean)
+
+        return Marginal(own, (system,), recover)
+
+    @property
+    def _reduced(self) -> Collapsed | Sufficient:
+        return (Collapsed if self.prior.gaussian else Sufficient)(self)
+
+    def exact(self, X, y=None, extra=None) -> ClosedForm:
+        """The posterior, where the scales are numbers and the noise is one too or conjugate.
+
+        Conjugate: an InverseGamma noise with `priors.Conjugate` or flat weights; then the weights
+        are Student t. Raises NoClosedFormError, with the reason, elsewhere. Bishop (2006),
+        equations 3.50-3.55; Gelman et al. (2013), section 14.2.
+        """
+        reason = self._why_not_exact()
+        if y is None and self.seen is None:
+            reason = "there is no y"
+        if reason:
+            raise NoClosedFormError(
+                f"the posterior of this linear regression has no closed form: {reason}. Take "
+                "method='auto'."
+            )
+        collapsed, system = Collapsed(self), system_of(self)
+        if hyper.is_specified(self.noise.noise):
+            return _conjugate(collapsed, system, self.noise.noise)
+        loc, sd, noise = collapsed.at({})
+        given = system.given(loc, sd, noise)
+
+        def draw(key, n):
+            b = jax.vmap(given.draw)(jax.random.split(key, n))
+            return collapsed.coefficients(b)
+
+        evidence = system.log_evidence(loc, sd, noise)
+        return ClosedForm(draw, float(evidence), system.residual(given.mean, loc, sd, noise))
+
+    def _why_not_exact(self) -> str | None:
+        if not self.is_gaussian:
+            return f"{type(self.noise).__name__} noise is not Gaussian"
+        if not self.prior.gaussian:
+            return f"a {type(self.prior).__name__} prior is not Gaussian"
+        inferred = [n for n, v in self.prior.hyperparameters().items() if hyper.is_specified(v)]
+        if inferred or self.prior.has_latents:
+            return f"the scales of the {type(self.prior).__name__} prior are to be inferred"
+        noise = self.noise.noise
+        if not hyper.is_specified(noise):
+            return None
+        if type(noise) is not dist.InverseGamma:
+            return "the noise is to be inferred, and its prior is not InverseGamma"
+        level = self.intercept
+        if not (self.prior.per_noise or (not self.prior.proper and (not level or level.is_flat))):
+            return "the weights are not in units of the noise: take priors.Conjugate"
+        return None
+
+    # -- prediction -------------------------------------------------------------------------------
+
+    def predictive(self, draws: dict, data: tuple, X_new, latent: bool = False, **extra):
+        """New observations at X_new, or with `latent` the linear predictor: a Prediction.
+
+        Given the scales the weights are averaged over exactly, where they are Gaussian. With other
+        noise it is a ResponsePrediction.
+        """
+        if not self.is_gaussian:
+            return super().predictive(draws, data, X_new, latent, **extra)
+        X = self.design.value(X_new)
+        draws = {name: jnp.asarray(value) for name, value in draws.items()}
+        if not self.prior.gaussian:
+            return _of_draws(X, draws, 0.0 if latent else draws.get("noise", self.noise.noise))
+        own, system = Collapsed(self), system_of(self)
+        scales = {k: v for k, v in draws.items() if k not in ("weights", "intercept")}
+        # A model without scales to infer has one, empty draw.
+        scales = thin(scales) or {"": jnp.zeros(1)}
+        count = len(next(iter(scales.values())))
+
+        def parts():
+            return moments(own, system, scales, X, latent)
+
+        def draw(key, size):
+            def each(key, number):
+                return joint(own, system, scales, X, latent, key, number)
+
+            return spread(each, count, key, size)
+
+        return Prediction(lambda: parts()[0], parts, draw)
+
+
+def _of_draws(X, draws, noise) -> Prediction:
+    """A Gaussian around the linear predictor at each draw of the weights."""
+    eta = np.asarray(etas(X, draws["weights"], draws.get("intercept")))
+    variances = np.broadcast_to(np.reshape(noise, (-1, 1)), eta.shape)
+
+    def draw(key, size):
+        rows, own = jax.random.split(key)
+        # None twice before all were taken.
+        rows = np.asarray(jax.random.permutation(rows, len(eta)))[np.arange(size) % len(eta)]
+        white = np.asarray(jax.random.normal(own, (size, eta.shape[1])))
+        return eta[rows] + np.sqrt(variances[rows]) * white
+
+    return Prediction(lambda: eta, lambda: (eta, variances), draw)
+
+
+def _conjugate(collapsed: Collapsed, system, prior) -> ClosedForm:
+    """Normal-inverse-gamma: b | noise ~ N(mean, noise V), noise ~ InverseGamma(a, b)."""
+    # In units of the noise.
+    loc, sd, _ = collapsed.at({"noise": jnp.ones(())})
+    given, proper = system.given(loc, sd, 1.0), np.isfinite(sd)
+    off = np.where(proper, np.asarray(given.mean - loc) / np.where(proper, sd, 1.0), 0.0)
+    missed = system.rss + jnp.sum(jnp.square(system.t - system.H @ given.mean)) + off @ off
+    before, rate_before = jnp.asarray(prior.concentration), jnp.asarray(prior.rate)
+    after = before + 0.5 * (system.n - np.sum(~proper))
+    rate = rate_before + 0.5 * missed
+
+    def draw(key, n):
+        own, other = jax.random.split(key)
+        noise = dist.InverseGamma(after, rate).sample(own, (n,))
+        b = jax.vmap(given.draw)(jax.random.split(other, n))
+        b = given.mean + jnp.sqrt(noise)[:, None] * (b - given.mean)
+        return {"noise": noise, **collapsed.coefficients(b)}
+
+    evidence = system.log_evidence(loc, sd, 1.0) + 0.5 * missed
+    evidence += before * jnp.log(rate_before) - gammaln(before)
+    evidence += gammaln(after) - after * jnp.log(rate)
+    return ClosedForm(draw, float(evidence), system.residual(given.mean, loc, sd, 1.0))
+
+
+def _as_likelihood(noise) -> Likelihood:
+    """Noise as a likelihood: a variance is that of a Gaussian."""
+    if isinstance(noise, Likelihood):
+        if noise.outputs is not None or noise.classifies or noise.link_name != "identity":
+            raise ValueError(
+                f"noise={noise!r} is no noise around a line; take bk.BayesianGLM(likelihood)."
+            )
+        return noise
+    if noise is not None:
+        hyper.check("noise", hyper.as_hyperparameter(noise), dist.constraints.positive)
+    return Gaussian(noise)

@@ -1,0 +1,181 @@
+"""The Gaussian linear model given its scales: y ~ N(H b, noise I), b ~ N(loc, diag(sd^2)).
+
+Everything is worked out in coordinates g = V' diag(1/shape) b, where U S V' is the singular value
+decomposition of H diag(shape) and `shape` are the prior sds up to a common factor. There the
+posterior precision is S^2 / noise + V' diag(shape / sd)^2 V: diagonal, however ill conditioned H
+is, where the prior sds do have that shape, and close to it otherwise.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import cho_solve, solve_triangular
+
+from bayeskern.linear.statistics import LOG_2PI
+
+
+class System(eqx.Module):
+    """|y - X b|^2 = |t - H b|^2 + rss for n rows, in the coordinates above.
+
+    H: (k, p), t: (k,), rss: a number, n: how many rows; shape: (p,), the prior sds up to a factor.
+    """
+
+    n: jax.Array
+    rss: jax.Array
+    H: jax.Array
+    t: jax.Array
+    shape: jax.Array
+    #: singular values (r,), U't (r,), and axes V (p, r)
+    S: jax.Array
+    Ut: jax.Array
+    V: jax.Array
+
+    @classmethod
+    def of(cls, n: float, M, shape, proper: bool = True) -> System:
+        """From M (k, p + 1) with M'M = [X y]'[X y], y being the last column.
+
+        proper: whether no coefficient has a flat prior.
+        """
+        p = M.shape[1] - 1
+        H, t, rest = M[:p, :p], M[:p, p], M[p:, p]
+        dual = len(H) < p and proper
+        if not dual:
+            short = p - len(H)
+            H, t = np.pad(H, ((0, short), (0, 0))), np.pad(t, (0, short))
+        U, S, Vt = np.linalg.svd(H * shape, full_matrices=False)
+        return (Dual if dual else Primal)(
+            n=jnp.asarray(float(n)),
+            rss=jnp.asarray(float(rest @ rest)),
+            H=jnp.asarray(H),
+            t=jnp.asarray(t),
+            shape=jnp.asarray(shape),
+            S=jnp.asarray(S),
+            Ut=jnp.asarray(U.T @ t),
+            V=jnp.asarray(Vt.T),
+        )
+
+    def log_likelihood(self, b, noise):
+        """log N(y; X b, noise I)."""
+        missed = self.rss + jnp.sum(jnp.square(self.t - self.H @ b))
+        return -0.5 * (self.n * (LOG_2PI + jnp.log(noise)) + missed / noise)
+
+    def residual(self, b, loc, sd, noise) -> float:
+        """How far b is from solving the normal equations, relative to what they balance."""
+        pull = (b - loc) / np.square(sd)
+        left = self.H.T @ (self.t - self.H @ b) / noise - pull
+        size = np.linalg.norm(self.shape * (np.abs(self.H.T) @ np.abs(self.t))) / noise
+        size += np.linalg.norm(self.shape * pull)
+        return float(np.linalg.norm(self.shape * left) / size) if size > 0 else 0.0
+
+    @abstractmethod
+    def given(self, loc, sd, noise) -> Conditional:
+        """The coefficients given the scales; sd: (p,), infinite where the prior is flat."""
+
+    @abstractmethod
+    def log_evidence(self, loc, sd, noise):
+        """log p(y), b integrated out; flat priors count as density 1."""
+
+
+class Conditional(eqx.Module):
+    """N(mean, covariance) of the coefficients, given data and scales."""
+
+    mean: jax.Array
+
+    @abstractmethod
+    def draw(self, key) -> jax.Array:
+        """One draw: (p,)."""
+
+    @abstractmethod
+    def variance(self, X) -> jax.Array:
+        """x' covariance x for each row of X (m, p): (m,)."""
+
+
+class Primal(System):
+    """Through the p x p posterior precision."""
+
+    def given(self, loc, sd, noise):
+        _, mean, root = self._solved(loc, sd, noise)
+        return Rooted(mean, root)
+
+    def log_evidence(self, loc, sd, noise):
+        log_root, mean, _ = self._solved(loc, sd, noise)
+        proper = jnp.isfinite(sd)
+        off = jnp.where(proper, (mean - loc) / jnp.where(proper, sd, 1.0), 0.0)
+        flat = jnp.sum(jnp.where(proper, -jnp.log(jnp.where(proper, sd, 1.0)), 0.5 * LOG_2PI))
+        return self.log_likelihood(mean, noise) - 0.5 * off @ off + flat + log_root
+
+    def _solved(self, loc, sd, noise):
+        """log det of a root of the covariance, the mean, and that root (p, p)."""
+        ratio = jnp.square(self.shape / sd)
+        A = jnp.diag(jnp.square(self.S) / noise) + (self.V.T * ratio) @ self.V
+        size = jax.lax.rsqrt(jnp.diagonal(A))
+        L = jnp.linalg.cholesky(A * size[:, None] * size[None, :], symmetrize_input=False)
+        # Around the location of the prior, so that what it does not determine stays there.
+        missed = self.S * (self.Ut - self.S * (self.V.T @ (loc / self.shape))) / noise
+        g = size * cho_solve((L, True), size * missed)
+        axes = self.shape[:, None] * self.V
+        root = axes @ (size[:, None] * solve_triangular(L, jnp.eye(len(size)), lower=True, trans=1))
+        log_root = jnp.sum(jnp.log(size) - jnp.log(jnp.diagonal(L)) + jnp.log(self.shape))
+        return log_root, loc + axes @ g, root
+
+
+class Rooted(Conditional):
+    """root: (p, p), its product with its transpose being the covariance."""
+
+    root: jax.Array
+
+    def draw(self, key):
+        return self.mean + self.root @ jax.random.normal(key, self.mean.shape)
+
+    def variance(self, X):
+        return jnp.sum(jnp.square(X @ self.root), axis=1)
+
+
+class Dual(System):
+    """Through the k x k covariance of the data, for fewer rows than coefficients: k < p."""
+
+    def given(self, loc, sd, noise):
+        L, whitened, B = self._solved(loc, sd, noise)
+        mean = loc + jnp.square(sd) * (B.T @ solve_triangular(L, whitened, lower=True, trans=1))
+        return FromPrior(mean, sd, B, L, noise)
+
+    def log_evidence(self, loc, sd, noise):
+        L, whitened, _ = self._solved(loc, sd, noise)
+        k = len(self.S)
+        logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(L))) + (self.n - k) * jnp.log(noise)
+        return -0.5 * (self.n * LOG_2PI + logdet + whitened @ whitened + self.rss / noise)
+
+    def _solved(self, loc, sd, noise):
+        """L with L L' = noise I + B diag(sd^2) B', L^-1 (U't - B loc), and B = U'H (k, p)."""
+        B = self.S[:, None] * self.V.T / self.shape
+        C = noise * jnp.eye(len(self.S)) + (B * jnp.square(sd)) @ B.T
+        L = jnp.linalg.cholesky(C, symmetrize_input=False)
+        return L, solve_triangular(L, self.Ut - B @ loc, lower=True), B
+
+
+class FromPrior(Conditional):
+    """A draw from the prior, moved by what the data say of it (Bhattacharya et al., 2016)."""
+
+    sd: jax.Array
+    B: jax.Array
+    L: jax.Array
+    noise: jax.Array
+
+    def draw(self, key):
+        own, other = jax.random.split(key)
+        b = self.sd * jax.random.normal(own, self.sd.shape)
+        e = jnp.sqrt(self.noise) * jax.random.normal(other, self.B.shape[:1])
+        # What is left is a prior draw less the part of it that noisy data would have shown.
+        seen = cho_solve((self.L, True), self.B @ b + e)
+        return self.mean + b - jnp.square(self.sd) * (self.B.T @ seen)
+
+    def variance(self, X):
+        scaled = X * jnp.square(self.sd)
+        explained = solve_triangular(self.L, self.B @ scaled.T, lower=True)
+        left = jnp.sum(scaled * X, axis=1) - jnp.sum(jnp.square(explained), axis=0)
+        return jnp.maximum(left, 0.0)

@@ -1,0 +1,75 @@
+"""Every family of one number a row, under every link, beside the same distribution in SciPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special, stats
+
+from bayeskern import likelihoods as lk
+from bayeskern.likelihoods.positive import PositiveMean
+
+INVERSE = {
+    "identity": lambda eta: eta,
+    "log": np.exp,
+    "inverse": lambda eta: 1.0 / eta,
+    "softplus": lambda eta: np.logaddexp(0.0, eta),
+    "logit": special.expit,
+    "probit": stats.norm.cdf,
+    "cloglog": lambda eta: -np.expm1(-np.exp(eta)),
+}
+HALF = ("identity", "inverse")
+REAL = np.array([-2.5, -1.0, -0.2, 0.0, 0.4, 1.3])
+POSITIVE = np.array([0.1, 0.4, 0.9, 1.7, 3.0, 6.0])
+EXPOSURE = np.array([0.5, 1.0, 2.0, 10.0, 3.0, 0.1])
+TRIALS = np.array([1.0, 2.0, 5.0, 12.0, 7.0, 30.0])
+
+
+NOTHING: dict = {}
+
+
+class Case(NamedTuple):
+    """truth: SciPy's distributions, frozen, at the values of g^-1(eta)."""
+
+    likelihood: lk.Likelihood
+    truth: Callable
+    extra: dict = NOTHING
+
+    @property
+    def eta(self):
+        """Values at which there is a mean."""
+        half_line = isinstance(self.likelihood, PositiveMean) and self.likelihood.link_name in HALF
+        return POSITIVE if half_line else REAL
+
+    def frozen(self):
+        return self.truth(INVERSE[self.likelihood.link_name](self.eta))
+
+    def log_density(self, y):
+        frozen = self.frozen()
+        return getattr(frozen, "logpmf" if hasattr(frozen.dist, "pmf") else "logpdf")(y)
+
+
+def _cases():
+    yield Case(lk.Gaussian(noise=1.7), lambda m: stats.norm(m, np.sqrt(1.7)))
+    yield Case(lk.StudentT(df=7.0, scale=0.6), lambda m: stats.t(7.0, m, 0.6))
+    yield Case(lk.Laplace(scale=0.8), lambda m: stats.laplace(m, 0.8))
+    for link in ("logit", "probit", "cloglog"):
+        yield Case(lk.Bernoulli(link=link), stats.bernoulli)
+        yield Case(lk.Binomial(link=link), lambda p: stats.binom(TRIALS, p), {"trials": TRIALS})
+        yield Case(lk.Beta(precision=4.0, link=link), lambda p: stats.beta(4.0 * p, 4.0 * (1 - p)))
+    for link in ("log", "softplus", "identity"):
+        exposed = {"exposure": EXPOSURE}
+        yield Case(lk.Poisson(link=link), lambda m: stats.poisson(EXPOSURE * m), exposed)
+        yield Case(
+            lk.NegativeBinomial(concentration=2.5, link=link),
+            lambda m: stats.nbinom(2.5, 2.5 / (2.5 + EXPOSURE * m)),
+            exposed,
+        )
+    for link in ("log", "inverse"):
+        yield Case(lk.Gamma(shape=2.2, link=link), lambda m: stats.gamma(2.2, scale=m / 2.2))
+        yield Case(lk.Exponential(link=link), lambda m: stats.expon(scale=m))
+
+
+CASES = {f"{type(case.likelihood).__name__}-{case.likelihood.link_name}": case for case in _cases()}

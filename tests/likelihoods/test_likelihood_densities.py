@@ -1,0 +1,194 @@
+"""Log densities, means and draws beside SciPy's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from families import CASES, REAL
+from scipy import special, stats
+
+from bayeskern import likelihoods as lk
+
+CUTPOINTS = np.array([-1.2, 0.1, 0.9])
+ETA3 = np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0], [-4.0, 1.0, 1.5], [30.0, -30.0, 0.0]])
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_log_density_is_that_of_scipy(case):
+    y = case.frozen().rvs((40, len(case.eta)), random_state=np.random.default_rng(0))
+    found = case.likelihood.distribution(case.eta, **case.extra).log_prob(y)
+    np.testing.assert_allclose(found, case.log_density(y), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_mean_and_variance_are_those_of_scipy(case):
+    distribution = case.likelihood.distribution(case.eta, **case.extra)
+    np.testing.assert_allclose(
+        case.likelihood.mean(case.eta, **case.extra), case.frozen().mean(), rtol=1e-12, atol=1e-15
+    )
+    np.testing.assert_allclose(distribution.variance, case.frozen().var(), rtol=1e-12)
+    assert distribution.batch_shape == case.eta.shape
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_draws_have_the_mean_and_the_variance_of_scipy(case):
+    distribution = case.likelihood.distribution(case.eta, **case.extra)
+    draws = np.asarray(distribution.sample(jax.random.key(3), (20_000,)), float)
+    mean, variance = case.frozen().mean(), case.frozen().var()
+    squares = (draws - mean) ** 2
+    root = np.sqrt(len(draws))
+    assert np.all(np.abs(draws.mean(0) - mean) < 4.5 * np.sqrt(variance) / root)
+    assert np.all(np.abs(squares.mean(0) - variance) <= 5.0 * squares.std(0) / root + 1e-12)
+    if hasattr(case.frozen().dist, "pmf"):
+        np.testing.assert_array_equal(draws, np.round(draws))
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_log_density_may_be_compiled_and_mapped(case):
+    y = jnp.asarray(case.frozen().rvs(random_state=np.random.default_rng(1)), float)
+    extra = {name: jnp.asarray(value) for name, value in case.extra.items()}
+    eta = jnp.stack([case.eta, 0.5 * case.eta])
+
+    @jax.jit
+    def both(likelihood, eta):
+        at = lambda eta: likelihood.distribution(eta, **extra).log_prob(y)  # noqa: E731
+        return jax.vmap(at)(eta)
+
+    plain = [case.likelihood.distribution(row, **extra).log_prob(y) for row in eta]
+    np.testing.assert_allclose(both(case.likelihood, eta), plain, rtol=1e-12, atol=1e-14)
+
+
+def test_heteroscedastic_has_a_mean_and_a_log_sd():
+    eta = np.stack([REAL, REAL[::-1]], 1)
+    y = np.array([0.3, -1.0, 2.0, 0.0, 5.0, -3.0])
+    likelihood = lk.Heteroscedastic()
+    truth = stats.norm(eta[:, 0], np.exp(eta[:, 1]))
+    assert likelihood.outputs == 2
+    np.testing.assert_allclose(likelihood.distribution(eta).log_prob(y), truth.logpdf(y))
+    np.testing.assert_array_equal(likelihood.mean(eta), eta[:, 0])
+    np.testing.assert_allclose(likelihood.distribution(eta).variance, truth.var())
+
+
+def test_categorical_is_the_multinomial_logit():
+    likelihood = lk.Categorical(classes=("a", "b", "c"))
+    chances = np.exp(ETA3) / np.exp(ETA3).sum(1, keepdims=True)
+    for k in range(3):
+        found = likelihood.distribution(ETA3).log_prob(np.full(4, k))
+        np.testing.assert_allclose(found, np.log(chances[:, k]), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(likelihood.probabilities(ETA3), chances, rtol=1e-12)
+    np.testing.assert_allclose(likelihood.mean(ETA3), chances, rtol=1e-12)
+    assert likelihood.outputs == 3
+
+
+@pytest.mark.parametrize(
+    ("link", "cdf"), [("logit", stats.logistic.cdf), ("probit", stats.norm.cdf)]
+)
+def test_ordered_is_a_difference_of_distribution_functions(link, cdf):
+    likelihood = lk.Ordered(CUTPOINTS, classes=(1, 2, 3, 4), link=link)
+    edges = np.concatenate([[-np.inf], CUTPOINTS, [np.inf]])
+    truth = np.diff(cdf(edges - REAL[:, None]), axis=1)
+    each = [likelihood.distribution(REAL).log_prob(np.full(6, k)) for k in range(4)]
+    np.testing.assert_allclose(np.stack(each, 1), np.log(truth), rtol=1e-11)
+    np.testing.assert_allclose(likelihood.probabilities(REAL), truth, rtol=1e-11)
+    np.testing.assert_allclose(likelihood.mean(REAL), truth, rtol=1e-11)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit"])
+def test_ordered_keeps_its_digits_where_differences_lose_them(link):
+    # Beyond both cutpoints F rounds to 1; by symmetry this is the middle class at -eta.
+    found = lk.Ordered([-1.0, 1.0], classes=(0, 1, 2), link=link).distribution(
+        jnp.array([-40.0, 40.0])
+    )
+    middle = found.log_prob(np.array([1, 1]))
+    # log(F(-39) - F(-41)) from logarithms in SciPy.
+    log_cdf = stats.logistic.logcdf if link == "logit" else stats.norm.logcdf
+    truth = special.logsumexp([log_cdf(-39.0), log_cdf(-41.0)], b=[1, -1])
+    np.testing.assert_allclose(middle, truth, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        lk.Categorical(classes=(0, 1, 2)),
+        lk.Ordered([-1.0, 0.5], classes=(0, 1, 2)),
+        lk.Ordered([-1.0, 0.5], classes=(0, 1, 2), link="probit"),
+    ],
+    ids=["categorical", "ordered logit", "ordered probit"],
+)
+def test_classes_are_drawn_as_often_as_they_are_likely(likelihood):
+    eta = ETA3 if likelihood.outputs else REAL
+    draws = np.asarray(likelihood.distribution(eta).sample(jax.random.key(1), (20_000,)))
+    chances = np.asarray(likelihood.probabilities(eta))
+    for k in range(3):
+        error = np.sqrt(chances[:, k] * (1 - chances[:, k]) / len(draws))
+        assert np.all(np.abs((draws == k).mean(0) - chances[:, k]) <= 4.5 * error + 1e-12)
+
+
+@pytest.mark.parametrize("link", ["logit", "probit", "cloglog"])
+def test_the_chances_of_a_bernoulli_are_right_at_both_ends(link):
+    eta = np.array([-30.0, -3.0, 0.0, 2.0])
+    found = np.asarray(lk.Bernoulli(link=link).probabilities(eta))
+    log_p = {
+        "logit": stats.logistic.logcdf(eta),
+        "probit": stats.norm.logcdf(eta),
+        "cloglog": np.log(-np.expm1(-np.exp(eta))),
+    }[link]
+    np.testing.assert_allclose(found[:, 1], np.exp(log_p), rtol=1e-8)
+    np.testing.assert_allclose(found.sum(1), 1.0, rtol=1e-14)
+
+
+def test_dirichlet_is_that_of_scipy():
+    eta = ETA3[:3]
+    shares = np.exp(eta) / np.exp(eta).sum(1, keepdims=True)
+    rng = np.random.default_rng(0)
+    likelihood = lk.Dirichlet(precision=6.0, parts=3)
+    for row in range(3):
+        truth = stats.dirichlet(6.0 * shares[row])
+        y = truth.rvs(5, random_state=rng)
+        found = likelihood.distribution(np.tile(eta[row], (5, 1))).log_prob(y)
+        np.testing.assert_allclose(found, [truth.logpdf(share) for share in y], rtol=1e-11)
+        np.testing.assert_allclose(likelihood.distribution(eta).variance[row], truth.var())
+    np.testing.assert_allclose(likelihood.mean(eta), shares, rtol=1e-13)
+    draws = np.asarray(likelihood.distribution(eta).sample(jax.random.key(0), (20_000,)))
+    error = np.sqrt(shares * (1 - shares) / 7.0 / len(draws))
+    assert np.all(np.abs(draws.mean(0) - shares) < 4.5 * error)
+    np.testing.assert_allclose(draws.sum(-1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("concentration", [0.01, 30.0, 999.0, 1001.0, 1e5])
+def test_the_negative_binomial_is_right_for_every_concentration(concentration):
+    y, extra = np.array([0.0, 1.0, 12.0, 300.0]), {"exposure": np.ones(4)}
+    likelihood = lk.NegativeBinomial(concentration=concentration)
+    found = likelihood.distribution(np.full(4, 2.0), **extra).log_prob(y)
+    # log Gamma(a + y) / Gamma(a) as a sum, which loses nothing.
+    a, mean = concentration, np.exp(2.0)
+    rising = np.array([np.log(a + np.arange(count)).sum() for count in y])
+    truth = rising - special.gammaln(y + 1) - a * np.log1p(mean / a) - y * np.log1p(a / mean)
+    np.testing.assert_allclose(found, truth, rtol=1e-12, atol=3e-12)
+
+
+def test_the_negative_binomial_of_a_great_concentration_is_the_poisson():
+    y, extra = np.arange(12.0), {"exposure": np.ones(12)}
+    eta = np.full(12, 1.3)
+    found = lk.NegativeBinomial(concentration=1e12).distribution(eta, **extra).log_prob(y)
+    np.testing.assert_allclose(found, stats.poisson(np.exp(1.3)).logpmf(y), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, c in CASES.items() if c.likelihood.link_name == "inverse"]
+)
+def test_where_the_link_has_no_mean_there_is_no_density(name):
+    case, eta = CASES[name], jnp.array([-30.0, -1e-9, 0.0, 2.0])
+    at = lambda eta: case.likelihood.distribution(eta).log_prob(1.3)  # noqa: E731
+    found, slope = jax.vmap(jax.value_and_grad(at))(eta)
+    curvature = jax.vmap(jax.grad(jax.grad(at)))(eta)
+    np.testing.assert_array_equal(np.isneginf(found), [True, True, True, False])
+    assert np.all(np.isfinite(slope)) and np.all(np.isfinite(curvature))
+    assert np.all(np.isnan(case.likelihood.mean(eta)[:3]))
+    draws = case.likelihood.distribution(eta).sample(jax.random.key(0))
+    np.testing.assert_array_equal(np.isnan(draws), [True, True, True, False])
+
+
+def test_the_mean_of_a_student_t_is_finite_for_every_df():
+    eta = jnp.array([0.0, 1.5])
+    np.testing.assert_array_equal(lk.StudentT(df=0.8, scale=1.0).mean(eta), eta)

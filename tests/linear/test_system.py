@@ -1,0 +1,116 @@
+"""The Gaussian linear model given its scales, against the same in function space."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bayeskern.linear.statistics import Statistics
+from bayeskern.linear.system import Dual, Primal, System
+
+rng = np.random.default_rng(0)
+# More rows than coefficients, as many, one more, and fewer.
+SIZES = [(30, 4), (4, 4), (5, 4), (6, 10), (11, 10)]
+
+
+def problem(n, p):
+    X, y = rng.normal(size=(n, p)) + 3.0, rng.normal(size=n) + 2.0
+    return X, y, rng.normal(size=p), rng.uniform(0.5, 2.0, p), 0.3
+
+
+def truth(X, y, loc, sd, noise):
+    """The log evidence, and mean and covariance of the coefficients, in function space."""
+    K = (X * sd**2) @ X.T + noise * np.eye(len(X))
+    cross = (X * sd**2).T
+    mean = loc + cross @ np.linalg.solve(K, y - X @ loc)
+    covariance = np.diag(sd**2) - cross @ np.linalg.solve(K, cross.T)
+    r = y - X @ loc
+    quadratic, logdet = r @ np.linalg.solve(K, r), np.linalg.slogdet(K)[1]
+    return -0.5 * (quadratic + logdet + len(y) * np.log(2.0 * np.pi)), mean, covariance
+
+
+@pytest.mark.parametrize(("n", "p"), SIZES)
+@pytest.mark.parametrize("shape", ["of the prior", "another"])
+def test_evidence_mean_and_variance(n, p, shape):
+    X, y, loc, sd, noise = problem(n, p)
+    shape = 3.0 * sd if shape == "of the prior" else rng.uniform(0.1, 1.0, p)
+    system = System.of(n, Statistics.of(X, y).about_zero(), shape)
+    assert type(system) is (Dual if n < p else Primal)
+    evidence, mean, covariance = truth(X, y, loc, sd, noise)
+    given, new = system.given(loc, sd, noise), rng.normal(size=(3, p))
+    np.testing.assert_allclose(system.log_evidence(loc, sd, noise), evidence, rtol=1e-10)
+    np.testing.assert_allclose(given.mean, mean, atol=1e-9)
+    wanted = np.einsum("ij,jk,ik->i", new, covariance, new)
+    np.testing.assert_allclose(given.variance(new), wanted, atol=1e-9)
+    assert system.residual(given.mean, loc, sd, noise) < 1e-10
+
+
+@pytest.mark.parametrize(("n", "p"), [(30, 4), (6, 10)])
+def test_draws_have_the_mean_and_the_covariance(n, p):
+    X, y, loc, sd, noise = problem(n, p)
+    system = System.of(n, Statistics.of(X, y).about_zero(), sd)
+    _, mean, covariance = truth(X, y, loc, sd, noise)
+    count = 200_000
+    draws = jax.vmap(system.given(loc, sd, noise).draw)(jax.random.split(jax.random.key(0), count))
+    sds = np.sqrt(np.diag(covariance))
+    off = (np.asarray(draws).mean(axis=0) - mean) / sds * np.sqrt(count)
+    assert np.abs(off).max() < 5.0
+    # The correlations of whitened draws are 1 / sqrt(count) from those of the identity.
+    white = np.linalg.solve(np.linalg.cholesky(covariance), (np.asarray(draws) - mean).T)
+    np.testing.assert_allclose(white @ white.T / count, np.eye(p), atol=6.0 * np.sqrt(2.0 / count))
+
+
+@pytest.mark.parametrize(("n", "p"), SIZES)
+def test_the_gradient_of_the_evidence(n, p):
+    X, y, loc, sd, noise = problem(n, p)
+    system = System.of(n, Statistics.of(X, y).about_zero(), np.ones(p))
+
+    def evidence(v):
+        return system.log_evidence(loc, jnp.exp(v[:p]), jnp.exp(v[p]))
+
+    at = np.log(np.append(sd, noise))
+    step = 1e-5 * np.eye(p + 1)
+    wanted = [(evidence(at + e) - evidence(at - e)) / 2e-5 for e in step]
+    np.testing.assert_allclose(jax.grad(evidence)(at), wanted, rtol=1e-5, atol=1e-6)
+    assert np.all(np.isfinite(jax.hessian(evidence)(at)))
+
+
+def test_flat_priors_give_least_squares():
+    X, y, _, _, noise = problem(30, 4)
+    flat, zero = np.full(4, np.inf), np.zeros(4)
+    system = System.of(30, Statistics.of(X, y).about_zero(), np.ones(4), proper=False)
+    given = system.given(zero, flat, noise)
+    np.testing.assert_allclose(given.mean, np.linalg.lstsq(X, y)[0], atol=1e-11)
+    inverse = np.linalg.inv(X.T @ X)
+    np.testing.assert_allclose(given.root @ given.root.T, noise * inverse, atol=1e-12)
+    # With density 1 the evidence is the limit of a wide prior's, but for its normalisation.
+    wide = 1e4
+    limit = truth(X, y, zero, np.full(4, wide), noise)[0] + 4 * np.log(wide * np.sqrt(2 * np.pi))
+    np.testing.assert_allclose(system.log_evidence(zero, flat, noise), limit, rtol=1e-6)
+
+
+def test_a_flat_intercept_beside_more_weights_than_rows():
+    X, y, loc, sd, noise = problem(6, 10)
+    sd[0], X[:, 0] = np.inf, 1.0
+    system = System.of(6, Statistics.of(X, y).about_zero(), np.ones(10), proper=False)
+    wide = np.where(np.isinf(sd), 1e4, sd)
+    _, mean, _ = truth(X, y, loc, wide, noise)
+    np.testing.assert_allclose(system.given(loc, sd, noise).mean, mean, atol=1e-5)
+
+
+@pytest.mark.parametrize("degree", [8, 12])
+def test_monomials_far_from_the_origin_are_solved_as_by_svd(degree):
+    # Their cross product is singular in double precision: 1e16 and more.
+    x = np.linspace(10.0, 12.0, 200)
+    X = np.stack([x**k for k in range(1, degree + 1)], axis=1)
+    y = np.sin(3.0 * x)
+    assert np.linalg.cond(X) > 1e15
+    sd = 1.0 / X.std(axis=0)
+    M = Statistics.of(X, y).around(X.mean(axis=0))[:, 1:]
+    system = System.of(200, M, sd)
+    noise = 1e-2
+    given = system.given(np.zeros(degree), sd, noise)
+    A, Z = (X - X.mean(axis=0)) * sd, y - y.mean()
+    U, S, _ = np.linalg.svd(A, full_matrices=False)
+    fit = U @ (S**2 / (S**2 + noise) * (U.T @ Z))
+    np.testing.assert_allclose((X - X.mean(axis=0)) @ given.mean, fit, atol=1e-9)

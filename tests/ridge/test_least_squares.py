@@ -1,0 +1,275 @@
+"""Least squares against NumPy and scikit-learn."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+
+from bayeskern.ridge import least_squares
+
+DIRECT = ["cholesky", "qr", "svd"]
+DESCENT = ["lms", "sgd"]
+# What each solver promises, relative to the length of the coefficients.
+ACCURACY = {"cholesky": 1e-12, "qr": 1e-12, "svd": 1e-12, "lms": 1e-8, "sgd": 1e-3}
+
+
+def data(n, d, k=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) + 1.0
+    y = X @ rng.normal(size=(d, k or 1)) + 3.0 + 0.5 * rng.normal(size=(n, k or 1))
+    return X, y if k else y[:, 0]
+
+
+def with_singular_values(n, d, values, seed=0):
+    rng = np.random.default_rng(seed)
+    U, _ = np.linalg.qr(rng.normal(size=(n, len(values))))
+    V, _ = np.linalg.qr(rng.normal(size=(d, len(values))))
+    return (U * values) @ V.T, rng.normal(size=n)
+
+
+def assert_near(result, wanted, solver):
+    error = np.linalg.norm(result.coefficients - wanted, axis=0)
+    assert np.all(error <= ACCURACY[solver] * np.linalg.norm(wanted, axis=0))
+
+
+@pytest.mark.parametrize("solver", DIRECT + DESCENT)
+@pytest.mark.parametrize("k", [None, 3])
+def test_without_a_penalty_it_is_numpys_least_squares(solver, k):
+    X, y = data(60, 4, k)
+    found = least_squares(X, y, solver)
+    wanted, squares, rank, values = np.linalg.lstsq(X, y)
+    assert_near(found, wanted, solver)
+    assert found.coefficients.shape == wanted.shape
+    assert (found.rank, found.solver, found.remark) == (rank, solver, None)
+    np.testing.assert_allclose(found.condition_number, values[0] / values[-1], rtol=1e-12)
+    rtol = 1e-4 if solver == "sgd" else 1e-12
+    np.testing.assert_allclose(
+        found.residual_sum_of_squares, squares if k else squares[0], rtol=rtol
+    )
+    assert found.intercept == pytest.approx(0.0, abs=0.0)
+    assert found.converged is (True if solver in DESCENT else None)
+
+
+@pytest.mark.parametrize("solver", DIRECT + DESCENT)
+@pytest.mark.parametrize("shape", [(60, 4), (6, 15)], ids=["tall", "wide"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_with_a_penalty_it_is_scikit_learns_ridge_with_the_intercept_free(solver, shape, intercept):
+    X, y = data(*shape, k=2)
+    found = least_squares(X, y, solver, penalty=7.0, intercept=intercept)
+    for column in range(2):
+        reference = Ridge(7.0, fit_intercept=intercept, solver="svd").fit(X, y[:, column])
+        one = found._replace(coefficients=found.coefficients[:, column])
+        assert_near(one, reference.coef_, solver)
+        atol = ACCURACY[solver] * 10.0
+        np.testing.assert_allclose(found.intercept[column], reference.intercept_, atol=atol)
+
+
+@pytest.mark.parametrize("sklearn_solver", ["cholesky", "svd", "lsqr", "sag"])
+def test_solver_by_solver_it_agrees_with_scikit_learns_ridge(sklearn_solver):
+    X, y = data(200, 5)
+    ours = {"cholesky": "cholesky", "svd": "svd", "lsqr": "lms", "sag": "sgd"}[sklearn_solver]
+    reference = Ridge(2.0, solver=sklearn_solver, tol=1e-12, max_iter=100_000, random_state=0)
+    found = least_squares(X, y, ours, 2.0, intercept=True)
+    assert_near(found, reference.fit(X, y).coef_, ours)
+
+
+@pytest.mark.parametrize("solver", DIRECT + DESCENT)
+def test_the_intercept_is_that_of_linear_regression(solver):
+    X, y = data(80, 3)
+    reference = LinearRegression().fit(X, y)
+    found = least_squares(X, y, solver, intercept=True)
+    assert isinstance(found.intercept, float)
+    assert_near(found, reference.coef_, solver)
+    np.testing.assert_allclose(found.intercept, reference.intercept_, atol=10 * ACCURACY[solver])
+    squares = np.sum(np.square(y - reference.predict(X)))
+    np.testing.assert_allclose(found.residual_sum_of_squares, squares, rtol=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["qr", "svd", "lms", "sgd"])
+def test_with_more_columns_than_rows_the_shortest_solution_is_found(solver):
+    X, y = data(6, 20)
+    found = least_squares(X, y, solver)
+    assert_near(found, np.linalg.pinv(X) @ y, solver)
+    assert found.rank == 6
+    assert found.solver == solver
+
+
+@pytest.mark.parametrize("shape", [(30, 8), (8, 30)], ids=["tall", "wide"])
+@pytest.mark.parametrize("solver", ["qr", "svd", "lms"])
+def test_a_rank_deficient_system_has_its_shortest_solution(solver, shape):
+    X, y = with_singular_values(*shape, [3.0, 2.0, 1.0])
+    found = least_squares(X, y, solver)
+    assert found.rank == 3
+    assert found.condition_number > 1e14
+    assert_near(found, np.linalg.pinv(X, rcond=1e-10) @ y, solver)
+
+
+def test_qr_says_that_it_handed_on_to_the_svd():
+    X, y = with_singular_values(30, 8, [3.0, 2.0, 1.0])
+    found = least_squares(X, y, "qr")
+    assert found.solver == "svd"
+    assert "rank 8" in found.remark
+    assert "rank 3" in found.remark
+
+
+@pytest.mark.parametrize("solver", ["qr", "svd"])
+@pytest.mark.parametrize("shape", [(30, 5), (5, 30)], ids=["tall", "wide"])
+def test_small_singular_values_are_cut_at_the_tolerance_asked_for(solver, shape):
+    X, y = with_singular_values(*shape, [1.0, 0.5, 0.1, 1e-5, 1e-6])
+    kept = least_squares(X, y, solver)
+    cut = least_squares(X, y, solver, rank_tolerance=1e-3)
+    assert (kept.rank, cut.rank) == (5, 3)
+    np.testing.assert_allclose(kept.condition_number, 1e6, rtol=1e-9)
+    np.testing.assert_allclose(cut.coefficients, np.linalg.pinv(X, rcond=1e-3) @ y, atol=1e-11)
+    np.testing.assert_allclose(kept.coefficients, np.linalg.pinv(X) @ y, rtol=1e-7)
+
+
+def test_on_an_ill_conditioned_system_qr_keeps_the_digits_that_cholesky_loses():
+    # Exact coefficients of 1, up to the rounding of y.
+    X = with_singular_values(60, 6, np.geomspace(1.0, 1e-6, 6))[0]
+    y = X @ np.ones(6)
+    errors = {s: np.abs(least_squares(X, y, s).coefficients - 1.0).max() for s in DIRECT}
+    assert errors["qr"] < 1e-8
+    assert errors["svd"] < 1e-8
+    assert errors["cholesky"] > 10.0 * errors["qr"]
+    assert errors["cholesky"] < 1e-3
+
+
+def test_badly_scaled_columns_cost_no_accuracy():
+    X, _ = data(50, 4)
+    scales = 10.0 ** np.array([-6, 0, 5, 2])
+    found = least_squares(X * scales, X @ np.ones(4), "qr")
+    np.testing.assert_allclose(found.coefficients * scales, 1.0, rtol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(6, 20), (30, 8)], ids=["wide", "rank deficient"])
+def test_cholesky_refuses_a_singular_system_and_names_the_svd(shape):
+    X, y = with_singular_values(*shape, [3.0, 2.0, 1.0])
+    with pytest.raises(np.linalg.LinAlgError, match=re.escape('solver="svd"')):
+        least_squares(X, y, "cholesky")
+    found = least_squares(X, y, "cholesky", penalty=0.5)
+    assert found.rank == 3
+    wanted = np.linalg.solve(X.T @ X + 0.5 * np.eye(shape[1]), X.T @ y)
+    np.testing.assert_allclose(found.coefficients, wanted, atol=1e-12)
+
+
+def test_a_penalty_shrinks_along_the_singular_vectors():
+    X, y = with_singular_values(40, 5, [5.0, 3.0, 1.0, 0.3, 0.1])
+    U, s, Vt = np.linalg.svd(X, full_matrices=False)
+    for penalty in (1e-3, 1.0, 1e3):
+        wanted = Vt.T @ (s / (s**2 + penalty) * (U.T @ y))
+        for solver in DIRECT:
+            assert_near(least_squares(X, y, solver, penalty), wanted, solver)
+
+
+@pytest.mark.parametrize("solver", ["qr", "svd", "lms", "sgd"])
+def test_columns_of_zeros_get_coefficients_of_zero(solver):
+    found = least_squares(np.zeros((5, 2)), np.arange(5.0), solver)
+    assert found.coefficients.tolist() == [0.0, 0.0]
+    assert (found.rank, found.condition_number) == (0, np.inf)
+    assert found.residual_sum_of_squares == pytest.approx(30.0)
+
+
+# -- descent --------------------------------------------------------------------------------------
+
+
+def test_a_step_of_lms_is_the_one_written_down():
+    X, y = data(20, 3)
+    found = least_squares(X, y, "lms", penalty=2.0, step=1e-3, epochs=2)
+    b = np.zeros(3)
+    for _ in range(2):
+        b = b + 1e-3 * (X.T @ (y - X @ b) - 2.0 * b)
+    np.testing.assert_allclose(found.coefficients, b, rtol=1e-13)
+    assert (found.iterations, found.converged) == (2, False)
+
+
+@pytest.mark.parametrize("solver", DESCENT)
+def test_converged_is_claimed_only_within_the_promised_distance(solver):
+    claims = []
+    for condition in (2.0, 20.0, 200.0):
+        values = 10.0 * np.geomspace(1.0, 1.0 / condition, 4)
+        X, y = with_singular_values(50, 4, values)
+        found = least_squares(X, y, solver, epochs=5_000)
+        exact = np.linalg.lstsq(X, y)[0]
+        error = np.linalg.norm(found.coefficients - exact) / np.linalg.norm(exact)
+        # The error is measured against the coefficients found, those of the claim.
+        assert found.converged is False or error <= 1.01 * ACCURACY[solver]
+        claims.append(found.converged)
+    assert claims[0] is True
+    assert claims[-1] is False
+
+
+def test_lms_refuses_a_step_with_which_it_would_diverge():
+    X, y = data(20, 3)
+    longest = 2.0 / np.linalg.norm(X, 2) ** 2
+    with pytest.raises(ValueError, match="diverges from 2 / L"):
+        least_squares(X, y, "lms", step=1.001 * longest)
+    assert np.all(np.isfinite(least_squares(X, y, "lms", step=0.99 * longest).coefficients))
+
+
+@pytest.mark.parametrize("step", [10.0, 1e200])
+def test_sgd_says_when_it_diverged(step):
+    X, y = data(40, 3)
+    with pytest.raises(ValueError, match="sgd diverged with step=1"):
+        least_squares(X, y, "sgd", step=step, epochs=5)
+
+
+def test_sgd_follows_its_seed():
+    X, y = data(40, 3)
+    one, again, other = (least_squares(X, y, "sgd", seed=s).coefficients for s in (1, 1, 2))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 39, 40, 500])
+@pytest.mark.parametrize("penalty", [0.0, 20.0])
+def test_sgd_converges_for_every_size_of_batch(batch, penalty):
+    X, y = data(40, 2)
+    found = least_squares(X, y, "sgd", penalty, batch=batch)
+    assert found.converged
+    wanted = np.linalg.solve(X.T @ X + penalty * np.eye(2), X.T @ y)
+    assert_near(found, wanted, "sgd")
+
+
+# -- the door -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_data_frames_are_read(frame):
+    X, y = data(30, 2)
+    table = frame({"a": X[:, 0], "b": X[:, 1]})
+    assert_near(least_squares(table, y), np.linalg.lstsq(X, y)[0], "qr")
+    found = least_squares(table, frame({"y": y}))
+    assert found.coefficients.shape == (2, 1)
+
+
+def test_a_vector_of_inputs_is_one_column():
+    x, y = np.arange(5.0), 2.0 * np.arange(5.0) + 1.0
+    found = least_squares(x, y, intercept=True)
+    np.testing.assert_allclose([*found.coefficients, found.intercept], [2.0, 1.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"solver": "cholesk"}, "Did you mean 'cholesky'"),
+        ({"penalty": -1.0}, "penalty must be a nonnegative number, got -1.0"),
+        ({"penalty": "much"}, "penalty must be a nonnegative number, got 'much'"),
+        ({"rank_tolerance": np.nan}, "rank_tolerance must be"),
+        ({"solver": "lms", "step": 0.0}, "step must be a positive number"),
+        ({"solver": "lms", "epochs": 0}, "epochs must be a whole number of at least 1"),
+        ({"solver": "sgd", "batch": 2.5}, "batch must be a whole number of at least 1"),
+        ({"solver": "sgd", "seed": -1}, "seed must be"),
+        ({"y": np.arange(4.0)}, "y has 4 values but X has 5 points"),
+        ({"y": [1.0, 2.0, np.nan, 4.0, 5.0]}, "y has 1 values that are NaN"),
+        ({"X": [[1.0], [np.inf], [1.0], [1.0], [1.0]]}, "X has 1 values that are NaN or infinite"),
+        ({"X": np.zeros((0, 2))}, "X is empty"),
+    ],
+)
+def test_bad_input_is_refused_by_name(change, message):
+    arguments = {"X": np.arange(5.0)[:, None], "y": np.arange(5.0), **change}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        least_squares(**arguments)
