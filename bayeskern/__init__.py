@@ -12,7 +12,7 @@ from bayeskern import datasets, kernels, likelihoods
 from bayeskern.checks import NotPositiveDefiniteError
 from bayeskern.diagnostics import Comparison, compare
 from bayeskern.forecast import Backtest, Forecast, backtest, forecast, summary
-from bayeskern.gp import GaussianProcess, GPRegression
+from bayeskern.gp import GaussianProcess, GPRegression, LatentGP, LatentProcess, SparseGP
 from bayeskern.inference import (
     MAP,
     MLE,
@@ -50,10 +50,13 @@ __all__ = [
     "GaussianProcess",
     "ImportanceSampling",
     "Laplace",
+    "LatentGP",
+    "LatentProcess",
     "NotPositiveDefiniteError",
     "Pathfinder",
     "Posterior",
     "Prediction",
+    "SparseGP",
     "Trust",
     "backtest",
     "check_psd",

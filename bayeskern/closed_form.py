@@ -33,5 +33,9 @@ class Marginal(NamedTuple):
     recover: Callable[[dict, jax.Array, bool], dict]
 
 
-class NoClosedFormError(ValueError):
+class DoesNotApplyError(ValueError):
+    """A method does not apply to this model; the message says why, and what to take instead."""
+
+
+class NoClosedFormError(DoesNotApplyError):
     """The model has no closed form as it stands; the message says why."""

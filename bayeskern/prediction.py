@@ -144,14 +144,17 @@ def spread(each: Callable, count: int, key: jax.Array, size: int) -> np.ndarray:
     return made[rows[np.asarray(jax.random.permutation(order, size))]]
 
 
-def thin(draws: dict) -> dict:
-    """At most MOST_DRAWS evenly spaced draws; of a single number, evenly spaced in rank."""
+def thin(draws: dict, most: int = MOST_DRAWS) -> dict:
+    """At most so many evenly spaced draws; of a single number, evenly spaced in rank."""
     count = len(next(iter(draws.values()), []))
-    if count <= MOST_DRAWS:
+    if count <= most:
         return {name: jnp.asarray(values) for name, values in draws.items()}
-    keep = np.linspace(0, count - 1, MOST_DRAWS).round().astype(int)
-    if len(draws) == 1 and np.ndim(next(iter(draws.values()))) == 1:
-        keep = np.argsort(next(iter(draws.values())))[keep]
+    keep = np.linspace(0, count - 1, most).round().astype(int)
+    (first, *others) = draws.values()
+    if not others and np.ndim(first) == 1:
+        # In the middle of so many equal parts, or the extremes would count too much.
+        middle = ((np.arange(most) + 0.5) * count / most).astype(int)
+        keep = np.argsort(first)[middle]
     return {name: jnp.asarray(values)[keep] for name, values in draws.items()}
 
 

@@ -13,14 +13,59 @@ class ResponsePrediction(SampledPrediction):
     """The predictive distribution of y at m new points, known by draws of it: (S, m).
 
     mean: E[y | x], (m,), averaged over draws of the parameters, not over those of y.
-    probabilities: (m, K), the chance of each of K `classes`; None where y is no class.
+
+    Where y is one of K `classes`, draws are their places in `classes`, 0, ..., K - 1, whatever the
+    labels are. `probabilities`, (m, K), has the chance of each, `most_likely` the label of the
+    likeliest, and `to_frame()` a column for each. Of more than two classes `mean`, `variance` and
+    `sd` are those of the indicators of each class, (m, K), and quantiles are places in `classes`,
+    which need classes in order (`ordered`): ValueError without. Of two, all are of 0 and 1.
     """
 
-    def __init__(self, draws, mean, probabilities=None, classes=None, name: str = "y"):
+    def __init__(
+        self, draws, mean, probabilities=None, classes=None, name: str = "y", ordered: bool = False
+    ):
         super().__init__(name, draws)
         self._mean, self.probabilities, self.classes = np.asarray(mean), probabilities, classes
+        self._ordered = ordered
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """E[y | x]: (m,)."""
+        """E[y | x]: (m,); of more than two classes the chance of each, (m, K)."""
         return self._mean
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """The variance: (m,); of classes p (1 - p)."""
+        # Of classes the mean says it all, without the noise of draws.
+        return super().variance if self.probabilities is None else self.mean * (1.0 - self.mean)
+
+    @property
+    def most_likely(self) -> np.ndarray:
+        """The label of the likeliest class: (m,). ValueError where y is no class."""
+        if self.probabilities is None:
+            raise ValueError("most_likely is of classes, but y is a number here: take the median.")
+        return np.asarray(self.classes)[np.argmax(self.probabilities, axis=1)]
+
+    def quantile(self, q) -> np.ndarray:
+        if self.probabilities is not None and self.mean.ndim > 1 and not self._ordered:
+            raise ValueError(
+                f"{self.probabilities.shape[1]} classes without an order have no quantiles, and so "
+                "no median or interval. Ask for probabilities, most_likely or to_frame()."
+            )
+        return super().quantile(q)
+
+    def to_frame(self, level: float = 0.95):
+        """A pandas data frame with a row for each point.
+
+        Of classes it has their chances, a column for each, named by its label; level is not asked.
+        """
+        if self.probabilities is None:
+            return super().to_frame(level)
+        import pandas as pd
+
+        return pd.DataFrame(np.asarray(self.probabilities), columns=list(self.classes))
+
+    def __repr__(self) -> str:
+        count, *shape = self.draws.shape
+        of = "" if self.classes is None else f", classes {', '.join(map(repr, self.classes))}"
+        return f"ResponsePrediction({self.site!r}, {count} draws of shape {tuple(shape)}{of})"

@@ -1,6 +1,19 @@
 """Gaussian processes, as a distribution and as a regression model."""
 
+from bayeskern.gp.conditioned import ConditionedLatent
+from bayeskern.gp.latent import LatentGP
+from bayeskern.gp.latent_process import LatentProcess
 from bayeskern.gp.process import ConditionedGP, GaussianProcess, LeaveOneOut
 from bayeskern.gp.regression import GPRegression
+from bayeskern.gp.sparse import SparseGP
 
-__all__ = ["ConditionedGP", "GPRegression", "GaussianProcess", "LeaveOneOut"]
+__all__ = [
+    "ConditionedGP",
+    "ConditionedLatent",
+    "GPRegression",
+    "GaussianProcess",
+    "LatentGP",
+    "LatentProcess",
+    "LeaveOneOut",
+    "SparseGP",
+]

@@ -11,7 +11,7 @@ import numpy as np
 import numpyro.distributions as dist
 from scipy.special import softmax
 
-from bayeskern.inference.chunks import BATCH
+from bayeskern.chunks import BATCH
 from bayeskern.inference.ordered import as_made, in_order
 from bayeskern.inference.target import Target
 from bayeskern.inference.weights import moments

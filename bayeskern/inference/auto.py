@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bayeskern.closed_form import NoClosedFormError
+from bayeskern.closed_form import DoesNotApplyError
 from bayeskern.inference.exact import Exact
 from bayeskern.inference.fit import Fit
 from bayeskern.inference.importance import ImportanceSampling
@@ -47,7 +47,7 @@ class Auto:
             started = time.perf_counter()
             try:
                 fit = run(method, target, seed, progress)
-            except NoClosedFormError as reason:
+            except DoesNotApplyError as reason:
                 seconds = time.perf_counter() - started
                 attempts.append(Attempt(name, seconds, "not assessable", str(reason)))
                 return None
@@ -81,7 +81,6 @@ class Auto:
             return
         yield "laplace", Laplace()
         yield "svi", SVI()
-        if target.size > 1:
-            yield "svi flow", SVI(guide="flow")
+        yield "svi flow", SVI(guide="flow")
         # A step in time saves a second run.
         yield "nuts", NUTS(target_accept=0.9)

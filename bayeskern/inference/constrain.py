@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.inference.chunks import BATCH
+from bayeskern.chunks import BATCH
 from bayeskern.inference.target import Target
 
 

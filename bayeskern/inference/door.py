@@ -6,10 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
 from bayeskern.inference.enumerated import require_enumerable
 
+# Their densities have no second derivative at their location.
+KINKED = (dist.Laplace, dist.AsymmetricLaplace, dist.AsymmetricLaplaceQuantile)
 # The axes that every set of draws has; ArviZ would lose a plate that is called so.
 AXES = ("chain", "draw", "sample")
 
@@ -39,6 +42,14 @@ def look_at(name: str, site: dict) -> None:
 
 def is_discrete_latent(site: dict) -> bool:
     return site["type"] == "sample" and not site["is_observed"] and site["fn"].support.is_discrete
+
+
+def is_kinked(site: dict) -> bool:
+    """Whether the density of a site has kinks, in its value or in its location."""
+    fn = site.get("fn")
+    while isinstance(fn, Distribution) and hasattr(fn, "base_dist"):
+        fn = fn.base_dist
+    return isinstance(fn, KINKED)
 
 
 def _shape_of_deterministic(name, site) -> None:

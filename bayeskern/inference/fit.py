@@ -38,7 +38,8 @@ class Fit:
     do not follow from z. log_evidence: log p(data). optimum: the mode, where one was looked for.
     trace: numbers by step, such as the ELBO. sample_stats: by ArviZ's names, each (chains, draws).
     attempts: what `auto` tried; method: what it took. target: the form of the model that was
-    fitted, where it is not the one that was given; reduced: what the method ran on instead.
+    fitted, where it is not the one that was given; reduced: what the method ran on instead. timing:
+    seconds of what the method times itself.
     """
 
     z: np.ndarray
@@ -53,5 +54,6 @@ class Fit:
     sample_stats: dict[str, np.ndarray] = field(default_factory=dict)
     attempts: tuple = ()
     method: str | None = None
+    timing: dict[str, float] = field(default_factory=dict)
     target: Target | None = None
     reduced: Reduced | None = None

@@ -8,9 +8,11 @@ prior, and weighted together with them.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 from scipy.stats import chi2
 
 from bayeskern.inference.approximation import cholesky
@@ -148,6 +150,41 @@ def judge_weighted(
         return Trust("caution", advice, evidence)
     good = "The weights are even enough: means, sds and quantiles of these draws can be used."
     return _heavy(names, delivered, evidence) or Trust("good", good, evidence)
+
+
+def judge_inner(trust: Trust, f, log_ratio) -> Trust:
+    """A verdict, made worse where a latent was integrated out by an approximation that is off.
+
+    f: draws of it (S, n, m), from the approximation at each of S draws of the parameters, of which
+    the verdict speaks; log_ratio: log p / q of each (S, n), q normalised by its own evidence.
+    """
+    weights = smooth(log_ratio.ravel())
+    flat = f.reshape(log_ratio.size, -1)
+    shift = compare(flat, flat, y_weights=weights.normal)
+    names = [f"f[{i}]" for i in range(flat.shape[1])]
+    own = _evidence(names, weights, [Difference(shift, weights.ess)])
+    # How much the evidence is off, and that from one draw of the parameters to the next.
+    off = logsumexp(log_ratio, axis=1) - np.log(log_ratio.shape[1])
+    known = {"inner_khat": weights.khat, "inner_ess": weights.ess, "inner_evidence_sd": np.std(off)}
+    evidence = {**trust.evidence, **known, **{f"inner_{w}": own[w] for w in MOST}}
+    instead = "Take LatentGP(..., integrate=False) with method='nuts'."
+    if not is_reliable(weights):
+        advice = (
+            "The latent function was integrated out by an approximation whose error cannot be "
+            f"measured (k-hat {weights.khat:.2g}, {weights.ess:.0f} effective draws). {instead}"
+        )
+    elif not np.std(off) < MOST["mean_shift"]:
+        advice = (
+            "The evidence of the latent function, as approximated, is off by amounts that differ "
+            f"by {np.std(off):.2g} nats over the posterior of the parameters. {instead}"
+        )
+    elif wrong := [w for w, most in MOST.items() if not own[w] + ERRORS[w] * own["error"] < most]:
+        advice = f"The latent function: {_advice(wrong, own).removesuffix(CORRECT)}{instead}"
+    else:
+        return dataclasses.replace(trust, evidence=evidence)
+    if trust.verdict == "bad":
+        return dataclasses.replace(trust, evidence=evidence)
+    return Trust("caution", advice, evidence)
 
 
 def uncovered(optimum: Optimum, z) -> list[Optimum]:

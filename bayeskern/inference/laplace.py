@@ -21,6 +21,7 @@ class Laplace:
     draws: how many draws. starts, steps: of the search for the mode, as in MAP. A Hessian that is
     not positive definite is repaired, and the verdict says along which site. Tierney and Kadane
     (1986); the log evidence is log p(mode) + d/2 log 2 pi - 1/2 log det H.
+    A density with kinks, as that of a Laplace distribution, has no such H: DoesNotApplyError.
     """
 
     draws: int = 4000
@@ -36,6 +37,7 @@ class Laplace:
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("laplace")
+        target.require_curvature("laplace")
         optimum = find_optimum(
             target, self.starts, seed, self.steps, progress, title="Laplace: mode"
         )

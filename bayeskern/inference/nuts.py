@@ -21,6 +21,7 @@ from bayeskern.inference.hamiltonian import Density, Options, Point, Rows, begin
 from bayeskern.inference.judge_mcmc import judge_mcmc
 from bayeskern.inference.starts import find_points
 from bayeskern.inference.target import Target
+from bayeskern.inference.timing import Stopwatch
 
 CHAIN_METHODS = ("parallel", "sequential", "vectorized")
 
@@ -68,12 +69,14 @@ class NUTS:
         steps = self.warmup + self.draws
         groups = [Group(self._options, target, steps, stage) for stage in stages]
         workers = 1 if self.chain_method == "sequential" else os.cpu_count() or 1
-        rows = sample(groups, workers, progress, saved.save if saved else _save_nothing)
+        with Stopwatch() as watch:
+            rows = sample(groups, workers, progress, saved.save if saved else _save_nothing)
         return Fit(
             z=rows.z,
             judge=judge_mcmc,
             sample_stats=_sample_stats(rows, self.max_tree_depth),
             log_evidence=bridge(target, rows.z, seed) if self.evidence else None,
+            timing={"sampling": watch.seconds["run"]},
         )
 
     @property

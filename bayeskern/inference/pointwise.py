@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import MaskedDistribution
 
+from bayeskern.chunks import batch_size, by_chunk, evenly
 from bayeskern.inference import sites
-from bayeskern.inference.chunks import batch_size, by_chunk, evenly
 from bayeskern.prediction import MOST_DRAWS
 
 

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from bayeskern.inference import pointwise, predictive, tree
+from bayeskern.inference import inner, pointwise, predictive, tree
 from bayeskern.inference.approximation import Approximation, log_densities
 from bayeskern.inference.constrain import constrain
 from bayeskern.inference.fit import Estimate, Fit
@@ -31,7 +31,8 @@ class Posterior:
     (chains, draws, d), and log_q: log q(z) where they come from a known density, which is
     `approximation`. reduced: what the method ran on, where the model offers a marginal; z are its
     coordinates. trace: numbers by step, such as the ELBO. sample_stats: by ArviZ's names.
-    attempts: what `auto` tried. timing: seconds, by part. coords, dims: as ArviZ takes them.
+    attempts: what `auto` tried. timing: seconds, by part ("sampling" is that of NUTS, warmup and
+    all, without compilation). coords, dims: as ArviZ takes them.
     """
 
     method: str
@@ -56,6 +57,8 @@ class Posterior:
     def of(cls, method: str, fit: Fit, target: Target, timing, coords=None, dims=None) -> Posterior:
         """Constrain what a backend has found."""
         target, weighted = fit.target or target, None
+        # The stopwatch of the whole fit still runs, and writes into this when it stops.
+        timing.update(fit.timing)
         sites = partial(constrain, target) if fit.reduced is None else fit.reduced.draws
         if fit.weighted is not None:
             z, log_weights = fit.weighted
@@ -84,7 +87,7 @@ class Posterior:
     @cached_property
     def trust(self) -> Trust:
         """The verdict on these draws, and the evidence for it."""
-        return self.judge(self)
+        return inner.judged(self, self.judge(self))
 
     @property
     def searched(self) -> Target:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import equinox as eqx
@@ -9,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayeskern.chunks import batch_size, by_chunk
 from bayeskern.gp.process import chunked
 from bayeskern.inference import sites
 from bayeskern.inference.arguments import hold, read
-from bayeskern.inference.chunks import batch_size, by_chunk
 from bayeskern.prediction import Prediction, spread, thin
 from bayeskern.sampled import Predictions, SampledPrediction
 
@@ -23,14 +24,16 @@ AT_A_POINT = 1000
 def predict(posterior, args: tuple, seed: int, kwargs: dict):
     """The posterior predictive at new arguments of the model.
 
-    In closed form where the model offers `predictive(draws, data, *new_args)`; conditioned on what
-    was observed where a site's distribution offers `given`, as `GaussianProcess` does; else one
-    draw of every site that is not latent for each draw of the posterior. A Prediction, or one for
-    each site in a dict.
+    By the model itself where it offers `predictive(draws, data, *new_args)`, with the seed where it
+    has a parameter `seed`; conditioned on what was observed where a site's distribution offers
+    `given`, as `GaussianProcess` does; else one draw of every site that is not latent for each draw
+    of the posterior. A Prediction, or one for each site in a dict.
     """
     target = posterior.target
     if hasattr(target.model, "predictive"):
-        return target.model.predictive(posterior.flat, target.args, *args, **kwargs)
+        own = target.model.predictive
+        seeded = {"seed": seed} if "seed" in inspect.signature(own).parameters else {}
+        return own(posterior.flat, target.args, *args, **seeded, **kwargs)
     given = {name: site for name, site in sites.look(target).items() if site.conditional}
     draws, new = latents(posterior), read((args, kwargs))
     if target.holds_data:

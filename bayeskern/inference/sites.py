@@ -28,13 +28,15 @@ WRAPPERS = (Independent, ExpandedDistribution, MaskedDistribution)
 class Site(NamedTuple):
     """kind: latent, deterministic or observed; names: of its axes, None where an axis has none.
 
-    conditional: its distribution conditions new values on those that were observed.
+    conditional: its distribution conditions new values on those that were observed; approximate: it
+    integrates a latent out by an approximation.
     """
 
     kind: str
     shape: tuple[int, ...]
     names: tuple[str | None, ...]
     conditional: bool
+    approximate: bool = False
 
 
 def look(target) -> dict[str, Site]:
@@ -62,7 +64,8 @@ def look(target) -> dict[str, Site]:
                     "a mask or to_event; its values could not be conditioned on. Give each process "
                     "a site of its own (and mask= to the process)."
                 )
-            found[name] = Site(kind, shape, _names(site, shape), conditional)
+            approximate = kind == "observed" and hasattr(innermost(site["fn"]), "log_ratio")
+            found[name] = Site(kind, shape, _names(site, shape), conditional, approximate)
 
     jax.eval_shape(run)
     return found

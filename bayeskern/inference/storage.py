@@ -154,7 +154,7 @@ def _read(path: Path):
 
 
 def _model(posterior) -> dict:
-    """What is needed beside the model: its arguments, columns, and the names it observes."""
+    """What is needed beside the model: its arguments, columns, classes, the names it observes."""
     target = posterior.target
     if target is None:
         return posterior.fitted
@@ -164,6 +164,7 @@ def _model(posterior) -> dict:
         "args": target.args,
         "kwargs": target.kwargs,
         "columns": getattr(target.model, "columns", None),
+        "classes": getattr(target.model, "classes", None),
     }
 
 
@@ -181,7 +182,12 @@ def _target(model, fitted: dict) -> tuple[Target | None, str | None]:
                 "nothing to predict from. Fit the model to arrays, numbers and strings."
             )
     args, kwargs = fitted["args"], fitted["kwargs"]
-    if hasattr(model, "resolve"):
+    if hasattr(model, "restore"):
+        try:
+            model, args = model.restore(args, fitted["columns"], fitted.get("classes"))
+        except ValueError as reason:
+            return None, str(reason)
+    elif hasattr(model, "resolve"):
         model = model.resolve(fitted["columns"])
     elif hasattr(model, "prepare"):
         (model, args), kwargs = model.prepare(*args, **kwargs), {}

@@ -12,6 +12,7 @@ import numpy as np
 import optax
 
 from bayeskern import checks
+from bayeskern.closed_form import DoesNotApplyError
 from bayeskern.inference.adaptive import adapted, around_modes
 from bayeskern.inference.approximation import Elliptical, cholesky
 from bayeskern.inference.drawn import drawn_fit
@@ -88,7 +89,7 @@ class SVI:
 
     def _family(self, target, seed, progress):
         if self.guide == "flow" and target.size < 2:
-            raise ValueError(
+            raise DoesNotApplyError(
                 "guide='flow' needs two coordinates at least, and the model has one. Take "
                 "guide='full_rank'."
             )

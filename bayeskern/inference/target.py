@@ -18,6 +18,7 @@ from numpyro.distributions import biject_to, constraints
 from numpyro.infer.util import compute_log_probs
 from numpyro.primitives import Messenger
 
+from bayeskern.closed_form import DoesNotApplyError
 from bayeskern.inference import arguments, door
 from bayeskern.inference.enumerated import log_density, without_data
 from bayeskern.inference.ordered import as_made, in_order
@@ -54,6 +55,8 @@ class Target(eqx.Module):
     subsampled: bool = eqx.field(static=True, default=False)
     #: discrete latent sites, which are summed out
     discrete: tuple[str, ...] = eqx.field(static=True, default=())
+    #: sites whose density has kinks, so that its curvature says nothing
+    kinked: tuple[str, ...] = eqx.field(static=True, default=())
     #: how deep plates are nested
     nesting: int = eqx.field(static=True, default=0)
 
@@ -210,6 +213,15 @@ class Target(eqx.Module):
                 "needs one. Give it a prior, or take method='map' or 'mle'."
             )
 
+    def require_curvature(self, method: str) -> None:
+        """Raise DoesNotApplyError, naming the sites, if some densities have kinks."""
+        if self.kinked:
+            raise DoesNotApplyError(
+                f"{method} needs the curvature of the density, but that of the site "
+                f"{', '.join(map(repr, self.kinked))} has kinks (a Laplace distribution), where it "
+                "has none. Take method='nuts', or method='map' for the mode alone."
+            )
+
     def draw_prior(self, key, spread) -> jax.Array:
         """One z from the prior.
 
@@ -269,7 +281,7 @@ def _look(model, given) -> dict:
     Nothing is computed. Raises ValueError on a site that is not as it ought to be, by its name.
     """
     latents, without_prior, deterministics, discrete = [], [], [], []
-    partial, nesting = set(), [0]
+    kinked, partial, nesting = [], set(), [0]
 
     def run(given):
         args, kwargs = arguments.release(given)
@@ -278,6 +290,8 @@ def _look(model, given) -> dict:
         for name, site in _first_trace(Whole(model), args, kwargs).items():
             door.look_at(name, site)
             nesting.extend(-frame.dim for frame in site.get("cond_indep_stack", ()))
+            if door.is_kinked(site):
+                kinked.append(name)
             if site["type"] == "deterministic":
                 deterministics.append(name)
             if site["type"] != "param" and (site["type"] != "sample" or site["is_observed"]):
@@ -300,6 +314,7 @@ def _look(model, given) -> dict:
         "deterministics": () if discrete else tuple(deterministics),
         "subsampled": bool(partial) and not discrete,
         "discrete": tuple(discrete),
+        "kinked": tuple(kinked),
         "nesting": max(nesting),
     }
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 from numpyro.primitives import Messenger
 
+from bayeskern.chunks import evenly
 from bayeskern.inference import predictive, sites
-from bayeskern.inference.chunks import evenly
 from bayeskern.inference.pointwise import masks_of, pointwise
 from bayeskern.prediction import MOST_DRAWS
 
@@ -202,8 +202,8 @@ def _predictives(posterior, found, masks, data) -> dict:
     """Replicates of the data from the posterior and from the prior, where they can be drawn."""
     target, groups = posterior.target, {}
     given = tuple(name for name, site in found.items() if site.conditional)
-    # What such a model observes may be integrated over latents that it alone can bring back.
-    own = hasattr(target.model, "predictive") and not given
+    # Such a model says that its observations, as it stands, are not those given the draws.
+    own = hasattr(target.model, "pointwise") and not given
     draws = predictive.latents(posterior)
     shapes = predictive.shapes_of(target, draws, target.arguments, given)
     numbers = sum(math.prod(shape) for shape in shapes.values())

@@ -49,6 +49,10 @@ class Likelihood(Parametrised):
     kinked: ClassVar[bool] = False
     #: whether y is one of several classes
     classifies: ClassVar[bool] = False
+    #: whether those classes have an order
+    is_ordered: ClassVar[bool] = False
+    #: whether eta wants an intercept; not where the likelihood has one of its own
+    takes_intercept: ClassVar[bool] = True
     #: the support in words
     wanted: ClassVar[str] = "a number"
 
@@ -93,6 +97,13 @@ class Likelihood(Parametrised):
     def mean(self, eta, **extra):
         """E[y | eta]: (n,)."""
         return self.distribution(eta, **extra).mean
+
+    def restrained(self, y, **extra) -> tuple[np.ndarray, np.ndarray]:
+        """In which rows the density of y vanishes as eta rises without bound, and as it falls.
+
+        (n,) bool each. y that lies at an end of its range, as a class does, lets eta go.
+        """
+        return np.ones(len(y), bool), np.ones(len(y), bool)
 
     def level(self, y, extra: dict) -> tuple[float, float]:
         """About where eta lies, and how far it may vary: (level, sd), for default priors on it.

@@ -68,11 +68,12 @@ class Classifier(Likelihood):
         if y is None:
             return super().prepare(None, n, extra)
         found, order = labels.read(y, n)
-        known = self._with(labels.learn(found, order)) if self.classes is None else self
+        known = self._learn_classes(found, order) if self.classes is None else self
         return super(Classifier, known).prepare(labels.encode(found, known.classes), n, extra)
 
-    def _with(self, classes: tuple) -> Self:
-        return dataclasses.replace(self, classes=classes)
+    def _learn_classes(self, found, order: tuple | None) -> Self:
+        """A copy that knows the classes that occur; order: as y declares it, None without one."""
+        return dataclasses.replace(self, classes=labels.learn(found, order))
 
     def _read(self, y, n):
         return jnp.asarray(y)
@@ -106,6 +107,9 @@ class Bernoulli(Classifier):
         """(n, 2): of the first class, and of the second."""
         log_p, log_q = LOG_PROBABILITIES[self.link_name](eta)
         return jnp.exp(jnp.stack([log_q, log_p], -1))
+
+    def restrained(self, y):
+        return y == 0, y == 1
 
     def _check_classes(self):
         if len(self.classes) > 2:

@@ -77,6 +77,9 @@ class Binomial(Likelihood):
     def distribution(self, eta, trials):
         return BinomialLogProbs(*LOG_PROBABILITIES[self.link_name](eta), trials)
 
+    def restrained(self, y, trials):
+        return y < trials, y > 0
+
     def _fits(self, y, trials):
         return (y >= 0) & (y <= trials) & (y == np.round(y))
 

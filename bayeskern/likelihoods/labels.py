@@ -89,3 +89,8 @@ def encode(labels: np.ndarray, classes: tuple) -> np.ndarray:
             f"classes are {', '.join(map(repr, classes))}."
         )
     return codes
+
+
+def decode(codes, classes: tuple | None):
+    """The inverse of `encode`; y as it is where there are no classes."""
+    return codes if classes is None else np.asarray(classes)[np.asarray(codes, int)]

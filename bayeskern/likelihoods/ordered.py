@@ -13,6 +13,7 @@ from numpyro.distributions import Distribution, constraints
 
 from bayeskern.kernels import hyperparameters as hyper
 from bayeskern.kernels.hyperparameters import hyperparameter
+from bayeskern.likelihoods import labels
 from bayeskern.likelihoods.classes import Classifier
 from bayeskern.likelihoods.links import log1mexp
 
@@ -25,13 +26,15 @@ class Ordered(Classifier):
     eta = 0 (the induced Dirichlet(1, ..., 1) of Betancourt 2019, "Ordinal regression").
     The cutpoints are the intercept: one in eta as well cannot be told from them.
 
-    Numbers are put in their order, text in alphabetical order: give ordered pandas categories, a
-    polars enum, or classes=("low", "mid", "high") where that is not meant.
+    Numbers are put in their order. Text has one where it comes as ordered pandas categories or as a
+    polars enum, or with classes=("low", "mid", "high"); without one it is refused.
     """
 
     cutpoints: jax.Array | None = hyperparameter(None, constraints.ordered_vector, scalar=False)
 
     links: ClassVar = ("logit", "probit")
+    is_ordered: ClassVar = True
+    takes_intercept: ClassVar = False
 
     def distribution(self, eta):
         return OrderedCategorical(eta, self.cutpoints, self.link_name)
@@ -43,6 +46,19 @@ class Ordered(Classifier):
     def mean(self, eta):
         """A class has no mean: the chance of each, (n, K)."""
         return self.probabilities(eta)
+
+    def restrained(self, y):
+        return y < len(self._known()) - 1, y > 0
+
+    def _learn_classes(self, found, order):
+        if found.dtype.kind == "U" and order is None:
+            some = ", ".join(map(repr, labels.learn(found, None)[:5]))
+            raise ValueError(
+                f"y is text without an order ({some}), and Ordered needs one. Name the classes "
+                'from low to high, as in Ordered(classes=("low", "mid", "high")), or give ordered '
+                "pandas categories or a polars enum."
+            )
+        return super()._learn_classes(found, order)
 
     def _learn(self, y):
         wanted = len(self._known()) - 1

@@ -43,6 +43,13 @@ class PositiveMean(Likelihood):
         inside = eta > 0.0
         return Within(self.of_log_mean(log_mean(jnp.where(inside, eta, 1.0)), **extra), inside)
 
+    def restrained(self, y, **extra):
+        always = np.ones(len(y), bool)
+        # A mean that goes to 0 leaves a y of 0 its density.
+        return {"inverse": (y > 0, always), "identity": (always, always)}.get(
+            self.link_name, (always, y > 0)
+        )
+
     def level(self, y, extra):
         # Half an event where there was none: a rate of 0 has no logarithm.
         total = np.sum(np.asarray(y))

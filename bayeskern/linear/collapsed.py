@@ -24,7 +24,7 @@ def system_of(model: LinearModel) -> System:
     """The rows that a prepared model has seen, in the coefficients that `moments` speaks of."""
     statistics, intercept = model.statistics, model.intercept
     M = statistics.about_zero() if intercept is None else statistics.around(intercept.center)
-    return System.of(statistics.n, M, model.shape(), model.is_proper)
+    return System.of(statistics.n, M, model.shape(), model.is_proper, model.is_aligned)
 
 
 class Collapsed(eqx.Module):

@@ -10,6 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
+from bayeskern.kernels import hyperparameters as hyper
 from bayeskern.linear.priors import Flat
 
 
@@ -23,13 +24,32 @@ class Intercept(eqx.Module):
     sd: jax.Array | None = None
     center: jax.Array | None = None
     is_flat: bool = eqx.field(static=True, default=False)
+    #: eta is 0 where x is `center`, and there is nothing to infer
+    is_fixed: bool = eqx.field(static=True, default=False)
+
+    def __repr__(self) -> str:
+        if self.is_flat or self.is_fixed:
+            return "flat" if self.is_flat else "in the cutpoints"
+        if self.sd is None:
+            return "True"
+        at_zero = self.center is None or not np.any(self.center)
+        at = "x = 0" if at_zero else "the mean of x"
+        return f"Normal({hyper.show(self.loc)}, {hyper.show(self.sd)}) at {at}"
 
     def with_defaults(self, mean_x, level: float, sd: float) -> Intercept:
+        if self.is_fixed:
+            return dataclasses.replace(self, center=np.asarray(mean_x))
+        if self.is_flat:
+            # It is flat wherever it is centred; searches begin at the level of the data.
+            return dataclasses.replace(self, loc=np.asarray(level), center=np.asarray(mean_x))
         if self.sd is not None and self.center is None:
             return dataclasses.replace(self, center=np.zeros(len(mean_x)))
         if self.sd is None:
             return Intercept(np.asarray(level), np.asarray(sd), np.asarray(mean_x))
         return self
+
+
+FIXED = Intercept(np.asarray(0.0), np.asarray(0.0), is_fixed=True)
 
 
 def as_intercept(value) -> Intercept | None:

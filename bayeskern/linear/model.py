@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from typing import Self
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -14,11 +14,14 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayeskern import checks
+from bayeskern.chunks import CHUNK, batch_size, evenly
 from bayeskern.likelihoods import Likelihood
+from bayeskern.likelihoods.labels import decode
 from bayeskern.linear.design import Aside, Design
-from bayeskern.linear.intercept import Intercept, as_intercept
+from bayeskern.linear.intercept import FIXED, Intercept, as_intercept
 from bayeskern.linear.priors import Prior, as_prior
 from bayeskern.linear.statistics import Statistics
+from bayeskern.prediction import MOST_DRAWS
 from bayeskern.response import ResponsePrediction
 from bayeskern.sampled import SampledPrediction
 
@@ -28,6 +31,8 @@ RANK = 1e-10
 CONSTANT = 1e-10
 # A point estimate has one draw of the weights; so many observations are drawn at it.
 AT_A_POINT = 1000
+# A prediction has at most so many numbers, draws times points, as long as it keeps MOST_DRAWS.
+NUMBERS = 2 * 10**7
 
 
 class LinearModel(eqx.Module):
@@ -47,13 +52,22 @@ class LinearModel(eqx.Module):
     seen: Statistics | None = eqx.field(default=None, kw_only=True)
     statistics: Statistics | None = eqx.field(default=None, kw_only=True)
 
+    #: what the argument is called that holds the likelihood
+    noise_name: ClassVar[str]
+
     @property
     def noise_model(self) -> Likelihood:
         """The likelihood, whatever the argument is called."""
-        raise NotImplementedError
+        return getattr(self, self.noise_name)
 
     def with_noise_model(self, likelihood: Likelihood) -> Self:
-        raise NotImplementedError
+        return dataclasses.replace(self, **{self.noise_name: likelihood})
+
+    def __repr__(self) -> str:
+        features = self.features.value
+        parts = [] if features is None else [f"features={features!r}"]
+        parts += [f"prior={self.prior!r}", f"{self.noise_name}={self.noise_model!r}"]
+        return f"{type(self).__name__}({', '.join(parts)}, intercept={self.intercept or False!r})"
 
     # -- the NumPyro model ------------------------------------------------------------------------
 
@@ -86,6 +100,8 @@ class LinearModel(eqx.Module):
 
     def _sample_intercept(self, weights, noise):
         loc = self.intercept.loc - weights @ self.intercept.center
+        if self.intercept.is_fixed:
+            return numpyro.deterministic("intercept", loc)
         if self.intercept.is_flat:
             own = dist.ImproperUniform(dist.constraints.real, loc.shape, ())
         else:
@@ -102,7 +118,12 @@ class LinearModel(eqx.Module):
             raise ValueError("X is missing: give the inputs, a row for each observation.")
         design, made = self._designed(X, "X")
         likelihood, y, extra = self.noise_model.prepare(y, len(made), extra)
-        model = dataclasses.replace(self.with_noise_model(likelihood), design=Aside(design))
+        intercept = self.intercept
+        if intercept is not None and not likelihood.takes_intercept:
+            intercept = FIXED
+        model = dataclasses.replace(
+            self.with_noise_model(likelihood), design=Aside(design), intercept=intercept
+        )
         if y is None:
             return model._ready(made), (made, None, extra)
         statistics = Statistics.of_features(made)
@@ -121,6 +142,13 @@ class LinearModel(eqx.Module):
         """Without y there is nothing to take default priors from; those that are given will do."""
         checks.finite(X, "X")
         zero = np.zeros(X.shape[1])
+        known = {**self.prior.hyperparameters(), **self.noise_model.hyperparameters()}
+        unknown = [name for name, value in known.items() if value is None]
+        if unknown or (self.intercept is not None and self.intercept.sd is None):
+            raise ValueError(
+                "y is missing: give the observations, since default priors are on their scale "
+                f"(here that on {', '.join([*unknown, 'the intercept'][:1])})."
+            )
         intercept = self.intercept
         if intercept is not None and intercept.sd is not None:
             intercept = intercept.with_defaults(zero, 0.0, 1.0)
@@ -167,12 +195,34 @@ class LinearModel(eqx.Module):
                 f"{said}; only the prior tells their weights apart.", UserWarning, stacklevel=2
             )
 
-    # -- coefficients: of [1, x - center], or of x where there is no intercept ---------------------
+    def restore(self, args: tuple, columns, classes) -> tuple[Self, tuple]:
+        """The model as it was prepared, from the arguments that it had then, and those arguments.
+
+        columns, classes: what it was fitted to, None where there were none. Raises ValueError where
+        the features were learnt from data, which a file does not keep.
+        """
+        if self.prepared:
+            return self, args
+        X, y, *rest = args
+        if self.features.value is not None:
+            raise ValueError(
+                "the features were learnt from data, which a file does not keep, so there is "
+                "nothing to predict from: load it with model=posterior.target.model, the model as "
+                "it was fitted."
+            )
+        names = columns or tuple(f"x{i}" for i in range(X.shape[1]))
+        design = Aside(Design(None, columns, X.shape[1], names))
+        model = dataclasses.replace(self, design=design)
+        if classes is not None:
+            model = model.with_noise_model(dataclasses.replace(self.noise_model, classes=classes))
+        return model.prepare(X, decode(y, classes), **dict(*rest))
+
+    # -- coefficients: of [1, x - center], of x - center where the intercept is fixed, or of x -----
 
     def moments(self, p: int):
         """Sample the scales of the prior: means and sds of the coefficients given them."""
         loc, sd = self.prior.moments(p)
-        if self.intercept is None:
+        if self.intercept is None or self.intercept.is_fixed:
             return loc, sd
         first = (jnp.reshape(v, 1) for v in (self.intercept.loc, self.intercept.sd))
         return tuple(jnp.concatenate(pair) for pair in zip(first, (loc, sd), strict=True))
@@ -183,10 +233,15 @@ class LinearModel(eqx.Module):
         own = self.prior.shape(len(sds))
         if own is None:
             own = 1.0 / np.where(sds > 0, sds, 1.0)
-        if self.intercept is None:
+        if self.intercept is None or self.intercept.is_fixed:
             return own
         level = 1.0 if self.intercept.is_flat else float(self.intercept.sd)
         return np.concatenate([[level], own])
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether the prior sds of the weights are always `shape` times one number."""
+        return self.prior.proper and self.prior.shape(len(self.statistics.mean) - 1) is not None
 
     @property
     def is_proper(self) -> bool:
@@ -199,9 +254,14 @@ class LinearModel(eqx.Module):
     def coords(self) -> dict:
         """Labels for the axes: the features, and the outputs where they are classes."""
         found = {} if self.design is None else {"feature": list(self.design.value.names)}
-        if classes := getattr(self.noise_model, "classes", None):
-            found["output"] = list(classes)
+        if self.classes:
+            found["output"] = list(self.classes)
         return found
+
+    @property
+    def classes(self) -> tuple | None:
+        """The labels of the classes that y is of, if it is."""
+        return getattr(self.noise_model, "classes", None)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -210,34 +270,36 @@ class LinearModel(eqx.Module):
 
     # -- prediction -------------------------------------------------------------------------------
 
-    def predictive(self, draws: dict, data: tuple, X_new, latent: bool = False, **extra):
+    def predictive(
+        self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
+    ):
         """New observations at X_new, a ResponsePrediction; the linear predictor with `latent`.
 
-        draws: of all sites, each (S, shape).
+        draws: of all sites, each (S, shape). extra: what the likelihood needs of each new row
+        (exposure is 1 where it is not given). At many points the draws are thinned evenly, to
+        NUMBERS numbers in all, but to no fewer than MOST_DRAWS draws.
         """
-        X = self.design.value(X_new)
-        extra = self.noise_model.prepare(None, len(X), extra).extra
-        keys = {k: v for k, v in draws.items() if k in {*self.noise_model.hyperparameters()}}
-        parts = (keys, draws["weights"], draws.get("intercept"))
-        parts = jax.tree.map(jnp.asarray, parts)
+        likelihood, X = self.noise_model, self.design.value(X_new)
+        extra = likelihood.prepare(None, len(X), extra).extra
+        values = {k: v for k, v in draws.items() if k in {*likelihood.hyperparameters()}}
+        parts = (values, draws["weights"], draws.get("intercept"))
+        count = len(draws["weights"])
+        rows = evenly(count, max(MOST_DRAWS, NUMBERS // (len(X) * (likelihood.outputs or 1))))
+        rows = np.zeros(AT_A_POINT, int) if count == 1 and not latent else rows
+        parts = jax.tree.map(lambda v: jnp.asarray(v)[rows], parts)
         if latent:
             return SampledPrediction("eta", etas(X, *parts[1:]))
-        if len(draws["weights"]) == 1:
-            parts = jax.tree.map(lambda v: jnp.repeat(v, AT_A_POINT, axis=0), parts)
-        key = jax.random.key(0)
-        drawn, mean, chances = _responses(self.noise_model, X, parts, extra, key)
-        classes = getattr(self.noise_model, "classes", None)
-        return ResponsePrediction(np.asarray(drawn), mean, chances, classes)
+        drawn, mean, chances = _responses(likelihood, X, parts, extra, jax.random.key(seed))
+        return ResponsePrediction(drawn, mean, chances, self.classes, ordered=likelihood.is_ordered)
 
     def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
         """Draws of new observations from the prior: a SampledPrediction.
 
         y is only for default priors, which are on its scale.
         """
-        model, args = self if self.prepared else self.prepare(X, y, **extra)[0], None
+        model = self if self.prepared else self.prepare(X, y, **extra)[0]
         made = model.design.value(X, "X")
         extra = model.noise_model.prepare(None, len(made), extra).extra
-        del args
 
         def one(key):
             return numpyro.handlers.seed(model, key)(made, None, extra)
@@ -265,21 +327,33 @@ def etas(X, weights, intercept):
     return jax.lax.map(lambda part: linear_predictor(X, *part), (weights, intercept))
 
 
-@eqx.filter_jit
 def _responses(likelihood, X, parts, extra, key):
-    """Draws of y (S, m), the mean of E[y | x], and the mean chance of each class."""
+    """Draws of y (S, m), the mean of E[y | x], and the mean chance of each class, or None."""
+    count = len(parts[1])
+    step = max(1, CHUNK // (count * (likelihood.outputs or 1)))
+    found = []
+    for start in range(0, len(X), step):
+        rows = slice(start, start + step)
+        now = {name: value[rows] for name, value in extra.items()}
+        own = jax.random.fold_in(key, start)
+        found.append(jax.device_get(_responses_at(likelihood, X[rows], parts, now, own)))
+    drawn, mean, chances = zip(*found, strict=True)
+    chances = np.concatenate(chances) if likelihood.classifies else None
+    return np.concatenate(drawn, axis=1), np.concatenate(mean), chances
 
+
+@eqx.filter_jit
+def _responses_at(likelihood, X, parts, extra, key):
     def one(item):
         (values, *coefficients), key = item
         at = likelihood.at(values)
         eta = linear_predictor(X, *coefficients)
-        chances = at.probabilities(eta, **extra) if at.classifies else jnp.zeros(0)
+        chances = at.probabilities(eta, **extra) if at.classifies else None
         return at.distribution(eta, **extra).sample(key), at.mean(eta, **extra), chances
 
-    count = len(parts[1])
-    drawn, means, chances = jax.lax.map(one, (parts, jax.random.split(key, count)))
-    chances = jnp.mean(chances, axis=0) if likelihood.classifies else None
-    return drawn, jnp.mean(means, axis=0), chances
+    keys = jax.random.split(key, len(parts[1]))
+    drawn, *averages = jax.lax.map(one, (parts, keys), batch_size=batch_size(len(X)))
+    return drawn, *jax.tree.map(lambda v: jnp.mean(v, axis=0), averages)
 
 
 def _collinear(statistics: Statistics, centred: bool, names) -> str | None:

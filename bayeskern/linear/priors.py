@@ -91,7 +91,8 @@ class Gaussian(Prior):
 class Conjugate(Gaussian):
     """weights_j | noise ~ N(loc, noise scale^2): with an InverseGamma noise, all in closed form.
 
-    scale: in sds of the noise. By default 10 / sd(x_j).
+    scale: in sds of the noise, as is then the sd of the intercept's prior. By default 10 / sd(x_j),
+    and 10 for the intercept.
     """
 
     per_noise: ClassVar[bool] = True

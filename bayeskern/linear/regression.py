@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -39,17 +40,12 @@ class BayesianLinearRegression(LinearModel):
     (2006), sections 3.3 and 3.5.
     """
 
+    noise_name: ClassVar[str] = "noise"
+
     features: Aside = eqx.field(
         static=True, default=None, converter=lambda f: f if isinstance(f, Aside) else Aside(f)
     )
     noise: Likelihood = eqx.field(default=None, converter=lambda v: _as_likelihood(v), kw_only=True)
-
-    @property
-    def noise_model(self):
-        return self.noise
-
-    def with_noise_model(self, likelihood):
-        return dataclasses.replace(self, noise=likelihood)
 
     @property
     def is_gaussian(self) -> bool:

@@ -22,8 +22,8 @@ AXES = "axes"
 class Rotated(eqx.Module):
     """The model over the coordinates u of its coefficients, at the site `axes`.
 
-    axes: (p, p); proper: whether u has the prior N(0, I). If it has not, b = axes u, and the
-    coefficients have their own priors.
+    axes: (p, p); proper: whether u has the prior N(0, I). If it has not, b = loc + axes u, and
+    the coefficients have their own priors.
     """
 
     model: LinearModel
@@ -35,7 +35,8 @@ class Rotated(eqx.Module):
         likelihood = model.noise_model.sample("")
         loc, sd = model.moments(X.shape[1])
         b = self._coefficients(loc, sd, likelihood.outputs)
-        level, weights = (0.0, b) if model.intercept is None else (b[..., 0], b[..., 1:])
+        own_level = model.intercept is not None and not model.intercept.is_fixed
+        level, weights = (b[..., 0], b[..., 1:]) if own_level else (0.0, b)
         numpyro.deterministic("weights", weights)
         if model.intercept is not None:
             level = level - weights @ jnp.asarray(model.intercept.center)
@@ -49,7 +50,7 @@ class Rotated(eqx.Module):
             u = numpyro.sample(AXES, dist.Normal(0.0, 1.0).expand(shape).to_event(len(shape)))
             return loc + sd * (u @ self.axes.T)
         u = numpyro.sample(AXES, dist.ImproperUniform(dist.constraints.real, (), shape))
-        b, finite = u @ self.axes.T, jnp.isfinite(sd)
+        b, finite = loc + u @ self.axes.T, jnp.isfinite(sd)
         own = dist.Normal(loc, jnp.where(finite, sd, 1.0)).log_prob(b)
         numpyro.factor("prior", jnp.sum(jnp.where(finite, own, 0.0)))
         return b
@@ -64,6 +65,7 @@ def rotated(model: LinearModel, X, y, extra) -> Marginal | None:
         M = statistics.about_zero()
     else:
         M = statistics.around(model.intercept.center)
+        M = M[1:, 1:] if model.intercept.is_fixed else M
     p = len(shape)
     H = M[:p, :p]
     _, S, Vt = np.linalg.svd(np.pad(H, ((0, p - len(H)), (0, 0))) * shape)

@@ -36,10 +36,11 @@ class System(eqx.Module):
     V: jax.Array
 
     @classmethod
-    def of(cls, n: float, M, shape, proper: bool = True) -> System:
+    def of(cls, n: float, M, shape, proper: bool = True, aligned: bool = False) -> System:
         """From M (k, p + 1) with M'M = [X y]'[X y], y being the last column.
 
-        proper: whether no coefficient has a flat prior.
+        proper: whether no coefficient has a flat prior. aligned: whether the prior sds, but for
+        the first one, will always be `shape` times one number.
         """
         p = M.shape[1] - 1
         H, t, rest = M[:p, :p], M[:p, p], M[p:, p]
@@ -48,7 +49,7 @@ class System(eqx.Module):
             short = p - len(H)
             H, t = np.pad(H, ((0, short), (0, 0))), np.pad(t, (0, short))
         U, S, Vt = np.linalg.svd(H * shape, full_matrices=False)
-        return (Dual if dual else Primal)(
+        return (Dual if dual else Aligned if aligned else Primal)(
             n=jnp.asarray(float(n)),
             rss=jnp.asarray(float(rest @ rest)),
             H=jnp.asarray(H),
@@ -99,29 +100,51 @@ class Primal(System):
     """Through the p x p posterior precision."""
 
     def given(self, loc, sd, noise):
-        _, mean, root = self._solved(loc, sd, noise)
-        return Rooted(mean, root)
+        size, L, g = self._factored(loc, sd, noise)
+        axes = self.shape[:, None] * self.V
+        root = axes @ (size[:, None] * solve_triangular(L, jnp.eye(len(size)), lower=True, trans=1))
+        return Rooted(loc + axes @ g, root)
 
     def log_evidence(self, loc, sd, noise):
-        log_root, mean, _ = self._solved(loc, sd, noise)
+        g, logdet = self._solved(loc, sd, noise)
+        mean = loc + self.shape * (self.V @ g)
         proper = jnp.isfinite(sd)
         off = jnp.where(proper, (mean - loc) / jnp.where(proper, sd, 1.0), 0.0)
         flat = jnp.sum(jnp.where(proper, -jnp.log(jnp.where(proper, sd, 1.0)), 0.5 * LOG_2PI))
-        return self.log_likelihood(mean, noise) - 0.5 * off @ off + flat + log_root
+        volume = flat + jnp.sum(jnp.log(self.shape)) - 0.5 * logdet
+        return self.log_likelihood(mean, noise) - 0.5 * off @ off + volume
 
     def _solved(self, loc, sd, noise):
-        """log det of a root of the covariance, the mean, and that root (p, p)."""
+        """The posterior mean in these coordinates, from `loc` on, and log |precision|."""
+        size, L, g = self._factored(loc, sd, noise)
+        return g, 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)) - jnp.log(size))
+
+    def _factored(self, loc, sd, noise):
+        """size, L with precision = L L' / (size size'), and the mean."""
         ratio = jnp.square(self.shape / sd)
         A = jnp.diag(jnp.square(self.S) / noise) + (self.V.T * ratio) @ self.V
         size = jax.lax.rsqrt(jnp.diagonal(A))
         L = jnp.linalg.cholesky(A * size[:, None] * size[None, :], symmetrize_input=False)
+        return size, L, size * cho_solve((L, True), size * self._pull(loc, noise))
+
+    def _pull(self, loc, noise):
         # Around the location of the prior, so that what it does not determine stays there.
-        missed = self.S * (self.Ut - self.S * (self.V.T @ (loc / self.shape))) / noise
-        g = size * cho_solve((L, True), size * missed)
-        axes = self.shape[:, None] * self.V
-        root = axes @ (size[:, None] * solve_triangular(L, jnp.eye(len(size)), lower=True, trans=1))
-        log_root = jnp.sum(jnp.log(size) - jnp.log(jnp.diagonal(L)) + jnp.log(self.shape))
-        return log_root, loc + axes @ g, root
+        return self.S * (self.Ut - self.S * (self.V.T @ (loc / self.shape))) / noise
+
+
+class Aligned(Primal):
+    """Where the axes are those of the prior, so that the precision is diagonal, plus rank one.
+
+    The one is the first coefficient, whose prior sd has a factor of its own: D + c v v', solved by
+    Sherman and Morrison's formula in O(p^2).
+    """
+
+    def _solved(self, loc, sd, noise):
+        ratio, v = jnp.square(self.shape / sd), self.V[0]
+        D, c = jnp.square(self.S) / noise + ratio[-1], ratio[0] - ratio[-1]
+        pull, moved = self._pull(loc, noise) / D, v / D
+        more = 1.0 + c * (v @ moved)
+        return pull - moved * (c * (v @ pull) / more), jnp.sum(jnp.log(D)) + jnp.log(more)
 
 
 class Rooted(Conditional):

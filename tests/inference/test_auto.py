@@ -81,3 +81,26 @@ def test_every_method_has_its_name():
     }
     with pytest.raises(ValueError, match="Did you mean 'laplace'"):
         bk.infer(nearly_gaussian, Y, method="laplas")
+
+
+def test_laplace_is_left_out_where_the_density_has_kinks():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+        with numpyro.plate("rows", len(y)):
+            numpyro.sample("y", dist.Laplace(mu, 1.0), obs=y)
+
+    y = np.random.default_rng(1).laplace(2.0, 1.0, size=30)
+    posterior = bk.infer(model, y, progress=False)
+    first, *others = posterior.attempts
+    assert (first.method, first.verdict) == ("laplace", "not assessable")
+    assert "site 'y' has kinks" in first.reason
+    assert others[-1].method == posterior.method
+    assert posterior.trust.verdict == "good"
+    # The posterior by quadrature.
+    grid = np.linspace(-1.0, 5.0, 20_001)
+    log_p = -np.abs(y[:, None] - grid).sum(axis=0) - grid**2 / 50.0
+    p = np.exp(log_p - log_p.max()) / np.exp(log_p - log_p.max()).sum()
+    mean = p @ grid
+    sd = np.sqrt(p @ (grid - mean) ** 2)
+    assert abs(posterior.draws["mu"].mean() - mean) < 0.15 * sd
+    np.testing.assert_allclose(posterior.draws["mu"].std(), sd, rtol=0.1)

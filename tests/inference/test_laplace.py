@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 import bayeskern as bk
+from bayeskern.closed_form import DoesNotApplyError
 from bayeskern.inference import Laplace
 from bayeskern.inference.laplace import square_root
 from bayeskern.inference.modes import Optimum
@@ -241,3 +242,41 @@ def test_same_seed_same_draws():
 def test_options_that_are_refused(options):
     with pytest.raises(ValueError, match="must be a whole number of at least 1"):
         Laplace(**options)
+
+
+def kinked_prior(y):
+    with numpyro.plate("groups", 2):
+        effect = numpyro.sample("effect", dist.Laplace(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(jnp.sum(effect), 1.0), obs=y)
+
+
+def kinked_noise(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("data", dist.AsymmetricLaplace(mu, 1.0, 0.5).mask(True), obs=y)
+
+
+def kinked_once_moved(y):
+    a = numpyro.sample(
+        "a", dist.TransformedDistribution(dist.Laplace(), dist.transforms.ExpTransform())
+    )
+    numpyro.sample("y", dist.Normal(a, 1.0), obs=y)
+
+
+@pytest.mark.parametrize(
+    ("model", "site"), [(kinked_prior, "effect"), (kinked_noise, "data"), (kinked_once_moved, "a")]
+)
+def test_a_density_with_kinks_is_refused_by_its_site(model, site):
+    with pytest.raises(DoesNotApplyError, match=f"the site '{site}' has kinks.*method='nuts'"):
+        fit(model, np.array([0.3, -1.0, 2.0]))
+    # Its mode is fine.
+    mode = bk.infer(model, np.array([0.3, -1.0, 2.0]), method="map", progress=False)
+    assert mode.trust.verdict != "good"
+
+
+def test_what_is_smooth_is_not_refused():
+    def smooth(y):
+        mu = numpyro.sample("mu", dist.SoftLaplace(0.0, 1.0))
+        numpyro.sample("y", dist.StudentT(5.0, mu, 1.0), obs=y)
+
+    assert fit(smooth, np.array([0.3, -1.0, 2.0])).trust.verdict in ("good", "caution")

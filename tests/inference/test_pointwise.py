@@ -11,7 +11,8 @@ from numpyro import handlers
 from scipy import stats
 
 import bayeskern as bk
-from bayeskern.inference import Laplace, chunks
+from bayeskern import chunks
+from bayeskern.inference import Laplace
 from bayeskern.kernels import RBF
 
 RNG = np.random.default_rng(0)

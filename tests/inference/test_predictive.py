@@ -12,7 +12,8 @@ from numpyro import handlers
 from scipy.stats import norm, poisson
 
 import bayeskern as bk
-from bayeskern.inference import Laplace, chunks
+from bayeskern import chunks
+from bayeskern.inference import Laplace
 from bayeskern.kernels import RBF
 from bayeskern.sampled import Predictions, SampledPrediction
 

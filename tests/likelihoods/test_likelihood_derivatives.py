@@ -236,3 +236,34 @@ def test_only_laplace_has_a_kink(name):
     slope = jax.grad(lambda eta: likelihood.distribution(eta).log_prob(y))
     jump = abs(slope(y + 1e-9) - slope(y - 1e-9))
     assert (jump > 1e-3) == likelihood.kinked
+
+
+# -- eta without bound -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_restrains_eta_is_what_makes_the_density_vanish(name):
+    case = CASES[name]
+    likelihood, extra = case.likelihood, {k: v[:4] for k, v in case.extra.items()}
+    if extra.get("trials") is not None:
+        y, extra = np.array([0.0, 1.0, 3.0, 7.0]), {"trials": np.full(4, 7.0)}
+    elif likelihood.classifies:
+        y = np.array([0, 1, 0, 1])
+    elif isinstance(likelihood, lk.Beta):
+        y = np.array([0.1, 0.2, 0.7, 0.9])
+    elif isinstance(likelihood, lk.Gamma):
+        y = np.array([0.5, 1.0, 2.0, 3.0])
+    else:
+        y = np.array([0.0, 1.0, 2.0, 5.0])
+    above, below = likelihood.restrained(y, **extra)
+    for side, restrained in ((1e6, above), (-1e6, below)):
+        density = likelihood.distribution(jnp.full(4, side), **extra).log_prob(y)
+        np.testing.assert_array_equal(np.asarray(density) < -20.0, restrained)
+
+
+def test_the_ends_of_ordered_classes_let_eta_go():
+    ordered = lk.Ordered([-1.0, 1.0], classes=(0, 1, 2))
+    above, below = ordered.restrained(np.arange(3))
+    for side, restrained in ((1e3, above), (-1e3, below)):
+        density = ordered.distribution(jnp.full(3, side)).log_prob(jnp.arange(3))
+        np.testing.assert_array_equal(np.asarray(density) < -100.0, restrained)

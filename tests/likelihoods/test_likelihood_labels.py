@@ -24,12 +24,19 @@ TEXT = {
 
 
 @pytest.mark.parametrize("y", TEXT.values(), ids=TEXT)
-@pytest.mark.parametrize("likelihood", [lk.Categorical(), lk.Ordered()], ids=lambda x: repr(x))
-def test_text_becomes_its_place_in_the_alphabet(likelihood, y):
-    known, codes, _ = likelihood.prepare(y, 4)
+def test_text_becomes_its_place_in_the_alphabet(y):
+    known, codes, _ = lk.Categorical().prepare(y, 4)
     assert known.classes == ("maybe", "no", "yes")
     np.testing.assert_array_equal(codes, [1, 2, 1, 0])
     assert codes.dtype.kind == "i"
+
+
+@pytest.mark.parametrize("y", TEXT.values(), ids=TEXT)
+def test_text_without_an_order_cannot_be_ordered_unless_the_order_is_given(y):
+    with pytest.raises(ValueError, match=r"\('maybe', 'no', 'yes'\).*Name the classes from low"):
+        lk.Ordered().prepare(y, 4)
+    _, codes, _ = lk.Ordered(classes=("no", "maybe", "yes")).prepare(y, 4)
+    np.testing.assert_array_equal(codes, [0, 2, 0, 1])
 
 
 ORDERED = {
@@ -152,6 +159,6 @@ def test_before_the_classes_are_known_there_is_no_number_of_outputs():
 
 def test_cutpoints_must_be_one_fewer_than_classes():
     with pytest.raises(ValueError, match=r"shape \(2,\).*got \(3,\)"):
-        lk.Ordered([0.0, 1.0, 2.0]).prepare(["a", "b", "c"], 3)
+        lk.Ordered([0.0, 1.0, 2.0]).prepare([1, 2, 3], 3)
     with pytest.raises(ValueError, match="ordered vector"):
         lk.Ordered([1.0, 0.0])

@@ -198,7 +198,7 @@ def test_arguments_come_in_the_order_in_which_they_are_written():
 
 
 def test_hyperparameters_are_sampled_at_sites_of_their_own():
-    known = lk.Ordered().prepare(["a", "b", "c"], 3).likelihood
+    known = lk.Ordered().prepare([1, 2, 3], 3).likelihood
 
     def model():
         at = known.sample()

@@ -6,10 +6,9 @@ import pytest
 from bayeskern.linear import statistics
 from bayeskern.linear.statistics import Statistics
 
-rng = np.random.default_rng(0)
-
 
 def rows(n, p, offset=0.0, scale=1.0):
+    rng = np.random.default_rng(n + p)
     return scale * rng.normal(size=(n, p)) + offset, rng.normal(size=n) + 3.0
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from bayeskern.linear.statistics import Statistics
-from bayeskern.linear.system import Dual, Primal, System
+from bayeskern.linear.system import Aligned, Dual, Primal, System
 
-rng = np.random.default_rng(0)
 # More rows than coefficients, as many, one more, and fewer.
 SIZES = [(30, 4), (4, 4), (5, 4), (6, 10), (11, 10)]
 
 
 def problem(n, p):
+    rng = np.random.default_rng(n + p)
     X, y = rng.normal(size=(n, p)) + 3.0, rng.normal(size=n) + 2.0
     return X, y, rng.normal(size=p), rng.uniform(0.5, 2.0, p), 0.3
 
@@ -33,6 +33,7 @@ def truth(X, y, loc, sd, noise):
 @pytest.mark.parametrize("shape", ["of the prior", "another"])
 def test_evidence_mean_and_variance(n, p, shape):
     X, y, loc, sd, noise = problem(n, p)
+    rng = np.random.default_rng(0)
     shape = 3.0 * sd if shape == "of the prior" else rng.uniform(0.1, 1.0, p)
     system = System.of(n, Statistics.of(X, y).about_zero(), shape)
     assert type(system) is (Dual if n < p else Primal)
@@ -43,6 +44,21 @@ def test_evidence_mean_and_variance(n, p, shape):
     wanted = np.einsum("ij,jk,ik->i", new, covariance, new)
     np.testing.assert_allclose(given.variance(new), wanted, atol=1e-9)
     assert system.residual(given.mean, loc, sd, noise) < 1e-10
+
+
+@pytest.mark.parametrize("first", [3.0, 0.2, 50.0, np.inf])
+@pytest.mark.parametrize("factor", [3.0, 0.1])
+def test_one_factor_for_all_prior_sds_but_the_first_costs_less(first, factor):
+    X, y, loc, sd, noise = problem(30, 4)
+    M = Statistics.of(X, y).about_zero()
+    fast, slow = System.of(30, M, sd, aligned=True), System.of(30, M, sd)
+    assert type(fast) is Aligned and type(slow) is Primal
+    now = sd * np.array([first, factor, factor, factor])
+    wanted = slow.log_evidence(loc, now, noise)
+    np.testing.assert_allclose(fast.log_evidence(loc, now, noise), wanted, rtol=1e-10)
+    np.testing.assert_allclose(fast.given(loc, now, noise).mean, slow.given(loc, now, noise).mean)
+    if np.isfinite(first):
+        np.testing.assert_allclose(wanted, truth(X, y, loc, now, noise)[0], rtol=1e-10)
 
 
 @pytest.mark.parametrize(("n", "p"), [(30, 4), (6, 10)])
@@ -93,9 +109,13 @@ def test_a_flat_intercept_beside_more_weights_than_rows():
     X, y, loc, sd, noise = problem(6, 10)
     sd[0], X[:, 0] = np.inf, 1.0
     system = System.of(6, Statistics.of(X, y).about_zero(), np.ones(10), proper=False)
-    wide = np.where(np.isinf(sd), 1e4, sd)
-    _, mean, _ = truth(X, y, loc, wide, noise)
-    np.testing.assert_allclose(system.given(loc, sd, noise).mean, mean, atol=1e-5)
+    # Generalised least squares for the level, then the others around it.
+    Z, own = X[:, 1:], sd[1:]
+    K, r, ones = (Z * own**2) @ Z.T + noise * np.eye(6), y - Z @ loc[1:], np.ones(6)
+    level = ones @ np.linalg.solve(K, r) / (ones @ np.linalg.solve(K, ones))
+    weights = loc[1:] + own**2 * (Z.T @ np.linalg.solve(K, r - level))
+    found = system.given(loc, sd, noise).mean
+    np.testing.assert_allclose(found, np.append(level, weights), atol=1e-9)
 
 
 @pytest.mark.parametrize("degree", [8, 12])

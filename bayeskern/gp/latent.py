@@ -1,0 +1,240 @@
+"""Gaussian processes seen through any likelihood, with priors: classes, counts, heavy tails."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from numpyro.distributions import constraints
+
+from bayeskern import checks
+from bayeskern.gp.conditioned import ConditionedLatent
+from bayeskern.gp.curvature import cholesky, eta
+from bayeskern.gp.latent_process import LatentProcess
+from bayeskern.gp.mixture import latent_prediction, response_prediction
+from bayeskern.gp.process import is_function, mean_function, new_points, positive_definite
+from bayeskern.kernels import hyperparameters as hyper
+from bayeskern.kernels.base import Kernel
+from bayeskern.likelihoods.base import Likelihood
+from bayeskern.likelihoods.labels import decode
+from bayeskern.prediction import MOST_DRAWS, thin
+
+# These methods draw the latent function themselves, and need not integrate it out.
+SAMPLED = ("nuts", "svi", "pathfinder")
+# So many observations are drawn for a prediction.
+OBSERVATIONS = 1000
+
+
+class LatentGP(eqx.Module):
+    """y ~ likelihood(f), f ~ GP(mean, kernel), itself a NumPyro model: model(X, y=None, **extra).
+
+    kernel: one, or a tuple with one for each output of the likelihood; one kernel for several
+    outputs is shared by independent processes. Kernels, likelihood and mean hold numbers, NumPyro
+    distributions or `Free(init)`; the mean may also be a function of one point.
+
+    integrate: True integrates f out by Laplace's approximation (`LatentProcess`); False keeps it,
+    as f = mean + L `white` with `white` standard normal and K = L L', which is exact; None, the
+    default, leaves it to the method (`for_method`). Sites: the kernel's dotted names (those of a
+    tuple behind `f0.`, `f1.`, unless a kernel is named), `likelihood.<name>`, `mean`, the observed
+    `y`, and where f is kept `white` and the deterministic `f`: (n,), or (outputs, n).
+    """
+
+    kernel: Kernel | tuple[Kernel, ...] = eqx.field(converter=lambda k: _read_kernels(k))
+    likelihood: Likelihood
+    mean: jax.Array | Callable = eqx.field(default=0.0, converter=lambda m: mean_function(m))
+    integrate: bool | None = eqx.field(static=True, default=None)
+    #: predictions average over at most so many draws
+    most_draws: ClassVar[int] = MOST_DRAWS
+    #: the columns of the data frame it was fitted to, which new points must have too
+    columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __check_init__(self):
+        if not isinstance(self.likelihood, Likelihood):
+            kind = type(self.likelihood).__name__
+            raise TypeError(f"likelihood must be one of bayeskern.likelihoods, got {kind}.")
+        names = ["white", "f", "y", *(name for name, _, _ in self._sites())]
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ValueError(
+                f"the name {twice[0]!r} stands for several values; name the kernels differently."
+            )
+
+    def __call__(self, X, y=None, extra: dict | None = None, **given):
+        likelihood, kernels, mean = self.sample_parameters()
+        process = LatentProcess(kernels, X, likelihood, mean, {**(extra or {}), **given})
+        if self.integrate:
+            return numpyro.sample("y", process, obs=y)
+        prior = process.means()
+        shape = prior.shape if likelihood.outputs else prior.shape[1:]
+        white = numpyro.sample("white", dist.Normal().expand(shape).to_event(len(shape)))
+        roots = cholesky(process.covariances())
+        f = prior + jnp.einsum("cij,cj->ci", roots, white.reshape(prior.shape))
+        numpyro.deterministic("f", f.reshape(shape))
+        observed = likelihood.distribution(eta(likelihood, f), **process.extra)
+        return numpyro.sample("y", observed, obs=y)
+
+    def sample_parameters(self):
+        """Values for all hyperparameters: of the likelihood, of the kernels, and of the mean."""
+        likelihood = self.likelihood.sample()
+        kernels = tuple(hyper.sample(k, prefix) for prefix, k in self._prefixed())
+        if is_function(self.mean):
+            return likelihood, kernels, self.mean
+        return likelihood, kernels, hyper.sample_value("mean", self.mean, constraints.real)
+
+    def __repr__(self) -> str:
+        mean = self.mean if is_function(self.mean) else hyper.show(self.mean)
+        return f"LatentGP({self.kernel!r}, {self.likelihood!r}, mean={mean})"
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
+
+    def for_method(self, name: str) -> LatentGP:
+        """A copy that integrates f out, or does not, as suits the method of inference.
+
+        nuts, svi and pathfinder sample f; the others would have to find a mode in as many
+        dimensions as there are points, or could not. It is never integrated out where the
+        likelihood has kinks, nor where nothing else is left to infer.
+        """
+        if self.integrate is not None:
+            return self
+        inferred = any(map(hyper.is_specified, self.hyperparameters().values()))
+        integrate = inferred and name not in SAMPLED and not self.likelihood.kinked
+        return dataclasses.replace(self, integrate=integrate)
+
+    def prepare(self, X, y=None, **extra) -> tuple[LatentGP, tuple]:
+        """Resolve column names, check the data, set default priors, before anything is traced.
+
+        The arguments that it returns are (X, y, extra).
+        """
+        X, columns = checks.inputs(X)
+        read = self.likelihood.prepare(y, X.shape[0], extra)
+        model = dataclasses.replace(self.resolve(columns), likelihood=read.likelihood)
+        return model, (X, read.y, read.extra)
+
+    def resolve(self, columns: tuple[str, ...] | None) -> LatentGP:
+        """A copy that takes data with these columns."""
+        kernels = tuple(k.resolve(columns) for k in self.kernels)
+        kernel = kernels if isinstance(self.kernel, tuple) else kernels[0]
+        return dataclasses.replace(self, kernel=kernel, columns=columns)
+
+    def restore(self, args: tuple, columns, classes) -> tuple[LatentGP, tuple]:
+        """The model as it was prepared, from the arguments that it had then, and those arguments.
+
+        columns, classes: what it was fitted to, None where there were none.
+        """
+        X, y, extra = args
+        model = self.resolve(columns)
+        if classes is not None:
+            own = dataclasses.replace(self.likelihood, classes=classes)
+            model = dataclasses.replace(model, likelihood=own)
+        model, args = model.prepare(X, decode(y, classes), **extra)
+        return dataclasses.replace(model, columns=columns), args
+
+    @property
+    def classes(self) -> tuple | None:
+        """The labels of the classes that y is of, if it is."""
+        return getattr(self.likelihood, "classes", None)
+
+    def hyperparameters(self) -> dict:
+        """Every hyperparameter by the name of its site."""
+        return {name: hyper.get(self, path) for name, path, _ in self._sites()}
+
+    def at(self, values: dict) -> LatentGP:
+        """A copy with every hyperparameter in `values` set, by site name."""
+        known = {name: (path, constraint) for name, path, constraint in self._sites()}
+        for name, value in values.items():
+            checks.one_of("hyperparameter", name, known)
+            hyper.check(name, value, known[name][1])
+        paths = [known[name][0] for name in values]
+        return hyper.replace(self, paths, [hyper.as_hyperparameter(v) for v in values.values()])
+
+    def process(self, X, extra: dict | None = None) -> LatentProcess:
+        """The distribution of y, for a model whose hyperparameters are all numbers."""
+        return LatentProcess(self.kernels, X, self.likelihood, self.mean, extra)
+
+    def condition(self, X, y, **extra) -> ConditionedLatent:
+        """The latent process given data, for a model whose hyperparameters are all numbers."""
+        model, (X, y, extra) = self.prepare(X, y, **extra)
+        return model.process(X, extra).condition(y)
+
+    def predictive(
+        self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
+    ):
+        """Prediction at X_new, mixed over draws (each site: (S, ...)).
+
+        A ResponsePrediction of new observations; with `latent=True` a Prediction of f, with the
+        components of the kernel (for several outputs one for each, by name). draws may hold other
+        sites too; where they hold `white`, f at X is known in each of them, else it is integrated
+        out by Laplace's approximation. data: (X, y, extra), as `prepare` returned them. extra:
+        what the likelihood needs of each new row.
+        """
+        X_new = new_points(X_new, data[0], self.columns)
+        own = {*self.hyperparameters(), "white"}
+        draws = {name: value for name, value in draws.items() if name in own}
+        draws = thin(draws, self.most_draws)
+        # A model without hyperparameters to draw has one, empty draw.
+        mixture = Mixture(self, draws or {"": jnp.zeros(1)}, data)
+        if latent:
+            return latent_prediction(mixture, X_new)
+        extra = self.likelihood._read_extra(extra, X_new.shape[0])
+        return response_prediction(mixture, X_new, extra, OBSERVATIONS, seed)
+
+    def _prefixed(self) -> list[tuple[str, Kernel]]:
+        """Each kernel with what stands before its names."""
+        if not isinstance(self.kernel, tuple):
+            return [("", self.kernel)]
+        return [("" if k.own_name() else f"f{i}", k) for i, k in enumerate(self.kernel)]
+
+    def _sites(self) -> list[tuple]:
+        """(name, path, constraint) of every hyperparameter of the whole model."""
+        found = [] if is_function(self.mean) else [("mean", ("mean",), constraints.real)]
+        parts = [("likelihood", ("likelihood",), self.likelihood)]
+        for i, (prefix, kernel) in enumerate(self._prefixed()):
+            path = ("kernel", i) if isinstance(self.kernel, tuple) else ("kernel",)
+            parts.append((prefix, path, kernel))
+        for prefix, path, part in parts:
+            before = f"{prefix}." if prefix else ""
+            found += [(before + s.name, path + s.path, s.constraint) for s in hyper.sites(part)]
+        return found
+
+
+class Mixture(eqx.Module):
+    """A model at draws of its hyperparameters, given data."""
+
+    model: LatentGP
+    items: dict
+    data: tuple
+
+    @property
+    def kernels(self):
+        return self.model.kernels
+
+    @property
+    def likelihood(self):
+        return self.model.likelihood
+
+    @property
+    def n(self) -> int:
+        return self.data[0].shape[0]
+
+    def conditioned(self, item) -> ConditionedLatent:
+        X, y, extra = self.data
+        model = self.model.at({k: v for k, v in item.items() if k not in ("white", "")})
+        process = model.process(X, extra)
+        if "white" in item:
+            return ConditionedLatent.knowing(process, item["white"].reshape(-1, X.shape[0]))
+        return process.condition(y)
+
+
+def _read_kernels(kernel):
+    if isinstance(kernel, tuple | list):
+        return tuple(positive_definite(k) for k in kernel)
+    return positive_definite(kernel)

@@ -1,0 +1,282 @@
+"""Laplace's approximation of a latent Gaussian process: its mode, its evidence, their derivatives.
+
+f ~ N(m, K), y ~ p(y | f). With the mode f^ of p(f | y), the gradient a = d log p(y | f^) / df and
+the curvature W = -d2 log p(y | f^) / df2 the posterior is about N(f^, (K^-1 + W)^-1), and
+
+    log q(y) = log p(y | f^) - 1/2 a' (f^ - m) - 1/2 log |I + K W|
+
+(Rasmussen and Williams 2006, sections 3.4 and 5.5). What derivatives need of K and W are
+R = (K + W^-1)^-1 and the posterior variances S, neither of which needs K^-1 or W^-1:
+
+    dR = -R dK R + (I - R K) dW (I - K R),    d log |I + K W| = tr(R dK) + tr(S dW).
+
+Where log p(y | f) is not concave, W may be negative. The evidence then has W as it is, and is -inf
+unless K^-1 + W is positive definite; on the way to the mode negative eigenvalues of W count as 0
+where K^-1 + W is not, which still leads upwards.
+
+Arrays: K (C, n, n), one covariance for each of C latent functions; m, f and a (C, n); W and S
+(C, C, n), a block for each row; R (C n, C n).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import block_diag, cho_solve
+from scipy.linalg import get_lapack_funcs
+
+from bayeskern.gp.curvature import Curvature, Observed, blocks_of, clipped, factory, mul, times
+from bayeskern.linalg.dense import FUSED_FROM, LAPACK_FROM, _mirror
+
+# At most so many factorisations, and halvings of a step.
+FACTORS, HALVINGS = 60, 40
+# A step takes O(n^2) with an old factor, O(n^3) with a new one. The old one does while it takes the
+# decrement, about twice what is missing to the largest log posterior, down by this.
+CONTRACTION = 0.1
+# The decrement at which the mode is found, and that above which it is not.
+FOUND, LOST = 1e-20, 1e-8
+
+
+class Mode(NamedTuple):
+    """f: the mode; weights: K^-1 (f - m); both (C, n).
+
+    value: log p(y | f) - 1/2 (f - m)' K^-1 (f - m). decrement: r' (K^-1 + W)^-1 r with r the
+    gradient of that, about twice what is missing to its maximum; NaN where it failed. factors,
+    steps: how many.
+    """
+
+    f: jax.Array
+    weights: jax.Array
+    value: jax.Array
+    gradient_norm: jax.Array
+    decrement: jax.Array
+    factors: jax.Array
+    steps: jax.Array
+
+    @property
+    def found(self):
+        return self.decrement < LOST
+
+
+def find_mode(K, m, observed: Observed) -> Mode:
+    """Newton's method with a line search, so that the log posterior never falls.
+
+    Rasmussen and Williams (2006), algorithms 3.1 and 3.3, in terms of a = K^-1 (f - m), with
+    several steps for each factor as long as they do.
+    """
+    factor_at = factory(K, observed.concave)
+
+    def value_at(f, a):
+        return observed.log_density(f) - 0.5 * jnp.sum(a * (f - m))
+
+    def step(mode, da, df):
+        """As far along the way as the log posterior rises; no further where it does not."""
+        slack = 1e-14 * (1.0 + jnp.abs(mode.value))
+
+        def too_long(state):
+            t, value = state
+            enough = value - mode.value >= 1e-4 * t * mode.decrement - slack
+            return ~enough & (t > 0.5**HALVINGS)
+
+        def halved(state):
+            t = 0.5 * state[0]
+            return t, value_at(mode.f + t * df, mode.weights + t * da)
+
+        # From 2, so that the first that is looked at is 1.
+        zero = jnp.zeros((), K.dtype)
+        t, value = jax.lax.while_loop(too_long, halved, (zero + 2.0, zero - jnp.inf))
+        moved = mode._replace(
+            f=mode.f + t * df, weights=mode.weights + t * da, value=value, steps=mode.steps + 1
+        )
+        return moved, t > 0.5**HALVINGS
+
+    def with_one_factor(state):
+        mode, _ = state
+        factor = _upward(factor_at, observed.curvature(mode.f), observed.concave)
+
+        def go(state):
+            mode, first, _, _ = state
+            r = observed.gradient(mode.f) - mode.weights
+            da = factor.ascend(K, r)
+            df = mul(K, da)
+            # Rounding may push what is nearly 0 below it.
+            decrement = jnp.abs(jnp.sum(r * df))
+            on = (decrement > FOUND) & (decrement <= CONTRACTION * mode.decrement)
+            mode = mode._replace(gradient_norm=jnp.linalg.norm(r), decrement=decrement)
+            moved, rose = jax.lax.cond(on, step, lambda mode, *_: (mode, True), mode, da, df)
+            return moved, jnp.where(jnp.isinf(first), decrement, first), on & rose, rose
+
+        # The first decrement of a factor has nothing to be compared with.
+        start = mode._replace(decrement=jnp.full_like(mode.decrement, jnp.inf))
+        mode, first, _, rose = jax.lax.while_loop(
+            lambda state: state[2], go, (start, start.decrement, True, True)
+        )
+        # Once the decrement is as small as rounding lets it be it goes up and down.
+        stalled = (mode.decrement < LOST) & (mode.decrement > 0.25 * first)
+        again = (mode.decrement > FOUND) & ~stalled & rose & (mode.factors + 1 < FACTORS)
+        return mode._replace(factors=mode.factors + 1), again
+
+    nan = jnp.full((), jnp.nan, K.dtype)
+    start = Mode(m, jnp.zeros_like(m), observed.log_density(m), nan, nan, 0, 0)
+    mode, _ = jax.lax.while_loop(
+        lambda state: state[1], with_one_factor, (start, jnp.isfinite(start.value))
+    )
+    return mode
+
+
+def _upward(factor_at, W, concave) -> Curvature:
+    """A factor at W, or where K^-1 + W is not positive definite at W without what is below 0."""
+    factor = factor_at(W)
+    if concave:
+        return factor
+    usable = jnp.isfinite(factor.logdet())
+    return jax.lax.cond(usable, lambda: factor, lambda: factor_at(clipped(W)))
+
+
+# -- the evidence ----------------------------------------------------------------------------------
+
+
+@jax.custom_jvp
+def log_evidence(K, m, observed: Observed):
+    """Laplace's approximation of log p(y), twice differentiable in all of its arguments.
+
+    -inf, with a gradient of 0, where there is no mode to be found. The derivative is written by
+    hand (Rasmussen and Williams 2006, algorithm 5.1); differentiating through Newton's steps would
+    cost several times as much.
+    """
+    mode = find_mode(K, m, observed)
+    W = observed.curvature(mode.f)
+    value = mode.value - 0.5 * factory(K, observed.concave)(W).logdet()
+    return jnp.where(mode.found & jnp.isfinite(value), value, -jnp.inf)
+
+
+@log_evidence.defjvp
+def _log_evidence_jvp(primals, tangents):
+    (K, m, observed), (dK, dm, d_observed) = primals, tangents
+    C, _ = m.shape
+    f, R, S, logdet = _solution(K, m, observed)
+    ok = jnp.isfinite(logdet)
+    f = jnp.where(ok, f, m)
+
+    def explicit(f, observed, u):
+        """What the evidence has of the data, K and the mode being as they are; u moves the mode."""
+        gradient, W = observed.gradient(f), observed.curvature(f)
+        return observed.log_density(f) - 0.5 * jnp.sum(S * W) + jnp.sum(u * gradient)
+
+    a = observed.gradient(f)
+    s = jax.grad(lambda f: -0.5 * jnp.sum(S * observed.curvature(f)))(f)
+    # d f^ = (I - K R) (dK a + dm + K dg), g the gradient of log p(y | f) at f^.
+    u = s - (R @ mul(K, s).ravel()).reshape(s.shape)
+    weights = 0.5 * (a[:, :, None] * a[:, None, :] - _own_blocks(R, C)) + u[:, :, None] * a[:, None]
+    weights, slopes = jnp.where(ok, weights, 0.0), jnp.where(ok, a + u, 0.0)
+    if K.shape[-1] < FUSED_FROM:
+        # Left to itself, XLA works it out again for every hyperparameter.
+        weights = jax.lax.optimization_barrier(weights)
+    tangent = jnp.sum(weights * dK) + jnp.sum(slopes * dm)
+
+    moving, fixed = eqx.partition(observed, eqx.is_inexact_array)
+    Ku = mul(K, u)
+    own = jax.grad(lambda x: explicit(f, eqx.combine(x, fixed), Ku))(moving)
+    d_moving = eqx.filter(d_observed, jax.tree.map(lambda x: x is not None, moving, is_leaf=_none))
+    for each, d in zip(jax.tree.leaves(own), jax.tree.leaves(d_moving), strict=True):
+        tangent += jnp.sum(jnp.where(ok & jnp.isfinite(each), each, 0.0) * d)
+
+    value = observed.log_density(f) - 0.5 * jnp.sum(a * (f - m)) - 0.5 * logdet
+    return jnp.where(ok, value, -jnp.inf), tangent
+
+
+def _none(x):
+    return x is None
+
+
+@jax.custom_jvp
+def _solution(K, m, observed):
+    """(f^, R, S, log |I + K W|); the last is inf, and R and S are 0, where it fails."""
+    mode = find_mode(K, m, observed)
+    W = observed.curvature(mode.f)
+    R, S, logdet = _inverse(K, W, observed.concave)
+    ok = mode.found & jnp.isfinite(logdet)
+    return (
+        mode.f,
+        jnp.where(ok, R, 0.0),
+        jnp.where(ok, S, 0.0),
+        jnp.where(ok, logdet, jnp.inf),
+    )
+
+
+@_solution.defjvp
+def _solution_jvp(primals, tangents):
+    (K, m, observed), (dK, dm, d_observed) = primals, tangents
+    C, n = m.shape
+    f, R, S, logdet = _solution(K, m, observed)
+    a, dg = jax.jvp(lambda o: o.gradient(f), (observed,), (d_observed,))
+    v = mul(dK, a) + dm + mul(K, dg)
+    df = v - mul(K, (R @ v.ravel()).reshape(C, n))
+    _, dW = jax.jvp(lambda f, o: o.curvature(f), (f, observed), (df, d_observed))
+    K, dK = _joined(K), _joined(dK)
+    A = jnp.eye(C * n, dtype=K.dtype) - R @ K
+    dR = A @ times(dW, A.T) - R @ dK @ R
+    covariance = K @ A
+    dS = blocks_of(A, dK @ A, C) - blocks_of(covariance, times(dW, covariance), C)
+    d_logdet = jnp.sum(R * dK) + jnp.sum(S * dW)
+    return (f, R, S, logdet), (df, dR, dS, d_logdet)
+
+
+def _joined(K):
+    return K[0] if K.shape[0] == 1 else block_diag(*K)
+
+
+def _own_blocks(R, C: int):
+    """Those on the diagonal: (C, n, n)."""
+    if C == 1:
+        return R[None]
+    n = R.shape[0] // C
+    return jnp.einsum("cicj->cij", R.reshape(C, n, C, n))
+
+
+def _inverse(K, W, concave):
+    """R, S and log |I + K W|, which is not finite where K^-1 + W is not positive definite."""
+    if K.shape[0] > 1 or not concave:
+        factor = factory(K, concave)(W)
+        covariance = factor.covariance()
+        P = covariance.shape[0]
+        WS = times(W, covariance)
+        dense = times(W, jnp.eye(P, dtype=K.dtype))
+        S = jnp.einsum("cidi->cdi", covariance.reshape(*K.shape[:2], *K.shape[:2]))
+        return dense - times(W, WS.T), S, factor.logdet()
+    root = jnp.sqrt(W[0, 0])
+    inverse, logdet = _inverse_of_B(K[0], root)
+    # B^-1 = I - W^1/2 S W^1/2. Where W is 0 nothing that follows depends on S.
+    some = root > 0.0
+    S = (1.0 - jnp.diagonal(inverse)) / jnp.where(some, W[0, 0], 1.0)
+    S = jnp.where(some, S, jnp.diagonal(K[0]))
+    return root[:, None] * inverse * root, S[None, None], logdet
+
+
+def _inverse_of_B(K, root):
+    """B^-1 and log |B| for B = I + W^1/2 K W^1/2: by LAPACK, for JAX has no potri."""
+    n = K.shape[0]
+    if n >= LAPACK_FROM and jax.default_backend() == "cpu":
+        shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in ((n, n), ())]
+        return jax.pure_callback(_lapack, shapes, K, root, vmap_method="sequential")
+    eye = jnp.eye(n, dtype=K.dtype)
+    L = jnp.linalg.cholesky(eye + root[:, None] * K * root, symmetrize_input=False)
+    return cho_solve((L, True), eye), 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
+
+
+def _lapack(K, root):
+    K, root = np.asarray(K), np.asarray(root)
+    potrf, potri = get_lapack_funcs(("potrf", "potri"), (K,))
+    # The transpose of a C-ordered symmetric matrix is the same matrix in LAPACK's order.
+    work = (root[:, None] * K * root).T
+    work[np.diag_indices(len(K))] += 1.0
+    L, info = potrf(work, lower=1, clean=0, overwrite_a=1)
+    if info != 0:
+        return np.zeros_like(K), np.array(np.nan, K.dtype)
+    logdet = 2.0 * np.sum(np.log(np.diagonal(L)))
+    inverse, _ = potri(L, lower=1, overwrite_c=1)
+    return _mirror(inverse.T), np.asarray(logdet, K.dtype)

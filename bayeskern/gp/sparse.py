@@ -1,0 +1,174 @@
+"""Gaussian processes for many rows: their values at a few inducing points, and minibatches."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from numpyro.distributions import Distribution
+from scipy.stats import norm, qmc
+
+from bayeskern import checks
+from bayeskern.gp.conditioned import ConditionedLatent
+from bayeskern.gp.curvature import eta, outputs
+from bayeskern.gp.latent import LatentGP
+from bayeskern.gp.latent_process import covariances
+from bayeskern.gp.responses import covariance_roots
+
+# Nodes for the average of a log density over one latent function, over each of two, and over more.
+ONE, TWO, MORE = 20, 10, 128
+
+
+class SparseGP(LatentGP):
+    """A `LatentGP` through its values u at m inducing points: n rows cost O(n m^2), not O(n^3).
+
+    y_i counts with E[log p(y_i | f_i)] under the prior of f_i given u, so that the density of this
+    model is a lower bound of that of the whole process, and full-rank SVI on it is the sparse
+    variational Gaussian process (Titsias 2009; Hensman, Matthews and Ghahramani 2015). A verdict on
+    its posterior speaks of this model: that the inducing points are enough is seen by adding more.
+
+    inducing: how many points, found by k-means, or the points (m, d). batch: how many rows SVI
+    looks at in each step; None for all. Sites: as in `LatentGP`, `white` being that of u. Draws
+    from the model itself are of y given f_i that are independent given u.
+    """
+
+    # Each costs O(m^3) only.
+    most_draws: ClassVar[int] = 1000
+
+    inducing: Any = eqx.field(default=100, kw_only=True)
+    batch: int | None = eqx.field(static=True, default=None, kw_only=True)
+
+    def __call__(self, X, y=None, extra: dict | None = None, **given):
+        if isinstance(self.inducing, int):
+            model, args = self.prepare(X, y, **(extra or {}), **given)
+            return model(*args)
+        likelihood, kernels, mean = self.sample_parameters()
+        shape = (outputs(likelihood), len(self.inducing))
+        own = shape if likelihood.outputs else shape[1:]
+        white = numpyro.sample("white", dist.Normal().expand(own).to_event(len(own)))
+        at = Knots(kernels, self.inducing, likelihood, mean, self.columns)
+        u = ConditionedLatent.knowing(at, white.reshape(shape))
+        n = X.shape[0]
+        with numpyro.plate("rows", n, subsample_size=self.batch) as rows:
+            some = {name: value[rows] for name, value in (extra or {}).items()}
+            observed = Averaged(likelihood, *u.moments(X[rows]), some)
+            return numpyro.sample("y", observed, obs=None if y is None else y[rows])
+
+    def for_method(self, name: str) -> SparseGP:
+        return self
+
+    def prepare(self, X, y=None, **extra):
+        """As `LatentGP.prepare`; finds the inducing points too."""
+        model, (X, y, extra) = super().prepare(X, y, **extra)
+        Z = _places(self.inducing, np.asarray(X), self.columns)
+        if self.batch is not None:
+            checks.positive_integer(self.batch, "batch")
+        batch = None if self.batch is None else min(self.batch, X.shape[0])
+        return dataclasses.replace(model, inducing=jnp.asarray(Z), batch=batch), (X, y, extra)
+
+    def predictive(
+        self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
+    ):
+        knots = (self.inducing, None, {})
+        return super().predictive(draws, knots, X_new, latent, seed, **extra)
+
+
+class Knots(eqx.Module):
+    """Latent processes at the inducing points."""
+
+    kernels: tuple
+    X: jax.Array
+    likelihood: Any
+    prior_mean: Any
+    columns: tuple[str, ...] | None = eqx.field(static=True)
+
+    def covariances(self):
+        return covariances(self.kernels, self.X, outputs(self.likelihood))
+
+
+class Averaged(Distribution):
+    """y ~ likelihood(f), f Gaussian; its log density is averaged over f, not its density.
+
+    mean: (C, n); covariance: (C, C, n), at each row.
+    """
+
+    def __init__(self, likelihood, mean, covariance, extra):
+        self.likelihood, self.latent_mean, self.covariance = likelihood, mean, covariance
+        self.extra = extra
+        own = self._at(mean)
+        super().__init__(batch_shape=own.batch_shape, event_shape=own.event_shape)
+
+    @property
+    def support(self):
+        return self._at(self.latent_mean).support
+
+    def _at(self, f):
+        return self.likelihood.distribution(eta(self.likelihood, f), **self.extra)
+
+    def log_prob(self, value):
+        """E[log p(y | f)], by quadrature."""
+        roots = covariance_roots(self.covariance)
+
+        def add(total, node):
+            z, w = node
+            f = self.latent_mean + jnp.einsum("cdn,d->cn", roots, z)
+            return total + w * self._at(f).log_prob(value), None
+
+        nodes = jax.tree.map(jnp.asarray, _nodes(self.latent_mean.shape[0]))
+        return jax.lax.scan(add, jnp.zeros(self.batch_shape), nodes)[0]
+
+    def sample(self, key, sample_shape=()):
+        white, own = jax.random.split(key)
+        roots = covariance_roots(self.covariance)
+        z = jax.random.normal(white, (*sample_shape, *self.latent_mean.shape))
+        f = self.latent_mean + jnp.einsum("cdn,...dn->...cn", roots, z)
+
+        def draw(f, key):
+            return self._at(f).sample(key)
+
+        keys = jax.random.split(own, sample_shape) if sample_shape else own
+        for _ in sample_shape:
+            draw = jax.vmap(draw)
+        return draw(f, keys)
+
+
+@cache
+def _nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
+    """(Q, C) nodes and (Q,) weights under N(0, I)."""
+    if C > 2:
+        points = norm.ppf(qmc.Sobol(C, seed=0).random(MORE))
+        return points, np.full(MORE, 1.0 / MORE)
+    x, w = np.polynomial.hermite_e.hermegauss(ONE if C == 1 else TWO)
+    w = w / np.sum(w)
+    grid = np.stack(np.meshgrid(*[x] * C, indexing="ij"), -1).reshape(-1, C)
+    weights = np.stack(np.meshgrid(*[w] * C, indexing="ij"), -1).reshape(-1, C)
+    return grid, np.prod(weights, axis=1)
+
+
+def _places(inducing, X, columns) -> np.ndarray:
+    """The inducing points: those that were given, or the centres of so many clusters."""
+    if not isinstance(inducing, int | np.integer):
+        Z = np.asarray(checks.inputs(inducing, "inducing", columns)[0])
+        if Z.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"inducing has {Z.shape[1]} columns but X has {X.shape[1]}; give points like those."
+            )
+        return Z
+    # Here, since scikit-learn takes a while to import.
+    from sklearn.cluster import MiniBatchKMeans
+
+    count = checks.positive_integer(inducing, "inducing")
+    distinct = np.unique(X, axis=0)
+    if count >= len(distinct):
+        return distinct
+    scale = np.std(X, axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    means = MiniBatchKMeans(count, random_state=0, n_init=3).fit(X / scale)
+    return means.cluster_centers_ * scale

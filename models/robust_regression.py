@@ -1,0 +1,29 @@
+"""Telephone calls from Belgium, 1950 to 1973, a third of which were recorded in another unit.
+
+Rousseeuw and Leroy (1987), Robust Regression and Outlier Detection, section 2.2, table 1: from 1964
+to 1969 another system recorded minutes in place of calls, and the years on either side are part of
+each. Least squares follows them, to 5.04 million more calls a year. The other years alone give
+1.08, the least median of squares 1.15 (there), and Tukey's biweight 1.10 (Venables and Ripley 2002,
+section 6.5). Student t noise finds the slope of the other years, and df comes out below 1. The
+posterior is skewed, so that no Gaussian fits it.
+"""
+
+import numpy as np
+
+import bayeskern as bk
+
+YEARS = np.arange(1950.0, 1974.0)
+# fmt: off
+CALLS = np.array([
+    4.4, 4.7, 4.7, 5.9, 6.6, 7.3, 8.1, 8.8, 10.6, 12.0, 13.5, 14.9, 16.1, 21.2,
+    119.0, 124.0, 142.0, 159.0, 182.0, 212.0, 43.0, 24.0, 27.0, 29.0,
+])
+# fmt: on
+
+
+def data():
+    """Years (24,) and calls in millions (24,)."""
+    return YEARS, CALLS
+
+
+model = bk.BayesianLinearRegression(noise=bk.likelihoods.StudentT())

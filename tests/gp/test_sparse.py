@@ -1,0 +1,128 @@
+"""Sparse Gaussian processes: the bound of Titsias, minibatches, and what they predict."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy.integrate import quad
+from scipy.stats import multivariate_normal, norm, poisson
+
+import bayeskern as bk
+from bayeskern import likelihoods
+from bayeskern.gp.sparse import Averaged
+from bayeskern.kernels import RBF
+
+rng = np.random.default_rng(0)
+X = np.sort(rng.uniform(-3.0, 3.0, 60))
+NOISE = 0.09
+Y = np.sin(2.0 * X) + np.sqrt(NOISE) * rng.normal(size=60)
+KERNEL = RBF(0.8)
+NEW = np.linspace(-3.5, 3.5, 9)
+
+
+def k(x, z):
+    return np.exp(-0.5 * np.square((x[:, None] - z) / 0.8))
+
+
+def fit(model, *data, method="laplace", **options):
+    return bk.infer(model, *data, method=method, progress=False, **options)
+
+
+@pytest.mark.parametrize("Z", [np.linspace(-3, 3, 5), np.linspace(-3, 3, 9)], ids=len)
+def test_the_evidence_is_the_bound_of_titsias(Z):
+    Q = k(X, Z) @ np.linalg.solve(k(Z, Z), k(Z, X))
+    bound = multivariate_normal(np.zeros(60), Q + NOISE * np.eye(60)).logpdf(Y)
+    bound -= 0.5 * np.sum(1.0 - np.diag(Q)) / NOISE
+    exact = bk.GaussianProcess(KERNEL, X, NOISE).log_prob(Y)
+    # The posterior of u is Gaussian, so that Laplace's evidence is exact.
+    found = fit(bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), inducing=Z), X, Y)
+    np.testing.assert_allclose(found.log_evidence.value, bound, rtol=1e-6)
+    assert found.log_evidence.value < exact
+
+
+def test_enough_points_predict_as_the_whole_process_does():
+    model = bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), inducing=25)
+    posterior = fit(model, X, Y)
+    exact = bk.GaussianProcess(KERNEL, X, NOISE)
+    np.testing.assert_allclose(posterior.log_evidence.value, exact.log_prob(Y), atol=1e-3)
+    wanted, found = exact.condition(Y).predict(NEW, True), posterior.predict(NEW, latent=True)
+    # From a thousand draws of u.
+    assert np.abs((found.mean - wanted.mean) / wanted.sd).max() < 5.0 / np.sqrt(1000)
+    np.testing.assert_allclose(found.sd, wanted.sd, rtol=5.0 / np.sqrt(2000))
+
+
+def test_minibatches_find_the_posterior_of_all_rows():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-3.0, 3.0, 1000)
+    y = np.sin(2.0 * x) + np.sqrt(NOISE) * rng.normal(size=1000)
+    model = bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), inducing=np.linspace(-3, 3, 8))
+    batched = bk.SparseGP(
+        KERNEL, likelihoods.Gaussian(NOISE), inducing=np.linspace(-3, 3, 8), batch=100
+    )
+    evidence = fit(model, x, y).log_evidence.value
+    posterior = fit(batched, x, y, method=bk.SVI("full_rank"))
+    assert evidence - 2.0 < posterior.elbo.value < evidence + 3.0 * posterior.elbo.error
+
+
+def test_hyperparameters_are_inferred():
+    kernel = RBF(dist.LogNormal(0.0, 1.0), variance=dist.HalfNormal(2.0))
+    model = bk.SparseGP(kernel, likelihoods.Gaussian(bk.from_sd(dist.HalfNormal(1.0))), inducing=20)
+    sparse = fit(model, X, Y, method="map")
+    whole = fit(bk.GPRegression(kernel, bk.from_sd(dist.HalfNormal(1.0))), X, Y)
+    for mine, theirs in (("lengthscale", "lengthscale"), ("likelihood.noise", "noise")):
+        draws = whole.flat[theirs]
+        assert abs(sparse.draws[mine].item() - draws.mean()) < 3.0 * draws.std()
+
+
+def averaged(likelihood, mean, variance, **extra):
+    arrays = {name: jnp.asarray([value]) for name, value in extra.items()}
+    return Averaged(likelihood, jnp.array([[mean]]), jnp.array([[[variance]]]), arrays)
+
+
+@pytest.mark.parametrize("variance", [0.01, 0.5, 2.0])
+@pytest.mark.parametrize("y", [0.0, 1.0])
+def test_the_averaged_log_density_of_a_class(variance, y):
+    sd = np.sqrt(variance)
+
+    def integrand(f):
+        return norm(0.3, sd).pdf(f) * -np.logaddexp(0.0, -f if y else f)
+
+    wanted = quad(integrand, 0.3 - 10 * sd, 0.3 + 10 * sd, epsabs=1e-12)[0]
+    found = averaged(likelihoods.Bernoulli(), 0.3, variance).log_prob(jnp.array([y]))
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-7)
+
+
+def test_the_averaged_log_density_of_a_count_has_a_closed_form():
+    mean, variance, y, exposure = 0.4, 0.3, 5.0, 2.0
+    rate = np.log(exposure) + mean
+    wanted = y * rate - exposure * np.exp(mean + variance / 2) - np.log(120.0)
+    own = averaged(likelihoods.Poisson(), mean, variance, exposure=exposure)
+    np.testing.assert_allclose(own.log_prob(jnp.array([y]))[0], wanted, rtol=1e-10)
+    draws = np.asarray(own.sample(jax.random.key(0), (200_000,)))
+    expected = exposure * np.exp(mean + variance / 2)
+    assert abs(draws.mean() - expected) < 5.0 * draws.std() / np.sqrt(200_000)
+    assert draws.var() > 1.2 * poisson(expected).var()
+
+
+def test_classes_are_predicted():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-3.0, 3.0, 400)
+    y = rng.random(400) < norm.cdf(2.0 * np.sin(2.0 * x))
+    model = bk.SparseGP(KERNEL, likelihoods.Bernoulli(link="probit"), inducing=15)
+    chances = fit(model, x, y).predict(NEW[1:-1]).probabilities[:, 1]
+    assert np.abs(chances - norm.cdf(2.0 * np.sin(2.0 * NEW[1:-1]))).max() < 0.3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inducing": np.zeros((3, 2))}, "inducing has 2 columns but X has 1"),
+        ({"inducing": 0}, "inducing must be a whole number of at least 1"),
+        ({"inducing": np.array([0.0, np.nan])}, "inducing has 1 values that are NaN"),
+        ({"batch": 0}, "batch must be a whole number of at least 1"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        fit(bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), **options), X, Y)
