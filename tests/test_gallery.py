@@ -4,16 +4,18 @@ import importlib
 from functools import cache
 from pathlib import Path
 
+import arviz as az
 import jax
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
 from scipy.integrate import quad
+from sklearn.gaussian_process import GaussianProcessClassifier, kernels
 
 import bayeskern as bk
 import models
-from models import linear_regression, robust_regression
+from models import gp_classification, linear_regression, robust_regression
 
 NAMES = sorted(path.stem for path in Path(models.__path__[0]).glob("[!_]*.py"))
 
@@ -135,3 +137,26 @@ def test_the_slope_is_that_of_another_robust_fit():
     tukey = sm.RLM(calls, sm.add_constant(years - 1950), M=sm.robust.norms.TukeyBiweight()).fit()
     slope = fit(robust_regression, "nuts").flat["weights"][:, 0]
     assert abs(slope.mean() - tukey.params[1]) < slope.std()
+
+
+# -- iris ------------------------------------------------------------------------------------------
+
+
+def test_flowers_are_told_apart_as_well_as_they_can_be():
+    posterior = fit(gp_classification, "laplace")
+    # Left out one by one, as no flower is told by itself.
+    left_out = az.loo(posterior.to_arviz(), pointwise=True)
+    chance = np.exp(left_out.elpd_i.values)
+    assert 4 <= np.sum(chance < 0.5) <= 7
+    # The latent function is not Gaussian given so few classes, and the verdict says so.
+    assert posterior.trust.verdict == "caution" and "inner_khat" in posterior.trust.evidence
+
+
+def test_chances_are_those_of_scikit_learn_at_the_same_hyperparameters():
+    X, y = gp_classification.data()
+    at = {"lengthscale": np.array([1.5, 1.0]), "variance": 25.0}
+    mine = gp_classification.model.at(at).condition(X, y).predict(X).probabilities
+    kernel = kernels.ConstantKernel(25.0) * kernels.RBF(at["lengthscale"])
+    other = GaussianProcessClassifier(kernel, optimizer=None).fit(X, y).predict_proba(X)
+    # It approximates the average of the sigmoid.
+    np.testing.assert_allclose(mine, other, atol=5e-3)

@@ -6,7 +6,6 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import wasserstein_distance
 
 from bayeskern import checks
 from bayeskern.diagnostics import overlay
@@ -213,6 +212,9 @@ def _differences(posteriors, reference) -> dict:
 
 def _difference(x, y) -> dict[str, float]:
     """How the draws x differ from the draws y, in sds of y."""
+    # Here, since scipy.stats takes a while to import.
+    from scipy.stats import wasserstein_distance
+
     sd = np.std(y)
     if not sd > 0:
         return dict.fromkeys(MEASURES, np.nan)

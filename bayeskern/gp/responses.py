@@ -7,7 +7,7 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import norm, qmc
+from scipy.special import ndtri
 
 from bayeskern.gp.curvature import eta
 
@@ -27,13 +27,20 @@ def nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
     with a fixed seed, in more.
     """
     if C > 2:
-        points = norm.ppf(qmc.Sobol(C, seed=0).random(MORE))
-        return points, np.full(MORE, 1.0 / MORE)
+        return sobol(C, MORE)
     count, reach = ONE if C == 1 else TWO
     x = np.linspace(-reach, reach, count)
     grid = np.stack(np.meshgrid(*[x] * C, indexing="ij"), -1).reshape(-1, C)
-    weights = np.prod(norm.pdf(grid), axis=1)
+    weights = np.prod(np.exp(-0.5 * np.square(grid)), axis=1)
     return grid, weights / np.sum(weights)
+
+
+def sobol(C: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scrambled Sobol points (count, C) under N(0, I), all of one weight."""
+    # Here, since scipy.stats takes a while to import.
+    from scipy.stats import qmc
+
+    return ndtri(qmc.Sobol(C, seed=0).random(count)), np.full(count, 1.0 / count)
 
 
 def at_nodes(function, mean, covariance):

@@ -13,14 +13,13 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution
-from scipy.stats import norm, qmc
 
 from bayeskern import checks
 from bayeskern.gp.conditioned import ConditionedLatent
 from bayeskern.gp.curvature import eta, outputs
 from bayeskern.gp.latent import LatentGP
 from bayeskern.gp.latent_process import covariances
-from bayeskern.gp.responses import covariance_roots
+from bayeskern.gp.responses import covariance_roots, sobol
 
 # Nodes for the average of a log density over one latent function, over each of two, and over more.
 ONE, TWO, MORE = 20, 10, 128
@@ -143,8 +142,7 @@ class Averaged(Distribution):
 def _nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
     """(Q, C) nodes and (Q,) weights under N(0, I)."""
     if C > 2:
-        points = norm.ppf(qmc.Sobol(C, seed=0).random(MORE))
-        return points, np.full(MORE, 1.0 / MORE)
+        return sobol(C, MORE)
     x, w = np.polynomial.hermite_e.hermegauss(ONE if C == 1 else TWO)
     w = w / np.sum(w)
     grid = np.stack(np.meshgrid(*[x] * C, indexing="ij"), -1).reshape(-1, C)

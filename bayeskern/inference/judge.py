@@ -12,8 +12,7 @@ import dataclasses
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
-from scipy.stats import chi2
+from scipy.special import chdtri, logsumexp
 
 from bayeskern.inference.approximation import cholesky
 from bayeskern.inference.constrain import columns
@@ -193,7 +192,7 @@ def uncovered(optimum: Optimum, z) -> list[Optimum]:
     L, d = cholesky(covariance), z.shape[1]
     modes = (optimum, *optimum.rivals)
     far = [np.sum(np.square(np.linalg.solve(L, m.z - mean))) for m in modes]
-    return [m for m, r in zip(modes, far, strict=True) if not r < chi2.ppf(0.9999, d)]
+    return [m for m, r in zip(modes, far, strict=True) if not r < chdtri(d, 1e-4)]
 
 
 # -- pieces ----------------------------------------------------------------------------------------

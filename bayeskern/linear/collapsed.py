@@ -84,6 +84,19 @@ def _recovered(collapsed, system, draws, keys, mean):
 
 
 @eqx.filter_jit
+def conditional(collapsed, system, draw):
+    """The scales at one draw, the coefficients given them, and the log evidence."""
+    scales = collapsed.at(draw)
+    return scales, system.given(*scales), system.log_evidence(*scales)
+
+
+@eqx.filter_jit
+def coefficients(given, key, n):
+    """n draws of the coefficients: (n, p)."""
+    return jax.vmap(given.draw)(jax.random.split(key, n))
+
+
+@eqx.filter_jit
 def moments(collapsed, system, draws, X, latent):
     """Means and variances of the linear predictor at features X (m, p), or of y: (S, m) each."""
 

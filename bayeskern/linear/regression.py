@@ -17,7 +17,15 @@ from bayeskern.closed_form import ClosedForm, Marginal, NoClosedFormError
 from bayeskern.kernels import hyperparameters as hyper
 from bayeskern.kernels.hyperparameters import from_sd
 from bayeskern.likelihoods import Gaussian, Likelihood
-from bayeskern.linear.collapsed import Collapsed, Sufficient, joint, moments, system_of
+from bayeskern.linear.collapsed import (
+    Collapsed,
+    Sufficient,
+    coefficients,
+    conditional,
+    joint,
+    moments,
+    system_of,
+)
 from bayeskern.linear.design import Aside
 from bayeskern.linear.model import LinearModel, etas, require_finite
 from bayeskern.linear.rotated import rotated
@@ -152,15 +160,12 @@ class BayesianLinearRegression(LinearModel):
         collapsed, system = Collapsed(self), system_of(self)
         if hyper.is_specified(self.noise.noise):
             return _conjugate(collapsed, system, self.noise.noise)
-        loc, sd, noise = collapsed.at({})
-        given = system.given(loc, sd, noise)
+        scales, given, evidence = conditional(collapsed, system, {})
 
         def draw(key, n):
-            b = jax.vmap(given.draw)(jax.random.split(key, n))
-            return collapsed.coefficients(b)
+            return collapsed.coefficients(coefficients(given, key, n))
 
-        evidence = system.log_evidence(loc, sd, noise)
-        return ClosedForm(draw, float(evidence), system.residual(given.mean, loc, sd, noise))
+        return ClosedForm(draw, float(evidence), system.residual(given.mean, *scales))
 
     def _why_not_exact(self) -> str | None:
         if not self.is_gaussian:
@@ -230,8 +235,8 @@ def _of_draws(X, draws, noise) -> Prediction:
 def _conjugate(collapsed: Collapsed, system, prior) -> ClosedForm:
     """Normal-inverse-gamma: b | noise ~ N(mean, noise V), noise ~ InverseGamma(a, b)."""
     # In units of the noise.
-    loc, sd, _ = collapsed.at({"noise": jnp.ones(())})
-    given, proper = system.given(loc, sd, 1.0), np.isfinite(sd)
+    (loc, sd, _), given, evidence = conditional(collapsed, system, {"noise": jnp.ones(())})
+    proper = np.isfinite(sd)
     off = np.where(proper, np.asarray(given.mean - loc) / np.where(proper, sd, 1.0), 0.0)
     missed = system.rss + jnp.sum(jnp.square(system.t - system.H @ given.mean)) + off @ off
     before, rate_before = jnp.asarray(prior.concentration), jnp.asarray(prior.rate)
@@ -241,12 +246,11 @@ def _conjugate(collapsed: Collapsed, system, prior) -> ClosedForm:
     def draw(key, n):
         own, other = jax.random.split(key)
         noise = dist.InverseGamma(after, rate).sample(own, (n,))
-        b = jax.vmap(given.draw)(jax.random.split(other, n))
+        b = coefficients(given, other, n)
         b = given.mean + jnp.sqrt(noise)[:, None] * (b - given.mean)
         return {"noise": noise, **collapsed.coefficients(b)}
 
-    evidence = system.log_evidence(loc, sd, 1.0) + 0.5 * missed
-    evidence += before * jnp.log(rate_before) - gammaln(before)
+    evidence += 0.5 * missed + before * jnp.log(rate_before) - gammaln(before)
     evidence += gammaln(after) - after * jnp.log(rate)
     return ClosedForm(draw, float(evidence), system.residual(given.mean, loc, sd, 1.0))
 

@@ -67,11 +67,12 @@ class System(eqx.Module):
 
     def residual(self, b, loc, sd, noise) -> float:
         """How far b is from solving the normal equations, relative to what they balance."""
-        pull = (b - loc) / np.square(sd)
-        left = self.H.T @ (self.t - self.H @ b) / noise - pull
-        size = np.linalg.norm(self.shape * (np.abs(self.H.T) @ np.abs(self.t))) / noise
-        size += np.linalg.norm(self.shape * pull)
-        return float(np.linalg.norm(self.shape * left) / size) if size > 0 else 0.0
+        H, t, shape, b = (np.asarray(v) for v in (self.H, self.t, self.shape, b))
+        pull = (b - np.asarray(loc)) / np.square(np.asarray(sd))
+        left = H.T @ (t - H @ b) / float(noise) - pull
+        size = np.linalg.norm(shape * (np.abs(H.T) @ np.abs(t))) / float(noise)
+        size += np.linalg.norm(shape * pull)
+        return float(np.linalg.norm(shape * left) / size) if size > 0 else 0.0
 
     @abstractmethod
     def given(self, loc, sd, noise) -> Conditional:
