@@ -187,14 +187,16 @@ class BayesianLinearRegression(LinearModel):
 
     # -- prediction -------------------------------------------------------------------------------
 
-    def predictive(self, draws: dict, data: tuple, X_new, latent: bool = False, **extra):
+    def predictive(
+        self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
+    ):
         """New observations at X_new, or with `latent` the linear predictor: a Prediction.
 
         Given the scales the weights are averaged over exactly, where they are Gaussian. With other
         noise it is a ResponsePrediction.
         """
         if not self.is_gaussian:
-            return super().predictive(draws, data, X_new, latent, **extra)
+            return super().predictive(draws, data, X_new, latent, seed, **extra)
         X = self.design.value(X_new)
         draws = {name: jnp.asarray(value) for name, value in draws.items()}
         if not self.prior.gaussian:

@@ -4,11 +4,13 @@ import functools
 import itertools
 
 import numpy as np
+import numpyro.distributions as dist
 import posteriordb
 import pytest
 
 import bayeskern as bk
 from bayeskern.inference import METHODS
+from bayeskern.kernels import RBF
 
 pytestmark = posteriordb.needed
 
@@ -95,3 +97,17 @@ def test_nuts_agrees_with_the_reference(name):
     posterior, found, message = fitted(name, METHODS["nuts"](target_accept=0.95))
     assert np.max(found.mean) < 0.1 and np.max(found.sd) < 0.1, message
     assert posterior.trust.verdict == "good", message
+
+
+def test_the_reference_of_a_gaussian_process_through_gp_regression():
+    _, (x, y), reference = posteriordb.load("gp_pois_regr-gp_regr")
+    kernel = RBF(dist.Gamma(25.0, 4.0), variance=bk.from_sd(dist.HalfNormal(2.0)))
+    model = bk.GPRegression(kernel, noise=dist.HalfNormal(1.0))
+    posterior = bk.infer(model, x, y, method="nuts", progress=False)
+    assert posterior.trust.verdict == "good"
+    draws = posterior.flat
+    alpha = np.sqrt(draws["variance"])
+    found = {"rho": draws["lengthscale"], "alpha": alpha, "sigma": draws["noise"]}
+    for name, wanted in reference.items():
+        assert abs(found[name].mean() - wanted["mean"]) < 0.1 * wanted["sd"], name
+        assert abs(found[name].std() / wanted["sd"] - 1.0) < 0.1, name

@@ -18,7 +18,13 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import bayeskern as bk
 from bayeskern import likelihoods, priors
-from bayeskern.kernels import Polynomial
+from bayeskern.kernels import (
+    RBF,
+    Matern32,
+    NystromFeatures,
+    Polynomial,
+    RandomFourierFeatures,
+)
 
 rng = np.random.default_rng(0)
 N, P = 60, 3
@@ -228,6 +234,29 @@ def test_weight_space_is_function_space():
     np.testing.assert_allclose(prediction.variance, gp.variance, atol=1e-8)
     evidence = bk.GaussianProcess(Polynomial(degree=2), x, noise=0.01).log_prob(y)
     np.testing.assert_allclose(fit(model, x, y).log_evidence.value, evidence, rtol=1e-8)
+
+
+def test_nystrom_features_of_all_points_are_the_gaussian_process():
+    x = np.linspace(-2.0, 2.0, 25)[:, None]
+    y, kernel = np.sin(3.0 * x[:, 0]), Matern32(0.7, variance=2.0)
+    features = NystromFeatures(kernel, n_components=25, selection="random")
+    posterior = fit(blr(features=features, prior=1.0, noise=0.01, intercept=False), x, y)
+    gp = bk.GaussianProcess(kernel, x, noise=0.01)
+    np.testing.assert_allclose(posterior.log_evidence.value, gp.log_prob(y), rtol=1e-8)
+    # The features have no covariance away from the points, but the same mean.
+    new = np.linspace(-2.5, 2.5, 11)[:, None]
+    wanted = gp.condition(y).predict(new).mean
+    np.testing.assert_allclose(posterior.predict(new).mean, wanted, atol=1e-7)
+
+
+def test_random_features_come_close_to_the_gaussian_process():
+    x = np.linspace(-2.0, 2.0, 25)[:, None]
+    y, kernel = np.sin(3.0 * x[:, 0]), RBF(0.7)
+    features = RandomFourierFeatures(kernel, n_components=2000)
+    posterior = fit(blr(features=features, prior=1.0, noise=0.01, intercept=False), x, y)
+    wanted = bk.GaussianProcess(kernel, x, noise=0.01).condition(y).predict(x)
+    np.testing.assert_allclose(posterior.predict(x).mean, wanted.mean, atol=0.05)
+    np.testing.assert_allclose(posterior.predict(x).sd, wanted.sd, rtol=0.05)
 
 
 # -- reference posteriors --------------------------------------------------------------------------
@@ -455,6 +484,13 @@ def test_joint_draws_of_a_prediction_are_correlated_as_they_ought_to_be():
     wanted = Z @ covariance @ Z.T
     draws = posterior.predict(NEW, latent=True).sample(40_000, seed=1)
     np.testing.assert_allclose(np.cov(draws.T), wanted, atol=0.05 * wanted.max())
+
+
+def test_the_seed_decides_draws_under_robust_noise():
+    posterior = fit(blr(noise=likelihoods.StudentT()), method="map")
+    first, again, other = (posterior.predict(NEW, seed=s).draws for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
 
 
 def test_the_log_likelihood_is_pointwise():
