@@ -129,7 +129,8 @@ def _floats(value, name: str) -> jax.Array:
     try:
         array = value if isinstance(value, jax.Array) else np.asarray(value)
         # NumPy would read numbers out of text and dates, and drop imaginary parts.
-        if array.dtype.kind in "USMmc":
+        objects = array.flat if array.dtype.kind == "O" else ()
+        if array.dtype.kind in "USMmcT" or any(isinstance(value, str) for value in objects):
             raise TypeError
         if isinstance(array, jax.Array):
             return array.astype(jnp.promote_types(array.dtype, jnp.result_type(float)))
@@ -144,7 +145,7 @@ def _frame(X, name: str, wanted) -> tuple[np.ndarray, tuple[str, ...]]:
 
     frame = nw.from_native(X, eager_only=True)
     if wanted is not None:
-        frame = frame[[one_of(f"a column of {name}", column, frame.columns) for column in wanted]]
+        frame = frame[has_columns(name, frame.columns, wanted)]
     for column, kind in frame.schema.items():
         if not kind.is_numeric():
             raise ValueError(
@@ -152,6 +153,18 @@ def _frame(X, name: str, wanted) -> tuple[np.ndarray, tuple[str, ...]]:
                 "Encode it as numbers, or leave it out."
             )
     return frame.to_numpy().astype(float), tuple(map(str, frame.columns))
+
+
+def has_columns(name: str, columns: Iterable, wanted: Sequence[str]) -> list[str]:
+    """Return the wanted columns if all are there; otherwise raise, naming the first that is not."""
+    columns = list(map(str, columns))
+    for column in wanted:
+        if column not in columns:
+            raise ValueError(
+                f"{name} has no column {column!r}, which the model was fitted to; it has "
+                f"{', '.join(map(repr, columns))}. Give it all of {', '.join(wanted)}."
+            )
+    return list(wanted)
 
 
 def column_indices(wanted: Sequence[int | str], columns: Sequence[str]) -> tuple[int, ...]:

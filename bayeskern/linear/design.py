@@ -65,7 +65,8 @@ class Design:
         """The features of new rows: (m, p)."""
         if self.transformer is not None:
             X = _rows(X, name)
-            self._same_columns(X, name)
+            if self.columns is not None and hasattr(X, "columns"):
+                checks.has_columns(name, X.columns, self.columns)
             return self._made(X, name)
         X, _ = _numbers(X, name, self.columns)
         if X.shape[1] != self.width:
@@ -75,11 +76,6 @@ class Design:
             )
         checks.finite(X, name)
         return X
-
-    def _same_columns(self, X, name) -> None:
-        if self.columns is not None and hasattr(X, "columns"):
-            for column in self.columns:
-                checks.one_of(f"a column of {name}", column, list(map(str, X.columns)))
 
     def _made(self, X, name) -> np.ndarray:
         made = self.transformer.transform(X)

@@ -173,7 +173,7 @@ def test_new_points_need_the_columns_and_what_the_likelihood_needs():
     prediction = posterior.predict(new, trials=[1, 2, 3, 4])
     swapped = posterior.predict(new[["age", "dose"]], trials=[1, 2, 3, 4])
     np.testing.assert_array_equal(prediction.mean, swapped.mean)
-    with pytest.raises(ValueError, match="'age' is not known"):
+    with pytest.raises(ValueError, match="X_new has no column 'age'"):
         posterior.predict(new[["dose"]], trials=1)
     with pytest.raises(ValueError, match="needs trials"):
         posterior.predict(new)
