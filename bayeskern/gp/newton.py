@@ -30,7 +30,7 @@ from jax.scipy.linalg import block_diag, cho_solve
 from scipy.linalg import get_lapack_funcs
 
 from bayeskern.gp.curvature import Curvature, Observed, blocks_of, clipped, factory, mul, times
-from bayeskern.linalg.dense import FUSED_FROM, LAPACK_FROM, _mirror
+from bayeskern.linalg.dense import FUSED_FROM, LAPACK_FROM, mirror
 
 # At most so many factorisations, and halvings of a step.
 FACTORS, HALVINGS = 60, 40
@@ -279,4 +279,4 @@ def _lapack(K, root):
         return np.zeros_like(K), np.array(np.nan, K.dtype)
     logdet = 2.0 * np.sum(np.log(np.diagonal(L)))
     inverse, _ = potri(L, lower=1, overwrite_c=1)
-    return _mirror(inverse.T), np.asarray(logdet, K.dtype)
+    return mirror(inverse.T), np.asarray(logdet, K.dtype)

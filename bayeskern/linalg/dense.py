@@ -164,10 +164,10 @@ def _lapack(K, r):
     logdet = 2.0 * np.sum(np.log(np.diagonal(L)))
     a, _ = potrs(L, r, lower=1)
     inverse, _ = potri(L, lower=1, overwrite_c=1)
-    return _mirror(inverse.T), a, np.asarray(logdet, K.dtype)
+    return mirror(inverse.T), a, np.asarray(logdet, K.dtype)
 
 
-def _mirror(upper, block: int = 256):
+def mirror(upper, block: int = 256):
     """Copy the upper triangle of a C-ordered matrix to the lower one, in place, block by block."""
     for i in range(0, upper.shape[0], block):
         rows = slice(i, i + block)

@@ -108,15 +108,32 @@ def test_bad_arguments_are_refused():
 
 
 def test_the_method_decides_whether_f_is_integrated_out():
-    model = LatentGP(RBF(), likelihoods.Poisson())
+    model = LatentGP(RBF(dist.LogNormal(0.0, 1.0)), likelihoods.Poisson())
     for method in ("nuts", "svi", "pathfinder"):
         assert model.for_method(method).integrate is False
     for method in ("map", "mle", "laplace", "importance", "auto"):
         assert model.for_method(method).integrate is True
     given = dataclasses.replace(model, integrate=True)
     assert given.for_method("nuts").integrate is True
-    kinked = LatentGP(RBF(), likelihoods.Laplace(scale=1.0))
+    kinked = LatentGP(RBF(dist.LogNormal(0.0, 1.0)), likelihoods.Laplace(scale=1.0))
     assert kinked.for_method("laplace").integrate is False
+
+
+def test_with_nothing_else_to_infer_every_method_infers_f():
+    X, y = np.array([0.0, 0.5, 1.0, 3.0]), np.array([3.0, 1.0, 0.0, 6.0])
+    model = LatentGP(RBF(0.8), likelihoods.Poisson(), 0.2)
+    posterior = bk.infer(model, X, y, method="laplace", progress=False)
+    # In the coordinates of `white` its mode and curvature are those of f.
+    given = LatentProcess(RBF(0.8), X, likelihoods.Poisson(), 0.2).condition(y)
+    np.testing.assert_allclose(posterior.optimum.z, _white(given), atol=1e-5)
+    sd = np.sqrt(np.diag(given.moments(X[:, None], covariance=True)[1][0, :, 0]))
+    np.testing.assert_allclose(posterior.flat["f"].std(axis=0), sd, rtol=0.08)
+
+
+def _white(given):
+    """L^-1 (f^ - m) at the mode, K = L L'."""
+    K = np.exp(-0.5 * np.square((given.X - given.X.T) / 0.8))
+    return np.linalg.solve(np.linalg.cholesky(K), np.asarray(given.mode.f[0]) - 0.2)
 
 
 def test_where_f_is_kept_nuts_finds_its_exact_posterior():

@@ -149,7 +149,7 @@ def test_large_matrices_go_through_lapack(monkeypatch):
 def test_mirror_makes_the_matrix_symmetric(n):
     upper = np.random.default_rng(0).normal(size=(n, n))
     expected = np.triu(upper) + np.triu(upper, 1).T
-    np.testing.assert_array_equal(dense._mirror(upper.copy()), expected)
+    np.testing.assert_array_equal(dense.mirror(upper.copy()), expected)
 
 
 @both_paths
