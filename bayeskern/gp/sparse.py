@@ -46,7 +46,9 @@ class SparseGP(LatentGP):
 
     def __call__(self, X, y=None, extra: dict | None = None, **given):
         if isinstance(self.inducing, int):
-            model, args = self.prepare(X, y, **(extra or {}), **given)
+            # NumPyro's own inference traces the model, though the data are known.
+            with jax.ensure_compile_time_eval():
+                model, args = self.prepare(X, y, **(extra or {}), **given)
             return model(*args)
         likelihood, kernels, mean = self.sample_parameters()
         shape = (outputs(likelihood), len(self.inducing))

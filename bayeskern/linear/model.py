@@ -73,7 +73,9 @@ class LinearModel(eqx.Module):
 
     def __call__(self, X=None, y=None, extra=None, **extras):
         if not self.prepared:
-            model, args = self.prepare(X, y, **extras)
+            # NumPyro's own inference traces the model, though the data are known.
+            with jax.ensure_compile_time_eval():
+                model, args = self.prepare(X, y, **extras)
             return model(*args)
         likelihood, weights, intercept = self.parameters(X.shape[1])
         noise = getattr(likelihood, "noise", None)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 import pytest
 from scipy.integrate import quad
@@ -126,3 +127,14 @@ def test_classes_are_predicted():
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         fit(bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), **options), X, Y)
+
+
+def test_numpyros_own_inference_takes_it_as_it_stands():
+    model = bk.SparseGP(RBF(dist.LogNormal(0.0, 1.0)), likelihoods.Gaussian(NOISE), inducing=8)
+    start = numpyro.infer.util.initialize_model(jax.random.key(0), model, model_args=(X, Y))
+    prepared, data = model.prepare(X, Y)
+    z = start.param_info.z
+    values = {"lengthscale": jnp.exp(z["lengthscale"]), "white": z["white"]}
+    density = numpyro.infer.util.log_density(prepared, data, {}, values)[0]
+    potential = jax.jit(start.potential_fn)(z)
+    np.testing.assert_allclose(-potential, density + z["lengthscale"], rtol=1e-10)

@@ -329,6 +329,19 @@ def test_the_model_itself_is_the_model_by_hand():
     np.testing.assert_allclose(mine, theirs, rtol=1e-12)
 
 
+def test_numpyros_own_sampler_takes_it_as_it_stands():
+    model = blr(prior=priors.Gaussian(1.0 / X.std(axis=0)), noise=0.8)
+    center = X - X.mean(axis=0)
+    nuts = numpyro.infer.NUTS(model, dense_mass=True)
+    mcmc = numpyro.infer.MCMC(nuts, num_warmup=300, num_samples=1000, progress_bar=False)
+    mcmc.run(jax.random.key(0), center, Y)
+    theirs, mine = mcmc.get_samples(), fit(model, center, Y).flat
+    for name in ("weights", "intercept"):
+        sd = mine[name].std(axis=0)
+        off = np.abs(np.mean(theirs[name], axis=0) - mine[name].mean(axis=0)) / sd
+        np.testing.assert_array_less(off, 0.25)
+
+
 def test_the_evidence_is_that_of_a_gaussian_process():
     model = blr(prior=priors.Gaussian(SCALES), **INFERRED)
     found = fit(model, method="importance").log_evidence
