@@ -19,6 +19,8 @@ def marginals(numbers: dict[str, dict[str, np.ndarray]], parameters: list[str]):
 
     numbers: the draws (S,) of each parameter, by posterior.
     """
+    from matplotlib.lines import Line2D
+
     names = list(numbers)
     height = 0.9 + len(parameters) * max(0.85, 0.18 * len(names) + 0.35)
     made = figure((9.0, height))
@@ -29,7 +31,7 @@ def marginals(numbers: dict[str, dict[str, np.ndarray]], parameters: list[str]):
         for i, name in enumerate(names):
             if name in known:
                 colour = COLOURS[i % len(COLOURS)]
-                _density(left, known[name], limits, colour, name)
+                _density(left, known[name], limits, colour)
                 _interval(right, known[name], i, colour)
         for axis in (left, right):
             axis.set_xlim(*limits)
@@ -45,9 +47,13 @@ def marginals(numbers: dict[str, dict[str, np.ndarray]], parameters: list[str]):
             label.set_parse_math(False)
         right.set_ylim(len(names) - 0.4, -0.6)
         right.tick_params(axis="y", length=0)
-    handles, labels = rows[0][0].get_legend_handles_labels()
+    # Of all, for a parameter need not be there in each.
+    handles = [
+        Line2D([], [], color=COLOURS[i % len(COLOURS)], linewidth=1.5, label=name)
+        for i, name in enumerate(names)
+    ]
     legend = made.legend(
-        handles, labels, loc="outside upper center", ncols=min(len(names), 7), frameon=False
+        handles=handles, loc="outside upper center", ncols=min(len(names), 7), frameon=False
     )
     for text in legend.get_texts():
         text.set_parse_math(False)
@@ -66,19 +72,18 @@ def _limits(known) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def _density(axis, x, limits, colour, name) -> None:
+def _density(axis, x, limits, colour) -> None:
     from arviz_stats.base import array_stats
 
     if np.ptp(x) == 0:
-        axis.axvline(x[0], color=colour, linewidth=1.5, label=name)
+        axis.axvline(x[0], color=colour, linewidth=1.5)
         return
     inside = x[(x >= limits[0]) & (x <= limits[1])]
     if len(inside) < 10:
-        axis.plot([], [], color=colour, label=name)
         return
     grid, density, *_ = array_stats.kde(inside)
     share = len(inside) / len(x)
-    axis.plot(grid, share * density, color=colour, linewidth=1.5, label=name)
+    axis.plot(grid, share * density, color=colour, linewidth=1.5)
     axis.fill_between(grid, share * density, color=colour, alpha=0.08, linewidth=0)
 
 

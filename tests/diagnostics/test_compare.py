@@ -125,6 +125,13 @@ def test_a_density_that_is_plotted_integrates_to_its_share():
     assert abs(area - np.mean((x > low) & (x < high))) < 0.02
 
 
+def test_the_legend_names_all_though_a_parameter_is_not_in_each():
+    x = rng.normal(size=200)
+    figure = overlay.marginals({"one": {"x": x}, "two": {"y": x}}, ["x", "y"])
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["one", "two"]
+
+
 @pytest.mark.parametrize(
     ("posteriors", "reference", "message"),
     [({}, None, "posteriors must be a dict"), ([1], None, "posteriors must be a dict")],
