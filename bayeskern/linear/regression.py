@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from jax.scipy.special import gammaln
 
 from bayeskern.closed_form import ClosedForm, Marginal, NoClosedFormError
 from bayeskern.kernels import hyperparameters as hyper
@@ -26,6 +25,7 @@ from bayeskern.linear.collapsed import (
     moments,
     system_of,
 )
+from bayeskern.linear.conjugate import Conjugate
 from bayeskern.linear.design import Aside
 from bayeskern.linear.model import LinearModel, etas, require_finite
 from bayeskern.linear.rotated import rotated
@@ -157,9 +157,9 @@ class BayesianLinearRegression(LinearModel):
                 f"the posterior of this linear regression has no closed form: {reason}. Take "
                 "method='auto'."
             )
-        collapsed, system = Collapsed(self), system_of(self)
         if hyper.is_specified(self.noise.noise):
-            return _conjugate(collapsed, system, self.noise.noise)
+            return Conjugate.of(self).closed_form()
+        collapsed, system = Collapsed(self), system_of(self)
         scales, given, evidence = conditional(collapsed, system, {})
 
         def draw(key, n):
@@ -192,8 +192,9 @@ class BayesianLinearRegression(LinearModel):
     ):
         """New observations at X_new, or with `latent` the linear predictor: a Prediction.
 
-        Given the scales the weights are averaged over exactly, where they are Gaussian. With other
-        noise it is a ResponsePrediction.
+        Given the scales the weights are averaged over exactly, where they are Gaussian; where the
+        noise is conjugate the noise too, and the prediction is Student t, whatever the draws. With
+        other noise it is a ResponsePrediction.
         """
         if not self.is_gaussian:
             return super().predictive(draws, data, X_new, latent, seed, **extra)
@@ -201,6 +202,8 @@ class BayesianLinearRegression(LinearModel):
         draws = {name: jnp.asarray(value) for name, value in draws.items()}
         if not self.prior.gaussian:
             return _of_draws(X, draws, 0.0 if latent else draws.get("noise", self.noise.noise))
+        if len(draws["weights"]) > 1 and "noise" in draws and not self._why_not_exact():
+            return Conjugate.of(self).predict(X, latent)
         own, system = Collapsed(self), system_of(self)
         scales = {k: v for k, v in draws.items() if k not in ("weights", "intercept")}
         # A model without scales to infer has one, empty draw.
@@ -232,29 +235,6 @@ def _of_draws(X, draws, noise) -> Prediction:
         return eta[rows] + np.sqrt(variances[rows]) * white
 
     return Prediction(lambda: eta, lambda: (eta, variances), draw)
-
-
-def _conjugate(collapsed: Collapsed, system, prior) -> ClosedForm:
-    """Normal-inverse-gamma: b | noise ~ N(mean, noise V), noise ~ InverseGamma(a, b)."""
-    # In units of the noise.
-    (loc, sd, _), given, evidence = conditional(collapsed, system, {"noise": jnp.ones(())})
-    proper = np.isfinite(sd)
-    off = np.where(proper, np.asarray(given.mean - loc) / np.where(proper, sd, 1.0), 0.0)
-    missed = system.rss + jnp.sum(jnp.square(system.t - system.H @ given.mean)) + off @ off
-    before, rate_before = jnp.asarray(prior.concentration), jnp.asarray(prior.rate)
-    after = before + 0.5 * (system.n - np.sum(~proper))
-    rate = rate_before + 0.5 * missed
-
-    def draw(key, n):
-        own, other = jax.random.split(key)
-        noise = dist.InverseGamma(after, rate).sample(own, (n,))
-        b = coefficients(given, other, n)
-        b = given.mean + jnp.sqrt(noise)[:, None] * (b - given.mean)
-        return {"noise": noise, **collapsed.coefficients(b)}
-
-    evidence += 0.5 * missed + before * jnp.log(rate_before) - gammaln(before)
-    evidence += gammaln(after) - after * jnp.log(rate)
-    return ClosedForm(draw, float(evidence), system.residual(given.mean, loc, sd, 1.0))
 
 
 def _as_likelihood(noise) -> Likelihood:

@@ -115,8 +115,22 @@ def test_conjugate_noise_gives_students_t():
     x = np.append(1.0, NEW[0])
     spread = np.sqrt(rate / (a + N / 2) * (1.0 + x @ covariance @ x))
     wanted = student(2 * a + N, x @ mean, spread).interval(0.95)
-    found = [v[0] for v in posterior.predict(NEW[:1]).interval(0.95)]
-    np.testing.assert_allclose(found, wanted, atol=0.01 * spread)
+    prediction = posterior.predict(NEW)
+    np.testing.assert_allclose([v[0] for v in prediction.interval(0.95)], wanted, rtol=1e-9)
+    own = student(2 * a + N, x @ mean, spread)
+    np.testing.assert_allclose(prediction.log_density(np.ones(5))[0], own.logpdf(1.0), rtol=1e-9)
+    np.testing.assert_allclose(prediction.sd[0], own.std(), rtol=1e-9)
+    draws = prediction.sample(20_000, seed=1)
+    assert kstest(draws[:, 0], own.cdf).pvalue > 1e-3
+    # Jointly: what two points share is their line.
+    Z = np.column_stack([np.ones(5), NEW])
+    shared = np.corrcoef(draws.T)[0, 1]
+    V = Z @ covariance @ Z.T + np.eye(5)
+    assert abs(shared - V[0, 1] / np.sqrt(V[0, 0] * V[1, 1])) < 5.0 / np.sqrt(20_000)
+    at_the_function = posterior.predict(NEW, latent=True)
+    np.testing.assert_allclose(
+        at_the_function.scale[0], np.sqrt(rate / (a + N / 2) * (x @ covariance @ x)), rtol=1e-8
+    )
 
 
 @pytest.mark.parametrize(
