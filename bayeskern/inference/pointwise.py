@@ -54,7 +54,14 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
             found = {name: found}
         rows = np.arange(count)
         return {k: Pointwise(_chains(np.asarray(v), chains), None) for k, v in found.items()}, rows
-    observed = {k: site for k, site in sites.look(target).items() if site.kind == "observed"}
+    # A model that was shown its data before may have none now.
+    observed = {
+        k: site
+        for k, site in sites.look(target).items()
+        if site.kind == "observed" and 0 not in site.shape
+    }
+    if not observed:
+        return {}, np.arange(count)
     costly = any(site.conditional for site in observed.values())
     rows = evenly(count, MOST_DRAWS // chains if costly else count)
     draws = {s.name: _joined(posterior.draws[s.name][:, rows]) for s in target.latents}

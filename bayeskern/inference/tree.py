@@ -38,8 +38,8 @@ def to_arviz(posterior):
     data = sites.observed(target, {k: v[0] for k, v in predictive.latents(posterior).items()})
     masks = {} if hasattr(target.model, "pointwise") else masks_of(posterior)
     masks = {name: mask for name, mask in masks.items() if mask is not None and not mask.all()}
-    # What is masked out everywhere is no data.
-    data = {k: value for k, value in data.items() if k not in masks or masks[k].any()}
+    # What is masked out everywhere is no data, nor is what has no rows.
+    data = {k: v for k, v in data.items() if v.size and (k not in masks or masks[k].any())}
     if data and not posterior.is_point and not target.discrete:
         parts, rows = pointwise(posterior)
         group, said = _Group(posterior, found, masks, rows), _thinned(posterior, rows)
@@ -206,6 +206,8 @@ def _predictives(posterior, found, masks, data) -> dict:
     own = hasattr(target.model, "pointwise") and not given
     draws = predictive.latents(posterior)
     shapes = predictive.shapes_of(target, draws, target.arguments, given)
+    # A site without rows has no replicates, and JAX cannot map over it.
+    shapes = shapes if all(map(math.prod, shapes.values())) else {}
     numbers = sum(math.prod(shape) for shape in shapes.values())
     most = MOST_DRAWS if given else max(1, MOST_NUMBERS // max(1, numbers))
 

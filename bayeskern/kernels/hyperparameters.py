@@ -83,14 +83,33 @@ def shape(value) -> tuple[int, ...]:
 
 
 def check(name: str, value, constraint) -> None:
-    """Refuse a number outside its constraint (traced values are let through)."""
+    """Refuse a number, or a prior, outside its constraint (traced values are let through)."""
     if isinstance(value, Free):
         value = value.init
+    if isinstance(value, Distribution) and constraint in _POSITIVE and _reaches_below_0(value):
+        raise ValueError(
+            f"{name} must be {_wanted(constraint)}, but {show(value)} reaches below 0. Take a "
+            "distribution on the positive numbers, such as HalfNormal, LogNormal or Gamma."
+        )
     if value is None or isinstance(value, Distribution) or checks.is_traced(value):
         return
     value = np.asarray(value)
     if not np.all(np.isfinite(value)) or not np.all(np.asarray(constraint(value))):
         raise ValueError(f"{name} must be {_wanted(constraint)} and finite, got {show(value)}.")
+
+
+_POSITIVE = (constraints.positive, constraints.nonnegative)
+
+
+def _reaches_below_0(prior: Distribution) -> bool:
+    """Whether the support of a prior has negative numbers in it, as far as that is known."""
+    support = prior.support
+    while isinstance(support, type(constraints.independent(constraints.real, 1))):
+        support = support.base_constraint
+    if support is constraints.real:
+        return True
+    low = getattr(support, "lower_bound", 0.0)
+    return not checks.is_traced(low) and bool(np.any(np.asarray(low) < 0.0))
 
 
 def _wanted(constraint) -> str:

@@ -10,6 +10,8 @@ from bayeskern.kernels import hyperparameters as hyper
 
 # Weights and noise are improved in turn until the noise changes by no more than this.
 TOLERANCE, ROUNDS = 1e-10, 500
+# From so many noises, for there may be several modes.
+STARTS = 12
 
 
 def lasso(model, system, jacobian: bool) -> dict | None:
@@ -33,22 +35,44 @@ def lasso(model, system, jacobian: bool) -> dict | None:
     H, t, n = np.asarray(system.H), np.asarray(system.t), float(system.n)
     own = model.noise_model.noise
     inferred = hyper.is_specified(own)
-    noise = float(system.rss + t @ t) / n if inferred else float(own)
     scale = np.broadcast_to(np.asarray(model.prior.scale), H.shape[1] - centred)
     solver = Lasso(fit_intercept=False, warm_start=True, tol=1e-12, max_iter=1_000_000)
-    for _ in range(ROUNDS):
-        b = _weights(H, t, noise, scale, model.intercept, solver)
-        if not inferred:
-            break
-        missed = float(system.rss + np.sum(np.square(t - H @ b)))
-        before, noise = noise, _noise(own, missed, n, jacobian)
-        if abs(noise - before) <= TOLERANCE * noise:
-            break
+
+    def missed(b):
+        return float(system.rss + np.sum(np.square(t - H @ b)))
+
+    def improved(noise):
+        """The best weights and noise, in turn, from a start; and how high their density is."""
+        for _ in range(ROUNDS):
+            b = _weights(H, t, noise, scale, model.intercept, solver)
+            if not inferred:
+                break
+            before, noise = noise, _noise(own, missed(b), n, jacobian)
+            if abs(noise - before) <= TOLERANCE * noise:
+                break
+        return _height(b, noise, missed(b), n, scale, model.intercept, own, jacobian), b, noise
+
+    # Weights that explain much go with little noise, and few with more: there may be several modes.
+    most = missed(np.zeros(H.shape[1])) / n
+    least = max(missed(np.linalg.lstsq(H, t)[0]) / n, 1e-8 * most)
+    starts = np.geomspace(least, most, STARTS) if inferred else [float(own)]
+    _, b, noise = max((improved(noise) for noise in starts), key=lambda found: found[0])
     found = {"noise": np.asarray(noise)} if inferred else {}
     if not centred:
         return {**found, "weights": b}
     level = b[0] - b[1:] @ np.asarray(model.intercept.center)
     return {**found, "weights": b[1:], "intercept": level}
+
+
+def _height(b, noise, missed, n, scale, intercept, prior, jacobian) -> float:
+    """The log density at weights and noise, up to what depends on neither."""
+    weights = b if intercept is None else b[1:]
+    height = -0.5 * (n * np.log(noise) + missed / noise) - np.sum(np.abs(weights) / scale)
+    if intercept is not None:
+        height -= 0.5 * np.square((b[0] - float(intercept.loc)) / float(intercept.sd))
+    if isinstance(prior, Distribution):
+        height += float(prior.log_prob(noise)) + jacobian * np.log(noise)
+    return float(height)
 
 
 def _weights(H, t, noise, scale, intercept, solver) -> np.ndarray:

@@ -177,7 +177,7 @@ class LinearModel(eqx.Module):
                 f"{n} rows do not determine {p} weights under a flat prior: the posterior would be "
                 "improper. Take prior=priors.Gaussian(scale), or leave features out."
             )
-        if n <= p:
+        if n < p or (n == p and self.prior.proper):
             return
         said = None
         if self.intercept is not None and constant.any():
@@ -232,13 +232,16 @@ class LinearModel(eqx.Module):
     def shape(self) -> np.ndarray:
         """The prior sds of the coefficients up to a factor that varies; else what evens columns."""
         sds = np.asarray(self.statistics.sds[:-1])
-        own = self.prior.shape(len(sds))
+        sd_y, own = self.statistics.sds[-1] or 1.0, self.prior.shape(len(sds))
         if own is None:
-            own = 1.0 / np.where(sds > 0, sds, 1.0)
+            own = sd_y / np.where(sds > 0, sds, 1.0)
+        elif self.prior.is_shared:
+            own = own * sd_y / (np.sqrt(np.mean(np.square(sds))) or 1.0)
         if self.intercept is None or self.intercept.is_fixed:
             return own
-        level = 1.0 if self.intercept.is_flat else float(self.intercept.sd)
-        return np.concatenate([[level], own])
+        # In the units of y, so that no coefficient dwarfs the others.
+        level = self.statistics.sds[-1] if self.intercept.is_flat else float(self.intercept.sd)
+        return np.concatenate([[level or 1.0], own])
 
     @property
     def is_aligned(self) -> bool:
@@ -299,6 +302,8 @@ class LinearModel(eqx.Module):
 
         y is only for default priors, which are on its scale.
         """
+        if not self.is_proper:
+            raise ValueError("a flat prior cannot be drawn from: give the weights a proper one.")
         model = self if self.prepared else self.prepare(X, y, **extra)[0]
         made = model.design.value(X, "X")
         extra = model.noise_model.prepare(None, len(made), extra).extra

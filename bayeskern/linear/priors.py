@@ -34,6 +34,8 @@ class Prior(Parametrised):
     per_noise: ClassVar[bool] = False
     #: whether the density has kinks, so that its mode may lie in one
     kinked: ClassVar[bool] = False
+    #: whether its sds are `shape` times one number that is inferred
+    is_shared: ClassVar[bool] = False
     #: whether it has latents of its own, beside its hyperparameters
     has_latents: ClassVar[bool] = False
     #: whether the density can be drawn from
@@ -82,6 +84,10 @@ class Gaussian(Prior):
         if hyper.is_specified(self.scale):
             return np.ones(p) if hyper.shape(self.scale) == () else None
         return np.broadcast_to(np.asarray(self.scale), (p,))
+
+    @property
+    def is_shared(self) -> bool:
+        return hyper.is_specified(self.scale)
 
     def moments(self, p):
         own = self.sample()
@@ -242,6 +248,8 @@ def as_prior(value) -> Prior:
     if isinstance(value, Prior):
         return value
     if isinstance(value, Distribution):
+        if value.support.is_discrete:
+            raise ValueError(f"prior={type(value).__name__} is discrete; weights are real numbers.")
         return _KNOWN.get(type(value), Independent)(value)
     try:
         return Gaussian(scale=value)

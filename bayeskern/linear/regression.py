@@ -199,6 +199,7 @@ class BayesianLinearRegression(LinearModel):
         if not self.is_gaussian:
             return super().predictive(draws, data, X_new, latent, seed, **extra)
         X = self.design.value(X_new)
+        self.noise.prepare(None, len(X), extra)
         draws = {name: jnp.asarray(value) for name, value in draws.items()}
         if not self.prior.gaussian:
             return _of_draws(X, draws, 0.0 if latent else draws.get("noise", self.noise.noise))

@@ -199,7 +199,9 @@ class FromPrior(Conditional):
         return self.mean + b - jnp.square(self.sd) * (self.B.T @ seen)
 
     def variance(self, X):
+        # In Joseph's form: as a difference it would lose all digits under a wide prior.
         scaled = X * jnp.square(self.sd)
-        explained = solve_triangular(self.L, self.B @ scaled.T, lower=True)
-        left = jnp.sum(scaled * X, axis=1) - jnp.sum(jnp.square(explained), axis=0)
-        return jnp.maximum(left, 0.0)
+        shown = cho_solve((self.L, True), self.B @ scaled.T)
+        left = X - (self.B.T @ shown).T
+        own = jnp.sum(jnp.square(left * self.sd), axis=1)
+        return own + self.noise * jnp.sum(jnp.square(shown), axis=0)

@@ -97,7 +97,10 @@ def least_squares(
         options["seed"] = checks.seed(seed)
 
     X_mean, Y_mean = (X.mean(axis=0), Y.mean(axis=0)) if intercept else (0.0, 0.0)
-    X, Y = X - X_mean, Y - Y_mean
+    if intercept:
+        # What is left of a constant column is the rounding of its mean.
+        constant = np.ptp(X, axis=0) <= len(X) * EPS * np.abs(X_mean)
+        X, Y = np.where(constant, 0.0, X - X_mean), Y - Y_mean
     found = _SOLVERS[solver](X, Y, penalty, tolerance, **options)
     b = found.coefficients
     a = Y_mean - X_mean @ b if intercept else np.zeros(Y.shape[1])

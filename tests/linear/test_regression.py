@@ -93,6 +93,31 @@ def test_fewer_rows_than_features():
     )
 
 
+@pytest.mark.parametrize("wide", [1e4, 1e7])
+def test_a_wide_prior_costs_no_digits_of_the_variance(wide):
+    own = np.random.default_rng(3)
+    x = own.normal(size=(5, 8))
+    model = blr(prior=1.0, noise=0.01, intercept=dist.Normal(0.0, wide))
+    found = fit(model, x, x[:, 0] + 3.0).predict(x, latent=True).sd
+    # In the limit the level takes one observation, and the others shrink by K (K + noise)^-1.
+    K = x @ x.T
+    A = K + 0.01 * np.eye(5)
+    ones, V = np.ones(5), np.linalg.inv(A)
+    left = ones - K @ V @ ones
+    variance = np.diag(K - K @ V @ K) + left**2 / (ones @ V @ ones)
+    np.testing.assert_allclose(found, np.sqrt(variance), rtol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e10])
+def test_the_units_of_y_change_nothing_but_units(unit):
+    own = np.random.default_rng(0)
+    x = own.normal(size=(20, 2))
+    y = x @ [1.0, 2.0] + 0.3 * own.normal(size=20) + 5.0
+    noise = fit(blr(intercept=priors.Flat()), x, unit * y, method="laplace").flat["noise"]
+    wanted = fit(blr(intercept=priors.Flat()), x, y, method="laplace").flat["noise"]
+    np.testing.assert_allclose(noise.mean() / unit**2, wanted.mean(), rtol=1e-6)
+
+
 def test_conjugate_noise_gives_students_t():
     a, b, scale = 3.0, 2.0, np.array([2.0, 0.5, 10.0])
     model = blr(
@@ -187,6 +212,26 @@ def test_the_lasso_with_inferred_noise_is_a_stationary_point_of_the_full_density
         for step in 1e-4 * np.concatenate([np.eye(np.size(value)), -np.eye(np.size(value))]):
             other = {**found, name: value + step.reshape(np.shape(value))}
             assert float(density(other)) < best, name
+
+
+def test_the_lasso_finds_the_higher_of_two_modes():
+    # All weights at 0 and much noise is a mode too, 11 nats lower.
+    own = np.random.default_rng(0)
+    x = own.normal(size=(20, 2))
+    y = x @ [1.0, 2.0] + 0.3 * own.normal(size=20)
+    prior = dist.InverseGamma(2.0, 1.0)
+    model = blr(prior=priors.Laplace(0.1), noise=prior, intercept=False)
+    found = fit(model, x, y, method="map").draws
+
+    def height(noise):
+        lasso = Lasso(alpha=noise / (0.1 * 20), fit_intercept=False, tol=1e-12).fit(x, y)
+        rest = np.sum((y - x @ lasso.coef_) ** 2) / noise + 20 * np.log(noise)
+        return -0.5 * rest - np.sum(np.abs(lasso.coef_)) / 0.1 + float(prior.log_prob(noise))
+
+    grid = np.geomspace(0.02, 10.0, 4000)
+    best = grid[np.argmax([height(noise) for noise in grid])]
+    np.testing.assert_allclose(found["noise"].item(), best, rtol=0.01)
+    assert np.all(found["weights"][0, 0] > 0.5)
 
 
 def test_a_laplace_prior_whose_scale_is_inferred_has_no_mode():
@@ -426,6 +471,16 @@ def test_a_fitted_model_goes_on_from_its_posterior():
     )
 
 
+def test_a_posterior_of_what_was_seen_goes_everywhere(tmp_path):
+    posterior = bk.infer(blr(noise=0.8).update(X, Y), method="exact", progress=False)
+    assert {"weights", "intercept"} == set(posterior.to_arviz().posterior.data_vars)
+    assert posterior.log_likelihood() == {}
+    posterior.save(tmp_path / "seen.nc")
+    loaded = bk.load(tmp_path / "seen.nc")
+    np.testing.assert_array_equal(loaded.draws["weights"], posterior.draws["weights"])
+    assert "exact" in repr(bk.compare({"a": posterior, "b": posterior}))
+
+
 def test_what_was_seen_counts_for_every_method():
     seen = blr(prior=priors.Gaussian(SCALES), **INFERRED).update(X[:40], Y[:40])
     model, data = seen.prepare(X[40:], Y[40:])
@@ -586,6 +641,11 @@ def test_collinear_columns():
     np.testing.assert_allclose(posterior.predict(new).mean, ridge.predict(new), rtol=1e-2)
 
 
+def test_collinear_columns_as_many_as_rows():
+    with pytest.raises(ValueError, match="perfectly collinear"):
+        fit(blr(prior=priors.Flat(), noise=1.0, intercept=False), [[1.0, 1.0], [2.0, 2.0]], [1, 2])
+
+
 def test_a_constant_column():
     constant = np.column_stack([X, np.full(N, 7.0)])
     with pytest.raises(ValueError, match=r"'x3' is constant.*improper"):
@@ -621,6 +681,8 @@ def test_bad_data(arguments, message):
         ({"prior": "ridge"}, "prior must be one of"),
         ({"prior": priors.Gaussian(np.ones(2))}, "2.*3 features"),
         ({"noise": -1.0}, "noise must be positive"),
+        ({"noise": dist.Normal(0.0, 1.0)}, r"Normal\(0.0, 1.0\) reaches below 0"),
+        ({"prior": dist.Bernoulli(0.5)}, "discrete"),
         ({"noise": likelihoods.Bernoulli()}, "BayesianGLM"),
         ({"intercept": dist.Cauchy(0.0, 1.0)}, "intercept must be True"),
         ({"features": PolynomialFeatures}, "features must be a scikit-learn transformer"),

@@ -273,3 +273,12 @@ def test_bad_input_is_refused_by_name(change, message):
     arguments = {"X": np.arange(5.0)[:, None], "y": np.arange(5.0), **change}
     with pytest.raises(ValueError, match=re.escape(message)):
         least_squares(**arguments)
+
+
+@pytest.mark.parametrize("solver", ["qr", "svd"])
+@pytest.mark.parametrize("value", [0.1, 0.7, 1e6 + 0.1])
+def test_a_constant_column_beside_an_intercept_has_no_coefficient(solver, value):
+    y = np.random.default_rng(0).normal(size=3)
+    found = least_squares(np.full((3, 1), value), y, solver=solver, intercept=True)
+    assert found.coefficients[0] == 0.0 and found.rank == 0
+    np.testing.assert_allclose(found.intercept, y.mean())
