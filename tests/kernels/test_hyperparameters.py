@@ -382,7 +382,9 @@ def test_from_sd_wants_a_prior_on_the_positive_numbers():
             from_sd(bad)
 
 
-@pytest.mark.parametrize("prior", [dist.Normal(0.0, 1.0), dist.Uniform(-1.0, 1.0)], ids=str)
+@pytest.mark.parametrize(
+    "prior", [dist.Normal(0.0, 1.0), dist.Uniform(-1.0, 1.0)], ids=["Normal", "Uniform"]
+)
 def test_a_prior_that_reaches_below_0_is_no_prior_on_a_scale(prior):
     with pytest.raises(ValueError, match="lengthscale must be positive.* reaches below 0"):
         RBF(lengthscale=prior)
