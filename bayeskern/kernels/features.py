@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern import checks
 from bayeskern.kernels import spectral
-from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.estimator import KernelEstimator, blocks, gram
 from bayeskern.kernels.stationary import RBF
 
-# Rows of a block of features: its Gram matrix with m landmarks has about this many entries.
-BLOCK = 4_000_000
 
-
-class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
     """What the three share: points are read, and named columns found, as scikit-learn does it."""
 
     def fit(self, X, y=None):
@@ -31,15 +27,6 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """Features phi(X): (n, m) for points X: (n, d), with the columns that `fit` saw."""
         check_is_fitted(self)
         return self._features(validate_data(self, X, dtype=np.float64, reset=False))
-
-    def _resolved(self, kernel) -> Kernel:
-        if not isinstance(kernel, Kernel):
-            raise TypeError(
-                f"kernel must be a bayeskern kernel, such as RBF(), got {type(kernel).__name__}."
-            )
-        names = getattr(self, "feature_names_in_", None)
-        columns = None if names is None else tuple(map(str, names))
-        return kernel.resolve(columns).require_concrete()
 
 
 class RandomFourierFeatures(_Features):
@@ -67,7 +54,7 @@ class RandomFourierFeatures(_Features):
 
     def _fit(self, X, seed):
         d = X.shape[1]
-        terms = [term for _, term in self._resolved(self.kernel).terms_of_sum()]
+        terms = [term for _, term in self._concrete_kernel(False).terms_of_sum()]
         pairs = (checks.positive_integer(self.n_components, "n_components") + 1) // 2
         if pairs < len(terms):
             raise ValueError(
@@ -118,28 +105,23 @@ class NystromFeatures(_Features):
         self.seed = seed
 
     def _fit(self, X, seed):
-        self.kernel_ = self._resolved(self.kernel)
-        for node in self.kernel_.nodes():
-            if not node.positive_definite:
-                raise ValueError(f"{node!r} is not positive definite, so it has no features.")
+        self.kernel_ = self._concrete_kernel()
         wanted = checks.positive_integer(self.n_components, "n_components")
         choose = {"kmeans": _means, "random": _rows}
         checks.one_of("selection", self.selection, choose)
         self.landmarks_ = choose[self.selection](X, wanted, seed)
         # Between two sets, even equal ones, there is no white noise.
-        gram = np.asarray(self.kernel_.evaluate(self.landmarks_, self.landmarks_))
-        values, vectors = np.linalg.eigh((gram + gram.T) / 2.0)
+        among = gram(self.kernel_, self.landmarks_, self.landmarks_)
+        values, vectors = np.linalg.eigh((among + among.T) / 2.0)
         kept = values > len(values) * np.finfo(float).eps * max(values[-1], 0.0)
         self.normalization_ = vectors[:, kept] / np.sqrt(values[kept])
         self._n_features_out = self.normalization_.shape[1]
 
     def _features(self, X):
         features = np.empty((X.shape[0], self._n_features_out))
-        rows = max(256, BLOCK // len(self.landmarks_))
-        for start in range(0, X.shape[0], rows):
-            block = slice(start, start + rows)
-            gram = np.asarray(_gram(self.kernel_, X[block], self.landmarks_))
-            np.matmul(gram, self.normalization_, out=features[block])
+        for rows in blocks(len(X), len(self.landmarks_)):
+            between = gram(self.kernel_, X[rows], self.landmarks_)
+            np.matmul(between, self.normalization_, out=features[rows])
         return features
 
 
@@ -172,13 +154,7 @@ class RadialBasis(_Features):
         self._n_features_out = len(self.centers_)
 
     def _features(self, X):
-        # A copy, since what JAX returns cannot be written to.
-        return np.array(_gram(self.kernel_, X, self.centers_))
-
-
-@eqx.filter_jit
-def _gram(kernel, X, Z):
-    return kernel.evaluate(X, Z)
+        return gram(self.kernel_, X, self.centers_)
 
 
 def _share(pairs: int, variances: np.ndarray) -> np.ndarray:

@@ -303,7 +303,7 @@ def test_white_noise_has_no_features():
 
 
 def test_large_data_are_taken_in_blocks(monkeypatch):
-    from bayeskern.kernels import features as module
+    from bayeskern.kernels import estimator as module
 
     points = RNG.normal(size=(600, 2))
     features = NystromFeatures(RBF(), 10).fit(points)

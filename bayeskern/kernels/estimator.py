@@ -1,0 +1,83 @@
+"""What scikit-learn estimators that hold a kernel share: reading it, and its Gram matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import equinox as eqx
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.hyperparameters import is_specified
+from bayeskern.kernels.stationary import RBF
+
+# A block of a Gram matrix that is used up at once has about this many entries.
+BLOCK = 4_000_000
+
+
+class KernelEstimator(BaseEstimator):
+    """An estimator with a `kernel`, of which None means RBF()."""
+
+    def _given_kernel(self) -> Kernel:
+        """The kernel, its columns found by the names that `fit` saw; it may hold `Free` values."""
+        kernel = RBF() if self.kernel is None else self.kernel
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"kernel must be a bayeskern kernel, such as RBF(), got {type(kernel).__name__}."
+            )
+        names = getattr(self, "feature_names_in_", None)
+        return kernel.resolve(None if names is None else tuple(map(str, names)))
+
+    def _concrete_kernel(self, positive_definite: bool = True) -> Kernel:
+        """The kernel with its columns found, if it is one of numbers alone.
+
+        Raises TypeError if it still has distributions or `Free` values in it, and ValueError if it
+        ought to be positive definite and is not.
+        """
+        kernel = self._given_kernel()
+        waiting = [n for n, value in kernel.hyperparameters().items() if is_specified(value)]
+        if waiting:
+            raise TypeError(
+                f"{', '.join(waiting)} of {kernel!r} have no value yet, but {type(self).__name__} "
+                'wants a kernel of numbers. Give it numbers, or kernel.at(posterior.point("mean")); '
+                'KernelRidge(optimize="loo") tunes what is marked with Free(start).'
+            )
+        if positive_definite:
+            for node in kernel.nodes():
+                if not node.positive_definite:
+                    raise ValueError(
+                        f"{node!r} is not positive definite, so it has no feature space for "
+                        f"{type(self).__name__}. InverseMultiquadric is the positive definite "
+                        "relative; KernelRidge takes Multiquadric too."
+                    )
+        return kernel
+
+
+def gram(kernel: Kernel, X, Z=None) -> np.ndarray:
+    """k(X, Z): (n, m), or k(X) where Z is None, as an array that may be written to."""
+    return np.array(_gram(kernel, X, Z))
+
+
+def gram_times(kernel: Kernel, X, Z, B) -> np.ndarray:
+    """k(X, Z) B: (n,) or (n, k), block by block of rows of X; k(X, Z) is never held as a whole."""
+    out = np.empty((len(X), *np.shape(B)[1:]))
+    for rows in blocks(len(X), len(Z)):
+        out[rows] = _gram_times(kernel, X[rows], Z, B)
+    return out
+
+
+def blocks(n: int, m: int) -> Iterator[slice]:
+    """Slices of n rows such that each has about BLOCK entries where a row has m."""
+    size = max(256, BLOCK // m)
+    return (slice(start, start + size) for start in range(0, n, size))
+
+
+@eqx.filter_jit
+def _gram(kernel, X, Z):
+    return kernel.evaluate(X, Z)
+
+
+@eqx.filter_jit
+def _gram_times(kernel, X, Z, B):
+    return kernel.evaluate(X, Z) @ B
