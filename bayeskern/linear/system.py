@@ -1,9 +1,7 @@
 """The Gaussian linear model given its scales: y ~ N(H b, noise I), b ~ N(loc, diag(sd^2)).
 
-Everything is worked out in coordinates g = V' diag(1/shape) b, where U S V' is the singular value
-decomposition of H diag(shape) and `shape` are the prior sds up to a common factor. There the
-posterior precision is S^2 / noise + V' diag(shape / sd)^2 V: diagonal, however ill conditioned H
-is, where the prior sds do have that shape, and close to it otherwise.
+No cross products are formed, so that ill-conditioned H, and prior sds of any sizes, cost no more
+digits than they must.
 """
 
 from __future__ import annotations
@@ -20,9 +18,10 @@ from bayeskern.linear.statistics import LOG_2PI
 
 
 class System(eqx.Module):
-    """|y - X b|^2 = |t - H b|^2 + rss for n rows, in the coordinates above.
+    """|y - X b|^2 = |t - H b|^2 + rss for n rows.
 
-    H: (k, p), t: (k,), rss: a number, n: how many rows; shape: (p,), the prior sds up to a factor.
+    H: (k, p), t: (k,), rss: a number, n: how many rows; shape: (p,), the prior sds up to a factor,
+    as far as they are known.
     """
 
     n: jax.Array
@@ -30,7 +29,7 @@ class System(eqx.Module):
     H: jax.Array
     t: jax.Array
     shape: jax.Array
-    #: singular values (r,), U't (r,), and axes V (p, r)
+    #: of H diag(shape) = U S V': the singular values (r,), U't (r,), and the axes V (p, r)
     S: jax.Array
     Ut: jax.Array
     V: jax.Array
@@ -98,54 +97,50 @@ class Conditional(eqx.Module):
 
 
 class Primal(System):
-    """Through the p x p posterior precision."""
+    """Through R with R'R = H'H / noise + diag(1 / sd^2), the posterior precision.
+
+    R comes from the QR factorisation of the square roots of the two, laid over one another.
+    """
 
     def given(self, loc, sd, noise):
-        size, L, g = self._factored(loc, sd, noise)
-        axes = self.shape[:, None] * self.V
-        root = axes @ (size[:, None] * solve_triangular(L, jnp.eye(len(size)), lower=True, trans=1))
-        return Rooted(loc + axes @ g, root)
+        R, moved = self._factored(loc, sd, noise)
+        return Rooted(loc + moved, solve_triangular(R, jnp.eye(len(R))))
 
     def log_evidence(self, loc, sd, noise):
-        g, logdet = self._solved(loc, sd, noise)
-        mean = loc + self.shape * (self.V @ g)
+        moved, logdet = self._solved(loc, sd, noise)
         proper = jnp.isfinite(sd)
-        off = jnp.where(proper, (mean - loc) / jnp.where(proper, sd, 1.0), 0.0)
+        off = jnp.where(proper, moved / jnp.where(proper, sd, 1.0), 0.0)
         flat = jnp.sum(jnp.where(proper, -jnp.log(jnp.where(proper, sd, 1.0)), 0.5 * LOG_2PI))
-        volume = flat + jnp.sum(jnp.log(self.shape)) - 0.5 * logdet
-        return self.log_likelihood(mean, noise) - 0.5 * off @ off + volume
+        return self.log_likelihood(loc + moved, noise) - 0.5 * off @ off + flat - 0.5 * logdet
 
     def _solved(self, loc, sd, noise):
-        """The posterior mean in these coordinates, from `loc` on, and log |precision|."""
-        size, L, g = self._factored(loc, sd, noise)
-        return g, 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)) - jnp.log(size))
+        """The posterior mean from `loc` on, and log |precision|."""
+        R, moved = self._factored(loc, sd, noise)
+        return moved, 2.0 * jnp.sum(jnp.log(jnp.abs(jnp.diagonal(R))))
 
     def _factored(self, loc, sd, noise):
-        """size, L with precision = L L' / (size size'), and the mean."""
-        ratio = jnp.square(self.shape / sd)
-        A = jnp.diag(jnp.square(self.S) / noise) + (self.V.T * ratio) @ self.V
-        size = jax.lax.rsqrt(jnp.diagonal(A))
-        L = jnp.linalg.cholesky(A * size[:, None] * size[None, :], symmetrize_input=False)
-        return size, L, size * cho_solve((L, True), size * self._pull(loc, noise))
-
-    def _pull(self, loc, noise):
-        # Around the location of the prior, so that what it does not determine stays there.
-        return self.S * (self.Ut - self.S * (self.V.T @ (loc / self.shape))) / noise
+        """R, and the posterior mean from `loc` on, so that what is not determined stays there."""
+        root = jnp.sqrt(noise)
+        Q, R = jnp.linalg.qr(jnp.concatenate([self.H / root, jnp.diag(1.0 / sd)]))
+        return R, solve_triangular(R, Q[: len(R)].T @ ((self.t - self.H @ loc) / root))
 
 
 class Aligned(Primal):
-    """Where the axes are those of the prior, so that the precision is diagonal, plus rank one.
+    """Where `shape` times one number are the prior sds, of all coefficients but the first.
 
-    The one is the first coefficient, whose prior sd has a factor of its own: D + c v v', solved by
-    Sherman and Morrison's formula in O(p^2).
+    In coordinates g = V' diag(1/shape) b the precision is then diagonal, plus rank one for the
+    first: D + c v v', solved by Sherman and Morrison's formula in O(p^2).
     """
 
     def _solved(self, loc, sd, noise):
         ratio, v = jnp.square(self.shape / sd), self.V[0]
         D, c = jnp.square(self.S) / noise + ratio[-1], ratio[0] - ratio[-1]
-        pull, moved = self._pull(loc, noise) / D, v / D
+        pull = self.S * (self.Ut - self.S * (self.V.T @ (loc / self.shape))) / noise / D
+        moved = v / D
         more = 1.0 + c * (v @ moved)
-        return pull - moved * (c * (v @ pull) / more), jnp.sum(jnp.log(D)) + jnp.log(more)
+        g = pull - moved * (c * (v @ pull) / more)
+        logdet = jnp.sum(jnp.log(D)) + jnp.log(more) - 2.0 * jnp.sum(jnp.log(self.shape))
+        return self.shape * (self.V @ g), logdet
 
 
 class Rooted(Conditional):

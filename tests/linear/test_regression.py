@@ -262,16 +262,17 @@ def test_evidence_maximisation_feature_by_feature_is_ard_regression():
         fit_intercept=False, tol=1e-10, max_iter=5000, threshold_lambda=1e8, **tiny
     ).fit(Z, y)
     weights, noise = posterior.draws["weights"][0, 0], posterior.draws["noise"].item()
-    np.testing.assert_allclose(weights[:3], other.coef_[:3], rtol=0.01)
-    np.testing.assert_allclose(noise, 1.0 / other.alpha_, rtol=0.01)
+    np.testing.assert_allclose(weights[:3], other.coef_[:3], rtol=1e-5)
+    np.testing.assert_allclose(noise, 1.0 / other.alpha_, rtol=1e-5)
+    assert posterior.trust.evidence["gradient_norm"] < 1e-4
 
     def evidence(variances, noise):
         return multivariate_normal(np.zeros(100), (Z * variances) @ Z.T + noise * np.eye(100))
 
-    # There are several maxima: a feature that does not matter is left out or kept very small.
+    # Theirs cuts off the scales of features that do not matter, so that mine may be a bit higher.
     mine = evidence(posterior.draws["prior.scale"][0, 0] ** 2, noise).logpdf(y)
     theirs = evidence(1.0 / other.lambda_, 1.0 / other.alpha_).logpdf(y)
-    assert abs(mine - theirs) < 0.01
+    assert theirs < mine < theirs + 1e-4
 
 
 def test_weight_space_is_function_space():

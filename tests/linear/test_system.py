@@ -91,6 +91,33 @@ def test_the_gradient_of_the_evidence(n, p):
     assert np.all(np.isfinite(jax.hessian(evidence)(at)))
 
 
+@pytest.mark.parametrize("apart", [1.0, 1e-6])
+@pytest.mark.parametrize("tiny", [1e-8, 1e-16, 1e-30])
+def test_a_weight_that_its_prior_sets_to_0_costs_the_others_no_digits(tiny, apart):
+    X, y, _, sd, noise = problem(30, 4)
+    # Two columns that are nearly copies of each other besides.
+    X[:, 1] = X[:, 0] + apart * X[:, 1]
+    zero, without = np.zeros(4), np.delete(X, 2, axis=1)
+    system = System.of(30, Statistics.of(X, y).about_zero(), np.ones(4))
+    own = np.delete(sd, 2)
+    sd[2] = tiny
+    wanted, mean, _ = truth(without, y, np.zeros(3), own, noise)
+    found = system.given(zero, sd, noise).mean
+    np.testing.assert_allclose(np.delete(found, 2), mean, atol=1e-7)
+    assert abs(found[2]) < tiny**2 * 1e4
+
+    def evidence(log_sd):
+        return system.log_evidence(zero, jnp.exp(log_sd), noise)
+
+    np.testing.assert_allclose(evidence(np.log(sd)), wanted, rtol=1e-10)
+    # d log p(y) / d log sd_j = (E[b_j^2] / sd_j^2) - 1 under the posterior.
+    K = (without * own**2) @ without.T + noise * np.eye(30)
+    pull = without.T @ np.linalg.solve(K, y)
+    spread = np.einsum("ij,ij->j", without, np.linalg.solve(K, without))
+    gradient = np.insert(own**2 * (pull**2 - spread), 2, 0.0)
+    np.testing.assert_allclose(jax.grad(evidence)(np.log(sd)), gradient, atol=1e-7)
+
+
 def test_flat_priors_give_least_squares():
     X, y, _, _, noise = problem(30, 4)
     flat, zero = np.full(4, np.inf), np.zeros(4)
