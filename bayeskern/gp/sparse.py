@@ -18,7 +18,7 @@ from bayeskern import checks
 from bayeskern.gp.conditioned import ConditionedLatent
 from bayeskern.gp.curvature import eta, outputs
 from bayeskern.gp.latent import LatentGP
-from bayeskern.gp.latent_process import covariances
+from bayeskern.gp.latent_process import LatentProcess
 from bayeskern.gp.responses import covariance_roots, sobol
 
 # Nodes for the average of a log density over one latent function, over each of two, and over more.
@@ -54,7 +54,7 @@ class SparseGP(LatentGP):
         shape = (outputs(likelihood), len(self.inducing))
         own = shape if likelihood.outputs else shape[1:]
         white = numpyro.sample("white", dist.Normal().expand(own).to_event(len(own)))
-        at = Knots(kernels, self.inducing, likelihood, mean, self.columns)
+        at = LatentProcess(kernels, self.inducing, likelihood, mean, self._beside)
         u = ConditionedLatent.knowing(at, white.reshape(shape))
         n = X.shape[0]
         with numpyro.plate("rows", n, subsample_size=self.batch) as rows:
@@ -68,7 +68,7 @@ class SparseGP(LatentGP):
     def prepare(self, X, y=None, **extra):
         """As `LatentGP.prepare`; finds the inducing points too."""
         model, (X, y, extra) = super().prepare(X, y, **extra)
-        Z = _places(self.inducing, np.asarray(X), self.columns)
+        Z = _places(self.inducing, np.asarray(X), model.columns or self.columns)
         if self.batch is not None:
             checks.positive_integer(self.batch, "batch")
         batch = None if self.batch is None else min(self.batch, X.shape[0])
@@ -77,21 +77,13 @@ class SparseGP(LatentGP):
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
     ):
-        knots = (self.inducing, None, {})
+        knots = (self.inducing, None, self._beside)
         return super().predictive(draws, knots, X_new, latent, seed, **extra)
 
-
-class Knots(eqx.Module):
-    """Latent processes at the inducing points."""
-
-    kernels: tuple
-    X: jax.Array
-    likelihood: Any
-    prior_mean: Any
-    columns: tuple[str, ...] | None = eqx.field(static=True)
-
-    def covariances(self):
-        return covariances(self.kernels, self.X, outputs(self.likelihood))
+    @property
+    def _beside(self) -> dict[str, float]:
+        """What the likelihood needs beside y, at inducing points, where nothing is observed."""
+        return dict.fromkeys(self.likelihood.needs, 1.0)
 
 
 class Averaged(Distribution):

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal, norm, poisson
@@ -113,6 +114,43 @@ def test_classes_are_predicted():
     model = bk.SparseGP(KERNEL, likelihoods.Bernoulli(link="probit"), inducing=15)
     chances = fit(model, x, y).predict(NEW[1:-1]).probabilities[:, 1]
     assert np.abs(chances - norm.cdf(2.0 * np.sin(2.0 * NEW[1:-1]))).max() < 0.3
+
+
+def test_shares_of_trials_are_predicted():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-3.0, 3.0, 200)
+    trials = rng.integers(20, 60, 200)
+    y = rng.binomial(trials, norm.cdf(np.sin(2.0 * x)))
+    model = bk.SparseGP(KERNEL, likelihoods.Binomial(), inducing=15)
+    posterior = bk.infer(model, x, y, trials=trials, method="laplace", progress=False)
+    found, shares = posterior.predict(NEW[1:-1], trials=40), norm.cdf(np.sin(2.0 * NEW[1:-1]))
+    assert np.abs(found.mean / 40.0 - shares).max() < 0.05
+    sd = np.sqrt(40.0 * shares * (1.0 - shares))
+    assert np.all(found.sd > 0.9 * sd) and np.all(found.sd < 1.3 * sd)
+    assert np.abs(posterior.predict(NEW[1:-1], latent=True).mean).max() < 2.0
+    with pytest.raises(ValueError, match="Binomial needs trials"):
+        posterior.predict(NEW)
+
+
+def test_inducing_points_of_a_data_frame_go_by_their_names(tmp_path):
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "b": 10.0 * rng.normal(size=60)})
+    y = np.sin(frame["a"].to_numpy())
+    places = frame[:12]
+    kernel = RBF(np.array([1.0, 20.0]))
+
+    def model(inducing):
+        return bk.SparseGP(kernel, likelihoods.Gaussian(NOISE), inducing=inducing)
+
+    wanted = fit(model(places.to_numpy()), frame, y)
+    found = fit(model(places[["b", "a"]]), frame, y)
+    np.testing.assert_allclose(found.log_evidence.value, wanted.log_evidence.value, rtol=1e-10)
+    found.save(tmp_path / "sparse.nc")
+    loaded = bk.load(tmp_path / "sparse.nc", model=model(places[["b", "a"]]))
+    mean = wanted.predict(frame[:5]).mean
+    np.testing.assert_allclose(loaded.predict(frame[["b", "a"]][:5]).mean, mean, atol=1e-8)
+    with pytest.raises(ValueError, match="inducing has no column 'b'"):
+        fit(model(places[["a"]]), frame, y)
 
 
 @pytest.mark.parametrize(
