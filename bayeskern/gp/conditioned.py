@@ -98,7 +98,7 @@ class ConditionedLatent(eqx.Module):
         one = Single(self)
         if latent:
             return latent_prediction(one, X_new)
-        extra = self.likelihood._read_extra(extra or {}, X_new.shape[0])
+        extra = self.likelihood.read_extra(extra or {}, X_new.shape[0])
         return response_prediction(one, X_new, extra, draws, seed)
 
     @eqx.filter_jit

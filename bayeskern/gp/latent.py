@@ -184,7 +184,7 @@ class LatentGP(eqx.Module):
         mixture = Mixture(self, draws or {"": jnp.zeros(1)}, data)
         if latent:
             return latent_prediction(mixture, X_new)
-        extra = self.likelihood._read_extra(extra, X_new.shape[0])
+        extra = self.likelihood.read_extra(extra, X_new.shape[0])
         return response_prediction(mixture, X_new, extra, OBSERVATIONS, seed)
 
     def _prefixed(self) -> list[tuple[str, Kernel]]:

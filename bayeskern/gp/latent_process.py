@@ -47,7 +47,7 @@ class LatentProcess(Distribution):
         )
         self.X = X
         self.prior_mean = latent_mean(mean, outputs(likelihood), X.shape[0])
-        self.extra = likelihood._read_extra(extra or {}, X.shape[0])
+        self.extra = likelihood.read_extra(extra or {}, X.shape[0])
         own = self._likelihood_at_0()
         event = own.batch_shape + own.event_shape
         super().__init__(batch_shape=(), event_shape=event, validate_args=validate_args)

@@ -84,7 +84,7 @@ class Likelihood(Parametrised):
         extra: what was given beside y. Raises ValueError naming the first row of y that lies
         outside the support, and on anything in `extra` that it does not take.
         """
-        found = self._read_extra(extra or {}, n)
+        found = self.read_extra(extra or {}, n)
         if y is None:
             return Prepared(self, None, found)
         y = self._read(y, n)
@@ -93,6 +93,22 @@ class Likelihood(Parametrised):
         values = np.asarray(y)
         self._in_support(values, **found)
         return Prepared(self._learn(values), y, found)
+
+    def read_extra(self, extra: dict, n: int) -> dict[str, jax.Array]:
+        """What it needs of each of n rows beside y, by name, each (n,).
+
+        Raises ValueError on what it does not take, and on what is missing or not above 0.
+        """
+        for name in extra:
+            if name not in self.needs:
+                raise ValueError(
+                    f"{type(self).__name__} takes no {name}. It takes "
+                    f"{', '.join(self.needs) or 'nothing beside X and y'}."
+                )
+        return {
+            name: self._read_one_extra(name, extra.get(name), default, n)
+            for name, default in self.needs.items()
+        }
 
     def mean(self, eta, **extra):
         """E[y | eta]: (n,)."""
@@ -145,18 +161,6 @@ class Likelihood(Parametrised):
                 f"y has values outside the support of {type(self).__name__}, the first in row "
                 f"{row}: {y[row]}{beside}. It must be {self.wanted}."
             )
-
-    def _read_extra(self, extra: dict, n: int) -> dict:
-        for name in extra:
-            if name not in self.needs:
-                raise ValueError(
-                    f"{type(self).__name__} takes no {name}. It takes "
-                    f"{', '.join(self.needs) or 'nothing beside X and y'}."
-                )
-        return {
-            name: self._read_one_extra(name, extra.get(name), default, n)
-            for name, default in self.needs.items()
-        }
 
     def _read_one_extra(self, name: str, value, default: float | None, n: int):
         value = default if value is None else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ class Robust(Measured):
     def _learn(self, y):
         if self.scale is not None:
             return self
-        mean = _scale(self, "scale", _median_deviation, y)
+        mean = _scale(self, "scale", _spread(_median_deviation, y), y[0], len(y))
         return self._default(scale=dist.Exponential(1.0 / mean))
 
 
@@ -52,12 +52,18 @@ class Gaussian(Measured):
     def distribution(self, eta):
         return dist.Normal(eta, jnp.sqrt(self.noise))
 
-    def _learn(self, y):
+    def with_default(self, sd: float, level: float, n: int) -> Self:
+        """A copy whose noise has the default prior for n values of this sd, unless one is given.
+
+        ValueError if sd is 0; level: the value that they then all have.
+        """
         if self.noise is not None:
             return self
-        return self._default(
-            noise=from_sd(dist.Exponential(1.0 / _scale(self, "noise", np.std, y)))
-        )
+        mean = _scale(self, "noise", sd, level, n)
+        return self._default(noise=from_sd(dist.Exponential(1.0 / mean)))
+
+    def _learn(self, y):
+        return self.with_default(_spread(np.std, y), y[0], len(y))
 
 
 class StudentT(Robust):
@@ -130,12 +136,17 @@ def _median_deviation(y) -> float:
     return MAD * np.median(np.abs(y - np.median(y))) or np.std(y)
 
 
-def _scale(likelihood, name: str, spread, y) -> float:
+def _spread(measure, y) -> float:
+    """A measure of spread; 0 for constant y, of which rounding might leave a little."""
+    return 0.0 if np.ptp(y) == 0.0 else float(measure(y))
+
+
+def _scale(likelihood, name: str, spread: float, level: float, n: int) -> float:
     """The spread of y, which a default prior takes for its mean. ValueError if y is constant."""
-    if np.ptp(y) == 0.0:
+    if not spread > 0.0:
         kind = type(likelihood).__name__
         raise ValueError(
-            f"y is constant ({y[0]} in all {len(y)} rows): it sets no scale for the default prior "
-            f"on {name}. Give one, as in {kind}({name}=1.0) or with a distribution."
+            f"y is constant ({float(level)} in all {n} rows): it sets no scale for the default "
+            f"prior on {name}. Give one, as in {kind}({name}=1.0) or with a distribution."
         )
-    return float(spread(y))
+    return spread

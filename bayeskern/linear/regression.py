@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
+from bayeskern import checks
 from bayeskern.closed_form import ClosedForm, Marginal, NoClosedFormError
 from bayeskern.kernels import hyperparameters as hyper
-from bayeskern.kernels.hyperparameters import from_sd
 from bayeskern.likelihoods import Gaussian, Likelihood
 from bayeskern.linear.collapsed import (
     Collapsed,
@@ -31,6 +31,9 @@ from bayeskern.linear.model import LinearModel, etas, require_finite
 from bayeskern.linear.rotated import rotated
 from bayeskern.linear.statistics import Statistics
 from bayeskern.prediction import Prediction, spread, thin
+
+# Where the sd of y is below this share of its size, y is constant.
+ROUNDING = 1e-14
 
 
 class BayesianLinearRegression(LinearModel):
@@ -99,7 +102,9 @@ class BayesianLinearRegression(LinearModel):
 
     def _read(self, X, y, extra):
         design, made = self._designed(X, "X")
-        y = self.noise.prepare(y, len(made), extra).y
+        self.noise.read_extra(extra, len(made))
+        # Not by the likelihood, since what was seen before has a say in default priors too.
+        y = checks.targets(y, len(made))
         return dataclasses.replace(self, design=Aside(design)), made, y
 
     def _from_seen(self):
@@ -116,12 +121,10 @@ class BayesianLinearRegression(LinearModel):
         if self.seen is not None:
             statistics = self.seen.merge(statistics)
         level, sd = float(statistics.mean[-1]), float(statistics.sds[-1])
-        # A constant y has no scale of its own.
-        sd = sd if sd > 0 else max(abs(level), 1.0)
-        noise = self.noise
-        if noise.noise is None:
-            default = hyper.as_hyperparameter(from_sd(dist.Exponential(1.0 / sd)))
-            noise = hyper.replace(noise, [("noise",)], [default])
+        # A constant y has no scale of its own, but for what rounding leaves.
+        sd = sd if sd > ROUNDING * abs(level) else 0.0
+        noise = self.noise.with_default(sd, level, int(statistics.n))
+        sd = sd or max(abs(level), 1.0)
         model = dataclasses.replace(self, noise=noise, statistics=statistics)
         return model._with_priors(statistics, level, sd, self.design.value.names)
 
@@ -199,7 +202,7 @@ class BayesianLinearRegression(LinearModel):
         if not self.is_gaussian:
             return super().predictive(draws, data, X_new, latent, seed, **extra)
         X = self.design.value(X_new)
-        self.noise.prepare(None, len(X), extra)
+        self.noise.read_extra(extra, len(X))
         draws = {name: jnp.asarray(value) for name, value in draws.items()}
         if not self.prior.gaussian:
             return _of_draws(X, draws, 0.0 if latent else draws.get("noise", self.noise.noise))

@@ -35,7 +35,8 @@ NEW = X[:5] + 0.3
 
 
 def fit(model, *data, method="exact", **options):
-    return bk.infer(model, *(data or (X, Y)), method=method, progress=False, **options)
+    data = data or (() if model.seen is not None else (X, Y))
+    return bk.infer(model, *data, method=method, progress=False, **options)
 
 
 def blr(**options):
@@ -462,6 +463,34 @@ def test_ten_updates_are_one_fit(options):
     mixed = fit(blr(**options).update(X[:20], Y[:20]), X[20:], Y[20:])
     np.testing.assert_allclose(mixed.predict(NEW).mean, once.predict(NEW).mean, rtol=1e-10)
     np.testing.assert_allclose(mixed.predict(NEW).sd, once.predict(NEW).sd, rtol=1e-10)
+
+
+def test_the_first_rows_need_not_vary():
+    # One row, then two of the same y: no scale for a default noise until more has been seen.
+    y = np.append(np.full(3, 2.0), Y[3:])
+    rows = [slice(0, 1), slice(1, 3), slice(3, N)]
+    model = blr().stream((X[own], y[own]) for own in rows)
+    after, data = model.prepare()
+    once, rest = blr().prepare(X, y)
+    at = {"noise": 0.7, "weights": jnp.asarray(TRUE), "intercept": 1.5}
+    found = numpyro.infer.util.log_density(after, data, {}, at)[0]
+    wanted = numpyro.infer.util.log_density(once, rest, {}, at)[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("level", [2.0, 0.1, -1e9])
+def test_a_constant_y_sets_no_scale_for_the_noise_however_it_came(level):
+    y = np.full(N, level)
+    chunks = list(zip(np.array_split(X, 7), np.array_split(y, 7), strict=True))
+    for model, data in (
+        (blr(), (X, y)),
+        (blr().stream(chunks), ()),
+        (blr().stream(chunks), (X, y)),
+    ):
+        with pytest.raises(ValueError, match=r"y is constant.*noise=1.0"):
+            fit(model, *data)
+    found = fit(blr(noise=1.0).stream(chunks)).predict(NEW).mean
+    np.testing.assert_allclose(found, level, rtol=1e-6)
 
 
 def test_a_fitted_model_goes_on_from_its_posterior():
