@@ -7,12 +7,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from numpyro.distributions import Distribution
+from numpyro.distributions import (
+    Distribution,
+    ExpandedDistribution,
+    Independent,
+    MaskedDistribution,
+)
 
 from bayeskern.inference.enumerated import require_enumerable
 
 # Their densities have no second derivative at their location.
 KINKED = (dist.Laplace, dist.AsymmetricLaplace, dist.AsymmetricLaplaceQuantile)
+# What NumPyro puts around a distribution without changing the density of a single value.
+WRAPPERS = (Independent, ExpandedDistribution, MaskedDistribution)
 # The axes that every set of draws has; ArviZ would lose a plate that is called so.
 AXES = ("chain", "draw", "sample")
 
@@ -50,6 +57,19 @@ def is_kinked(site: dict) -> bool:
     while isinstance(fn, Distribution) and hasattr(fn, "base_dist"):
         fn = fn.base_dist
     return isinstance(fn, KINKED)
+
+
+def is_approximate(site: dict) -> bool:
+    """Whether a site integrates a latent out by an approximation, which has a verdict coming."""
+    observed = site["type"] == "sample" and site["is_observed"]
+    return observed and hasattr(innermost(site["fn"]), "log_ratio")
+
+
+def innermost(fn: Distribution) -> Distribution:
+    """The distribution of a single value (a single event, if it is multivariate)."""
+    while isinstance(fn, WRAPPERS):
+        fn = fn.base_dist
+    return fn
 
 
 def _shape_of_deterministic(name, site) -> None:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.chunks import evenly
 from bayeskern.inference import sites
+from bayeskern.inference.door import innermost
 from bayeskern.inference.judge import judge_inner
 from bayeskern.inference.trust import Trust
 
@@ -28,8 +30,7 @@ def judged(posterior, trust: Trust) -> Trust:
     """The verdict, made worse where what was integrated out was not done well enough."""
     if posterior.is_point or posterior.target is None or MARK in trust.evidence:
         return trust
-    found = sites.look(posterior.target)
-    for name in (name for name, site in found.items() if site.approximate):
+    for name in posterior.target.approximate:
         f, log_ratio = _drawn(posterior, name)
         trust = judge_inner(trust, f, log_ratio)
     return trust
@@ -49,6 +50,11 @@ def _log_ratios(target, draws, keys, name, n):
     def one(item):
         draw, key = item
         site = sites.trace_at(target.model, draw, key, target.args, target.kwargs)[name]
-        return sites.innermost(site["fn"]).log_ratio(site["value"], key, n)
+        process = innermost(site["fn"])
+        # The observations of a plate, one set after the other, are approximated one by one.
+        y = jnp.reshape(site["value"], (-1, *process.event_shape))
+        keys = jax.random.split(key, len(y))
+        f, log_ratio = jax.vmap(lambda y, key: process.log_ratio(y, key, n))(y, keys)
+        return jnp.moveaxis(f, 0, 1), jnp.sum(log_ratio, axis=0)
 
     return jax.lax.map(one, (draws, keys))

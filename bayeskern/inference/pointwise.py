@@ -12,6 +12,7 @@ from numpyro.distributions import MaskedDistribution
 
 from bayeskern.chunks import batch_size, by_chunk, evenly
 from bayeskern.inference import sites
+from bayeskern.inference.door import WRAPPERS
 from bayeskern.prediction import MOST_DRAWS
 
 
@@ -102,7 +103,7 @@ def density(fn, value):
     event, unless it offers `pointwise(value)` itself.
     """
     masks, outer = [], fn
-    while isinstance(fn, sites.WRAPPERS):
+    while isinstance(fn, WRAPPERS):
         if isinstance(fn, MaskedDistribution):
             masks.append((jnp.asarray(fn._mask), fn.event_dim))
         fn = fn.base_dist

@@ -9,34 +9,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
-from numpyro.distributions import (
-    Distribution,
-    ExpandedDistribution,
-    Independent,
-    MaskedDistribution,
-    Unit,
-)
+from numpyro.distributions import Unit
 from numpyro.primitives import Messenger
 
 from bayeskern.inference.arguments import release
+from bayeskern.inference.door import innermost
 from bayeskern.inference.target import Whole
-
-# What NumPyro puts around a distribution without changing the density of a single value.
-WRAPPERS = (Independent, ExpandedDistribution, MaskedDistribution)
 
 
 class Site(NamedTuple):
     """kind: latent, deterministic or observed; names: of its axes, None where an axis has none.
 
-    conditional: its distribution conditions new values on those that were observed; approximate: it
-    integrates a latent out by an approximation.
+    conditional: its distribution conditions new values on those that were observed.
     """
 
     kind: str
     shape: tuple[int, ...]
     names: tuple[str | None, ...]
     conditional: bool
-    approximate: bool = False
 
 
 def look(target) -> dict[str, Site]:
@@ -64,8 +54,7 @@ def look(target) -> dict[str, Site]:
                     "a mask or to_event; its values could not be conditioned on. Give each process "
                     "a site of its own (and mask= to the process)."
                 )
-            approximate = kind == "observed" and hasattr(innermost(site["fn"]), "log_ratio")
-            found[name] = Site(kind, shape, _names(site, shape), conditional, approximate)
+            found[name] = Site(kind, shape, _names(site, shape), conditional)
 
     jax.eval_shape(run)
     return found
@@ -101,13 +90,6 @@ def trace_at(model, draw: dict, key, args, kwargs) -> dict:
     return handlers.trace(handlers.substitute(model, substitute_fn=place)).get_trace(
         *release(args), **release(kwargs)
     )
-
-
-def innermost(fn: Distribution) -> Distribution:
-    """The distribution of a single value (a single event, if it is multivariate)."""
-    while isinstance(fn, WRAPPERS):
-        fn = fn.base_dist
-    return fn
 
 
 def is_observed(site) -> bool:

@@ -57,6 +57,8 @@ class Target(eqx.Module):
     discrete: tuple[str, ...] = eqx.field(static=True, default=())
     #: sites whose density has kinks, so that its curvature says nothing
     kinked: tuple[str, ...] = eqx.field(static=True, default=())
+    #: observed sites that integrate a latent out by an approximation
+    approximate: tuple[str, ...] = eqx.field(static=True, default=())
     #: how deep plates are nested
     nesting: int = eqx.field(static=True, default=0)
 
@@ -281,7 +283,7 @@ def _look(model, given) -> dict:
     Nothing is computed. Raises ValueError on a site that is not as it ought to be, by its name.
     """
     latents, without_prior, deterministics, discrete = [], [], [], []
-    kinked, partial, nesting = [], set(), [0]
+    kinked, approximate, partial, nesting = [], [], set(), [0]
 
     def run(given):
         args, kwargs = arguments.release(given)
@@ -292,6 +294,8 @@ def _look(model, given) -> dict:
             nesting.extend(-frame.dim for frame in site.get("cond_indep_stack", ()))
             if door.is_kinked(site):
                 kinked.append(name)
+            if door.is_approximate(site):
+                approximate.append(name)
             if site["type"] == "deterministic":
                 deterministics.append(name)
             if site["type"] != "param" and (site["type"] != "sample" or site["is_observed"]):
@@ -315,6 +319,7 @@ def _look(model, given) -> dict:
         "subsampled": bool(partial) and not discrete,
         "discrete": tuple(discrete),
         "kinked": tuple(kinked),
+        "approximate": tuple(approximate),
         "nesting": max(nesting),
     }
 

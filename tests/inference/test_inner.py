@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 import pytest
 from scipy.special import logsumexp
@@ -93,3 +94,41 @@ def test_the_evidence_is_corrected_by_the_ratios():
     log_p = y[0] * a - np.exp(a) + y[1] * b - np.exp(b) - np.log(2.0)
     exact = logsumexp(prior + log_p) + 2 * np.log(grid[1] - grid[0])
     assert abs(corrected - exact) < 0.01
+
+
+def grouped(distribution):
+    """The same process, observed in each of several groups."""
+
+    def model(y):
+        variance = numpyro.sample("variance", dist.LogNormal(0.0, 0.3))
+        with numpyro.plate("group", len(y)):
+            numpyro.sample("y", distribution(variance), obs=y)
+
+    return model
+
+
+@pytest.mark.parametrize(("level", "verdict"), [(6.0, "good"), (-1.0, "caution")])
+def test_processes_under_a_plate_have_a_verdict(level, verdict):
+    x = np.linspace(0.0, 1.0, 8)
+    y = np.random.default_rng(1).poisson(np.exp(level + np.sin(3.0 * x)), (2, 8))
+
+    def process(variance):
+        return bk.LatentProcess(RBF(0.5, variance=variance), x, likelihoods.Poisson(), level)
+
+    posterior = bk.infer(grouped(process), y, method="importance", progress=False)
+    assert posterior.trust.verdict == verdict and "inner_khat" in posterior.trust.evidence
+
+
+@pytest.mark.parametrize("wrapped", ["plate", "mask"])
+def test_a_gaussian_process_that_cannot_be_predicted_from_has_a_verdict(wrapped):
+    x = np.linspace(0.0, 1.0, 8)
+
+    def process(variance):
+        found = bk.GaussianProcess(RBF(0.5, variance=variance), x, 0.1)
+        return found.mask(True) if wrapped == "mask" else found
+
+    y = np.random.default_rng(1).normal(size=(2 if wrapped == "plate" else 1, 8))
+    posterior = bk.infer(grouped(process), y, method="laplace", progress=False)
+    assert posterior.trust.verdict == "good"
+    with pytest.raises(ValueError, match="under a plate, a mask"):
+        posterior.predict(y)
