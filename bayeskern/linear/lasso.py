@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpyro.distributions import Distribution
 from scipy.optimize import minimize_scalar
@@ -12,13 +14,16 @@ from bayeskern.kernels import hyperparameters as hyper
 TOLERANCE, ROUNDS = 1e-10, 500
 # From so many noises, for there may be several modes.
 STARTS = 12
+# What is left of the sum of squares by a fit that is perfect but for rounding.
+PERFECT = 1e-20
 
 
 def lasso(model, system, jacobian: bool) -> dict | None:
     """The mode of weights, intercept and noise: the lasso at the penalty that the scales stand for.
 
     argmin |y - X w|^2 / (2 noise) + sum_j |w_j| / scale_j, the noise at its own mode. None for a
-    prior without kinks. Raises ValueError if the scale is to be inferred.
+    prior without kinks. Raises ValueError if the scale is to be inferred, if the noise is and the
+    features fit y perfectly, so that there is no mode, and if none is found in ROUNDS.
     """
     if not model.prior.kinked:
         return None
@@ -29,6 +34,7 @@ def lasso(model, system, jacobian: bool) -> dict | None:
             "method='nuts'."
         )
     # Here, since scikit-learn takes a while to import.
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import Lasso
 
     centred = model.intercept is not None
@@ -42,21 +48,37 @@ def lasso(model, system, jacobian: bool) -> dict | None:
         return float(system.rss + np.sum(np.square(t - H @ b)))
 
     def improved(noise):
-        """The best weights and noise, in turn, from a start; and how high their density is."""
+        """The best noise from a start, whether it is settled, and how high its density is."""
+        settled = not inferred
         for _ in range(ROUNDS):
             b = _weights(H, t, noise, scale, model.intercept, solver)
-            if not inferred:
+            if settled:
                 break
             before, noise = noise, _noise(own, missed(b), n, jacobian)
-            if abs(noise - before) <= TOLERANCE * noise:
-                break
-        return _height(b, noise, missed(b), n, scale, model.intercept, own, jacobian), b, noise
+            settled = abs(noise - before) <= TOLERANCE * noise
+        height = _height(b, noise, missed(b), n, scale, model.intercept, own, jacobian)
+        return height, settled, noise
 
     # Weights that explain much go with little noise, and few with more: there may be several modes.
-    most = missed(np.zeros(H.shape[1])) / n
-    least = max(missed(np.linalg.lstsq(H, t)[0]) / n, 1e-8 * most)
-    starts = np.geomspace(least, most, STARTS) if inferred else [float(own)]
-    _, b, noise = max((improved(noise) for noise in starts), key=lambda found: found[0])
+    most, least = missed(np.zeros(H.shape[1])) / n, missed(np.linalg.lstsq(H, t)[0]) / n
+    if inferred and least <= PERFECT * most and _rises(own, n, jacobian):
+        raise ValueError(
+            "the posterior has no mode: the features fit y perfectly, so that its density grows "
+            "without bound as the noise goes to zero. Give the noise, or a prior on it that "
+            "vanishes there, such as InverseGamma or LogNormal, or take method='nuts'."
+        )
+    most = most or 1.0
+    starts = np.geomspace(max(least, 1e-8 * most), most, STARTS) if inferred else [float(own)]
+    with warnings.catch_warnings():
+        # Starts far from the mode may be hard, which is no matter.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        _, settled, noise = max((improved(noise) for noise in starts), key=lambda found: found[0])
+    if not settled:
+        raise ValueError(
+            f"the lasso did not settle: weights and noise still changed after {ROUNDS} rounds. "
+            "Give the noise, or take method='nuts'."
+        )
+    b = _weights(H, t, noise, scale, model.intercept, solver)
     found = {"noise": np.asarray(noise)} if inferred else {}
     if not centred:
         return {**found, "weights": b}
@@ -67,12 +89,10 @@ def lasso(model, system, jacobian: bool) -> dict | None:
 def _height(b, noise, missed, n, scale, intercept, prior, jacobian) -> float:
     """The log density at weights and noise, up to what depends on neither."""
     weights = b if intercept is None else b[1:]
-    height = -0.5 * (n * np.log(noise) + missed / noise) - np.sum(np.abs(weights) / scale)
+    height = -np.sum(np.abs(weights) / scale)
     if intercept is not None:
         height -= 0.5 * np.square((b[0] - float(intercept.loc)) / float(intercept.sd))
-    if isinstance(prior, Distribution):
-        height += float(prior.log_prob(noise)) + jacobian * np.log(noise)
-    return float(height)
+    return float(height) + _of_noise(np.log(noise), prior, missed, n, jacobian)
 
 
 def _weights(H, t, noise, scale, intercept, solver) -> np.ndarray:
@@ -98,10 +118,21 @@ def _noise(prior, missed: float, n: float, jacobian: bool) -> float:
     """The mode of the noise given the sum of squares."""
 
     def loss(log_noise):
-        noise = np.exp(log_noise)
-        own = float(prior.log_prob(noise)) if isinstance(prior, Distribution) else 0.0
-        return 0.5 * n * log_noise + 0.5 * missed / noise - own - jacobian * log_noise
+        return -_of_noise(log_noise, prior, missed, n, jacobian)
 
-    start = np.log(missed / n)
+    start = np.log(max(missed, np.finfo(float).tiny) / n)
     found = minimize_scalar(loss, bracket=(start - 1.0, start), options={"xtol": 1e-12})
     return float(np.exp(found.x))
+
+
+def _rises(prior, n: float, jacobian: bool) -> bool:
+    """Whether the density still rises as the noise goes to 0, where nothing is missed."""
+    near, nearer = (_of_noise(x, prior, 0.0, n, jacobian) for x in (-100.0, -200.0))
+    return nearer > near
+
+
+def _of_noise(log_noise, prior, missed: float, n: float, jacobian: bool) -> float:
+    """The log density at a noise, given the sum of squares."""
+    noise = np.exp(log_noise)
+    own = float(prior.log_prob(noise)) if isinstance(prior, Distribution) else 0.0
+    return own + jacobian * log_noise - 0.5 * n * log_noise - 0.5 * missed / noise

@@ -235,6 +235,35 @@ def test_the_lasso_finds_the_higher_of_two_modes():
     assert np.all(found["weights"][0, 0] > 0.5)
 
 
+@pytest.mark.parametrize("noise", [None, bk.from_sd(dist.HalfNormal(1.0)), bk.Free(1.0)], ids=str)
+def test_a_perfect_fit_leaves_the_lasso_no_mode(noise):
+    own = np.random.default_rng(0)
+    x, y = own.normal(size=(8, 20)), own.normal(size=8)
+    model = blr(prior=priors.Laplace(1.0), noise=noise)
+    with pytest.raises(ValueError, match="no mode: the features fit y perfectly"):
+        fit(model, x, y, method="map")
+
+
+def test_a_prior_that_keeps_the_noise_from_0_leaves_it_one():
+    own = np.random.default_rng(0)
+    x, y = own.normal(size=(5, 7)), own.normal(size=5)
+    prior = dist.InverseGamma(3.0, 0.5)
+    model = blr(prior=priors.Laplace(1.0), noise=prior, intercept=False)
+    found = fit(model, x, y, method="map").draws
+    noise, weights = found["noise"].item(), found["weights"][0, 0]
+    # d log p / d noise = 0, and the weights are the lasso's at that noise.
+    rest = np.sum((y - x @ weights) ** 2)
+    np.testing.assert_allclose(noise, (0.5 + 0.5 * rest) / (0.5 * 5 + 4.0), rtol=1e-6)
+    lasso = Lasso(alpha=noise / 5, fit_intercept=False, tol=1e-12, max_iter=100_000).fit(x, y)
+    np.testing.assert_allclose(weights, lasso.coef_, atol=1e-6)
+
+
+def test_a_lasso_that_does_not_settle_says_so(monkeypatch):
+    monkeypatch.setattr("bayeskern.linear.lasso.ROUNDS", 2)
+    with pytest.raises(ValueError, match="did not settle.*2 rounds"):
+        fit(blr(prior=priors.Laplace(0.3)), method="map")
+
+
 def test_a_laplace_prior_whose_scale_is_inferred_has_no_mode():
     with pytest.raises(ValueError, match="no mode where the scale of a Laplace prior is inferred"):
         fit(blr(prior=priors.Laplace(dist.HalfNormal(1.0))), method="map")
