@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from dataclasses import dataclass
 
@@ -30,11 +31,19 @@ def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> C
         reference = good[0] if good else None
     else:
         checks.one_of("reference", reference, posteriors)
+    table = {name: _row(posterior) for name, posterior in posteriors.items()}
+    others, first = _of_other_data(posteriors, table, reference)
+    for name in others:
+        table[name] |= UNKNOWN
     return Comparison(
         posteriors=dict(posteriors),
         reference=reference,
-        table={name: _row(posterior) for name, posterior in posteriors.items()},
+        table=table,
         parameters=_differences(posteriors, reference),
+        remarks=tuple(
+            f"The elpd of {name} is left out: it is of other data than that of {first}."
+            for name in others
+        ),
     )
 
 
@@ -50,12 +59,16 @@ class Comparison:
     parameters: for each of them but the reference, and each number of each site, mean_error (in
     sds of the reference), sd_ratio, and wasserstein: the 1-Wasserstein distance of the marginals,
     in sds of the reference.
+
+    remarks: what to know beside. An elpd of other data than that of the reference (or else of the
+    first that has one) is left out.
     """
 
     posteriors: dict[str, Posterior]
     reference: str | None
     table: dict[str, dict]
     parameters: dict[str, dict[str, dict[str, float]]]
+    remarks: tuple[str, ...] = ()
 
     def to_frame(self):
         """The table as a pandas data frame, a row for each posterior."""
@@ -93,6 +106,8 @@ class Comparison:
             worst = [self._worst(name) for name in self.parameters]
             lines += ["", f"against {self.reference}, the worst parameter of each:"]
             lines += _aligned([("", *MEASURES.values()), *worst])
+        for remark in self.remarks:
+            lines += ["", *textwrap.wrap(remark, WIDTH)]
         return "\n".join(lines)
 
     def _worst(self, name) -> tuple[str, ...]:
@@ -116,6 +131,12 @@ HEADINGS = (
     *("", "method", "verdict", "seconds", "draws", "ESS/s", "k-hat"),
     *("ELBO", "log evidence", "elpd (LOO)"),
 )
+
+
+# Lines of text are at most so long.
+WIDTH = 100
+# Of a posterior without LOO.
+UNKNOWN = {"elpd": np.nan, "elpd_error": np.nan, "loo_khat": np.nan}
 
 
 def _may_refer(posterior) -> bool:
@@ -148,13 +169,12 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
     """The expected log predictive density by PSIS-LOO, summed over sites: a point has none."""
     import arviz as az
 
-    unknown = {"elpd": np.nan, "elpd_error": np.nan, "loo_khat": np.nan}
     if posterior.is_point or (posterior.target and posterior.target.discrete):
-        return unknown
+        return UNKNOWN
     pointwise = {k: v for k, v in posterior.log_likelihood().items() if v[0, 0].size > 1}
     if not pointwise:
         # Leaving out the only observation leaves nothing to learn from.
-        return unknown
+        return UNKNOWN
     efficiency = _relative_efficiency(posterior)
     found = []
     for values in pointwise.values():
@@ -169,6 +189,18 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
         "elpd_error": float(np.sqrt(sum(f.se**2 for f in found))),
         "loo_khat": float(max(np.max(f.pareto_k.values) for f in found)),
     }
+
+
+def _of_other_data(posteriors, table, reference) -> tuple[list[str], str | None]:
+    """Those with an elpd of other data than the reference's, or else the first's; and that name."""
+    known = [name for name in posteriors if not np.isnan(table[name]["elpd"])]
+    first = reference if reference in known else next(iter(known), None)
+    data = {name: list(posteriors[name].observed().values()) for name in known}
+    return [name for name in known if not _same(data[name], data[first])], first
+
+
+def _same(x: list, y: list) -> bool:
+    return len(x) == len(y) and all(map(np.array_equal, x, y))
 
 
 def _relative_efficiency(posterior) -> float:

@@ -152,6 +152,10 @@ class Posterior:
         """
         return pointwise.log_likelihood(self)
 
+    def observed(self) -> dict[str, np.ndarray]:
+        """The observations that it was fitted to, by site."""
+        return tree.observed(self)
+
     def to_arviz(self):
         """An xarray DataTree with the groups that ArviZ knows, its axes named."""
         return tree.to_arviz(self)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,6 +34,9 @@ FIELDS = (
     "attempts",
     "dims",
 )
+
+# A model whose log density differs by more, relatively or on the whole, is another one.
+SAME = 1e-5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +65,10 @@ class StoredPosterior(Posterior):
             for name, safe in names.items()
             if safe in kept
         }
+
+    def observed(self) -> dict[str, np.ndarray]:
+        kept = self.stored.children.get("observed_data", {})
+        return {name: kept[name].to_numpy() for name in kept}
 
     def to_arviz(self):
         return self.stored.copy(deep=True)
@@ -104,7 +112,8 @@ def load(path, model=None) -> Posterior:
     """Read a posterior that `posterior.save(path)` wrote.
 
     Everything but `predict` works without the model. model: the one that was fitted, for
-    `predict`. Raises FileNotFoundError if there is no file, ValueError if it is not one of ours.
+    `predict`. Raises FileNotFoundError if there is no file, ValueError if it is not one of ours or
+    the model is another than was fitted.
     """
     groups, own = _read(Path(path))
     arrays = {name: np.asarray(values) for name, values in own.data_vars.items()}
@@ -114,6 +123,8 @@ def load(path, model=None) -> Posterior:
     trust, log_evidence = Trust(**state.pop("trust")), state.pop("log_evidence")
     log_p, fitted = state.pop("log_p"), state.pop("model")
     target, missing = _target(model, fitted)
+    if target is not None:
+        _require_same(target, draws, fitted)
     loaded = StoredPosterior(
         draws=draws,
         judge=lambda _: trust,
@@ -165,7 +176,35 @@ def _model(posterior) -> dict:
         "kwargs": target.kwargs,
         "columns": getattr(target.model, "columns", None),
         "classes": getattr(target.model, "classes", None),
+        "density": _density(target, posterior.draws),
     }
+
+
+def _density(target: Target, draws: dict) -> float | None:
+    """The log density at the first draw; None where the draws do not hold all latents, or none."""
+    if not target.latents or any(s.name not in draws for s in target.latents):
+        return None
+    return float(_density_at(target, {s.name: draws[s.name][0, 0] for s in target.latents}))
+
+
+@eqx.filter_jit
+def _density_at(target, draw):
+    return target.log_density(target.unconstrain(draw)[0], jacobian=False)
+
+
+def _require_same(target: Target, draws: dict, fitted: dict) -> None:
+    """Refuse another model than was fitted, as far as its density tells."""
+    shapes = {s.name: s.shape for s in target.latents if s.name in draws}
+    same = all(np.shape(draws[name])[2:] == shape for name, shape in shapes.items())
+    was = fitted.get("density")
+    now = _density(target, draws) if same and was is not None else None
+    if same and (now is None or np.isclose(now, was, rtol=SAME, atol=SAME, equal_nan=True)):
+        return
+    raise ValueError(
+        "model is not the one that was fitted: its latents have other shapes, or its density "
+        "differs at the draws in the file. Give the model, with the same priors and options, that "
+        "bk.infer had."
+    )
 
 
 def _target(model, fitted: dict) -> tuple[Target | None, str | None]:

@@ -35,24 +35,25 @@ def to_arviz(posterior):
     stats = _sample_stats(posterior)
     if stats:
         groups["sample_stats"] = _Group(posterior, {}).dataset(stats)
-    data = sites.observed(target, {k: v[0] for k, v in predictive.latents(posterior).items()})
-    masks = {} if hasattr(target.model, "pointwise") else masks_of(posterior)
-    masks = {name: mask for name, mask in masks.items() if mask is not None and not mask.all()}
-    # What is masked out everywhere is no data, nor is what has no rows.
-    data = {k: v for k, v in data.items() if v.size and (k not in masks or masks[k].any())}
+    data, masks = _data(posterior)
     if data and not posterior.is_point and not target.discrete:
         parts, rows = pointwise(posterior)
         group, said = _Group(posterior, found, masks, rows), _thinned(posterior, rows)
         values = {name: spread_constants(part.values) for name, part in parts.items()}
         groups["log_likelihood"] = group.dataset(values, thinned=said)
     groups |= _predictives(posterior, found, masks, data)
-    kept = {name: _unmasked(value, masks.get(name), 0) for name, value in data.items()}
+    kept = _kept(data, masks)
     if kept:
         groups["observed_data"] = _Group(posterior, found, masks).dataset(kept, sample_dims=[])
     constant = _constants(target, data)
     if constant:
         groups["constant_data"] = _Group(posterior, {}).dataset(constant, sample_dims=[])
     return xr.DataTree.from_dict(groups)
+
+
+def observed(posterior) -> dict[str, np.ndarray]:
+    """The observations by site; of a site that is masked in part, those that count, as a vector."""
+    return _kept(*_data(posterior))
 
 
 def summary(posterior, data, **options):
@@ -75,6 +76,21 @@ def summary(posterior, data, **options):
 
 
 # -- groups ----------------------------------------------------------------------------------------
+
+
+def _data(posterior) -> tuple[dict, dict]:
+    """The values of every observed site, and where they are not masked out, if not everywhere."""
+    target = posterior.target
+    data = sites.observed(target, {k: v[0] for k, v in predictive.latents(posterior).items()})
+    masks = {} if hasattr(target.model, "pointwise") else masks_of(posterior)
+    masks = {name: mask for name, mask in masks.items() if mask is not None and not mask.all()}
+    # What is masked out everywhere is no data, nor is what has no rows.
+    data = {k: v for k, v in data.items() if v.size and (k not in masks or masks[k].any())}
+    return data, masks
+
+
+def _kept(data: dict, masks: dict) -> dict[str, np.ndarray]:
+    return {name: _unmasked(value, masks.get(name), 0) for name, value in data.items()}
 
 
 class _Group:

@@ -72,6 +72,38 @@ def test_the_predictive_density_is_that_of_arviz(posteriors):
     assert abs(row["elpd"] - plain) < 1.0
 
 
+def test_predictive_densities_of_other_data_are_left_out(posteriors, tmp_path):
+    posteriors["laplace"].save(tmp_path / "laplace.nc")
+    fewer = bk.infer(model, Y[:20], method="laplace", progress=False)
+    moved = bk.infer(model, Y + 1.0, method="laplace", progress=False)
+    found = bk.compare(
+        {
+            "fewer": fewer,
+            "moved": moved,
+            "nuts": posteriors["nuts"],
+            "loaded": bk.load(tmp_path / "laplace.nc"),
+        }
+    )
+    elpd = {name: row["elpd"] for name, row in found.table.items()}
+    assert np.isnan(elpd["fewer"]) and np.isnan(elpd["moved"])
+    # Those of the reference, and of the same data, stay.
+    assert abs(elpd["nuts"] - elpd["loaded"]) < 0.5
+    assert len(found.remarks) == 2
+    assert "The elpd of fewer is left out: it is of other data than that of nuts." in repr(found)
+    assert bk.compare(posteriors).remarks == ()
+
+
+def test_an_updated_model_has_observed_its_new_rows_only():
+    x = rng.normal(size=30)
+    blr = bk.BayesianLinearRegression()
+    whole = bk.infer(blr, x, Y, method="laplace", progress=False)
+    updated = blr.update(x[:10], Y[:10])
+    after = bk.infer(updated, x[10:], Y[10:], method="laplace", progress=False)
+    found = bk.compare({"whole": whole, "after": after})
+    assert np.isnan(found.table["after"]["elpd"]) and not np.isnan(found.table["whole"]["elpd"])
+    assert found.remarks
+
+
 def test_cost_and_effective_draws(posteriors):
     table = bk.compare(posteriors).table
     for name, posterior in posteriors.items():

@@ -21,7 +21,7 @@ from bayeskern.inference import ImportanceSampling, Laplace
 from bayeskern.inference.fit import Estimate
 from bayeskern.inference.storage import pack, unpack
 from bayeskern.inference.trust import Trust
-from bayeskern.kernels import RBF
+from bayeskern.kernels import RBF, Matern32
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=12)
@@ -196,6 +196,24 @@ def test_prediction_needs_the_model_and_is_then_the_same(tmp_path):
     before, after = (p.predict(X[:4], scale=0.5, seed=3).draws for p in (posterior, loaded))
     np.testing.assert_array_equal(before, after)
     assert loaded.target.kwargs == {"scale": 0.5, "kind": "other"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.4)), noise=0.1),
+        bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.2),
+        bk.GPRegression(Matern32(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.1),
+        bk.GPRegression(RBF(dist.LogNormal(np.zeros(1), 0.3).to_event(1)), noise=0.1),
+    ],
+    ids=["prior", "noise", "kernel", "shape"],
+)
+def test_another_model_than_was_fitted_is_refused(tmp_path, other):
+    gp = bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.1)
+    fit(gp, X, Y).save(tmp_path / "p.nc")
+    assert bk.load(tmp_path / "p.nc", model=gp).predict(X[:3]).mean.shape == (3,)
+    with pytest.raises(ValueError, match="model is not the one that was fitted"):
+        bk.load(tmp_path / "p.nc", model=other)
 
 
 def test_regression_on_named_columns(tmp_path):
