@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -27,13 +28,15 @@ from bayeskern.linear.collapsed import (
 )
 from bayeskern.linear.conjugate import Conjugate
 from bayeskern.linear.design import Aside
-from bayeskern.linear.model import LinearModel, etas, require_finite
+from bayeskern.linear.model import RANK, LinearModel, etas, require_finite
 from bayeskern.linear.rotated import rotated
 from bayeskern.linear.statistics import Statistics
 from bayeskern.prediction import Prediction, spread, thin
 
 # Where the sd of y is below this share of its size, y is constant.
 ROUNDING = 1e-14
+# A fit that leaves no more than this share of y is perfect.
+PERFECT = 1e-10
 
 
 class BayesianLinearRegression(LinearModel):
@@ -125,8 +128,27 @@ class BayesianLinearRegression(LinearModel):
         sd = sd if sd > ROUNDING * abs(level) else 0.0
         noise = self.noise.with_default(sd, level, int(statistics.n))
         sd = sd or max(abs(level), 1.0)
+        if hyper.is_specified(noise.noise) and self._fits_perfectly(statistics):
+            warnings.warn(
+                "the features fit y perfectly, so that the data say nothing of the noise but that "
+                "it is next to 0: its posterior follows from its prior and from rounding. Is y, or "
+                "what it was made of, among the features? Else give the noise as a number.",
+                UserWarning,
+                stacklevel=2,
+            )
         model = dataclasses.replace(self, noise=noise, statistics=statistics)
         return model._with_priors(statistics, level, sd, self.design.value.names)
+
+    def _fits_perfectly(self, statistics: Statistics) -> bool:
+        """Whether nothing of y is left but rounding, though there are more rows than weights."""
+        R = statistics.about_zero() if self.intercept is None else statistics.R
+        p = R.shape[1] - 1
+        least = PERFECT * np.linalg.norm(R[:, p])
+        if statistics.n <= p + (self.intercept is not None) or np.any(np.abs(R[p:, p]) > least):
+            return False
+        # Where columns are collinear R alone does not tell.
+        fitted = R[:, :p] @ np.linalg.lstsq(R[:, :p], R[:, p], rcond=RANK)[0]
+        return bool(np.linalg.norm(R[:, p] - fitted) <= least)
 
     # -- what it knows of its posterior -----------------------------------------------------------
 

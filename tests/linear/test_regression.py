@@ -713,6 +713,30 @@ def test_a_constant_column():
         fit(blr(noise=1.0), constant, Y)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("chunks", [1, 4])
+def test_a_perfect_fit_is_said_where_the_noise_is_inferred(chunks, intercept):
+    y = X @ TRUE + (2.0 if intercept else 0.0)
+
+    def prepared(X, y, noise=None):
+        model = blr(noise=noise, intercept=intercept)
+        parts = min(chunks, len(X))
+        rows = zip(np.array_split(X, parts), np.array_split(y, parts), strict=True)
+        return model.stream(rows).prepare()
+
+    with pytest.warns(UserWarning, match="features fit y perfectly"):
+        prepared(X, y)
+    collinear = np.column_stack([X, X[:, 0] - X[:, 1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prepared(X, y, noise=0.1)
+        prepared(X, y + 1e-6 * rng.normal(size=N))
+        # As many weights as rows: their prior, not the fit, sets the noise.
+        prepared(X[:3], y[:3])
+        warnings.filterwarnings("ignore", message=".*collinear")
+        prepared(collinear, Y)
+
+
 def test_fewer_rows_than_weights_under_a_flat_prior():
     with pytest.raises(ValueError, match=r"3 rows do not determine 3 weights.*priors.Gaussian"):
         fit(blr(prior=priors.Flat(), noise=1.0), X[:3], Y[:3])
