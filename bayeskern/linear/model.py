@@ -289,7 +289,7 @@ class LinearModel(eqx.Module):
         values = {k: v for k, v in draws.items() if k in {*likelihood.hyperparameters()}}
         parts = (values, draws["weights"], draws.get("intercept"))
         count = len(draws["weights"])
-        rows = evenly(count, max(MOST_DRAWS, NUMBERS // (len(X) * (likelihood.outputs or 1))))
+        rows = kept(count, len(X) * (likelihood.outputs or 1))
         rows = np.zeros(AT_A_POINT, int) if count == 1 and not latent else rows
         parts = jax.tree.map(lambda v: jnp.asarray(v)[rows], parts)
         if latent:
@@ -313,6 +313,11 @@ class LinearModel(eqx.Module):
 
         keys = jax.random.split(jax.random.key(seed), draws)
         return SampledPrediction("y", np.asarray(jax.lax.map(one, keys)))
+
+
+def kept(count: int, size: int) -> np.ndarray:
+    """Which of `count` draws a prediction takes that has `size` numbers for each of them."""
+    return evenly(count, max(MOST_DRAWS, NUMBERS // size))
 
 
 def require_finite(statistics: Statistics, X) -> None:

@@ -28,7 +28,7 @@ from bayeskern.linear.collapsed import (
 )
 from bayeskern.linear.conjugate import Conjugate
 from bayeskern.linear.design import Aside
-from bayeskern.linear.model import RANK, LinearModel, etas, require_finite
+from bayeskern.linear.model import RANK, LinearModel, etas, kept, require_finite
 from bayeskern.linear.rotated import rotated
 from bayeskern.linear.statistics import Statistics
 from bayeskern.prediction import Prediction, spread, thin
@@ -227,6 +227,8 @@ class BayesianLinearRegression(LinearModel):
         self.noise.read_extra(extra, len(X))
         draws = {name: jnp.asarray(value) for name, value in draws.items()}
         if not self.prior.gaussian:
+            rows = kept(len(draws["weights"]), len(X))
+            draws = {name: value[rows] for name, value in draws.items()}
             return _of_draws(X, draws, 0.0 if latent else draws.get("noise", self.noise.noise))
         if len(draws["weights"]) > 1 and "noise" in draws and not self._why_not_exact():
             return Conjugate.of(self).predict(X, latent)

@@ -634,6 +634,20 @@ def test_the_seed_decides_draws_under_robust_noise():
     assert not np.array_equal(first, other)
 
 
+def test_predictions_at_many_points_take_fewer_draws(monkeypatch):
+    model = blr(prior=priors.Laplace(0.5), noise=0.8)
+    posterior = fit(model, method=bk.NUTS(warmup=200, draws=300, chains=2))
+    whole = posterior.predict(NEW)
+    assert len(whole.parts[0]) == 600
+    monkeypatch.setattr("bayeskern.linear.model.NUMBERS", 300 * len(NEW))
+    fewer = posterior.predict(NEW)
+    assert len(fewer.parts[0]) == 300
+    off = np.abs(fewer.mean - whole.mean) / np.sqrt(whole.variance - 0.8)
+    assert np.all(off < 5.0 / np.sqrt(300))
+    monkeypatch.setattr("bayeskern.linear.model.NUMBERS", 1)
+    assert len(posterior.predict(NEW).parts[0]) == 200
+
+
 def test_the_log_likelihood_is_pointwise():
     posterior = fit(blr(prior=priors.Gaussian(SCALES), **INFERRED), method="nuts")
     found = posterior.log_likelihood()["y"]
