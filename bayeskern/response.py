@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import jax
 import numpy as np
+from numpyro import handlers
 
+from bayeskern import checks
 from bayeskern.sampled import SampledPrediction
 
 
@@ -21,10 +24,8 @@ class ResponsePrediction(SampledPrediction):
     which need classes in order (`ordered`): ValueError without. Of two, all are of 0 and 1.
     """
 
-    def __init__(
-        self, draws, mean, probabilities=None, classes=None, name: str = "y", ordered: bool = False
-    ):
-        super().__init__(name, draws)
+    def __init__(self, draws, mean, probabilities=None, classes=None, ordered: bool = False):
+        super().__init__("y", draws)
         self._mean, self.probabilities, self.classes = np.asarray(mean), probabilities, classes
         self._ordered = ordered
 
@@ -69,3 +70,25 @@ class ResponsePrediction(SampledPrediction):
         count, *shape = self.draws.shape
         of = "" if self.classes is None else f", classes {', '.join(map(repr, self.classes))}"
         return f"ResponsePrediction({self.site!r}, {count} draws of shape {tuple(shape)}{of})"
+
+
+def from_prior(model, args: tuple, draws: int, seed: int) -> SampledPrediction:
+    """Draws of y, which a model returns, with all that it depends on drawn from its prior.
+
+    Raises ValueError, naming the sites, where some are `Free` and have none.
+    """
+    keys = jax.random.split(
+        jax.random.key(checks.seed(seed)), checks.positive_integer(draws, "draws")
+    )
+
+    def free(key) -> list[str]:
+        trace = handlers.trace(handlers.seed(model, key)).get_trace(*args)
+        return [name for name, site in trace.items() if site["type"] == "param"]
+
+    if found := free(keys[0]):
+        raise ValueError(
+            f"{', '.join(map(repr, found))} has no prior (Free), so there is none to draw from. "
+            "Give it one, or a number."
+        )
+    drawn = jax.lax.map(lambda key: handlers.seed(model, key)(*args), keys)
+    return SampledPrediction("y", np.asarray(drawn))

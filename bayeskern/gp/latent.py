@@ -25,6 +25,7 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode
 from bayeskern.prediction import MOST_DRAWS, thin
+from bayeskern.response import from_prior
 
 # These methods draw the latent function themselves, and need not integrate it out.
 SAMPLED = ("nuts", "svi", "pathfinder")
@@ -186,6 +187,16 @@ class LatentGP(eqx.Module):
             return latent_prediction(mixture, X_new)
         extra = self.likelihood.read_extra(extra, X_new.shape[0])
         return response_prediction(mixture, X_new, extra, OBSERVATIONS, seed)
+
+    def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
+        """Draws of new observations from the prior: a SampledPrediction.
+
+        y is only for default priors, which are on its scale.
+        """
+        if self.columns is not None:
+            X, _ = checks.inputs(X, "X", self.columns)
+        model, (X, _, extra) = self.prepare(X, y, **extra)
+        return from_prior(model, (X, None, extra), draws, seed)
 
     def _prefixed(self) -> list[tuple[str, Kernel]]:
         """Each kernel with what stands before its names."""

@@ -112,10 +112,13 @@ class GPRegression(eqx.Module):
         process = GaussianProcess(self.kernel, X, self.noise, self.mean, mask)
         return ClosedForm(draw, float(process.log_prob(gp.y)), gp.residual)
 
-    def predictive(self, draws: dict, data: tuple, X_new, latent: bool = False) -> Prediction:
+    def predictive(
+        self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0
+    ) -> Prediction:
         """Prediction at X_new, mixed over draws of the hyperparameters (each site: (S, ...)).
 
         draws may hold other sites too. data: (X, y) or (X, y, mask), as `prepare` returned them.
+        seed: of nothing, since the prediction is in closed form and its `sample` takes its own.
         """
         X_new = new_points(X_new, data[0], self.columns)
         own = {*self.kernel.hyperparameters(), "noise", "mean"}

@@ -80,6 +80,10 @@ class SparseGP(LatentGP):
         knots = (self.inducing, None, self._beside)
         return super().predictive(draws, knots, X_new, latent, seed, **extra)
 
+    def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
+        whole = dataclasses.replace(self, batch=None)
+        return super(SparseGP, whole).prior_predictive(X, y, draws, seed, **extra)
+
     @property
     def _beside(self) -> dict[str, float]:
         """What the likelihood needs beside y, at inducing points, where nothing is observed."""

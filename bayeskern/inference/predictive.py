@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 
 import equinox as eqx
@@ -24,16 +23,14 @@ AT_A_POINT = 1000
 def predict(posterior, args: tuple, seed: int, kwargs: dict):
     """The posterior predictive at new arguments of the model.
 
-    By the model itself where it offers `predictive(draws, data, *new_args)`, with the seed where it
-    has a parameter `seed`; conditioned on what was observed where a site's distribution offers
-    `given`, as `GaussianProcess` does; else one draw of every site that is not latent for each draw
-    of the posterior. A Prediction, or one for each site in a dict.
+    By the model itself where it offers `predictive(draws, data, *new_args, seed=)`; conditioned on
+    what was observed where a site's distribution offers `given`, as `GaussianProcess` does; else
+    one draw of every site that is not latent for each draw of the posterior. A Prediction, or one
+    for each site in a dict.
     """
     target = posterior.target
     if hasattr(target.model, "predictive"):
-        own = target.model.predictive
-        seeded = {"seed": seed} if "seed" in inspect.signature(own).parameters else {}
-        return own(posterior.flat, target.args, *args, **seeded, **kwargs)
+        return target.model.predictive(posterior.flat, target.args, *args, seed=seed, **kwargs)
     given = {name: site for name, site in sites.look(target).items() if site.conditional}
     draws, new = latents(posterior), read((args, kwargs))
     if target.holds_data:

@@ -47,9 +47,9 @@ def run(method, target: Target, seed: int, progress: bool) -> Fit:
     if hasattr(target.model, "for_method"):
         model = target.model.for_method(method.name)
         target = Target.of(model, target.args, target.kwargs)
-    if not hasattr(target.model, "marginal"):
-        return dataclasses.replace(method.run(target, seed, progress), target=target)
-    marginal = target.model.marginal(*target.args, **target.kwargs)
+    marginal = None
+    if hasattr(target.model, "marginal"):
+        marginal = target.model.marginal(*target.args, **target.kwargs)
     if marginal is None:
         return dataclasses.replace(method.run(target, seed, progress), target=target)
     reduced = Reduced(Target.of(marginal.model, marginal.args, {}), marginal.recover, seed)
@@ -62,12 +62,14 @@ def run(method, target: Target, seed: int, progress: bool) -> Fit:
 def _settled(method, target, reduced: Reduced, seed, progress) -> Fit:
     """The fit of a model whose marginal has nothing left to infer, so that it is exact."""
     if not getattr(method, "is_point", False):
-        return dataclasses.replace(Exact().run(target, seed, progress), method="exact")
+        fit = Exact().run(target, seed, progress)
+        return dataclasses.replace(fit, method="exact", target=target)
     mean = reduced.recover({}, jax.random.key(seed), True)
     advice = "The mode in closed form; a point carries no uncertainty."
     return Fit(
         z=np.zeros((1, 1, 0)),
         judge=lambda _: Trust("not assessable", advice, {}),
         draws={k: np.asarray(v)[None] for k, v in mean.items()},
+        target=target,
         reduced=reduced,
     )

@@ -104,7 +104,7 @@ _POSITIVE = (constraints.positive, constraints.nonnegative)
 def _reaches_below_0(prior: Distribution) -> bool:
     """Whether the support of a prior has negative numbers in it, as far as that is known."""
     support = prior.support
-    while isinstance(support, type(constraints.independent(constraints.real, 1))):
+    while hasattr(support, "base_constraint"):
         support = support.base_constraint
     if support is constraints.real:
         return True

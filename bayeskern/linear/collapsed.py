@@ -129,21 +129,13 @@ class Sufficient(eqx.Module):
 
     model: LinearModel
 
-    def __call__(self, system):
-        p = len(self.model.statistics.mean) - 1
-        likelihood, weights, intercept = self.model.parameters(p)
-        b = self._coefficients(weights, intercept)
-        numpyro.factor("likelihood", system.log_likelihood(b, likelihood.noise))
+    def __call__(self):
+        statistics = self.model.statistics
+        likelihood, weights, intercept = self.model.parameters(len(statistics.mean) - 1)
+        level = 0.0 if intercept is None else intercept
+        log_likelihood = statistics.log_likelihood(weights, level, likelihood.noise)
+        numpyro.factor("likelihood", log_likelihood)
 
-    def _coefficients(self, weights, intercept):
-        if intercept is None:
-            return weights
-        level = intercept + weights @ jnp.asarray(self.model.intercept.center)
-        return jnp.concatenate([jnp.reshape(level, 1), weights])
-
-    def mode(self, system, jacobian: bool) -> dict | None:
+    def mode(self, jacobian: bool) -> dict | None:
         """The mode where L-BFGS cannot find it, since the density has kinks; else None."""
-        return lasso(self.model, system, jacobian)
-
-    def recover(self, system, draws: dict, key, mean: bool) -> dict:
-        return draws
+        return lasso(self.model, system_of(self.model), jacobian)

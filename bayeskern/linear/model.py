@@ -22,7 +22,7 @@ from bayeskern.linear.intercept import FIXED, Intercept, as_intercept
 from bayeskern.linear.priors import Prior, as_prior
 from bayeskern.linear.statistics import Statistics
 from bayeskern.prediction import MOST_DRAWS
-from bayeskern.response import ResponsePrediction
+from bayeskern.response import ResponsePrediction, from_prior
 from bayeskern.sampled import SampledPrediction
 
 # Singular values below this share of the largest one, of columns brought to one length, are none.
@@ -146,13 +146,15 @@ class LinearModel(eqx.Module):
         zero = np.zeros(X.shape[1])
         known = {**self.prior.hyperparameters(), **self.noise_model.hyperparameters()}
         unknown = [name for name, value in known.items() if value is None]
-        if unknown or (self.intercept is not None and self.intercept.sd is None):
+        intercept = self.intercept
+        if intercept is not None and intercept.sd is None:
+            unknown.append("intercept")
+        if unknown:
             raise ValueError(
                 "y is missing: give the observations, since default priors are on their scale "
-                f"(here that on {', '.join([*unknown, 'the intercept'][:1])})."
+                f"(here of {', '.join(unknown)})."
             )
-        intercept = self.intercept
-        if intercept is not None and intercept.sd is not None:
+        if intercept is not None:
             intercept = intercept.with_defaults(zero, 0.0, 1.0)
         return dataclasses.replace(self, prepared=True, intercept=intercept)
 
@@ -231,12 +233,10 @@ class LinearModel(eqx.Module):
 
     def shape(self) -> np.ndarray:
         """The prior sds of the coefficients up to a factor that varies; else what evens columns."""
-        sds = np.asarray(self.statistics.sds[:-1])
-        sd_y, own = self.statistics.sds[-1] or 1.0, self.prior.shape(len(sds))
+        own = self._prior_shape
         if own is None:
+            sds, sd_y = self.statistics.sds[:-1], self.statistics.sds[-1] or 1.0
             own = sd_y / np.where(sds > 0, sds, 1.0)
-        elif self.prior.is_shared:
-            own = own * sd_y / (np.sqrt(np.mean(np.square(sds))) or 1.0)
         if self.intercept is None or self.intercept.is_fixed:
             return own
         # In the units of y, so that no coefficient dwarfs the others.
@@ -246,7 +246,12 @@ class LinearModel(eqx.Module):
     @property
     def is_aligned(self) -> bool:
         """Whether the prior sds of the weights are always `shape` times one number."""
-        return self.prior.proper and self.prior.shape(len(self.statistics.mean) - 1) is not None
+        return self.prior.proper and self._prior_shape is not None
+
+    @property
+    def _prior_shape(self) -> np.ndarray | None:
+        sds = np.asarray(self.statistics.sds)
+        return self.prior.shape(sds[:-1], sds[-1] or 1.0)
 
     @property
     def is_proper(self) -> bool:
@@ -306,13 +311,8 @@ class LinearModel(eqx.Module):
             raise ValueError("a flat prior cannot be drawn from: give the weights a proper one.")
         model = self if self.prepared else self.prepare(X, y, **extra)[0]
         made = model.design.value(X, "X")
-        extra = model.noise_model.prepare(None, len(made), extra).extra
-
-        def one(key):
-            return numpyro.handlers.seed(model, key)(made, None, extra)
-
-        keys = jax.random.split(jax.random.key(seed), draws)
-        return SampledPrediction("y", np.asarray(jax.lax.map(one, keys)))
+        extra = model.noise_model.read_extra(extra, len(made))
+        return from_prior(model, (made, None, extra), draws, seed)
 
 
 def kept(count: int, size: int) -> np.ndarray:

@@ -29,13 +29,11 @@ class Prior(Parametrised):
     """p(weights), for p features."""
 
     #: whether the weights are Gaussian given the scales
-    gaussian: ClassVar[bool] = True
+    gaussian: ClassVar[bool] = False
     #: whether the scales are in units of the sd of the noise
     per_noise: ClassVar[bool] = False
     #: whether the density has kinks, so that its mode may lie in one
     kinked: ClassVar[bool] = False
-    #: whether its sds are `shape` times one number that is inferred
-    is_shared: ClassVar[bool] = False
     #: whether it has latents of its own, beside its hyperparameters
     has_latents: ClassVar[bool] = False
     #: whether the density can be drawn from
@@ -45,26 +43,35 @@ class Prior(Parametrised):
         """A copy whose scales that are None let each of the features matter; sd_x: (p,)."""
         return self
 
-    def shape(self, p: int) -> np.ndarray | None:
-        """The sds of the weights up to a common factor (p,), where that is all that varies."""
+    def shape(self, sd_x, sd_y: float) -> np.ndarray | None:
+        """About the sds of the weights (p,), where only a common factor of them varies."""
         return None
 
     @abstractmethod
-    def moments(self, p: int):
-        """Sample the scales, inside a NumPyro model; the prior means and sds given them: (p,)."""
-
     def distribution(self, p: int, noise=None) -> Distribution:
         """Of the weights, event shape (p,), inside a NumPyro model. noise: its variance."""
-        loc, sd = self.moments(p)
-        if self.per_noise:
-            sd = sd * jnp.sqrt(noise)
-        return dist.Normal(loc, sd).to_event(1)
 
     def sample(self) -> Self:
         return hyper.sample(self, "prior")
 
 
-class Gaussian(Prior):
+class GaussianGivenScales(Prior):
+    """Weights that can be integrated out."""
+
+    gaussian: ClassVar[bool] = True
+
+    @abstractmethod
+    def moments(self, p: int):
+        """Sample the scales, inside a NumPyro model; the prior means and sds given them: (p,)."""
+
+    def distribution(self, p, noise=None):
+        loc, sd = self.moments(p)
+        if self.per_noise:
+            sd = sd * jnp.sqrt(noise)
+        return dist.Normal(loc, sd).to_event(1)
+
+
+class Gaussian(GaussianGivenScales):
     """weights_j ~ N(loc, scale^2): ridge regression.
 
     scale: one sd or one for each feature; a distribution makes it inferred, one of shape (p,)
@@ -80,14 +87,13 @@ class Gaussian(Prior):
             return self
         return hyper.replace(self, [("scale",)], [_weak(sd_x, sd_y)])
 
-    def shape(self, p):
-        if hyper.is_specified(self.scale):
-            return np.ones(p) if hyper.shape(self.scale) == () else None
-        return np.broadcast_to(np.asarray(self.scale), (p,))
-
-    @property
-    def is_shared(self) -> bool:
-        return hyper.is_specified(self.scale)
+    def shape(self, sd_x, sd_y):
+        p = len(sd_x)
+        if not hyper.is_specified(self.scale):
+            return np.broadcast_to(np.asarray(self.scale), (p,))
+        if hyper.shape(self.scale) != ():
+            return None
+        return np.full(p, sd_y / (np.sqrt(np.mean(np.square(sd_x))) or 1.0))
 
     def moments(self, p):
         own = self.sample()
@@ -109,7 +115,7 @@ class Conjugate(Gaussian):
         return hyper.replace(self, [("scale",)], [_weak(sd_x, 10.0 / WEAK)])
 
 
-class ARD(Prior):
+class ARD(GaussianGivenScales):
     """weights_j ~ N(0, scale_j^2), each scale_j from the same prior: automatic relevance.
 
     scale: a distribution of one number, or `Free`. By default HalfCauchy(2.5 sd(y) / sd(x_j)).
@@ -129,7 +135,7 @@ class ARD(Prior):
         return jnp.zeros(p), _each("scale", hyper.sample_value("prior.scale", scale), p)
 
 
-class Horseshoe(Prior):
+class Horseshoe(GaussianGivenScales):
     """The regularised horseshoe: most weights next to zero, a few free.
 
     weights_j = unit_j b_j, b_j ~ N(0, (tau l_j)^2 c^2 / (c^2 + (tau l_j)^2)), l_j ~ HalfCauchy(1),
@@ -164,9 +170,6 @@ class Horseshoe(Prior):
             new = hyper.replace(new, [("unit",)], [_weak(sd_x, sd_y) / WEAK])
         return new
 
-    def shape(self, p):
-        return None
-
     def moments(self, p):
         tau = numpyro.sample("prior.tau", dist.HalfCauchy(self.scale))
         local = numpyro.sample("prior.local", dist.HalfCauchy(jnp.ones(p)).to_event(1))
@@ -183,7 +186,6 @@ class Laplace(Prior):
     same sd as the default Gaussian. Park and Casella (2008).
     """
 
-    gaussian: ClassVar[bool] = False
     kinked: ClassVar[bool] = True
 
     scale: jax.Array | None = hyperparameter(None, scalar=False)
@@ -197,14 +199,9 @@ class Laplace(Prior):
         own = self.sample()
         return dist.Laplace(jnp.zeros(p), _each("scale", own.scale, p)).to_event(1)
 
-    def moments(self, p):
-        raise NotImplementedError("a Laplace prior is not Gaussian given its scale.")
-
 
 class Independent(Prior):
     """weights_j ~ any distribution of one number, or one of p numbers for all of them."""
-
-    gaussian: ClassVar[bool] = False
 
     each: Distribution
 
@@ -218,11 +215,8 @@ class Independent(Prior):
             "of one number, or of one for each feature."
         )
 
-    def moments(self, p):
-        raise NotImplementedError("this prior is not known to be Gaussian.")
 
-
-class Flat(Prior):
+class Flat(GaussianGivenScales):
     """An improper prior, density 1 everywhere: least squares, with no evidence."""
 
     proper: ClassVar[bool] = False

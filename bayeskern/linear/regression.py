@@ -156,16 +156,14 @@ class BayesianLinearRegression(LinearModel):
         """The model without its weights, or with better axes for them; see `infer`."""
         if not self.is_gaussian:
             return rotated(self, X, y, extra)
-        own, system = self._reduced, system_of(self)
+        if not self.prior.gaussian:
+            return Marginal(Sufficient(self), (), lambda draws, key, mean: draws)
+        own, system = Collapsed(self), system_of(self)
 
         def recover(draws, key, mean):
             return own.recover(system, draws, key, mean)
 
         return Marginal(own, (system,), recover)
-
-    @property
-    def _reduced(self) -> Collapsed | Sufficient:
-        return (Collapsed if self.prior.gaussian else Sufficient)(self)
 
     def exact(self, X, y=None, extra=None) -> ClosedForm:
         """The posterior, where the scales are numbers and the noise is one too or conjugate.

@@ -218,6 +218,36 @@ def test_a_prediction_is_the_mixture_over_draws_of_the_hyperparameters():
     assert np.all(np.abs(new.draws.mean(axis=0) - new.mean)[:3] < 5.0 * error)
 
 
+@pytest.mark.parametrize("integrate", [True, False])
+def test_the_prior_predictive_has_the_moments_of_a_log_normal_rate(integrate):
+    X, _, _ = data(4)
+    model = LatentGP(RBF(variance=0.3), likelihoods.Poisson(), mean=0.5, integrate=integrate)
+    draws = model.prior_predictive(X, draws=40_000, seed=1, exposure=2.0).draws
+    # E[y] = 2 exp(m + v / 2), and Var[y] = E[y] + (e^v - 1) E[y]^2.
+    mean = 2.0 * np.exp(0.65)
+    variance = mean + (np.exp(0.3) - 1.0) * mean**2
+    assert draws.shape == (40_000, 4)
+    assert np.abs(draws.mean(axis=0) - mean).max() < 5.0 * np.sqrt(variance / 40_000)
+    np.testing.assert_allclose(draws.var(axis=0), variance, rtol=0.08)
+    # Neighbours rise and fall together: Cov = E[y]^2 (e^k - 1).
+    k = 0.3 * np.exp(-0.5 * (X[0] - X[1]) ** 2)
+    wanted = mean**2 * np.expm1(k)
+    np.testing.assert_allclose(np.cov(draws[:, :2].T)[0, 1], wanted, rtol=0.1)
+
+
+def test_the_prior_predictive_draws_default_priors_and_refuses_free_values():
+    X, f, noise = data()
+    model = LatentGP(RBF(variance=PRIOR), likelihoods.StudentT())
+    frame = pd.DataFrame({"x": X})
+    with pytest.raises(ValueError, match="default prior from the data"):
+        model.prior_predictive(frame)
+    one = model.prior_predictive(frame, f + noise, draws=50, seed=3).draws
+    fitted = model.prepare(frame, f + noise)[0]
+    np.testing.assert_array_equal(one, fitted.prior_predictive(frame, draws=50, seed=3).draws)
+    with pytest.raises(ValueError, match=r"'variance' has no prior \(Free\)"):
+        LatentGP(RBF(variance=bk.Free(1.0)), likelihoods.Poisson()).prior_predictive(X)
+
+
 def test_given_f_new_values_of_it_are_gaussian_in_closed_form():
     X, _, _ = data(5)
     X = X + np.arange(5)

@@ -116,6 +116,14 @@ def test_classes_are_predicted():
     assert np.abs(chances - norm.cdf(2.0 * np.sin(2.0 * NEW[1:-1]))).max() < 0.3
 
 
+def test_the_prior_predictive_has_all_rows():
+    model = bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), inducing=8, batch=10)
+    draws = model.prior_predictive(X, draws=4000, seed=1).draws
+    assert draws.shape == (4000, 60)
+    # What the inducing points leave open is drawn too, point by point.
+    np.testing.assert_allclose(draws.var(axis=0), 1.0 + NOISE, rtol=0.15)
+
+
 def test_shares_of_trials_are_predicted():
     rng = np.random.default_rng(1)
     x = rng.uniform(-3.0, 3.0, 200)

@@ -74,7 +74,10 @@ def truth():
         return quad(lambda s: f(s) * weight(s), 0.5, 8.0, epsabs=0.0, epsrel=1e-10)[0]
 
     total = average(lambda s: 1.0)
-    precision = lambda s: 1 / 9.0 + len(Y) / s**2  # noqa: E731
+
+    def precision(s):
+        return 1 / 9.0 + len(Y) / s**2
+
     mean = average(lambda s: np.sum(Y) / s**2 / precision(s)) / total
     square = average(lambda s: 1 / precision(s) + (np.sum(Y) / s**2 / precision(s)) ** 2) / total
     return mean, np.sqrt(square - mean**2), np.log(total) - 70.0
@@ -123,6 +126,19 @@ def test_where_nothing_is_left_to_infer_the_draws_are_exact(method):
     mu, sd = Level(2.0).given(Y, 2.0)
     assert posterior.method == "exact" and posterior.trust.verdict == "good"
     assert abs(posterior.flat["mu"].mean() - mu) < 5.0 * sd / np.sqrt(4000)
+
+
+class InAnotherForm(Level):
+    """Takes its place for every method: one whose s is known."""
+
+    def for_method(self, name):
+        return Level(2.0)
+
+
+@pytest.mark.parametrize("method", ["nuts", "map"])
+def test_the_posterior_is_of_the_form_that_was_fitted(method):
+    posterior = fit(InAnotherForm(), method)
+    assert posterior.target.model.s == 2.0 and list(posterior.draws) == ["mu"]
 
 
 @pytest.mark.parametrize("method", ["map", "mle"])
