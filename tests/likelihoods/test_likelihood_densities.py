@@ -51,8 +51,7 @@ def test_the_log_density_may_be_compiled_and_mapped(case):
 
     @jax.jit
     def both(likelihood, eta):
-        at = lambda eta: likelihood.distribution(eta, **extra).log_prob(y)  # noqa: E731
-        return jax.vmap(at)(eta)
+        return jax.vmap(lambda eta: likelihood.distribution(eta, **extra).log_prob(y))(eta)
 
     plain = [case.likelihood.distribution(row, **extra).log_prob(y) for row in eta]
     np.testing.assert_allclose(both(case.likelihood, eta), plain, rtol=1e-12, atol=1e-14)
@@ -179,7 +178,10 @@ def test_the_negative_binomial_of_a_great_concentration_is_the_poisson():
 )
 def test_where_the_link_has_no_mean_there_is_no_density(name):
     case, eta = CASES[name], jnp.array([-30.0, -1e-9, 0.0, 2.0])
-    at = lambda eta: case.likelihood.distribution(eta).log_prob(1.3)  # noqa: E731
+
+    def at(eta):
+        return case.likelihood.distribution(eta).log_prob(1.3)
+
     found, slope = jax.vmap(jax.value_and_grad(at))(eta)
     curvature = jax.vmap(jax.grad(jax.grad(at)))(eta)
     np.testing.assert_array_equal(np.isneginf(found), [True, True, True, False])

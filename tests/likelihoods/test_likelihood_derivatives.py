@@ -34,7 +34,9 @@ def derivatives(likelihood, y, eta):
 
 @eqx.filter_jit
 def _derivatives(likelihood, extra, y, eta):
-    at = lambda e: likelihood.distribution(e, **extra).log_prob(y)  # noqa: E731
+    def at(eta):
+        return likelihood.distribution(eta, **extra).log_prob(y)
+
     slope = jax.grad(at)
     return [jax.vmap(f)(eta) for f in (at, slope, jax.grad(slope))]
 
@@ -171,7 +173,9 @@ def hessians(likelihood, y, etas):
 
 @eqx.filter_jit
 def _hessians(likelihood, y, etas):
-    at = lambda eta: likelihood.distribution(eta).log_prob(y)  # noqa: E731
+    def at(eta):
+        return likelihood.distribution(eta).log_prob(y)
+
     return jax.vmap(jax.hessian(at))(etas)
 
 

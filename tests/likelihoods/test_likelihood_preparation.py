@@ -139,7 +139,10 @@ def test_the_prior_on_cutpoints_makes_all_divisions_equally_likely(link):
     """At eta = 0 the chances of K classes are Dirichlet(1, ..., 1): each is Beta(1, K - 1)."""
     known = lk.Ordered(link=link).prepare([0, 1, 2, 3], 4).likelihood
     cutpoints = known.cutpoints.sample(jax.random.key(0), (4000,))
-    at = lambda c: known.at({"cutpoints": c}).probabilities(np.zeros(1))[0]  # noqa: E731
+
+    def at(cutpoints):
+        return known.at({"cutpoints": cutpoints}).probabilities(np.zeros(1))[0]
+
     chances = np.asarray(jax.vmap(at)(cutpoints))
     for k in range(4):
         assert stats.kstest(chances[:, k], stats.beta(1, 3).cdf).pvalue > 1e-3

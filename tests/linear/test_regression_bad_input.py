@@ -1,0 +1,137 @@
+"""Bayesian linear regression given what it cannot use, or what it can but ought to speak of."""
+
+import warnings
+
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import PolynomialFeatures
+
+import bayeskern as bk
+from bayeskern import likelihoods, priors
+
+rng = np.random.default_rng(0)
+N = 60
+X = rng.normal(size=(N, 3)) * [1.0, 10.0, 0.1] + [0.0, 50.0, 3.0]
+TRUE = np.array([1.0, 0.2, -3.0])
+Y = 2.0 + X @ TRUE + rng.normal(size=N)
+NEW = X[:5] + 0.3
+
+
+def fit(model, *data):
+    return bk.infer(model, *data, method="exact", progress=False)
+
+
+def blr(**options):
+    return bk.BayesianLinearRegression(**options)
+
+
+def test_collinear_columns():
+    twice = np.column_stack([X, X[:, 0] + X[:, 1]])
+    with pytest.raises(ValueError, match=r"'x0', 'x1', 'x3' are perfectly collinear.*improper"):
+        fit(blr(prior=priors.Flat(), noise=1.0), twice, Y)
+    with pytest.warns(UserWarning, match=r"'x0', 'x1', 'x3' are perfectly collinear"):
+        posterior = fit(blr(prior=1.0, noise=1.0), twice, Y)
+    ridge = Ridge(alpha=1.0, solver="svd").fit(twice, Y)
+    new = np.column_stack([NEW, NEW[:, 0] + NEW[:, 1]])
+    np.testing.assert_allclose(posterior.predict(new).mean, ridge.predict(new), rtol=1e-2)
+
+
+def test_collinear_columns_as_many_as_rows():
+    with pytest.raises(ValueError, match="perfectly collinear"):
+        fit(blr(prior=priors.Flat(), noise=1.0, intercept=False), [[1.0, 1.0], [2.0, 2.0]], [1, 2])
+
+
+def test_a_constant_column():
+    constant = np.column_stack([X, np.full(N, 7.0)])
+    with pytest.raises(ValueError, match=r"'x3' is constant.*improper"):
+        fit(blr(prior=priors.Flat(), noise=1.0), constant, Y)
+    with pytest.warns(UserWarning, match=r"'x3' is constant"):
+        fit(blr(noise=1.0), constant, Y)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("chunks", [1, 4])
+def test_a_perfect_fit_is_said_where_the_noise_is_inferred(chunks, intercept):
+    y = X @ TRUE + (2.0 if intercept else 0.0)
+
+    def prepared(X, y, noise=None):
+        model = blr(noise=noise, intercept=intercept)
+        parts = min(chunks, len(X))
+        rows = zip(np.array_split(X, parts), np.array_split(y, parts), strict=True)
+        return model.stream(rows).prepare()
+
+    with pytest.warns(UserWarning, match="features fit y perfectly"):
+        prepared(X, y)
+    collinear = np.column_stack([X, X[:, 0] - X[:, 1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prepared(X, y, noise=0.1)
+        prepared(X, y + 1e-6 * rng.normal(size=N))
+        # As many weights as rows: their prior, not the fit, sets the noise.
+        prepared(X[:3], y[:3])
+        warnings.filterwarnings("ignore", message=".*collinear")
+        prepared(collinear, Y)
+
+
+def test_fewer_rows_than_weights_under_a_flat_prior():
+    with pytest.raises(ValueError, match=r"3 rows do not determine 3 weights.*priors.Gaussian"):
+        fit(blr(prior=priors.Flat(), noise=1.0), X[:3], Y[:3])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((X, Y[:-1]), "y has 59 values but X has 60"),
+        ((np.where(X[3, 1] == X, np.nan, X), Y), "first in row 3"),
+        ((X, np.where(Y[4] == Y, np.inf, Y)), "first in row 4"),
+        ((X[:0], Y[:0]), "empty"),
+        ((np.array([["a"]] * N), Y), "numeric"),
+        ((X * 1e200, Y), "overflow"),
+    ],
+)
+def test_bad_data(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        fit(blr(noise=1.0), *arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prior": "ridge"}, "prior must be one of"),
+        ({"prior": priors.Gaussian(np.ones(2))}, "2.*3 features"),
+        ({"noise": -1.0}, "noise must be positive"),
+        ({"noise": dist.Normal(0.0, 1.0)}, r"Normal\(0.0, 1.0\) reaches below 0"),
+        ({"prior": dist.Bernoulli(0.5)}, "discrete"),
+        ({"noise": likelihoods.Bernoulli()}, "BayesianGLM"),
+        ({"intercept": dist.Cauchy(0.0, 1.0)}, "intercept must be True"),
+        ({"features": PolynomialFeatures}, "features must be a scikit-learn transformer"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        fit(blr(**{"noise": 1.0, **options}), X, Y)
+
+
+def test_predicting_with_other_columns():
+    posterior = fit(blr(noise=0.8), X, Y)
+    with pytest.raises(ValueError, match="has 2 columns but the model was fitted to 3"):
+        posterior.predict(NEW[:, :2])
+    with pytest.raises(ValueError, match="NaN"):
+        posterior.predict(np.where(NEW > 0, NEW, np.nan))
+
+
+@pytest.mark.parametrize("level", [2.0, 0.1, -1e9])
+def test_a_constant_y_sets_no_scale_for_the_noise_however_it_came(level):
+    y = np.full(N, level)
+    chunks = list(zip(np.array_split(X, 7), np.array_split(y, 7), strict=True))
+    for model, data in (
+        (blr(), (X, y)),
+        (blr().stream(chunks), ()),
+        (blr().stream(chunks), (X, y)),
+    ):
+        with pytest.raises(ValueError, match=r"y is constant.*noise=1.0"):
+            fit(model, *data)
+    found = fit(blr(noise=1.0).stream(chunks)).predict(NEW).mean
+    np.testing.assert_allclose(found, level, rtol=1e-6)
