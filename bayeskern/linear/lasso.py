@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import jax
 import numpy as np
 from numpyro.distributions import Distribution
 from scipy.optimize import minimize_scalar
@@ -41,6 +42,8 @@ def lasso(model, system, jacobian: bool) -> dict | None:
     H, t, n = np.asarray(system.H), np.asarray(system.t), float(system.n)
     own = model.noise_model.noise
     inferred = hyper.is_specified(own)
+    # Compiled, for it is asked thousands of times; a Free noise has none.
+    log_prior = jax.jit(own.log_prob) if isinstance(own, Distribution) else _nothing
     scale = np.broadcast_to(np.asarray(model.prior.scale), H.shape[1] - centred)
     solver = Lasso(fit_intercept=False, warm_start=True, tol=1e-12, max_iter=1_000_000)
 
@@ -54,14 +57,14 @@ def lasso(model, system, jacobian: bool) -> dict | None:
             b = _weights(H, t, noise, scale, model.intercept, solver)
             if settled:
                 break
-            before, noise = noise, _noise(own, missed(b), n, jacobian)
+            before, noise = noise, _noise(log_prior, missed(b), n, jacobian)
             settled = abs(noise - before) <= TOLERANCE * noise
-        height = _height(b, noise, missed(b), n, scale, model.intercept, own, jacobian)
+        height = _height(b, noise, missed(b), n, scale, model.intercept, log_prior, jacobian)
         return height, settled, noise
 
     # Weights that explain much go with little noise, and few with more: there may be several modes.
     most, least = missed(np.zeros(H.shape[1])) / n, missed(np.linalg.lstsq(H, t)[0]) / n
-    if inferred and least <= PERFECT * most and _rises(own, n, jacobian):
+    if inferred and least <= PERFECT * most and _rises(log_prior, n, jacobian):
         raise ValueError(
             "the posterior has no mode: the features fit y perfectly, so that its density grows "
             "without bound as the noise goes to zero. Give the noise, or a prior on it that "
@@ -86,13 +89,13 @@ def lasso(model, system, jacobian: bool) -> dict | None:
     return {**found, "weights": b[1:], "intercept": level}
 
 
-def _height(b, noise, missed, n, scale, intercept, prior, jacobian) -> float:
+def _height(b, noise, missed, n, scale, intercept, log_prior, jacobian) -> float:
     """The log density at weights and noise, up to what depends on neither."""
     weights = b if intercept is None else b[1:]
     height = -np.sum(np.abs(weights) / scale)
     if intercept is not None:
         height -= 0.5 * np.square((b[0] - float(intercept.loc)) / float(intercept.sd))
-    return float(height) + _of_noise(np.log(noise), prior, missed, n, jacobian)
+    return float(height) + _of_noise(np.log(noise), log_prior, missed, n, jacobian)
 
 
 def _weights(H, t, noise, scale, intercept, solver) -> np.ndarray:
@@ -114,25 +117,30 @@ def _solve(H, t, noise, solver) -> np.ndarray:
     return solver.fit(np.asfortranarray(H), t).coef_.copy()
 
 
-def _noise(prior, missed: float, n: float, jacobian: bool) -> float:
+def _noise(log_prior, missed: float, n: float, jacobian: bool) -> float:
     """The mode of the noise given the sum of squares."""
 
     def loss(log_noise):
-        return -_of_noise(log_noise, prior, missed, n, jacobian)
+        return -_of_noise(log_noise, log_prior, missed, n, jacobian)
 
     start = np.log(max(missed, np.finfo(float).tiny) / n)
     found = minimize_scalar(loss, bracket=(start - 1.0, start), options={"xtol": 1e-12})
     return float(np.exp(found.x))
 
 
-def _rises(prior, n: float, jacobian: bool) -> bool:
+def _rises(log_prior, n: float, jacobian: bool) -> bool:
     """Whether the density still rises as the noise goes to 0, where nothing is missed."""
-    near, nearer = (_of_noise(x, prior, 0.0, n, jacobian) for x in (-100.0, -200.0))
+    near, nearer = (_of_noise(x, log_prior, 0.0, n, jacobian) for x in (-100.0, -200.0))
     return nearer > near
 
 
-def _of_noise(log_noise, prior, missed: float, n: float, jacobian: bool) -> float:
+def _nothing(noise) -> float:
+    return 0.0
+
+
+def _of_noise(log_noise, log_prior, missed: float, n: float, jacobian: bool) -> float:
     """The log density at a noise, given the sum of squares."""
     noise = np.exp(log_noise)
-    own = float(prior.log_prob(noise)) if isinstance(prior, Distribution) else 0.0
-    return own + jacobian * log_noise - 0.5 * n * log_noise - 0.5 * missed / noise
+    return (
+        float(log_prior(noise)) + jacobian * log_noise - 0.5 * n * log_noise - 0.5 * missed / noise
+    )
