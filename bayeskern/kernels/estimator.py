@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import equinox as eqx
+import jax
 import numpy as np
+from numpyro.distributions import Distribution
 from sklearn.base import BaseEstimator
 
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.hyperparameters import is_specified
+from bayeskern.kernels.hyperparameters import Free
 from bayeskern.kernels.stationary import RBF
 
 # A block of a Gram matrix that is used up at once has about this many entries.
@@ -19,29 +21,27 @@ BLOCK = 4_000_000
 class KernelEstimator(BaseEstimator):
     """An estimator with a `kernel`, of which None means RBF()."""
 
-    def _given_kernel(self) -> Kernel:
-        """The kernel, its columns found by the names that `fit` saw; it may hold `Free` values."""
+    def _concrete_kernel(self, positive_definite: bool = True, free: bool = False) -> Kernel:
+        """The kernel, its columns found by the names that `fit` saw.
+
+        Raises TypeError unless it is a kernel of numbers, or of numbers and `Free` values where
+        those are allowed, and ValueError if it ought to be positive definite and is not.
+        """
         kernel = RBF() if self.kernel is None else self.kernel
         if not isinstance(kernel, Kernel):
             raise TypeError(
                 f"kernel must be a bayeskern kernel, such as RBF(), got {type(kernel).__name__}."
             )
         names = getattr(self, "feature_names_in_", None)
-        return kernel.resolve(None if names is None else tuple(map(str, names)))
-
-    def _concrete_kernel(self, positive_definite: bool = True) -> Kernel:
-        """The kernel with its columns found, if it is one of numbers alone.
-
-        Raises TypeError if it still has distributions or `Free` values in it, and ValueError if it
-        ought to be positive definite and is not.
-        """
-        kernel = self._given_kernel()
-        waiting = [n for n, value in kernel.hyperparameters().items() if is_specified(value)]
+        kernel = kernel.resolve(None if names is None else tuple(map(str, names)))
+        unknown = Distribution if free else Distribution | Free
+        waiting = [n for n, v in kernel.hyperparameters().items() if isinstance(v, unknown)]
         if waiting:
             raise TypeError(
                 f"{', '.join(waiting)} of {kernel!r} have no value yet, but {type(self).__name__} "
-                'wants a kernel of numbers. Give it numbers, or kernel.at(posterior.point("mean")); '
-                'KernelRidge(optimize="loo") tunes what is marked with Free(start).'
+                "wants a kernel of numbers. Give it numbers, or a kernel fitted elsewhere, "
+                'kernel.at(posterior.point("mean")). KernelRidge(optimize="loo") finds what is '
+                "marked with Free(start)."
             )
         if positive_definite:
             for node in kernel.nodes():
@@ -57,6 +57,11 @@ class KernelEstimator(BaseEstimator):
 def gram(kernel: Kernel, X, Z=None) -> np.ndarray:
     """k(X, Z): (n, m), or k(X) where Z is None, as an array that may be written to."""
     return np.array(_gram(kernel, X, Z))
+
+
+def diagonal(kernel: Kernel, X) -> np.ndarray:
+    """k(x, x) for two points that are equal but not the same: (n,), without white noise."""
+    return np.array(_diagonal(kernel, X))
 
 
 def gram_times(kernel: Kernel, X, Z, B) -> np.ndarray:
@@ -76,6 +81,11 @@ def blocks(n: int, m: int) -> Iterator[slice]:
 @eqx.filter_jit
 def _gram(kernel, X, Z):
     return kernel.evaluate(X, Z)
+
+
+@eqx.filter_jit
+def _diagonal(kernel, X):
+    return jax.vmap(lambda x: kernel.evaluate(x[None], x[None])[0, 0])(X)
 
 
 @eqx.filter_jit

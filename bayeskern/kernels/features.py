@@ -5,12 +5,12 @@ from __future__ import annotations
 import jax
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern import checks
 from bayeskern.kernels import spectral
 from bayeskern.kernels.estimator import KernelEstimator, blocks, gram
+from bayeskern.kernels.landmarks import SELECTIONS, kmeans
 from bayeskern.kernels.stationary import RBF
 
 
@@ -27,6 +27,16 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         """Features phi(X): (n, m) for points X: (n, d), with the columns that `fit` saw."""
         check_is_fitted(self)
         return self._features(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _points(self, name, points, X) -> np.ndarray:
+        """Given points, with the columns of X in their order."""
+        names = getattr(self, "feature_names_in_", None)
+        points = np.asarray(checks.inputs(points, name, names)[0])
+        if points.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"{name} have {points.shape[1]} columns but X has {X.shape[1]}; they must match."
+            )
+        return points
 
 
 class RandomFourierFeatures(_Features):
@@ -54,7 +64,7 @@ class RandomFourierFeatures(_Features):
 
     def _fit(self, X, seed):
         d = X.shape[1]
-        terms = [term for _, term in self._concrete_kernel(False).terms_of_sum()]
+        terms = [term for _, term in self._concrete_kernel(positive_definite=False).terms_of_sum()]
         pairs = (checks.positive_integer(self.n_components, "n_components") + 1) // 2
         if pairs < len(terms):
             raise ValueError(
@@ -91,11 +101,13 @@ class NystromFeatures(_Features):
     phi(x)'phi(z) = k(x, Z) k(Z, Z)^+ k(Z, z), which is k(x, z) where x or z is a landmark and
     nowhere more than k(x, x) at x = z. Eigenvalues below m eps times the largest are dropped.
 
-    kernel: any positive definite kernel of numbers; n_components: landmarks m, at most as many as
-    there are distinct points; selection: "kmeans" (centres of X) or "random" (rows of X). `fit`
+    kernel: any positive definite kernel of numbers. n_components: the number of landmarks m, at
+    most as many as there are distinct points, or the landmarks themselves (m, d). selection:
+    "kmeans" (centres of X), or rows of X: "random", "leverage" (at random, those more often that
+    others say little about) or "greedy" (each the one that those before say least about). `fit`
     sets `landmarks_` (m, d) and `normalization_` (m, features). White noise has no features.
 
-    Williams and Seeger (2001); Zhang, Tsang and Kwok (2008) for k-means.
+    Williams and Seeger (2001); `kernels.landmarks` has the sources of the selections.
     """
 
     def __init__(self, kernel, n_components=100, selection="kmeans", seed=0):
@@ -106,10 +118,12 @@ class NystromFeatures(_Features):
 
     def _fit(self, X, seed):
         self.kernel_ = self._concrete_kernel()
-        wanted = checks.positive_integer(self.n_components, "n_components")
-        choose = {"kmeans": _means, "random": _rows}
-        checks.one_of("selection", self.selection, choose)
-        self.landmarks_ = choose[self.selection](X, wanted, seed)
+        select = SELECTIONS[checks.one_of("selection", self.selection, SELECTIONS)]
+        if np.ndim(self.n_components) == 0:
+            wanted = checks.positive_integer(self.n_components, "n_components")
+            self.landmarks_ = select(self.kernel_, X, wanted, seed)
+        else:
+            self.landmarks_ = self._points("n_components", self.n_components, X)
         # Between two sets, even equal ones, there is no white noise.
         among = gram(self.kernel_, self.landmarks_, self.landmarks_)
         values, vectors = np.linalg.eigh((among + among.T) / 2.0)
@@ -142,15 +156,9 @@ class RadialBasis(_Features):
         self.kernel_ = RBF(self.lengthscale).require_concrete()
         if np.ndim(self.centers) == 0:
             wanted = checks.positive_integer(self.centers, "centers")
-            self.centers_ = _means(X, wanted, seed)
+            self.centers_ = kmeans(self.kernel_, X, wanted, seed)
         else:
-            names = getattr(self, "feature_names_in_", None)
-            self.centers_ = np.asarray(checks.inputs(self.centers, "centers", names)[0])
-            if self.centers_.shape[1] != X.shape[1]:
-                raise ValueError(
-                    f"centers have {self.centers_.shape[1]} columns but X has {X.shape[1]}; "
-                    "they must match."
-                )
+            self.centers_ = self._points("centers", self.centers, X)
         self._n_features_out = len(self.centers_)
 
     def _features(self, X):
@@ -169,15 +177,3 @@ def _share(pairs: int, variances: np.ndarray) -> np.ndarray:
     ends = np.rint(np.cumsum((pairs - len(variances)) * portions)).astype(int)
     ends[-1] = pairs - len(variances)
     return 1 + np.diff(ends, prepend=0)
-
-
-def _means(X, wanted: int, seed: int) -> np.ndarray:
-    distinct = np.unique(X, axis=0)
-    if wanted >= len(distinct):
-        return distinct
-    return KMeans(wanted, n_init=1, random_state=seed).fit(X).cluster_centers_
-
-
-def _rows(X, wanted: int, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return X[rng.choice(len(X), min(wanted, len(X)), replace=False)]

@@ -1,6 +1,6 @@
 """Covariance matrices, factored once."""
 
-from bayeskern.linalg.dense import DenseFactor, log_density
+from bayeskern.linalg.dense import DenseFactor, inverse_and_logdet, log_density
 from bayeskern.linalg.factor import Factor
 
-__all__ = ["DenseFactor", "Factor", "log_density"]
+__all__ = ["DenseFactor", "Factor", "inverse_and_logdet", "log_density"]

@@ -77,7 +77,7 @@ def log_density(K, r):
 @log_density.defjvp
 def _log_density_jvp(primals, tangents):
     (K, r), (dK, dr) = primals, tangents
-    inverse, a, logdet = _inverse(K, r)
+    inverse, a, logdet = inverse_and_logdet(K, r)
     weights = 0.5 * (a[:, None] * a[None, :] - inverse)
     if K.shape[0] < FUSED_FROM:
         # Left to itself, XLA works it out again for every hyperparameter.
@@ -124,8 +124,11 @@ def _cholesky_jvp(primals, tangents):
 
 
 @jax.custom_jvp
-def _inverse(K, r):
-    """(K^-1, K^-1 r, log|K|); zeros and +inf where K is not positive definite."""
+def inverse_and_logdet(K, r):
+    """(K^-1, K^-1 r, log|K|) for r (n,) or (n, k); 0, 0, +inf where K is not positive definite.
+
+    They may be differentiated as often as one likes.
+    """
     if K.shape[0] >= LAPACK_FROM and jax.default_backend() == "cpu":
         shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in (K.shape, r.shape, ())]
         return jax.pure_callback(_lapack, shapes, K, r, vmap_method="sequential")
@@ -137,16 +140,16 @@ def _inverse(K, r):
     return [jnp.where(ok, x, 0.0) for x in (inverse, a)] + [jnp.where(ok, logdet, jnp.inf)]
 
 
-@_inverse.defjvp
+@inverse_and_logdet.defjvp
 def _inverse_jvp(primals, tangents):
     (K, r), (dK, dr) = primals, tangents
-    inverse, a, logdet = _inverse(K, r)
+    inverse, a, logdet = inverse_and_logdet(K, r)
     d_inverse = -inverse @ dK @ inverse
     return [inverse, a, logdet], [d_inverse, inverse @ (dr - dK @ a), jnp.sum(inverse * dK)]
 
 
 def _lapack(K, r):
-    """`_inverse` by LAPACK: potrf, potrs, potri."""
+    """`inverse_and_logdet` by LAPACK: potrf, potrs, potri."""
     K, r = np.asarray(K), np.asarray(r)
     potrf, potrs, potri = get_lapack_funcs(("potrf", "potrs", "potri"), (K,))
     n = K.shape[0]

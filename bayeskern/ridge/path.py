@@ -1,0 +1,58 @@
+"""How well kernel ridge does at each of many penalties, from one eigendecomposition."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayeskern.ridge.system import Spectrum
+
+# The default grid: so many penalties, from LOWEST times the mean of diag(K) on.
+LENGTH = 50
+LOWEST = 1e-8
+
+
+class Path(NamedTuple):
+    """Criteria by penalty, each (number of alphas, number of targets)."""
+
+    alphas: np.ndarray
+    #: mean squared leave-one-out residual, weighted; None where nobody asked for it
+    loo: np.ndarray | None
+    #: generalised cross-validation (Golub, Heath and Wahba 1979), a mean squared residual too
+    gcv: np.ndarray
+    #: log marginal likelihood of the Gaussian process with noise variance alpha
+    evidence: np.ndarray
+
+    @classmethod
+    def of(cls, spectrum: Spectrum, T, alphas, s) -> Path:
+        """T: (n, k) targets times s; s: (n,) the square roots of the sample weights."""
+        system = spectrum.at(alphas).for_loo()
+        diagonal = system.inverse_diagonal
+        trace, weight, density = np.sum(diagonal, axis=0), s @ s, np.sum(np.log(s))
+        loo, gcv, evidence = (np.empty((len(alphas), T.shape[1])) for _ in range(3))
+        for j, t in enumerate(T.T):
+            c = system.coefficients(t)
+            loo[:, j] = np.sum(np.square(c / diagonal), axis=0) / weight
+            gcv[:, j] = len(t) ** 2 * np.sum(np.square(c), axis=0) / (weight * trace**2)
+            evidence[:, j] = system.log_evidence(t) + density
+        return cls(alphas, loo, gcv, evidence)
+
+    def scores(self, criterion: str) -> np.ndarray:
+        """One of these criteria, turned so that more is better."""
+        return self.evidence if criterion == "evidence" else -getattr(self, criterion)
+
+    def best(self, criterion: str, per_target: bool = False):
+        """The penalty that a criterion chooses: one for all targets, or one for each."""
+        scores = self.scores(criterion)
+        if per_target:
+            return self.alphas[np.argmax(scores, axis=0)]
+        return float(self.alphas[np.argmax(scores.sum(axis=1))])
+
+
+def default_alphas(size: float, n: int) -> np.ndarray:
+    """LENGTH penalties, evenly spaced in the logarithm, for n points with a mean k(x, x) of `size`.
+
+    From nearly interpolation to a penalty of ten times the largest eigenvalue that K can have.
+    """
+    return (size or 1.0) * np.geomspace(LOWEST, 10.0 * n, LENGTH)

@@ -1,0 +1,296 @@
+"""Ridge regression on Nystrom and Fourier features against the dense solution and honest refits."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpyro import distributions as dist
+from scipy import stats
+from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import LeaveOneOut
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bayeskern.kernels.estimator as blocks_of
+from bayeskern.kernels import (
+    RBF,
+    AllSubsets,
+    Linear,
+    Matern12,
+    Matern32,
+    Multiquadric,
+    Polynomial,
+    RandomFourierFeatures,
+    RationalQuadratic,
+)
+from bayeskern.ridge import FourierRidge, KernelRidge, NystromRidge
+
+RNG = np.random.default_rng(8)
+N = 40
+X = RNG.normal(size=(N, 2))
+Y = np.stack([np.sin(2.0 * X[:, 0]) + X[:, 1], 5.0 + X[:, 0] * X[:, 1]], 1)
+Y = Y + 0.1 * RNG.normal(size=Y.shape)
+y = Y[:, 0]
+W = RNG.uniform(0.2, 3.0, size=N)
+NEW = RNG.normal(size=(6, 2))
+LANDMARKS = RNG.normal(size=(8, 2))
+
+
+@parametrize_with_checks(
+    [NystromRidge(), NystromRidge(alpha="gcv", fit_intercept=True), FourierRidge()]
+)
+def test_they_are_estimators_as_scikit_learn_wants_them(estimator, check):
+    check(estimator)
+
+
+# -- the solution ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kernel", [Matern32(), RBF() + Linear(), Polynomial(degree=2)], ids=repr)
+def test_with_all_points_as_landmarks_it_is_kernel_ridge(kernel, intercept, weights):
+    whole = KernelRidge(kernel, 0.3, fit_intercept=intercept).fit(X, Y, sample_weight=weights)
+    for landmarks, selection in ((X, "kmeans"), (N, "random"), (None, "greedy")):
+        ours = NystromRidge(kernel, landmarks, selection, alpha=0.3, fit_intercept=intercept)
+        ours.fit(X, Y, sample_weight=weights)
+        np.testing.assert_allclose(ours.predict(NEW), whole.predict(NEW), rtol=1e-7)
+    loo = ours.loo_predict(X, Y, sample_weight=weights)
+    np.testing.assert_allclose(loo, whole.loo_predict(), rtol=1e-7)
+
+
+def test_it_is_the_pipeline_of_scikit_learn():
+    features = Nystroem(gamma=0.5, n_components=10, random_state=0).fit(X)
+    theirs = Ridge(0.2, fit_intercept=False).fit(features.transform(X), Y, sample_weight=W)
+    ours = NystromRidge(RBF(), features.components_, alpha=0.2).fit(X, Y, sample_weight=W)
+    expected = theirs.predict(features.transform(NEW))
+    np.testing.assert_allclose(ours.predict(NEW), expected, rtol=1e-8)
+
+
+def test_fourier_ridge_is_ridge_on_fourier_features():
+    ours = FourierRidge(Matern32(), 30, True, alpha=0.2, fit_intercept=True, seed=3)
+    features = RandomFourierFeatures(Matern32(), 30, True, seed=3).fit(X)
+    theirs = Ridge(0.2).fit(features.transform(X), Y + 100.0, sample_weight=W)
+    expected = theirs.predict(features.transform(NEW))
+    found = ours.fit(X, Y + 100.0, sample_weight=W).predict(NEW)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_the_error_of_fourier_ridge_falls_as_one_over_the_root_of_its_features():
+    kernel = RBF(1.5) + RationalQuadratic() * Matern12(2.0)
+    whole = KernelRidge(kernel, 1.0).fit(X, y).predict(NEW)
+
+    def error(m):
+        every = [
+            FourierRidge(kernel, m, alpha=1.0, seed=s).fit(X, y).predict(NEW) for s in range(12)
+        ]
+        return np.sqrt(np.mean((np.array(every) - whole) ** 2))
+
+    # A power of -0.5, within what 12 draws tell.
+    slope = np.log(error(32) / error(512)) / np.log(512 / 32)
+    assert 0.35 < slope < 0.65
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("make", [FourierRidge, NystromRidge])
+def test_rows_may_come_in_chunks(make, intercept):
+    options = {"n_components": 12} if make is FourierRidge else {"landmarks": LANDMARKS}
+    for alpha in (0.2, "evidence"):
+        ours = make(RBF(), alpha=alpha, fit_intercept=intercept, **options)
+        chunks = clone(ours)
+        for rows in (slice(0, 1), slice(1, 9), slice(9, N)):
+            chunks.partial_fit(X[rows], Y[rows] + 50.0, sample_weight=W[rows])
+        ours.fit(X, Y + 50.0, sample_weight=W)
+        np.testing.assert_allclose(chunks.predict(NEW), ours.predict(NEW), rtol=1e-9)
+
+
+def test_the_landmarks_are_those_of_the_first_chunk():
+    ours = NystromRidge(RBF(), 5, "random").partial_fit(X[:10], y[:10]).partial_fit(X[10:], y[10:])
+    assert all(any(np.array_equal(z, x) for x in X[:10]) for z in ours.landmarks_)
+    # A new fit forgets.
+    fresh = NystromRidge(RBF(), 5, "random").fit(X, y)
+    np.testing.assert_array_equal(ours.fit(X, y).predict(NEW), fresh.predict(NEW))
+
+
+def test_an_offset_of_y_and_features_costs_no_digits():
+    ours = NystromRidge(RBF(30.0), LANDMARKS, alpha=1e-3, fit_intercept=True)
+    near, far = clone(ours).fit(X, y), clone(ours).fit(X, y + 1e6)
+    np.testing.assert_allclose(far.predict(NEW) - 1e6, near.predict(NEW), atol=1e-8)
+
+
+def test_memory_is_that_of_a_block(monkeypatch):
+    many = RNG.normal(size=(20_000, 2))
+    monkeypatch.setattr(blocks_of, "BLOCK", 20_000)
+    model = NystromRidge(RBF(), 50, "random")
+    model.fit(many[:1000], many[:1000, 0])
+    tracemalloc.start()
+    model.fit(many, many[:, 0]).predict(many)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # All features would take 8 MB.
+    assert peak < 4e6
+
+
+# -- leave-one-out and the path -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("make", [FourierRidge, NystromRidge])
+def test_leaving_one_out_is_refitting_with_the_features_kept(make, intercept, weights):
+    options = {"n_components": 10} if make is FourierRidge else {"landmarks": LANDMARKS}
+    ours = make(RBF(), alpha=[0.3, 0.05], fit_intercept=intercept, **options)
+    w = np.ones(N) if weights is None else weights
+    expected = [
+        clone(ours).fit(X[rows], Y[rows], sample_weight=w[rows]).predict(X[i])[0]
+        for rows, i in LeaveOneOut().split(X)
+    ]
+    ours.fit(X, Y, sample_weight=weights)
+    found = ours.loo_predict(X, Y, sample_weight=weights)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+    # Any part of the rows may be asked for.
+    part = ours.loo_predict(X[3:9], Y[3:9], sample_weight=w[3:9])
+    np.testing.assert_allclose(part, found[3:9], atol=1e-12)
+    single = clone(ours).set_params(alpha=0.3).fit(X, y, sample_weight=weights)
+    found = single.loo_predict(X, y, sample_weight=weights)
+    np.testing.assert_allclose(found, np.array(expected)[:, 0], atol=1e-8)
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_every_point_of_the_path_is_a_fit_of_its_own(intercept, weights):
+    alphas = [0.003, 0.1, 2.0]
+    ours = NystromRidge(RBF(), LANDMARKS, alpha="loo", alphas=alphas, fit_intercept=intercept)
+    ours.fit(X, Y, sample_weight=weights)
+    w = np.ones(N) if weights is None else weights
+    phi = ours.features_.transform(X)
+    design = np.column_stack([phi, np.ones(N)]) if intercept else phi
+    for a, alpha in enumerate(alphas):
+        one = clone(ours).set_params(alpha=alpha, alphas=None).fit(X, Y, sample_weight=weights)
+        loo = one.loo_predict(X, Y, sample_weight=weights)
+        loo = np.average((Y - loo) ** 2, axis=0, weights=w)
+        np.testing.assert_allclose(ours.loo_path_[a], loo, rtol=1e-8)
+        penalty = alpha * np.eye(design.shape[1])
+        penalty[8:] = 0.0
+        hat = design @ np.linalg.solve(design.T @ (w[:, None] * design) + penalty, design.T * w)
+        missed = np.average((Y - hat @ Y) ** 2, axis=0, weights=w)
+        gcv = missed / (1.0 - np.trace(hat) / N) ** 2
+        np.testing.assert_allclose(ours.gcv_path_[a], gcv, rtol=1e-8)
+        if not intercept:
+            covariance = phi @ phi.T + np.diag(alpha / w)
+            evidence = stats.multivariate_normal(np.zeros(N), covariance).logpdf(Y.T)
+            np.testing.assert_allclose(ours.evidence_path_[a], evidence, rtol=1e-8)
+    assert ours.alpha_ == alphas[np.argmin(ours.loo_path_.sum(axis=1))]
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("criterion", ["loo", "gcv", "evidence"])
+def test_with_all_landmarks_the_path_is_that_of_kernel_ridge(criterion, intercept):
+    alphas = np.geomspace(1e-2, 10.0, 7)
+    options = {"alpha": criterion, "alphas": alphas, "fit_intercept": intercept}
+    ours = NystromRidge(Matern12(), X, alpha_per_target=True, **options)
+    ours.fit(X, Y, sample_weight=W)
+    whole = KernelRidge(Matern12(), alpha_per_target=True, **options)
+    whole.fit(X, Y, sample_weight=W)
+    np.testing.assert_array_equal(ours.alpha_, whole.alpha_)
+    assert ours.alpha_.shape == (2,)
+    path = f"{criterion}_path_"
+    np.testing.assert_allclose(getattr(ours, path), getattr(whole, path), rtol=1e-7)
+
+
+# -- landmarks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("selection", "factor"), [("kmeans", 0.5), ("leverage", 0.8), ("greedy", 0.5)]
+)
+def test_chosen_landmarks_serve_better_than_random_ones(selection, factor):
+    # Nine points in ten lie together, and say little about the tenth.
+    rng = np.random.default_rng(2)
+    points = np.concatenate([0.1 * rng.normal(size=(450, 2)), 3.0 * rng.normal(size=(50, 2))])
+    values = np.sin(points[:, 0]) + np.cos(points[:, 1])
+
+    def error(selection):
+        models = [NystromRidge(RBF(), 30, selection, alpha=1e-4, seed=s) for s in range(10)]
+        missed = [model.fit(points, values).predict(points) - values for model in models]
+        return np.sqrt(np.mean(np.square(missed)))
+
+    assert error(selection) < factor * error("random")
+
+
+def test_greedy_landmarks_are_the_pivots_of_a_cholesky_factorisation():
+    found = NystromRidge(RBF(), 7, "greedy").fit(X, y).landmarks_
+    left, pivots = np.array(RBF()(X)), []
+    for _ in range(7):
+        i = int(np.argmax(np.diagonal(left)))
+        pivots.append(i)
+        left = left - np.outer(left[:, i], left[i]) / left[i, i]
+    np.testing.assert_array_equal(found, X[pivots])
+
+
+def test_greedy_stops_where_nothing_is_left():
+    assert len(NystromRidge(Linear(), 10, "greedy").fit(X, y).landmarks_) == 2
+
+
+def test_landmarks_follow_their_seed():
+    for selection in ("kmeans", "random", "leverage"):
+        one, again, other = (
+            NystromRidge(RBF(), 7, selection, seed=seed).fit(X, y).landmarks_ for seed in (1, 1, 2)
+        )
+        np.testing.assert_array_equal(one, again)
+        assert not np.array_equal(one, other)
+
+
+# -- as scikit-learn has it, and bad input --------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_a_kernel_finds_its_columns_by_name(frame):
+    table, new = (frame({"age": A[:, 0], "mass": A[:, 1]}) for A in (X, NEW))
+    named = NystromRidge(RBF().on(["mass"]), 9).fit(table, y)
+    plain = NystromRidge(RBF().on([1]), 9).fit(X, y)
+    np.testing.assert_array_equal(named.predict(new), plain.predict(NEW))
+    with pytest.raises(ValueError, match="feature names"):
+        named.predict(frame({"age": NEW[:, 0], "size": NEW[:, 1]}))
+
+
+def test_they_are_pickled():
+    for model in (NystromRidge(RBF() + Matern12(), 5), FourierRidge(RBF(), 10)):
+        again = pickle.loads(pickle.dumps(model.fit(X, Y)))
+        np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+
+
+BAD = {
+    "more landmarks than points": (NystromRidge(RBF(), N + 1), f"more than the {N} points"),
+    "no landmarks": (NystromRidge(RBF(), 0), "landmarks must be a whole number of at least 1"),
+    "landmarks of other columns": (NystromRidge(RBF(), [[1.0], [2.0]]), "have 1 columns"),
+    "unknown selection": (NystromRidge(selection="k-means"), "Did you mean 'kmeans'"),
+    "negative alpha": (NystromRidge(alpha=-1.0), "alpha must be a finite penalty"),
+    "alpha of a wrong length": (FourierRidge(alpha=[1.0, 2.0]), 'alpha="loo" and alphas='),
+    "not positive definite": (NystromRidge(Multiquadric()), "Multiquadric.* is not positive"),
+    "no spectral density": (FourierRidge(RBF() + AllSubsets()), "AllSubsets.* no spectral density"),
+    "seed": (FourierRidge(seed=-1), "seed must be"),
+}
+
+
+@pytest.mark.parametrize(("model", "message"), BAD.values(), ids=BAD)
+def test_bad_arguments_are_refused(model, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+
+
+def test_a_kernel_without_numbers_is_refused():
+    for make in (NystromRidge, FourierRidge):
+        with pytest.raises(TypeError, match=r"lengthscale of .* kernel.at\(posterior.point"):
+            make(RBF(dist.LogNormal())).fit(X, y)
+
+
+def test_chunks_that_do_not_go_together_are_refused():
+    with pytest.raises(ValueError, match='alpha="loo" goes over the rows twice'):
+        NystromRidge(alpha="loo").partial_fit(X, y)
+    with pytest.raises(ValueError, match="y has 2 columns"):
+        NystromRidge(landmarks=LANDMARKS).partial_fit(X, y).partial_fit(X, Y)
