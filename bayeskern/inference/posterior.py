@@ -8,6 +8,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from bayeskern import checks
 from bayeskern.inference import inner, pointwise, predictive, tree
 from bayeskern.inference.approximation import Approximation, log_densities
 from bayeskern.inference.constrain import constrain
@@ -16,6 +17,7 @@ from bayeskern.inference.modes import Optimum
 from bayeskern.inference.reduced import Reduced
 from bayeskern.inference.target import Target
 from bayeskern.inference.trust import Trust
+from bayeskern.kernels.parametrised import Point
 from bayeskern.prediction import Prediction
 from bayeskern.sampled import SampledPrediction
 
@@ -151,6 +153,16 @@ class Posterior:
         draws. Raises ValueError for a point estimate.
         """
         return pointwise.log_likelihood(self)
+
+    def point(self, statistic: str = "mean") -> Point:
+        """The posterior "mean" or "median" of each site.
+
+        `kernel.at(posterior.point("mean"))` is the kernel of a model with those values in it, for
+        whatever takes a kernel of numbers.
+        """
+        of = {"mean": np.mean, "median": np.median}
+        of = of[checks.one_of("statistic", statistic, of)]
+        return Point({name: of(draws, axis=(0, 1)) for name, draws in self.draws.items()})
 
     def observed(self) -> dict[str, np.ndarray]:
         """The observations that it was fitted to, by site."""

@@ -10,6 +10,10 @@ from bayeskern import checks
 from bayeskern.kernels import hyperparameters as hyper
 
 
+class Point(dict):
+    """One value for each site of a model. `at` takes those that are hyperparameters."""
+
+
 class Parametrised(eqx.Module):
     """Declares hyperparameters with `hyperparameter(default)`: numbers, distributions, `Free`.
 
@@ -45,8 +49,15 @@ class Parametrised(eqx.Module):
         return {s.name: hyper.get(self, s.path) for s in hyper.sites(self)}
 
     def at(self, values: dict) -> Self:
-        """A copy with the named hyperparameters set. Raises ValueError on an unknown name."""
+        """A copy with the named hyperparameters set.
+
+        Raises ValueError on an unknown name. Of a `Point`, such as `posterior.point("mean")`, it
+        takes the values of the hyperparameters that still are distributions or free.
+        """
         sites = {s.name: s for s in hyper.sites(self)}
+        if isinstance(values, Point):
+            wanted = [n for n, v in self.hyperparameters().items() if hyper.is_specified(v)]
+            values = {name: values[name] for name in wanted if name in values}
         for name in values:
             checks.one_of("hyperparameter", name, sites)
         paths = [sites[name].path for name in values]

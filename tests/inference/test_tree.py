@@ -327,3 +327,11 @@ def test_a_point_has_values_only():
     table = fit(plain, X, method="map").summary()
     assert list(table.columns) == ["value"]
     np.testing.assert_allclose(table["value"], X.sum() / 21 * np.array([1.0, 2.0]), atol=1e-6)
+
+
+def test_a_point_is_the_mean_or_the_median_of_each_site():
+    posterior = bk.infer(lambda: numpyro.sample("s", dist.LogNormal(0.3, 0.5)), method="laplace")
+    assert posterior.point()["s"] == pytest.approx(np.exp(0.3 + 0.125), rel=0.05)
+    assert posterior.point("median")["s"] == pytest.approx(np.exp(0.3), rel=0.05)
+    with pytest.raises(ValueError, match="Choose from mean, median"):
+        posterior.point("mode")

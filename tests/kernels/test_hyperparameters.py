@@ -28,6 +28,7 @@ from bayeskern.kernels import (
     from_sd,
     sample,
 )
+from bayeskern.kernels.parametrised import Point
 
 
 def decay(x, z, rate, power):
@@ -159,6 +160,17 @@ def test_at():
     assert k.hyperparameters()["linear.scale"] == 2.0  # the old one is as it was
     assert isinstance(new.at({"a.variance": Free(2.0)}).hyperparameters()["a.variance"], Free)
     assert repr(k.at({})) == repr(k)
+
+
+def test_at_a_point_takes_what_has_no_value_yet():
+    kernel = RBF(dist.LogNormal(), 2.0).named("a") + Linear(Free(1.0))
+    point = Point({"a.lengthscale": 0.5, "a.variance": 9.0, "linear.variance": 3.0, "noise": 0.1})
+    assert kernel.at(point).hyperparameters() == {
+        "a.lengthscale": 0.5,
+        "a.variance": 2.0,
+        "linear.variance": 3.0,
+        "linear.center": 0.0,
+    }
 
 
 def test_at_an_unknown_name():

@@ -253,6 +253,15 @@ def test_of_many_interpolating_functions_the_shortest_is_taken():
         KernelRidge(Linear(), 0.0, solver="cholesky").fit(X, y)
 
 
+def test_a_kernel_with_priors_comes_from_a_posterior():
+    kernel = RBF(dist.LogNormal()).named("bumps") + Linear(dist.HalfNormal()).on([1])
+    model = bk.GPRegression(kernel, noise=bk.from_sd(dist.HalfNormal(0.5)))
+    posterior = bk.infer(model, X, y, method="map")
+    point = posterior.point("mean")
+    ours = KernelRidge(kernel.at(point), float(point["noise"])).fit(X, y)
+    np.testing.assert_allclose(ours.predict(NEW), posterior.predict(NEW).mean, rtol=1e-9)
+
+
 # -- leave-one-out and the path --------------------------------------------------------------------
 
 
