@@ -17,6 +17,7 @@ from bayeskern.kernels.algebra import (
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.custom import Custom
 from bayeskern.kernels.dot_product import AllSubsets, ArcCosine, Constant, Linear, Polynomial
+from bayeskern.kernels.feature_maps import kernel_from_features
 from bayeskern.kernels.hyperparameters import Free, from_sd, hyperparameter, sample
 from bayeskern.kernels.periodic import Cosine, Periodic
 from bayeskern.kernels.psd import check_psd
@@ -73,6 +74,7 @@ __all__ = [
     "components",
     "from_sd",
     "hyperparameter",
+    "kernel_from_features",
     "sample",
 ]
 

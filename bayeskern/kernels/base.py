@@ -74,6 +74,29 @@ class Kernel(Parametrised):
         X, columns = checks.inputs(X, "X")
         return self.resolve(columns).require_concrete().evaluate_diag(X)
 
+    def feature_map(self, X, degree: int | None = None) -> Float[Array, "n m"]:
+        """Features phi(X) with phi(X) phi(Z)' = k(X, Z): (n, m) for points X: (n, d).
+
+        Polynomial has C(d + p, p) of them, AllSubsets 2^d, Linear d, Constant 1 and Cosine 2. A sum
+        lines up those of its terms, and a product has one for each choice from its factors.
+
+        The RBF's are infinitely many, and degree says where their series is cut. Its C(d + degree,
+        degree) features exp(-|x|^2 / 2) x^a / sqrt(a!), x in units of the lengthscale and
+        |a| <= degree, miss k(x, z) by at most v (|x| |z|)^(degree + 1) / (degree + 1)!, which is
+        small near the origin only: centre the points first. Cotter, Keshet and Srebro (2011).
+
+        Raises ValueError where there are no such features, naming the part that has none, or too
+        many, and TypeError if a hyperparameter is still a distribution or free.
+        """
+        from bayeskern.kernels import feature_maps
+
+        X, columns = checks.inputs(X, "X")
+        kernel = self.resolve(columns).require_concrete()
+        feature_maps.check_degree(kernel, degree)
+        if degree is not None:
+            degree = checks.positive_integer(degree, "degree")
+        return feature_maps.features(kernel, X, degree)
+
     # -- the tree -----------------------------------------------------------------------------
 
     def label(self) -> str:
