@@ -103,8 +103,12 @@ class Primal(System):
     """
 
     def given(self, loc, sd, noise):
-        R, moved = self._factored(loc, sd, noise)
-        return Rooted(loc + moved, solve_triangular(R, jnp.eye(len(R))))
+        # With what is to be explained for a last column, so that Q is not needed.
+        A, z = self._roots(loc, sd, noise)
+        z = jnp.concatenate([z, jnp.zeros_like(sd)])
+        R = jnp.linalg.qr(jnp.column_stack([A, z]), mode="r")[: len(sd)]
+        R, explained = R[:, :-1], R[:, -1]
+        return Rooted(loc + solve_triangular(R, explained), R)
 
     def log_evidence(self, loc, sd, noise):
         moved, logdet = self._solved(loc, sd, noise)
@@ -115,14 +119,20 @@ class Primal(System):
 
     def _solved(self, loc, sd, noise):
         """The posterior mean from `loc` on, and log |precision|."""
-        R, moved = self._factored(loc, sd, noise)
-        return moved, 2.0 * jnp.sum(jnp.log(jnp.abs(jnp.diagonal(R))))
+        # With Q, whose derivative is finite also where nothing remains unexplained.
+        A, z = self._roots(loc, sd, noise)
+        Q, R = jnp.linalg.qr(A)
+        logdet = 2.0 * jnp.sum(jnp.log(jnp.abs(jnp.diagonal(R))))
+        return solve_triangular(R, Q[: len(z)].T @ z), logdet
 
-    def _factored(self, loc, sd, noise):
-        """R, and the posterior mean from `loc` on, so that what is not determined stays there."""
+    def _roots(self, loc, sd, noise):
+        """A with A'A the precision, and what its first rows are to explain of b - loc.
+
+        From `loc` on, so that what is not determined stays there.
+        """
         root = jnp.sqrt(noise)
-        Q, R = jnp.linalg.qr(jnp.concatenate([self.H / root, jnp.diag(1.0 / sd)]))
-        return R, solve_triangular(R, Q[: len(R)].T @ ((self.t - self.H @ loc) / root))
+        A = jnp.concatenate([self.H / root, jnp.diag(1.0 / sd)])
+        return A, (self.t - self.H @ loc) / root
 
 
 class Aligned(Primal):
@@ -144,15 +154,15 @@ class Aligned(Primal):
 
 
 class Rooted(Conditional):
-    """root: (p, p), its product with its transpose being the covariance."""
+    """R: (p, p), upper triangular, R'R being the precision."""
 
-    root: jax.Array
+    R: jax.Array
 
     def draw(self, key):
-        return self.mean + self.root @ jax.random.normal(key, self.mean.shape)
+        return self.mean + solve_triangular(self.R, jax.random.normal(key, self.mean.shape))
 
     def variance(self, X):
-        return jnp.sum(jnp.square(X @ self.root), axis=1)
+        return jnp.sum(jnp.square(solve_triangular(self.R, X.T, trans=1)), axis=0)
 
 
 class Dual(System):

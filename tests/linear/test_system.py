@@ -125,7 +125,7 @@ def test_flat_priors_give_least_squares():
     given = system.given(zero, flat, noise)
     np.testing.assert_allclose(given.mean, np.linalg.lstsq(X, y)[0], atol=1e-11)
     inverse = np.linalg.inv(X.T @ X)
-    np.testing.assert_allclose(given.root @ given.root.T, noise * inverse, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.inv(given.R.T @ given.R), noise * inverse, atol=1e-12)
     # With density 1 the evidence is the limit of a wide prior's, but for its normalisation.
     wide = 1e4
     limit = truth(X, y, zero, np.full(4, wide), noise)[0] + 4 * np.log(wide * np.sqrt(2 * np.pi))
