@@ -1,6 +1,7 @@
 """bayeskern: kernels, Gaussian processes and Bayesian inference on NumPyro, JAX and ArviZ."""
 
 import os as _os
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import jax as _jax
 
@@ -32,6 +33,25 @@ from bayeskern.kernels import Free, check_psd, from_sd, sample
 from bayeskern.linear import BayesianGLM, BayesianLinearRegression, priors
 from bayeskern.prediction import Prediction
 
+if _TYPE_CHECKING:
+    from bayeskern import ridge
+    from bayeskern.ridge import (
+        FourierRidge,
+        KernelKNNClassifier,
+        KernelKNNRegressor,
+        KernelLMS,
+        KernelLogisticRegression,
+        KernelMachineClassifier,
+        KernelMachineRegressor,
+        KernelMatchingPursuit,
+        KernelPCA,
+        KernelPerceptron,
+        KernelRidge,
+        KernelSVC,
+        KernelSVR,
+        NystromRidge,
+    )
+
 __version__ = "0.1.0"
 __all__ = [
     "MAP",
@@ -45,14 +65,28 @@ __all__ = [
     "Comparison",
     "Exact",
     "Forecast",
+    "FourierRidge",
     "Free",
     "GPRegression",
     "GaussianProcess",
     "ImportanceSampling",
+    "KernelKNNClassifier",
+    "KernelKNNRegressor",
+    "KernelLMS",
+    "KernelLogisticRegression",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
+    "KernelMatchingPursuit",
+    "KernelPCA",
+    "KernelPerceptron",
+    "KernelRidge",
+    "KernelSVC",
+    "KernelSVR",
     "Laplace",
     "LatentGP",
     "LatentProcess",
     "NotPositiveDefiniteError",
+    "NystromRidge",
     "Pathfinder",
     "Posterior",
     "Prediction",
@@ -69,6 +103,21 @@ __all__ = [
     "likelihoods",
     "load",
     "priors",
+    "ridge",
     "sample",
     "summary",
 ]
+
+
+# scikit-learn takes a quarter of a second to import, so only those who want its kind wait.
+def __getattr__(name: str):
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    ridge = import_module("bayeskern.ridge")
+    return ridge if name == "ridge" else getattr(ridge, name)
+
+
+def __dir__():
+    return __all__

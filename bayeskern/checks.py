@@ -57,6 +57,19 @@ def probabilities(value, name: str = "q") -> np.ndarray:
     return numbers
 
 
+def positive(value, name: str, zero: bool = False) -> float:
+    """A finite number above 0, or of at least 0."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or number < 0.0 or (number == 0.0 and not zero):
+        raise ValueError(
+            f"{name} must be a {'nonnegative' if zero else 'positive'} number, got {value!r}."
+        )
+    return number
+
+
 def positive_integer(value, name: str) -> int:
     """A whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayeskern import checks
 from bayeskern.kernels.algebra import Exp, Power, Product
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.estimator import KernelEstimator, blocks, gram, gram_times
+from bayeskern.kernels.estimator import blocks, gram
 from bayeskern.ridge.door import CRITERIA, read_alpha, read_alphas, read_weights
+from bayeskern.ridge.expansion import KernelExpansion
 from bayeskern.ridge.path import Path, default_alphas
 from bayeskern.ridge.system import EPS, Cholesky, Spectrum, System, without_constant
 from bayeskern.ridge.tuning import Objective, tune
@@ -24,7 +25,7 @@ ROUNDS = 5
 GAIN = 1e-6
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
+class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
     """f(x) = sum_i a_i k(x, x_i) + b, with sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2 least.
 
     In dual form a = (K + alpha W^-1)^-1 y, and b = 0 unless `fit_intercept`, which adds a constant
@@ -118,9 +119,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         alpha, and mean something if the variance of the kernel is in the squared units of y. (Mark
         it with Free and take `optimize="evidence"`, and it will be.)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        mean = self._mean(X)
+        X = self._points(X)
+        mean = self._at(X)
         return (mean, self._sd(X)) if return_std else mean
 
     def loo_predict(self) -> np.ndarray:
@@ -134,7 +134,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         out = np.empty((len(self._s), self._T.shape[1]))
         out[self._used] = (self._T - residuals) / self._s[self._used, None]
         if not np.all(self._used):
-            out[~self._used] = self._mean(self.X_fit_[~self._used]).reshape(-1, out.shape[1])
+            out[~self._used] = self._at(self.X_fit_[~self._used]).reshape(-1, out.shape[1])
         return out[:, 0] if self._single else out
 
     @property
@@ -232,9 +232,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             # With this kernel another alpha is better: there is a better optimum beyond.
             objective = objective._replace(kernel=kernel)
         return kernel, criterion, alphas
-
-    def _mean(self, X) -> np.ndarray:
-        return gram_times(self.kernel_, X, self.X_fit_, self.dual_coef_) + self.intercept_
 
     def _sd(self, X) -> np.ndarray:
         """Standard deviations of new observations at X, of the shape of their means."""

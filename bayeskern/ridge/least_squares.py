@@ -84,13 +84,13 @@ def least_squares(
     """
     checks.one_of("solver", solver, _SOLVERS)
     X, Y, single = _data(X, y)
-    penalty = _number("penalty", penalty, zero=True)
+    penalty = checks.positive(penalty, "penalty", zero=True)
     tolerance = _rounding(X)
     if rank_tolerance is not None:
-        tolerance = _number("rank_tolerance", rank_tolerance, zero=True)
+        tolerance = checks.positive(rank_tolerance, "rank_tolerance", zero=True)
     options = {}
     if solver in ("lms", "sgd"):
-        options["step"] = None if step is None else _number("step", step)
+        options["step"] = None if step is None else checks.positive(step, "step")
         options["epochs"] = checks.positive_integer(epochs, "epochs")
     if solver == "sgd":
         options["batch"] = min(checks.positive_integer(batch, "batch"), len(X))
@@ -319,15 +319,3 @@ def _data(X, y):
     if len(Y) != len(X):
         raise ValueError(f"y has {len(Y)} values but X has {len(X)} points; they must match.")
     return X, Y, single
-
-
-def _number(name, value, zero=False) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if not np.isfinite(number) or number < 0.0 or (number == 0.0 and not zero):
-        raise ValueError(
-            f"{name} must be a {'nonnegative' if zero else 'positive'} number, got {value!r}."
-        )
-    return number

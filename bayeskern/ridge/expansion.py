@@ -1,0 +1,47 @@
+"""Functions f = sum_i b_i k(., x_i) + c of the points that an estimator was fitted to."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeskern.kernels.estimator import KernelEstimator, gram_times
+
+
+class KernelExpansion(KernelEstimator):
+    """An estimator that has `kernel_`, points `X_fit_` (n, d), `dual_coef_` b and `intercept_` c.
+
+    b: (n,) or (n, k) for k functions; c: a number or (k,).
+    """
+
+    def _values(self, X) -> np.ndarray:
+        """f(X): (m,) or (m, k), for X: (m, d) with the columns that `fit` saw."""
+        return self._at(self._points(X))
+
+    def _points(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _at(self, X) -> np.ndarray:
+        return gram_times(self.kernel_, X, self.X_fit_, self.dual_coef_) + self.intercept_
+
+
+def read_classes(y) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels in y, sorted, and the number of its own for each: (classes,), (n,).
+
+    Raises ValueError for real numbers, which are no labels, and for one class only.
+    """
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has only one class, {classes[0]}, among the points that weigh anything. "
+            "Give points of at least one more class."
+        )
+    return classes, codes
+
+
+def most_likely(classes, scores) -> np.ndarray:
+    """The class with the highest score, (m, classes), or (m,): the second of two if above 0."""
+    return classes[(scores > 0.0).astype(int) if scores.ndim == 1 else np.argmax(scores, axis=1)]
