@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+from scipy.linalg.blas import dtrmm
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -96,7 +97,7 @@ class RandomFourierFeatures(_Features):
 
 
 class NystromFeatures(_Features):
-    """phi(x) = k(x, Z) U S^-1/2 for landmarks Z with k(Z, Z) = U S U'.
+    """phi(x) = k(x, Z) N for landmarks Z, with N N' = k(Z, Z)^+.
 
     phi(x)'phi(z) = k(x, Z) k(Z, Z)^+ k(Z, z), which is k(x, z) where x or z is a landmark and
     nowhere more than k(x, x) at x = z. Eigenvalues below m eps times the largest are dropped.
@@ -128,15 +129,24 @@ class NystromFeatures(_Features):
         among = gram(self.kernel_, self.landmarks_, self.landmarks_)
         values, vectors = np.linalg.eigh((among + among.T) / 2.0)
         kept = values > len(values) * np.finfo(float).eps * max(values[-1], 0.0)
-        self.normalization_ = vectors[:, kept] / np.sqrt(values[kept])
+        # Any rotation of features will do, and one of them makes this lower triangular.
+        self.normalization_ = np.linalg.qr((vectors[:, kept] / np.sqrt(values[kept])).T, "r").T
         self._n_features_out = self.normalization_.shape[1]
 
     def _features(self, X):
         features = np.empty((X.shape[0], self._n_features_out))
         for rows in blocks(len(X), len(self.landmarks_)):
             between = gram(self.kernel_, X[rows], self.landmarks_)
-            np.matmul(between, self.normalization_, out=features[rows])
+            features[rows] = self._normalised(between)
         return features
+
+    def _normalised(self, between):
+        """k(x, Z) times the normalisation, in the place of k(x, Z) where that can be."""
+        N = self.normalization_
+        if N.shape[0] > N.shape[1]:
+            return between @ N
+        # Half the work of a full product. Rows in C's order are columns in LAPACK's.
+        return dtrmm(1.0, N, between.T, trans_a=True, lower=True, overwrite_b=True).T
 
 
 class RadialBasis(_Features):
