@@ -15,7 +15,7 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import blocks, gram
 from bayeskern.ridge.door import CRITERIA, read_alpha, read_alphas, read_weights
 from bayeskern.ridge.expansion import KernelExpansion
-from bayeskern.ridge.path import Path, default_alphas
+from bayeskern.ridge.path import Path, default_alphas, forget_path
 from bayeskern.ridge.system import EPS, Cholesky, Spectrum, System, without_constant
 from bayeskern.ridge.tuning import Objective, tune
 
@@ -86,6 +86,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         Y = y.reshape(len(y), -1).astype(float)
         alpha = read_alpha(self.alpha, Y.shape[1])
         alphas = read_alphas(self.alphas, alpha)
+        forget_path(self)
         self._s = np.sqrt(read_weights(sample_weight, X))
         # Rows that weigh nothing take no part, but keep their place.
         self._used = self._s > 0.0
@@ -163,10 +164,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         if chosen:
             path = self._path(spectrum, alphas)
             alpha = path.best(alpha, self.alpha_per_target and not self._single)
-            self.alphas_ = alphas
-            self.loo_path_, self.gcv_path_, self.evidence_path_ = (
-                scores[:, 0] if self._single else scores for scores in path[1:]
-            )
+            path.keep_in(self, self._single)
         system = spectrum.at(alpha)
         if system.rank < len(spectrum.values):
             warnings.warn(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayeskern.ridge.door import CRITERIA
 from bayeskern.ridge.system import Spectrum
 
 # The default grid: so many penalties, from LOWEST times the mean of diag(K) on.
@@ -48,6 +49,19 @@ class Path(NamedTuple):
         if per_target:
             return self.alphas[np.argmax(scores, axis=0)]
         return float(self.alphas[np.argmax(scores.sum(axis=1))])
+
+    def keep_in(self, estimator, single: bool) -> None:
+        """Set `alphas_`, `loo_path_` and the others, with an axis for targets unless single."""
+        estimator.alphas_ = self.alphas
+        for name, scores in zip(CRITERIA, self[1:], strict=True):
+            if scores is not None:
+                setattr(estimator, f"{name}_path_", scores[:, 0] if single else scores)
+
+
+def forget_path(estimator) -> None:
+    """Delete what an earlier fit has set by `Path.keep_in`."""
+    for name in ("alphas_", *(f"{criterion}_path_" for criterion in CRITERIA)):
+        estimator.__dict__.pop(name, None)
 
 
 def default_alphas(size: float, n: int) -> np.ndarray:

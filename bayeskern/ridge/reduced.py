@@ -13,7 +13,7 @@ from bayeskern.kernels.estimator import KernelEstimator, blocks
 from bayeskern.kernels.features import NystromFeatures, RandomFourierFeatures
 from bayeskern.ridge.door import read_alpha, read_alphas, read_weights
 from bayeskern.ridge.moments import Moments
-from bayeskern.ridge.path import default_alphas
+from bayeskern.ridge.path import default_alphas, forget_path
 from bayeskern.ridge.system import Cholesky, Spectrum
 
 # Landmarks by default, where there are so many points.
@@ -119,6 +119,7 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def _solve(self, X, Y, s):
         alpha = read_alpha(self.alpha, Y.shape[1])
         alphas = read_alphas(self.alphas, alpha)
+        forget_path(self)
         self._sums = self._moments.around_means()
         if isinstance(alpha, str):
             spectrum = Spectrum.of(self._sums.S.copy(), None)
@@ -149,11 +150,7 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         path = self._sums.path(spectrum, alphas)
         if criterion == "loo":
             path = path._replace(loo=self._loo_path(spectrum, alphas, X, Y, s))
-        self.alphas_ = alphas
-        for name in ("loo", "gcv", "evidence"):
-            scores = getattr(path, name)
-            if scores is not None:
-                setattr(self, f"{name}_path_", scores[:, 0] if self._single else scores)
+        path.keep_in(self, self._single)
         return path.best(criterion, self.alpha_per_target and not self._single)
 
     def _loo_path(self, spectrum, alphas, X, Y, s):

@@ -423,6 +423,13 @@ def test_bagging_gives_bootstrap_intervals():
     assert np.all(every.std(axis=0) > 0.0)
 
 
+def test_a_new_fit_forgets_the_path_of_the_one_before():
+    ours = KernelRidge(RBF(), "loo").fit(X, y)
+    ours.set_params(alpha=0.1).fit(X, y)
+    assert not hasattr(ours, "loo_path_")
+    assert not hasattr(ours, "alphas_")
+
+
 def test_it_is_cloned_and_pickled():
     ours = KernelRidge(RBF(0.7) + Linear().named("line"), "gcv").fit(X, Y)
     again = pickle.loads(pickle.dumps(ours))
