@@ -55,8 +55,12 @@ class KernelEstimator(BaseEstimator):
 
 
 def gram(kernel: Kernel, X, Z=None) -> np.ndarray:
-    """k(X, Z): (n, m), or k(X) where Z is None, as an array that may be written to."""
-    return np.array(_gram(kernel, X, Z))
+    """k(X, Z): (n, m), or k(X) where Z is None, as an array that may be written to.
+
+    Raises ValueError where the kernel overflows.
+    """
+    K = _gram(kernel, X, None) if Z is None else _gram(kernel, _filled_up(X), Z)
+    return _finite(kernel, np.array(np.asarray(K)[: len(X)]))
 
 
 def diagonal(kernel: Kernel, X) -> np.ndarray:
@@ -68,14 +72,30 @@ def gram_times(kernel: Kernel, X, Z, B) -> np.ndarray:
     """k(X, Z) B: (n,) or (n, k), block by block of rows of X; k(X, Z) is never held as a whole."""
     out = np.empty((len(X), *np.shape(B)[1:]))
     for rows in blocks(len(X), len(Z)):
-        out[rows] = _gram_times(kernel, X[rows], Z, B)
-    return out
+        out[rows] = np.asarray(_gram_times(kernel, _filled_up(X[rows]), Z, B))[: len(X[rows])]
+    return _finite(kernel, out)
 
 
 def blocks(n: int, m: int) -> Iterator[slice]:
     """Slices of n rows such that each has about BLOCK entries where a row has m."""
     size = max(256, BLOCK // m)
     return (slice(start, start + size) for start in range(0, n, size))
+
+
+def _filled_up(X):
+    """X and a few more rows, so that only four numbers of rows in each octave are compiled for."""
+    step = 1 << max(len(X).bit_length() - 3, 0)
+    return np.pad(X, ((0, -len(X) % step), (0, 0)), mode="edge")
+
+
+def _finite(kernel, K):
+    # The sum is not finite if anything is not, and takes no room.
+    if not np.isfinite(np.sum(K)) and not np.all(np.isfinite(K)):
+        raise ValueError(
+            f"{kernel!r} is NaN or infinite at some of these points. Scale the points so that they "
+            "are of order 1 beside its lengthscales, or take a kernel that grows less."
+        )
+    return K
 
 
 @eqx.filter_jit

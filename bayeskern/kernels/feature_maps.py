@@ -34,6 +34,8 @@ def kernel_from_features(phi: Callable) -> Kernel:
 
         kernel_from_features(lambda x: jnp.array([1.0, x[0], x[0] * x[1]]))
     """
+    if not callable(phi):
+        raise TypeError(f"phi must be a function of one point, got {type(phi).__name__}.")
     return Linear().warp(phi)
 
 

@@ -128,6 +128,11 @@ class NystromFeatures(_Features):
         # Between two sets, even equal ones, there is no white noise.
         among = gram(self.kernel_, self.landmarks_, self.landmarks_)
         values, vectors = np.linalg.eigh((among + among.T) / 2.0)
+        if not np.any(values > 0.0):
+            raise ValueError(
+                f"{self.kernel_!r} is 0 at all landmarks, so there are no features. Scale or shift "
+                "the points, or add Constant() to the kernel."
+            )
         kept = values > len(values) * np.finfo(float).eps * max(values[-1], 0.0)
         # Any rotation of features will do, and one of them makes this lower triangular.
         self.normalization_ = np.linalg.qr((vectors[:, kept] / np.sqrt(values[kept])).T, "r").T

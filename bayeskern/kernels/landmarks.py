@@ -68,10 +68,10 @@ def greedy(kernel, X, wanted: int, seed: int) -> np.ndarray:
     chosen = []
     for j in range(wanted):
         i = int(np.argmax(left))
-        if left[i] <= floor:
+        if j and left[i] <= floor:
             break
         column = gram(kernel, X[[i]], X)[0] - columns[:j, i] @ columns[:j]
-        columns[j] = column / np.sqrt(left[i])
+        columns[j] = column / np.sqrt(left[i] or 1.0)
         left -= np.square(columns[j])
         left[i] = 0.0
         chosen.append(i)

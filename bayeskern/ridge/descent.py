@@ -10,11 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from bayeskern import checks
-from bayeskern.kernels import estimator
 from bayeskern.kernels.estimator import blocks, diagonal, gram
 from bayeskern.ridge.expansion import KernelExpansion
 
 EPS = np.finfo(float).eps
+# A Gram matrix with at most so many entries is held, half a gigabyte of them.
+HELD = 64_000_000
 
 
 class KernelLMS(MultiOutputMixin, RegressorMixin, KernelExpansion):
@@ -37,8 +38,8 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, KernelExpansion):
 
     After `fit`: `kernel_`, `X_fit_`, `dual_coef_` b: (n,) or (n, k), `step_`, `residual_norms_`,
     |y - K b - alpha b| at the start and after each epoch, `converged_` and `n_iter_`, the number of
-    epochs. The Gram matrix is held if it is small (2,000 points); otherwise its rows are computed
-    as they are needed.
+    epochs. The Gram matrix of up to 8,000 points is held; of more its rows are computed as they
+    are needed, which takes some fifty times as long.
 
     Kivinen, Smola and Williamson (2004); Liu, Pokharel and Principe (2008); Yao, Rosasco and
     Caponnetto (2007) for early stopping.
@@ -63,7 +64,9 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, KernelExpansion):
         Raises ValueError on bad input, or where the steps diverge. Warns with ConvergenceWarning
         if the epochs end before the residual is down to tol.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
+        )
         alpha = checks.positive(self.alpha, "alpha", zero=True)
         tol = 0.0 if self.tol is None else checks.positive(self.tol, "tol")
         epochs = checks.positive_integer(self.epochs, "epochs")
@@ -129,7 +132,7 @@ class _Rows:
     def __init__(self, kernel, X, alpha):
         self.kernel, self.X = kernel, X
         self.whole = None
-        if len(X) ** 2 <= estimator.BLOCK:
+        if len(X) ** 2 <= HELD:
             self.whole = gram(kernel, X)
             np.fill_diagonal(self.whole, self.whole.diagonal() + alpha)
         else:

@@ -39,7 +39,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
     for each column of y; or the criterion that chooses among `alphas`: "loo", the mean squared
     leave-one-out residual; "gcv", generalised cross-validation; "evidence", the log marginal
     likelihood of the Gaussian process. alphas: penalties to choose from, by default 50 from 1e-8 to
-    10 n times the mean of diag(K). alpha_per_target: choose for each column of y by itself.
+    10 n times the mean of diag(K), weighted and, with a constant, centred; a warning says when the
+    best is the first or the last. alpha_per_target: choose for each column of y by itself.
 
     optimize: "loo", "gcv" or "evidence": find the `Free(start)` hyperparameters of the kernel by
     gradient, and alpha with them, within the range of `alphas`, where the same criterion is to
@@ -80,7 +81,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         for a kernel with distributions in it. Warns with scipy.linalg.LinAlgWarning where K + alpha
         is singular to rounding, and takes the shortest of several solutions.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
+        )
+        kernel = self._concrete_kernel(positive_definite=False, free=self.optimize is not None)
         checks.one_of("solver", self.solver, ("auto", "cholesky", "eigen"))
         self._single = y.ndim == 1
         Y = y.reshape(len(y), -1).astype(float)
@@ -93,8 +97,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         self._T = (self._s[:, None] * Y)[self._used]
         self.X_fit_ = X
 
-        kernel = self._concrete_kernel(positive_definite=False, free=self.optimize is not None)
         self._sign = _sign(kernel)
+        self._has_constant = self.fit_intercept or self._sign < 0
         if self._has_constant and len(self._T) < 2:
             raise ValueError(
                 f"a constant and a function cannot be told apart with {len(self._T)} sample: give "
@@ -158,19 +162,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             except np.linalg.LinAlgError:
                 if self.solver == "cholesky":
                     raise
-        if chosen:
-            alphas = self._grid(self.kernel_, alphas)
         spectrum = Spectrum.of(*self._matrix(self.kernel_, alphas if chosen else alpha))
         if chosen:
             path = self._path(spectrum, alphas)
             alpha = path.best(alpha, self.alpha_per_target and not self._single)
-            path.keep_in(self, self._single)
+            path.keep_in(self, self._single, alpha)
         system = spectrum.at(alpha)
         if system.rank < len(spectrum.values):
             warnings.warn(
                 f"K + alpha I is singular to rounding (rank {system.rank} of "
-                f"{len(spectrum.values)}), and the shortest of many solutions was taken. A larger "
-                "alpha makes it unique.",
+                f"{len(spectrum.values)}), and the shortest of many solutions was taken. Take a "
+                "larger alpha; if X lies far from 0 beside its spread, centre it first.",
                 LinAlgWarning,
                 stacklevel=3,
             )
@@ -180,7 +182,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         """(M, border) of the weighted Gram matrix, see system.py."""
         s = self._s[self._used]
         K = gram(kernel, self.X_fit_[self._used])
-        if np.any(np.asarray(alpha) == 0.0):
+        if alpha is not None and np.any(np.asarray(alpha) == 0.0):
             _refuse_coinciding(K, np.flatnonzero(self._used))
         if self._sign < 0:
             np.negative(K, out=K)
@@ -189,17 +191,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             K *= s
         return without_constant(K, s if self._has_constant else None)
 
-    @property
-    def _has_constant(self) -> bool:
-        return self.fit_intercept or self._sign < 0
-
-    def _grid(self, kernel, alphas) -> np.ndarray:
-        if alphas is not None:
-            return alphas
-        diagonal = np.asarray(kernel.evaluate_diag(self.X_fit_[self._used]))
-        return default_alphas(float(np.mean(diagonal)), len(diagonal))
-
-    def _path(self, spectrum, alphas) -> Path:
+    def _path(self, spectrum, alphas=None) -> Path:
+        if alphas is None:
+            n = len(self._T)
+            alphas = default_alphas(np.sum(spectrum.values) / n, n)
         return Path.of(spectrum, self._T, alphas, self._s[self._used])
 
     def _tuned(self, kernel, alpha, alphas):
@@ -215,10 +210,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         objective = Objective.of(criterion, kernel, None if chosen else alpha)
         if not chosen:
             return tune(objective, None, *data)[0], alpha, None
-        # The search is in log alpha.
-        grid = self._grid(objective.kernel, alphas)
-        grid = grid[grid > 0.0]
-        first = self._path(Spectrum.of(*self._matrix(objective.kernel, grid)), grid).best(criterion)
+        if alphas is not None and not np.any(alphas > 0.0):
+            raise ValueError(
+                "alphas has no penalty above 0, but optimize goes by their logarithms."
+            )
+        alphas = None if alphas is None else alphas[alphas > 0.0]
+        path = self._path(Spectrum.of(*self._matrix(objective.kernel, alphas)), alphas)
+        grid, first = path.alphas, path.best(criterion)
         for _ in range(ROUNDS):
             kernel, found = tune(objective, (first, grid[0], grid[-1]), *data)
             alphas = np.union1d(grid, found)

@@ -79,9 +79,10 @@ class KernelMachineRegressor(RegressorMixin, _KernelMachine):
 
     After `fit`: `kernel_`, `X_fit_` (points that weigh nothing are left out), `dual_coef_` b: (n,),
     `intercept_` c, `objective_`, what it may be above its minimum, `duality_gap_` (so that
-    |f - f*|^2 <= 2 duality_gap_ / penalty, constants apart), `converged_` (a relative gap of
-    1e-6 or less) and `n_iter_`. "squared" is solved directly, the others by an interior-point
-    method: 10 to 30 factorisations of an n x n matrix.
+    |f - f*|^2 <= 2 duality_gap_ / penalty, constants apart), `converged_` (a gap of 1e-6 of the
+    objective or less, or one that is rounding beside the loss of f = 0) and `n_iter_`. "squared" is
+    solved directly, the others by an interior-point method: 10 to 30 factorisations of an n x n
+    matrix.
     """
 
     def __init__(self, kernel=None, loss="squared", penalty=1.0, *, fit_intercept=False):
@@ -147,6 +148,7 @@ class KernelMachineClassifier(ClassifierMixin, _KernelMachine):
         loss, used = _read_loss(self.loss, CLASSIFICATION), weights > 0.0
         self.classes_, codes = read_classes(y[used])
         K, penalty = self._prepare(X[used])
+        self._loss = loss
         found = loss.classify(
             K, codes, len(self.classes_), weights[used] / penalty, bool(self.fit_intercept)
         )
@@ -165,6 +167,10 @@ class KernelMachineClassifier(ClassifierMixin, _KernelMachine):
     def predict_proba(self, X) -> np.ndarray:
         """Probabilities (m, classes), which only the logistic loss has."""
         f = self._values(X)
+        if not isinstance(self._loss, Logistic):
+            raise ValueError(
+                f"it was fitted with {self._loss}, which has no probabilities. Fit it again."
+            )
         return np.stack([expit(-f), expit(f)], axis=1) if f.ndim == 1 else softmax(f, axis=1)
 
 

@@ -18,15 +18,14 @@ from bayeskern.ridge.door import read_weights
 from bayeskern.ridge.expansion import KernelExpansion, read_classes
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelExpansion):
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
     """Principal components of phi(x), with k(x, z) = phi(x)'phi(z), by scikit-learn's KernelPCA.
 
     kernel: a positive definite kernel of numbers, None for RBF(); n_components: how many, at most
     n, or None for all whose variance is above 0.
 
     After `fit`: `eigenvalues_` (components,), those of the centred Gram matrix, n times the
-    variances; `kernel_`, `X_fit_`, `dual_coef_` A: (n, components) and `intercept_` c, with which
-    the components are k(x, X_fit_) A + c.
+    variances; `kernel_`, `X_fit_`, and `pca_`, the KernelPCA of their Gram matrix.
 
     Schoelkopf, Smola and Mueller (1998).
     """
@@ -46,10 +45,15 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelExpansi
 
     def transform(self, X) -> np.ndarray:
         """Components (m, components) of points X: (m, d), with the columns that `fit` saw."""
-        return self._values(X)
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        out = np.empty((len(X), self._n_features_out))
+        for rows in blocks(len(X), len(self.X_fit_)):
+            out[rows] = self.pca_.transform(gram(self.kernel_, X[rows], self.X_fit_))
+        return out
 
     def _fit(self, X):
-        X = validate_data(self, X, dtype=np.float64)
+        X = validate_data(self, X, dtype=np.float64, copy=True)
         wanted = self.n_components
         if wanted is not None and checks.positive_integer(wanted, "n_components") > len(X):
             raise ValueError(
@@ -57,18 +61,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelExpansi
                 f"{len(X)}, or None for all that there are."
             )
         self.kernel_ = self._concrete_kernel()
-        K = gram(self.kernel_, X)
-        mean = K.mean(axis=0)
         pca = decomposition.KernelPCA(wanted, kernel="precomputed", copy_X=False, random_state=0)
-        pca.fit(K)
-        self.X_fit_, self.eigenvalues_ = X, pca.eigenvalues_
-        roots = np.sqrt(self.eigenvalues_)
-        inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0.0)
-        # The columns have mean 0, so that of centring k(x, X) a constant is left.
-        self.dual_coef_ = pca.eigenvectors_ * inverse
-        self.intercept_ = -mean @ self.dual_coef_
-        self._n_features_out = len(roots)
-        return pca.eigenvectors_ * roots
+        found = pca.fit_transform(gram(self.kernel_, X))
+        self.X_fit_, self.pca_, self.eigenvalues_ = X, pca, pca.eigenvalues_
+        self._n_features_out = len(self.eigenvalues_)
+        return found
 
 
 class KernelSVR(RegressorMixin, KernelExpansion):

@@ -29,6 +29,8 @@ class MatchingPath(NamedTuple):
     #: the columns taken are Q R, and R b = Q'y; the first column is 1 where there is an intercept
     R: np.ndarray
     Qy: np.ndarray
+    #: what was taken off the atoms before: (steps,)
+    means: np.ndarray
 
     def coefficients(self, k: int) -> tuple[float, np.ndarray]:
         """The intercept (0 where there is none) and the coefficients of the first k atoms: (k,)."""
@@ -37,7 +39,8 @@ class MatchingPath(NamedTuple):
         before = len(self.Qy) - len(self.atoms)
         size = k + before
         b = solve_triangular(self.R[:size, :size], self.Qy[:size]) if size else self.Qy[:0]
-        return (float(b[0]) if before else 0.0), b[before:]
+        b, level = b[before:], b[0] if before else 0.0
+        return float(level - self.means[:k] @ b), b
 
 
 class Pursuit:
@@ -105,6 +108,7 @@ class Pursuit:
             np.array(self.loo_errors),
             self._R[:size, :size].copy(),
             self._Qy[:size].copy(),
+            np.zeros(len(self.taken)),
         )
 
     def remark(self) -> str | None:

@@ -80,11 +80,6 @@ class Sums(NamedTuple):
     #: sum of log w
     log_weights: float
 
-    @property
-    def size(self) -> float:
-        """The mean of |phi|^2, around 0."""
-        return float(np.trace(self.S) / self.weight + self.mean @ self.mean)
-
     def path(self, spectrum: Spectrum, alphas) -> Path:
         """GCV and the evidence by alpha; leave-one-out needs the rows again."""
         # Written as what each axis leaves, so that little is lost where next to nothing is left.
@@ -96,8 +91,13 @@ class Sums(NamedTuple):
         beyond = np.maximum(self.yy - np.sum(p2[some] / D[some], axis=0), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             w = 1.0 / (D + alphas)
-            left = degrees - len(D) + np.sum(alphas * w, axis=0)
-            missed = beyond + (np.square(alphas * w[some]) / D[some]).T @ p2[some]
+            if degrees > np.sum(some):
+                left = degrees - np.sum(some) + np.sum(alphas * w[some], axis=0)
+                missed = beyond + (np.square(alphas * w[some]) / D[some]).T @ p2[some]
+            else:
+                # Nothing lies beyond, and alpha, a factor of both, cancels.
+                left = np.sum(w[some], axis=0)
+                missed = (np.square(w[some]) / D[some]).T @ p2[some]
             gcv = missed / (self.weight * np.square(left / self.rows)[:, None])
             quadratic = (self.yy - w.T @ p2) / alphas[:, None]
             logdet = degrees * np.log(alphas) + np.sum(np.log1p(D / alphas), axis=0)

@@ -5,6 +5,8 @@ Yu, Ji and Zhang (2002).
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -27,7 +29,8 @@ class _Neighbours(KernelEstimator):
                 f"Take at most {len(X)}, or give more points."
             )
         self.kernel_ = self._concrete_kernel()
-        self.X_fit_ = X
+        self.X_fit_, self._wanted = X, wanted
+        self._weigh = _WEIGHTS[self.weights]
 
     def kneighbors(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Distances in feature space to the nearest points, rising, and their indices.
@@ -39,13 +42,19 @@ class _Neighbours(KernelEstimator):
         of_fit, of_new = (np.asarray(self.kernel_.diag(points)) for points in (self.X_fit_, X))
         # What all have in common is left out of the order: small values of k would drown in it.
         common = np.min(of_fit)
-        found = [
-            _nearest(
-                0.5 * (of_fit - common) - gram(self.kernel_, X[rows], self.X_fit_),
-                self.n_neighbors,
+        found, alike = [], 0
+        for rows in blocks(len(X), len(self.X_fit_)):
+            D = 0.5 * (of_fit - common) - gram(self.kernel_, X[rows], self.X_fit_)
+            alike += np.sum(np.ptp(D, axis=1) <= ROUNDING * (of_new[rows] + np.max(of_fit)))
+            found.append(_nearest(D, self._wanted))
+        if alike and len(self.X_fit_) > 1:
+            warnings.warn(
+                f"{alike} of {len(X)} points are as far from every training point as from any "
+                "other, to rounding, so their neighbours are arbitrary. Take a lengthscale of the "
+                "order of the distances, or scale the columns of X.",
+                UserWarning,
+                stacklevel=4,
             )
-            for rows in blocks(len(X), len(self.X_fit_))
-        ]
         nearness, indices = (np.concatenate(parts) for parts in zip(*found, strict=True))
         sizes = of_new[:, None] + of_fit[indices]
         squares = of_new[:, None] + common + 2.0 * nearness
@@ -54,7 +63,7 @@ class _Neighbours(KernelEstimator):
     def _weighed(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Weights (m, n_neighbors) that add up to 1, and the indices of the neighbours."""
         distances, indices = self.kneighbors(X)
-        weights = _WEIGHTS[self.weights](distances)
+        weights = self._weigh(distances)
         return weights / weights.sum(axis=1, keepdims=True), indices
 
 
@@ -62,8 +71,10 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _Neighbours):
     """The mean of y over the nearest neighbours in the feature space of a kernel.
 
     kernel: a positive definite kernel of numbers, None for RBF(), which orders neighbours as the
-    Euclidean distance does; n_neighbors: how many, at most n; weights: "uniform", or "distance"
-    for means with weights 1 / distance, in which a neighbour at distance 0 is all that counts.
+    Euclidean distance does as long as exp(-r^2 / 2) is neither 0 nor 1 to rounding (a warning says
+    where no neighbour is nearer than another); n_neighbors: how many, at most n; weights:
+    "uniform", or "distance" for means with weights 1 / distance, in which a neighbour at distance 0
+    is all that counts.
 
     After `fit`: `kernel_`, `X_fit_`, `y_fit_`.
     """
@@ -75,7 +86,9 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _Neighbours):
 
     def fit(self, X, y):
         """Keep points X: (n, d) or a data frame and y: (n,) or (n, k)."""
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
+        )
         self._keep(X)
         self.y_fit_ = y.astype(float)
         return self
@@ -108,9 +121,9 @@ class KernelKNNClassifier(ClassifierMixin, _Neighbours):
 
     def fit(self, X, y):
         """Keep points X: (n, d) or a data frame and labels y: (n,)."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=np.float64, copy=True)
         check_classification_targets(y)
-        checks.positive(self.pseudo_count, "pseudo_count", zero=True)
+        self._pseudo = checks.positive(self.pseudo_count, "pseudo_count", zero=True)
         self._keep(X)
         self.classes_, self.codes_ = np.unique(y, return_inverse=True)
         return self
@@ -121,10 +134,8 @@ class KernelKNNClassifier(ClassifierMixin, _Neighbours):
         classes = len(self.classes_)
         cells = np.arange(len(weights))[:, None] * classes + self.codes_[indices]
         shares = np.bincount(cells.ravel(), weights.ravel(), minlength=len(weights) * classes)
-        counts = self.n_neighbors * shares.reshape(-1, classes)
-        return (counts + self.pseudo_count) / (
-            self.n_neighbors + classes * float(self.pseudo_count)
-        )
+        counts = self._wanted * shares.reshape(-1, classes)
+        return (counts + self._pseudo) / (self._wanted + classes * self._pseudo)
 
     def predict(self, X) -> np.ndarray:
         """The most probable class, (m,); the first of those that are equally so."""

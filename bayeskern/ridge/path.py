@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -45,13 +46,26 @@ class Path(NamedTuple):
 
     def best(self, criterion: str, per_target: bool = False):
         """The penalty that a criterion chooses: one for all targets, or one for each."""
-        scores = self.scores(criterion)
+        # What has no score is not the best.
+        scores = np.nan_to_num(self.scores(criterion), nan=-np.inf)
         if per_target:
             return self.alphas[np.argmax(scores, axis=0)]
         return float(self.alphas[np.argmax(scores.sum(axis=1))])
 
-    def keep_in(self, estimator, single: bool) -> None:
-        """Set `alphas_`, `loo_path_` and the others, with an axis for targets unless single."""
+    def keep_in(self, estimator, single: bool, alpha) -> None:
+        """Set `alphas_`, `loo_path_` and the others, with an axis for targets unless single.
+
+        Warns if the alpha chosen is the first or the last of several.
+        """
+        edges = self.alphas[[0, -1]]
+        if len(self.alphas) > 1 and np.any(np.isin(alpha, edges)):
+            warnings.warn(
+                f"the alpha chosen, {alpha}, is at an end of alphas, which run from {edges[0]:.3g} "
+                f"to {edges[1]:.3g}: the best may lie beyond. Give wider alphas, or ask whether "
+                "the kernel suits the scale of X and y.",
+                UserWarning,
+                stacklevel=4,
+            )
         estimator.alphas_ = self.alphas
         for name, scores in zip(CRITERIA, self[1:], strict=True):
             if scores is not None:

@@ -48,7 +48,7 @@ class KernelPerceptron(ClassifierMixin, KernelExpansion):
         Raises ValueError on bad input, among it a single class. Warns with ConvergenceWarning if
         the last epoch still had mistakes.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validate_data(self, X, y, dtype=np.float64, copy=True)
         epochs = checks.positive_integer(self.epochs, "epochs")
         rng = np.random.default_rng(checks.seed(self.seed))
         self.classes_, codes = read_classes(y)

@@ -31,7 +31,8 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
 
     dictionary: a kernel, for atoms k(., x_j) at the training points (RBF() by default; it need not
     be positive definite), "linear" for the columns of X, or a scikit-learn transformer for the
-    columns that it makes of X.
+    columns that it makes of X, which are numbers (what makes numbers of text goes before, in a
+    pipeline).
 
     n_nonzero: how many atoms, a number; "cv" (the default), as many as have the least error in
     cross-validation over `folds` random folds, in which all but what a transformer learns is done
@@ -72,8 +73,16 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         given = X
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         y = y.astype(float)
+        for name in ("cv_errors_", "points_"):
+            # Of an earlier fit.
+            self.__dict__.pop(name, None)
         rule = self._rule(len(X))
         atoms = self._atoms_at(given, X)
+        means = np.zeros(atoms.shape[1])
+        if self.fit_intercept:
+            # Far from 0 a column is hard to tell from the constant.
+            means = atoms.mean(axis=0)
+            atoms = atoms - means
         if isinstance(rule, int) and rule > atoms.shape[1]:
             raise ValueError(
                 f"n_nonzero={rule} atoms are wanted, but the dictionary has {atoms.shape[1]}. "
@@ -87,7 +96,7 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         while not (reached := self._reached(pursuit, wanted)) and pursuit.step():
             pass
         size = int(np.argmin(pursuit.loo_errors)) if rule == "loo" else len(pursuit.taken)
-        self.path_ = pursuit.path()
+        self.path_ = pursuit.path()._replace(means=means[pursuit.taken])
         self.atoms_ = self.path_.atoms[:size]
         self.intercept_, self.coef_ = self.path_.coefficients(size)
         if self.kernel_ is not None:
@@ -185,6 +194,11 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
 
     def _cross_validate(self, dictionary, y) -> np.ndarray:
         """Mean squared errors of left-out rows, after 0, 1, ... atoms."""
+        if checks.positive_integer(self.folds, "folds") > len(y):
+            raise ValueError(
+                f"folds={self.folds} are more than the n_samples = {len(y)} points there are. Take "
+                f'at most {len(y)}, or n_nonzero="loo".'
+            )
         folds = KFold(self.folds, shuffle=True, random_state=checks.seed(self.seed))
         pursuits = []
         for rows, _ in folds.split(y):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 
 import numpy as np
+from scipy.linalg import LinAlgWarning
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -14,10 +16,12 @@ from bayeskern.kernels.features import NystromFeatures, RandomFourierFeatures
 from bayeskern.ridge.door import read_alpha, read_alphas, read_weights
 from bayeskern.ridge.moments import Moments
 from bayeskern.ridge.path import default_alphas, forget_path
-from bayeskern.ridge.system import Cholesky, Spectrum
+from bayeskern.ridge.system import EPS, Cholesky, Spectrum
 
 # Landmarks by default, where there are so many points.
 LANDMARKS = 100
+# Leave-one-out is told to have lost its digits where 1 - leverage is below this.
+DIGITS = 1e-6
 
 
 class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
@@ -33,13 +37,20 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         Only a block of features is held at a time. Raises ValueError on bad input.
         """
         X, Y, s = self._read(X, y, sample_weight, first=True)
+        if self.fit_intercept and np.sum(s > 0.0) < 2:
+            raise ValueError(
+                "a constant and a function cannot be told apart with 1 sample: give at least 2 "
+                "points of positive weight, or partial_fit."
+            )
         self._begin(X[s > 0.0], Y.shape[1])
         return self._add(X, Y, s)
 
     def partial_fit(self, X, y, sample_weight=None):
         """Fit these rows too: the same as one `fit` to all rows, with the features of the first.
 
-        alpha="loo" is refused, since it goes over the rows twice, and they are not kept.
+        Landmarks are chosen among the first rows, so let these be many, or give the landmarks.
+        Other parameters than alpha and alphas count on the first call only. alpha="loo" is refused,
+        since it goes over the rows twice, and they are not kept.
         """
         if isinstance(self.alpha, str) and self.alpha == "loo":
             raise ValueError(
@@ -50,11 +61,6 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         X, Y, s = self._read(X, y, sample_weight, first)
         if first:
             self._begin(X[s > 0.0], Y.shape[1])
-        elif Y.shape[1] != self._moments.targets:
-            raise ValueError(
-                f"y has {Y.shape[1]} columns, but in the rows before it had "
-                f"{self._moments.targets}."
-            )
         return self._add(X, Y, s)
 
     def predict(self, X) -> np.ndarray:
@@ -75,7 +81,7 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         """
         check_is_fitted(self)
         X, Y, s = self._read(X, y, sample_weight, first=False)
-        out = np.empty_like(Y)
+        out, least = np.empty_like(Y), 1.0
         alphas = np.broadcast_to(self.alpha_, Y.shape[1])
         for rows, phi in self._phi(X):
             fitted = (phi @ self.coef_ + self.intercept_).reshape(len(phi), -1)
@@ -84,8 +90,18 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
                 columns = alphas == alpha
                 solved = self._system.at(alpha).inner(phi.T)
                 h = np.square(s[rows]) * (np.sum(phi.T * solved, axis=0) + self._sums.share)
+                left = np.where(1.0 - h > len(phi.T) * EPS, 1.0 - h, np.nan)[:, None]
+                least = min(least, np.min(1.0 - h))
                 residuals = Y[rows, columns] - fitted[:, columns]
-                out[rows, columns] = Y[rows, columns] - residuals / (1.0 - h)[:, None]
+                out[rows, columns] = Y[rows, columns] - residuals / left
+        if least < DIGITS:
+            warnings.warn(
+                f"a leverage is within {max(least, 0.0):.1g} of 1, so that leaving that row out "
+                "cannot be told from here with any digits to spare (NaN where there are none). "
+                "Take a larger alpha, fewer features, or KernelRidge, which loses no digits.",
+                LinAlgWarning,
+                stacklevel=2,
+            )
         return out[:, 0] if self._single else out
 
     # -- the passes over the rows ------------------------------------------------------------------
@@ -94,9 +110,17 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         X, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=first
         )
+        Y, s = y.reshape(len(y), -1).astype(float), np.sqrt(read_weights(sample_weight, X))
+        # Before any row is added.
+        read_alphas(self.alphas, read_alpha(self.alpha, Y.shape[1]))
         if first:
             self._single = y.ndim == 1
-        return X, y.reshape(len(y), -1).astype(float), np.sqrt(read_weights(sample_weight, X))
+        elif Y.shape[1] != self._moments.targets:
+            raise ValueError(
+                f"y has {Y.shape[1]} columns, but in the rows fitted before it had "
+                f"{self._moments.targets}."
+            )
+        return X, Y, s
 
     def _begin(self, X, targets: int):
         self.features_ = self._features(len(X)).fit(X)
@@ -146,12 +170,14 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def _choose(self, spectrum, criterion, alphas, X, Y, s):
         """The best alpha; the path is kept."""
         if alphas is None:
-            alphas = default_alphas(self._sums.size, self._sums.rows)
+            rows = self._sums.rows
+            alphas = default_alphas(np.trace(self._sums.S) / rows, rows)
         path = self._sums.path(spectrum, alphas)
         if criterion == "loo":
             path = path._replace(loo=self._loo_path(spectrum, alphas, X, Y, s))
-        path.keep_in(self, self._single)
-        return path.best(criterion, self.alpha_per_target and not self._single)
+        alpha = path.best(criterion, self.alpha_per_target and not self._single)
+        path.keep_in(self, self._single, alpha)
+        return alpha
 
     def _loo_path(self, spectrum, alphas, X, Y, s):
         """The mean squared leave-one-out residual by alpha, in a second pass over the rows."""
@@ -163,8 +189,10 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             Z, T = phi @ spectrum.V, Y[rows] - self._sums.mean_y
             w = np.square(s[rows])[:, None]
             left = 1.0 - w * (np.square(Z) @ weights + self._sums.share)
+            sound = left > len(P) * EPS
             for j, t in enumerate(T.T):
-                residuals = (t[:, None] - Z @ (weights * P[:, [j]])) / left
+                residuals = t[:, None] - Z @ (weights * P[:, [j]])
+                residuals = np.divide(residuals, left, out=np.full_like(left, np.inf), where=sound)
                 total[:, j] += np.sum(w * np.square(residuals), axis=0)
         return total / self._sums.weight
 
@@ -211,7 +239,16 @@ class NystromRidge(_ReducedRidge):
 
     def _features(self, n):
         landmarks = min(LANDMARKS, n) if self.landmarks is None else self.landmarks
-        if np.ndim(landmarks) == 0 and checks.positive_integer(landmarks, "landmarks") > n:
+        if np.ndim(landmarks) > 0:
+            landmarks, _ = checks.inputs(
+                landmarks, "landmarks", getattr(self, "feature_names_in_", None)
+            )
+            if landmarks.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"landmarks have {landmarks.shape[1]} columns but X has "
+                    f"{self.n_features_in_}; they must match."
+                )
+        elif checks.positive_integer(landmarks, "landmarks") > n:
             raise ValueError(
                 f"landmarks={landmarks} is more than the {n} points there are. Take at most {n}, "
                 "or KernelRidge, which uses them all."

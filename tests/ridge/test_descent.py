@@ -12,6 +12,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayeskern.kernels import RBF, Constant, Linear, Matern12, Multiquadric, White, estimator
+from bayeskern.ridge import descent
 from bayeskern.ridge.descent import KernelLMS
 
 RNG = np.random.default_rng(19)
@@ -155,6 +156,7 @@ def test_large_data_are_taken_in_blocks(batch, monkeypatch):
         return K
 
     monkeypatch.setattr(estimator, "BLOCK", 1)
+    monkeypatch.setattr(descent, "HELD", 1)
     monkeypatch.setattr(estimator, "_gram", watched)
     parts = fitted()
     # No block is larger than 256 rows.

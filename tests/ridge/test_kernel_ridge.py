@@ -430,6 +430,59 @@ def test_a_new_fit_forgets_the_path_of_the_one_before():
     assert not hasattr(ours, "alphas_")
 
 
+def test_alpha_chosen_from_the_defaults_goes_with_the_scale_of_the_weights():
+    light = KernelRidge(RBF(), "loo").fit(X, y)
+    heavy = KernelRidge(RBF(), "loo").fit(X, y, sample_weight=np.full(N, 1e6))
+    assert heavy.alpha_ == pytest.approx(1e6 * light.alpha_)
+    np.testing.assert_allclose(heavy.predict(NEW), light.predict(NEW), rtol=1e-9)
+
+
+def test_the_default_alphas_do_not_see_what_the_constant_takes_up():
+    line = 3.0 + X @ [1.0, 2.0] + 3.0 * RNG.normal(size=N)
+    near = KernelRidge(Linear(), "loo", fit_intercept=True).fit(X, line)
+    far = KernelRidge(Linear(), "loo", fit_intercept=True).fit(X + 100.0, line)
+    np.testing.assert_allclose(far.alphas_, near.alphas_, rtol=1e-6)
+    np.testing.assert_allclose(far.predict(NEW + 100.0), near.predict(NEW), rtol=1e-5)
+
+
+def test_an_alpha_at_the_end_of_the_path_is_said():
+    with pytest.warns(UserWarning, match="at an end of alphas, which run from 10 to 100"):
+        KernelRidge(RBF(), "loo", alphas=[10.0, 30.0, 100.0]).fit(X, y)
+
+
+def test_a_kernel_that_overflows_is_refused():
+    for estimator in (KernelRidge(Linear().exp()), KernelRidge(Linear().exp(), "loo")):
+        with pytest.raises(ValueError, match="is NaN or infinite at some of these points"):
+            estimator.fit(100.0 * X, y)
+
+
+def test_what_is_set_after_a_fit_waits_for_the_next():
+    ours = KernelRidge(RBF(), 0.1, fit_intercept=True).fit(X, y)
+    _, sd = ours.predict(NEW, return_std=True)
+    ours.set_params(fit_intercept=False)
+    np.testing.assert_array_equal(ours.predict(NEW, return_std=True)[1], sd)
+    mean = ours.predict(NEW)
+    with pytest.raises(TypeError):
+        ours.set_params(kernel="rbf").fit(X + 1.0, y)
+    np.testing.assert_array_equal(ours.predict(NEW), mean)
+
+
+def test_the_points_are_its_own():
+    points = X.copy()
+    ours = KernelRidge(RBF(), 0.1).fit(points, y)
+    mean = ours.predict(NEW)
+    points[:] = 0.0
+    np.testing.assert_array_equal(ours.predict(NEW), mean)
+
+
+def test_other_numbers_of_rows_are_seldom_compiled_for():
+    ours = KernelRidge(RBF(), 0.1).fit(X, y)
+    before = blocks_of._gram_times._cached._cache_size()
+    for rows in range(64, 128):
+        ours.predict(np.zeros((rows, 2)))
+    assert blocks_of._gram_times._cached._cache_size() - before <= 5
+
+
 def test_it_is_cloned_and_pickled():
     ours = KernelRidge(RBF(0.7) + Linear().named("line"), "gcv").fit(X, Y)
     again = pickle.loads(pickle.dumps(ours))
@@ -520,3 +573,8 @@ def test_weights_must_weigh_something():
         KernelRidge().fit(X, y, sample_weight=np.zeros(N))
     with pytest.raises(ValueError, match="[Nn]egative"):
         KernelRidge().fit(X, y, sample_weight=-W)
+
+
+def test_a_search_in_logarithms_needs_an_alpha_above_0():
+    with pytest.raises(ValueError, match="alphas has no penalty above 0"):
+        KernelRidge(RBF(Free(1.0)), "loo", alphas=[0.0], optimize="loo").fit(X, y)

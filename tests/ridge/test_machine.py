@@ -283,3 +283,10 @@ def test_bad_data_are_refused():
         KernelMachineRegressor().fit(X, Y, -WEIGHTS)
     with pytest.raises(ValueError, match="NaN"):
         KernelMachineRegressor().fit(X, np.where(Y > 1, np.nan, Y))
+
+
+def test_probabilities_are_of_the_loss_that_was_fitted():
+    labels = (X[:, 0] > 0).astype(int)
+    model = KernelMachineClassifier(RBF(), loss="hinge").fit(X, labels)
+    with pytest.raises(ValueError, match="fitted with Hinge"):
+        model.set_params(loss="logistic").predict_proba(X)

@@ -212,3 +212,10 @@ def test_the_kernel_must_be_a_positive_definite_kernel_of_numbers(machine):
     ]:
         with pytest.raises(error, match=re.escape(message)):
             clone(machine).set_params(kernel=kernel).fit(X, TWO)
+
+
+def test_components_of_training_points_are_those_of_any_points():
+    points = np.random.default_rng(3).normal(size=(60, 2))
+    for kernel, count in ((RBF(3.0), None), (RBF(), None), (RBF(3.0), 30)):
+        found = KernelPCA(kernel, count)
+        np.testing.assert_allclose(found.fit_transform(points), found.transform(points), atol=1e-7)

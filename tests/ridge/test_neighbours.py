@@ -141,3 +141,19 @@ def test_predictions_do_not_depend_on_blocks(monkeypatch):
     whole = fitted.predict(points)
     monkeypatch.setattr(estimator, "BLOCK", 1)
     np.testing.assert_allclose(fitted.predict(points), whole, atol=1e-10)
+
+
+def test_neighbours_that_rounding_cannot_tell_apart_are_said():
+    points, labels = [[0.0], [100.0], [200.0]], list("abc")
+    model = KernelKNNClassifier(n_neighbors=1).fit(points, labels)
+    with pytest.warns(UserWarning, match="1 of 2 points are as far from every training point"):
+        model.predict([[149.0], [200.5]])
+    wide = KernelKNNClassifier(RBF(100.0), n_neighbors=1).fit(points, labels)
+    assert list(wide.predict([[149.0], [1000.0]])) == ["b", "c"]
+
+
+def test_what_is_set_after_a_fit_waits_for_the_next():
+    model = KernelKNNClassifier(n_neighbors=2).fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    before = model.predict_proba([[0.4]])
+    model.set_params(n_neighbors=60, pseudo_count=-3.0)
+    np.testing.assert_array_equal(model.predict_proba([[0.4]]), before)

@@ -399,7 +399,7 @@ def test_it_is_a_regressor_as_scikit_learn_wants_it(estimator, check):
         ({"tol": 1.0, "n_nonzero": 3}, "n_nonzero=3 and tol=1.0 both say when to stop"),
         ({"dictionary": "lineer"}, "Did you mean 'linear'"),
         ({"seed": -1}, "seed must be"),
-        ({"folds": 41}, "n_splits=41 greater than the number of samples"),
+        ({"folds": 41}, "folds=41 are more than the n_samples = 40 points"),
         ({"dictionary": RBF().on(["age"])}, "are names, but X is an array"),
     ],
 )
@@ -411,7 +411,7 @@ def test_bad_options_are_refused_by_name(options, message):
 def test_what_is_no_dictionary_is_refused():
     with pytest.raises(TypeError, match='dictionary must be a kernel, "linear", or a transformer'):
         KernelMatchingPursuit(dictionary=3).fit(X, Y)
-    with pytest.raises(ValueError, match="the dictionary has 1600 values that are NaN"):
+    with pytest.raises(ValueError, match="is NaN or infinite at some of these points"):
         KernelMatchingPursuit((100.0 * Linear() + 1e4).exp()).fit(X, Y)
 
 
@@ -419,3 +419,20 @@ def test_a_path_has_no_more_steps_than_were_taken():
     path = KernelMatchingPursuit(n_nonzero=3).fit(X, Y).path_
     with pytest.raises(ValueError, match="k must be from 0 to the 3 atoms taken, got 4"):
         path.coefficients(4)
+
+
+def test_columns_far_from_0_are_found_beside_an_intercept():
+    rng = np.random.default_rng(4)
+    points = rng.normal(size=(60, 2))
+    y = points @ [1.0, 2.0]
+    model = linear(fit_intercept=True, n_nonzero=2).fit(points + 1e7, y)
+    np.testing.assert_allclose(model.coef_[np.argsort(model.atoms_)], [1.0, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(model.predict(points + 1e7), y, atol=1e-6)
+    assert model.remark_ is None
+
+
+def test_a_new_fit_forgets_the_one_before():
+    model = KernelMatchingPursuit().fit(X, Y)
+    model.set_params(dictionary="linear", n_nonzero=1).fit(X, Y)
+    assert not hasattr(model, "cv_errors_")
+    assert not hasattr(model, "points_")

@@ -2,13 +2,16 @@
 
 import pickle
 import tracemalloc
+import warnings
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from numpyro import distributions as dist
 from scipy import stats
+from scipy.linalg import LinAlgWarning
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge
@@ -26,6 +29,7 @@ from bayeskern.kernels import (
     Polynomial,
     RandomFourierFeatures,
     RationalQuadratic,
+    kernel_from_features,
 )
 from bayeskern.ridge import FourierRidge, KernelRidge, NystromRidge
 
@@ -202,6 +206,53 @@ def test_with_all_landmarks_the_path_is_that_of_kernel_ridge(criterion, intercep
     np.testing.assert_allclose(getattr(ours, path), getattr(whole, path), rtol=1e-7)
 
 
+def test_gcv_is_that_of_kernel_ridge_with_fewer_points_than_features():
+    few, values = X[:20], y[:20]
+    alphas = np.geomspace(1e-6, 10.0, 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        ours = FourierRidge(RBF(), 60, alpha="gcv", alphas=alphas).fit(few, values)
+        features = kernel_from_features(_row_of(ours.features_))
+        whole = KernelRidge(features, "gcv", alphas=alphas).fit(few, values)
+        with_0 = clone(ours).set_params(alphas=[0.0, 1e-13]).fit(few, values)
+    np.testing.assert_allclose(ours.gcv_path_, whole.gcv_path_, rtol=1e-3)
+    # Both residuals and degrees of freedom are 0 there, but not their ratio.
+    np.testing.assert_allclose(with_0.gcv_path_[0], with_0.gcv_path_[1], rtol=1e-3)
+
+
+def _row_of(features):
+    w, a = features.frequencies_, features.amplitudes_
+    return lambda x: jnp.concatenate([a * jnp.cos(w @ x), a * jnp.sin(w @ x)])
+
+
+def test_a_refused_chunk_is_not_added():
+    ours = NystromRidge(RBF(), LANDMARKS).partial_fit(X[:20], y[:20])
+    with pytest.raises(ValueError, match="alpha must be a finite penalty"):
+        ours.set_params(alpha=-1.0).partial_fit(X[20:], y[20:])
+    ours.set_params(alpha=1.0).partial_fit(X[20:], y[20:])
+    whole = NystromRidge(RBF(), LANDMARKS).fit(X, y)
+    np.testing.assert_allclose(ours.predict(NEW), whole.predict(NEW), rtol=1e-10)
+
+
+def test_leave_one_out_says_where_it_has_lost_its_digits():
+    Z = np.linspace(0.0, 1.0, 6)[:, None]
+    ours = NystromRidge(RBF(0.1), Z, alpha=0.0).fit(Z, Z[:, 0])
+    with pytest.warns(LinAlgWarning, match="a leverage is within"):
+        found = ours.loo_predict(Z, Z[:, 0])
+    assert not np.any(np.isinf(found))
+
+
+def test_a_kernel_that_is_0_at_all_landmarks_has_no_features():
+    for selection in ("kmeans", "greedy"):
+        with pytest.raises(ValueError, match="is 0 at all landmarks"):
+            NystromRidge(Linear(), 2, selection).fit(np.zeros((20, 1)), np.arange(20.0))
+
+
+def test_one_point_does_not_tell_a_constant_from_a_function():
+    with pytest.raises(ValueError, match="1 sample"):
+        NystromRidge(fit_intercept=True).fit(X[:1], y[:1])
+
+
 # -- landmarks ------------------------------------------------------------------------------------
 
 
@@ -267,7 +318,7 @@ def test_they_are_pickled():
 BAD = {
     "more landmarks than points": (NystromRidge(RBF(), N + 1), f"more than the {N} points"),
     "no landmarks": (NystromRidge(RBF(), 0), "landmarks must be a whole number of at least 1"),
-    "landmarks of other columns": (NystromRidge(RBF(), [[1.0], [2.0]]), "have 1 columns"),
+    "landmarks of other columns": (NystromRidge(RBF(), [[1.0], [2.0]]), "landmarks have 1 columns"),
     "unknown selection": (NystromRidge(selection="k-means"), "Did you mean 'kmeans'"),
     "negative alpha": (NystromRidge(alpha=-1.0), "alpha must be a finite penalty"),
     "alpha of a wrong length": (FourierRidge(alpha=[1.0, 2.0]), 'alpha="loo" and alphas='),
@@ -292,5 +343,7 @@ def test_a_kernel_without_numbers_is_refused():
 def test_chunks_that_do_not_go_together_are_refused():
     with pytest.raises(ValueError, match='alpha="loo" goes over the rows twice'):
         NystromRidge(alpha="loo").partial_fit(X, y)
-    with pytest.raises(ValueError, match="y has 2 columns"):
-        NystromRidge(landmarks=LANDMARKS).partial_fit(X, y).partial_fit(X, Y)
+    ours = NystromRidge(landmarks=LANDMARKS).partial_fit(X, y)
+    for call in (ours.partial_fit, ours.loo_predict):
+        with pytest.raises(ValueError, match="y has 2 columns"):
+            call(X, Y)
