@@ -73,7 +73,11 @@ def test_the_lasso_finds_the_higher_of_two_modes():
     assert np.all(found["weights"][0, 0] > 0.5)
 
 
-@pytest.mark.parametrize("noise", [None, bk.from_sd(dist.HalfNormal(1.0)), bk.Free(1.0)], ids=str)
+@pytest.mark.parametrize(
+    "noise",
+    [None, bk.from_sd(dist.HalfNormal(1.0)), bk.Free(1.0)],
+    ids=["default", "root of a prior", "free"],
+)
 def test_a_perfect_fit_leaves_the_lasso_no_mode(noise):
     own = np.random.default_rng(0)
     x, y = own.normal(size=(8, 20)), own.normal(size=8)
