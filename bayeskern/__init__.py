@@ -11,7 +11,7 @@ if "JAX_ENABLE_X64" not in _os.environ:
 
 from bayeskern import datasets, kernels, likelihoods
 from bayeskern.checks import NotPositiveDefiniteError
-from bayeskern.diagnostics import Comparison, compare
+from bayeskern.diagnostics import Calibration, Comparison, calibrate, compare
 from bayeskern.forecast import Backtest, Forecast, backtest, forecast, summary
 from bayeskern.gp import GaussianProcess, GPRegression, LatentGP, LatentProcess, SparseGP
 from bayeskern.inference import (
@@ -28,13 +28,16 @@ from bayeskern.inference import (
     Trust,
     infer,
     load,
+    prior_predictive,
 )
 from bayeskern.kernels import Free, check_psd, from_sd, sample
 from bayeskern.linear import BayesianGLM, BayesianLinearRegression, priors
 from bayeskern.prediction import Prediction
+from bayeskern.problem import Problem
 
 if _TYPE_CHECKING:
     from bayeskern import ridge
+    from bayeskern.diagnostics.report import report
     from bayeskern.ridge import (
         FourierRidge,
         KernelKNNClassifier,
@@ -62,6 +65,7 @@ __all__ = [
     "Backtest",
     "BayesianGLM",
     "BayesianLinearRegression",
+    "Calibration",
     "Comparison",
     "Exact",
     "Forecast",
@@ -90,9 +94,11 @@ __all__ = [
     "Pathfinder",
     "Posterior",
     "Prediction",
+    "Problem",
     "SparseGP",
     "Trust",
     "backtest",
+    "calibrate",
     "check_psd",
     "compare",
     "datasets",
@@ -102,19 +108,24 @@ __all__ = [
     "kernels",
     "likelihoods",
     "load",
+    "prior_predictive",
     "priors",
+    "report",
     "ridge",
     "sample",
     "summary",
 ]
 
 
-# scikit-learn takes a quarter of a second to import, so only those who want its kind wait.
+# scikit-learn takes a quarter of a second to import, so only those who want its kind wait, and so
+# does what makes a report.
 def __getattr__(name: str):
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "report":
+        return import_module("bayeskern.diagnostics.report").report
     ridge = import_module("bayeskern.ridge")
     return ridge if name == "ridge" else getattr(ridge, name)
 

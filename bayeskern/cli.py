@@ -1,10 +1,15 @@
-"""The command line: `bayeskern forecast`, `bayeskern backtest`, `bayeskern datasets`."""
+"""The command line.
+
+`bayeskern forecast`, `backtest` and `datasets` are for series; `models`, `fit`, `compare` and
+`report` for models.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
+import textwrap
 import threading
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +17,14 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 import bayeskern as bk
-from bayeskern import checks, files
+from bayeskern import checks, files, gallery
+from bayeskern.closed_form import DoesNotApplyError
+from bayeskern.inference import METHODS
+from bayeskern.inference.trust import WIDTH
 
 app = App(
     name="bayeskern",
-    help="Forecasts with honest uncertainty, from Gaussian processes with composite kernels.",
+    help="Forecasts with honest uncertainty, and Bayesian models that say how far to trust them.",
     version=bk.__version__,
     version_flags=["--version"],
 )
@@ -28,6 +36,9 @@ def _whole(kind, tokens) -> int:
     except ValueError:
         raise ValueError(f"wanted a whole number, got {tokens[0].value!r}") from None
 
+
+# So many rows of a summary are shown.
+ROWS = 30
 
 Whole = Annotated[int, Parameter(converter=_whole)]
 Debug = Annotated[bool, Parameter(negative="", help="Show the traceback of an error.")]
@@ -140,6 +151,165 @@ def datasets(*, debug: Debug = False) -> None:
     for name in bk.datasets.names():
         data = bk.datasets.load(name)
         print(f"{name:<12}{len(data.values):>5} values  {data.title}")
+
+
+@app.command
+def models(*, debug: Debug = False) -> None:
+    """List the models that come with bayeskern."""
+    for name in gallery.names():
+        print(f"{name:<20}{gallery.title(name)}")
+
+
+@app.command
+def fit(
+    model: str,
+    *,
+    method: str = "auto",
+    seed: Whole = 0,
+    output: Path = Path("out"),
+    report: Annotated[bool, Parameter(negative="")] = False,
+    debug: Debug = False,
+) -> None:
+    """Fit a model, say how far to trust the result, and write posterior.nc.
+
+    Parameters
+    ----------
+    model
+        A name (see `bayeskern models`), or a Python file with a function problem().
+    method
+        auto, exact, map, mle, laplace, svi, importance, pathfinder or nuts.
+    seed
+        The same seed gives the same numbers.
+    output
+        The folder to write to.
+    report
+        Also write report.html.
+    """
+    checks.one_of("method", method, METHODS)
+    files.require_writable(output)
+    path = gallery.find(model)
+    problem = gallery.load(path)
+    with gallery.blame(path):
+        posterior = problem.fit(method, seed=seed)
+    print(_verdict(f"{path.stem} by {posterior.method}", posterior))
+    print(f"\n{_summary(posterior)}")
+    saved = output / "posterior.nc"
+    posterior.save(saved)
+    pages = [_page(posterior, output / "report.html", seed)] if report else []
+    _report([saved, *pages])
+
+
+@app.command
+def compare(
+    model: str,
+    *,
+    methods: Annotated[list[str], Parameter(negative="", consume_multiple=True)] = [  # noqa: B006
+        "laplace",
+        "svi",
+        "importance",
+        "nuts",
+    ],
+    seed: Whole = 0,
+    report: Path | None = None,
+    debug: Debug = False,
+) -> None:
+    """Fit a model by several methods and put the results side by side.
+
+    Parameters
+    ----------
+    model
+        A name (see `bayeskern models`), or a Python file with a function problem().
+    methods
+        Any of auto, exact, map, mle, laplace, svi, importance, pathfinder and nuts.
+    seed
+        The same seed gives the same numbers.
+    report
+        Also write a report to this HTML file.
+    """
+    methods = list(dict.fromkeys(checks.one_of("methods", method, METHODS) for method in methods))
+    if report is not None:
+        files.require_writable(report.parent)
+    path = gallery.find(model)
+    problem = gallery.load(path)
+    found, left_out = {}, {}
+    for method in methods:
+        try:
+            with gallery.blame(path):
+                found[method] = problem.fit(method, seed=seed)
+        except DoesNotApplyError as reason:
+            left_out[method] = reason
+    if not found:
+        raise ValueError("; ".join(f"{method}: {reason}" for method, reason in left_out.items()))
+    for method, posterior in found.items():
+        print(_verdict(method, posterior))
+    for method, reason in left_out.items():
+        print(_wrapped(f"{method}: left out. {reason}"))
+    print(f"\n{bk.compare(found)}")
+    if report is not None:
+        _report([_page(found, report, seed)])
+
+
+@app.command
+def report(
+    *posteriors: Path,
+    model: str | None = None,
+    output: Path = Path("report.html"),
+    seed: Whole = 0,
+    debug: Debug = False,
+) -> None:
+    """Write a report on posteriors that were saved, such as out/posterior.nc.
+
+    Parameters
+    ----------
+    posteriors
+        One file, or several to compare.
+    model
+        What was fitted, as for `bayeskern fit`, for what needs the model itself.
+    output
+        The HTML file to write.
+    seed
+        The same seed gives the same numbers.
+    """
+    files.require_writable(output.parent)
+    if not posteriors:
+        raise ValueError("which posterior? Give a file, such as out/posterior.nc.")
+    fitted = None if model is None else gallery.load(model).model
+    found = {str(path): bk.load(path, model=fitted) for path in posteriors}
+    stems = {path.stem for path in posteriors}
+    if len(stems) == len(posteriors):
+        found = dict(zip((path.stem for path in posteriors), found.values(), strict=True))
+    for name, posterior in found.items():
+        print(_verdict(name, posterior))
+    _report([_page(found if len(found) > 1 else posterior, output, seed)])
+
+
+def _verdict(name: str, posterior) -> str:
+    """The verdict, the advice, and what was tried before where that was more than one."""
+    trust, seconds = posterior.trust, posterior.timing["total"]
+    lines = [_wrapped(f"{name}: {trust.verdict} ({seconds:.1f} s). {trust.advice}")]
+    if len(posterior.attempts) > 1:
+        tried = ", ".join(f"{a.method} {a.verdict}" for a in posterior.attempts)
+        lines.append(_wrapped(f"Tried: {tried}."))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), WIDTH, subsequent_indent="  ")
+
+
+def _summary(posterior) -> str:
+    """The first rows of the table of its numbers."""
+    table = posterior.summary()
+    more = len(table) - ROWS
+    shown = table.head(ROWS).to_string()
+    return shown if more <= 0 else f"{shown}\n... and {more} more rows"
+
+
+def _page(what, path: Path, seed: int) -> Path:
+    # Here, since it takes a while to import.
+    from bayeskern.diagnostics.report import report
+
+    return report(what, path, seed=seed)
 
 
 def _import_matplotlib() -> None:

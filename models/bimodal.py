@@ -1,4 +1,4 @@
-"""A quantity of which only the size was measured, not the sign: the posterior has two modes.
+"""A number of which only the size was measured: the posterior has two modes.
 
 x ~ N(0, 10^2), and |x| = 3 was seen with an error of 1. By symmetry the mean is exactly 0, where
 the posterior has almost no mass, so its moments alone mislead.
@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+
+import bayeskern as bk
 
 SIZE, ERROR = np.array(3.0), 1.0
 
@@ -20,3 +22,7 @@ def data():
 def model(size):
     x = numpyro.sample("x", dist.Normal(0.0, 10.0))
     numpyro.sample("size", dist.Normal(jnp.abs(x), ERROR), obs=size)
+
+
+def problem():
+    return bk.Problem(model, data())

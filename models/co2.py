@@ -1,4 +1,4 @@
-"""CO2 in the air at Mauna Loa, 1958 to 2001: trend, season and weather by a Gaussian process.
+"""CO2 at Mauna Loa, 1958 to 2001: a trend, a season and the weather.
 
 Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section 5.4.3, with three
 of its four terms, and priors in place of maximum likelihood. Every third month, so that a fit
@@ -42,3 +42,10 @@ def model(years, co2=None):
     kernel = bk.sample(KERNEL)
     noise = numpyro.sample("noise", dist.LogNormal(-8.0, 1.0))
     numpyro.sample("co2", bk.GaussianProcess(kernel, years, noise), obs=co2)
+
+
+def problem():
+    """To predict: the twenty years after the record, month by month."""
+    years, _ = values = data()
+    ahead = years[-1] + np.arange(1, 241) / 12.0
+    return bk.Problem(model, values, {"year": 1958.0 + years}, {"co2": ["year"]}, (ahead,))

@@ -11,6 +11,7 @@ import numpyro
 import numpyro.distributions as dist
 from scipy.special import betaln
 
+import bayeskern as bk
 from bayeskern.closed_form import ClosedForm
 
 HEADS, THROWS = 14, 20
@@ -42,3 +43,8 @@ class Coin(eqx.Module):
 
 
 model = Coin()
+
+
+def problem():
+    """To predict: the heads of ten more throws."""
+    return bk.Problem(model, data(), predict=(10,))

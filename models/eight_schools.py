@@ -1,14 +1,18 @@
-"""The effect of coaching on test scores in eight schools, each estimated with its own error.
+"""Coaching for a test in eight schools, each effect with an error of its own.
 
 Rubin (1981), "Estimation in parallel randomized experiments", Journal of Educational Statistics 6,
 377-401; Gelman et al. (2013), Bayesian Data Analysis, section 5.5. The two models have the same
 posterior of mu, tau and theta. Where tau is small the centred one has a funnel, so no Gaussian fits
-it and NUTS diverges; `noncentred` is the remedy.
+it and NUTS diverges; `noncentred`, which `problem()` takes, is the remedy. Its posterior mean of mu
+is 4.4 and of tau 3.6 (posteriordb, eight_schools_noncentered): the schools differ less than their
+errors suggest, and an effect of 28 becomes one of 6.
 """
 
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+
+import bayeskern as bk
 
 EFFECT = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 STANDARD_ERROR = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
@@ -36,3 +40,9 @@ def noncentred(effect, standard_error):
         standardised = numpyro.sample("standardised", dist.Normal(0.0, 1.0))
         theta = numpyro.deterministic("theta", mu + tau * standardised)
         numpyro.sample("effect", dist.Normal(theta, standard_error), obs=effect)
+
+
+def problem():
+    """The effects by school, from the model that is not centred."""
+    coords = {"school": list("ABCDEFGH")}
+    return bk.Problem(noncentred, data(), coords)

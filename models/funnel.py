@@ -1,4 +1,4 @@
-"""Neal's funnel in ten dimensions: a scale and nine values that have it, with nothing observed.
+"""Neal's funnel: a scale and nine values that have it, with nothing observed.
 
 Neal (2003), "Slice sampling", Annals of Statistics 31, 705-767, section 8. This is what a
 hierarchical model looks like where its groups say little: centred, so hard for every method. The
@@ -8,6 +8,8 @@ exact posterior is known, being the prior: log_variance ~ N(0, 3^2).
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
+
+import bayeskern as bk
 
 SIZE = 9
 
@@ -21,3 +23,7 @@ def model():
     log_variance = numpyro.sample("log_variance", dist.Normal(0.0, 3.0))
     with numpyro.plate("member", SIZE):
         numpyro.sample("x", dist.Normal(0.0, jnp.exp(0.5 * log_variance)))
+
+
+def problem():
+    return bk.Problem(model, data(), dims={"x": ["member"]})

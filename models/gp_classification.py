@@ -1,4 +1,4 @@
-"""Iris versicolor or virginica, from the size of their petals: a Gaussian process seen as classes.
+"""Iris versicolor or virginica by petal size: a Gaussian process seen as classes.
 
 Fisher (1936), "The use of multiple measurements in taxonomic problems"; 50 flowers of each, lengths
 and widths in cm. The two overlap in a narrow band only: a linear discriminant errs on 6 of the 100
@@ -8,6 +8,7 @@ The latent function is integrated out by Laplace's approximation for most method
 "nuts" and "svi"; `posterior.trust` compares the two.
 """
 
+import numpy as np
 import numpyro.distributions as dist
 from sklearn.datasets import load_iris
 
@@ -27,3 +28,8 @@ kernel = RBF(
     variance=dist.HalfNormal(20.0),
 )
 model = bk.LatentGP(kernel, bk.likelihoods.Bernoulli())
+
+
+def problem():
+    """To predict: a small flower, one in between, and a large one."""
+    return bk.Problem(model, data(), predict=(np.array([[4.0, 1.2], [4.9, 1.65], [6.0, 2.2]]),))

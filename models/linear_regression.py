@@ -1,9 +1,9 @@
-"""Employment in the United States, 1947 to 1962, by six indicators that all grew together.
+"""Employment in the United States by six indicators that all grew together.
 
-Longley (1967), "An appraisal of least squares programs for the electronic computer from the point
-of view of the user", Journal of the American Statistical Association 62, 819-841; numbers in the
-public domain (as stated by statsmodels). Its columns are nearly collinear and far from 0: their
-condition number is 5e9, which many programs of the time did not survive.
+The years 1947 to 1962. Longley (1967), "An appraisal of least squares programs for the electronic
+computer from the point of view of the user", Journal of the American Statistical Association 62,
+819-841; numbers in the public domain (as stated by statsmodels). Its columns are nearly collinear
+and far from 0: their condition number is 5e9, which many programs of the time did not survive.
 
 Under flat priors the posterior means are least squares whatever the noise, and these are known to
 15 digits: NIST Statistical Reference Datasets, "Longley", certified values. With the noise
@@ -44,3 +44,10 @@ def data():
 
 
 model = bk.BayesianLinearRegression(prior=bk.priors.Flat(), intercept=bk.priors.Flat())
+
+
+def problem():
+    """To predict: 1963, by carrying on as from 1961 to 1962."""
+    X, y = data()
+    ahead = 2.0 * X[-1] - X[-2]
+    return bk.Problem(model, (X, y), {"feature": list(NAMES)}, predict=(ahead[None],))

@@ -1,11 +1,11 @@
-"""Telephone calls from Belgium, 1950 to 1973, a third of which were recorded in another unit.
+"""Belgian telephone calls, of which a third were recorded in another unit.
 
-Rousseeuw and Leroy (1987), Robust Regression and Outlier Detection, section 2.2, table 1: from 1964
-to 1969 another system recorded minutes in place of calls, and the years on either side are part of
-each. Least squares follows them, to 5.04 million more calls a year. The other years alone give
-1.08, the least median of squares 1.15 (there), and Tukey's biweight 1.10 (Venables and Ripley 2002,
-section 6.5). Student t noise finds the slope of the other years, and df comes out below 1. The
-posterior is skewed, so that no Gaussian fits it.
+The years 1950 to 1973. Rousseeuw and Leroy (1987), Robust Regression and Outlier Detection, section
+2.2, table 1: from 1964 to 1969 another system recorded minutes in place of calls, and the years on
+either side are part of each. Least squares follows them, to 5.04 million more calls a year. The
+other years alone give 1.08, the least median of squares 1.15 (there), and Tukey's biweight 1.10
+(Venables and Ripley 2002, section 6.5). Student t noise finds the slope of the other years, and df
+comes out below 1. The posterior is skewed, so that no Gaussian fits it.
 """
 
 import numpy as np
@@ -27,3 +27,10 @@ def data():
 
 
 model = bk.BayesianLinearRegression(noise=bk.likelihoods.StudentT())
+
+
+def problem():
+    """To predict: the calls of the next three years."""
+    return bk.Problem(
+        model, data(), {"feature": ["year"]}, predict=(YEARS[-1] + np.arange(1.0, 4.0),)
+    )

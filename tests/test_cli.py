@@ -1,9 +1,11 @@
 """The command line as a subprocess, on files that the test wrote."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pandas as pd
 import pytest
 
 import bayeskern as bk
-from bayeskern import cli
+from bayeskern import cli, gallery
 
 MONTHS = pd.date_range("2015-01-01", periods=60, freq="MS")
 # What is compiled is kept from one run of the tests to the next.
@@ -241,3 +243,124 @@ def test_mistakes_in_the_command_itself(folder, here, arguments, message):
     status, out, err = here(*arguments)
     assert status != 0 and out == "" and message in err
     assert err.count("\n") <= 5 and "Traceback" not in err
+
+
+# -- models ----------------------------------------------------------------------------------------
+
+MODEL = """
+import numpyro, numpyro.distributions as dist
+from bayeskern.problem import Problem
+
+def model(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 3.0))
+    numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+def broken(y):
+    numpyro.sample("mu", dist.Normal(0.0, sd))
+
+def problem():
+    return Problem(model, (2.5,))
+"""
+
+
+def test_models_are_listed(here):
+    status, out, err = here("models")
+    assert (status, err) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert tuple(lines) == gallery.names()
+    assert lines["coin"] == "A coin thrown twenty times: the simplest posterior with a closed form."
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_fit_says_the_verdict_first_and_writes_the_posterior(here, tmp_path):
+    output = tmp_path / "new" / "folder"
+    status, out, err = here("fit", "coin", "--method", "exact", "--seed", 3, "--output", output)
+    assert (status, err) == (0, "")
+    assert out.startswith("coin by exact: good (")
+    _, table, written = out.split("\n\n")
+    assert table.splitlines()[1].split()[:2] == ["p", "0.67"]
+    assert written.splitlines() == ["written:", f"  {output / 'posterior.nc'}"]
+    saved = bk.load(output / "posterior.nc")
+    expected = gallery.load("coin").fit("exact", seed=3)
+    np.testing.assert_array_equal(saved.draws["p"], expected.draws["p"])
+
+
+def test_a_file_of_ones_own_is_fitted(tmp_path):
+    (tmp_path / "mine.py").write_text(MODEL)
+    status, out, err = run("fit", "mine.py", cwd=tmp_path)
+    assert (status, err) == (0, "")
+    assert out.startswith("mine by laplace: good (") and "Tried" not in out
+    # mu | y ~ N(2.25, 0.9)
+    mean = float(out.splitlines()[-4].split()[1])
+    assert abs(mean - 2.25) <= 0.1
+    assert (tmp_path / "out" / "posterior.nc").exists()
+
+
+def test_compare_puts_methods_side_by_side(here):
+    methods = ["exact", "laplace", "exact"]
+    status, out, err = here("compare", "coin", "--methods", *methods)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("exact: good (") and lines[1].startswith("laplace: good (")
+    assert "against exact, the worst parameter of each:" in lines
+    assert max(map(len, lines)) <= 100
+
+
+def test_compare_leaves_out_what_does_not_apply(here, tmp_path):
+    (tmp_path / "mine.py").write_text(MODEL)
+    status, out, err = here("compare", tmp_path / "mine.py", "--methods", "exact", "laplace")
+    assert (status, err) == (0, "")
+    assert "exact: left out. model offers no exact(*data)" in out
+    status, out, err = here("compare", tmp_path / "mine.py", "--methods", "exact")
+    assert (status, out) == (2, "") and "exact: model offers no exact" in one_line(err)
+
+
+def test_a_report_is_written_where_it_is_asked_for(here, tmp_path, monkeypatch):
+    written = {}
+
+    def page(what, path, *, seed):
+        written[Path(path).name] = what
+        return Path(path)
+
+    module = types.ModuleType("bayeskern.diagnostics.report")
+    module.report = page
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = here("fit", "coin", "--method", "exact", "--report")
+    assert status == 0 and out.splitlines()[-2:] == ["  out/posterior.nc", "  out/report.html"]
+    assert written["report.html"].method == "exact"
+    status, out, _ = here("compare", "coin", "--methods", "exact", "--report", "both.html")
+    assert status == 0 and list(written["both.html"]) == ["exact"]
+    status, out, _ = here("report", "out/posterior.nc", "--model", "coin", "--output", "one.html")
+    assert status == 0 and out.startswith("posterior: good (")
+    assert written["one.html"].predict(1).mean == pytest.approx(2.0 / 3.0, abs=0.02)
+    shutil.copy("out/posterior.nc", "other.nc")
+    status, out, _ = here("report", "out/posterior.nc", "other.nc", "--output", "two.html")
+    assert status == 0 and list(written["two.html"]) == ["posterior", "other"]
+    assert out.splitlines()[-1] == "  two.html"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "eight_school"], "Did you mean 'eight_schools'?"),
+        (["fit", "models/co2.py"], "there is no file models/co2.py. The gallery has 'co2'"),
+        (["fit", "coin", "--method", "nutz"], "method='nutz' is not known. Did you mean 'nuts'?"),
+        (["fit", "coin", "--seed", -1], "seed must be a whole number from 0"),
+        (["fit", "coin", "--output", "two.csv"], "two.csv is not a folder"),
+        (["fit", "broken.py"], "broken.py, line 10: NameError: name 'sd' is not defined"),
+        (["fit", "empty.py"], "empty.py has no function problem()"),
+        (["compare", "coin", "--methods", "exact", "nutz"], "methods='nutz' is not known."),
+        (["compare", "coin", "--report", "two.csv/x.html"], "two.csv is not a folder"),
+        (["report"], "which posterior? Give a file, such as out/posterior.nc."),
+        (["report", "nosuch.nc"], "there is no file nosuch.nc"),
+        (["report", "two.csv"], "two.csv"),
+    ],
+)
+def test_bad_models_are_one_line(folder, here, arguments, message):
+    (folder / "broken.py").write_text(MODEL.replace("Problem(model", "Problem(broken"))
+    (folder / "empty.py").write_text("")
+    before = sorted(p.name for p in folder.iterdir() if p.name != "__pycache__")
+    status, out, err = here(*arguments)
+    assert (status, out) == (2, "") and message in one_line(err)
+    assert sorted(p.name for p in folder.iterdir() if p.name != "__pycache__") == before

@@ -1,6 +1,12 @@
-"""The gallery: every model stands up, and those of regression find what is known of their data."""
+"""The gallery: every model stands up, and finds what is known of its data."""
 
 import importlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -15,9 +21,32 @@ from sklearn.gaussian_process import GaussianProcessClassifier, kernels
 
 import bayeskern as bk
 import models
-from models import gp_classification, linear_regression, robust_regression
+from bayeskern import gallery
+from bayeskern.closed_form import DoesNotApplyError
+from bayeskern.problem import Problem
+from models import (
+    airline,
+    coal_mining,
+    gp_classification,
+    horseshoe,
+    linear_regression,
+    logistic_regression,
+    motorcycle,
+    robust_regression,
+)
 
 NAMES = sorted(path.stem for path in Path(models.__path__[0]).glob("[!_]*.py"))
+REFERENCE = Path(__file__).parent / "gallery_reference"
+# The options with which every method is quick enough for all of the gallery.
+METHODS = {
+    "exact": bk.Exact(),
+    "map": bk.MAP(),
+    "laplace": bk.Laplace(),
+    "svi": bk.SVI(),
+    "importance": bk.ImportanceSampling(),
+    "pathfinder": bk.Pathfinder(),
+    "nuts": bk.NUTS(chains=2, warmup=300, draws=500),
+}
 
 # NIST Statistical Reference Datasets, Longley: certified values and their standard deviations.
 CERTIFIED = {
@@ -62,6 +91,285 @@ def test_every_model_of_the_gallery_takes_its_data(name):
         jax.random.key(0), module.model, model_args=module.data()
     )
     assert np.isfinite(start.param_info.potential_energy)
+
+
+def test_names_and_titles_are_those_of_the_files():
+    assert list(gallery.names()) == NAMES
+    for name in NAMES:
+        title = gallery.title(name)
+        assert title == importlib.import_module(f"models.{name}").__doc__.splitlines()[0]
+        assert title.endswith(".") and len(title) <= 80
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_offers_a_problem(name):
+    problem = gallery.load(name)
+    assert isinstance(problem, Problem)
+    model, data = problem.model, problem.data
+    if hasattr(model, "prepare"):
+        model, data = model.prepare(*data)
+    # Not from the prior, which may be improper.
+    started = numpyro.handlers.substitute(
+        numpyro.handlers.seed(model, 0), substitute_fn=numpyro.infer.init_to_uniform
+    )
+    trace = numpyro.handlers.trace(started).get_trace(*data)
+    assert all(np.all(np.isfinite(site["value"])) for site in trace.values())
+    # Names of axes are those of sites, and as many as they have.
+    for site, axes in (problem.dims or {}).items():
+        assert np.ndim(trace[site]["value"]) == len(axes)
+
+
+# -- every backend against long runs ---------------------------------------------------------------
+
+
+@cache
+def reference(name):
+    """Means and sds by site, of a long run (benchmarks/gallery_reference.py)."""
+    path = REFERENCE / f"{name}.json"
+    if not path.exists():
+        pytest.skip(f"no long run yet: python -m benchmarks.gallery_reference {name}")
+    text = path.read_text(encoding="utf-8")
+    return {
+        site: {k: np.array(v) for k, v in numbers.items()}
+        for site, numbers in json.loads(text).items()
+    }
+
+
+def wrong(posterior, name) -> list[str]:
+    """The sites whose means are off by 0.25 sd, or whose sds are by 25 %."""
+    found = []
+    for site, numbers in reference(name).items():
+        # Some methods integrate out what others draw.
+        if site in posterior.flat:
+            draws, sd = posterior.flat[site], numbers["sd"]
+            shift = np.max(np.abs(draws.mean(axis=0) - numbers["mean"]) / sd)
+            ratio = np.max(np.abs(draws.std(axis=0) / sd - 1.0))
+            if not (shift < 0.25 and ratio < 0.25):
+                found.append(f"{site}: mean off by {shift:.2f} sd, sd by {100 * ratio:.0f} %")
+    assert set(reference(name)) & set(posterior.flat)
+    return found
+
+
+def test_the_long_runs_found_what_is_known():
+    assert {path.stem for path in REFERENCE.glob("*.json")} <= set(NAMES)
+    # p ~ Beta(16, 8), known up to the error of 5,000 effective draws: 0.014 sd
+    p, sd = reference("coin")["p"], np.sqrt(2.0 / 225.0)
+    assert abs(p["mean"] - 2.0 / 3.0) < 0.05 * sd
+    np.testing.assert_allclose(p["sd"], sd, rtol=0.03)
+    # posteriordb, eight_schools_noncentered
+    for site, at, mean, sd in (
+        ("mu", (), 4.4105, 3.3093),
+        ("tau", (), 3.6021, 3.1985),
+        ("theta", 0, 6.1505, 5.6159),
+    ):
+        found = reference("eight_schools")[site]
+        assert abs(found["mean"][at] - mean) < 0.05 * sd
+        assert abs(found["sd"][at] / sd - 1.0) < 0.06
+    # The cycle of Wolf (1852)
+    period = reference("sunspots")["cycle.periodic.period"]
+    assert abs(period["mean"] - 11.1) < 3.0 * period["sd"]
+    # What the lasso takes first; age it takes last but one
+    names, weights = gallery.load("horseshoe").coords["feature"], reference("horseshoe")["weights"]
+    away = dict(zip(names, np.abs(weights["mean"]) / weights["sd"], strict=True))
+    assert min(away[name] for name in ("bmi", "s5", "bp")) > 3.0 and away["age"] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "verdict"),
+    [
+        ("coin", "exact", "good"),
+        ("coin", "map", "not assessable"),
+        ("bimodal", "laplace", "bad"),
+        ("bimodal", "importance", "good"),
+        ("funnel", "laplace", "bad"),
+        ("logistic_regression", "importance", "good"),
+    ],
+)
+def test_the_verdict_is_the_right_one(name, method, verdict):
+    posterior = gallery.load(name).fit(METHODS[method], progress=False)
+    assert posterior.trust.verdict == verdict, posterior.trust
+    if verdict == "good":
+        assert not wrong(posterior, name)
+    if verdict == "bad":
+        assert wrong(posterior, name)
+
+
+# The Gaussian processes take minutes a fit with some of the methods.
+SMALL = ("bimodal", "coin", "eight_schools", "funnel", "linear_regression", "logistic_regression")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "method"), list(itertools.product(SMALL, METHODS)))
+def test_no_verdict_good_is_wrong(name, method):
+    reference(name)
+    try:
+        posterior = gallery.load(name).fit(METHODS[method], progress=False)
+    except DoesNotApplyError:
+        assert method in ("exact", "laplace")
+        return
+    if method == "map":
+        assert posterior.trust.verdict in ("bad", "not assessable"), posterior.trust
+        return
+    assert posterior.trust.verdict != "good" or not wrong(posterior, name), posterior.trust
+
+
+# -- files of one's own ----------------------------------------------------------------------------
+
+OWN = """
+import numpyro, numpyro.distributions as dist
+from beside import Y
+from bayeskern.problem import Problem
+
+def model(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 3.0))
+    numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+def problem():
+    return Problem(model, (Y,))
+"""
+
+
+def test_a_file_of_ones_own_is_run_with_its_neighbours(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "beside", raising=False)
+    (tmp_path / "beside.py").write_text("Y = 2.5")
+    path = tmp_path / "my own.py"
+    path.write_text(OWN)
+    before = list(sys.path)
+    assert gallery.load(path).data == (2.5,) and gallery.load(str(path)).data == (2.5,)
+    assert sys.path == before
+
+
+BAD_FILES = {
+    "a name error": ("x = 1\ny = foo\n", "line 2: NameError: name 'foo' is not defined"),
+    "no Python": ("x = 1\ndef f(:\n", "line 2: SyntaxError: "),
+    "an end": ("import sys\nsys.exit(3)\n", "line 2: SystemExit: 3"),
+    "no problem": ("x = 1\n", r"has no function problem\(\)\. Add one"),
+    "a problem that is none": (
+        "def problem():\n    return 3\n",
+        r"problem\(\) must return a bk\.Problem\(model, data\), got int",
+    ),
+    "a problem that fails": (
+        "def helper():\n    return {}['a']\n\ndef problem():\n    return helper()\n",
+        "line 2: KeyError: 'a'",
+    ),
+    "a model that cannot be called": (
+        "from bayeskern.problem import Problem\ndef problem():\n    return Problem(3)\n",
+        "line 3: TypeError: model must be a NumPyro model, which can be called; got int",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_FILES.values(), ids=BAD_FILES)
+def test_what_fails_in_a_file_is_told_by_its_line(tmp_path, text, message):
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as info:
+        gallery.load(path)
+    assert str(info.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("eight_school", "model='eight_school' is not known. Did you mean 'eight_schools'?"),
+        ("models/nosuch/co2.py", "there is no file models/nosuch/co2.py. The gallery has 'co2'"),
+        ("zzz.py", "there is no file zzz.py.$"),
+    ],
+)
+def test_an_unknown_model_is_refused_with_the_nearest(source, message):
+    with pytest.raises(ValueError, match=message):
+        gallery.load(source)
+
+
+def test_a_file_that_is_no_python_is_refused(tmp_path):
+    path = tmp_path / "model.txt"
+    path.write_text(OWN)
+    with pytest.raises(ValueError, match=r"its name must end in \.py"):
+        gallery.load(path)
+
+
+def test_the_gallery_is_found_where_it_is_installed(tmp_path):
+    # As the wheel has it: the files beside the code that reads them.
+    package = Path(bk.__file__).parent
+    installed = tmp_path / "bayeskern"
+    shutil.copytree(package, installed, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in NAMES:
+        shutil.copy(Path(models.__path__[0]) / f"{name}.py", installed / "gallery")
+    code = (
+        "from bayeskern import gallery; from bayeskern.gallery import coin; "
+        "print(coin.__file__, gallery.find('co2'), *gallery.names())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    folder = installed / "gallery"
+    assert done.stdout.split() == [str(folder / "coin.py"), str(folder / "co2.py"), *NAMES]
+
+
+# -- what is said of the data ----------------------------------------------------------------------
+
+
+def test_passengers_grow_and_have_a_season():
+    _, standardised = airline.data()
+    logs = np.log(bk.datasets.load("airline").values)
+    np.testing.assert_allclose(standardised * logs.std() + logs.mean(), logs)
+    by_year = np.exp(logs).reshape(12, 12)
+    yearly = by_year.mean(axis=1)
+    np.testing.assert_array_equal(yearly.round()[[0, -1]], [127, 476])
+    assert round((yearly[-1] / yearly[0]) ** (1 / 11), 3) == 1.128
+    season = (by_year / yearly[:, None]).mean(axis=0)
+    np.testing.assert_allclose(season[[6, 7, 10]], [1.25, 1.25, 5 / 6], atol=0.02)
+
+
+def test_disasters_fell_about_1890():
+    years, disasters = coal_mining.data()
+    assert len(years) == 112 and disasters.sum() == 191
+    before, after = disasters[years < 1890], disasters[years >= 1890]
+    assert (round(before.mean(), 1), round(after.mean(), 1)) == (3.2, 0.9)
+
+
+def test_the_likeliest_line_through_the_shuttles_is_that_of_statsmodels():
+    sm = pytest.importorskip("statsmodels.api")
+    temperature, damaged = logistic_regression.data()
+    assert (len(damaged), damaged.sum()) == (23, 7)
+    other = sm.Logit(damaged, sm.add_constant(temperature)).fit(disp=0)
+    np.testing.assert_allclose(other.params, [15.043, -0.2322], rtol=5e-4)
+    assert round(float(other.predict([[1.0, 31.0]])[0]), 4) == 0.9996
+    flat = bk.BayesianGLM(
+        bk.likelihoods.Bernoulli(), prior=bk.priors.Flat(), intercept=bk.priors.Flat()
+    )
+    mode = bk.infer(flat, temperature, damaged, method="map", progress=False).draws
+    found = [mode["intercept"].item(), mode["weights"].item()]
+    np.testing.assert_allclose(found, other.params, rtol=1e-4)
+
+
+def test_the_shuttle_is_at_great_risk_in_the_cold():
+    problem = gallery.load("logistic_regression")
+    prediction = fit(logistic_regression, "importance").predict(*problem.predict)
+    # Less certain than by maximum likelihood.
+    assert 0.9 < prediction.mean[0] < 0.9996
+
+
+def test_the_lasso_and_least_squares_say_of_diabetes_what_is_said():
+    from sklearn.linear_model import LinearRegression, lars_path
+
+    X, y = horseshoe.data()
+    names = gallery.load("horseshoe").coords["feature"]
+    assert round(LinearRegression().fit(X, y).score(X, y), 2) == 0.52
+    first = lars_path(X, y - y.mean(), method="lasso")[1][:3]
+    assert [names[i] for i in first] == ["bmi", "s5", "bp"]
+
+
+def test_measurements_scatter_more_after_the_crash():
+    times, acceleration = motorcycle.data()
+    assert 1.0 < acceleration[times < 14.0].std() < 2.0
+    sd = {site: value["mean"] for site, value in reference("motorcycle").items()}
+    scale = dict(zip(motorcycle.KNOTS, np.exp(sd["log_sd"]), strict=True))
+    assert scale[5.0] < 2.0 and min(scale[t] for t in (20.0, 25.0, 30.0, 35.0)) > 20.0
 
 
 # -- Longley ---------------------------------------------------------------------------------------

@@ -101,16 +101,16 @@ class Comparison:
         return overlay.marginals(numbers, parameters or known[: overlay.MOST])
 
     def __repr__(self) -> str:
-        lines = _aligned([HEADINGS, *(_cells(n, row) for n, row in self.table.items())])
+        lines = _aligned([HEADINGS, *(cells(n, row) for n, row in self.table.items())])
         if self.parameters:
-            worst = [self._worst(name) for name in self.parameters]
+            worst = [self.worst(name) for name in self.parameters]
             lines += ["", f"against {self.reference}, the worst parameter of each:"]
             lines += _aligned([("", *MEASURES.values()), *worst])
         for remark in self.remarks:
             lines += ["", *textwrap.wrap(remark, WIDTH)]
         return "\n".join(lines)
 
-    def _worst(self, name) -> tuple[str, ...]:
+    def worst(self, name) -> tuple[str, ...]:
         found = self.parameters[name]
 
         def most(measure, size):
@@ -175,7 +175,7 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
     if not pointwise:
         # Leaving out the only observation leaves nothing to learn from.
         return UNKNOWN
-    efficiency = _relative_efficiency(posterior)
+    efficiency = relative_efficiency(posterior)
     found = []
     for values in pointwise.values():
         # Not by the name of the site, which may hold what a tree does not allow.
@@ -203,7 +203,7 @@ def _same(x: list, y: list) -> bool:
     return len(x) == len(y) and all(map(np.array_equal, x, y))
 
 
-def _relative_efficiency(posterior) -> float:
+def relative_efficiency(posterior) -> float:
     """Effective draws for each draw, on average over the numbers of the posterior."""
     if "diverging" not in posterior.sample_stats:
         return 1.0
@@ -260,7 +260,7 @@ def _difference(x, y) -> dict[str, float]:
 # -- text ------------------------------------------------------------------------------------------
 
 
-def _cells(name: str, row: dict) -> tuple[str, ...]:
+def cells(name: str, row: dict) -> tuple[str, ...]:
     return (
         name,
         row["method"],

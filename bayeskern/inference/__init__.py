@@ -13,6 +13,7 @@ from bayeskern.inference.modes import Optimum
 from bayeskern.inference.nuts import NUTS
 from bayeskern.inference.pathfinder import Pathfinder
 from bayeskern.inference.posterior import Posterior
+from bayeskern.inference.prior import prior_predictive
 from bayeskern.inference.storage import load
 from bayeskern.inference.svi import SVI
 from bayeskern.inference.target import Target
@@ -36,6 +37,7 @@ __all__ = [
     "Trust",
     "infer",
     "load",
+    "prior_predictive",
 ]
 
 METHODS = {
@@ -61,7 +63,7 @@ def infer(
     ValueError on an unknown method, on bad data, and on a model that cannot be fitted, naming the
     site.
     """
-    method, seed = _method(method), checks.seed(seed)
+    method, seed = as_method(method), checks.seed(seed)
     for name, value in (("coords", coords), ("dims", dims)):
         if value is not None and not hasattr(value, "items"):
             raise TypeError(
@@ -79,7 +81,7 @@ def infer(
         return Posterior.of(method.name, fit, target, watch.seconds, coords, dims)
 
 
-def _method(method):
+def as_method(method):
     """The method itself, or a new one of that name."""
     if isinstance(method, str):
         return METHODS[checks.one_of("method", method, METHODS)]()

@@ -1,0 +1,181 @@
+"""The report as a whole: sections in their order, put into one HTML file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bayeskern import checks
+from bayeskern.diagnostics.report.blocks import Figure, Missing
+from bayeskern.diagnostics.report.sections.comparison import comparison
+from bayeskern.diagnostics.report.sections.convergence import convergence
+from bayeskern.diagnostics.report.sections.fit import fit
+from bayeskern.diagnostics.report.sections.fitted import fitted
+from bayeskern.diagnostics.report.sections.parameters import parameters
+from bayeskern.diagnostics.report.sections.process import process
+from bayeskern.diagnostics.report.sections.sensitivity import sensitivity
+from bayeskern.diagnostics.report.sections.verdict import verdict
+from bayeskern.diagnostics.report.style import own_ids
+from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.files import require_writable, whole
+from bayeskern.inference import Posterior
+
+# Of each posterior, in this order, after its verdict.
+SECTIONS: dict[str, tuple[str, Callable]] = {
+    "fitted": ("What was fitted", fitted),
+    "convergence": ("Convergence", convergence),
+    "posterior": ("Posterior", parameters),
+    "fit": ("Fit to the data", fit),
+    "process": ("Function and components", process),
+    "sensitivity": ("Sensitivity to the prior", sensitivity),
+}
+
+
+def report(posterior, path="report.html", *, seed: int = 0) -> Path:
+    """Write a report on a posterior, on several by name, or on a forecast: one HTML file.
+
+    The verdict stands first, then what was fitted, convergence, the posterior, the fit to the data,
+    the function and its components, sensitivity to the prior, and for several posteriors how they
+    differ. What cannot be assessed is said to be so. The file needs no network; the same seed gives
+    the same file. Returns its path.
+
+    Raises TypeError if it is none of these, OSError if the file cannot be written.
+    """
+    subjects = _subjects(posterior, checks.seed(seed))
+    path = Path(path)
+    require_writable(path.parent)
+    text = render(subjects)
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def _subjects(given, seed: int) -> list[Subject]:
+    if hasattr(given, "series") and hasattr(given, "posterior"):
+        return [Subject(given.posterior, "", seed, forecast=given)]
+    if isinstance(given, Posterior):
+        return [Subject(given, "", seed)]
+    if isinstance(given, dict) and given and all(isinstance(p, Posterior) for p in given.values()):
+        several = len(given) > 1
+        return [Subject(p, str(name) if several else "", seed) for name, p in given.items()]
+    raise TypeError(
+        "report takes a posterior (of bk.infer), a dict of names and posteriors, or a forecast (of "
+        f"bk.forecast); got {type(given).__name__}."
+    )
+
+
+class Section(NamedTuple):
+    id: str
+    title: str
+    blocks: list[Any]
+
+
+class Chapter(NamedTuple):
+    """The sections on one posterior; without a name where there is only one."""
+
+    id: str
+    name: str
+    sections: list[Section]
+
+
+def render(subjects: list[Subject]) -> str:
+    """The HTML of a report."""
+    from importlib.metadata import version
+
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    several = len(subjects) > 1
+    first = [Section("verdict", "Verdict", [b for s in subjects for b in _made(verdict, s)])]
+    if several:
+        posteriors = {s.name: s.posterior for s in subjects}
+        first.append(Section("comparison", "Comparison", _made(comparison, posteriors)))
+    chapters = [_chapter(s, i, several) for i, s in enumerate(subjects)]
+    if not several:
+        # Where it would stand, so that nobody looks for it.
+        alone = _made(comparison, {"": subjects[0].posterior})
+        chapters[0].sections.append(Section("comparison", "Comparison", alone))
+    _number([*first, *(s for c in chapters for s in c.sections)])
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(
+        title=_title(subjects),
+        subtitle=_subtitle(subjects),
+        contents=_contents(first, chapters),
+        first=first,
+        chapters=chapters,
+        version=version("bayeskern"),
+    )
+
+
+def _chapter(subject: Subject, i: int, several: bool) -> Chapter:
+    prefix = f"p{i}-" if several else ""
+    made = [Section(prefix + id, title, _made(f, subject)) for id, (title, f) in SECTIONS.items()]
+    return Chapter(f"p{i}", subject.name if several else "", made)
+
+
+def _made(section: Callable[..., Iterator], about) -> list:
+    """The blocks of a section; one that fails says so, and the others are not lost with it."""
+    blocks = []
+    try:
+        for block in section(about):
+            blocks.append(block)
+    except Exception as error:
+        said = " ".join(str(error).split())[:300]
+        blocks.append(
+            Missing(f"The rest of this section could not be made: {type(error).__name__}: {said}")
+        )
+    return blocks
+
+
+def _number(sections: list[Section]) -> None:
+    """Give the parts of each figure names of their own."""
+    count = 0
+    for section in sections:
+        for i, block in enumerate(section.blocks):
+            if isinstance(block, Figure):
+                count += 1
+                svg = own_ids(block.svg, f"f{count}-")
+                section.blocks[i] = dataclasses.replace(block, svg=svg)
+
+
+def _title(subjects) -> str:
+    f = subjects[0].forecast
+    if f is not None:
+        return f"Forecast of {f.series.name}"
+    if len(subjects) > 1:
+        return f"{len(subjects)} posteriors compared"
+    target = subjects[0].posterior.target
+    model = getattr(target, "model", None)
+    name = getattr(model, "__name__", None) or type(model).__name__
+    module = getattr(model, "__module__", "__main__")
+    own = module in ("__main__", "builtins") or module.startswith("bayeskern")
+    name = name if own else f"{module}.{name}"
+    return f"Report on {name}" if target is not None else "Report on a posterior"
+
+
+def _subtitle(subjects) -> str:
+    f = subjects[0].forecast
+    if f is not None:
+        count = int(f.series.observed.sum())
+        return f"{f.horizon} steps ahead, from {count} values of {f.series.value_name}"
+    return ", ".join(f"{s.name + ': ' if s.name else ''}{_method(s.posterior)}" for s in subjects)
+
+
+def _method(p) -> str:
+    chains, count = next(iter(p.draws.values())).shape[:2]
+    draws = f"{chains * count:,} draws" if chains * count > 1 else "a point"
+    return f"method {p.method}, {draws}"
+
+
+def _contents(first, chapters) -> list[tuple[str, str]]:
+    found = [(s.id, s.title) for s in first]
+    if len(chapters) > 1:
+        return found + [(c.id, c.name) for c in chapters]
+    return found + [(s.id, s.title) for s in chapters[0].sections]

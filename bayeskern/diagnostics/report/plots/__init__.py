@@ -1,0 +1,1 @@
+"""The figures of a report, by the section that they stand in."""

@@ -1,0 +1,167 @@
+"""Gaussian processes that a model observes: left-out predictions, the function, its components.
+
+A `GPRegression` and a hand-written model that observes a `GaussianProcess` are looked at alike, by
+tracing the model at draws of its latents.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.chunks import evenly
+from bayeskern.decomposition import centred_components
+from bayeskern.gp.process import posterior_draws, posterior_moments
+from bayeskern.gp.regression import condition_at
+from bayeskern.inference import sites
+from bayeskern.kernels import Kernel
+from bayeskern.kernels.algebra import component, component_names
+from bayeskern.prediction import Prediction
+
+# Each draw costs O(n^3).
+DRAWS = 40
+# Draws of the function at the ends of the data, for each draw of the hyperparameters.
+PATHS = 50
+# The component that carries the level, where there is one of this name.
+LEVEL = "trend"
+
+
+class Traced(eqx.Module):
+    """A site of a model as something that has a kernel, noise and a mean at each draw."""
+
+    target: eqx.Module
+    kernel: Kernel
+    site: str = eqx.field(static=True)
+
+    def at(self, draw: dict):
+        t = self.target
+        fn = sites.trace_at(t.model, draw, jax.random.key(0), t.args, t.kwargs)[self.site]["fn"]
+        return SimpleNamespace(kernel=fn.kernel, noise=fn.noise, mean=fn.prior_mean)
+
+
+class Process(NamedTuple):
+    """A Gaussian process at draws of its hyperparameters.
+
+    draws: of the latents, (S, ...); data: X (n, d), y (n,) and perhaps a mask; kernels: with one
+    value of every hyperparameter for each draw.
+    """
+
+    site: str
+    model: Traced
+    draws: dict
+    data: tuple
+    kernels: Kernel
+
+    @property
+    def X(self) -> np.ndarray:
+        """The points that were observed: (m, d)."""
+        return np.asarray(self.data[0])[self.observed]
+
+    @property
+    def y(self) -> np.ndarray:
+        return np.asarray(self.data[1])[self.observed]
+
+    @property
+    def observed(self) -> np.ndarray:
+        return np.asarray(self.data[2]) if len(self.data) > 2 else np.ones(len(self.data[1]), bool)
+
+    @property
+    def names(self) -> list[str]:
+        """The additive components, the one that carries the level first."""
+        names = component_names(self.model.kernel)
+        return [LEVEL, *(n for n in names if n != LEVEL)] if LEVEL in names else names
+
+    def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Means, variances and log densities of each observation, given the others: (S, m)."""
+        found = jax.device_get(_loo(self.model, self.draws, self.data))
+        return tuple(np.asarray(x)[:, self.observed] for x in found)
+
+    def function(self, X_new) -> Prediction:
+        """The function itself, without noise, at X_new (m, d)."""
+        means, variances = map(np.asarray, _moments(self.model, self.draws, self.data, X_new))
+        return Prediction(lambda: means, lambda: (means, variances), _no_draws)
+
+    def components(self, X_new) -> dict[str, Prediction]:
+        """Each component at X_new (m, d), about zero over the data but for the first."""
+        return centred_components(self.model, self.draws, self.data, X_new, self.names[0])
+
+    def changes(self, name: str, X_two) -> np.ndarray:
+        """Draws of how much a component changes between two points: (S * PATHS,)."""
+        found = _changes(self.model, self.draws, self.data, X_two, name, jax.random.key(0))
+        return np.asarray(found).ravel()
+
+    def noise(self) -> float:
+        return float(np.mean(_noise(self.model, self.draws)))
+
+
+def _no_draws(key, n):
+    raise NotImplementedError("joint draws of the function are not offered here.")
+
+
+def processes(subject) -> list[Process]:
+    """Every Gaussian process that the model observes with Gaussian noise."""
+    p = subject.posterior
+    found = []
+    for name, site in subject.sites.items():
+        if site.kind != "observed" or not site.conditional or len(site.shape) != 1:
+            continue
+        rows = evenly(len(next(iter(p.flat.values()))), DRAWS)
+        draws = {s.name: jnp.asarray(p.flat[s.name][rows]) for s in p.target.latents}
+        # A model without hyperparameters to draw has one, empty draw.
+        draws = draws or {"": jnp.zeros(1)}
+        middle = {k: v[0] for k, v in draws.items() if k}
+        t = p.target
+        trace = sites.trace_at(t.model, middle, jax.random.key(0), t.args, t.kwargs)
+        fn, y = trace[name]["fn"], trace[name]["value"]
+        if not all(hasattr(fn, part) for part in ("condition", "prior_mean", "kernel")):
+            # Seen through a likelihood, or by inducing points.
+            continue
+        model = Traced(p.target, fn.kernel, name)
+        data = (fn.X, y) if fn.observed is None else (fn.X, y, fn.observed)
+        found.append(Process(name, model, draws, data, _kernels(model, draws)))
+    return found
+
+
+@eqx.filter_jit
+def _kernels(model, draws):
+    return jax.lax.map(lambda draw: model.at({k: v for k, v in draw.items() if k}).kernel, draws)
+
+
+@eqx.filter_jit
+def _noise(model, draws):
+    return jax.lax.map(
+        lambda draw: jnp.mean(model.at({k: v for k, v in draw.items() if k}).noise), draws
+    )
+
+
+@eqx.filter_jit
+def _loo(model, draws, data):
+    return jax.lax.map(lambda draw: tuple(condition_at(model, draw, data).loo()), draws)
+
+
+@eqx.filter_jit
+def _moments(model, draws, data, X_new):
+    def one(draw):
+        gp = condition_at(model, draw, data)
+        mean, variance = posterior_moments(gp, gp.kernel, X_new)
+        return mean + gp.new_mean(None, X_new), variance
+
+    return jax.lax.map(one, draws)
+
+
+@eqx.filter_jit
+def _changes(model, draws, data, X_two, name, key):
+    def one(item):
+        draw, key = item
+        gp = condition_at(model, draw, data)
+        part = component(gp.kernel, name)
+        paths = posterior_draws(gp, part, X_two, jnp.zeros(()), key, PATHS)
+        return paths[:, 1] - paths[:, 0]
+
+    count = jax.tree.leaves(draws)[0].shape[0]
+    return jax.lax.map(one, (draws, jax.random.split(key, count)))

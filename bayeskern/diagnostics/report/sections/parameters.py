@@ -1,0 +1,125 @@
+"""The posterior: a table, intervals, what the data added to the prior, and the worst pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bayeskern.diagnostics.report import priors
+from bayeskern.diagnostics.report.blocks import (
+    Figure,
+    Heading,
+    Missing,
+    Table,
+    Text,
+    listed,
+    number,
+)
+from bayeskern.diagnostics.report.plots import parameters as plots
+from bayeskern.diagnostics.report.style import svg
+
+ROWS = 60
+# Sites of more numbers than this are not put into the table.
+MOST = 100
+
+
+def parameters(subject) -> Iterator:
+    p = subject.posterior
+    if p is None:
+        yield Missing("There are no parameters: nothing was fitted.")
+        return
+    yield from _table(p)
+    if p.is_point:
+        yield Missing("A point has no intervals, no density and no pairs to show.")
+        return
+    names = subject.first(plots.ROWS)
+    if not names:
+        yield Missing("No number moves from draw to draw, so there are no intervals to show.")
+        return
+    joined = {n: subject.moving[n].ravel() for n in names}
+    yield Figure(
+        svg(plots.forest, joined),
+        "Median, 50 % interval (thick) and 95 % interval (thin). Look whether an interval that "
+        "matters to you leaves out the value that would change your mind."
+        + _left_out(len(subject.moving), len(names)),
+    )
+    yield Heading("Prior against posterior")
+    yield from _against_prior(subject)
+    yield Heading("Pairs")
+    yield from _pairs(subject)
+
+
+def _table(p) -> Iterator:
+    small = [name for name, values in p.flat.items() if values[0].size <= MOST]
+    large = [name for name in p.flat if name not in small]
+    if small:
+        table = p.summary(var_names=[name.replace("/", ".") for name in small])
+        head = ("parameter", *map(str, table.columns))
+        rows = [(str(i), *map(_cell, table.loc[i])) for i in table.index[:ROWS]]
+        yield Table(head, tuple(rows))
+        if len(table) > ROWS:
+            yield Text(f"{len(table) - ROWS} more rows are in posterior.summary().")
+    if large:
+        yield Text(f"Not in the table, for their size: {listed(large)}.")
+
+
+def _cell(value) -> str:
+    return value if isinstance(value, str) else number(value, 4)
+
+
+def _left_out(total: int, shown: int) -> str:
+    return f" {total - shown} more numbers are not shown." if total > shown else ""
+
+
+def _against_prior(subject) -> Iterator:
+    if not subject.has_model:
+        yield Missing("Without the model its priors cannot be shown.")
+        return
+    names = subject.first(plots.MOST)
+    found = {p.site: p for p in priors.priors(subject.posterior)}
+    densities = {}
+    for name in names:
+        site = name.partition("[")[0]
+        prior = found.get(site)
+        if prior is not None and prior.fixed and prior.alike:
+            densities[name] = priors.density(subject, prior)
+        elif prior is not None and prior.fn is not None:
+            drawn = subject.prior.get(site.replace("/", "."))
+            densities[name] = None if drawn is None else _drawn(drawn, name, site)
+    densities = {name: d for name, d in densities.items() if d is not None}
+    if not densities:
+        yield Missing("No proper prior can be drawn to set beside the posterior.")
+        return
+    yield Figure(
+        svg(plots.against_prior, {n: subject.moving[n].ravel() for n in names}, densities),
+        "Posterior (solid) over prior (dashed). Good: the posterior is narrower and lies where the "
+        "prior has weight; where the two are alike, the data said nothing of that number.",
+    )
+
+
+def _drawn(values, name, site):
+    """The density of the prior draws of one number of a site."""
+    place = tuple(int(i) for i in name[len(site) :].strip("[]").split(",") if i)
+    x = np.asarray(values, float)[(slice(None), *place)]
+    ends = priors.limits(x)
+    if ends is None:
+        return None
+    low, high = ends
+    return priors.Density(name, *priors.kde(x[(x >= low) & (x <= high)]))
+
+
+def _pairs(subject) -> Iterator:
+    names = subject.by_badness[: plots.SIDES]
+    if len(names) < 2:
+        yield Missing("There is one number only, so there are no pairs.")
+        return
+    diverging = subject.posterior.sample_stats.get("diverging")
+    diverging = None if diverging is None else np.asarray(diverging, bool).ravel()
+    marked = diverging is not None and diverging.any()
+    yield Figure(
+        svg(plots.pairs, {n: subject.moving[n].ravel() for n in names}, diverging),
+        "The numbers that behave worst, against each other. Good: round clouds; funnels, bananas "
+        "and separate clouds are hard to sample and to approximate."
+        + (" Orange: divergent draws." if marked else ""),
+    )

@@ -1,0 +1,129 @@
+"""A model fitted to data that were simulated from it, in the place of those it came with."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from numpyro.primitives import Messenger
+
+from bayeskern.inference import Posterior, arguments, infer, reduced, sites
+from bayeskern.inference.prior import Given
+from bayeskern.inference.target import Target
+from bayeskern.likelihoods.labels import decode
+
+# What a model may offer that takes the data as arguments, past its sites.
+OFFERS = ("prepare", "marginal", "exact", "for_method")
+
+
+def refit(given: Given, target: Target, data: dict) -> Callable:
+    """data, method, seed -> the Posterior given data (each site (shape)) that were simulated.
+
+    given: prepared, as is its target. data: of one simulation, to try with. A model that has only
+    sites gets the data there, so that its arguments stay what they were, whatever else it does with
+    them. One that offers more gets them in the arguments that hold the observations.
+    """
+    if not any(hasattr(given.model, name) for name in OFFERS):
+        # Looked at once: that takes as long as many a fit.
+        first = Target.of(AtSites(target.model, target.arguments), (data,), {})
+
+        def fit(data, method, seed):
+            own = dataclasses.replace(first, arguments=arguments.read(((data,), {})))
+            return Posterior.of(method.name, reduced.run(method, own, seed, False), own, {})
+
+        return fit
+    places = {name: _argument(given, target, name, data) for name in data}
+    classes = getattr(given.model, "classes", None)
+
+    def fit(data, method, seed):
+        new = {places[name]: decode(value, classes) for name, value in data.items()}
+        args, kwargs = _with(given.model, given.raw, new)
+        return infer(given.model, *args, method=method, seed=seed, progress=False, **kwargs)
+
+    return fit
+
+
+class AtSites(eqx.Module):
+    """A model of its data alone, which it puts at the observed sites: model(data), by site."""
+
+    model: Callable
+    arguments: tuple[tuple, dict]
+
+    def __call__(self, data):
+        args, kwargs = arguments.release(self.arguments)
+        return _Put(self.model, data)(*args, **kwargs)
+
+
+class _Put(Messenger):
+    """Puts values of all rows at observed sites; where a plate takes a part, that part."""
+
+    def __init__(self, fn, data):
+        self.data, self.rows = data, {}
+        super().__init__(fn)
+
+    def process_message(self, msg):
+        if msg["type"] != "sample" or not msg["is_observed"] or msg["name"] not in self.data:
+            return
+        value = self.data[msg["name"]]
+        batch = jnp.ndim(value) - msg["fn"].event_dim
+        for frame in msg["cond_indep_stack"]:
+            axis = batch + frame.dim
+            if axis >= 0 and value.shape[axis] != frame.size:
+                value = jnp.take(value, self.rows[frame.name], axis)
+        msg["value"] = value
+
+    def postprocess_message(self, msg):
+        if msg["type"] == "plate":
+            self.rows[msg["name"]] = msg["value"]
+
+
+def _argument(given: Given, target: Target, site: str, data: dict) -> str:
+    """The argument that holds what a site observes.
+
+    Raises ValueError where there is none, or where several might.
+    """
+    latents = {s.name: jnp.zeros(s.shape) for s in target.latents}
+    observed = _observed(target, latents, site)
+    bound = inspect.signature(given.model).bind(*given.args, **given.kwargs).arguments
+    found = [name for name, value in bound.items() if _same(value, observed)]
+    if len(found) > 1:
+        # Values may agree by chance: only the right one moves the site.
+        found = [name for name in found if _moves(given, latents, site, name, data[site])]
+    if len(found) != 1:
+        raise ValueError(
+            f"no argument of {type(given.model).__name__} holds the values of the observed site "
+            f"{site!r} as they are, so simulated ones could not be given to it. Observe an "
+            "argument itself, or calibrate a plain function of the same sites."
+        )
+    return found[0]
+
+
+def _observed(target, latents, site) -> np.ndarray:
+    return sites.observed(target, latents)[site]
+
+
+def _same(value, observed) -> bool:
+    """Whether an argument holds these values; NaN is a hole."""
+    if value is None or isinstance(value, str | dict) or np.shape(value) != observed.shape:
+        return False
+    value = np.asarray(value)
+    return value.dtype.kind in "biuf" and np.array_equal(value, observed, equal_nan=True)
+
+
+def _moves(given, latents, site, name, value) -> bool:
+    args, kwargs = _with(given.model, (given.args, given.kwargs), {name: value})
+    changed = Target.of(given.model, args, kwargs)
+    return bool(np.array_equal(_observed(changed, latents, site), value))
+
+
+def _with(model, given: tuple[tuple, dict], new: dict) -> tuple[tuple, dict]:
+    """Arguments of a model with others in the place of some, by name."""
+    prepare = getattr(model, "prepare", model)
+    bound = inspect.signature(prepare).bind(*given[0], **given[1])
+    for name, value in new.items():
+        bound.arguments[name] = jnp.asarray(value) if np.ndim(value) == 0 else value
+    return bound.args, bound.kwargs

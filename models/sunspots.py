@@ -1,0 +1,47 @@
+"""Sunspots: a cycle of eleven years that keeps neither its time nor its height.
+
+The last 160 yearly means, 1849 to 2008, of the record of the National Geophysical Data Center,
+NOAA. Wolf (1852) put the cycle at 11.1 years. One cycle is longer or higher than the next, so the
+process is quasi-periodic: a periodic kernel times one that forgets. On the scale of square roots
+the noise is about the same at high and at low counts.
+"""
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+
+import bayeskern as bk
+from bayeskern.kernels import RBF, Matern32, Periodic
+
+# Standardised square roots; time in years.
+KERNEL = (
+    Periodic(
+        period=dist.LogNormal(np.log(11.0), 0.1),
+        lengthscale=dist.LogNormal(0.0, 0.5),
+        variance=dist.LogNormal(0.0, 0.7),
+    )
+    * Matern32(lengthscale=dist.LogNormal(np.log(30.0), 0.7))
+).named("cycle") + RBF(
+    lengthscale=dist.LogNormal(np.log(50.0), 0.5), variance=dist.LogNormal(-1.0, 1.0)
+).named("level")
+
+
+def data(since: int = 1849):
+    """Years and standardised square roots of the sunspot number."""
+    series = bk.datasets.load("sunspots")
+    kept = series.times >= since
+    roots = np.sqrt(series.values[kept])
+    return series.times[kept].astype(float), (roots - roots.mean()) / roots.std()
+
+
+def model(years, sunspots=None):
+    kernel = bk.sample(KERNEL)
+    noise = numpyro.sample("noise", bk.from_sd(dist.HalfNormal(0.5)))
+    numpyro.sample("sunspots", bk.GaussianProcess(kernel, years, noise), obs=sunspots)
+
+
+def problem():
+    """To predict: the 22 years after the record."""
+    years, _ = values = data()
+    ahead = years[-1] + np.arange(1.0, 23.0)
+    return bk.Problem(model, values, {"year": years}, {"sunspots": ["year"]}, (ahead,))

@@ -1,0 +1,242 @@
+"""The report: its structure, that nothing of the user's is taken for HTML, and its numbers."""
+
+import re
+from html.parser import HTMLParser
+
+import arviz as az
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+
+import bayeskern as bk
+from bayeskern.diagnostics.report import report
+from bayeskern.diagnostics.report.document import SECTIONS
+from bayeskern.kernels import RBF, Periodic
+
+HOSTILE = "<script>alert(1)</script>"
+VOID = {"meta", "img", "br", "hr", "link", "input"}
+rng = np.random.default_rng(0)
+X = rng.normal(size=40)
+Y = 1.0 + 2.0 * X + 0.5 * rng.normal(size=40)
+
+
+def line(x, y):
+    level = numpyro.sample("level", dist.Normal(0.0, 5.0))
+    slope = numpyro.sample("slope", dist.Normal(0.0, 5.0))
+    sigma = numpyro.sample("sigma", dist.HalfNormal(2.0))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample("y", dist.Normal(level + slope * x, sigma), obs=y)
+
+
+def hostile(x, y):
+    a = numpyro.sample("<b>$a$", dist.Normal(0.0, 5.0))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample(HOSTILE, dist.Normal(a, 1.0), obs=y)
+
+
+class Page(HTMLParser):
+    """What is in a page: its tags with their attributes, its tables, its text; that tags close."""
+
+    def __init__(self, text: str):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.open, self.text, self.tables = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+        if self.open and self.open[-1] in ("td", "th"):
+            self.tables[-1][-1][-1] += data
+
+    @property
+    def ids(self):
+        return [a["id"] for _, a in self.tags if "id" in a]
+
+    def table(self, *head):
+        """The rows of the first table whose head starts so, by their first cell."""
+        (found, *_) = [t for t in self.tables if t[0][: len(head)] == list(head)]
+        return {row[0]: dict(zip(found[0], row, strict=True)) for row in found[1:]}
+
+
+def read(posterior, folder, **options) -> tuple[Page, str]:
+    path = report(posterior, folder / "report.html", **options)
+    text = path.read_text(encoding="utf-8")
+    return Page(text), text
+
+
+def fit(method, model=line, data=(X, Y)):
+    return bk.infer(model, *data, method=method, seed=0, progress=False)
+
+
+def classes():
+    x = np.linspace(-2.0, 2.0, 40)
+    y = np.random.default_rng(1).uniform(size=40) < 1.0 / (1.0 + np.exp(-3.0 * x))
+    model = bk.LatentGP(RBF(1.0, dist.HalfNormal(3.0)), bk.likelihoods.Bernoulli())
+    return fit("laplace", model, (x, y))
+
+
+def exact_process():
+    x = np.linspace(0.0, 6.0, 40)
+    y = np.sin(2.0 * np.pi * x) + 0.5 * x
+    kernel = Periodic(1.0, 1.0).named("season") + RBF(5.0, 4.0).named("trend")
+    return fit("exact", bk.GPRegression(kernel, noise=0.01), (x, y))
+
+
+def straight_line():
+    frame = pd.DataFrame({HOSTILE: X, "other": rng.normal(size=40)})
+    prior, noise = bk.priors.Conjugate(), dist.InverseGamma(2.0, 1.0)
+    model = bk.BayesianLinearRegression(prior=prior, noise=noise)
+    return fit("exact", model, (frame, Y))
+
+
+def series():
+    t = np.arange(48)
+    return bk.forecast(5.0 + np.sin(2 * np.pi * t / 12) + 0.02 * t, 12, season=12, progress=False)
+
+
+MAKERS = {
+    "nuts": lambda: fit(bk.NUTS(warmup=300, draws=300)),
+    "laplace": lambda: fit("laplace"),
+    "svi": lambda: fit(bk.SVI(steps=400)),
+    "importance": lambda: fit("importance"),
+    "map": lambda: fit("map"),
+    "exact process": exact_process,
+    "linear regression": straight_line,
+    "classes": classes,
+    "forecast": series,
+}
+# What a report on each must speak of, and what it must say it cannot.
+SAID = {
+    "nuts": ("r_hat", "E-BFMI", "elpd_loo", "LOO-PIT"),
+    "laplace": ("k-hat of the weights", "elpd_loo", "gap", "made a little stronger"),
+    "svi": ("The ELBO as the approximation was fitted", "k-hat of the weights"),
+    "importance": ("distinct draws", "of the weight"),
+    "map": ("smallest curvature", "A point has no intervals", "LOO needs a spread"),
+    "exact process": ("closed form", "repeats every 1", "chance of a rise above 99 %", "LOO-PIT"),
+    "linear regression": ("closed form", HOSTILE, "elpd_loo"),
+    "classes": ("Calibration of the predicted chance", "The latent function"),
+    "forecast": ("History and forecast", "repeats every 12 steps", "bk.backtest"),
+}
+
+
+@pytest.fixture(scope="module")
+def made():
+    found = {}
+
+    def get(name):
+        if name not in found:
+            found[name] = MAKERS[name]()
+        return found[name]
+
+    return get
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_report_has_all_sections_and_needs_nothing_else(name, made, tmp_path):
+    page, text = read(made(name), tmp_path)
+    assert page.ids[0] == "verdict"
+    assert set(page.ids) >= {"verdict", "comparison", *SECTIONS}
+    assert len(set(page.ids)) == len(page.ids)
+    assert len(text) < 3_000_000
+    assert not re.search(r"(https?:)?//[a-z]", re.sub(r"base64,[^\"]*", "", text))
+    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "iframe", "link", "object"})
+    said = " ".join(page.text)
+    assert "could not be made" not in said
+    for words in SAID[name]:
+        assert words in said
+    # No section is empty, and each figure says what good looks like.
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", text, re.S)
+    assert len(captions) == text.count("<figure>") >= 2
+    assert not re.search(r"</h2>\s*</section>", text)
+
+
+def test_several_posteriors_are_compared(made, tmp_path):
+    found = {HOSTILE: made("laplace"), "nuts": made("nuts")}
+    page, text = read(found, tmp_path)
+    assert HOSTILE not in text
+    rows = page.table("posterior", "method", "verdict")
+    assert {n: row["method"] for n, row in rows.items()} == {HOSTILE: "laplace", "nuts": "nuts"}
+    wanted = bk.compare(found).table["nuts"]
+    assert rows["nuts"]["elpd (LOO)"] == f"{wanted['elpd']:.2f} ± {wanted['elpd_error']:.2f}"
+    assert {f"p{i}-{name}" for i in (0, 1) for name in SECTIONS} <= set(page.ids)
+
+
+def test_names_from_data_and_models_are_text(made, tmp_path):
+    of_model = fit("laplace", hostile)
+    for posterior, name in ((made("linear regression"), HOSTILE), (of_model, "<b>$a$")):
+        page, text = read(posterior, tmp_path)
+        assert name in "".join(page.text)
+        assert name not in text and "<script" not in text
+        assert all(not k.startswith("on") for _, attrs in page.tags for k in attrs)
+
+
+def test_a_bad_fit_is_called_bad_before_anything_else(tmp_path):
+    posterior = fit(bk.NUTS(warmup=20, draws=20, chains=2))
+    assert posterior.trust.verdict == "bad"
+    page, text = read(posterior, tmp_path)
+    assert text.index('class="verdict bad"') < text.index("<table")
+    said = " ".join(" ".join(page.text).split())
+    assert " ".join(posterior.trust.advice.split()) in said
+
+
+def test_the_numbers_are_those_of_arviz(made, tmp_path):
+    posterior = made("nuts")
+    page, _ = read(posterior, tmp_path)
+    tree = posterior.to_arviz()
+    table, rows = az.summary(tree, round_to="none"), page.table("parameter", "mean")
+    for name in ("level", "slope", "sigma"):
+        np.testing.assert_allclose(float(rows[name]["mean"]), table.loc[name, "mean"], rtol=1e-2)
+        np.testing.assert_allclose(float(rows[name]["sd"]), table.loc[name, "sd"], rtol=1e-2)
+    worst = page.table("parameter", "ess_bulk")
+    for name in worst:
+        np.testing.assert_allclose(float(worst[name]["r_hat"]), table.loc[name, "r_hat"], rtol=1e-3)
+    loo, own = az.loo(tree, pointwise=True), page.table("leave-one-out", "value")
+    elpd = own["elpd_loo (expected log predictive density)"]["value"]
+    assert elpd == f"{loo.elpd:.2f} ± {loo.se:.2f}"
+    assert own["largest Pareto k-hat"]["value"] == f"{float(loo.pareto_k.max()):.2f}"
+    (worst_row, *_) = page.table("observation", "observed")
+    assert worst_row == str(int(np.argmin(loo.elpd_i.values)))
+
+
+def test_the_same_seed_makes_the_same_file(made, tmp_path):
+    first = report(made("laplace"), tmp_path / "a.html", seed=3).read_bytes()
+    assert report(made("laplace"), tmp_path / "b.html", seed=3).read_bytes() == first
+
+
+def test_what_is_no_posterior_is_refused_and_the_old_file_stays(tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    for wrong in (3, {}, {"a": 3}):
+        with pytest.raises(TypeError, match="posterior"):
+            report(wrong, path)
+    assert path.read_text() == "old"
+    with pytest.raises(OSError, match="choose another folder"):
+        report(fit("map"), path / "inside.html")
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_constant_series_says_what_it_lacks(tmp_path):
+    page, text = read(bk.forecast(np.full(20, 3.0), 4, season=0, progress=False), tmp_path)
+    said = " ".join(page.text)
+    assert "Nothing was fitted" in said and "could not be made" not in said
+    assert text.count("<figure>") == 1

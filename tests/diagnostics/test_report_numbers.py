@@ -1,0 +1,169 @@
+"""What the report computes itself, against closed forms, refits, SciPy and ArviZ."""
+
+import arviz as az
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from scipy.stats import norm
+
+import bayeskern as bk
+from bayeskern.diagnostics.report import blocks, words
+from bayeskern.diagnostics.report.priors import density, priors
+from bayeskern.diagnostics.report.sections import sensitivity
+from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.kernels import RBF, Cosine, Linear, Matern32, Periodic
+
+rng = np.random.default_rng(0)
+Y = rng.normal(1.0, 1.0, size=30)
+
+
+def normal(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 2.0))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+
+def pair(y):
+    scale = numpyro.sample("scale", dist.HalfCauchy(1.0))
+    with numpyro.plate("group", 3):
+        theta = numpyro.sample("theta", dist.Normal(0.0, scale))
+    numpyro.sample("y", dist.Normal(theta, 1.0).to_event(1), obs=y)
+
+
+@pytest.fixture(scope="module")
+def subject():
+    return Subject(bk.infer(normal, Y, method="laplace", seed=0, progress=False))
+
+
+@pytest.fixture(scope="module")
+def process():
+    x = np.linspace(0.0, 4.0, 32)
+    y = np.sin(2.0 * np.pi * x) + 0.3 * x
+    kernel = Periodic(1.0, 1.0).named("season") + RBF(5.0, 4.0).named("trend")
+    model = bk.GPRegression(kernel, noise=0.05)
+    return Subject(bk.infer(model, x, y, method="exact", seed=0, progress=False)), kernel, x, y
+
+
+def test_pit_is_that_of_arviz(subject):
+    (one,) = subject.observations
+    wanted = az.loo_pit(subject.tree)["y"].values
+    np.testing.assert_allclose(one.pit, wanted, atol=2e-3)
+
+
+def test_left_out_means_of_a_conjugate_model_are_known(subject):
+    (one,) = subject.observations
+    # mu given all but y_i has precision n - 1 + 1/4.
+    wanted = (Y.sum() - Y) / (len(Y) - 1 + 0.25)
+    draws = subject.posterior.flat["mu"].size
+    assert np.max(np.abs(one.mean - wanted)) < 5.0 / np.sqrt(draws)
+
+
+def test_a_process_is_left_out_as_by_refits(process):
+    subject, kernel, x, y = process
+    (one,) = subject.observations
+    for i in (0, 7, 31):
+        rest = np.arange(len(x)) != i
+        gp = bk.GaussianProcess(kernel, x[rest], 0.05).condition(y[rest])
+        new = gp.predict(x[i : i + 1])
+        np.testing.assert_allclose(one.mean[i], new.mean[0], rtol=1e-8)
+        np.testing.assert_allclose(one.pit[i], norm.cdf((y[i] - new.mean) / new.sd)[0], rtol=1e-7)
+        log_density = norm.logpdf(y[i], new.mean, new.sd)[0]
+        np.testing.assert_allclose(one.log_density[i], log_density, rtol=1e-7)
+
+
+def test_components_of_a_process_add_up_and_the_trend_rises(process):
+    subject, kernel, x, y = process
+    (one,) = subject.processes
+    X = x[:, None]
+    parts = one.components(X)
+    np.testing.assert_allclose(sum(p.mean for p in parts.values()), one.function(X).mean, atol=1e-8)
+    np.testing.assert_allclose(one.function(X).mean, kernel_mean(kernel, x, y), atol=1e-8)
+    changes = one.changes("trend", X[[0, -1]])
+    assert np.all(changes > 0)
+    np.testing.assert_allclose(changes.mean(), 0.3 * 4.0, atol=0.2)
+
+
+def kernel_mean(kernel, x, y):
+    K = np.asarray(kernel(x))
+    return K @ np.linalg.solve(K + 0.05 * np.eye(len(x)), y)
+
+
+def test_log_densities_are_those_of_scipy(subject):
+    mu = subject.posterior.flat["mu"][:7]
+    found = sensitivity.log_probs(subject.posterior.target, {"mu": mu})
+    np.testing.assert_allclose(found["mu"], norm.logpdf(mu, 0.0, 2.0), rtol=1e-12)
+    np.testing.assert_allclose(found["y"], norm.logpdf(Y[:, None], mu).sum(axis=0), rtol=1e-10)
+
+
+def test_a_prior_that_contradicts_the_data_is_found_and_a_wide_one_is_not():
+    def model(y, sd):
+        mu = numpyro.sample("mu", dist.Normal(0.0, sd))
+        numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]).to_event(1), obs=y)
+
+    for sd, conflict in ((0.2, True), (50.0, False)):
+        p = bk.infer(model, Y + 1.0, sd, method="laplace", seed=0, progress=False)
+        (table,) = [b for b in sensitivity.sensitivity(Subject(p)) if b.kind == "table"]
+        row = dict(zip(table.head, table.rows[0], strict=True))
+        assert (float(row["prior"]) > 0.05) is conflict
+        assert ("conflict" in row["diagnosis"]) is conflict
+
+
+def test_priors_are_told_as_written_and_drawn_as_their_density():
+    p = bk.infer(pair, jnp.array([0.1, 0.2, 0.3]), method="laplace", seed=0, progress=False)
+    found = {prior.site: prior for prior in priors(p)}
+    assert found["scale"].text == "HalfCauchy(1.0)" and found["scale"].fixed
+    assert not found["theta"].fixed and "depends on other sites" in found["theta"].text
+    assert found["theta"].in_plate and not found["scale"].in_plate
+    drawn = density(Subject(p), found["scale"])
+    np.testing.assert_allclose(drawn.y, 2.0 / np.pi / (1.0 + drawn.x**2), rtol=1e-6)
+
+
+def stacked(kernel):
+    import jax
+
+    return jax.tree.map(lambda leaf: np.asarray(leaf, float)[None], kernel)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (RBF(0.5), "varies very smoothly over about 6 months"),
+        (RBF(20.0), "longer than the data"),
+        (Matern32(2.0).named("a"), "varies with some roughness over about 2 years"),
+        (Periodic(1.0, 2.0), "repeats every 1 year, close to a sine wave"),
+        (Periodic(7.0 / 365.25, 0.2), "repeats every 7 days, with a detailed shape"),
+        (2.0 * Periodic(1.0) * RBF(5.0), "a shape of its own; it changes over about 5 years"),
+        (Cosine(4.0) * RBF(9.0), "a period of 4 years; it changes over about 9 years"),
+        (Linear() + RBF(1.0), "follows a straight line, and varies very smoothly"),
+    ],
+)  # fmt: skip
+def test_kernels_are_put_into_words(kernel, said):
+    assert said in words.describe(stacked(kernel), words.Axis("years", (10.0,)))
+
+
+def test_words_say_how_certain_a_length_and_a_direction_are():
+    kernel = RBF(np.linspace(1.0, 3.0, 101))
+    assert "about 2 (1.1 to 2.9) steps" in words.describe(kernel, words.Axis("steps", (10.0,)))
+    draws = norm.ppf((np.arange(1000) + 0.5) / 1000)
+    assert words.direction(draws + 10.0).startswith("over the data it rises by 10 (8.36 to 11.6;")
+    assert "it falls by 10" in words.direction(draws - 10.0)
+    assert "is open (chance of a rise 69 %)" in words.direction(draws + 0.5)
+    assert "rises by a factor of 2" in words.direction(2.0 * np.exp(0.01 * draws), factor=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-3.0, "-3"),
+        (1234.6, "1,235"),
+        (0.012345, "0.0123"),
+        (1e-9, "1e-09"),
+        (np.nan, "-"),
+        (np.inf, "∞"),
+    ],
+)
+def test_numbers_are_written_as_one_reads_them(value, text):
+    assert blocks.number(value) == text

@@ -1,0 +1,12 @@
+"""Figures show themselves in notebooks, and leave pyplot alone."""
+
+import matplotlib.pyplot as plt
+
+from bayeskern.figures import figure
+
+
+def test_a_notebook_can_show_it():
+    made = figure()
+    made.subplots().plot([0, 1])
+    assert made._repr_png_().startswith(b"\x89PNG")
+    assert plt.get_fignums() == []
