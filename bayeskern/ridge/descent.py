@@ -39,7 +39,7 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, KernelExpansion):
     After `fit`: `kernel_`, `X_fit_`, `dual_coef_` b: (n,) or (n, k), `step_`, `residual_norms_`,
     |y - K b - alpha b| at the start and after each epoch, `converged_` and `n_iter_`, the number of
     epochs. The Gram matrix of up to 8,000 points is held; of more its rows are computed as they
-    are needed, which takes some fifty times as long.
+    are needed, in every epoch again.
 
     Kivinen, Smola and Williamson (2004); Liu, Pokharel and Principe (2008); Yao, Rosasco and
     Caponnetto (2007) for early stopping.

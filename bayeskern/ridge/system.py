@@ -192,7 +192,8 @@ class Spectrum(NamedTuple):
     @classmethod
     def of(cls, M, border) -> Spectrum:
         """M is written over."""
-        values, V = eigh(M, driver="evd", overwrite_a=True, check_finite=False)
+        # The transpose is the same matrix in LAPACK's order, which saves a copy.
+        values, V = eigh(M.T, driver="evd", overwrite_a=True, check_finite=False)
         return cls(values, V, border)
 
     def at(self, alpha) -> Spectral:
