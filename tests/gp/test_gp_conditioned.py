@@ -1,0 +1,160 @@
+"""What one factor of a Gaussian process gives: leave-one-out, components, draws, variances."""
+
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from gp_by_hand import NOISE, data, posterior, rbf
+from scipy.stats import norm
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as sk
+
+import bayeskern as bk
+from bayeskern.gp import process as gp_module
+from bayeskern.kernels import RBF, Constant, Linear, Matern32, White
+from bayeskern.linalg import DenseFactor
+
+
+def test_leave_one_out_equals_n_refits():
+    X, y = data(n=12, d=2)
+    noise, mean = np.linspace(0.05, 0.4, 12), 0.3
+    loo = bk.GaussianProcess(Matern32(), X, noise, mean).condition(y).loo()
+    for i in range(12):
+        rest = np.arange(12) != i
+        peer = GaussianProcessRegressor(sk.Matern(nu=1.5), alpha=noise[rest], optimizer=None)
+        m, sd = peer.fit(X[rest], y[rest] - mean).predict(X[[i]], return_std=True)
+        sd = np.sqrt(sd**2 + noise[i])
+        np.testing.assert_allclose(loo.mean[i], m[0] + mean, atol=1e-8)
+        np.testing.assert_allclose(loo.variance[i], sd[0] ** 2, atol=1e-8)
+        density = norm(m[0] + mean, sd[0]).logpdf(y[i])
+        np.testing.assert_allclose(loo.log_density[i], density, atol=1e-8)
+
+
+def test_components_against_the_closed_form():
+    X, y = data(n=25)
+    X_new = np.linspace(-0.5, 5.0, 11)[:, None]
+    kernel = (
+        Linear(variance=0.3).named("trend")
+        + 1.4 * (RBF(lengthscale=0.5).named("fast") + Matern32(lengthscale=2.0)).named("wave")
+        + RBF(lengthscale=3.0, variance=0.2)
+        + Constant(0.7)
+    )
+
+    def matern(A, B):
+        s = np.sqrt(3.0) * np.abs(A - B.T) / 2.0
+        return (1.0 + s) * np.exp(-s)
+
+    parts = {
+        "trend": lambda A, B: 0.3 * A @ B.T,
+        "wave": lambda A, B: 1.4 * (rbf(A, B, 0.5) + matern(A, B)),
+        "wave.fast": lambda A, B: 1.4 * rbf(A, B, 0.5),
+        "rest": lambda A, B: rbf(A, B, 3.0, 0.2) + 0.7,
+    }
+    outer = ["trend", "wave", "rest"]
+    K = sum(parts[name](X, X) for name in outer)
+    prediction = bk.GaussianProcess(kernel, X, NOISE, mean=0.5).condition(y).predict(X_new)
+    assert list(prediction.components) == outer
+    for name, k in parts.items():
+        found = prediction.component(name)
+        mean, covariance = posterior(K, k(X, X_new), k(X_new, X_new), y - 0.5, NOISE)
+        np.testing.assert_allclose(found.mean, mean, atol=1e-10)
+        np.testing.assert_allclose(found.variance, np.diag(covariance), atol=1e-10)
+    total = 0.5 + sum(prediction.component(name).mean for name in outer)
+    np.testing.assert_allclose(total, prediction.mean, atol=1e-10)
+    with pytest.raises(ValueError, match=r"component='wvae' is not known. Did you mean 'wave'"):
+        prediction.component("wvae")
+
+
+def test_joint_draws_have_the_moments_of_the_posterior():
+    X, y = data(n=8)
+    X_new = np.array([[0.1], [0.2], [3.0], [7.0]])
+    mean, covariance = posterior(rbf(X, X), rbf(X, X_new), rbf(X_new, X_new), y, NOISE)
+    gp, N = bk.GaussianProcess(RBF(), X, NOISE).condition(y), 20_000
+    for prediction, K in [
+        (gp.predict(X_new, latent=True), covariance),
+        (gp.predict(X_new), covariance + NOISE * np.eye(4)),
+    ]:
+        draws = prediction.sample(N, seed=2)
+        assert draws.shape == (N, 4)
+        np.testing.assert_array_less(np.abs(draws.mean(0) - mean), 5 * np.sqrt(np.diag(K) / N))
+        error = np.sqrt((np.outer(np.diag(K), np.diag(K)) + K**2) / N)
+        np.testing.assert_array_less(np.abs(np.cov(draws.T) - K), 5 * error)
+        np.testing.assert_array_equal(prediction.sample(3, seed=2), prediction.sample(3, seed=2))
+        assert np.all(prediction.sample(3, seed=2) != prediction.sample(3, seed=3))
+
+
+def test_draws_where_the_posterior_is_singular():
+    # 60 points so close that their joint covariance has rank 3 or so, and a point of the data.
+    X, y = np.array([0.0, 1.0]), np.array([0.0, 1.0])
+    X_new = np.linspace(0.0, 0.1, 60)
+    gp = bk.GaussianProcess(RBF(), X, 1e-10).condition(y)
+    draws = gp.predict(X_new, latent=True).sample(50, seed=0)
+    assert np.all(np.isfinite(draws))
+    np.testing.assert_allclose(draws[:, 0], 0.0, atol=1e-4)
+
+
+def test_variances_are_never_negative():
+    # A straight line without noise: what remains of the variance is rounding error, and the plain
+    # difference is negative at nearly every point.
+    X, X_new = np.linspace(0.1, 1.0, 140), np.linspace(0.1, 1.0, 300)
+    gp = bk.GaussianProcess(Linear(), X, 0.0).condition(2.0 * X)
+    assert np.mean(np.diag(gp.covariance(X_new)) < 0.0) > 0.5
+    prediction = gp.predict(X_new, latent=True)
+    assert np.all(prediction.variance > 0.0)
+    assert np.all(prediction.variance < 1e-12)
+    assert np.all(np.isfinite(prediction.interval(0.95)))
+
+
+def test_chunks_make_no_difference(monkeypatch):
+    X, y = data(n=20)
+    X_new = np.linspace(0, 5, 600)
+    gp = bk.GaussianProcess(RBF() + Linear().named("trend"), X, NOISE).condition(y)
+    whole = gp.predict(X_new)
+    expected = whole.mean, whole.sd, whole.component("trend").sd
+    sizes, original = [], gp_module.posterior_moments
+    monkeypatch.setattr(gp_module, "CHUNK", 1)
+    monkeypatch.setattr(
+        gp_module,
+        "_moments_jit",
+        lambda g, k, x: sizes.append(len(x)) or original(g, k, x),
+    )
+    chunked = gp.predict(X_new)
+    found = chunked.mean, chunked.sd, chunked.component("trend").sd
+    assert sizes == 2 * [256, 256, 88]
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_the_mean_alone_does_no_variance_work(monkeypatch):
+    X, y = data(n=21)  # sizes that no other test has compiled
+    X_new = np.linspace(0, 1, 13)
+    gp = bk.GaussianProcess(RBF(), X, NOISE).condition(y)
+    model = bk.GPRegression(RBF(lengthscale=dist.LogNormal()), NOISE)
+    mixed = model.predictive({"lengthscale": np.array([1.0, 1.0])}, model.prepare(X, y)[1], X_new)
+
+    def whiten(self, B):
+        raise AssertionError("variance work")
+
+    monkeypatch.setattr(DenseFactor, "whiten", whiten)
+    mean = rbf(X, X_new[:, None]).T @ np.linalg.solve(rbf(X, X) + NOISE * np.eye(21), y)
+    np.testing.assert_allclose(gp.predict(X_new).mean, mean, atol=1e-10)
+    np.testing.assert_allclose(mixed.mean, mean, atol=1e-10)
+    for prediction in (gp.predict(X_new), mixed):
+        with pytest.raises(AssertionError, match="variance work"):
+            _ = prediction.sd
+
+
+def test_white_noise_in_the_kernel_is_part_of_a_new_observation():
+    X, y = data(n=10)
+    gp = bk.GaussianProcess(RBF() + White(variance=0.3).named("white"), X, NOISE).condition(y)
+    mean, covariance = posterior(rbf(X, X), rbf(X, X), rbf(X, X), y, NOISE + 0.3)
+    found = gp.predict(X, latent=True)
+    np.testing.assert_allclose(found.mean, mean, atol=1e-10)
+    np.testing.assert_allclose(found.variance, np.diag(covariance) + 0.3, atol=1e-10)
+
+
+def test_noise_free_interpolation_reports_its_jitter():
+    X = np.linspace(0.0, 1.0, 60)
+    gp = bk.GaussianProcess(RBF(lengthscale=0.3), X, 0.0).condition(np.sin(6 * X))
+    # Relative to a diagonal of 1, at most 1e6 times n eps.
+    assert 0.0 < gp.jitter <= 1e6 * 60 * np.finfo(float).eps
+    np.testing.assert_allclose(gp.predict(X).mean, np.sin(6 * X), atol=1e-5)

@@ -1,0 +1,164 @@
+"""Predictions of generalised linear models beside averages over draws and simulation."""
+
+import arviz as az
+import numpy as np
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from glm_data import BINARY, EXPOSURE, POISSON, THREE, X, fit
+from scipy import stats
+from scipy.special import expit, logsumexp
+
+import bayeskern as bk
+from bayeskern import likelihoods as lk
+
+LABELS = np.array(["low", "mid", "top"])
+FRAME = pd.DataFrame(X, columns=["dose", "age"])
+
+
+@pytest.fixture(scope="module")
+def of_labels():
+    return fit(bk.BayesianGLM(lk.Categorical()), FRAME, LABELS[THREE])
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return fit(bk.BayesianGLM(lk.Bernoulli()), FRAME, np.where(BINARY > 0, "yes", "no"))
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return fit(bk.BayesianGLM(lk.Poisson()), FRAME, POISSON, exposure=EXPOSURE)
+
+
+# -- predictions -----------------------------------------------------------------------------------
+
+
+def test_chances_are_averages_over_draws_and_sum_to_one(of_labels):
+    new = FRAME.iloc[:20]
+    prediction = of_labels.predict(new)
+    eta = np.einsum("mp,skp->smk", X[:20], of_labels.flat["weights"])
+    eta += of_labels.flat["intercept"][:, None]
+    chances = np.exp(eta - logsumexp(eta, axis=2, keepdims=True)).mean(axis=0)
+    np.testing.assert_allclose(prediction.probabilities, chances, rtol=1e-9)
+    np.testing.assert_allclose(prediction.probabilities.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(of_labels.predict(new, latent=True).draws, eta, atol=1e-9)
+    assert prediction.classes == ("low", "mid", "top")
+    shares = (prediction.draws[..., None] == np.arange(3)).mean(axis=0)
+    np.testing.assert_allclose(shares, chances, atol=5.0 / np.sqrt(4 * len(eta)))
+    assert list(prediction.most_likely) == list(LABELS[chances.argmax(axis=1)])
+
+
+def test_the_chance_of_the_second_class_is_the_mean(binary):
+    prediction = binary.predict(FRAME.iloc[:9])
+    eta = binary.flat["intercept"][:, None] + binary.flat["weights"] @ X[:9].T
+    chance = expit(eta).mean(axis=0)
+    np.testing.assert_allclose(prediction.mean, chance, rtol=1e-9)
+    np.testing.assert_allclose(prediction.probabilities, np.stack([1 - chance, chance], 1))
+    assert list(prediction.most_likely) == list(np.where(chance > 0.5, "yes", "no"))
+
+
+def test_ordered_classes_have_quantiles(ordered):
+    prediction = ordered.predict(X[:30])
+    eta = ordered.flat["weights"] @ (X[:30] - X.mean(axis=0)).T
+    below = expit(ordered.flat["cutpoints"][:, None] - eta[..., None]).mean(axis=0)
+    np.testing.assert_allclose(np.cumsum(prediction.probabilities, axis=1)[:, :2], below)
+    # The median class is the first whose cumulative chance is a half.
+    clear = np.abs(below - 0.5).min(axis=1) > 0.05
+    np.testing.assert_array_equal(prediction.median[clear], (below < 0.5).sum(axis=1)[clear])
+
+
+def test_counts_with_exposure_are_predicted_as_simulation_says(counts):
+    new, exposure = FRAME.iloc[:6], np.array([1.0, 2.0, 5.0, 0.5, 10.0, 30.0])
+    rate = np.exp(counts.flat["intercept"][:, None] + counts.flat["weights"] @ X[:6].T)
+    prediction = counts.predict(new, exposure=exposure)
+    np.testing.assert_allclose(prediction.mean, exposure * rate.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(counts.predict(new).mean, rate.mean(axis=0), rtol=1e-9)
+    # The distribution function of the mixture, exactly.
+    for bound, level in zip(prediction.interval(0.9), (0.05, 0.95), strict=True):
+        at, before = (stats.poisson(exposure * rate).cdf(bound - d).mean(axis=0) for d in (0, 1))
+        assert np.all(at > level - 0.02)
+        assert np.all(before < level + 0.02)
+    variance = (exposure * rate).mean(axis=0) + (exposure * rate).var(axis=0)
+    np.testing.assert_allclose(prediction.variance, variance, rtol=0.12)
+
+
+def test_the_seed_decides_the_draws_and_nothing_else(counts):
+    new = FRAME.iloc[:6]
+    first, same, other = (counts.predict(new, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.draws, same.draws)
+    assert np.any(first.draws != other.draws)
+    np.testing.assert_array_equal(first.mean, other.mean)
+
+
+def test_many_points_are_predicted_in_bounded_memory(monkeypatch, of_labels):
+    from bayeskern.linear import model
+
+    new = FRAME.iloc[:20]
+    whole = of_labels.predict(new)
+    monkeypatch.setattr(model, "CHUNK", 7 * 3 * len(whole.draws))
+    chunked = of_labels.predict(new)
+    np.testing.assert_allclose(chunked.probabilities, whole.probabilities, rtol=1e-9)
+    assert chunked.draws.shape == whole.draws.shape
+    monkeypatch.setattr(model, "NUMBERS", 300 * 3 * 20)
+    thinned = of_labels.predict(new)
+    assert thinned.draws.shape == (300, 20)
+    np.testing.assert_allclose(thinned.probabilities, whole.probabilities, atol=0.02)
+    assert of_labels.predict(new, latent=True).draws.shape == (300, 20, 3)
+
+
+def test_predictive_intervals_cover_what_is_observed():
+    own, covered, inside = np.random.default_rng(5), [], []
+    model = bk.BayesianGLM(lk.Poisson(), prior=0.7, intercept=dist.Normal(1.0, 0.5))
+    laplace = bk.Laplace(draws=400, starts=1)
+    for _ in range(200):
+        # The truth comes from the prior, so that coverage is exact on average.
+        level, weights = own.normal(1.0, 0.5), 0.7 * own.normal(size=2)
+        small = own.normal(size=(15, 2))
+        y = own.poisson(np.exp(level + small @ weights))
+        prediction = fit(model, small[:14], y[:14], laplace).predict(small[14:])
+        lower, upper = prediction.interval(0.9)
+        covered.append(lower[0] <= y[14] <= upper[0])
+        # Counts make intervals too wide; smeared over their steps they have the very probability.
+        rank = np.mean(prediction.draws < y[14]) + own.random() * np.mean(prediction.draws == y[14])
+        inside.append(0.05 < rank < 0.95)
+    error = np.sqrt(0.9 * 0.1 / 200)
+    assert np.mean(covered) > 0.9 - 3.0 * error
+    assert abs(np.mean(inside) - 0.9) < 3.0 * error
+
+
+# -- files and ArviZ -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [None, ("no", "yes")], ids=["learnt", "given"])
+def test_classes_outlive_a_file(tmp_path, classes):
+    y = np.where(BINARY > 0, "yes", "no")
+    model = bk.BayesianGLM(lk.Bernoulli(classes=classes))
+    posterior = fit(model, FRAME, y)
+    posterior.save(tmp_path / "fit.nc")
+    new = FRAME.iloc[:5]
+    loaded = bk.load(tmp_path / "fit.nc", model=model).predict(new[["age", "dose"]])
+    np.testing.assert_allclose(loaded.mean, posterior.predict(new).mean)
+    assert loaded.classes == ("no", "yes")
+
+
+@pytest.mark.filterwarnings("ignore:Variables y in")
+@pytest.mark.parametrize("name", ["binary", "counts", "of_labels"])
+def test_arviz_takes_what_it_is_given(name, request):
+    posterior = request.getfixturevalue(name)
+    tree = posterior.to_arviz()
+    assert set(tree.children) == {
+        *("posterior", "sample_stats", "log_likelihood", "posterior_predictive"),
+        *("prior", "prior_predictive", "observed_data", "constant_data"),
+    }
+    assert list(tree.posterior.coords["feature"].values) == ["dose", "age"]
+    if name == "of_labels":
+        assert list(tree.posterior.coords["output"].values) == list(LABELS)
+        assert tree.posterior["weights"].dims == ("chain", "draw", "output", "feature")
+    # Replicates of a well fitted model repeat the frequencies of the data.
+    values = tree.observed_data["y"].to_numpy()
+    new = tree.posterior_predictive["y"].to_numpy()
+    assert abs(np.mean(new == 0) - np.mean(values == 0)) < 0.05
+    assert np.isfinite(az.loo(tree).elpd)
+    az.plot_ppc_dist(tree)
+    assert any("weights" in row for row in posterior.summary().index)

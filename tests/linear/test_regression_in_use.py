@@ -1,0 +1,225 @@
+"""Bayesian linear regression in use: updates, data frames, draws, files and speed."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import polars as pl
+import pytest
+from regression_data import INFERRED, KNOWN, NEW, SCALES, TRUE, N, X, Y, blr, fit, gaussian, plain
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+import bayeskern as bk
+from bayeskern import likelihoods, priors
+
+# -- sequential ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, KNOWN, {"prior": 1.0, "noise": 0.5, "intercept": False}])
+def test_ten_updates_are_one_fit(options):
+    options = {"noise": 0.8, **options}
+    once = fit(blr(**options))
+    model = blr(**options).stream(zip(np.array_split(X, 10), np.array_split(Y, 10), strict=True))
+    after = bk.infer(model, method="exact", progress=False)
+    np.testing.assert_allclose(after.log_evidence.value, once.log_evidence.value, rtol=1e-10)
+    np.testing.assert_allclose(after.predict(NEW).mean, once.predict(NEW).mean, rtol=1e-10)
+    np.testing.assert_allclose(after.predict(NEW).sd, once.predict(NEW).sd, rtol=1e-10)
+    # Some before, some now.
+    mixed = fit(blr(**options).update(X[:20], Y[:20]), X[20:], Y[20:])
+    np.testing.assert_allclose(mixed.predict(NEW).mean, once.predict(NEW).mean, rtol=1e-10)
+    np.testing.assert_allclose(mixed.predict(NEW).sd, once.predict(NEW).sd, rtol=1e-10)
+
+
+def test_the_first_rows_need_not_vary():
+    # One row, then two of the same y: no scale for a default noise until more has been seen.
+    y = np.append(np.full(3, 2.0), Y[3:])
+    rows = [slice(0, 1), slice(1, 3), slice(3, N)]
+    model = blr().stream((X[own], y[own]) for own in rows)
+    after, data = model.prepare()
+    once, rest = blr().prepare(X, y)
+    at = {"noise": 0.7, "weights": jnp.asarray(TRUE), "intercept": 1.5}
+    found = numpyro.infer.util.log_density(after, data, {}, at)[0]
+    wanted = numpyro.infer.util.log_density(once, rest, {}, at)[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
+def test_a_fitted_model_goes_on_from_its_posterior():
+    first = fit(blr(**KNOWN), X[:30], Y[:30])
+    then = bk.infer(first.target.model.update(X[30:], Y[30:]), method="exact", progress=False)
+    np.testing.assert_allclose(
+        then.predict(NEW).mean, fit(blr(**KNOWN)).predict(NEW).mean, rtol=1e-10
+    )
+
+
+def test_a_posterior_of_what_was_seen_goes_everywhere(tmp_path):
+    posterior = bk.infer(blr(noise=0.8).update(X, Y), method="exact", progress=False)
+    assert {"weights", "intercept"} == set(posterior.to_arviz().posterior.data_vars)
+    assert posterior.log_likelihood() == {}
+    posterior.save(tmp_path / "seen.nc")
+    loaded = bk.load(tmp_path / "seen.nc")
+    np.testing.assert_array_equal(loaded.draws["weights"], posterior.draws["weights"])
+    assert "exact" in repr(bk.compare({"a": posterior, "b": posterior}))
+
+
+def test_what_was_seen_counts_for_every_method():
+    seen = blr(prior=priors.Gaussian(SCALES), **INFERRED).update(X[:40], Y[:40])
+    model, data = seen.prepare(X[40:], Y[40:])
+    at = {"noise": jnp.asarray(0.7), "weights": jnp.asarray(TRUE), "intercept": jnp.asarray(1.5)}
+    mine = numpyro.infer.util.log_density(model, data, {}, at)[0]
+    theirs = numpyro.infer.util.log_density(plain, (X, Y), {}, at)[0]
+    np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+# -- data as people have them ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_data_frames_keep_their_names(frame):
+    data = frame({"age": X[:, 0], "height": X[:, 1], "dose": X[:, 2]})
+    posterior = fit(blr(**KNOWN), data, Y)
+    tree = posterior.to_arviz()
+    assert list(tree.posterior.coords["feature"].values) == ["age", "height", "dose"]
+    assert tree.posterior["weights"].dims == ("chain", "draw", "feature")
+    new = frame({"dose": NEW[:, 2], "age": NEW[:, 0], "height": NEW[:, 1]})
+    np.testing.assert_allclose(
+        posterior.predict(new).mean, fit(blr(**KNOWN)).predict(NEW).mean, rtol=1e-12
+    )
+    with pytest.raises(ValueError, match="'dose'"):
+        posterior.predict(frame({"age": [1.0], "height": [1.0]}))
+
+
+def test_transformers_make_the_features():
+    posterior = fit(blr(features=PolynomialFeatures(2, include_bias=False)), X, Y, method="map")
+    assert posterior.draws["weights"].shape == (1, 1, 9)
+    assert posterior.coords["feature"][3] == "x0^2"
+    other = fit(blr(), PolynomialFeatures(2, include_bias=False).fit_transform(X), Y, method="map")
+    np.testing.assert_allclose(
+        posterior.predict(NEW).mean,
+        other.predict(PolynomialFeatures(2, include_bias=False).fit_transform(NEW)).mean,
+        rtol=1e-10,
+    )
+
+
+def test_categories_by_one_hot_encoding_and_one_that_is_new():
+    from sklearn.compose import make_column_transformer
+    from sklearn.preprocessing import OneHotEncoder
+
+    frame = pd.DataFrame({"x": X[:, 0], "kind": np.where(X[:, 1] > 50, "a", "b")})
+    encode = make_column_transformer(
+        (OneHotEncoder(drop="first"), ["kind"]), remainder="passthrough"
+    )
+    posterior = fit(blr(features=encode, noise=1.0), frame, Y)
+    assert len(posterior.coords["feature"]) == 2
+    with pytest.raises(ValueError, match="unknown categories"):
+        posterior.predict(pd.DataFrame({"x": [0.0], "kind": ["c"]}))
+    with pytest.raises(ValueError, match="kind"):
+        posterior.predict(pd.DataFrame({"x": [0.0]}))
+
+
+def test_default_priors_are_on_the_scale_of_the_data():
+    model, _ = blr().prepare(X, Y)
+    np.testing.assert_allclose(model.prior.scale, 2.5 * Y.std() / X.std(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(model.intercept.loc, Y.mean())
+    np.testing.assert_allclose(model.intercept.center, X.mean(axis=0))
+    # In other units the predictions are the same, in those units.
+    first = fit(blr(), method="laplace").predict(NEW)
+    other = fit(blr(), X * 1000.0 + 5.0, Y / 100.0, method="laplace").predict(NEW * 1000.0 + 5.0)
+    np.testing.assert_allclose(other.mean * 100.0, first.mean, rtol=1e-3)
+    np.testing.assert_allclose(other.sd * 100.0, first.sd, rtol=0.02)
+
+
+def test_the_prior_predictive_is_the_models_own():
+    draws = blr(**KNOWN).prior_predictive(X, draws=20_000, seed=1).draws
+    Z, sd = np.column_stack([np.ones(N), X]), np.append(5.0, SCALES)
+    wanted = np.sqrt(np.sum((Z * sd) ** 2, axis=1) + 0.8)
+    np.testing.assert_allclose(draws.std(axis=0), wanted, rtol=0.04)
+    assert blr().prior_predictive(X, Y).draws.shape == (1000, N)
+
+
+# -- trust, storage, speed -------------------------------------------------------------------------
+
+
+def test_joint_draws_of_a_prediction_are_correlated_as_they_ought_to_be():
+    posterior = fit(blr(**KNOWN))
+    _, covariance, _ = gaussian(SCALES, 5.0, 0.8)
+    Z = np.column_stack([np.ones(5), NEW])
+    wanted = Z @ covariance @ Z.T
+    draws = posterior.predict(NEW, latent=True).sample(40_000, seed=1)
+    np.testing.assert_allclose(np.cov(draws.T), wanted, atol=0.05 * wanted.max())
+
+
+def test_the_seed_decides_draws_under_robust_noise():
+    posterior = fit(blr(noise=likelihoods.StudentT()), method="map")
+    first, again, other = (posterior.predict(NEW, seed=s).draws for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_predictions_at_many_points_take_fewer_draws(monkeypatch):
+    model = blr(prior=priors.Laplace(0.5), noise=0.8)
+    posterior = fit(model, method=bk.NUTS(warmup=200, draws=300, chains=2))
+    whole = posterior.predict(NEW)
+    assert len(whole.parts[0]) == 600
+    monkeypatch.setattr("bayeskern.linear.model.NUMBERS", 300 * len(NEW))
+    fewer = posterior.predict(NEW)
+    assert len(fewer.parts[0]) == 300
+    off = np.abs(fewer.mean - whole.mean) / np.sqrt(whole.variance - 0.8)
+    assert np.all(off < 5.0 / np.sqrt(300))
+    monkeypatch.setattr("bayeskern.linear.model.NUMBERS", 1)
+    assert len(posterior.predict(NEW).parts[0]) == 200
+
+
+def test_the_log_likelihood_is_pointwise():
+    posterior = fit(blr(prior=priors.Gaussian(SCALES), **INFERRED), method="nuts")
+    found = posterior.log_likelihood()["y"]
+    draws = posterior.draws
+    mean = draws["intercept"][0, 7] + X @ draws["weights"][0, 7]
+    wanted = dist.Normal(mean, np.sqrt(draws["noise"][0, 7])).log_prob(Y)
+    np.testing.assert_allclose(found[0, 7], wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["map", "laplace", "nuts"])
+def test_a_second_fit_compiles_nothing(method):
+    model = blr(prior=priors.Gaussian(dist.HalfNormal(3.0)))
+    run = bk.NUTS(warmup=50, draws=50) if method == "nuts" else method
+    fit(model, method=run)
+    with jax.log_compiles(), warnings.catch_warnings():
+        import logging
+
+        seen = []
+        handler = logging.Handler()
+        handler.emit = lambda record: seen.append(record.getMessage())
+        logger = logging.getLogger("jax._src.interpreters.pxla")
+        logger.addHandler(handler)
+        try:
+            other = blr(prior=priors.Gaussian(dist.HalfNormal(4.0)))
+            fit(other, X + 1.0, 2.0 * Y, method=run)
+        finally:
+            logger.removeHandler(handler)
+    assert not [line for line in seen if line.startswith("Compiling")], seen
+
+
+def test_it_is_saved_and_loaded(tmp_path):
+    frame = pd.DataFrame(X, columns=["age", "height", "dose"])
+    posterior = fit(blr(**KNOWN), frame, Y)
+    posterior.save(tmp_path / "fit.nc")
+    loaded = bk.load(tmp_path / "fit.nc", model=blr(**KNOWN))
+    # In another order, which is set right by name.
+    new = frame[["dose", "age", "height"]].iloc[:4]
+    np.testing.assert_array_equal(loaded.draws["weights"], posterior.draws["weights"])
+    np.testing.assert_allclose(loaded.predict(new).mean, posterior.predict(new).mean, rtol=1e-12)
+    assert loaded.to_arviz().posterior["weights"].coords["feature"].values[0] == "age"
+
+
+def test_features_that_were_learnt_need_the_fitted_model(tmp_path):
+    model = blr(features=StandardScaler(), noise=1.0)
+    posterior = fit(model)
+    posterior.save(tmp_path / "fit.nc")
+    with pytest.raises(ValueError, match="load it with model=posterior.target.model"):
+        bk.load(tmp_path / "fit.nc", model=model).predict(NEW)
+    loaded = bk.load(tmp_path / "fit.nc", model=posterior.target.model)
+    np.testing.assert_allclose(loaded.predict(NEW).mean, posterior.predict(NEW).mean, rtol=1e-12)
