@@ -23,6 +23,11 @@ def is_traced(value) -> bool:
     return isinstance(value, jax.core.Tracer)
 
 
+def counted(number: int | str, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 draw, 2 draws."""
+    return f"{number} {noun if str(number) == '1' else plural or f'{noun}s'}"
+
+
 def one_of(name: str, value: str, options: Iterable[str]) -> str:
     """Return `value` if it is among `options`; otherwise raise, naming the nearest option."""
     options = list(options)
@@ -132,8 +137,9 @@ def finite(array, name: str) -> None:
     bad = ~np.isfinite(np.asarray(array))
     if bad.any():
         row = int(np.argwhere(bad)[0][0])
+        values = counted(bad.sum(), "value that is", "values that are")
         raise ValueError(
-            f"{name} has {int(bad.sum())} values that are NaN or infinite, the first in row {row}. "
+            f"{name} has {values} NaN or infinite, the first in row {row}. "
             "Drop those rows, or fill them in before the call."
         )
 

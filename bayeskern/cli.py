@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 import textwrap
 import threading
@@ -18,7 +19,6 @@ from cyclopts import App, Parameter
 
 import bayeskern as bk
 from bayeskern import checks, files, gallery
-from bayeskern.closed_form import DoesNotApplyError
 from bayeskern.inference import METHODS
 from bayeskern.inference.trust import WIDTH
 
@@ -59,7 +59,7 @@ def forecast(
     seed: Whole = 0,
     debug: Debug = False,
 ) -> None:
-    """Forecast a series and write forecast.csv, forecast.png and components.png.
+    """Forecast a series and write forecast.csv, forecast.png, components.png and report.html.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def forecast(
     print(bk.summary(found, level=levels[-1]))
     if scores is not None:
         print(f"\n{scores}")
-    _report(found.save(output, levels))
+    _report([*found.save(output, levels), _page(found, output / "report.html", seed)])
 
 
 @app.command
@@ -191,10 +191,11 @@ def fit(
     problem = gallery.load(path)
     with gallery.blame(path):
         posterior = problem.fit(method, seed=seed)
-    print(_verdict(f"{path.stem} by {posterior.method}", posterior))
-    print(f"\n{_summary(posterior)}")
+    # Before anything else, which might fail and lose it.
     saved = output / "posterior.nc"
     posterior.save(saved)
+    print(_verdict(f"{path.stem} by {posterior.method}", posterior))
+    print(f"\n{_summary(posterior)}")
     pages = [_page(posterior, output / "report.html", seed)] if report else []
     _report([saved, *pages])
 
@@ -228,7 +229,7 @@ def compare(
     """
     methods = list(dict.fromkeys(checks.one_of("methods", method, METHODS) for method in methods))
     if report is not None:
-        files.require_writable(report.parent)
+        files.require_file(report, "report.html")
     path = gallery.find(model)
     problem = gallery.load(path)
     found, left_out = {}, {}
@@ -236,10 +237,15 @@ def compare(
         try:
             with gallery.blame(path):
                 found[method] = problem.fit(method, seed=seed)
-        except DoesNotApplyError as reason:
+        except (ValueError, ArithmeticError) as reason:
             left_out[method] = reason
     if not found:
-        raise ValueError("; ".join(f"{method}: {reason}" for method, reason in left_out.items()))
+        first = left_out[methods[0]]
+        if len(methods) > 1 and len({*map(str, left_out.values())}) == 1:
+            # What is wrong with the model is said once.
+            raise first
+        said = "; ".join(f"{m}: {str(reason).rstrip('.')}" for m, reason in left_out.items())
+        raise ValueError(said) from first
     for method, posterior in found.items():
         print(_verdict(method, posterior))
     for method, reason in left_out.items():
@@ -270,7 +276,7 @@ def report(
     seed
         The same seed gives the same numbers.
     """
-    files.require_writable(output.parent)
+    files.require_file(output, "report.html")
     if not posteriors:
         raise ValueError("which posterior? Give a file, such as out/posterior.nc.")
     fitted = None if model is None else gallery.load(model).model
@@ -326,7 +332,15 @@ def main(arguments=None) -> None:
     _keep_compiled()
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        app(arguments)
+        try:
+            app(arguments)
+        finally:
+            # Here, so that what cannot be written is found out while there is somebody to say so.
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough, as `head` does; without this Python would try once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except (ValueError, OSError, FloatingPointError) as error:
         if "--debug" in arguments:
             raise

@@ -5,6 +5,12 @@ from __future__ import annotations
 import io
 
 
+def short(name: str, most: int) -> str:
+    """A name in so many letters: of a long one both ends stay, since names differ at either."""
+    head = (most - 1) // 2
+    return name if len(name) <= most else f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
+
+
 def figure(size=(9.0, 4.8)):
     """An empty figure, to draw in and to save; a notebook shows it by itself."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

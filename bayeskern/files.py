@@ -20,6 +20,24 @@ def require_writable(folder) -> None:
         raise _unwritable(folder, os.strerror(errno.EACCES))
 
 
+def require_file(path, example: str) -> Path:
+    """The path of a file, if it could be written; makes nothing. example: the name of such a file.
+
+    Raises TypeError if it is no path, OSError, naming it, if it is a folder or in one that files
+    could not be written to.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be that of a file, such as {example!r}; got {path!r}.")
+    found = Path(path)
+    if found.is_dir():
+        raise OSError(
+            f"cannot write the file path={os.fspath(path)!r}: it is a folder; give a file in it, "
+            f"such as {str(found / example)!r}"
+        )
+    require_writable(found.parent)
+    return found
+
+
 def _unwritable(folder, reason) -> OSError:
     return OSError(f"cannot write to {folder}: {reason}; choose another folder")
 

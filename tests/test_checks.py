@@ -120,10 +120,10 @@ def test_columns_of_a_frame_are_read_as_text():
         (np.ones((0, 3)), r"points is empty \(shape \(0, 3\)\)"),
         (np.ones((3, 0)), r"points is empty \(shape \(3, 0\)\)"),
         (pd.DataFrame({"a": []}, dtype=float), r"points is empty \(shape \(0, 1\)\)"),
-        ([1.0, np.nan, 3.0], "points has 1 values that are NaN or infinite, the first in row 1"),
+        ([1.0, np.nan, 3.0], "points has 1 value that is NaN or infinite, the first in row 1"),
         ([[1.0, 2.0], [np.inf, -np.inf]], "points has 2 values .* the first in row 1"),
-        (jnp.array([jnp.nan]), "points has 1 values .* the first in row 0"),
-        ([1.0, None], "points has 1 values .* the first in row 1"),
+        (jnp.array([jnp.nan]), "points has 1 value .* the first in row 0"),
+        ([1.0, None], "points has 1 value .* the first in row 1"),
         (["a", "b"], "points must be numeric, got list. Encode it as numbers"),
         (["1.5", "2"], "points must be numeric, got list"),
         (np.array(["1.5", "2"]), "points must be numeric, got <U3"),
@@ -144,10 +144,10 @@ def test_columns_of_a_frame_are_read_as_text():
         (pd.DataFrame({"a": [True]}), "column 'a' of points is Boolean, not numeric"),
         (pl.DataFrame({"t": [dt.date(2020, 1, 1)]}), "column 't' of points is Date, not numeric"),
         (pd.DataFrame({"a": ["x"]}, dtype="category"), "column 'a' of points is .*not numeric"),
-        (pl.DataFrame({"a": [1, None]}), "points has 1 values .* the first in row 1"),
+        (pl.DataFrame({"a": [1, None]}), "points has 1 value .* the first in row 1"),
         (
             pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}),
-            "points has 1 values .* the first in row 1",
+            "points has 1 value .* the first in row 1",
         ),
     ],
 )  # fmt: skip
@@ -189,7 +189,7 @@ def test_targets(y):
         ([1.0, 2.0], "flows has 2 values but X has 3 points; they must match"),
         (np.ones((3, 2)), r"flows must be one number per point, shape \(n,\), got shape \(3, 2\)"),
         (2.0, r"flows must be one number per point, shape \(n,\), got shape \(\)"),
-        ([1.0, 2.0, np.nan], "flows has 1 values that are NaN or infinite, the first in row 2"),
+        ([1.0, 2.0, np.nan], "flows has 1 value that is NaN or infinite, the first in row 2"),
         (["a", "b", "c"], "flows must be numeric, got list"),
     ],
 )
@@ -229,3 +229,11 @@ def test_column_indices():
 
 def test_not_positive_definite_error():
     assert issubclass(checks.NotPositiveDefiniteError, np.linalg.LinAlgError)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 axes"), (1, "1 axis"), ("1", "1 axis"), (2, "2 axes")]
+)
+def test_a_number_stands_with_its_noun(number, said):
+    assert checks.counted(number, "axis", "axes") == said
+    assert checks.counted(number, "draw").endswith("s") == (said[0] != "1")

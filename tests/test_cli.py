@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -84,11 +85,12 @@ def test_forecast(sales, tmp_path):
     assert lines[0] == "Umsätze: 60 values of Umsatz in $, 2015-01-01 to 2019-12-01"
     assert "monthly, at month start" in out and "95 % interval" in out
     assert "Umsätze: 2 forecasts of 6 steps, 12 values" in lines
-    names = ["components.png", "forecast.csv", "forecast.png"]
+    names = ["components.png", "forecast.csv", "forecast.png", "report.html"]
     assert sorted(p.name for p in output.iterdir()) == names
     assert all(str(output / name) in out for name in names)
     for name in ("forecast.png", "components.png"):
         assert (output / name).read_bytes().startswith(b"\x89PNG")
+    assert "Forecast of Umsätze" in (output / "report.html").read_text(encoding="utf-8")
 
     found = pd.read_csv(output / "forecast.csv", index_col=0, parse_dates=True)
     assert found.index.name == "Datum, Uhrzeit"
@@ -100,6 +102,16 @@ def test_forecast(sales, tmp_path):
     score = bk.backtest(values, 6, 2).scores["forecast"]["mae"]
     row = next(line.split() for line in lines if line.startswith("  forecast "))
     assert float(row[1]) == pytest.approx(score, rel=1e-3)
+
+
+def test_the_report_of_a_forecast_escapes_what_stands_in_the_file(here, tmp_path):
+    hostile, path = "<script>alert(1)</script>", tmp_path / "sales.csv"
+    # A constant, which takes no fit.
+    pd.DataFrame({"date": MONTHS[:5], hostile: 2.0}).to_csv(path, index=False)
+    status, out, _ = here("forecast", path, "--horizon", 2, "--output", tmp_path)
+    assert status == 0 and out.splitlines()[-1] == f"  {tmp_path / 'report.html'}"
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert hostile not in text and "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
 def test_backtest(sales, tmp_path):
@@ -285,6 +297,30 @@ def test_fit_says_the_verdict_first_and_writes_the_posterior(here, tmp_path):
     np.testing.assert_array_equal(saved.draws["p"], expected.draws["p"])
 
 
+def test_the_posterior_is_there_even_if_it_cannot_be_printed(here, tmp_path, monkeypatch):
+    def fails(posterior):
+        raise ValueError("no table")
+
+    monkeypatch.setattr(cli, "_summary", fails)
+    status, _, err = here("fit", "coin", "--method", "exact", "--output", tmp_path)
+    assert status == 2 and "no table" in one_line(err)
+    assert bk.load(tmp_path / "posterior.nc").draws["p"].size
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    """As in `bayeskern models | head -1`, but that nobody reads at all."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        done = subprocess.run(
+            [sys.executable, "-m", "bayeskern.cli", "models"],
+            stdout=gone,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
 def test_a_file_of_ones_own_is_fitted(tmp_path):
     (tmp_path / "mine.py").write_text(MODEL)
     status, out, err = run("fit", "mine.py", cwd=tmp_path)
@@ -313,6 +349,31 @@ def test_compare_leaves_out_what_does_not_apply(here, tmp_path):
     assert "exact: left out. model offers no exact(*data)" in out
     status, out, err = here("compare", tmp_path / "mine.py", "--methods", "exact")
     assert (status, out) == (2, "") and "exact: model offers no exact" in one_line(err)
+
+
+FREE = MODEL.replace('numpyro.sample("mu", dist.Normal(0.0, 3.0))', 'numpyro.param("mu", 0.0)')
+
+
+def test_compare_leaves_out_a_method_that_fails_and_goes_on(here, tmp_path):
+    (tmp_path / "mine.py").write_text(FREE)
+    status, out, err = here("compare", tmp_path / "mine.py", "--methods", "laplace", "mle")
+    assert (status, err) == (0, "")
+    assert "laplace: left out. 'mu' has no prior" in out and out.startswith("mle: not assessable")
+    status, out, err = here("compare", tmp_path / "mine.py", "--methods", "laplace", "svi")
+    assert (status, out) == (2, "")
+    assert "laplace: 'mu' has no prior" in one_line(err) and "; svi: 'mu' has no prior" in err
+    # What is wrong with the model itself is said once.
+    (tmp_path / "broken.py").write_text(MODEL.replace("Problem(model", "Problem(broken"))
+    status, out, err = here("compare", tmp_path / "broken.py", "--methods", "laplace", "svi")
+    assert (status, out) == (2, "") and one_line(err).count("name 'sd' is not defined") == 1
+
+
+def test_a_model_that_is_not_that_of_the_file_is_refused_in_one_line(here, tmp_path):
+    (tmp_path / "mine.py").write_text(MODEL)
+    saved = tmp_path / "posterior.nc"
+    gallery.load(tmp_path / "mine.py").fit(bk.Laplace(draws=20), progress=False).save(saved)
+    status, _, err = here("report", saved, "--model", "coin", "--output", tmp_path / "r.html")
+    assert status == 2 and "model is not the one that was fitted" in one_line(err)
 
 
 def test_a_report_is_written_where_it_is_asked_for(here, tmp_path, monkeypatch):
@@ -352,6 +413,10 @@ def test_a_report_is_written_where_it_is_asked_for(here, tmp_path, monkeypatch):
         (["fit", "empty.py"], "empty.py has no function problem()"),
         (["compare", "coin", "--methods", "exact", "nutz"], "methods='nutz' is not known."),
         (["compare", "coin", "--report", "two.csv/x.html"], "two.csv is not a folder"),
+        (["fit", "text.py"], "the observed site 'y' has values that are no numbers, of type <U1"),
+        (["fit", "dims.py"], "dims names 1 axis of 'mu', ['a'], but it is one number"),
+        (["compare", "coin", "--report", "."], "cannot write the file path='.': it is a folder"),
+        (["report", "one.nc", "--output", ""], "cannot write the file path='.': it is a folder"),
         (["report"], "which posterior? Give a file, such as out/posterior.nc."),
         (["report", "nosuch.nc"], "there is no file nosuch.nc"),
         (["report", "two.csv"], "two.csv"),
@@ -360,6 +425,8 @@ def test_a_report_is_written_where_it_is_asked_for(here, tmp_path, monkeypatch):
 def test_bad_models_are_one_line(folder, here, arguments, message):
     (folder / "broken.py").write_text(MODEL.replace("Problem(model", "Problem(broken"))
     (folder / "empty.py").write_text("")
+    (folder / "text.py").write_text(MODEL.replace("(2.5,)", '(__import__("numpy").array(["a"]),)'))
+    (folder / "dims.py").write_text(MODEL.replace("(2.5,)", '(2.5,), dims={"mu": ["a"]}'))
     before = sorted(p.name for p in folder.iterdir() if p.name != "__pycache__")
     status, out, err = here(*arguments)
     assert (status, out) == (2, "") and message in one_line(err)

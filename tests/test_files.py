@@ -1,9 +1,10 @@
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from bayeskern.files import require_writable, whole
+from bayeskern.files import require_file, require_writable, whole
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
@@ -60,3 +61,17 @@ def test_asking_makes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
     with pytest.raises(OSError, match="cannot write to out: Permission denied"):
         require_writable("out")
+
+
+def test_a_file_is_asked_for_by_its_path_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert require_file("new/a.txt", "a.txt") == Path("new/a.txt") and not list(tmp_path.iterdir())
+    for path in (tmp_path, "", "."):
+        with pytest.raises(OSError, match="it is a folder; give a file in it, such as '.*a.txt'"):
+            require_file(path, "a.txt")
+    for path in (None, 3):
+        with pytest.raises(TypeError, match=f"path must be .* such as 'a.txt'; got {path}"):
+            require_file(path, "a.txt")
+    (tmp_path / "b").write_text("")
+    with pytest.raises(OSError, match="b is not a folder"):
+        require_file("b/a.txt", "a.txt")

@@ -61,3 +61,53 @@ def test_axes_have_the_labels_of_the_problem():
 def test_what_is_no_problem_is_refused_by_name(options, message):
     with pytest.raises(TypeError, match=message):
         Problem(**{"model": shifted, "data": (np.zeros(3),), **options})
+
+
+class NeverRun:
+    """A method that must not be reached."""
+
+    name = "never"
+
+    def run(self, target, seed, progress):
+        raise AssertionError("it was fitted")
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "message"),
+    [
+        ({"dims": {"mu": ["day"]}}, ValueError, "names 1 axis of 'mu', .* but it is one number"),
+        ({"dims": {"y": ["a", "b"]}}, ValueError, "names 2 axes of 'y', .* but it has 1"),
+        ({"dims": {"nu": ["day"]}}, ValueError, "dims: site='nu' is not known. Choose from mu, y"),
+        ({"dims": {"y": "day"}}, TypeError, r"dims of 'y' must be a list .* such as \['day'\]"),
+        ({"dims": {"y": ["draw"]}}, ValueError, "axes need names of their own"),
+        ({"coords": {"day": 3}}, TypeError, "coords of 'day' must be a list of labels"),
+        (
+            {"coords": {"day": ["Monday"]}, "dims": {"y": ["day"]}},
+            ValueError,
+            "coords has 1 label for 'day', but that axis of 'y' has 3 places",
+        ),
+    ],
+)
+def test_names_that_do_not_fit_are_refused_before_the_fit(names, error, message):
+    problem = Problem(shifted, (np.zeros(3),), **names)
+    with pytest.raises(error, match=message):
+        problem.fit(NeverRun(), progress=False)
+
+
+def test_strings_are_no_observations_and_are_told_what_to_become():
+    for y in (np.array(["a", "b"]), "abc"):
+        with pytest.raises(ValueError, match=r"site 'y' has values that are no numbers.*np.unique"):
+            Problem(shifted, (y,)).fit("laplace", progress=False)
+
+
+def test_a_model_may_look_at_labels_that_are_strings():
+    def model(label, y):
+        names, group = np.unique(label, return_inverse=True)
+        level = numpyro.sample("level", dist.Normal(0.0, 3.0).expand([len(names)]).to_event(1))
+        numpyro.sample("y", dist.Normal(level[group], 1.0), obs=y)
+
+    data = (np.array(["b", "a", "b"]), np.array([1.0, -2.0, 3.0]))
+    posterior = Problem(model, data).fit("laplace", progress=False)
+    # N(sum(y) / (n + 1/9), ...) in each group.
+    np.testing.assert_allclose(posterior.optimum.z, [-2.0 / (10 / 9), 4.0 / (19 / 9)], atol=1e-6)
+    assert posterior.predict(*data).mean.shape == (3,)

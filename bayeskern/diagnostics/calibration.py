@@ -63,9 +63,10 @@ def calibrate(
     `infer`, but for point estimates. level: of the verdict: a method that is right is faulted with
     a chance of at most 1 - level, whatever the number of parameters.
 
-    A fit that raises an error is counted and reported, and so is one whose draws are not finite.
-    Raises ValueError, naming the site, where the prior cannot be drawn from, and where the method
-    gives fewer draws than `draws`.
+    A fit that raises an error is counted and reported, and so is one whose draws are not finite;
+    with fewer than ten that could be fitted nothing is said of the method. Discrete latents are
+    summed out, so that they have no rank. Raises ValueError, naming the site, where the prior
+    cannot be drawn from, and where the method gives fewer draws than `draws`.
     """
     checks.positive_integer(draws, "draws")
     level, method = checks.level(level), _with_draws(method)
@@ -76,6 +77,10 @@ def calibrate(
     given = Given.of(problem, args, kwargs).prepared()
     target = given.target()
     target.require_latents()
+    if any(s.name == LIKELIHOOD for s in target.latents):
+        raise ValueError(
+            f"a site is named {LIKELIHOOD!r}, as the log density of the data is here. Rename it."
+        )
     truths, data = simulate(target, simulations, seed)
     truths = {s.name: truths[s.name] for s in target.latents}
     fit = refit(given, target, _row(data, 0))
@@ -89,7 +94,8 @@ def calibrate(
             except (DoesNotApplyError, TooFewError):
                 # It would be the same for every simulation.
                 raise
-            except (ValueError, ArithmeticError) as error:
+            except (ValueError, ArithmeticError, RuntimeError) as error:
+                # RuntimeError: what compiled code raises.
                 failures[i] = str(error)
             bar.to(i + 1, f"{len(failures)} failed" if failures else "")
     if not ranked:
@@ -97,7 +103,7 @@ def calibrate(
             f"none of the {simulations} simulated data sets could be fitted; the first failed so: "
             f"{failures[0]}"
         )
-    return _gathered(ranked, failures, draws, level, seed)
+    return _gathered(ranked, failures, draws, level, seed, target.discrete)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +116,7 @@ class Calibration:
     that of the prior, 1 - contraction (Schad et al. 2021). uniforms: the ranks spread over (0, 1)
     at random, so that they are exactly uniform where the method is right. verdicts: how many
     posteriors had each verdict. failures: the errors, by number of the simulation. level: of the
-    verdict.
+    verdict. left_out: the discrete latents, which have no rank since they were summed out.
     """
 
     method: str
@@ -123,6 +129,7 @@ class Calibration:
     shrinkage: dict[str, np.ndarray]
     verdicts: dict[str, int]
     failures: dict[int, str]
+    left_out: tuple[str, ...] = ()
 
     @property
     def fitted(self) -> int:
@@ -140,7 +147,12 @@ class Calibration:
 
     @property
     def faults(self) -> dict[str, str]:
-        """What is wrong with which parameter, the worst first and the log likelihood last."""
+        """What is wrong with which parameter, the worst first and the log likelihood last.
+
+        Of fewer fits than can tell, nothing.
+        """
+        if self.fitted < FEWEST:
+            return {}
         limit = (1.0 - self.level) / len(self.uniforms)
         return {
             name: _fault(name, self.uniforms[name])
@@ -151,18 +163,26 @@ class Calibration:
     @property
     def verdict(self) -> str:
         """One sentence."""
+        if self.fitted < FEWEST:
+            return (
+                f"not assessable: only {self.fitted} of {self.simulations} simulations could be "
+                f"fitted, and fewer than {FEWEST} tell nothing (the first error: {self._error})."
+            )
         found = [f"{name}: {fault}" for name, fault in self.faults.items()]
         more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
         whole = "; ".join(found[:3]) + more or (
             f"calibrated as far as {self.fitted} simulations can tell"
         )
         if self.failures:
-            first = next(iter(self.failures.values()))
             whole += (
                 f"; but {len(self.failures)} of {self.simulations} could not be fitted, of which "
-                f"nothing is known (the first: {first.rstrip('.')})"
+                f"nothing is known (the first: {self._error})"
             )
         return f"{whole}."
+
+    @property
+    def _error(self) -> str:
+        return next(iter(self.failures.values())).rstrip(".")
 
     def coverage(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
         """The share of truths in central intervals of that level, and its standard error.
@@ -260,6 +280,10 @@ class Calibration:
             f"their own verdicts: {said}.",
             WIDTH,
         )
+        if self.left_out:
+            # Said, so that nobody takes the table for all of the model.
+            names = ", ".join(self.left_out)
+            lines += textwrap.wrap(f"Not in the table: {names} (discrete, summed out).", WIDTH)
         return "\n".join(lines)
 
 
@@ -344,7 +368,7 @@ def _log_likelihoods(target, values):
 # -- all of them -----------------------------------------------------------------------------------
 
 
-def _gathered(ranked: list[Ranked], failures, draws, level, seed) -> Calibration:
+def _gathered(ranked: list[Ranked], failures, draws, level, seed, left_out) -> Calibration:
     # With method="auto" what is integrated out may differ from fit to fit.
     names = [n for n in ranked[0].names if all(n in one.names for one in ranked)]
 
@@ -358,7 +382,10 @@ def _gathered(ranked: list[Ranked], failures, draws, level, seed) -> Calibration
     ranks = below + rng.integers(0, equal + 1)
     uniforms = (ranks + rng.random(ranks.shape)) / (draws + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z_scores, shrinkage = (mean - truth) / sd, np.square(sd) / truth.var(axis=0, ddof=1)
+        z_scores = (mean - truth) / sd
+        # One truth has no variance.
+        spread = truth.var(axis=0, ddof=1) if len(truth) > 1 else np.full(len(names), np.nan)
+        shrinkage = np.square(sd) / spread
 
     def by_name(values):
         return dict(zip(names, values.T, strict=True))
@@ -375,6 +402,7 @@ def _gathered(ranked: list[Ranked], failures, draws, level, seed) -> Calibration
         shrinkage=by_name(shrinkage),
         verdicts=dict(Counter(one.verdict for one in ranked)),
         failures=failures,
+        left_out=tuple(left_out),
     )
 
 

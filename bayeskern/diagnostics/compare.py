@@ -34,14 +34,15 @@ def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> C
     table = {name: _row(posterior) for name, posterior in posteriors.items()}
     others, first = _of_other_data(posteriors, table, reference)
     for name in others:
-        table[name] |= UNKNOWN
+        table[name] |= UNKNOWN | NO_EVIDENCE
     return Comparison(
         posteriors=dict(posteriors),
         reference=reference,
         table=table,
         parameters=_differences(posteriors, reference),
         remarks=tuple(
-            f"The elpd of {name} is left out: it is of other data than that of {first}."
+            f"The elpd, log evidence and ELBO of {name} are left out: they are of other data than "
+            f"those of {first}."
             for name in others
         ),
     )
@@ -60,8 +61,8 @@ class Comparison:
     sds of the reference), sd_ratio, and wasserstein: the 1-Wasserstein distance of the marginals,
     in sds of the reference.
 
-    remarks: what to know beside. An elpd of other data than that of the reference (or else of the
-    first that has one) is left out.
+    remarks: what to know beside. An elpd, log evidence or ELBO of other data than those of the
+    reference (or else of the first that has one) is left out.
     """
 
     posteriors: dict[str, Posterior]
@@ -137,6 +138,9 @@ HEADINGS = (
 WIDTH = 100
 # Of a posterior without LOO.
 UNKNOWN = {"elpd": np.nan, "elpd_error": np.nan, "loo_khat": np.nan}
+NO_EVIDENCE = {"elbo": np.nan, "log_evidence": np.nan, "log_evidence_error": np.nan}
+# What may be set beside that of the same data only.
+OF_THE_DATA = ("elpd", "elbo", "log_evidence")
 
 
 def _may_refer(posterior) -> bool:
@@ -192,8 +196,8 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
 
 
 def _of_other_data(posteriors, table, reference) -> tuple[list[str], str | None]:
-    """Those with an elpd of other data than the reference's, or else the first's; and that name."""
-    known = [name for name in posteriors if not np.isnan(table[name]["elpd"])]
+    """Those whose densities are of other data than the reference's, or the first's; that name."""
+    known = [n for n in posteriors if any(not np.isnan(table[n][w]) for w in OF_THE_DATA)]
     first = reference if reference in known else next(iter(known), None)
     data = {name: list(posteriors[name].observed().values()) for name in known}
     return [name for name in known if not _same(data[name], data[first])], first

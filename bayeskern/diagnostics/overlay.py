@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeskern.figures import figure
+from bayeskern.figures import figure, short
 
 # So many parameters are shown, unless others are asked for.
 MOST = 10
 # Colours that people who see red and green alike can tell apart (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+# So many letters of a name, and points of a density.
+LETTERS, POINTS = 20, 128
 # What the densities show: the rest of a heavy tail would squeeze them to a line.
 SHOWN = (0.002, 0.998)
 
@@ -22,8 +24,9 @@ def marginals(numbers: dict[str, dict[str, np.ndarray]], parameters: list[str]):
     from matplotlib.lines import Line2D
 
     names = list(numbers)
+    labels = [short(name, LETTERS) for name in names]
     height = 0.9 + len(parameters) * max(0.85, 0.18 * len(names) + 0.35)
-    made = figure((9.0, height))
+    made = figure((8.0, height))
     rows = made.subplots(len(parameters), 2, squeeze=False, width_ratios=(3, 2))
     for (left, right), parameter in zip(rows, parameters, strict=True):
         known = {n: numbers[n][parameter] for n in names if parameter in numbers[n]}
@@ -37,23 +40,34 @@ def marginals(numbers: dict[str, dict[str, np.ndarray]], parameters: list[str]):
             axis.set_xlim(*limits)
             axis.spines[["top", "right", "left"]].set_visible(False)
             axis.tick_params(labelsize=8)
+            axis.locator_params(axis="x", nbins=6)
         left.set_yticks([])
         left.set_ylim(bottom=0.0)
         left.set_ylabel(
-            parameter, rotation=0, ha="right", va="center", fontsize=9, parse_math=False
+            short(parameter, LETTERS),
+            rotation=0,
+            ha="right",
+            va="center",
+            fontsize=9,
+            parse_math=False,
         )
-        right.set_yticks(range(len(names)), names, fontsize=8)
+        right.set_yticks(range(len(names)), labels, fontsize=8)
         for label in right.get_yticklabels():
             label.set_parse_math(False)
         right.set_ylim(len(names) - 0.4, -0.6)
         right.tick_params(axis="y", length=0)
     # Of all, for a parameter need not be there in each.
     handles = [
-        Line2D([], [], color=COLOURS[i % len(COLOURS)], linewidth=1.5, label=name)
-        for i, name in enumerate(names)
+        Line2D([], [], color=COLOURS[i % len(COLOURS)], linewidth=1.5, label=label)
+        for i, label in enumerate(labels)
     ]
+    columns = 3 if max(map(len, labels)) > LETTERS // 2 else 6
     legend = made.legend(
-        handles=handles, loc="outside upper center", ncols=min(len(names), 7), frameon=False
+        handles=handles,
+        loc="outside upper center",
+        ncols=min(len(names), columns),
+        fontsize=8,
+        frameon=False,
     )
     for text in legend.get_texts():
         text.set_parse_math(False)
@@ -82,6 +96,8 @@ def _density(axis, x, limits, colour) -> None:
     if len(inside) < 10:
         return
     grid, density, *_ = array_stats.kde(inside)
+    keep = np.linspace(0, len(grid) - 1, min(len(grid), POINTS)).round().astype(int)
+    grid, density = grid[keep], density[keep]
     share = len(inside) / len(x)
     axis.plot(grid, share * density, color=colour, linewidth=1.5)
     axis.fill_between(grid, share * density, color=colour, alpha=0.08, linewidth=0)

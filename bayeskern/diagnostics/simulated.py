@@ -33,7 +33,8 @@ def refit(given: Given, target: Target, data: dict) -> Callable:
 
         def fit(data, method, seed):
             own = dataclasses.replace(first, arguments=arguments.read(((data,), {})))
-            return Posterior.of(method.name, reduced.run(method, own, seed, False), own, {})
+            fit = reduced.run(method, own, seed, False)
+            return Posterior.of(method.name, fit, own, {}, seed=seed)
 
         return fit
     places = {name: _argument(given, target, name, data) for name in data}

@@ -161,7 +161,7 @@ class Backtest:
         with whole(paths[0]) as path:
             path.write_text(self.to_csv(), encoding="utf-8")
         with whole(paths[1]) as path:
-            self.plot(plot.axes()).savefig(path)
+            self.plot().savefig(path)
         return paths
 
     def plot(self, ax=None, level: float = 0.8):

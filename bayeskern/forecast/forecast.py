@@ -246,11 +246,11 @@ class Forecast:
         with whole(paths[0]) as path:
             path.write_text(self.to_csv(levels), encoding="utf-8")
         with whole(paths[1]) as path:
-            self.plot(plot.axes(), levels).savefig(path)
+            self.plot(levels=levels).savefig(path)
         if self.components:
             paths.append(folder / "components.png")
             with whole(paths[2]) as path:
-                self.plot_components(plot.figure()).savefig(path)
+                self.plot_components().savefig(path)
         return paths
 
     def to_csv(self, levels=LEVELS) -> str:

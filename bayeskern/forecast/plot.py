@@ -12,21 +12,9 @@ HISTORY, FUTURE, PAST = "#333333", "#1f5fa8", "#8a8a8a"
 HORIZONS_SHOWN = 5
 
 
-def axes():
-    return figure().subplots()
-
-
-def _axes(ax):
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=(9.0, 4.8), layout="constrained")[1]
-
-
 def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
     """The history and the forecast: median and a fan of central intervals."""
-    ax = _axes(ax)
+    ax = figure().subplots() if ax is None else ax
     levels = np.ravel(levels)
     _history(ax, f.series, _first_shown(f))
     # Joined to the last value, so that the eye does not have to jump.
@@ -79,10 +67,7 @@ def _history(ax, series, start=0):
 
 def components(f, fig=None, level: float = 0.95):
     """One panel for each component, over history and future."""
-    if fig is None:
-        import matplotlib.pyplot as plt
-
-        fig = plt.figure(layout="constrained")
+    fig = figure() if fig is None else fig
     times = f.series.calendar.grid(f.horizon)
     parts = f.decompose(times, level)
     now = f.series.calendar.wall(f.series.times[-1:])[0]
@@ -117,7 +102,7 @@ def _window(f, name, count):
 
 def backtest(result, ax=None, level: float = 0.8):
     """The forecasts made at each cutoff over what came true."""
-    ax = _axes(ax)
+    ax = figure().subplots() if ax is None else ax
     series = result.series
     # From a little before the first cutoff.
     first = result.folds[0]

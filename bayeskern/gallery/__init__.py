@@ -8,10 +8,12 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib.util
+import inspect
+import re
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -53,6 +55,10 @@ def load(source: str | Path) -> Problem:
             f"{path} has no function problem(). Add one that returns bk.Problem(model, data), as "
             "the files of the gallery do."
         )
+    try:
+        inspect.signature(make).bind()
+    except TypeError as reason:
+        raise ValueError(f"{path}: problem() is called without arguments: {reason}.") from None
     with blame(path):
         problem = make()
     if not isinstance(problem, Problem):
@@ -89,26 +95,42 @@ def _run(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     finally:
-        sys.path.remove(folder)
+        # The file may have changed the list itself.
+        with suppress(ValueError):
+            sys.path.remove(folder)
     return module
 
 
 @contextmanager
 def blame(path: Path) -> Iterator[None]:
-    """What a file raises becomes a ValueError that names the last of its lines on the way."""
+    """What a file raises becomes a ValueError that names it, and the last of its lines on the way.
+
+    A ValueError or OSError that came through none of its lines says itself what is the matter.
+    """
     try:
         yield
     except DoesNotApplyError:
         # It says what is the matter, and callers want to know that it does not apply.
         raise
     except (Exception, SystemExit) as error:
+        says, inside = _unpacked(path, str(getattr(error, "msg", None) or error))
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if _is(path, f)]
+        lines += inside
         if isinstance(error, SyntaxError) and _is(path, error):
             lines = [error.lineno]
-        if not lines:
+        if not lines and isinstance(error, ValueError | OSError | FloatingPointError):
             raise
-        says = getattr(error, "msg", None) or error
-        raise ValueError(f"{path}, line {lines[-1]}: {type(error).__name__}: {says}") from error
+        place = f"{path}, line {lines[-1]}" if lines else path
+        raise ValueError(f"{place}: {type(error).__name__}: {says}") from error
+
+
+def _unpacked(path: Path, text: str) -> tuple[str, list[str]]:
+    """What compiled code says (`equinox.error_if`) out of the stack it prints; the file's lines."""
+    stack, found, rest = text.partition("\nequinox.EquinoxRuntimeError: ")
+    if not found:
+        return text, []
+    lines = re.findall(rf'File "{re.escape(str(path.resolve()))}", line (\d+)', stack)
+    return rest.partition("\n")[0], lines
 
 
 def _is(path: Path, place) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayeskern import checks
-from bayeskern.inference import reduced, sites
+from bayeskern.inference import reduced, sites, tree
 from bayeskern.inference.auto import Auto
 from bayeskern.inference.exact import Exact
 from bayeskern.inference.importance import ImportanceSampling
@@ -74,11 +74,12 @@ def infer(
         kwargs = {}
     with Stopwatch() as watch:
         target = Target.of(model, args, kwargs)
-        for name in dims or ():
-            checks.one_of("dims: site", name, sites.look(target))
-        fit = reduced.run(method, target, seed, progress)
+        target.require_summable()
         coords = {**getattr(model, "coords", {}), **(coords or {})}
-        return Posterior.of(method.name, fit, target, watch.seconds, coords, dims)
+        if coords or dims:
+            tree.require_axes(sites.look(target), coords, dims or {})
+        fit = reduced.run(method, target, seed, progress)
+        return Posterior.of(method.name, fit, target, watch.seconds, coords, dims, seed)
 
 
 def as_method(method):

@@ -1,8 +1,8 @@
 """The arguments of a model, as compiled functions take them.
 
-Arrays are traced, so that new data of the same shapes do not compile again; everything else is
-static. A model that looks at the values of its arrays, as in `len(np.unique(group))`, cannot have
-them traced: they are held, as static as a number, and other data compile again.
+Arrays of numbers are traced, so that new data of the same shapes do not compile again; everything
+else is static. A model that looks at the values of its arrays, as in `len(np.unique(group))`,
+cannot have them traced: they are held, as static as a number, and other data compile again.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ def _read(x):
         x = np.asarray(x.to_numpy())
     if isinstance(x, np.bool_ | np.integer):
         return x.item()
+    if isinstance(x, np.ndarray) and not is_numeric(x):
+        # Strings and dates cannot be traced.
+        return Held(x)
     # A plate's indices are traced, and cannot pick the rows of a NumPy array.
     return jnp.asarray(x) if is_numeric(x) else x
 

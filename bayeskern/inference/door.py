@@ -14,6 +14,7 @@ from numpyro.distributions import (
     MaskedDistribution,
 )
 
+from bayeskern import checks
 from bayeskern.inference.enumerated import require_enumerable
 
 # Their densities have no second derivative at their location.
@@ -89,6 +90,12 @@ def _shape_of_observed(name, site) -> None:
     value, fn = jnp.shape(site["value"]), site["fn"]
     if type(fn).__name__ == "Unit" or not isinstance(fn, Distribution):
         return
+    dtype = getattr(site["value"], "dtype", None) or np.asarray(site["value"]).dtype
+    if not (jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, bool)):
+        raise ValueError(
+            f"the observed site {name!r} has values that are no numbers, of type {dtype}. Code "
+            "them first, as in `labels, y = np.unique(y, return_inverse=True)`."
+        )
     expected = tuple(fn.shape())
     try:
         together = np.broadcast_shapes(value, expected)
@@ -147,7 +154,8 @@ def _nan_data(name, value) -> None:
     bad = np.isnan(np.asarray(value, float))
     if bad.any():
         row = int(np.argwhere(bad)[0][0]) if bad.ndim else 0
+        values = checks.counted(bad.sum(), "value that is", "values that are")
         raise ValueError(
-            f"the observed site {name!r} has {int(bad.sum())} values that are NaN, the first in "
-            f"row {row}. Drop those rows, or fill them in before the call."
+            f"the observed site {name!r} has {values} NaN, the first in row {row}. Drop those "
+            "rows, or fill them in before the call."
         )

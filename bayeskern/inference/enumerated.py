@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import jax.numpy as jnp
+import numpy as np
 from numpyro import handlers
 
 
@@ -25,6 +27,119 @@ def require_enumerable(name: str, site: dict) -> None:
         )
 
 
+def require_plates(name: str, site: dict, discrete: list[str]) -> None:
+    """Raise ValueError if a sample site has an axis outside a plate, beside discrete latents.
+
+    The values of those are enumerated along an axis of their own, for which it would be taken: with
+    another size that fails, and with the same size the density is wrong without a word.
+    """
+    if "_scan_current_index" in site["infer"]:
+        # The steps of a scan are told apart.
+        return
+    value, fn = np.shape(site["value"]), site["fn"]
+    batch = np.broadcast_shapes(fn.batch_shape, value[: len(value) - fn.event_dim])
+    inside = {frame.dim for frame in site["cond_indep_stack"]}
+    for axis in range(-len(batch), 0):
+        if batch[axis] != 1 and axis not in inside:
+            raise ValueError(
+                f"the site {name!r} has an axis of {batch[axis]} outside a plate. Where discrete "
+                f"latents ({', '.join(map(repr, discrete))}) are summed out, every axis must lie "
+                f"in a plate: put the site under `with numpyro.plate('rows', {batch[axis]}):`."
+            )
+
+
+# So many assignments of values are tried, each drawn at random.
+TRIED = 4
+
+
+def require_summable(model, args: tuple, kwargs: dict, nesting: int, discrete) -> None:
+    """Raise ValueError, naming the site, if a density is wrong with all discrete values at once.
+
+    It is compared with that of single assignments: a model that sums over the axis of the values,
+    or takes it for one of its own, would be wrong without a word. model: with its continuous
+    latents placed. Models with a scan are not looked at.
+    """
+    sampled = _sampled(model, args, kwargs)
+    if any("_scan_current_index" in site["infer"] for site in sampled.values()):
+        return
+    names = ", ".join(map(repr, discrete))
+    try:
+        together = _factors(model, args, kwargs, nesting)
+    except Exception as reason:
+        raise ValueError(
+            f"the model cannot be computed for all values of {names} at once, which lie along an "
+            f"axis of their own, to the left of all others ({type(reason).__name__}: {reason}). "
+            "Before an axis of an event write z[..., None]; put observations in a plate."
+        ) from reason
+    rng = np.random.default_rng(0)
+    for _ in range(TRIED):
+        values, places = {}, {}
+        for name in discrete:
+            support = sampled[name]["fn"].enumerate_support(expand=False).reshape(-1)
+            place = rng.integers(len(support), size=np.shape(sampled[name]["value"]))
+            values[name], places[name] = support[place], _placed(place, len(support), sampled[name])
+        single = _sampled(handlers.substitute(model, data=values), args, kwargs)
+        for name, site in single.items():
+            if not _agree(together[name](**places), site):
+                raise ValueError(
+                    f"the site {name!r} has another density with all values of {names} at once "
+                    "than with one of each, so that they cannot be summed out. The values lie "
+                    "along an axis of their own, to the left of all others: keep it (no sum over "
+                    "a plate, no use outside of its plate, z[..., None] before an axis of an "
+                    "event), and let a DiscreteUniform begin at 0."
+                )
+
+
+def _sampled(model, args, kwargs) -> dict:
+    trace = handlers.trace(model).get_trace(*args, **kwargs)
+    return {name: site for name, site in trace.items() if site["type"] == "sample"}
+
+
+def _factors(model, args, kwargs, nesting) -> dict:
+    """The log density of each site as a funsor of its plates and the discrete sites."""
+    import funsor
+    from numpyro.contrib import funsor as numpyro_funsor
+    from numpyro.contrib.funsor.infer_util import plate_to_enum_plate
+
+    with plate_to_enum_plate():
+        trace = numpyro_funsor.trace(_enumerated(model, nesting)).get_trace(*args, **kwargs)
+    sites = {name: site for name, site in trace.items() if site["type"] == "sample"}
+    densities = {name: site["fn"].log_prob(site["value"]) for name, site in sites.items()}
+    return {
+        name: funsor.to_funsor(densities[name], funsor.Real, site["infer"]["dim_to_name"])
+        for name, site in sites.items()
+    }
+
+
+def _placed(place, count: int, site):
+    """Which of `count` values a site takes, as a funsor of its plates."""
+    import funsor
+
+    return funsor.to_funsor(jnp.asarray(place), funsor.Bint[count], _plates(site))
+
+
+def _plates(site) -> dict[int, str]:
+    return {frame.dim: frame.name for frame in site["cond_indep_stack"]}
+
+
+def _agree(found, site) -> bool:
+    """Whether a funsor has the log density of a site."""
+    import funsor
+
+    plates = _plates(site)
+    if set(found.inputs) - set(plates.values()):
+        return False
+    found = funsor.to_data(found, name_to_dim={name: dim for dim, name in plates.items()})
+    expected = site["fn"].log_prob(site["value"])
+    return np.allclose(*np.broadcast_arrays(found, expected), rtol=1e-6, equal_nan=True)
+
+
+def _enumerated(model, nesting: int):
+    from numpyro.contrib import funsor
+
+    return funsor.enum(funsor.config_enumerate(model), first_available_dim=-nesting - 1)
+
+
 def log_density(model, args: tuple, kwargs: dict, nesting: int):
     """The log density of a model with its discrete sites summed out.
 
@@ -32,8 +147,7 @@ def log_density(model, args: tuple, kwargs: dict, nesting: int):
     """
     from numpyro.contrib import funsor
 
-    enumerated = funsor.enum(funsor.config_enumerate(model), first_available_dim=-nesting - 1)
-    return funsor.log_density(enumerated, args, kwargs, {})[0]
+    return funsor.log_density(_enumerated(model, nesting), args, kwargs, {})[0]
 
 
 def without_data(model):

@@ -87,9 +87,9 @@ class AutoGuide(eqx.Module):
         if self.name == "flow":
             return Flow(self, params)
         q = self.distribution(params)
-        mean, covariance = np.asarray(q.mean), np.asarray(_covariance(q))
+        mean, factor = np.asarray(q.mean), np.asarray(_factor(q))
         A = np.asarray(self.A)
-        tril = triangular(A @ np.linalg.cholesky(covariance))
+        tril = triangular(A @ factor)
         return Elliptical.of(np.asarray(self.centre) + A @ mean, tril)
 
 
@@ -220,7 +220,8 @@ def _constrain(params: dict, constraints: dict) -> dict:
     return {name: biject_to(constraints[name])(value) for name, value in params.items()}
 
 
-def _covariance(q):
-    if hasattr(q, "covariance_matrix"):
-        return q.covariance_matrix
-    return jnp.diag(q.variance)
+def _factor(q):
+    """L, lower triangular, with L L' the covariance, which might not be positive in rounding."""
+    if hasattr(q, "scale_tril"):
+        return q.scale_tril
+    return jnp.diag(jnp.sqrt(q.variance))

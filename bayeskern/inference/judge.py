@@ -18,7 +18,7 @@ from bayeskern.inference.approximation import cholesky
 from bayeskern.inference.constrain import columns
 from bayeskern.inference.modes import Optimum
 from bayeskern.inference.tails import heavy
-from bayeskern.inference.trust import Trust
+from bayeskern.inference.trust import Trust, effective
 from bayeskern.inference.weights import Shift, Weights, compare, moments, smooth
 from bayeskern.inference.wider import Sample, look_wider
 
@@ -80,7 +80,7 @@ def judge_approximation(
     missed = _missed(optimum, posterior.z[0], evidence)
     shape = (
         f"The posterior has another shape than these draws (k-hat {evidence['khat']:.2g}, "
-        f"{evidence['ess_of_weights']:.0f} effective draws after weighting). Take method='nuts'."
+        f"{effective(evidence['ess_of_weights'])} after weighting). Take method='nuts'."
     )
     good = "Weighting these draws by the posterior's density changes next to nothing."
     # Where the wider look can be relied on, it alone decides: it covers these draws too, and a KL
@@ -116,9 +116,9 @@ def judge_weighted(
     }
     missed = _missed(optimum, posterior.z[0], evidence)
     few = (
-        f"A few draws carry all the weight (k-hat {weights.khat:.2g}, {weights.ess:.0f} "
-        "effective draws): the proposal does not fit. Take more rounds (adapt=), a flow "
-        "(proposal='svi'), or method='nuts'."
+        f"A few draws carry all the weight (k-hat {weights.khat:.2g}, {effective(weights.ess)}): "
+        "the proposal does not fit. Take more rounds (adapt=), a flow (proposal='svi'), or "
+        "method='nuts'."
     )
     verdict = _hopeless(evidence, missed, few, [weights])
     if verdict:
@@ -129,7 +129,7 @@ def judge_weighted(
     evidence |= {"wider_khat": wide.khat, "wider_ess": wide.ess}
     elsewhere = (
         f"A wider look finds mass where there are no draws (k-hat {wide.khat:.2g}, "
-        f"{wide.ess:.0f} effective draws). Take method='nuts'."
+        f"{effective(wide.ess)}). Take method='nuts'."
     )
     verdict = _hopeless(evidence, [], elsewhere, [wide]) or _caution(evidence, [wide])
     if verdict:
@@ -143,8 +143,8 @@ def judge_weighted(
         return Trust("caution", advice, evidence)
     if not (is_reliable(weights) and distinct >= LEAST_ESS):
         advice = (
-            f"Only {weights.ess:.0f} effective draws ({distinct} distinct): enough for means, too "
-            "few for tails. Take more draws."
+            f"Only {effective(weights.ess)} ({distinct} distinct): enough for means, too few for "
+            "tails. Take more draws."
         )
         return Trust("caution", advice, evidence)
     good = "The weights are even enough: means, sds and quantiles of these draws can be used."
@@ -170,7 +170,7 @@ def judge_inner(trust: Trust, f, log_ratio) -> Trust:
     if not is_reliable(weights):
         advice = (
             "The latent function was integrated out by an approximation whose error cannot be "
-            f"measured (k-hat {weights.khat:.2g}, {weights.ess:.0f} effective draws). {instead}"
+            f"measured (k-hat {weights.khat:.2g}, {effective(weights.ess)}). {instead}"
         )
     elif not np.std(off) < MOST["mean_shift"]:
         advice = (
@@ -233,9 +233,10 @@ def is_reliable(weights: Weights) -> bool:
 
 def _hopeless(evidence, missed, advice, weights: list[Weights]) -> Trust | None:
     if missed:
+        lie = "lies" if len(missed) == 1 else "lie"
         says = (
-            f"{len(missed)} of the modes that the starts found lie where there are no draws. Take "
-            "method='nuts', or 'importance', which starts from all of them."
+            f"{len(missed)} of the modes that the starts found {lie} where there are no draws. "
+            "Take method='nuts', or 'importance', which starts from all of them."
         )
         return Trust("bad", says, evidence)
     # Comparisons are written so that NaN fails them.
@@ -253,8 +254,8 @@ def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trus
     if not all(is_reliable(w) for w in weights):
         worst = max(weights, key=lambda w: np.inf if np.isnan(w.khat) else w.khat)
         advice = (
-            f"The weights are too uneven to be sure (k-hat {worst.khat:.2g}, {worst.ess:.0f} "
-            f"effective draws): the tails may be too thin. {CORRECT}"
+            f"The weights are too uneven to be sure (k-hat {worst.khat:.2g}, {effective(worst.ess)}"
+            f"): the tails may be too thin. {CORRECT}"
         )
         return Trust("caution", advice, evidence)
     return Trust("caution", doubt, evidence) if doubt else None

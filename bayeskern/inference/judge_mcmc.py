@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayeskern import checks
 from bayeskern.inference.constrain import columns
 from bayeskern.inference.tails import heavy
-from bayeskern.inference.trust import Trust
+from bayeskern.inference.trust import Trust, effective
 
 # What good chains have, and what is still of use.
 RHAT, RHAT_OF_USE = 1.01, 1.05
@@ -58,7 +59,8 @@ def _unusable(names, x) -> str | None:
     at = int(np.argmax(count))
     if count[at] == 0:
         return None
-    return f"{names[at]} has {count[at]} draws that are not finite: its moments mean nothing."
+    draws = checks.counted(count[at], "draw that is", "draws that are")
+    return f"{names[at]} has {draws} not finite: its moments mean nothing."
 
 
 def _stuck(z) -> str | None:
@@ -173,8 +175,8 @@ def _slowness(e, enough, saturated) -> str | None:
     if not enough:
         part = "bulk" if not e["ess_bulk"] >= min(ESS, e["ess_tail"]) else "tail"
         return (
-            f"Only {e[f'ess_{part}']:.0f} effective draws in the {part} of {e[f'ess_{part}_at']}: "
-            "take more draws."
+            f"Only {effective(e[f'ess_{part}'])} in the {part} of {e[f'ess_{part}_at']}: take more "
+            "draws."
         )
     if not e["bfmi"] >= BFMI:
         return (
@@ -183,7 +185,8 @@ def _slowness(e, enough, saturated) -> str | None:
         )
     if saturated:
         return (
-            f"{e['max_treedepth_reached']} draws stopped at the largest tree: correct but slow. "
-            "Take dense_mass=True, bring the data to a scale of about 1, or raise max_tree_depth."
+            f"{checks.counted(e['max_treedepth_reached'], 'draw')} stopped at the largest tree: "
+            "correct but slow. Take dense_mass=True, bring the data to a scale of about 1, or "
+            "raise max_tree_depth."
         )
     return None

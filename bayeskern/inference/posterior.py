@@ -34,7 +34,7 @@ class Posterior:
     `approximation`. reduced: what the method ran on, where the model offers a marginal; z are its
     coordinates. trace: numbers by step, such as the ELBO. sample_stats: by ArviZ's names.
     attempts: what `auto` tried. timing: seconds, by part ("sampling" is that of NUTS, warmup and
-    all, without compilation). coords, dims: as ArviZ takes them.
+    all, without compilation). coords, dims: as ArviZ takes them. seed: of the fit, where known.
     """
 
     method: str
@@ -54,9 +54,12 @@ class Posterior:
     attempts: tuple = ()
     coords: dict = field(default_factory=dict)
     dims: dict = field(default_factory=dict)
+    seed: int | None = None
 
     @classmethod
-    def of(cls, method: str, fit: Fit, target: Target, timing, coords=None, dims=None) -> Posterior:
+    def of(
+        cls, method: str, fit: Fit, target: Target, timing, coords=None, dims=None, seed=None
+    ) -> Posterior:
         """Constrain what a backend has found."""
         target, weighted = fit.target or target, None
         # The stopwatch of the whole fit still runs, and writes into this when it stops.
@@ -84,6 +87,7 @@ class Posterior:
             attempts=fit.attempts,
             coords=dict(coords or {}),
             dims=dict(dims or {}),
+            seed=seed,
         )
 
     @cached_property

@@ -16,7 +16,7 @@ from bayeskern.chunks import batch_size, by_chunk
 from bayeskern.inference import sites
 from bayeskern.inference.posterior import Posterior
 from bayeskern.inference.target import Target
-from bayeskern.inference.tree import parameters
+from bayeskern.inference.tree import parameters, require_axes
 
 
 class Given(NamedTuple):
@@ -53,7 +53,10 @@ class Given(NamedTuple):
         return Given(model, args, {}, coords, self.dims, self.raw)
 
     def target(self) -> Target:
-        return Target.of(self.model, self.args, self.kwargs)
+        target = Target.of(self.model, self.args, self.kwargs)
+        if self.coords or self.dims:
+            require_axes(sites.look(target), self.coords, self.dims)
+        return target
 
 
 def prior_predictive(problem, *args, draws: int = 1000, seed: int = 0, **kwargs):
@@ -61,10 +64,10 @@ def prior_predictive(problem, *args, draws: int = 1000, seed: int = 0, **kwargs)
 
     problem: a NumPyro model with its arguments, or a `Problem`. The data say which sites are
     observed and in what shape; their values matter only to default priors. Returns an xarray
-    DataTree with the groups prior (latents and deterministics) and prior_predictive (the observed
-    sites), one chain of `draws` each, and observed_data: as ArviZ takes it. What is masked out is
-    drawn too. Raises ValueError, naming the site, where a prior is improper or missing (`Free`),
-    where nothing is observed, and where a `numpyro.factor` has a say.
+    DataTree with the groups prior (latents, discrete ones too, and deterministics) and
+    prior_predictive (the observed sites), one chain of `draws` each, and observed_data: as ArviZ
+    takes it. What is masked out is drawn too. Raises ValueError, naming the site, where a prior is
+    improper or missing (`Free`), where nothing is observed, and where a `numpyro.factor` has a say.
     """
     import xarray as xr
 
@@ -94,7 +97,7 @@ def _with_draws(posterior: Posterior, draws: dict) -> Posterior:
 
 
 def simulate(target: Target, count: int, seed: int) -> tuple[dict, dict]:
-    """Latents and deterministics, and the data, each (count, shape), drawn together.
+    """Latents (discrete ones too) and deterministics, and the data, each (count, shape), together.
 
     Raises ValueError, naming the site, where they cannot be drawn.
     """
@@ -103,9 +106,12 @@ def simulate(target: Target, count: int, seed: int) -> tuple[dict, dict]:
     keys = jax.random.split(jax.random.key(checks.seed(seed)), count)
     batch, wanted = batch_size(size), tuple(found)
     drawn = by_chunk(lambda keys: _simulate(target, keys, wanted, batch), keys, size)
-    data = {name: drawn[name] for name in found if found[name].kind == "observed"}
-    order = [*(s.name for s in target.latents), *target.deterministics]
-    return {name: drawn[name] for name in order}, data
+
+    def of(kind):
+        return {name: drawn[name] for name in found if found[name].kind == kind}
+
+    latents = {s.name: drawn[s.name] for s in target.latents}
+    return latents | of("discrete") | of("deterministic"), of("observed")
 
 
 @eqx.filter_jit

@@ -18,7 +18,9 @@ from bayeskern.inference.target import Whole
 
 
 class Site(NamedTuple):
-    """kind: latent, deterministic or observed; names: of its axes, None where an axis has none.
+    """kind: latent, discrete (a latent that is summed out), deterministic or observed.
+
+    names: of its axes, None where an axis has none.
 
     conditional: its distribution conditions new values on those that were observed.
     """
@@ -30,7 +32,7 @@ class Site(NamedTuple):
 
 
 def look(target) -> dict[str, Site]:
-    """Every latent, deterministic and observed site, by name; nothing is computed."""
+    """Every latent, discrete, deterministic and observed site, by name; nothing is computed."""
     found = {}
     latents = [s.name for s in target.latents]
 
@@ -40,6 +42,8 @@ def look(target) -> dict[str, Site]:
         for name, site in trace.items():
             if name in latents:
                 kind = "latent"
+            elif name in target.discrete:
+                kind = "discrete"
             elif site["type"] == "deterministic":
                 kind = "deterministic"
             elif is_observed(site):

@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.files import whole
+from bayeskern.files import require_file, whole
 from bayeskern.inference import sites, tree
 from bayeskern.inference.fit import Estimate
 from bayeskern.inference.posterior import Posterior
 from bayeskern.inference.target import Target
 from bayeskern.inference.trust import Trust
 
-GROUP, FORMAT, VERSION = "bayeskern", "bayeskern posterior", 1
+GROUP, FORMAT, VERSION = "bayeskern", "bayeskern posterior", 2
 # Kept as they are; everything else that a Posterior holds follows from the model.
 FIELDS = (
     "method",
@@ -33,6 +33,7 @@ FIELDS = (
     "sample_stats",
     "attempts",
     "dims",
+    "seed",
 )
 
 # A model whose log density differs by more, relatively or on the whole, is another one.
@@ -83,10 +84,11 @@ class StoredPosterior(Posterior):
 def save(posterior: Posterior, path) -> None:
     """Write a posterior to a netCDF file, whole or not at all; nothing is pickled.
 
-    Raises OSError, naming the folder, if it cannot be written to.
+    Raises OSError, naming it, if it is a folder or cannot be written to.
     """
     import xarray as xr
 
+    path = require_file(path, "posterior.nc")
     arrays: dict[str, np.ndarray] = {}
     groups = posterior.to_arviz()
     state = {name: getattr(posterior, name) for name in FIELDS}
@@ -220,6 +222,19 @@ def _target(model, fitted: dict) -> tuple[Target | None, str | None]:
                 f"{what} of the model was a {lost.kind}, which is not kept in a file, so there is "
                 "nothing to predict from. Fit the model to arrays, numbers and strings."
             )
+    if not callable(model):
+        raise TypeError(f"model must be the one that was fitted, got {type(model).__name__}.")
+    try:
+        return _made(model, fitted)
+    except Exception as reason:
+        # Whatever a model does with arguments that were meant for another.
+        raise ValueError(
+            "model is not the one that was fitted: it does not take the arguments in the file "
+            f"({type(reason).__name__}: {reason}). Give the model that bk.infer had."
+        ) from reason
+
+
+def _made(model, fitted: dict) -> tuple[Target | None, str | None]:
     args, kwargs = fitted["args"], fitted["kwargs"]
     if hasattr(model, "restore"):
         try:

@@ -29,6 +29,8 @@ from bayeskern.inference.weights import moments
 # Learning rates of Adam, one after the other, each until the ELBO no longer rises. A flow has
 # hundreds of weights and takes smaller steps.
 RATES = {"gaussian": (0.05, 0.015, 0.005), "flow": (0.01, 0.003, 0.001)}
+# From so many coordinates on a full factor learns more slowly: at the rates above it diverges.
+WIDE = 24
 # Steps between two looks at the ELBO.
 STRETCH = 100
 # Forward KL: rounds of adaptation, and degrees of freedom of the proposals.
@@ -104,13 +106,18 @@ class SVI:
         best = gaussian.approximation(found)
         return AutoGuide("flow", best.means[0], best.trils[0]), optimum
 
+    def _rates(self, d):
+        """A step moves each of the d^2/2 entries of a full factor: all together no further."""
+        slower = min(1.0, WIDE / d) if self.guide == "full_rank" else 1.0
+        return [slower * rate for rate in RATES["flow" if self.guide == "flow" else "gaussian"]]
+
     def _ascend(self, family, target, seed, progress):
         """Adam on the ELBO: parameters averaged over the last steps, the ELBO, and doubts."""
         key, setting = jax.random.key(seed), (self.gradient, PARTICLES[self.gradient])
         params, optimiser = _begin(family, target, key, setting)
         plateau, done = Plateau(), 0
         with Progress("SVI", self.steps, progress) as bar:
-            for rate in RATES["flow" if self.guide == "flow" else "gaussian"]:
+            for rate in self._rates(target.size):
                 plateau.next_level()
                 averages = []
                 while done < self.steps and not plateau.reached:

@@ -20,7 +20,12 @@ from numpyro.primitives import Messenger
 
 from bayeskern.closed_form import DoesNotApplyError
 from bayeskern.inference import arguments, door
-from bayeskern.inference.enumerated import log_density, without_data
+from bayeskern.inference.enumerated import (
+    log_density,
+    require_plates,
+    require_summable,
+    without_data,
+)
 from bayeskern.inference.ordered import as_made, in_order
 
 
@@ -199,11 +204,25 @@ class Target(eqx.Module):
 
     def require_latents(self) -> None:
         """Raise ValueError if the model has no latent site."""
+        if self.discrete and not self.latents:
+            raise ValueError(
+                f"the model has no continuous latent site: {', '.join(map(repr, self.discrete))} "
+                "is summed out, and nothing is left to infer. Sum it by hand, or give a parameter "
+                "a prior."
+            )
         if not self.latents:
             raise ValueError(
                 "the model has no latent site: every hyperparameter is a number, so there is "
                 "nothing to infer. Give one a prior (a NumPyro distribution) or Free(init)."
             )
+
+    def require_summable(self) -> None:
+        """Raise ValueError, naming the site, where discrete latents cannot be summed out."""
+        if self.discrete and self.latents:
+            # Anywhere but where parameters are the same, so that a mistake would show.
+            z = jnp.asarray(np.random.default_rng(0).normal(size=self.size))
+            model = _Placed(self.unravel(z), jax.random.key(0)).model(Whole(self.model))
+            require_summable(model, self.args, self.kwargs, self.nesting, self.discrete)
 
     def require_priors(self, method: str) -> None:
         """Raise ValueError, naming the sites, if some values have no prior and no density."""
@@ -289,7 +308,8 @@ def _look(model, given) -> dict:
         args, kwargs = arguments.release(given)
         partial.update(door.subsampled(_first_trace(model, args, kwargs)))
         # In here, since the bounds of a support may be traced values themselves.
-        for name, site in _first_trace(Whole(model), args, kwargs).items():
+        trace = _first_trace(Whole(model), args, kwargs)
+        for name, site in trace.items():
             door.look_at(name, site)
             nesting.extend(-frame.dim for frame in site.get("cond_indep_stack", ()))
             if door.is_kinked(site):
@@ -309,6 +329,9 @@ def _look(model, given) -> dict:
             # Its values belong to all rows, so that a part of them cannot be looked at alone.
             if any(frame.name in partial for frame in site["cond_indep_stack"]):
                 partial.clear()
+        for name, site in trace.items():
+            if discrete and site["type"] == "sample":
+                require_plates(name, site, discrete)
 
     eqx.filter_eval_shape(run, given)
     return {

@@ -8,6 +8,7 @@ import math
 import numpy as np
 from numpyro.primitives import Messenger
 
+from bayeskern import checks
 from bayeskern.chunks import evenly
 from bayeskern.inference import predictive, sites
 from bayeskern.inference.pointwise import masks_of, pointwise
@@ -93,6 +94,63 @@ def _kept(data: dict, masks: dict) -> dict[str, np.ndarray]:
     return {name: _unmasked(value, masks.get(name), 0) for name, value in data.items()}
 
 
+def require_axes(found: dict[str, sites.Site], coords: dict, dims: dict) -> None:
+    """Raise what would be raised for coords and dims when the tree is made: before the fit.
+
+    found: what `sites.look` returns. Raises ValueError naming the site and the axis, TypeError
+    where names are none.
+    """
+    for name, names in dims.items():
+        checks.one_of("dims: site", name, found)
+        if isinstance(names, str) or not hasattr(names, "__iter__"):
+            raise TypeError(
+                f"dims of {name!r} must be a list of names of its axes, such as [{str(names)!r}]; "
+                f"got {names!r}."
+            )
+        given = [axis for axis in names if axis is not None]
+        if len(set(given)) < len(given) or set(given) & {"chain", "draw"}:
+            raise ValueError(
+                f"dims of {name!r} are {given}: axes need names of their own, other than 'chain' "
+                "and 'draw', which the draws have."
+            )
+    for axis, labels in coords.items():
+        if np.ndim(labels) != 1:
+            raise TypeError(
+                f"coords of {axis!r} must be a list of labels, one for each place; got {labels!r}."
+            )
+    for name, site in found.items():
+        axes = _axes(name, site.shape, site, dims)
+        _require_labels(name, site.shape, axes, coords)
+
+
+def _axes(name: str, shape, site, dims: dict) -> list[str | None]:
+    """The names of the axes of values of this shape, by plates and by dims."""
+    names = list(site.names[: len(shape)]) if site else []
+    if site is None or site.shape[: len(shape)] != tuple(shape):
+        # A plate that was subsampled, or a site that the model itself does not have.
+        names = [None] * len(shape)
+    given = list(dims.get(name, []))
+    whole = len(site.shape) if site else len(shape)
+    if len(given) > whole:
+        has = f"has {whole}" if whole else "is one number"
+        raise ValueError(
+            f"dims names {checks.counted(len(given), 'axis', 'axes')} of {name!r}, {given}, but it "
+            f"{has}."
+        )
+    # Fewer names than axes are those of the last ones.
+    names[whole - len(given) :] = given[: max(0, len(shape) - (whole - len(given)))]
+    return names
+
+
+def _require_labels(name: str, shape, axes, coords) -> None:
+    for axis, size in zip(axes, shape, strict=True):
+        if axis in coords and len(coords[axis]) != size:
+            raise ValueError(
+                f"coords has {checks.counted(len(coords[axis]), 'label')} for {axis!r}, but that "
+                f"axis of {name!r} has {checks.counted(size, 'place')}."
+            )
+
+
 class _Group:
     """Makes the data set of one group: names for the axes, labels along them."""
 
@@ -123,25 +181,8 @@ class _Group:
     def _dims(self, name: str, shape) -> list[str | None]:
         if name in self.masks:
             return [self._masked(name)]
-        site = self.found.get(name)
-        names = list(site.names[: len(shape)]) if site else []
-        if site is None or site.shape[: len(shape)] != tuple(shape):
-            # A plate that was subsampled, or a site that the model itself does not have.
-            names = [None] * len(shape)
-        given = list(self.posterior.dims.get(name, []))
-        whole = len(site.shape) if site else len(shape)
-        if len(given) > whole:
-            raise ValueError(
-                f"dims names {len(given)} axes of {name!r}, {given}, but it has {whole}."
-            )
-        # Fewer names than axes are those of the last ones.
-        names[whole - len(given) :] = given[: max(0, len(shape) - (whole - len(given)))]
-        for axis, size in zip(names, shape, strict=True):
-            if axis in self.coords and len(self.coords[axis]) != size:
-                raise ValueError(
-                    f"coords has {len(self.coords[axis])} labels for {axis!r}, but that axis of "
-                    f"{name!r} has {size} places."
-                )
+        names = _axes(name, shape, self.found.get(name), self.posterior.dims)
+        _require_labels(name, shape, names, self.coords)
         return names
 
     def _masked(self, name: str) -> str:

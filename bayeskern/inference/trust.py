@@ -5,10 +5,17 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass, field
 
+from bayeskern.checks import counted
+
 # How wide the text is that people read.
 WIDTH = 100
 
 VERDICTS = ("good", "caution", "bad", "not assessable")
+
+
+def effective(draws: float) -> str:
+    """How many effective draws there are, in words."""
+    return counted(f"{draws:.0f}", "effective draw")
 
 
 @dataclass(frozen=True)

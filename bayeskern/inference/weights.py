@@ -74,13 +74,13 @@ def smooth(log_ratios) -> Weights:
         return Weights(np.full(count, -np.log(count)), np.nan, log_ratios)
     largest = np.max(log_ratios)
     tail = np.sort(log_ratios)[-max(5, int(np.ceil(min(0.2 * count, 3 * np.sqrt(count))))) :]
-    if tail[0] > largest - 1e-9 * max(1.0, abs(largest)):
+    if tail[0] > largest - 1e-9 * np.clip(abs(largest), 1.0, 1e6):
         # All tail ratios are the same, up to rounding: the proposal is exact there.
         return Weights(log_ratios - logsumexp(log_ratios), -np.inf, log_ratios)
     if count < 25 or not np.isfinite(tail[0]):
         return Weights(log_ratios - logsumexp(log_ratios), np.nan, log_ratios)
     # Not -inf, which the fit of the tail cannot take; such weights are zero all the same.
-    ratios = np.maximum(log_ratios, largest - 1e4)
+    ratios = np.maximum(log_ratios - largest, -1e4)
     # arviz wants minus the log ratios.
     log, khat = array_stats.psislw(-ratios)
     log = np.where(np.isfinite(log_ratios), log, -np.inf)

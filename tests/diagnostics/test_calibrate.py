@@ -57,12 +57,12 @@ class FromPrior:
 
     name, as_written = "prior", True
 
-    def __init__(self, fails=lambda target: False, value=None):
-        self.fails, self.value = fails, value
+    def __init__(self, fails=lambda target: False, value=None, error=ValueError):
+        self.fails, self.value, self.error = fails, value, error
 
     def run(self, target, seed, progress):
         if self.fails(target):
-            raise ValueError("it would not be fitted.")
+            raise self.error("it would not be fitted.")
         found, _ = simulate(target, 200, seed)
         if self.value is not None:
             found = {name: np.full_like(x, self.value) for name, x in found.items()}
@@ -199,6 +199,34 @@ def test_fits_that_fail_are_counted_and_reported():
     assert f"{len(found.failures)} of 40 could not be fitted" in found.verdict
     assert "it would not be fitted" in found.verdict
     assert f"{found.fitted} of 40 fitted" in repr(found)
+
+
+class FailsAfter:
+    """Tells a fit to fail once so many have not."""
+
+    def __init__(self, count):
+        self.left = count
+
+    def __call__(self, target):
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("fitted", [1, 2, 9])
+def test_too_few_fits_to_tell_anything_are_not_called_calibrated(fitted):
+    found = calibrate(Known(), Y, method=FromPrior(FailsAfter(fitted)), simulations=12)
+    assert found.fitted == fitted and not found.faults
+    assert found.verdict.startswith(f"not assessable: only {fitted} of 12 simulations could be")
+    assert "it would not be fitted" in found.verdict and "calibrated as far" not in repr(found)
+    assert np.isfinite(found.shrinkage["mu"]).all() == (fitted > 1)
+    assert len(found.to_frame()) == 2
+
+
+def test_an_error_of_compiled_code_loses_one_simulation_only():
+    method = FromPrior(lambda target: target.args[0].mean() > 1.0, error=RuntimeError)
+    found = calibrate(Known(), Y, method=method, simulations=40)
+    assert 1 <= len(found.failures) <= 18 and found.simulations == 40
 
 
 def test_where_all_fits_fail_the_first_reason_is_given():
@@ -346,6 +374,11 @@ def factor(y):
     numpyro.factor("penalty", -(mu**2))
 
 
+def taken(y):
+    mu = numpyro.sample(LIKELIHOOD, dist.Normal())
+    numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
+
+
 def nothing(y):
     numpyro.sample("mu", dist.Normal())
 
@@ -357,6 +390,7 @@ def nothing(y):
         (free, "'level' has no prior"),
         (factor, "'penalty' is a numpyro.factor"),
         (nothing, "observes nothing"),
+        (taken, "a site is named 'log likelihood'"),
     ],
 )
 def test_models_that_cannot_be_simulated_are_refused_by_name(model, said):
@@ -410,6 +444,22 @@ def test_the_table_has_the_verdict_and_a_row_for_each_parameter():
     ]
     assert starts == ["mu", "log"]
     assert all(len(line) <= 100 for line in text.splitlines())
+
+
+def test_what_was_summed_out_is_said_to_have_no_row():
+    pytest.importorskip("funsor")
+
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal())
+        with numpyro.plate("row", len(y)):
+            k = numpyro.sample("k", dist.Bernoulli(0.5))
+            numpyro.sample("y", dist.Normal(mu + 3.0 * k, 1.0), obs=y)
+
+    method = FromPrior()
+    found = calibrate(model, Y, method=method, simulations=10, draws=9)
+    assert list(found.uniforms) == ["mu", LIKELIHOOD] and found.left_out == ("k",)
+    assert repr(found).splitlines()[-1] == "Not in the table: k (discrete, summed out)."
+    assert checked().left_out == () and "Not in the table" not in repr(checked())
 
 
 def test_the_figure_has_a_panel_for_each_parameter_and_no_window():

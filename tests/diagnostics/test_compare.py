@@ -84,13 +84,36 @@ def test_predictive_densities_of_other_data_are_left_out(posteriors, tmp_path):
             "loaded": bk.load(tmp_path / "laplace.nc"),
         }
     )
+    for what in ("elpd", "elbo", "log_evidence"):
+        known = {name: not np.isnan(row[what]) for name, row in found.table.items()}
+        assert not known["fewer"] and not known["moved"]
+        assert known["loaded"] and known["nuts"] == (what == "elpd")
     elpd = {name: row["elpd"] for name, row in found.table.items()}
-    assert np.isnan(elpd["fewer"]) and np.isnan(elpd["moved"])
     # Those of the reference, and of the same data, stay.
     assert abs(elpd["nuts"] - elpd["loaded"]) < 0.5
     assert len(found.remarks) == 2
-    assert "The elpd of fewer is left out: it is of other data than that of nuts." in repr(found)
+    said = " ".join(repr(found).split())
+    assert "log evidence and ELBO of fewer are left out: they are of other data than those" in said
     assert bk.compare(posteriors).remarks == ()
+
+
+def test_the_evidence_of_other_data_is_left_out_where_nothing_has_a_predictive_density():
+    def one(y):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 3.0))
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    found = {
+        name: bk.infer(one, y, method=bk.Laplace(draws=100), progress=False)
+        for name, y in {"first": 1.0, "same": 1.0, "other": 2.0}.items()
+    }
+    table = bk.compare(found).table
+    # mu and y are jointly normal, so that Laplace is exact: y ~ N(0, 10).
+    for name in ("first", "same"):
+        assert table[name]["log_evidence"] == pytest.approx(norm(0.0, 10**0.5).logpdf(1.0))
+        assert not np.isnan(table[name]["elbo"])
+    assert np.isnan([table["other"]["log_evidence"], table["other"]["elbo"]]).all()
+    remark = "The elpd, log evidence and ELBO of other are left out"
+    assert [r[: len(remark)] for r in bk.compare(found).remarks] == [remark]
 
 
 def test_an_updated_model_has_observed_its_new_rows_only():

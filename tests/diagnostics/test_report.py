@@ -134,8 +134,20 @@ SAID = {
     "map": ("smallest curvature", "A point has no intervals", "LOO needs a spread"),
     "exact process": ("closed form", "repeats every 1", "chance of a rise above 99 %", "LOO-PIT"),
     "linear regression": ("closed form", HOSTILE, "elpd_loo"),
-    "classes": ("Calibration of the predicted chance", "The latent function"),
-    "forecast": ("History and forecast", "repeats every 12 steps", "bk.backtest"),
+    "classes": (
+        "Calibration of the predicted chance",
+        "The latent function",
+        "is not taken apart",
+        "the predicted value has seen the observation itself",
+    ),
+    "forecast": (
+        "History and forecast",
+        "repeats every 12 steps",
+        "bk.backtest",
+        "all the others, at hyperparameters that were fitted with it,",
+        "but at hyperparameters that were fitted with it too",
+        "LOO-PIT, at hyperparameters that were fitted with each observation.",
+    ),
 }
 
 

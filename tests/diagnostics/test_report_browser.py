@@ -10,12 +10,15 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from PIL import Image
 
 import bayeskern as bk
 from bayeskern.diagnostics.report import report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-WIDTHS = (375, 1280)
+# Of a phone and of a desk, beside each other in one window.
+WIDTHS, HEIGHT = (390, 1280), 1400
+LONG = "N" * 200
 
 
 def browser() -> str | None:
@@ -26,36 +29,69 @@ def browser() -> str | None:
     return found or next(iter(own), None)
 
 
+needs_browser = pytest.mark.skipif(browser() is None, reason="there is no Chromium on the path")
+
+
+def model(y):
+    level = numpyro.sample("a_rather_long_name_" * 4, dist.Normal(0.0, 5.0))
+    sd = numpyro.sample("sd", dist.HalfNormal(2.0))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample("y", dist.Normal(level, sd), obs=y)
+
+
 def probe(text: str) -> str:
-    """A page that opens a report at each width and writes down how wide its content is."""
+    """A page that opens a report at each width and says how wide its content is."""
     frames = "".join(
-        f'<iframe style="border:0;width:{width}px;height:900px" srcdoc="{html.escape(text)}">'
+        f'<iframe style="border:0;width:{width}px;height:{HEIGHT}px" srcdoc="{html.escape(text)}">'
         "</iframe>"
         for width in WIDTHS
     )
-    return f"""<!DOCTYPE html><body>{frames}<p id="widths"></p><script>
-    onload = () => widths.textContent = "widths:" + [...document.querySelectorAll("iframe")]
-      .map(f => f.contentDocument.documentElement.scrollWidth).join();
+    # Frames are transparent where the scheme of the page differs from theirs.
+    return f"""<!DOCTYPE html><meta name="color-scheme" content="light dark">
+    <body style="margin:0;display:flex">{frames}<script>
+    onload = () => console.log("widths:" + [...document.querySelectorAll("iframe")]
+      .map(f => f.contentDocument.documentElement.scrollWidth).join());
     </script></body>"""
 
 
-@pytest.mark.skipif(browser() is None, reason="there is no Chromium on the path")
-def test_nothing_overflows_and_the_console_is_silent(tmp_path):
-    def model(y):
-        name = numpyro.sample("a_rather_long_name_" * 4, dist.Normal(0.0, 5.0))
-        numpyro.sample("y", dist.Normal(name, 1.0).expand([len(y)]).to_event(1), obs=y)
-
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("browser")
     y = np.random.default_rng(0).normal(size=30)
-    posterior = bk.infer(model, y, method="laplace", progress=False)
-    page = tmp_path / "probe.html"
-    page.write_text(probe(report(posterior, tmp_path / "report.html").read_text(encoding="utf-8")))
+    found = {
+        LONG if method == "laplace" else method: bk.infer(
+            model, y, method=method, seed=0, progress=False
+        )
+        for method in ("laplace", "map")
+    }
+    path = folder / "probe.html"
+    path.write_text(probe(report(found, folder / "report.html").read_text(encoding="utf-8")))
+    return path
+
+
+@needs_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_overflows_and_the_console_is_silent(page, scheme, tmp_path):
+    shot = tmp_path / "shot.png"
     command = [browser(), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
     command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000"]
+    command += [f"--blink-settings=preferredColorScheme={'01'[scheme == 'light']}"]
+    command += [f"--window-size={sum(WIDTHS)},{HEIGHT}", "--hide-scrollbars"]
     done = subprocess.run(
-        [*command, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=60
+        [*command, f"--screenshot={shot}", page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
-    found = re.search(r"widths:([\d,]+)", done.stdout.partition('id="widths"')[2])
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    found = re.search(r"widths:([\d,]+)", "".join(said))
     assert found, done.stderr[-500:]
+    assert len(said) == 1, said
     for wanted, width in zip(WIDTHS, found[1].split(","), strict=True):
         assert int(width) <= wanted
-    assert "CONSOLE" not in done.stderr
+    seen = np.asarray(Image.open(shot).convert("L"), float)
+    for frame in np.split(seen, [WIDTHS[0]], axis=1):
+        paper = np.median(frame)
+        assert paper > 240 if scheme == "light" else paper < 40
+        # Text, rules and figures.
+        assert np.mean(np.abs(frame - paper) > 60) > 0.01

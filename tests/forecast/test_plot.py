@@ -87,12 +87,12 @@ def test_values_between_gaps_are_seen_in_long_series():
 
 
 def test_the_legend_hides_nothing(f):
-    for fig in (f.plot(), f.plot(plot.axes())):
-        fig.canvas.draw()
-        ax = fig.axes[0]
-        legend = ax.get_legend().get_window_extent()
-        assert not legend.overlaps(ax.get_window_extent())
-        assert fig.bbox.contains(legend.x0, legend.y0) and fig.bbox.contains(legend.x1, legend.y1)
+    fig = f.plot()
+    fig.canvas.draw()
+    ax = fig.axes[0]
+    legend = ax.get_legend().get_window_extent()
+    assert not legend.overlaps(ax.get_window_extent())
+    assert fig.bbox.contains(legend.x0, legend.y0) and fig.bbox.contains(legend.x1, legend.y1)
 
 
 def test_an_axis_of_ones_own(f):
@@ -159,7 +159,7 @@ def test_saving_leaves_no_state(f, tmp_path):
 def test_titles_of_long_names_fit():
     name = "the number of " + "very " * 30 + "long names"
     flat = bk.forecast(pd.Series(np.full(20, 2.0), name=name), HORIZON)
-    fig = flat.plot(plot.axes())
+    fig = flat.plot()
     fig.canvas.draw()
     ax = fig.axes[0]
     left, right = ax._left_title.get_window_extent(), ax._right_title.get_window_extent()

@@ -138,7 +138,7 @@ def test_the_value_column_is_never_taken_for_the_times(tmp_path):
 BAD_FILES = {
     "empty": ("", "has no rows"),
     "header only": ("month,sales\n", "has a header but no rows"),
-    "one row": ("month,sales\n2020-01-01,3\n", "sales has 1 values; wanted at least 3"),
+    "one row": ("month,sales\n2020-01-01,3\n", "sales has 1 value; wanted at least 3"),
     "two values": ("month,sales\n2020-01-01,3\n2020-02-01,4\n", "sales has 2 values"),
     "two of three": (
         "month,sales\n2020-01-01,3\n2020-02-01,\n2020-03-01,4\n",

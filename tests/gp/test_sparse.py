@@ -166,7 +166,7 @@ def test_inducing_points_of_a_data_frame_go_by_their_names(tmp_path):
     [
         ({"inducing": np.zeros((3, 2))}, "inducing has 2 columns but X has 1"),
         ({"inducing": 0}, "inducing must be a whole number of at least 1"),
-        ({"inducing": np.array([0.0, np.nan])}, "inducing has 1 values that are NaN"),
+        ({"inducing": np.array([0.0, np.nan])}, "inducing has 1 value that is NaN"),
         ({"batch": 0}, "batch must be a whole number of at least 1"),
     ],
 )

@@ -175,7 +175,7 @@ def test_a_density_that_is_zero_everywhere_names_its_factor(method):
 @pytest.mark.parametrize("method", ["svi", "pathfinder", "nuts", "auto"])
 def test_nan_data_are_refused_by_every_method(method):
     bad = np.where(np.arange(6) == 2, np.nan, Y)
-    with pytest.raises(ValueError, match="site 'y' has 1 values that are NaN.*row 2"):
+    with pytest.raises(ValueError, match="site 'y' has 1 value that is NaN.*row 2"):
         infer(line, X, bad, method=method)
 
 

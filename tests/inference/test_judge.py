@@ -4,6 +4,7 @@ Most posteriors here are priors, so that exact draws of them are the truth.
 """
 
 import re
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -224,6 +225,17 @@ def test_a_proposal_that_is_too_wide_is_not_vouched_for_by_its_khat():
     trust = judged([0, 0], [2, 2])
     assert trust.evidence["khat"] < 0.5
     assert trust.verdict == "bad"
+
+
+@pytest.mark.parametrize(
+    ("others", "says"),
+    [(1, "1 of the modes that the starts found lies where"), (2, "2 of the modes .* lie where")],
+)
+def test_modes_that_the_draws_do_not_reach_make_them_bad(others, says):
+    far = [SimpleNamespace(z=np.full(2, 50.0 * (i + 1))) for i in range(others)]
+    trust = judged([0, 0], [1, 1], optimum=SimpleNamespace(z=np.zeros(2), rivals=far))
+    assert trust.verdict == "bad" and trust.evidence["modes_missed"] == others
+    assert re.match(says, trust.advice)
 
 
 def test_a_problem_on_the_way_makes_any_draws_bad():

@@ -341,7 +341,7 @@ def test_a_model_without_a_finite_density_names_the_site():
         x = numpyro.sample("x", dist.Normal())
         numpyro.sample("spoilt", dist.Normal(x, 1.0), obs=np.array([1.0, np.nan]))
 
-    with pytest.raises(ValueError, match="observed site 'spoilt' has 1 values that are NaN"):
+    with pytest.raises(ValueError, match="observed site 'spoilt' has 1 value that is NaN"):
         fit(model)
 
 
@@ -427,8 +427,8 @@ SHIFTED = INDEPENDENT + np.array([0.0, 0.0, 0.0, 1.0])[:, None]
         (chains_of(walk(0.99)), "bad", "x"),
         (chains_of(SHIFTED), "bad", "do not agree, most at x"),
         (chains_of(10.0 * SHIFTED - 9.0 * INDEPENDENT), "bad", "different places, most at x"),
-        (chains_of(replaced((1, 5), np.nan)), "bad", "x has 1 draws that are not finite"),
-        (chains_of(replaced((1, 5), np.inf)), "bad", "x has 1 draws that are not finite"),
+        (chains_of(replaced((1, 5), np.nan)), "bad", "x has 1 draw that is not finite"),
+        (chains_of(replaced((1, 5), np.inf)), "bad", "x has 1 draw that is not finite"),
         (chains_of(replaced(2, 0.3)), "bad", "Chain 2 did not move"),
         (chains_of(np.full((4, 1000), 0.3)), "bad", "Chain 0 did not move"),
     ],

@@ -158,3 +158,29 @@ def test_a_model_without_data_is_told_to_take_some():
 def test_bad_options_are_refused(options):
     with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
         prior_predictive(groups, Y, GROUP, **options)
+
+
+def test_discrete_latents_are_drawn_with_what_follows_from_them():
+    pytest.importorskip("funsor")
+
+    def model(y):
+        p = numpyro.sample("p", dist.Beta(2.0, 3.0))
+        with numpyro.plate("row", len(y)):
+            k = numpyro.sample("k", dist.Bernoulli(p))
+            numpyro.deterministic("level", 10.0 * k)
+            numpyro.sample("y", dist.Normal(10.0 * k, 0.1), obs=y)
+
+    found = prior_predictive(model, Y, draws=2000, seed=1)
+    assert list(found.prior.data_vars) == ["p", "k", "level"]
+    k = found.prior["k"]
+    assert k.dims == ("chain", "draw", "row") and set(np.unique(k)) == {0, 1}
+    assert abs(k.values.mean() - 0.4) < 4 * np.sqrt(0.24 / 2000)
+    np.testing.assert_array_equal(found.prior["level"], 10.0 * k)
+    # The data are drawn with the same k.
+    np.testing.assert_allclose(found.prior_predictive["y"].values, 10.0 * k.values, atol=0.6)
+
+
+def test_names_of_axes_are_looked_at_before_anything_is_drawn():
+    problem = Held(groups, {"y": Y, "group": GROUP}, {"school": list("ab"), "when": [7, 8, 9]})
+    with pytest.raises(ValueError, match="2 labels for 'school', but that axis of 'effect' has 3"):
+        prior_predictive(problem)

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import json
 import math
 
 import arviz as az
@@ -146,8 +147,6 @@ def test_odd_values_come_back(tmp_path):
     ],
 )
 def test_values_survive_packing(value):
-    import json
-
     arrays = {}
     text = json.dumps(pack(value, arrays), allow_nan=False)
     assert_identical(unpack(json.loads(text), arrays), value)
@@ -281,3 +280,27 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         posterior.save(tmp_path / "p.nc")
     assert [f.name for f in tmp_path.iterdir()] == ["p.nc"]
     assert_same_posterior(posterior, bk.load(tmp_path / "p.nc"))
+
+
+# -- the seed ------------------------------------------------------------------------------------
+
+
+def test_the_seed_of_the_fit_is_kept(tmp_path):
+    posterior = bk.infer(model, X, Y, method=Laplace(draws=20), seed=17, progress=False)
+    posterior.save(tmp_path / "p.nc")
+    assert posterior.seed == bk.load(tmp_path / "p.nc").seed == 17
+
+
+def test_a_file_from_before_seeds_were_kept_is_read(tmp_path):
+    fit(model, X, Y).save(tmp_path / "p.nc")
+    with h5py.File(tmp_path / "p.nc", "a") as file:
+        file["bayeskern"].attrs["version"] = 1
+        own = json.loads(file["bayeskern/state"][()])
+        own["dict"] = [pair for pair in own["dict"] if pair[0] != "seed"]
+        file["bayeskern/state"][()] = json.dumps(own)
+    assert bk.load(tmp_path / "p.nc").seed is None
+
+
+def test_a_folder_is_no_file_to_save_to(tmp_path):
+    with pytest.raises(OSError, match="is a folder; give a file in it, such as '.*posterior.nc'"):
+        fit(model, X, Y).save(tmp_path)

@@ -7,6 +7,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from numpyro.distributions import constraints
+from scipy.optimize import minimize
 from scipy.special import digamma, gammaln, polygamma
 from scipy.stats import multivariate_normal
 
@@ -296,3 +297,23 @@ def test_a_log_density_that_is_minus_infinity_in_places_does_no_harm():
 
     q = fit(model).approximation
     assert abs(float(q.means[0, 0])) < 0.05
+
+
+def test_a_full_factor_of_many_coordinates_is_found():
+    # y ~ Poisson(e^z), z ~ N(0, 4), independent: the best Gaussian is diagonal, and its ELBO a sum.
+    y = np.random.default_rng(0).poisson(1.0, size=80)
+
+    def model(y):
+        with numpyro.plate("i", len(y)):
+            z = numpyro.sample("z", dist.Normal(0.0, 2.0))
+            numpyro.sample("y", dist.Poisson(jnp.exp(z)), obs=y)
+
+    def negative(at, k):
+        mean, variance = at[0], np.exp(2.0 * at[1])
+        likelihood = k * mean - np.exp(mean + variance / 2.0) - gammaln(k + 1)
+        prior = -0.5 * (mean**2 + variance) / 4.0 - np.log(2.0)
+        return -(likelihood + prior + at[1] + 0.5)
+
+    best = sum(-minimize(negative, [0.0, 0.0], args=(k,)).fun for k in y)
+    found = bk.infer(model, y, method=bk.SVI("full_rank"), progress=False)
+    assert -0.3 < found.elbo.value - best < 4 * found.elbo.error

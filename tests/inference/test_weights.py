@@ -213,3 +213,12 @@ def test_nan_never_reads_as_agreement():
     for found in (compare(broken, x), compare(x, broken)):
         assert not found.mean[0] < 0.15
         assert not found.log_sd[0] < 0.15
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e10, 1e20, 1e30])
+def test_ratios_of_any_size_are_weighed(scale):
+    # Where one draw has all the weight, the tail is as heavy as can be: never equal, and no error.
+    log_ratios = -scale * (1.0 + np.arange(200.0))
+    found = smooth(log_ratios)
+    assert not found.khat < 0.7
+    np.testing.assert_allclose(found.ess, 1.0)

@@ -263,7 +263,7 @@ def test_bad_points_are_named(argument):
     for bad, message in [
         (
             [1.0, np.nan, 2.0],
-            f"{argument} has 1 values that are NaN or infinite, the first in row 1",
+            f"{argument} has 1 value that is NaN or infinite, the first in row 1",
         ),
         (np.ones((2, 2, 2)), rf"{argument} must have shape \(n,\) or \(n, d\), got .*2, 2, 2"),
         ([], rf"{argument} is empty \(shape \(0, 1\)\)"),
@@ -271,7 +271,7 @@ def test_bad_points_are_named(argument):
     ]:
         with pytest.raises(ValueError, match=message):
             RBF()(**{**values, argument: bad})
-    with pytest.raises(ValueError, match="X has 1 values that are NaN"):
+    with pytest.raises(ValueError, match="X has 1 value that is NaN"):
         RBF().diag([np.inf, 0.0])
 
 

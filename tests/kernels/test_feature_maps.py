@@ -232,7 +232,7 @@ def test_too_many_features_are_refused_with_their_number(kernel, degree, count):
 def test_values_are_wanted_and_points():
     with pytest.raises(TypeError, match="variance of Linear.* have no value yet"):
         Linear(dist.HalfNormal()).feature_map(X)
-    with pytest.raises(ValueError, match="X has 1 values that are NaN"):
+    with pytest.raises(ValueError, match="X has 1 value that is NaN"):
         Linear().feature_map([1.0, np.nan])
     with pytest.raises(ValueError, match="variance has shape"):
         Linear([1.0, 2.0]).feature_map(X)

@@ -68,7 +68,7 @@ def test_wrong_diagonal():
 
 
 def test_not_finite():
-    with pytest.raises(ValueError, match=r"k\(X\) has 1 values that are NaN or infinite.* row 1"):
+    with pytest.raises(ValueError, match=r"k\(X\) has 1 value that is NaN or infinite.* row 1"):
         check_psd(Fixed(np.diag([1.0, np.nan, 1.0])), X[:3])
 
 

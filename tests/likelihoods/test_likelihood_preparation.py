@@ -29,7 +29,7 @@ OUTSIDE = {
     "trials in part": (lk.Binomial(), [1, 0], {"trials": [2, 1.5]}, "whole numbers; row 1 has 1.5"),
     "no exposure": (lk.Poisson(), [1, 0], {"exposure": [1, 0]}, "above 0; row 1 has 0"),
     "exposure of others": (lk.Gamma(), [1.0], {"exposure": 1.0}, "Gamma takes no exposure"),
-    "short exposure": (lk.Poisson(), [1, 0], {"exposure": [1.0]}, "exposure has 1 values"),
+    "short exposure": (lk.Poisson(), [1, 0], {"exposure": [1.0]}, "exposure has 1 value"),
 }
 
 

@@ -264,8 +264,8 @@ def test_a_vector_of_inputs_is_one_column():
         ({"solver": "sgd", "batch": 2.5}, "batch must be a whole number of at least 1"),
         ({"solver": "sgd", "seed": -1}, "seed must be"),
         ({"y": np.arange(4.0)}, "y has 4 values but X has 5 points"),
-        ({"y": [1.0, 2.0, np.nan, 4.0, 5.0]}, "y has 1 values that are NaN"),
-        ({"X": [[1.0], [np.inf], [1.0], [1.0], [1.0]]}, "X has 1 values that are NaN or infinite"),
+        ({"y": [1.0, 2.0, np.nan, 4.0, 5.0]}, "y has 1 value that is NaN"),
+        ({"X": [[1.0], [np.inf], [1.0], [1.0], [1.0]]}, "X has 1 value that is NaN or infinite"),
         ({"X": np.zeros((0, 2))}, "X is empty"),
     ],
 )

@@ -91,6 +91,11 @@ def number(x, digits: int = 3) -> str:
     return f"{x:.{digits}g}"
 
 
+def khat(x) -> str:
+    """A Pareto k-hat; it is minus infinity where all weights of the tail are the same."""
+    return "far below 0" if x == float("-inf") else number(x)
+
+
 def percent(share: float) -> str:
     """A share as a percentage, never rounded to all or nothing."""
     if 0.0 < share < 0.01:
@@ -106,3 +111,8 @@ def listed(names, most: int = 6) -> str:
     if len(names) > most:
         names = [*names[: most - 1], f"{len(names) - most + 1} others"]
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def of(name: str) -> str:
+    """ " of sales"; nothing where a series has no name, and is called as all such are."""
+    return "" if name == "value" else f" of {name}"

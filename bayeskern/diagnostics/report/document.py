@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bayeskern import checks
-from bayeskern.diagnostics.report.blocks import Figure, Missing
+from bayeskern.diagnostics.report.blocks import Figure, Missing, of
+from bayeskern.diagnostics.report.budget import MOST, leave_out
 from bayeskern.diagnostics.report.sections.comparison import comparison
 from bayeskern.diagnostics.report.sections.convergence import convergence
 from bayeskern.diagnostics.report.sections.fit import fit
@@ -18,8 +20,8 @@ from bayeskern.diagnostics.report.sections.process import process
 from bayeskern.diagnostics.report.sections.sensitivity import sensitivity
 from bayeskern.diagnostics.report.sections.verdict import verdict
 from bayeskern.diagnostics.report.style import own_ids
-from bayeskern.diagnostics.report.subject import Subject
-from bayeskern.files import require_writable, whole
+from bayeskern.diagnostics.report.subject import Subject, UnreadableError
+from bayeskern.files import require_file, whole
 from bayeskern.inference import Posterior
 
 # Of each posterior, in this order, after its verdict.
@@ -41,14 +43,14 @@ def report(posterior, path="report.html", *, seed: int = 0) -> Path:
     differ. What cannot be assessed is said to be so. The file needs no network; the same seed gives
     the same file. Returns its path.
 
-    Raises TypeError if it is none of these, OSError if the file cannot be written.
+    Raises TypeError if it is none of these, ValueError if two posteriors have one name or one has
+    none, OSError if the file cannot be written.
     """
     subjects = _subjects(posterior, checks.seed(seed))
-    path = Path(path)
-    require_writable(path.parent)
+    path = require_file(path, "report.html")
     text = render(subjects)
     with whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path
 
 
@@ -58,12 +60,27 @@ def _subjects(given, seed: int) -> list[Subject]:
     if isinstance(given, Posterior):
         return [Subject(given, "", seed)]
     if isinstance(given, dict) and given and all(isinstance(p, Posterior) for p in given.values()):
-        several = len(given) > 1
-        return [Subject(p, str(name) if several else "", seed) for name, p in given.items()]
+        if len(given) == 1:
+            return [Subject(*given.values(), "", seed)]
+        return [Subject(p, name, seed) for name, p in _by_name(given).items()]
     raise TypeError(
         "report takes a posterior (of bk.infer), a dict of names and posteriors, or a forecast (of "
         f"bk.forecast); got {type(given).__name__}."
     )
+
+
+def _by_name(given: dict) -> dict[str, Posterior]:
+    found: dict[str, Posterior] = {}
+    for key, posterior in given.items():
+        name = str(key).strip()
+        if not name or name in found:
+            what = f"{name!r} twice" if name else f"the empty name {key!r}"
+            raise ValueError(
+                f"each posterior of a report takes a name of its own, got {what}: name them as in "
+                '{"laplace": p1, "nuts": p2}.'
+            )
+        found[name] = posterior
+    return found
 
 
 class Section(NamedTuple):
@@ -87,11 +104,12 @@ def render(subjects: list[Subject]) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     several = len(subjects) > 1
+    chapters = [_chapter(s, i, several) for i, s in enumerate(subjects)]
+    # Made after the chapters, since it says what they could not have.
     first = [Section("verdict", "Verdict", [b for s in subjects for b in _made(verdict, s)])]
     if several:
         posteriors = {s.name: s.posterior for s in subjects}
         first.append(Section("comparison", "Comparison", _made(comparison, posteriors)))
-    chapters = [_chapter(s, i, several) for i, s in enumerate(subjects)]
     if not several:
         # Where it would stand, so that nobody looks for it.
         alone = _made(comparison, {"": subjects[0].posterior})
@@ -104,14 +122,20 @@ def render(subjects: list[Subject]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html.j2").render(
-        title=_title(subjects),
-        subtitle=_subtitle(subjects),
-        contents=_contents(first, chapters),
-        first=first,
-        chapters=chapters,
-        version=version("bayeskern"),
-    )
+    about = {
+        "title": _title(subjects),
+        "subtitle": _subtitle(subjects),
+        "contents": _contents(first, chapters),
+        "version": version("bayeskern"),
+    }
+    page = partial(environment.get_template("report.html.j2").render, about, first=first)
+    text = page(chapters=chapters)
+    excess = len(text.encode("utf-8", "backslashreplace")) - MOST
+    if excess > 0:
+        remark = leave_out([s for c in chapters for s in c.sections], excess)
+        first[0].blocks.append(Missing(remark))
+        text = page(chapters=chapters)
+    return text
 
 
 def _chapter(subject: Subject, i: int, several: bool) -> Chapter:
@@ -126,6 +150,9 @@ def _made(section: Callable[..., Iterator], about) -> list:
     try:
         for block in section(about):
             blocks.append(block)
+    except UnreadableError:
+        # Why not, the verdict says once for all.
+        blocks.append(Missing("The rest of this section needs what could not be had: see above."))
     except Exception as error:
         said = " ".join(str(error).split())[:300]
         blocks.append(
@@ -148,7 +175,7 @@ def _number(sections: list[Section]) -> None:
 def _title(subjects) -> str:
     f = subjects[0].forecast
     if f is not None:
-        return f"Forecast of {f.series.name}"
+        return f"Forecast{of(f.series.name) or ' of a series'}"
     if len(subjects) > 1:
         return f"{len(subjects)} posteriors compared"
     target = subjects[0].posterior.target
@@ -164,7 +191,8 @@ def _subtitle(subjects) -> str:
     f = subjects[0].forecast
     if f is not None:
         count = int(f.series.observed.sum())
-        return f"{f.horizon} steps ahead, from {count} values of {f.series.value_name}"
+        ahead, values = checks.counted(f.horizon, "step"), checks.counted(count, "value")
+        return f"{ahead} ahead, from {values}{of(f.series.value_name)}"
     return ", ".join(f"{s.name + ': ' if s.name else ''}{_method(s.posterior)}" for s in subjects)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.compare import relative_efficiency
+from bayeskern.diagnostics.report.naming import has_even_tail
 from bayeskern.inference import predictive
 from bayeskern.inference.weights import smooth
 
@@ -22,7 +23,13 @@ from bayeskern.inference.weights import smooth
 MOST = 2000
 # Replicates at a point estimate; of sites that condition on the data they are costly.
 REPLICATES, COSTLY = 1000, 100
+# Fewer observations say nothing of shares; fewer draws have no tail of weights to smooth.
+FEW, FEWEST_DRAWS = 20, 25
 LEFT_OUT = "Each observation is predicted from all the others (leave-one-out)."
+FITTED_WITH = (
+    "Each observation is predicted from all the others, but at hyperparameters that were fitted "
+    "with it too: with few observations or many hyperparameters this flatters the model."
+)
 INSIDE = (
     "These predictions have seen the observations that they are compared with, so they flatter "
     "the model: read misfit as real, and a good fit as unproven."
@@ -37,7 +44,7 @@ class Observations:
 
     y: (n,); labels: (n,) of text; replicates: (S, n), new data as the model would make it, or None;
     mean: (n,), the prediction of each, and pit: (n,), where in its prediction each y lies (uniform
-    if the model is right), or None; how: one of LEFT_OUT, INSIDE; log_density: of each y,
+    if the model is right), or None; how: LEFT_OUT, FITTED_WITH or INSIDE; log_density: of each y,
     left out, where that has a closed form; loo: ArviZ's, or None.
     """
 
@@ -117,7 +124,7 @@ def _of_process(subject, process, labels) -> Observations:
         replicates=rng.normal(means[rows], sds[rows]),
         mean=(w * means).sum(0),
         pit=(w * ndtr((y - means) / sds)).sum(0),
-        how=LEFT_OUT,
+        how=FITTED_WITH if subject.posterior.is_point else LEFT_OUT,
         log_density=np.log((w * np.exp(log_density)).sum(0)),
     )
 
@@ -162,11 +169,33 @@ def _loo(subject, name):
         return None, "The model gives no log likelihood for each observation, so there is no LOO."
     if group[name][0, 0].size < 2:
         return None, "Leaving out the only observation leaves nothing to learn from."
+    why = _why_no_weights(_rows(group[name]))
+    if why:
+        return None, why
     with warnings.catch_warnings():
         # The k-hats are shown.
         warnings.simplefilter("ignore")
         reff = relative_efficiency(subject.posterior)
+        if any(has_even_tail(-column, reff) for column in _rows(group[name]).T):
+            return None, (
+                "There are too few distinct draws to leave out an observation by weighting them, "
+                "so there is no LOO."
+            )
         return az.loo(subject.tree, var_name=name, pointwise=True, reff=reff), ""
+
+
+def _why_no_weights(log_likelihood) -> str:
+    """Why draws cannot be weighted to leave out observations, if they cannot: (S, n)."""
+    count = len(log_likelihood)
+    if count < FEWEST_DRAWS:
+        return f"LOO takes {FEWEST_DRAWS} draws or more to weight them, and there are {count}."
+    broken = ~np.isfinite(log_likelihood).all(axis=1)
+    if broken.any():
+        return (
+            f"The log likelihood is not finite at {broken.sum():,} of {count:,} draws, so there is "
+            "no LOO: look at what the model computes there."
+        )
+    return ""
 
 
 def _predicted(subject, name, y, replicates):

@@ -111,7 +111,7 @@ def density(subject, prior: Prior) -> Density | None:
         drawn = prior.fn.sample(jax.random.key(subject.seed), (DRAWS,))
     elif (drawn := subject.prior.get(prior.site.replace("/", "."))) is None:
         return None
-    name = prior.site + (f"[{','.join('0' * len(prior.shape))}]" if prior.shape else "")
+    name = subject.names[prior.site][0]
     drawn = np.asarray(drawn, float).reshape(len(drawn), -1)[:, 0]
     ends = limits(drawn)
     if ends is None:

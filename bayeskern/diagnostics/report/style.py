@@ -17,10 +17,13 @@ from markupsafe import Markup
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 SERIES = (BLUE, ORANGE, GREEN, PINK, "#E69F00", "#56B4E9")
 INK, GREY, RULE, PAPER = "#000000", "#8a8a8a", "#dddddd", "#ffffff"
+# Pixels cannot take the colours of the page, so they have such as are seen on any paper.
+PIXELS = {INK: GREY, BLUE: "#2a86c6"}
 LEVELS = (0.5, 0.8, 0.95)
 # How dark the band of each of LEVELS is, over those around it.
 ALPHAS = (0.30, 0.22, 0.15)
-WIDTH = 6.4
+# Inches: on a phone text of this size can still be read.
+WIDTH = 5.2
 # More points than this are drawn as pixels.
 MANY = 400
 
@@ -82,9 +85,16 @@ def _inline(text: str) -> str:
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r'\1 role="img"', text, count=1)
     # A hundredth of a point is finer than any screen.
+    # How wide it is by itself, so that the page draws its text neither too large nor too small.
+    width = float(re.search(r'viewBox="0 0 ([\d.]+)', text)[1])
+    text = text.replace("<svg", f'<svg style="--width: {width:.0f}"', 1)
     text = re.sub(r' (d|points)="[^"]*"', lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), text)
-    # Only in attributes: outside of them stand the names of the user.
-    return re.sub(r'="[^"]*"', _coloured, text)
+    return _in_tags(lambda tag: re.sub(r'="[^"]*"', _coloured, tag), text)
+
+
+def _in_tags(change: Callable[[str], str], text: str) -> str:
+    """Change what stands between < and >: outside of them stand the names of the user."""
+    return re.sub(r"<[^>]*>", lambda tag: change(tag[0]), text)
 
 
 def _coloured(attribute: re.Match) -> str:
@@ -98,9 +108,11 @@ def _coloured(attribute: re.Match) -> str:
 
 def own_ids(text: str, prefix: str) -> Markup:
     """The same SVG with names of its own, since a page may have each only once."""
-    text = re.sub(r'\bid="', f'id="{prefix}', text)
-    text = re.sub(r"url\(#", f"url(#{prefix}", text)
-    return Markup(re.sub(r'\bhref="#', f'href="#{prefix}', text))
+
+    def owned(tag: str) -> str:
+        return re.sub(r'(\bid="|url\(#|\bhref="#)', rf"\g<1>{prefix}", tag)
+
+    return Markup(_in_tags(owned, text))
 
 
 def panels(count: int, columns: int = 2, height: float = 1.9, **options):
@@ -134,9 +146,12 @@ def bands(axis, x, quantile, colour: str = BLUE, step: bool = False) -> None:
 
 def points(axis, x, y, colour: str = BLUE, size: float = 7.0, alpha: float = 0.7, label=None):
     """Dots, larger where there are few; as pixels where there are many."""
+    many = len(x) > MANY
+    if many and colour in PIXELS:
+        colour, alpha = PIXELS[colour], max(alpha, 0.5)
     size = size * (2.5 if len(x) < 40 else 1.5 if len(x) < 150 else 1.0)
     axis.scatter(
-        x, y, s=size, color=colour, alpha=alpha, label=label, linewidths=0, rasterized=len(x) > MANY
+        x, y, s=size, color=colour, alpha=alpha, label=label, linewidths=0, rasterized=many
     )
 
 

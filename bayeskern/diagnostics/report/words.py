@@ -57,11 +57,13 @@ class Axis:
                 return size, word
         return size, word
 
-    def beyond(self, values) -> str:
-        """A remark where a lengthscale is longer than the data."""
+    def beyond(self, values, wave: bool = False) -> str:
+        """A remark where a lengthscale, or the period of a wave, is longer than the data."""
         values = np.asarray(values, float)
         if len(self.extent) != 1 or values.ndim != 1 or np.median(values) < self.extent[0]:
             return ""
+        if wave:
+            return ", longer than the data, so they do not show one whole turn of it"
         return ", longer than the data, so nearly a straight line or a parabola there"
 
 
@@ -100,12 +102,14 @@ def _(kernel: periodic.Periodic, axis: Axis) -> str:
     lengthscale = float(np.median(kernel.lengthscale))
     shape = "close to a sine wave" if lengthscale > 1.5 else "with a shape of its own"
     shape = "with a detailed shape" if lengthscale < 0.4 else shape
-    return f"repeats every {axis.span(kernel.period)}, {shape}"
+    period = axis.span(kernel.period)
+    return f"repeats every {period}, {shape}{axis.beyond(kernel.period, wave=True)}"
 
 
 @describe.register
 def _(kernel: periodic.Cosine, axis: Axis) -> str:
-    return f"swings as a pure wave with a period of {axis.span(kernel.period)}"
+    period = f"{axis.span(kernel.period)}{axis.beyond(kernel.period, wave=True)}"
+    return f"swings as a pure wave with a period of {period}"
 
 
 @describe.register

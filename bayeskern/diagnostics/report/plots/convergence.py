@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeskern.diagnostics.report.plots.parameters import _short
 from bayeskern.diagnostics.report.style import BLUE, GREY, ORANGE, SERIES, below, panels
+from bayeskern.figures import short
 
 POINTS = 60
 # The 99 % point of Kolmogorov's distribution: several chains and parameters are looked at together.
@@ -32,14 +32,18 @@ def ranks(numbers: dict[str, np.ndarray], effective: dict[str, float]):
                 grid, below_grid - grid, color=SERIES[i % len(SERIES)], linewidth=1.1,
                 label=f"chain {i + 1}",
             )  # fmt: skip
-        axis.set_title(_short(name, 24), fontsize=8.5)
+        axis.set_title(short(name, 24), fontsize=8.5)
         axis.tick_params(labelsize=7.5)
         axis.set_ylim(-2.0 * width, 2.0 * width)
         steps = np.abs([line.get_ydata() for line in axis.get_lines()]).max()
         if steps > 1.9 * width:
             axis.set_ylim(-1.1 * steps, 1.1 * steps)
+    # Where the last row is not full, the panel above has the labels.
     for axis in axes[-3:]:
+        axis.tick_params(labelbottom=True)
         axis.set_xlabel("rank, as a share", fontsize=8)
+    for axis in axes[::3]:
+        axis.set_ylabel("ECDF - even", fontsize=8)
     below(made, axes[0], columns=6)
     return made
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import beta, binom
 
+from bayeskern.diagnostics.report.blocks import percent
 from bayeskern.diagnostics.report.priors import kde
 from bayeskern.diagnostics.report.style import (
     BLUE,
     GREY,
+    INK,
     LEVELS,
     ORANGE,
     SERIES,
@@ -19,6 +21,8 @@ from bayeskern.diagnostics.report.style import (
 
 REPLICATES = 40
 SHOWN = (0.005, 0.995)
+# Bars of counts; whole numbers of a wider range share them.
+BARS = 60
 
 
 def predictive_check(y, replicates, discrete: bool):
@@ -28,36 +32,60 @@ def predictive_check(y, replicates, discrete: bool):
     if discrete and len(np.unique(y)) <= 30 and np.ptp(y) <= 60:
         _counts(axis, y, replicates)
     else:
-        low, high = np.quantile(replicates, SHOWN)
-        low, high = min(low, y.min()), max(high, y.max())
+        low, high = _shown(y, replicates)
         for i, row in enumerate(rows):
             inside = replicates[row][(replicates[row] >= low) & (replicates[row] <= high)]
             if len(inside) > 3 and np.ptp(inside) > 0:
                 x, density = kde(inside)
                 label = "data that the model would make" if i == 0 else None
-                style = {"color": BLUE, "alpha": 0.25, "linewidth": 0.7, "rasterized": True}
-                axis.plot(x, density, label=label, **style)
+                share = len(inside) / replicates.shape[1]
+                axis.plot(x, share * density, color=BLUE, alpha=0.3, linewidth=0.7, label=label)
         if np.ptp(y) > 0:
-            axis.plot(*kde(y), color="#000000", linewidth=1.8, label="observed")
+            axis.plot(*kde(y), color=INK, linewidth=1.8, label="observed")
         axis.set_yticks([])
         axis.set_xlim(low, high)
+        axis.set_xlabel(f"value{_beyond(replicates, low, high)}")
     below(made, axis)
     return made
 
 
 def _counts(axis, y, replicates) -> None:
-    low, high = np.quantile(replicates, (0.001, 0.999), method="nearest")
-    values = np.arange(min(y.min(), low), max(y.max(), high) + 1)
-    made = np.stack([(replicates == v).sum(axis=1) for v in values])
-    low, middle, high = np.quantile(made, (0.025, 0.5, 0.975), axis=1)
-    axis.bar(values, [(y == v).sum() for v in values], color=GREY, alpha=0.45, label="observed")
+    first, last = np.round(_shown(y, replicates))
+    width = np.ceil((last - first + 1) / BARS)
+    count = int(np.ceil((last - first + 1) / width))
+    middles = first + width * np.arange(count) + 0.5 * (width - 1)
+
+    def counts(row):
+        places = np.floor((row[(row >= first) & (row <= last)] - first) / width)
+        return np.bincount(places.astype(int), minlength=count)
+
+    made = np.stack([counts(row) for row in replicates])
+    low, middle, high = np.quantile(made, (0.025, 0.5, 0.975), axis=0)
+    axis.bar(middles, counts(y), 0.8 * width, color=GREY, alpha=0.45, label="observed")
     axis.errorbar(
-        values, middle, [middle - low, high - middle], fmt="o", color=BLUE, markersize=4,
+        middles, middle, [middle - low, high - middle], fmt="o", color=BLUE, markersize=4,
         label="the model, 95 %",
     )  # fmt: skip
+    axis.set_xlabel(f"value{_beyond(replicates, first, last)}")
     axis.set_ylabel("observations")
-    if len(values) <= 10:
-        axis.set_xticks(values)
+    axis.yaxis.get_major_locator().set_params(integer=True)
+    if count <= 10 and width == 1:
+        axis.set_xticks(middles)
+
+
+def _shown(y, replicates) -> tuple[float, float]:
+    """Where the replicates lie, but not so far from y that y becomes a line: tails may be heavy."""
+    known = replicates[np.isfinite(replicates)]
+    known = known if known.size else y
+    low, q25, q75, high = np.quantile(known, (SHOWN[0], 0.25, 0.75, SHOWN[1]))
+    pad = 2.0 * max(np.ptp(y), q75 - q25)
+    pad = pad if pad > 0.0 else np.inf
+    return min(y.min(), max(low, y.min() - pad)), max(y.max(), min(high, y.max() + pad))
+
+
+def _beyond(replicates, low, high) -> str:
+    share = float(np.mean((replicates < low) | (replicates > high)))
+    return f" ({percent(share)} of what the model would make lies beyond)" if share > 0.01 else ""
 
 
 def residuals(predicted, y):
@@ -76,6 +104,7 @@ def pit(values):
     low, high = binom.ppf((0.025, 0.975), len(values), 1.0 / bins)
     axis.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0)
     axis.hist(values, bins=np.linspace(0, 1, bins + 1), color=BLUE, alpha=0.6, rwidth=0.94)
+    axis.yaxis.get_major_locator().set_params(integer=True)
     axis.set_xlabel("where the observation lies in its prediction (0: below all, 1: above all)")
     axis.set_ylabel("observations")
     return made
@@ -101,14 +130,17 @@ def coverage_by(predicted, values, groups: int):
     made, (axis,) = panels(1, height=2.5)
     parts = np.array_split(np.argsort(predicted, kind="stable"), groups)
     middles = [float(np.median(predicted[p])) for p in parts]
-    for level, colour in zip(LEVELS, SERIES, strict=False):
+    # Beside one another, so that no bar hides another.
+    apart = 0.008 * np.ptp(middles)
+    for i, (level, colour) in enumerate(zip(LEVELS, SERIES, strict=False)):
         inside = 2.0 * np.abs(values - 0.5) <= level
         share = np.array([inside[p].mean() for p in parts])
         ends = np.array([_clopper(inside[p].sum(), len(p)) for p in parts]).T
         error = np.abs(ends - share)
         axis.axhline(100 * level, color=colour, linestyle="--", linewidth=0.8)
+        beside = np.add(middles, (i - 1) * apart)
         axis.errorbar(
-            middles, 100 * share, 100 * error, fmt="o-", color=colour, markersize=4,
+            beside, 100 * share, 100 * error, fmt="o-", color=colour, markersize=4,
             linewidth=1.0, label=f"{100 * level:g} % intervals",
         )  # fmt: skip
     axis.set_ylim(-4, 104)

@@ -6,6 +6,7 @@ import numpy as np
 
 from bayeskern.diagnostics.report.priors import Density, kde
 from bayeskern.diagnostics.report.style import BLUE, GREY, ORANGE, WIDTH, below, panels, points
+from bayeskern.figures import figure, short
 
 # So many panels, rows of a forest, sides of a pair plot, and dots in it.
 MOST, ROWS, SIDES, DOTS = 12, 40, 4, 1500
@@ -42,8 +43,6 @@ def against_prior(draws: dict[str, np.ndarray], priors: dict[str, Density]):
 
 def forest(rows: dict[str, np.ndarray]):
     """Median, 50 % and 95 % interval of each number (S,)."""
-    from bayeskern.figures import figure
-
     groups = _by_size(rows)
     heights = [len(names) + 1.5 for names in groups]
     made = figure((WIDTH, 0.3 + 0.21 * sum(heights)))
@@ -54,7 +53,7 @@ def forest(rows: dict[str, np.ndarray]):
             axis.plot([low, high], [i, i], color=BLUE, linewidth=1.1)
             axis.plot([q25, q75], [i, i], color=BLUE, linewidth=3.2)
             axis.plot([median], [i], "o", color=BLUE, markersize=4.0, markeredgecolor="#ffffff")
-        axis.set_yticks(range(len(names)), [_short(name, 28) for name in names], fontsize=8.5)
+        axis.set_yticks(range(len(names)), [short(name, 28) for name in names], fontsize=8.5)
         axis.set_ylim(len(names) - 0.4, -0.6)
         axis.tick_params(axis="y", length=0)
         axis.grid(axis="y", visible=False)
@@ -96,11 +95,11 @@ def pairs(columns: dict[str, np.ndarray], diverging: np.ndarray | None):
                 if bad.any():
                     points(axis, x[bad], y[bad], ORANGE, size=12, alpha=1.0)
             if i == j:
-                axis.set_title(_short(row, 18), fontsize=8)
+                axis.set_title(short(row, 18), fontsize=8)
             if i == n - 1:
-                axis.set_xlabel(_short(column, 18), fontsize=8)
+                axis.set_xlabel(short(column, 18), fontsize=8)
             if j == 0 and i > 0:
-                axis.set_ylabel(_short(row, 18), fontsize=8)
+                axis.set_ylabel(short(row, 18), fontsize=8)
     return made
 
 
@@ -110,14 +109,10 @@ def _curve(axis, x, y, colour, label=None) -> None:
 
 
 def _titled(axis, name: str) -> None:
-    axis.set_title(_short(name, 24), fontsize=8.5)
+    axis.set_title(short(name, 24), fontsize=8.5)
     axis.set_yticks([])
     axis.set_ylim(bottom=0.0)
     axis.spines["left"].set_visible(False)
     axis.grid(visible=False)
     axis.locator_params(axis="x", nbins=4)
     axis.tick_params(labelsize=8)
-
-
-def _short(name: str, most: int) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -6,11 +6,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bayeskern.diagnostics.report.blocks import Figure, Missing, Table, Text, number, percent
+from bayeskern import checks
+from bayeskern.diagnostics.report.blocks import (
+    Figure,
+    Missing,
+    Table,
+    Text,
+    khat,
+    listed,
+    number,
+    percent,
+)
 from bayeskern.diagnostics.report.plots import convergence as plots
 from bayeskern.diagnostics.report.style import svg
 
 PANELS, ROWS = 6, 12
+# Shorter chains cannot be split in two.
+SHORTEST = 4
 
 
 def convergence(subject) -> Iterator:
@@ -34,21 +46,31 @@ def _chains(subject) -> Iterator:
     from arviz_stats.base import array_stats
 
     stats = subject.posterior.sample_stats
-    chains = len(stats["diverging"])
+    chains, count = np.shape(stats["diverging"])
+    if count < SHORTEST:
+        yield Missing(
+            f"Chains of {checks.counted(count, 'draw')} say nothing of convergence: it takes "
+            f"{SHORTEST} or more, and some hundreds to be of use."
+        )
+        return
     names = subject.by_badness
     if not names:
         yield Missing("No number moves from draw to draw, so convergence cannot be looked at.")
         return
-    table = subject.posterior.summary(kind="diagnostics", round_to="none")
-    known = [name for name in names if _row(table, name) is not None]
-    head = ("parameter", *map(str, table.columns))
-    rows = [(n, *(number(v, 4) for v in _row(table, n))) for n in known[:ROWS]]
+    worst = {name: subject.moving[name] for name in names[:ROWS]}
+    table = subject.summary(worst, kind="diagnostics", round_to="none")
     yield Table(
-        head,
-        tuple(rows),
-        f"The {len(rows)} of {len(table)} numbers that mix worst. Good: r_hat below 1.01, ess_bulk "
-        "and ess_tail above 400.",
+        ("parameter", *map(str, table.columns)),
+        tuple((name, *(number(v, 4) for v in table.loc[name])) for name in worst),
+        f"The {len(worst)} that mix worst of {checks.counted(len(names), 'number')}. Good: r_hat "
+        "below 1.01, ess_bulk and ess_tail above 400.",
     )
+    if subject.unseen:
+        left = [f"{count:,} of {site}" for site, count in subject.unseen.items()]
+        yield Text(
+            f"Numbers that were not looked at here, for their size: {listed(left)}. The verdict "
+            "above looked at all, and what it found worst was looked at here too."
+        )
     if chains > 1:
         shown = names[:PANELS]
         effective = {n: float(array_stats.ess(subject.moving[n][None])[0]) for n in shown}
@@ -66,12 +88,6 @@ def _chains(subject) -> Iterator:
         "the two shapes are about as wide, and E-BFMI is above 0.3.",
     )
     yield from _divergences(subject, np.asarray(stats["diverging"], bool))
-
-
-def _row(table, name):
-    # ArviZ writes the places of an array behind the name as we do, but with a space.
-    wanted = name.replace(",", ", ")
-    return table.loc[wanted] if wanted in table.index else None
 
 
 def _divergences(subject, diverging) -> Iterator:
@@ -124,8 +140,8 @@ def _approximation(subject) -> Iterator:
     rows = [
         (
             says,
-            number(evidence[name]),
-            str(evidence.get(f"{name}_at", "")),
+            khat(evidence[name]) if name.endswith("khat") else number(evidence[name]),
+            subject.renamed.get(at := str(evidence.get(f"{name}_at", "")), at),
             good.format(threshold=threshold),
         )
         for name, (says, good) in MEANINGS.items()
@@ -135,7 +151,7 @@ def _approximation(subject) -> Iterator:
         yield Table(("check", "value", "worst at", "good"), tuple(rows))
     else:
         yield Missing("The method kept no measure of how far its draws can be trusted.")
-    yield from _evidence_gap(p)
+    yield from _evidence_gap(subject)
     if "elbo" in p.trace and len(p.trace["elbo"]) > 1:
         yield Figure(
             svg(plots.elbo, np.asarray(p.trace["elbo"], float)),
@@ -145,8 +161,14 @@ def _approximation(subject) -> Iterator:
     yield from _weights(subject)
 
 
-def _evidence_gap(p) -> Iterator:
-    rows = []
+def _evidence_gap(subject) -> Iterator:
+    p, rows = subject.posterior, []
+    if _is_improper(subject):
+        yield Missing(
+            "A prior that cannot be normalised, or none, leaves the evidence without a scale, so "
+            "neither it nor a gap to it is shown."
+        )
+        return
     if p.elbo is not None:
         rows.append(("ELBO, at most the log evidence", repr(p.elbo)))
     if p.log_evidence is not None:
@@ -163,11 +185,18 @@ def _evidence_gap(p) -> Iterator:
         )
 
 
+def _is_improper(subject) -> bool:
+    """Whether a prior is; of a posterior without its model it is seen by there being no draws."""
+    if subject.has_model:
+        return bool(subject.posterior.target.without_prior)
+    return not subject.prior
+
+
 def _weights(subject) -> Iterator:
     p = subject.posterior
     log = p.weighted[1] if p.weighted is not None else subject.log_weights
     if log is None or not np.isfinite(log).any():
-        yield Missing("The density of these draws is not known, so they cannot be weighted.")
+        yield Missing("The density of these draws is not known, or overflows: they are unweighted.")
         return
     w = np.exp(log)
     top = np.sort(w)[::-1][: max(1, len(w) // 100)].sum()

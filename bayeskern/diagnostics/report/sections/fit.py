@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from bayeskern import checks
 from bayeskern.diagnostics.report.blocks import (
     Figure,
     Heading,
@@ -16,14 +17,25 @@ from bayeskern.diagnostics.report.blocks import (
     number,
     percent,
 )
-from bayeskern.diagnostics.report.observations import LEFT_OUT, Observations
+from bayeskern.diagnostics.report.observations import (
+    FEW,
+    FITTED_WITH,
+    INSIDE,
+    LEFT_OUT,
+    Observations,
+)
 from bayeskern.diagnostics.report.plots import fit as plots
 from bayeskern.diagnostics.report.style import LEVELS, svg
 from bayeskern.inference.weights import khat_threshold
 
 WORST = 8
-# Fewer observations say nothing of shares.
-FEW, GROUP = 20, 15
+# Observations in a group, at least.
+GROUP = 15
+NAMES = {
+    LEFT_OUT: "LOO-PIT",
+    FITTED_WITH: "LOO-PIT, at hyperparameters that were fitted with each observation",
+    INSIDE: "PIT",
+}
 
 
 def fit(subject) -> Iterator:
@@ -119,8 +131,20 @@ def _worst(one: Observations, log_density, khat) -> Table:
         ("observation", "observed", "predicted", "log density", "k-hat"),
         tuple(rows),
         "The observations that the model predicts worst. Look whether they are errors, or "
-        "something that the model leaves out.",
+        f"something that the model leaves out.{_seen(one)}",
     )
+
+
+def _seen(one: Observations) -> str:
+    """What of a table of observations was fitted to them, though the log density is not."""
+    if one.how == FITTED_WITH:
+        return " The hyperparameters were fitted with each of them."
+    if one.how == INSIDE and one.mean is not None:
+        return (
+            " The log density is that of each left out; the predicted value has seen the "
+            "observation itself."
+        )
+    return ""
 
 
 def _calibration(one: Observations, classes) -> Iterator:
@@ -132,17 +156,24 @@ def _calibration(one: Observations, classes) -> Iterator:
         return
     of = f"of {classes[1]!r}" if classes is not None and len(classes) == 2 else "of 1"
     wrong = float(np.mean((chance > 0.5) != (one.y > 0.5)))
+    left_out = one.loo is not None or one.how == LEFT_OUT
     yield Text(
-        f"{LEFT_OUT if one.loo is not None else one.how} The likelier class is wrong for "
+        f"{LEFT_OUT if left_out else one.how} The likelier class is wrong for "
         f"{percent(wrong)} of the observations; the Brier score is "
-        f"{np.mean(np.square(chance - one.y)):.3f} (always saying the overall share: "
-        f"{np.var(one.y):.3f})."
+        f"{np.mean(np.square(chance - one.y)):.3f} (always saying the overall share"
+        f"{' of the others' if left_out else ''}: {_overall(one.y, left_out):.3f})."
     )
     yield Figure(
         svg(plots.calibration, chance, one.y),
         f"Calibration of the predicted chance {of}. Good: the bars cross the dashed line; a curve "
         "steeper than it means chances that are too timid, a flatter one chances too bold.",
     )
+
+
+def _overall(y, left_out: bool) -> float:
+    """The Brier score of the share of ones, for each of y among all or among the others."""
+    n = len(y)
+    return float(np.var(y)) * ((n / (n - 1)) ** 2 if left_out else 1.0)
 
 
 def _chance(one: Observations):
@@ -183,8 +214,8 @@ def _intervals(one: Observations) -> Iterator:
     )
     if len(one.y) < FEW:
         yield Missing(
-            f"{len(one.y)} observations are too few to say whether the intervals hold what they "
-            f"claim; it takes {FEW} or more."
+            f"With {checks.counted(len(one.y), 'observation')} nothing can be said of whether the "
+            f"intervals hold what they claim; it takes {FEW} or more."
         )
         return
     shares = [float(np.mean(2.0 * np.abs(one.pit - 0.5) <= level)) for level in LEVELS]
@@ -192,11 +223,10 @@ def _intervals(one: Observations) -> Iterator:
         ("interval", *(f"{100 * level:g} %" for level in LEVELS)),
         (("observations inside", *(percent(s) for s in shares)),),
     )
-    name = "LOO-PIT" if one.how == LEFT_OUT else "PIT"
     yield Figure(
         svg(plots.pit, one.pit),
-        f"{name}. Good: all bars end in the grey band; a hill means intervals that are too wide, a "
-        "valley too narrow, a slope a bias.",
+        f"{NAMES[one.how]}. Good: all bars end in the grey band; a hill means intervals that are "
+        "too wide, a valley too narrow, a slope a bias.",
     )
     yield Figure(
         svg(plots.coverage, one.pit),

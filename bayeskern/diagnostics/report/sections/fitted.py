@@ -21,6 +21,7 @@ from bayeskern.diagnostics.report.blocks import (
     Text,
     listed,
     number,
+    of,
 )
 from bayeskern.diagnostics.report.plots import parameters as plots
 from bayeskern.diagnostics.report.style import svg
@@ -137,7 +138,7 @@ def _series(f) -> Iterator:
     s = f.series
     y, labels = s.values[s.observed], f.time_labels(s.times[[0, -1]])
     rows = [
-        ("values", f"{len(y)} of {s.value_name}"),
+        ("values", f"{len(y)}{of(s.value_name)}"),
         ("from, to", f"{labels[0]} to {labels[1]}"),
         ("time axis", s.calendar.description),
         ("smallest, mean, largest", ", ".join(map(number, (y.min(), y.mean(), y.max())))),
@@ -163,9 +164,12 @@ def _circumstances(subject) -> Iterator:
         chains, count = next(iter(p.draws.values())).shape[:2]
         rows.append(("method", p.method))
         rows.append(("draws", f"{chains} chain{'s' * (chains > 1)} of {count:,}"))
+        if p.seed is not None:
+            rows.append(("seed of the fit", str(p.seed)))
         rows += [(f"seconds: {part}", f"{seconds:.2f}") for part, seconds in p.timing.items()]
     yield Table(("what", "value"), tuple(rows))
-    yield Text("The seed of the fit is not kept in a posterior; write it down beside the report.")
+    if p is not None and p.seed is None:
+        yield Text("The seed of the fit was not kept; write it down beside the report.")
     if p is not None and p.attempts:
         yield Table(
             ("tried", "seconds", "verdict", "why"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from bayeskern import checks
 from bayeskern.diagnostics.report import priors
 from bayeskern.diagnostics.report.blocks import (
     Figure,
@@ -29,7 +30,7 @@ def parameters(subject) -> Iterator:
     if p is None:
         yield Missing("There are no parameters: nothing was fitted.")
         return
-    yield from _table(p)
+    yield from _table(subject)
     if p.is_point:
         yield Missing("A point has no intervals, no density and no pairs to show.")
         return
@@ -42,7 +43,7 @@ def parameters(subject) -> Iterator:
         svg(plots.forest, joined),
         "Median, 50 % interval (thick) and 95 % interval (thin). Look whether an interval that "
         "matters to you leaves out the value that would change your mind."
-        + _left_out(len(subject.moving), len(names)),
+        + _left_out(len(subject.moving) + sum(subject.unseen.values()), len(names)),
     )
     yield Heading("Prior against posterior")
     yield from _against_prior(subject)
@@ -50,18 +51,25 @@ def parameters(subject) -> Iterator:
     yield from _pairs(subject)
 
 
-def _table(p) -> Iterator:
-    small = [name for name, values in p.flat.items() if values[0].size <= MOST]
-    large = [name for name in p.flat if name not in small]
-    if small:
-        table = p.summary(var_names=[name.replace("/", ".") for name in small])
+def _table(subject) -> Iterator:
+    p = subject.posterior
+    small = [name for name, values in p.flat.items() if 0 < values[0].size <= MOST]
+    large = [name for name in p.flat if p.flat[name][0].size > MOST]
+    numbers = [(site, i) for site in small for i in range(p.flat[site][0].size)]
+    if numbers:
+        shown = {subject.names[site][i]: _draws(p, site, i) for site, i in numbers[:ROWS]}
+        table = subject.summary(shown)
         head = ("parameter", *map(str, table.columns))
-        rows = [(str(i), *map(_cell, table.loc[i])) for i in table.index[:ROWS]]
-        yield Table(head, tuple(rows))
-        if len(table) > ROWS:
-            yield Text(f"{len(table) - ROWS} more rows are in posterior.summary().")
+        yield Table(head, tuple((name, *map(_cell, table.loc[name])) for name in shown))
+        if len(numbers) > ROWS:
+            more = checks.counted(len(numbers) - ROWS, "row")
+            yield Text(f"posterior.summary() has {more} more.")
     if large:
         yield Text(f"Not in the table, for their size: {listed(large)}.")
+
+
+def _draws(p, site, i):
+    return p.draws[site].reshape(*p.draws[site].shape[:2], -1)[..., i]
 
 
 def _cell(value) -> str:
@@ -69,7 +77,7 @@ def _cell(value) -> str:
 
 
 def _left_out(total: int, shown: int) -> str:
-    return f" {total - shown} more numbers are not shown." if total > shown else ""
+    return f" Not shown: {checks.counted(total - shown, 'more number')}." if total > shown else ""
 
 
 def _against_prior(subject) -> Iterator:
@@ -80,13 +88,13 @@ def _against_prior(subject) -> Iterator:
     found = {p.site: p for p in priors.priors(subject.posterior)}
     densities = {}
     for name in names:
-        site = name.partition("[")[0]
+        site, place = subject.places[name]
         prior = found.get(site)
         if prior is not None and prior.fixed and prior.alike:
             densities[name] = priors.density(subject, prior)
         elif prior is not None and prior.fn is not None:
             drawn = subject.prior.get(site.replace("/", "."))
-            densities[name] = None if drawn is None else _drawn(drawn, name, site)
+            densities[name] = None if drawn is None else _drawn(drawn, name, place)
     densities = {name: d for name, d in densities.items() if d is not None}
     if not densities:
         yield Missing("No proper prior can be drawn to set beside the posterior.")
@@ -98,9 +106,8 @@ def _against_prior(subject) -> Iterator:
     )
 
 
-def _drawn(values, name, site):
+def _drawn(values, name, place):
     """The density of the prior draws of one number of a site."""
-    place = tuple(int(i) for i in name[len(site) :].strip("[]").split(",") if i)
     x = np.asarray(values, float)[(slice(None), *place)]
     ends = priors.limits(x)
     if ends is None:

@@ -139,7 +139,7 @@ def _decomposed(one: Process, axis: Axis, units: Units = PLAIN) -> Iterator:
         (x, X), *_ = _grids(one.X)
         parts = {name: (x, part.quantile) for name, part in one.components(X).items()}
         yield Figure(
-            svg(plots.components, x, parts),
+            svg(plots.components, parts, x_label=axis.names[0] if axis.names else "x"),
             "Each component by itself, about zero over the data but for the first, which carries "
             "the level. Bands at 50, 80 and 95 %.",
         )
@@ -187,6 +187,10 @@ def _latent(subject, model) -> Iterator:
         svg(plots.functions, found[: 2 * SLICES], "latent function", "f"),
         "The latent function, on the scale of the link, along each input with the others at their "
         "medians. Bands at 50, 80 and 95 %; where they hold zero, the sign is open.",
+    )
+    yield Missing(
+        f"A {type(model).__name__} is not taken apart into components: that is done for a "
+        "GPRegression, or a GaussianProcess that is observed, whose parts have a closed form."
     )
     flat = subject.posterior.flat
     known = model.hyperparameters()
@@ -270,7 +274,7 @@ def _components_of(f) -> Iterator:
         parts[name] = (calendar.wall(times[low:high]), lambda q, own=own: own[round(q, 6)])
     now = calendar.wall(f.series.times[-1:])[0]
     yield Figure(
-        svg(plots.components, None, parts, now, None),
+        svg(plots.components, parts, now, None, f.series.time_name),
         "Each component over history and future (shaded); the trend carries the level, the others "
         + ("are factors about 1." if f.scale.log else "are differences from it."),
     )

@@ -18,10 +18,13 @@ from numpyro.infer.util import compute_log_probs
 from bayeskern.chunks import by_chunk, evenly
 from bayeskern.diagnostics.report import priors
 from bayeskern.diagnostics.report.blocks import Missing, Table, Text, listed
+from bayeskern.diagnostics.report.naming import has_even_tail
 from bayeskern.inference.target import Whole
 
 # Draws that densities are computed at; each may cost O(n^3).
 DRAWS, ROWS, FEW = 1000, 40, 100
+# A log density that varies by less than this share of its size is that of a flat one.
+FLAT = 1e-12
 
 
 def sensitivity(subject) -> Iterator:
@@ -31,13 +34,23 @@ def sensitivity(subject) -> Iterator:
         return
     scaled, left = _scaled(subject)
     if not scaled:
-        yield Missing("No site has a proper prior of its own, so there is no prior to vary.")
+        yield Missing(
+            "No site has a proper prior that is the same whatever the others are, so there is no "
+            "prior to scale."
+        )
         return
-    tree = power_scaling(subject, scaled)
-    if tree is None:
-        yield Missing("The prior or the likelihood is not finite at some draws.")
+    numbers = dict(list(subject.moving.items())[: 2 * ROWS])
+    if not numbers:
+        yield Missing("No number moves from draw to draw, so there is nothing to watch.")
         return
-    table = _summary(tree)
+    log_prior, log_likelihood, rows = densities(subject, scaled)
+    of = listed([s.site for s in scaled], 10)
+    why = _why_no_weights(log_prior, log_likelihood, of)
+    if why:
+        yield Missing(why)
+        return
+    numbers = {name: x[:, rows] for name, x in numbers.items() if np.ptp(x[:, rows]) > 0}
+    table = power_scaling(numbers, log_prior, log_likelihood)
     yield Text(
         "How much the posterior moves when the prior, or the likelihood, is made a little stronger "
         "or weaker. Good: little for the prior, more for the likelihood. A prior value above 0.05 "
@@ -45,16 +58,16 @@ def sensitivity(subject) -> Iterator:
         "say."
     )
     head = ("parameter", *map(str, table.columns))
-    rows = [(str(i), *(_cell(v) for v in table.loc[i])) for i in table.index[:ROWS]]
-    yield Table(head, tuple(rows))
+    yield Table(head, tuple((n, *map(_cell, table.loc[n])) for n in list(numbers)[:ROWS]))
     conflict = [str(i) for i in table.index if str(table.loc[i].iloc[-1]) not in ("✓", "")]
     if conflict:
         yield Text(f"Look at the priors that bear on {listed(conflict)}.")
-    yield Text(f"Scaled: the priors of {listed([s.site for s in scaled], 10)}.")
+    yield Text(f"Scaled: the priors of {of}.")
     if left:
         yield Text(
-            f"Not scaled, since they belong to members of groups or to single observations, whose "
-            f"priors are part of the model: {listed([s.site for s in left])}."
+            "Not scaled, since their priors depend on other sites, or are those of members of "
+            "groups or of single observations, which are part of the model: "
+            f"{listed([s.site for s in left])}."
         )
 
 
@@ -90,7 +103,7 @@ def _why_not(subject) -> str | None:
         return "Without the model its prior density cannot be computed."
     if p.target.discrete:
         return "Discrete sites were summed out, so prior and likelihood cannot be told apart."
-    if not p.observed():
+    if not subject.observed:
         return "Nothing is observed: the posterior is the prior."
     if len(next(iter(p.flat.values()))) < FEW:
         return f"There are fewer than {FEW} draws, too few to weight them."
@@ -98,19 +111,24 @@ def _why_not(subject) -> str | None:
 
 
 def _scaled(subject):
-    """The priors to scale, and those to leave: of members of plates, or of each observation."""
-    data = max(np.size(v) for v in subject.posterior.observed().values())
+    """The priors to scale, those at the top of the model, and the others.
+
+    Below the top a prior is part of the model (Kallioinen et al. 2024, on hierarchical models), as
+    is that of the members of a plate, or of as many numbers as there are observations.
+    """
+    data = max(np.size(v) for v in subject.observed.values())
     known = [p for p in priors.priors(subject.posterior) if p.fn is not None]
-    count = {p.site: int(np.prod(p.shape, dtype=int)) for p in known}
-    left = [p for p in known if p.in_plate or count[p.site] >= max(data, 2)]
-    kept = [p for p in known if p not in left]
-    return (kept, left) if kept else (known, [])
+    top = [p for p in known if p.fixed]
+    # Without others at the top, as of coefficients in a plate, members are what there is.
+    scaled = [p for p in top if not p.in_plate and np.prod(p.shape) < max(data, 2)] or top
+    return scaled, [p for p in known if p not in scaled]
 
 
-def power_scaling(subject, scaled):
-    """Draws with their log prior and log likelihood, as ArviZ wants them; None if not finite."""
-    import arviz as az
+def densities(subject, scaled):
+    """log prior and log likelihood, (chains, draws) each, and which draws of a chain they are of.
 
+    The prior is that of the sites to be scaled.
+    """
     p = subject.posterior
     chains, count = next(iter(p.draws.values())).shape[:2]
     rows = evenly(count, DRAWS // chains)
@@ -120,21 +138,42 @@ def power_scaling(subject, scaled):
     }
     found = log_probs(p.target, draws)
     names = {s.site for s in scaled}
-    latents = set(draws)
     log_prior = sum(v for k, v in found.items() if k in names)
-    log_likelihood = sum(v for k, v in found.items() if k not in latents)
-    if not (np.isfinite(log_prior).all() and np.isfinite(log_likelihood).all()):
-        return None
+    log_likelihood = sum(v for k, v in found.items() if k not in draws)
     shape = (chains, len(rows))
-    numbers = {n: x[:, rows] for n, x in subject.moving.items()}
-    numbers = {n: numbers[n] for n in list(numbers)[: 2 * ROWS] if np.ptp(numbers[n]) > 0}
-    return az.from_dict(
+    return np.reshape(log_prior, shape), np.reshape(log_likelihood, shape), rows
+
+
+def _why_no_weights(log_prior, log_likelihood, sites: str) -> str:
+    """Why draws cannot be weighted by a power of these, if they cannot."""
+    of = {"prior": log_prior.ravel(), "likelihood": log_likelihood.ravel()}
+    for name, log in of.items():
+        if not np.isfinite(log).all():
+            return f"The {name} is not finite at some draws, so it cannot be scaled."
+        if np.ptp(log) <= FLAT * max(1.0, np.abs(log).max()):
+            if name == "prior":
+                return f"The prior of {sites} is flat where the draws lie: nothing to scale."
+            return "The likelihood is the same at all draws: the data say nothing here."
+        if has_even_tail(log) or has_even_tail(-log):
+            return f"The {name} is the same at many draws, too many to weight them by it."
+    return ""
+
+
+def power_scaling(numbers: dict, log_prior, log_likelihood):
+    """ArviZ's table of sensitivities of numbers (chains, draws), by their names."""
+    import arviz as az
+
+    tree = az.from_dict(
         {
-            "posterior": {n.replace("/", "."): x for n, x in numbers.items()},
-            "log_prior": {"prior": np.reshape(log_prior, shape)},
-            "log_likelihood": {"data": np.reshape(log_likelihood, shape)[..., None]},
+            # Not by their names, which may hold what a tree does not allow.
+            "posterior": {"x": np.stack(list(numbers.values()), axis=-1)},
+            "log_prior": {"prior": log_prior},
+            "log_likelihood": {"data": log_likelihood[..., None]},
         }
     )
+    table = _summary(tree)
+    table.index = list(numbers)
+    return table
 
 
 def log_probs(target, draws: dict) -> dict[str, np.ndarray]:
