@@ -22,7 +22,7 @@ from models import bimodal, funnel
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "gallery_reference"
 LONG = bk.NUTS(chains=4, warmup=700, draws=1500, target_accept=0.9)
 # Its lengthscale moves slowly.
-LONGER = {"coal_mining": bk.NUTS(chains=4, warmup=700, draws=4000, target_accept=0.95)}
+LONGER = {"coal_mining": bk.NUTS(chains=4, warmup=700, draws=2500, target_accept=0.9)}
 # What the long run must have, where a heavy tail or a rare divergence makes the verdict caution.
 RHAT, ESS, DIVERGENCES = 1.01, 1000, 0.001
 

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binom, poisson
 
 # The ECDF is looked at in at most so many places.
 PLACES = 200
@@ -65,6 +64,8 @@ def counts(u, at) -> np.ndarray:
 @lru_cache(maxsize=4)
 def _depths(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Where it is looked at, (m,), and the chance of a count k or one further out, (m, n + 1)."""
+    from scipy.stats import binom  # takes half a second, which `import bayeskern` must not
+
     places = max(2, min(n, PLACES))
     at = np.arange(1, places) / places
     k = np.arange(n + 1)
@@ -74,6 +75,8 @@ def _depths(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _staying(n: int, inside) -> float:
     """The chance that all counts are inside, (m, n + 1) bool."""
+    from scipy.stats import poisson
+
     steps = poisson.pmf(np.arange(n + 1), n / (len(inside) + 1))
     # What is so unlikely changes no digit.
     steps = steps[: np.flatnonzero(steps > 1e-40)[-1] + 1]

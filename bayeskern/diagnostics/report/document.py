@@ -24,7 +24,7 @@ from bayeskern.diagnostics.report.subject import Subject, UnreadableError
 from bayeskern.files import require_file, whole
 from bayeskern.inference import Posterior
 
-# Of each posterior, in this order, after its verdict.
+# Of each posterior, in this order, after its verdict; of a forecast, what it predicts comes first.
 SECTIONS: dict[str, tuple[str, Callable]] = {
     "fitted": ("What was fitted", fitted),
     "convergence": ("Convergence", convergence),
@@ -140,7 +140,11 @@ def render(subjects: list[Subject]) -> str:
 
 def _chapter(subject: Subject, i: int, several: bool) -> Chapter:
     prefix = f"p{i}-" if several else ""
-    made = [Section(prefix + id, title, _made(f, subject)) for id, (title, f) in SECTIONS.items()]
+    order = list(SECTIONS)
+    if subject.forecast is not None:
+        # What a forecast is read for stands before how it was made.
+        order.sort(key=lambda id: id != "process")
+    made = [Section(prefix + i, SECTIONS[i][0], _made(SECTIONS[i][1], subject)) for i in order]
     return Chapter(f"p{i}", subject.name if several else "", made)
 
 

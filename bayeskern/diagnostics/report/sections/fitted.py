@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import platform
+import re
 import textwrap
 from collections.abc import Iterator
 from functools import partial
@@ -66,7 +67,8 @@ def source(model) -> tuple[str, str]:
     kind = type(model)
     own = kind.__module__.partition(".")[0] == "bayeskern"
     if own:
-        said = textwrap.fill(repr(model), 96, subsequent_indent="    ", break_long_words=False)
+        digits = re.sub(r"\d+\.\d{7,}", lambda x: f"{float(x[0]):.6g}", repr(model))
+        said = textwrap.fill(digits, 84, subsequent_indent="    ", break_long_words=False)
         return said, f"A {kind.__name__} of bayeskern, with these parts:"
     try:
         found = inspect.getsource(model if inspect.isroutine(model) else kind)

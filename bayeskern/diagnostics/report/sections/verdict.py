@@ -72,7 +72,7 @@ def _coverage(subject) -> Iterator:
     yield Text(
         f"Predicted each from all the others{fitted}, {inside} of the {len(one.y)} observed "
         "values lie in their 95 % intervals (good: about 95 %). This fills gaps, which is easier "
-        "than looking ahead: bk.backtest scores forecasts from past dates."
+        "than looking ahead: bayeskern backtest, or bk.backtest, scores forecasts from past dates."
     )
 
 
