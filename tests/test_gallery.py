@@ -199,7 +199,6 @@ LONG = (
     "gp_classification",
     "horseshoe",
     "motorcycle",
-    "robust_regression",
     "sunspots",
 )
 PAIRS = [
