@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from bayeskern import checks
-from bayeskern.figures import figure
+from bayeskern.figures import figure, short
 
 HISTORY, FUTURE, PAST = "#333333", "#1f5fa8", "#8a8a8a"
 # More history than this many horizons hides what is asked for.
 HORIZONS_SHOWN = 5
+# Of a name; longer ones would not fit.
+LETTERS = 32
 
 
 def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
@@ -29,10 +31,10 @@ def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
     scale = "the logarithm" if f.scale.log else "the values as given"
     _finish(
         ax,
-        f"{_short(f.series.name)}: {f.horizon} steps ahead",
+        f"{short(f.series.name, LETTERS)}: {f.horizon} steps ahead",
         f"{f.series.calendar.description}; fitted to {scale}",
     )
-    ax.set_ylabel(_short(f.series.value_name), parse_math=False)
+    ax.set_ylabel(short(f.series.value_name, LETTERS), parse_math=False)
     _legend(ax)
     return ax.figure
 
@@ -86,7 +88,9 @@ def components(f, fig=None, level: float = 0.95):
         ax.set_title(name + (" (factor)" if as_factor else ""), loc="left", fontsize=10)
         _clean(ax)
     note = f"{100 * level:g} % intervals; shaded: the future"
-    fig.suptitle(f"{_short(f.series.name)}: components ({note})", fontsize=11, parse_math=False)
+    fig.suptitle(
+        f"{short(f.series.name, LETTERS)}: components ({note})", fontsize=11, parse_math=False
+    )
     return fig
 
 
@@ -125,10 +129,10 @@ def backtest(result, ax=None, level: float = 0.8):
         ax.axvline(cutoff, color=PAST, linewidth=0.7, linestyle="--")
     _finish(
         ax,
-        f"{_short(series.name)}: forecasts from {len(result.folds)} past dates",
+        f"{short(series.name, LETTERS)}: forecasts from {len(result.folds)} past dates",
         "dashed: the last value each forecast saw",
     )
-    ax.set_ylabel(_short(series.value_name), parse_math=False)
+    ax.set_ylabel(short(series.value_name, LETTERS), parse_math=False)
     _legend(ax)
     return ax.figure
 
@@ -146,10 +150,6 @@ def _legend(ax) -> None:
         loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=5, frameon=False, fontsize=9,
         borderaxespad=0.0,
     )  # fmt: skip
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 32 else f"{name[:31]}…"
 
 
 def _clean(ax) -> None:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.chunks import BATCH
-from bayeskern.inference.target import Target
+from bayeskern.inference.target import Target, number_name
 
 
 @eqx.filter_jit
@@ -41,6 +41,6 @@ def columns(draws: dict) -> tuple[list[str], np.ndarray]:
     for name, value in draws.items():
         value = np.asarray(value)
         for index in np.ndindex(value.shape[1:]):
-            names.append(f"{name}[{','.join(map(str, index))}]" if index else name)
+            names.append(number_name(name, index))
         parts.append(value.reshape(len(value), -1))
     return names, np.concatenate(parts, axis=1)

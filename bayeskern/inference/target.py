@@ -29,6 +29,11 @@ from bayeskern.inference.enumerated import (
 from bayeskern.inference.ordered import as_made, in_order
 
 
+def number_name(site: str, index) -> str:
+    """The name of one of the numbers of a site: `site`, or `site[i,j]`."""
+    return f"{site}[{','.join(map(str, index))}]" if len(index) else site
+
+
 class Latent(NamedTuple):
     """A latent site: its name, its shape before and after the map to the real line."""
 
@@ -111,7 +116,7 @@ class Target(eqx.Module):
     def coordinates(self) -> list[str]:
         """A name for each coordinate of z: `site`, or `site[i,j]`."""
         return [
-            f"{s.name}[{','.join(map(str, index))}]" if index else s.name
+            number_name(s.name, index)
             for s in self.latents
             for index in np.ndindex(s.unconstrained_shape)
         ]

@@ -87,6 +87,14 @@ def smooth(log_ratios) -> Weights:
     return Weights(log - logsumexp(log), float(khat), log_ratios)
 
 
+def has_even_tail(log_ratios, efficiency: float = 1.0) -> bool:
+    """Whether the largest of the ratios (S,) are all the same, so that ArviZ cannot smooth them."""
+    count = len(log_ratios)
+    wide = count * efficiency > 225
+    tail = int(3.0 * np.sqrt(count / efficiency)) if wide else count // 5
+    return bool(np.ptp(np.sort(log_ratios)[-max(1, min(tail, count)) :]) == 0.0)
+
+
 def resample(weights: np.ndarray, count: int, rng, replace: bool = True) -> np.ndarray:
     """Indices of `count` equally weighted draws, in random order.
 

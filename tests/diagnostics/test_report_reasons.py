@@ -12,10 +12,10 @@ from arviz_stats.base import array_stats
 
 import bayeskern as bk
 from bayeskern.diagnostics.report import blocks, report
-from bayeskern.diagnostics.report.naming import has_even_tail
 from bayeskern.diagnostics.report.observations import LEFT_OUT, Observations, _loo
 from bayeskern.diagnostics.report.sections import convergence, fit, sensitivity, verdict
 from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.inference.weights import has_even_tail
 
 rng = np.random.default_rng(0)
 Y = rng.normal(size=(8, 10))

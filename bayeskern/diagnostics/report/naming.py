@@ -6,6 +6,8 @@ from collections import Counter
 
 import numpy as np
 
+from bayeskern.inference.target import number_name
+
 
 def names(draws: dict, axes: dict[str, list]) -> dict[str, list[str]]:
     """What each number of each site (S, shape) is called, in the order of its draws laid flat.
@@ -17,7 +19,10 @@ def names(draws: dict, axes: dict[str, list]) -> dict[str, list[str]]:
     for site, values in draws.items():
         shape = np.shape(values)[1:]
         labels = axes.get(site) or [list(map(str, range(size))) for size in shape]
-        found[site] = [_name(site, labels, place) for place in np.ndindex(shape)]
+        found[site] = [
+            number_name(site, [axis[i] for axis, i in zip(labels, place, strict=True)])
+            for place in np.ndindex(shape)
+        ]
     count = Counter(name for each in found.values() for name in each)
     for site, each in found.items():
         places = np.ndindex(np.shape(draws[site])[1:])
@@ -26,12 +31,6 @@ def names(draws: dict, axes: dict[str, list]) -> dict[str, list[str]]:
             for name, place in zip(each, places, strict=True)
         ]
     return found
-
-
-def _name(site: str, labels, place) -> str:
-    if not place:
-        return site
-    return f"{site}[{','.join(axis[i] for axis, i in zip(labels, place, strict=True))}]"
 
 
 def shares(sizes: dict[str, int], most: int, least: int) -> dict[str, int]:
@@ -44,11 +43,3 @@ def shares(sizes: dict[str, int], most: int, least: int) -> dict[str, int]:
         found[site] = min(size, max(least, left // (len(sizes) - i)))
         left -= found[site]
     return found
-
-
-def has_even_tail(log_ratios, efficiency: float = 1.0) -> bool:
-    """Whether the largest of the ratios (S,) are all the same, so that ArviZ cannot smooth them."""
-    count = len(log_ratios)
-    wide = count * efficiency > 225
-    tail = int(3.0 * np.sqrt(count / efficiency)) if wide else count // 5
-    return bool(np.ptp(np.sort(log_ratios)[-max(1, min(tail, count)) :]) == 0.0)

@@ -15,9 +15,8 @@ import numpy as np
 from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.compare import relative_efficiency
-from bayeskern.diagnostics.report.naming import has_even_tail
 from bayeskern.inference import predictive
-from bayeskern.inference.weights import smooth
+from bayeskern.inference.weights import has_even_tail, smooth
 
 # Observations that are weighted one by one; more are thinned evenly.
 MOST = 2000

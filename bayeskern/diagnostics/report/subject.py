@@ -11,6 +11,7 @@ from bayeskern.diagnostics.report import naming
 from bayeskern.diagnostics.report.observations import Observations, observations
 from bayeskern.diagnostics.report.processes import Process, processes
 from bayeskern.inference import sites
+from bayeskern.inference.target import number_name
 from bayeskern.inference.tree import summary as summary_of
 from bayeskern.inference.weights import compare, smooth
 
@@ -218,5 +219,4 @@ class Subject:
 
 def _place_name(values, site: str, i: int) -> str:
     """The name of a number outside of reports, which knows no labels."""
-    place = np.unravel_index(i, values.shape[1:])
-    return f"{site}[{','.join(map(str, place))}]" if place else site
+    return number_name(site, np.unravel_index(i, values.shape[1:]))

@@ -18,8 +18,8 @@ from numpyro.infer.util import compute_log_probs
 from bayeskern.chunks import by_chunk, evenly
 from bayeskern.diagnostics.report import priors
 from bayeskern.diagnostics.report.blocks import Missing, Table, Text, listed
-from bayeskern.diagnostics.report.naming import has_even_tail
 from bayeskern.inference.target import Whole
+from bayeskern.inference.weights import has_even_tail
 
 # Draws that densities are computed at; each may cost O(n^3).
 DRAWS, ROWS, FEW = 1000, 40, 100
