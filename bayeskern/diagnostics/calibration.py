@@ -77,6 +77,7 @@ def calibrate(
     given = Given.of(problem, args, kwargs).prepared()
     target = given.target()
     target.require_latents()
+    target.require_summable()
     if any(s.name == LIKELIHOOD for s in target.latents):
         raise ValueError(
             f"a site is named {LIKELIHOOD!r}, as the log density of the data is here. Rename it."

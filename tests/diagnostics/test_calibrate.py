@@ -219,6 +219,14 @@ def nothing(y):
     numpyro.sample("mu", dist.Normal())
 
 
+def from_two(y):
+    # NumPyro 0.22 sums over other values than 2 to 5.
+    mu = numpyro.sample("mu", dist.Normal())
+    k = numpyro.sample("k", dist.DiscreteUniform(2, 5))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample("y", dist.Normal(mu + k, 1.0), obs=y)
+
+
 @pytest.mark.parametrize(
     ("model", "said"),
     [
@@ -227,6 +235,7 @@ def nothing(y):
         (factor, "'penalty' is a numpyro.factor"),
         (nothing, "observes nothing"),
         (taken, "a site is named 'log likelihood'"),
+        (from_two, "'y' has another density"),
     ],
 )
 def test_models_that_cannot_be_simulated_are_refused_by_name(model, said):
