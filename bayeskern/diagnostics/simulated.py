@@ -4,48 +4,97 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from numpyro.primitives import Messenger
 
+from bayeskern.chunks import batch_size
 from bayeskern.inference import Posterior, arguments, infer, reduced, sites
 from bayeskern.inference.prior import Given
 from bayeskern.inference.target import Target
 from bayeskern.likelihoods.labels import decode
 
+#: what may go wrong with one data set and not with others; RuntimeError: of compiled code
+FAILURES = (ValueError, ArithmeticError, RuntimeError)
+# Fits side by side: more fall out of the cache.
+LANES = 8
 # What a model may offer that takes the data as arguments, past its sites.
 OFFERS = ("prepare", "marginal", "exact", "for_method")
 
 
-def refit(given: Given, target: Target, data: dict) -> Callable:
-    """data, method, seed -> the Posterior given data (each site (shape)) that were simulated.
+def refit(given: Given, target: Target, data: dict, method, seeds) -> Iterator[Callable]:
+    """For each simulated data set a function that gives its Posterior, or raises what went wrong.
 
-    given: prepared, as is its target. data: of one simulation, to try with. A model that has only
-    sites gets the data there, so that its arguments stay what they were, whatever else it does with
-    them. One that offers more gets them in the arguments that hold the observations.
+    given: prepared, as is its target. data: (simulations, shape) by site; seeds: one for each. A
+    model that has only sites gets the data there, so that its arguments stay what they were,
+    whatever else it does with them. One that offers more gets them in the arguments that hold the
+    observations.
+
+    Methods that offer `begin` and `finish` are run for several data sets side by side.
     """
-    if not any(hasattr(given.model, name) for name in OFFERS):
-        # Looked at once: that takes as long as many a fit.
-        first = Target.of(AtSites(target.model, target.arguments), (data,), {})
+    if any(hasattr(given.model, name) for name in OFFERS):
+        return _by_arguments(given, target, data, method, seeds)
+    # Looked at once: that takes as long as many a fit.
+    first = Target.of(AtSites(target.model, target.arguments), (row(data, 0),), {})
 
-        def fit(data, method, seed):
-            own = dataclasses.replace(first, arguments=arguments.read(((data,), {})))
-            fit = reduced.run(method, own, seed, False)
-            return Posterior.of(method.name, fit, own, {}, seed=seed)
+    def target_at(i):
+        return dataclasses.replace(first, arguments=arguments.read(((row(data, i),), {})))
 
-        return fit
-    places = {name: _argument(given, target, name, data) for name in data}
+    lanes = _lanes(sum(value[0].size for value in data.values()))
+    if hasattr(method, "finish") and lanes > 1:
+        return _side_by_side(target_at, method, seeds, lanes)
+    return (partial(_alone, target_at(i), method, seed) for i, seed in enumerate(seeds))
+
+
+def row(values: dict, i: int) -> dict:
+    return {name: value[i] for name, value in values.items()}
+
+
+def _by_arguments(given, target, data, method, seeds) -> Iterator[Callable]:
+    first = row(data, 0)
+    places = {name: _argument(given, target, name, first) for name in data}
     classes = getattr(given.model, "classes", None)
 
-    def fit(data, method, seed):
-        new = {places[name]: decode(value, classes) for name, value in data.items()}
+    def fit(i):
+        new = {places[name]: decode(value, classes) for name, value in row(data, i).items()}
         args, kwargs = _with(given.model, given.raw, new)
-        return infer(given.model, *args, method=method, seed=seed, progress=False, **kwargs)
+        return infer(given.model, *args, method=method, seed=seeds[i], progress=False, **kwargs)
 
-    return fit
+    return (partial(fit, i) for i in range(len(seeds)))
+
+
+def _alone(target, method, seed) -> Posterior:
+    return _posterior(target, method, seed, reduced.run(method, target, seed, False))
+
+
+def _posterior(target, method, seed, fit) -> Posterior:
+    return Posterior.of(method.name, fit, target, {}, seed=seed)
+
+
+def _lanes(size: int) -> int:
+    """How many fits of `size` observations to run at once."""
+    # A process makes size x size matrices of them.
+    return min(LANES, batch_size(size**2) or 1)
+
+
+def _side_by_side(target_at, method, seeds, lanes) -> Iterator[Callable]:
+    for start in range(0, len(seeds), lanes):
+        # All batches have one shape, so that nothing is compiled again.
+        rows = np.minimum(np.arange(start, start + lanes), len(seeds) - 1)
+        each = [(target_at(i), method, seeds[i]) for i in rows]
+        try:
+            begun = [method.begin(target, seed, False) for target, _, seed in each]
+            found = method.finish(begun, False)
+            fits = [partial(_posterior, *one, fit) for one, fit in zip(each, found, strict=True)]
+        except FAILURES:
+            # An error of one must not cost the others theirs, and guides may not fit in one stack:
+            # each by itself, then.
+            fits = [partial(_alone, *one) for one in each]
+        yield from fits[: len(seeds) - start]
 
 
 class AtSites(eqx.Module):

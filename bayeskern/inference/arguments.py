@@ -7,6 +7,8 @@ cannot have them traced: they are held, as static as a number, and other data co
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +21,18 @@ LOOKED_AT = (
     jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError,
 )
+
+
+@contextmanager
+def refusing_looks():
+    """Where the arguments are held, so that what a model still looks at is what it draws."""
+    try:
+        yield
+    except LOOKED_AT as error:
+        raise ValueError(
+            "the model looks at the values of what it draws, as by `if`, float() or NumPy; they "
+            "are not numbers while JAX compiles it. Write that with jax.numpy, such as jnp.where."
+        ) from error
 
 
 @jax.tree_util.register_pytree_node_class

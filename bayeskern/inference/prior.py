@@ -14,6 +14,7 @@ import numpy as np
 from bayeskern import checks
 from bayeskern.chunks import batch_size, by_chunk
 from bayeskern.inference import sites
+from bayeskern.inference.arguments import refusing_looks
 from bayeskern.inference.posterior import Posterior
 from bayeskern.inference.target import Target
 from bayeskern.inference.tree import parameters, require_axes
@@ -147,7 +148,8 @@ def _looked_at(target: Target) -> dict[str, sites.Site]:
         is_factor = {k: v["type"] == "sample" and sites.is_factor(v) for k, v in trace.items()}
         factors.extend(name for name, found in is_factor.items() if found)
 
-    jax.eval_shape(run)
+    with refusing_looks():
+        jax.eval_shape(run)
     if factors:
         raise ValueError(
             f"{', '.join(map(repr, factors))} is a numpyro.factor: a density of nothing that could "

@@ -86,7 +86,8 @@ class Target(eqx.Module):
         except arguments.LOOKED_AT:
             # It looks at the values of its arrays, as in len(np.unique(group)).
             given = arguments.hold(given)
-            found = _look(model, given)
+            with arguments.refusing_looks():
+                found = _look(model, given)
         return cls(in_order(model), given, **found)
 
     @property

@@ -227,6 +227,19 @@ def from_two(y):
         numpyro.sample("y", dist.Normal(mu + k, 1.0), obs=y)
 
 
+def looking(y):
+    mu = numpyro.sample("mu", dist.Normal())
+    if np.asarray(mu) > 100.0:
+        mu = mu - 100.0
+    numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
+
+
+def looking_at_data(y):
+    mu = numpyro.sample("mu", dist.Normal())
+    drawn = numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
+    numpyro.deterministic("largest", float(max(drawn)))
+
+
 @pytest.mark.parametrize(
     ("model", "said"),
     [
@@ -236,6 +249,8 @@ def from_two(y):
         (nothing, "observes nothing"),
         (taken, "a site is named 'log likelihood'"),
         (from_two, "'y' has another density"),
+        (looking, "looks at the values of what it draws"),
+        (looking_at_data, "looks at the values of what it draws"),
     ],
 )
 def test_models_that_cannot_be_simulated_are_refused_by_name(model, said):

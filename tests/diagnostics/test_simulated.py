@@ -88,9 +88,11 @@ def test_simulated_classes_have_the_labels_of_the_data_even_where_one_is_missing
     model = bk.BayesianGLM(bk.likelihoods.Bernoulli(), prior=priors.Gaussian(1.0))
     given = Given.of(model, (X, y), {}).prepared()
     target = given.target()
-    fit = refit(given, target, {"y": np.array([0, 1, 0])})
-    for codes in ([1, 1, 1], [0, 1, 0]):
-        posterior = fit({"y": np.array(codes)}, FromPrior(), 0)
+    data = np.array([[0, 1, 0], [1, 1, 1]])
+    for codes, fit in zip(
+        data, refit(given, target, {"y": data}, FromPrior(), [0, 0]), strict=True
+    ):
+        posterior = fit()
         np.testing.assert_array_equal(posterior.target.args[1], codes)
         assert posterior.target.model.classes == ("no", "yes")
 
@@ -102,8 +104,8 @@ def test_the_argument_with_the_data_is_found_where_another_has_the_same_values()
             numpyro.sample("heads", dist.Binomial(throws, p), obs=heads)
 
     given = Given.of(Throws(), (5, 5), {})
-    fit = refit(given, given.target(), {"heads": np.array(2)})
-    assert [int(x) for x in fit({"heads": np.array(3)}, FromPrior(), 0).target.args] == [5, 3]
+    _, second = refit(given, given.target(), {"heads": np.array([2, 3])}, FromPrior(), [0, 0])
+    assert [int(x) for x in second().target.args] == [5, 3]
 
 
 def test_data_that_no_argument_holds_as_they_are_are_refused_by_name():

@@ -106,3 +106,15 @@ def test_sites_of_size_zero_and_truth_values():
     assert posterior.draws["positive"].dtype == bool
     share = posterior.summary().loc["positive", "mean"]
     assert float(share) == pytest.approx(posterior.draws["positive"].mean(), abs=0.01)
+
+
+@pytest.mark.parametrize("look", [float, bool, np.asarray, lambda mu: range(int(mu))])
+def test_a_model_that_looks_at_what_it_draws_is_told_to_use_jax(look):
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal())
+        look(mu)
+        numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
+
+    for method in ("laplace", "nuts"):
+        with pytest.raises(ValueError, match=r"looks at the values .* jnp.where"):
+            bk.infer(model, np.zeros(3), method=method)

@@ -1,0 +1,103 @@
+"""Calibration on eight schools: what a simulation takes, and what fits gain by going side by side.
+
+    uv run python -m benchmarks.calibration
+
+SVI's ascents, and chains of NUTS, each for LANES data sets: in one batch by vmap, beside one after
+the other. JAX's cache on disk is off; everything has been compiled before the clock is read.
+"""
+
+import time
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import bayeskern as bk
+from bayeskern.diagnostics.simulated import LANES
+from bayeskern.inference.hamiltonian import Density, Options, advance, begin
+from bayeskern.inference.starts import find_points
+from bayeskern.inference.target import Target
+from benchmarks.timing import best
+from models import eight_schools
+
+SIMULATIONS, STEPS = 60, 250
+GUIDES = ("mean_field", "full_rank", "flow")
+
+
+def targets():
+    """Of eight schools, given other effects each."""
+    problem, rng = eight_schools.problem(), np.random.default_rng(0)
+    effect, error = eight_schools.data()
+    data = [(effect + 10.0 * rng.normal(size=8), error) for _ in range(LANES)]
+    return [Target.of(problem.model, one, {}) for one in data]
+
+
+def ascents(guide) -> tuple[float, float]:
+    """Seconds for each fit, one after the other and side by side."""
+    method = bk.SVI(guide=guide)
+    begun = [method.begin(target, seed, False) for seed, target in enumerate(targets())]
+    families = method._families(begun, False)
+
+    def alone():
+        pairs = zip(families, begun, strict=True)
+        return [method._ascend([family], [one], False) for family, one in pairs]
+
+    def together():
+        return method._ascend(families, begun, False)
+
+    return best(alone, repeats=3) / LANES, best(together, repeats=3) / LANES
+
+
+def chains() -> tuple[float, float]:
+    """Seconds for STEPS steps of each chain, one after the other and in step."""
+    options = Options(1000, 0.8, 10, False)
+    densities, states = [], []
+    for target in targets():
+        point = find_points(target, 1, 0, False)[0]
+        scale = np.sqrt(point.inverse_mass)
+        densities.append(Density(target, jnp.asarray(scale)))
+        states.append(begin(options, densities[-1], point.over(scale), jax.random.key(0)))
+    steps = jnp.asarray(STEPS)
+    arrays, others = eqx.partition(densities, eqx.is_array)
+    density = jax.tree.map(lambda *x: jnp.stack(x), *arrays)
+    state = jax.tree.map(lambda *x: jnp.stack(x), *states)
+
+    @eqx.filter_jit
+    def in_step(density, state):
+        def one(density, state):
+            return advance(options, eqx.combine(density, others[0]), state, steps)
+
+        return jax.vmap(one)(density, state)
+
+    def alone():
+        return [advance(options, *one, steps) for one in zip(densities, states, strict=True)]
+
+    return best(alone, repeats=3) / LANES, best(lambda: in_step(density, state), repeats=3) / LANES
+
+
+def show(what, alone, together) -> None:
+    print(
+        f"{what:34} {1e3 * alone:6.1f} ms each, side by side {together / alone:.2f} x", flush=True
+    )
+
+
+def main():
+    jax.config.update("jax_enable_compilation_cache", False)
+    problem = eight_schools.problem()
+    for method in ("laplace", "svi", "importance", "nuts"):
+        seconds = []
+        for _ in range(2):
+            start = time.perf_counter()
+            bk.calibrate(problem, method=method, simulations=SIMULATIONS, progress=False)
+            seconds.append(time.perf_counter() - start)
+        first, again = seconds
+        each = again / SIMULATIONS
+        print(f"calibrate, {method:12} {each:.2f} s a simulation; {first - again:.0f} s to compile")
+    for guide in GUIDES:
+        show(f"SVI's ascent, {guide}", *ascents(guide))
+    show(f"NUTS, {STEPS} steps of a chain", *chains())
+
+
+if __name__ == "__main__":
+    main()
