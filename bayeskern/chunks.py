@@ -16,11 +16,11 @@ CHUNK = 2**22
 AT_ONCE = 2**20
 
 
-def by_chunk(function: Callable, items, size: int):
+def by_chunk(function: Callable, items, size: int, report: Callable = lambda done: None):
     """function(items), applied to chunks of their first axis, in host memory.
 
     size: how many numbers it makes for each item. All chunks have one shape, so that the function
-    is compiled once.
+    is compiled once. report: called with how many items are done, after each chunk.
     """
     count = len(jax.tree.leaves(items)[0])
     step = max(1, min(count, DRAWS, CHUNK // max(1, size)))
@@ -35,6 +35,7 @@ def by_chunk(function: Callable, items, size: int):
         stop = min(count, start + step)
         for whole, new in zip(jax.tree.leaves(found), jax.tree.leaves(part), strict=True):
             whole[start:stop] = new[: stop - start]
+        report(stop)
     return found
 
 

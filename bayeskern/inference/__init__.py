@@ -79,7 +79,7 @@ def infer(
         if coords or dims:
             tree.require_axes(sites.look(target), coords, dims or {})
         fit = reduced.run(method, target, seed, progress)
-        return Posterior.of(method.name, fit, target, watch.seconds, coords, dims, seed)
+        return Posterior.of(method.name, fit, target, watch.seconds, coords, dims, seed, progress)
 
 
 def as_method(method):

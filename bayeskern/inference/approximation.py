@@ -11,8 +11,9 @@ import numpy as np
 import numpyro.distributions as dist
 from scipy.special import softmax
 
-from bayeskern.chunks import BATCH
+from bayeskern.chunks import BATCH, by_chunk
 from bayeskern.inference.ordered import as_made, in_order
+from bayeskern.inference.progress import Progress
 from bayeskern.inference.target import Target
 from bayeskern.inference.weights import moments
 
@@ -20,6 +21,8 @@ from bayeskern.inference.weights import moments
 DEFENSIVE = 0.25
 # A part of a mixture keeps at least this share, so that a mode is not lost by bad luck.
 LEAST_SHARE = 0.02
+# Seconds of work that need no progress bar.
+MOMENT = 2.0
 
 
 class Approximation(Protocol):
@@ -242,6 +245,7 @@ def _log_densities(target, z):
     return jax.lax.map(target.log_density, z, batch_size=BATCH)
 
 
-def log_densities(target: Target, z) -> np.ndarray:
-    """log p(z): (n, d) -> (n,)."""
-    return np.asarray(_log_densities(target, jnp.asarray(z)))
+def log_densities(target: Target, z, progress: bool = False) -> np.ndarray:
+    """log p(z): (n, d) -> (n,). progress: show a bar, where it takes longer than a moment."""
+    with Progress("log densities", len(z), progress, delay=MOMENT) as bar:
+        return by_chunk(lambda part: _log_densities(target, jnp.asarray(part)), z, 1, bar.to)

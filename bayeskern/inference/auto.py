@@ -51,7 +51,7 @@ class Auto:
                 seconds = time.perf_counter() - started
                 attempts.append(Attempt(name, seconds, "not assessable", str(reason)))
                 return None
-            posterior = Posterior.of(name, fit, target, {})
+            posterior = Posterior.of(name, fit, target, {}, progress=progress)
             trust = posterior.trust
             seconds = time.perf_counter() - started
             attempts.append(Attempt(name, seconds, trust.verdict, trust.advice))

@@ -199,7 +199,8 @@ def uncovered(optimum: Optimum, z) -> list[Optimum]:
 
 
 def _against_wider(posterior, sample, delivered) -> tuple[Weights, Difference]:
-    wider = look_wider(posterior.searched, posterior.approximation, sample, posterior.z[0])
+    q, progress = posterior.approximation, posterior.progress
+    wider = look_wider(posterior.searched, q, sample, posterior.z[0], progress)
     numbers, weights = columns(wider.draws)[1], wider.weights
     shift = compare(delivered, numbers, y_weights=weights.normal)
     return weights, Difference(shift, weights.ess)

@@ -33,8 +33,9 @@ class Posterior:
     (chains, draws, d), and log_q: log q(z) where they come from a known density, which is
     `approximation`. reduced: what the method ran on, where the model offers a marginal; z are its
     coordinates. trace: numbers by step, such as the ELBO. sample_stats: by ArviZ's names.
-    attempts: what `auto` tried. timing: seconds, by part ("sampling" is that of NUTS, warmup and
-    all, without compilation). coords, dims: as ArviZ takes them. seed: of the fit, where known.
+    attempts: what `auto` tried. progress: whether long work on it shows a bar. timing: seconds, by
+    part ("sampling" is that of NUTS, warmup and all, without compilation). coords, dims: as ArviZ
+    takes them. seed: of the fit, where known.
     """
 
     method: str
@@ -55,10 +56,19 @@ class Posterior:
     coords: dict = field(default_factory=dict)
     dims: dict = field(default_factory=dict)
     seed: int | None = None
+    progress: bool = False
 
     @classmethod
     def of(
-        cls, method: str, fit: Fit, target: Target, timing, coords=None, dims=None, seed=None
+        cls,
+        method: str,
+        fit: Fit,
+        target: Target,
+        timing,
+        coords=None,
+        dims=None,
+        seed=None,
+        progress: bool = False,
     ) -> Posterior:
         """Constrain what a backend has found."""
         target, weighted = fit.target or target, None
@@ -88,6 +98,7 @@ class Posterior:
             coords=dict(coords or {}),
             dims=dict(dims or {}),
             seed=seed,
+            progress=progress,
         )
 
     @cached_property
@@ -110,7 +121,9 @@ class Posterior:
     @cached_property
     def log_p(self) -> np.ndarray | None:
         """log p(z) of draws from a known density: (S,); None where there is none."""
-        return None if self.log_q is None else log_densities(self.searched, self.z[0])
+        if self.log_q is None:
+            return None
+        return log_densities(self.searched, self.z[0], self.progress)
 
     @property
     def log_ratios(self) -> np.ndarray | None:

@@ -10,9 +10,10 @@ from tqdm import tqdm
 class Progress:
     """`with Progress("MAP", total, wanted) as bar: bar.to(done, "a note")`."""
 
-    def __init__(self, title: str, total: int, wanted: bool = True):
+    def __init__(self, title: str, total: int, wanted: bool = True, delay: float = 0.0):
+        """delay: seconds that the work must take before it is worth a bar."""
         quiet = not wanted or not sys.stderr.isatty()
-        self._bar = tqdm(total=total, desc=title, disable=quiet, leave=False)
+        self._bar = tqdm(total=total, desc=title, disable=quiet, leave=False, delay=delay)
 
     def __enter__(self):
         return self

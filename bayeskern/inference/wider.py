@@ -41,7 +41,9 @@ class Wider(NamedTuple):
     weights: Weights
 
 
-def look_wider(target: Target, q: Approximation, sample: Sample, z) -> Wider:
+def look_wider(
+    target: Target, q: Approximation, sample: Sample, z, progress: bool = False
+) -> Wider:
     """Weighted draws from q, a Student t wider than the draws z (S, d), and the prior.
 
     They are one mixture: each draw is weighted by p over the density of all of it (Owen and Zhou,
@@ -64,7 +66,7 @@ def look_wider(target: Target, q: Approximation, sample: Sample, z) -> Wider:
     shares = np.array([len(drawn) for _, drawn in parts]) / len(z)
     log_q = np.stack([np.asarray(part.log_density(z)) for part, _ in parts])
     known = sample.log_p if own else np.zeros(0)
-    log_p = np.concatenate([known, log_densities(target, z[len(known) :])])
+    log_p = np.concatenate([known, log_densities(target, z[len(known) :], progress)])
     # A density that is NaN far out counts as none.
     log_q, log_p = (np.where(np.isnan(x), -np.inf, x) for x in (log_q, log_p))
     log_p = np.where(lost, -np.inf, log_p)
