@@ -13,14 +13,14 @@ import numpy as np
 from numpyro.primitives import Messenger
 
 from bayeskern.chunks import batch_size
-from bayeskern.inference import Posterior, arguments, infer, reduced, sites
+from bayeskern.inference import SVI, Posterior, arguments, infer, reduced, sites
 from bayeskern.inference.prior import Given
 from bayeskern.inference.target import Target
 from bayeskern.likelihoods.labels import decode
 
 #: what may go wrong with one data set and not with others; RuntimeError: of compiled code
 FAILURES = (ValueError, ArithmeticError, RuntimeError)
-# Fits side by side: more fall out of the cache.
+# Fits side by side: with more of them the processor's cache is too small.
 LANES = 8
 # What a model may offer that takes the data as arguments, past its sites.
 OFFERS = ("prepare", "marginal", "exact", "for_method")
@@ -34,24 +34,32 @@ def refit(given: Given, target: Target, data: dict, method, seeds) -> Iterator[C
     whatever else it does with them. One that offers more gets them in the arguments that hold the
     observations.
 
-    Methods that offer `begin` and `finish` are run for several data sets side by side.
+    SVI is run for several data sets side by side, except by a guide by hand: it reads the arguments
+    of the model itself.
     """
-    if any(hasattr(given.model, name) for name in OFFERS):
+    offers = any(hasattr(given.model, name) for name in OFFERS)
+    if offers or callable(getattr(method, "guide", None)):
         return _by_arguments(given, target, data, method, seeds)
     # Looked at once: that takes as long as many a fit.
-    first = Target.of(AtSites(target.model, target.arguments), (row(data, 0),), {})
+    first = Target.of(AtSites(target.model, target.arguments), (_arrays(data, 0),), {})
 
     def target_at(i):
-        return dataclasses.replace(first, arguments=arguments.read(((row(data, i),), {})))
+        return dataclasses.replace(first, arguments=((_arrays(data, i),), {}))
 
-    lanes = _lanes(sum(value[0].size for value in data.values()))
-    if hasattr(method, "finish") and lanes > 1:
-        return _side_by_side(target_at, method, seeds, lanes)
+    lanes = _lanes(max(target.size, *(value[0].size for value in data.values())))
+    # Another method may be made from it.
+    if type(method).run is SVI.run and lanes > 1:
+        return _in_batches(target_at, method, seeds, lanes)
     return (partial(_alone, target_at(i), method, seed) for i, seed in enumerate(seeds))
 
 
 def row(values: dict, i: int) -> dict:
     return {name: value[i] for name, value in values.items()}
+
+
+def _arrays(data: dict, i: int) -> dict:
+    """Those of one simulation. A single number too is an array: as a number it would be static."""
+    return {name: jnp.asarray(value) for name, value in row(data, i).items()}
 
 
 def _by_arguments(given, target, data, method, seeds) -> Iterator[Callable]:
@@ -76,25 +84,24 @@ def _posterior(target, method, seed, fit) -> Posterior:
 
 
 def _lanes(size: int) -> int:
-    """How many fits of `size` observations to run at once."""
-    # A process makes size x size matrices of them.
+    """How many fits to run at once that have `size` observations, or coordinates."""
+    # A process makes size x size matrices of the ones, a guide of the others.
     return min(LANES, batch_size(size**2) or 1)
 
 
-def _side_by_side(target_at, method, seeds, lanes) -> Iterator[Callable]:
+def _in_batches(target_at, method, seeds, lanes) -> Iterator[Callable]:
     for start in range(0, len(seeds), lanes):
-        # All batches have one shape, so that nothing is compiled again.
-        rows = np.minimum(np.arange(start, start + lanes), len(seeds) - 1)
-        each = [(target_at(i), method, seeds[i]) for i in rows]
+        each = [(target_at(i), method, seeds[i]) for i in range(len(seeds))[start : start + lanes]]
         try:
             begun = [method.begin(target, seed, False) for target, _, seed in each]
-            found = method.finish(begun, False)
+            # All batches have one shape, so that nothing is compiled again.
+            begun += begun[-1:] * (lanes - len(begun))
+            found = method.finish(begun, False)[: len(each)]
             fits = [partial(_posterior, *one, fit) for one, fit in zip(each, found, strict=True)]
         except FAILURES:
-            # An error of one must not cost the others theirs, and guides may not fit in one stack:
-            # each by itself, then.
+            # An error of one must not cost the others theirs: each by itself, then.
             fits = [partial(_alone, *one) for one in each]
-        yield from fits[: len(seeds) - start]
+        yield from fits
 
 
 class AtSites(eqx.Module):
@@ -145,11 +152,16 @@ def _argument(given: Given, target: Target, site: str, data: dict) -> str:
         found = [name for name in found if _moves(given, latents, site, name, data[site])]
     if len(found) != 1:
         raise ValueError(
-            f"no argument of {type(given.model).__name__} holds the values of the observed site "
+            f"no argument of {_name(given.model)} holds the values of the observed site "
             f"{site!r} as they are, so simulated ones could not be given to it. Observe an "
-            "argument itself, or calibrate a plain function of the same sites."
+            "argument itself, or calibrate a plain function of the same sites, without a guide by "
+            "hand."
         )
     return found[0]
+
+
+def _name(model) -> str:
+    return getattr(model, "__name__", type(model).__name__)
 
 
 def _observed(target, latents, site) -> np.ndarray:

@@ -25,13 +25,14 @@ LOOKED_AT = (
 
 @contextmanager
 def refusing_looks():
-    """Where the arguments are held, so that what a model still looks at is what it draws."""
+    """Where the arguments are held, so that what a model still looks at is what JAX makes."""
     try:
         yield
     except LOOKED_AT as error:
         raise ValueError(
-            "the model looks at the values of what it draws, as by `if`, float() or NumPy; they "
-            "are not numbers while JAX compiles it. Write that with jax.numpy, such as jnp.where."
+            "the model looks at a value that JAX has yet to compute, as by `if`, int() or NumPy: "
+            "what it draws, the rows of a plate, or jax.numpy of its data. Use NumPy on data, and "
+            "on the others jax.numpy, such as jnp.where."
         ) from error
 
 

@@ -39,7 +39,7 @@ def ascend(
     families, targets: of the same structure and shapes. steps: at most so many. Each fit goes
     through the rates at its own pace; one that has arrived waits for the others.
     """
-    family, target = _stack(families), _stack(targets)
+    family, target = Stack.of(families), Stack.of(targets)
     setting = gradient, PARTICLES[gradient]
     state = _begin(family, target, jnp.stack([jax.random.key(seed) for seed in seeds]))
     climbs = [Climb(rates, steps) for _ in families]
@@ -105,25 +105,49 @@ class State(NamedTuple):
     key: jax.Array
 
 
-def _stack(items):
-    """Pytrees of one structure, as one whose arrays have an axis of items in front."""
-    arrays, others = zip(*(eqx.partition(item, eqx.is_array) for item in items), strict=True)
-    return eqx.combine(jax.tree.map(lambda *x: jnp.stack(x), *arrays), others[0])
+class Stack(eqx.Module):
+    """Pytrees of one structure: `own` has an axis of them in front, `shared` is the same in all.
+
+    So that what they have in common, such as the arguments of a model, is there once.
+    """
+
+    own: object
+    shared: object
+
+    @classmethod
+    def of(cls, items) -> Stack:
+        arrays, others = zip(*(eqx.partition(item, eqx.is_array) for item in items), strict=True)
+        if not all(eqx.tree_equal(others[0], other) for other in others):
+            raise ValueError("they differ in more than arrays, so that they cannot be stacked.")
+        own = jax.tree.map(lambda *x: None if _is_one(x) else jnp.stack(x), *arrays)
+        shared = jax.tree.map(lambda *x: x[0] if _is_one(x) else None, *arrays)
+        return cls(own, eqx.combine(shared, others[0]))
+
+
+def _is_one(arrays) -> bool:
+    return all(x is arrays[0] for x in arrays)
 
 
 def _lane(stacked, i: int):
-    return jax.tree.map(lambda x: x[i] if eqx.is_array(x) else x, stacked)
+    return jax.tree.map(lambda x: x[i], stacked)
 
 
-def _side_by_side(one, *stacked):
-    """`one` for each of a stack; for a single one as it is, since vmap takes time to compile."""
-    if jax.tree.leaves(stacked[-1])[0].shape[0] > 1:
-        return eqx.filter_vmap(one)(*stacked)
-    return jax.tree.map(lambda x: x[None], one(*(_lane(x, 0) for x in stacked)))
+def _each(one, stacks: tuple[Stack, ...], *stacked):
+    """one(...) for each lane of the stacks, and of arrays; their axis comes first in the result."""
+
+    def at(own, *others):
+        parts = [eqx.combine(o, s.shared) for o, s in zip(own, stacks, strict=True)]
+        return one(*parts, *others)
+
+    given = (tuple(s.own for s in stacks), *stacked)
+    if jax.tree.leaves(stacked)[0].shape[0] > 1:
+        return jax.vmap(at)(*given)
+    # As it is, since vmap takes time to compile.
+    return jax.tree.map(lambda x: x[None], at(*_lane(given, 0)))
 
 
 @eqx.filter_jit
-def _begin(families, targets, keys) -> State:
+def _begin(families: Stack, targets: Stack, keys) -> State:
     """Parameters at the better of two widths, and Adam's state."""
 
     def one(family, target, key):
@@ -134,17 +158,17 @@ def _begin(families, targets, keys) -> State:
         params = jax.tree.map(lambda a, b: jnp.where(first, a, b), *starts)
         return State(params, optax.adam(1.0).init(params), key)
 
-    return _side_by_side(one, families, targets, keys)
+    return _each(one, (families, targets), keys)
 
 
 @eqx.filter_jit
-def _stretch(families, targets, states, rates, counts, setting):
+def _stretch(families: Stack, targets: Stack, states, rates, counts, setting):
     """`count` steps each; also the mean of the parameters over them, and the ELBO at each."""
 
     def one(family, target, state, rate, count):
         return _climb(family, target, state, rate, count, setting)
 
-    return _side_by_side(one, families, targets, states, rates, counts)
+    return _each(one, (families, targets), states, rates, counts)
 
 
 def _climb(family, target, state, rate, count, setting):

@@ -249,8 +249,8 @@ def looking_at_data(y):
         (nothing, "observes nothing"),
         (taken, "a site is named 'log likelihood'"),
         (from_two, "'y' has another density"),
-        (looking, "looks at the values of what it draws"),
-        (looking_at_data, "looks at the values of what it draws"),
+        (looking, "looks at a value that JAX has yet to compute"),
+        (looking_at_data, "looks at a value that JAX has yet to compute"),
     ],
 )
 def test_models_that_cannot_be_simulated_are_refused_by_name(model, said):

@@ -27,7 +27,7 @@ def posterior():
     return bk.infer(model, y, method="map", seed=0, progress=False)
 
 
-def chapter(subject, i, several):
+def chapter(subject, i, several, bar):
     figures = [Figure(f'<svg id="{i}">{"." * 150_000 * j}</svg>', f"Shows {j}.") for j in (1, 2)]
     return document.Chapter(f"p{i}", subject.name, [Section(f"p{i}-x", "X", figures)])
 

@@ -1,6 +1,7 @@
 """Fits that run in one batch are those that each would have been by itself."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -10,6 +11,7 @@ import bayeskern as bk
 from bayeskern.diagnostics.calibration import calibrate
 from bayeskern.diagnostics.simulated import LANES, refit
 from bayeskern.inference import SVI
+from bayeskern.inference.ascent import Stack
 from bayeskern.inference.prior import Given
 
 ROWS, COUNT = 5, LANES + 3
@@ -114,10 +116,107 @@ def test_many_observations_run_one_by_one():
     # Their covariance matrices would fill the memory.
     many = {"y": np.zeros((COUNT, 1100))}
     batches.clear()
-    for fit in fits(Counted(steps=100), data=many):
+    for fit in fits(Counted(steps=1, draws=2), data=many):
         fit()
-        break
+    assert batches == [1] * COUNT
+
+
+def test_many_coordinates_run_one_by_one():
+    # So would the covariance matrices of a guide.
+    def wide(y):
+        w = numpyro.sample("w", dist.Normal(0.0, 1.0).expand([1100]).to_event(1))
+        numpyro.sample("y", dist.Normal(w[:ROWS], 1.0), obs=y)
+
+    batches.clear()
+    next(fits(Counted(guide="mean_field", steps=1, draws=2), wide))()
     assert batches == [1]
+
+
+@pytest.mark.parametrize("kind", [int, bool, float])
+def test_single_numbers_of_every_kind_are_those_of_their_own_fit(kind):
+    # Beta(2 + heads, 2 + tails).
+    total = 1 if kind is bool else 100
+
+    def coin(heads):
+        p = numpyro.sample("p", dist.Beta(2.0, 2.0))
+        law = dist.Bernoulli(p) if kind is bool else dist.Binomial(total, p)
+        numpyro.sample("heads", law, obs=heads)
+
+    heads = np.arange(COUNT) % 2 == 0 if kind is bool else 9 * np.arange(COUNT)
+    heads = heads.astype(kind)
+    given = Given.of(coin, (heads[0].item(),), {})
+    for i, fit in enumerate(refit(given, given.target(), {"heads": heads}, SVI(), SEEDS)):
+        a, b = 2.0 + heads[i], 2.0 + total - heads[i]
+        sd = np.sqrt(a * b / (a + b + 1.0)) / (a + b)
+        assert abs(fit().flat["p"].mean() - a / (a + b)) < 0.3 * sd
+
+
+def test_several_sites_are_fitted_together():
+    def sites(y, count):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
+        numpyro.sample("z", dist.Normal(mu, 0.5), obs=count)
+
+    given = Given.of(sites, (DATA["y"][0], 1.0), {})
+    data = {"y": DATA["y"], "z": np.arange(COUNT) % 3}
+    for i, fit in enumerate(refit(given, given.target(), data, SVI(), SEEDS)):
+        precision = 1.0 + ROWS + 4.0
+        mean = (DATA["y"][i].sum() + 4.0 * data["z"][i]) / precision
+        np.testing.assert_allclose(fit().approximation.means[0], mean, atol=0.02)
+
+
+def test_what_is_common_is_not_copied():
+    table, rows = jnp.zeros(1000), [jnp.full(3, float(i)) for i in range(4)]
+    stack = Stack.of([{"table": table, "row": row, "n": 2} for row in rows])
+    assert stack.shared["table"] is table and stack.own["table"] is None
+    np.testing.assert_array_equal(stack.own["row"], np.stack(rows))
+    with pytest.raises(ValueError, match="differ in more than arrays"):
+        Stack.of([{"n": 1}, {"n": 2}])
+
+
+# -- what does not go side by side -----------------------------------------------------------------
+
+
+def regression(x, y):
+    slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(slope * x, 1.0), obs=y)
+
+
+def amortised(x, y):
+    """The posterior itself, if the data that it sees are those that were simulated."""
+    width = numpyro.param("width", 0.5, constraint=dist.constraints.positive)
+    numpyro.sample("slope", dist.Normal((x @ y) / (1.0 + x @ x), width))
+
+
+def test_a_guide_by_hand_sees_the_simulated_data_as_arguments():
+    x = np.linspace(-1.0, 2.0, ROWS)
+    given = Given.of(regression, (x, DATA["y"][0]), {})
+    found = list(refit(given, given.target(), DATA, SVI(guide=amortised), SEEDS))
+    for i in (0, COUNT - 1):
+        sd = 1.0 / np.sqrt(1.0 + x @ x)
+        slope = found[i]().flat["slope"]
+        assert abs(slope.mean() - sd**2 * (x @ DATA["y"][i])) < 0.05 * sd
+        assert slope.std() == pytest.approx(sd, rel=0.05)
+
+
+def test_a_guide_by_hand_that_cannot_see_them_is_refused():
+    def shifted(x, y):
+        slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(slope * x, 1.0), obs=y + 1.0)
+
+    with pytest.raises(ValueError, match=r"no argument of shifted holds .* without a guide"):
+        calibrate(shifted, np.ones(3), np.ones(3), method=SVI(guide=amortised), simulations=10)
+
+
+def test_a_method_made_from_svi_is_run_as_it_is():
+    class Silent(SVI):
+        def run(self, target, seed, progress):
+            seen.append(seed)
+            return super().run(target, seed, progress)
+
+    seen = []
+    next(fits(Silent(steps=1, draws=2)))()
+    assert seen == [0]
 
 
 def test_calibrating_in_batches_passes_what_is_right_and_faults_what_is_not():

@@ -116,5 +116,24 @@ def test_a_model_that_looks_at_what_it_draws_is_told_to_use_jax(look):
         numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
 
     for method in ("laplace", "nuts"):
-        with pytest.raises(ValueError, match=r"looks at the values .* jnp.where"):
+        with pytest.raises(ValueError, match=r"looks at a value .* jnp.where"):
             bk.infer(model, np.zeros(3), method=method)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda y, rows: bool(jnp.any(jnp.isnan(y))),
+        lambda y, rows: int(jnp.max(y)),
+        lambda y, rows: np.zeros(5)[np.asarray(rows)],
+    ],
+)
+def test_one_that_looks_at_what_jax_makes_of_its_data_is_told_to_use_numpy(look):
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal())
+        with numpyro.plate("rows", len(y)) as rows:
+            look(y, rows)
+            numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    with pytest.raises(ValueError, match=r"jax.numpy of its data. Use NumPy on data"):
+        bk.infer(model, np.zeros(3), method="laplace")

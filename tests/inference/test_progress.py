@@ -64,6 +64,15 @@ def test_a_verdict_that_takes_longer_than_a_moment_shows_how_far_it_is(moment, s
     assert shows or not terminal.getvalue()
 
 
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_report_shows_how_far_it_is(progress, tmp_path):
+    posterior = bk.infer(model, np.ones(3), method="map", progress=False)
+    with redirect_stderr(Terminal()) as terminal:
+        bk.report(posterior, tmp_path / "report.html", progress=progress)
+    shown = terminal.getvalue()
+    assert "report:" in shown if progress else not shown
+
+
 def test_calibrate_shows_one_bar():
     with redirect_stderr(Terminal()) as terminal:
         bk.calibrate(model, np.ones(3), method="laplace", simulations=10)

@@ -23,6 +23,7 @@ from bayeskern.diagnostics.report.style import own_ids
 from bayeskern.diagnostics.report.subject import Subject, UnreadableError
 from bayeskern.files import require_file, whole
 from bayeskern.inference import Posterior
+from bayeskern.inference.progress import Progress
 
 # Of each posterior, in this order, after its verdict; of a forecast, what it predicts comes first.
 SECTIONS: dict[str, tuple[str, Callable]] = {
@@ -35,7 +36,7 @@ SECTIONS: dict[str, tuple[str, Callable]] = {
 }
 
 
-def report(posterior, path="report.html", *, seed: int = 0) -> Path:
+def report(posterior, path="report.html", *, seed: int = 0, progress: bool = True) -> Path:
     """Write a report on a posterior, on several by name, or on a forecast: one HTML file.
 
     The verdict stands first, then what was fitted, convergence, the posterior, the fit to the data,
@@ -48,7 +49,7 @@ def report(posterior, path="report.html", *, seed: int = 0) -> Path:
     """
     subjects = _subjects(posterior, checks.seed(seed))
     path = require_file(path, "report.html")
-    text = render(subjects)
+    text = render(subjects, progress)
     with whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path
@@ -97,14 +98,15 @@ class Chapter(NamedTuple):
     sections: list[Section]
 
 
-def render(subjects: list[Subject]) -> str:
+def render(subjects: list[Subject], progress: bool = False) -> str:
     """The HTML of a report."""
     from importlib.metadata import version
 
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     several = len(subjects) > 1
-    chapters = [_chapter(s, i, several) for i, s in enumerate(subjects)]
+    with Progress("report", len(subjects) * len(SECTIONS), progress) as bar:
+        chapters = [_chapter(s, i, several, bar) for i, s in enumerate(subjects)]
     # Made after the chapters, since it says what they could not have.
     first = [Section("verdict", "Verdict", [b for s in subjects for b in _made(verdict, s)])]
     if several:
@@ -138,13 +140,17 @@ def render(subjects: list[Subject]) -> str:
     return text
 
 
-def _chapter(subject: Subject, i: int, several: bool) -> Chapter:
+def _chapter(subject: Subject, i: int, several: bool, bar: Progress) -> Chapter:
     prefix = f"p{i}-" if several else ""
     order = list(SECTIONS)
     if subject.forecast is not None:
         # What a forecast is read for stands before how it was made.
         order.sort(key=lambda id: id != "process")
-    made = [Section(prefix + i, SECTIONS[i][0], _made(SECTIONS[i][1], subject)) for i in order]
+    made = []
+    for done, id in enumerate(order, i * len(order)):
+        title, section = SECTIONS[id]
+        bar.to(done, title)
+        made.append(Section(prefix + id, title, _made(section, subject)))
     return Chapter(f"p{i}", subject.name if several else "", made)
 
 
