@@ -12,6 +12,7 @@ from bayeskern import checks
 from bayeskern.chunks import evenly
 from bayeskern.inference import predictive, sites
 from bayeskern.inference.pointwise import masks_of, pointwise
+from bayeskern.inference.table import shown
 from bayeskern.prediction import MOST_DRAWS
 
 # Draws of the data are thinned to at most so many numbers.
@@ -61,17 +62,20 @@ def summary(posterior, data, **options):
     """ArviZ's table of means, sds and intervals of every latent and deterministic.
 
     R-hat and effective sample sizes stand in it for MCMC only, where they mean what they say. Of
-    a point estimate it has the values. data: what `parameters` returns.
+    a point estimate it has the values. Unless `round_to` says otherwise, numbers are shown to the
+    second digit of the sd. data: what `parameters` returns.
     """
     import arviz as az
+
+    show = (lambda table: table) if "round_to" in options else shown
 
     # ArviZ takes differences, which truth values have not.
     data = data.map(lambda x: x.astype(int) if x.dtype == bool else x)
     if "diverging" in posterior.sample_stats:
-        return az.summary(data, **options)
+        return show(az.summary(data, **options))
     median = options.pop("kind", "stats").endswith("_median")
     if not posterior.is_point:
-        return az.summary(data, kind="stats_median" if median else "stats", **options)
+        return show(az.summary(data, kind="stats_median" if median else "stats", **options))
     table = az.summary(data, **{"kind": "stats", "round_to": "none", **options})
     return table[["mean"]].rename(columns={"mean": "value"})
 
