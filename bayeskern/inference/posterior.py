@@ -135,7 +135,9 @@ class Posterior:
         """E_q[log p - log q], at most the log evidence, and its standard error."""
         if self.log_ratios is None:
             return None
-        error = np.std(self.log_ratios) / np.sqrt(len(self.log_ratios))
+        with np.errstate(invalid="ignore"):
+            # Infinite where a draw has no density; then its error is not known.
+            error = np.std(self.log_ratios) / np.sqrt(len(self.log_ratios))
         return Estimate(float(np.mean(self.log_ratios)), float(error))
 
     @property

@@ -45,6 +45,7 @@ def to_spread(value: float, spread: float) -> str:
     last = int(np.floor(np.log10(spread))) - 1
     size = max(abs(value), spread)
     if SMALL <= size < LARGE:
-        return f"{value:.{max(0, -last)}f}"
+        text = f"{value:.{max(0, -last)}f}"
+        return text if float(text) else text.removeprefix("-")
     digits = int(np.floor(np.log10(size))) - last
     return f"{value:.{max(1, digits)}e}"

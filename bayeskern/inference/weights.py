@@ -12,6 +12,9 @@ from scipy.special import logsumexp
 
 from bayeskern.inference.fit import Estimate
 
+# A tail of log ratios that spans more than this has no digits left when its ratios are formed.
+WIDEST = 500.0
+
 
 class Weights(NamedTuple):
     """Smoothed weights of S draws.
@@ -79,6 +82,11 @@ def smooth(log_ratios) -> Weights:
         return Weights(log_ratios - logsumexp(log_ratios), -np.inf, log_ratios)
     if count < 25 or not np.isfinite(tail[0]):
         return Weights(log_ratios - logsumexp(log_ratios), np.nan, log_ratios)
+    if largest - tail[0] > WIDEST:
+        # Next to such weights the others vanish, and no Pareto distribution can be fitted to them;
+        # Hill's (1975) estimate of the index of a tail needs their logarithms only.
+        hill = float(np.mean(tail[1:] - tail[0]))
+        return Weights(log_ratios - logsumexp(log_ratios), hill, log_ratios)
     # Not -inf, which the fit of the tail cannot take; such weights are zero all the same.
     ratios = np.maximum(log_ratios - largest, -1e4)
     # arviz wants minus the log ratios.

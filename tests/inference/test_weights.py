@@ -222,3 +222,12 @@ def test_ratios_of_any_size_are_weighed(scale):
     found = smooth(log_ratios)
     assert not found.khat < 0.7
     np.testing.assert_allclose(found.ess, 1.0)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("k", [140.0, 300.0, 1e5])
+def test_khat_of_the_heaviest_tails_is_their_index_too(k):
+    found = [smooth(k * np.random.default_rng(s).exponential(size=4_000)) for s in range(10)]
+    # The tail has 190 draws: the sd of Hill's estimate is k / sqrt(190).
+    assert abs(np.mean([w.khat for w in found]) - k) < 3 * k / np.sqrt(190 * 10)
+    assert all(weights.normal.sum() == pytest.approx(1.0) for weights in found)
