@@ -87,6 +87,7 @@ def forecast(
     levels = sorted({checks.level(p) for p in level})
     checks.positive_integer(horizon, "horizon")
     files.require_writable(output)
+    _require_other(output / "forecast.csv", series)
     _import_matplotlib()
     options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
     # What a backtest may find wrong, it finds before anything is fitted.
@@ -139,6 +140,7 @@ def backtest(
         The same seed gives the same numbers.
     """
     files.require_writable(output)
+    _require_other(output / "backtest.csv", series)
     options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
     result = bk.backtest(series, horizon, cutoff or cutoffs, **options)
     print(result)
@@ -227,10 +229,16 @@ def compare(
     report
         Also write a report to this HTML file.
     """
-    methods = list(dict.fromkeys(checks.one_of("methods", method, METHODS) for method in methods))
+    if not methods:
+        raise ValueError(f"methods: came none, wanted some of {', '.join(METHODS)}.")
+    for method in methods:
+        checks.one_of("methods", method, METHODS)
+        if methods.count(method) > 1:
+            raise ValueError(f"methods: {method} is there twice; wanted each once.")
+    path = gallery.find(model)
     if report is not None:
         files.require_file(report, "report.html")
-    path = gallery.find(model)
+        _require_other(report, path)
     problem = gallery.load(path)
     found, left_out = {}, {}
     for method in methods:
@@ -279,6 +287,7 @@ def report(
     files.require_file(output, "report.html")
     if not posteriors:
         raise ValueError("which posterior? Give a file, such as out/posterior.nc.")
+    _require_other(output, *posteriors, *([] if model is None else [gallery.find(model)]))
     fitted = None if model is None else gallery.load(model).model
     found = {str(path): bk.load(path, model=fitted) for path in posteriors}
     stems = {path.stem for path in posteriors}
@@ -287,6 +296,13 @@ def report(
     for name, posterior in found.items():
         print(_verdict(name, posterior))
     _report([_page(found if len(found) > 1 else posterior, output, seed)])
+
+
+def _require_other(written: Path, *given) -> None:
+    """Refuse to write over a file that was given to be read."""
+    for path in given:
+        if Path(path).resolve() == written.resolve():
+            raise ValueError(f"{path} is read here and would be replaced; write to another place.")
 
 
 def _verdict(name: str, posterior) -> str:

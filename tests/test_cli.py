@@ -24,7 +24,7 @@ CACHE = Path(tempfile.gettempdir()) / "bayeskern-tests"
 def run(*arguments, cwd=None, **env):
     """(exit status, stdout, stderr)."""
     done = subprocess.run(
-        [sys.executable, "-m", "bayeskern.cli", *map(str, arguments)],
+        [sys.executable, "-m", "bayeskern", *map(str, arguments)],
         capture_output=True,
         text=True,
         cwd=cwd,
@@ -173,6 +173,8 @@ BAD = {
     "no horizon to speak of": (["nile", "--horizon", 0], "horizon must be a whole number"),
     "a negative horizon": (["nile", "--horizon", -2], "horizon must be a whole number"),
     "a level in per cent": (["nile", "--horizon", 6, "--level", 95], "strictly between 0 and 1"),
+    "a horizon without end": (["nile", "--horizon", 10**7], "at most 100000 steps"),
+    "no season and one": (["nile", "--horizon", 6, "--season", 0, "--season", 12], "0 is for none"),
     "a season of one step": (["nile", "--horizon", 6, "--season", 1], "season must be"),
     "a column that is not there": (["nile", "--horizon", 6, "--value", "flo"], "mean 'flow'"),
     "too many past dates": (["nile", "--horizon", 40, "--backtest", 5], "a cutoff leaves"),
@@ -181,7 +183,8 @@ BAD = {
     "text": (["text.csv", "--horizon", 6], "sales, row 2: 'many' is not a number"),
     "a ragged row": (["ragged.csv", "--horizon", 6], "row 2: 3 cells, but the header has 2"),
     "a date twice": (["twice.csv", "--horizon", 6], "2020-02-01 is there 2 times"),
-    "two columns": (["two.csv", "--horizon", 6], "which column holds the values?"),
+    "two columns": (["two.csv", "--horizon", 6], "sales, price; name it by value= or --value."),
+    "no header": (["headless.csv", "--horizon", 6], "has no header: its first line is 2020-01-01,"),
     "nothing": (["empty.csv", "--horizon", 6], "has no rows"),
 }
 FILES = {
@@ -190,6 +193,7 @@ FILES = {
     "ragged": "date,sales\n2020-01-01,1\n2020-02-01,2,3\n2020-03-01,3\n",
     "twice": "date,sales\n2020-01-01,1\n2020-02-01,2\n2020-02-01,3\n2020-03-01,3\n",
     "two": "date,sales,price\n2020-01-01,1,2\n2020-02-01,2,2\n2020-03-01,3,3\n",
+    "headless": "2020-01-01,1\n2020-02-01,2\n2020-03-01,3\n2020-04-01,4\n",
     "empty": "",
 }
 
@@ -222,6 +226,7 @@ def test_bad_backtests(folder, here):
         (["nile", "--cutoff", "soon"], "cutoffs, row 1: cannot read 'soon'"),
         (["nile", "--cutoffs", 0], "cutoffs must be a whole number"),
         (["nile", "--cutoffs", 50], "a cutoff leaves"),
+        (["nile", "--cutoffs", 10**12], "a cutoff leaves 0 of 100 times"),
         (["twice.csv"], "2020-02-01 is there 2 times"),
     ):
         status, out, err = here("backtest", *arguments, "--horizon", 6)
@@ -290,7 +295,9 @@ def test_fit_says_the_verdict_first_and_writes_the_posterior(here, tmp_path):
     assert (status, err) == (0, "")
     assert out.startswith("coin by exact: good (")
     _, table, written = out.split("\n\n")
-    assert table.splitlines()[1].split()[:2] == ["p", "0.67"]
+    name, mean, *_ = table.splitlines()[1].split()
+    # Beta(2 + 14, 2 + 6)
+    assert name == "p" and float(mean) == pytest.approx(2 / 3, abs=0.01)
     assert written.splitlines() == ["written:", f"  {output / 'posterior.nc'}"]
     saved = bk.load(output / "posterior.nc")
     expected = gallery.load("coin").fit("exact", seed=3)
@@ -313,7 +320,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     os.close(reader)
     with os.fdopen(writer, "w") as gone:
         done = subprocess.run(
-            [sys.executable, "-m", "bayeskern.cli", "models"],
+            [sys.executable, "-m", "bayeskern", "models"],
             stdout=gone,
             stderr=subprocess.PIPE,
             text=True,
@@ -333,7 +340,7 @@ def test_a_file_of_ones_own_is_fitted(tmp_path):
 
 
 def test_compare_puts_methods_side_by_side(here):
-    methods = ["exact", "laplace", "exact"]
+    methods = ["exact", "laplace"]
     status, out, err = here("compare", "coin", "--methods", *methods)
     assert (status, err) == (0, "")
     lines = out.splitlines()
@@ -376,6 +383,30 @@ def test_a_model_that_is_not_that_of_the_file_is_refused_in_one_line(here, tmp_p
     assert status == 2 and "model is not the one that was fitted" in one_line(err)
 
 
+def test_nothing_that_is_read_is_replaced(here, tmp_path, monkeypatch):
+    """Found out before anything is read or made."""
+    monkeypatch.chdir(tmp_path)
+    texts = {"x.nc": "a posterior", "mine.py": MODEL}
+    texts |= dict.fromkeys(["forecast.csv", "backtest.csv"], FILES["two"])
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    Path("link.html").symlink_to("x.nc")
+    for arguments, read in (
+        (["report", "x.nc", "--output", tmp_path / "x.nc"], "x.nc"),
+        (["report", "y.nc", tmp_path / "x.nc", "--output", "./x.nc"], tmp_path / "x.nc"),
+        (["report", "x.nc", "--output", "link.html"], "x.nc"),
+        (["report", "x.nc", "--model", "mine.py", "--output", "mine.py"], "mine.py"),
+        (["compare", "mine.py", "--report", "mine.py"], "mine.py"),
+        (["forecast", "forecast.csv", "--horizon", 6, "--output", "."], "forecast.csv"),
+        (["backtest", "backtest.csv", "--horizon", 6, "--output", "."], "backtest.csv"),
+    ):
+        status, out, err = here(*arguments)
+        assert (status, out) == (2, "")
+        assert f"bayeskern: {read} is read here and would be replaced" in one_line(err)
+    assert {name: Path(name).read_text() for name in texts} == texts
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*texts, "link.html"])
+
+
 def test_a_report_is_written_where_it_is_asked_for(here, tmp_path, monkeypatch):
     written = {}
 
@@ -412,6 +443,8 @@ def test_a_report_is_written_where_it_is_asked_for(here, tmp_path, monkeypatch):
         (["fit", "broken.py"], "broken.py, line 10: NameError: name 'sd' is not defined"),
         (["fit", "empty.py"], "empty.py has no function problem()"),
         (["compare", "coin", "--methods", "exact", "nutz"], "methods='nutz' is not known."),
+        (["compare", "coin", "--methods"], "methods: came none, wanted some of auto, "),
+        (["compare", "coin", "--methods", "nuts", "nuts"], "methods: nuts is there twice"),
         (["compare", "coin", "--report", "two.csv/x.html"], "two.csv is not a folder"),
         (["fit", "text.py"], "the observed site 'y' has values that are no numbers, of type <U1"),
         (["fit", "dims.py"], "dims names 1 axis of 'mu', ['a'], but it is one number"),

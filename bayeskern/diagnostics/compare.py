@@ -6,6 +6,7 @@ import textwrap
 import warnings
 from dataclasses import dataclass
 
+import equinox as eqx
 import numpy as np
 
 from bayeskern import checks
@@ -27,7 +28,7 @@ def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> C
             f"got {type(posteriors).__name__} of {np.size(posteriors)}."
         )
     if reference is None:
-        good = [n for n, p in posteriors.items() if _may_refer(p) and p.trust.verdict == "good"]
+        good = [n for n, p in posteriors.items() if may_refer(p) and p.trust.verdict == "good"]
         reference = good[0] if good else None
     else:
         checks.one_of("reference", reference, posteriors)
@@ -143,7 +144,8 @@ NO_EVIDENCE = {"elbo": np.nan, "log_evidence": np.nan, "log_evidence_error": np.
 OF_THE_DATA = ("elpd", "elbo", "log_evidence")
 
 
-def _may_refer(posterior) -> bool:
+def may_refer(posterior) -> bool:
+    """Whether its method is right up to the noise of its draws, where nothing went wrong."""
     return posterior.method == "exact" or "diverging" in posterior.sample_stats
 
 
@@ -193,6 +195,22 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
         "elpd_error": float(np.sqrt(sum(f.se**2 for f in found))),
         "loo_khat": float(max(np.max(f.pareto_k.values) for f in found)),
     }
+
+
+def of_one_model(posteriors: dict[str, Posterior]) -> bool:
+    """Whether all are known to be of the same model and arguments; a file keeps no model."""
+    first, *others = (p.target for p in posteriors.values())
+    return first is not None and all(
+        other is not None
+        and _alike(other.model, first.model)
+        and bool(eqx.tree_equal(other.arguments, first.arguments))
+        for other in others
+    )
+
+
+def _alike(model, other) -> bool:
+    # What a user's own model holds is not known: it must be the very same.
+    return model is other or (isinstance(model, eqx.Module) and bool(eqx.tree_equal(model, other)))
 
 
 def _of_other_data(posteriors, table, reference) -> tuple[list[str], str | None]:

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from bayeskern import checks
 from bayeskern.files import whole
 from bayeskern.forecast import plot
-from bayeskern.forecast.forecast import Forecast, forecast
+from bayeskern.forecast.forecast import Forecast, forecast, require_within_reach
 from bayeskern.forecast.series import FEWEST, Series, read_series
 from bayeskern.forecast.times import parse_times
 from bayeskern.inference.progress import Progress
@@ -207,6 +207,7 @@ def backtest(
     """
     horizon = checks.positive_integer(horizon, "horizon")
     series = read_series(series, times, time, value)
+    require_within_reach(series, horizon, int(series.observed.sum()))
     if not series.calendar.regular:
         raise ValueError(
             "a backtest needs regular times (gaps are allowed), so that forecasts meet "
@@ -226,6 +227,8 @@ def _counts(series: Series, horizon: int, cutoffs) -> list[int]:
     n, steps = len(series.times), series.calendar.steps()
     if isinstance(cutoffs, int | np.integer) and not isinstance(cutoffs, bool):
         number = checks.positive_integer(cutoffs, "cutoffs")
+        # However many there are, the first is refused below if it lies before all times.
+        number = min(number, int(steps[-1]) + 1)
         ends = steps[-1] - horizon * np.arange(number, 0, -1)
         counts = np.searchsorted(steps, ends, side="right")
     else:

@@ -37,6 +37,10 @@ BUCKET = 32
 LEVELS = (0.5, 0.8, 0.95)
 # Dense covariances of more values than this take gigabytes each and a step of the fit minutes.
 MOST_VALUES = 10_000
+# Nor can more steps be of use; as many as this from 1000 values take gigabytes too.
+MOST_STEPS = 100_000
+# With fewer values than this the hyperparameters are hardly known.
+FEW_VALUES = 10
 # How wide the text is that people read.
 WIDTH = 100
 # The component that carries the level of the series.
@@ -77,6 +81,7 @@ def forecast(
             f"{series.value_name} has {len(y)} values; at most {MOST_VALUES} can be fitted. "
             "Aggregate them (hours to days, say), or give the last part of the series."
         )
+    require_within_reach(series, horizon, len(y))
     if positive:
         require_positive(y, series.calendar.labels(series.times[series.observed]))
     if is_constant(y):
@@ -101,6 +106,20 @@ def forecast(
         data = _padded(t, best.forward(y))
         posterior = infer(model, *data, method=method, seed=seed, progress=progress)
     return Forecast(series, horizon, seasons, best, model, posterior)
+
+
+def require_within_reach(series: Series, horizon: int, count: int) -> None:
+    """Raise ValueError where so many steps from `count` values need too much memory, or years."""
+    most = min(MOST_STEPS, MOST_VALUES**2 // count)
+    if horizon > most:
+        raise ValueError(
+            f"horizon is {horizon}; from {count} values at most {most} steps can be forecast. "
+            "Take fewer, or longer steps (days for hours, say)."
+        )
+    if series.calendar.unit == "years":
+        last = series.times[-1].astype("M8[Y]").astype(int) + 1970
+        if last + horizon * series.calendar.step >= 9999:
+            raise ValueError(f"horizon: {horizon} steps go beyond the year 9999; take fewer.")
 
 
 def _padded(t, z):
@@ -179,11 +198,26 @@ class Forecast:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
         return self.posterior.trust
 
-    @property
+    @cached_property
     def remarks(self) -> tuple[str, ...]:
         """What was noticed and done on the way."""
-        constant = "the series is constant: the forecast is flat and its interval has no width"
-        return self.series.remarks + ((constant,) if self.posterior is None else ())
+        if self.posterior is None:
+            constant = "the series is constant: the forecast is flat and its interval has no width"
+            return (*self.series.remarks, constant)
+        remarks, y = list(self.series.remarks), self.series.values[self.series.observed]
+        if len(y) < FEW_VALUES and self.posterior.method in ("map", "mle"):
+            remarks.append(
+                f"with {len(y)} values, intervals built on a point estimate may be much too "
+                "narrow: expect more misses than they promise"
+            )
+        if np.min(y) >= 0 and np.min(self.interval()[0]) < 0:
+            advice = (
+                "for counts, take a model of counts (BayesianGLM or LatentGP, Poisson likelihood)"
+            )
+            if np.min(y) > 0:
+                advice = "if none can be, ask for a positive forecast (positive=True, --positive)"
+            remarks.append(f"no value is negative, but the 95 % interval reaches there: {advice}")
+        return tuple(remarks)
 
     # -- components ---------------------------------------------------------------------------
 

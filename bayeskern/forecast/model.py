@@ -74,9 +74,12 @@ def name_seasons(calendar: Calendar, season) -> dict[str, float]:
             return {"season": next(iter(found.values()))}
         return {f"season_{name}": period for name, period in found.items()}
     try:
-        lengths = [float(s) for s in np.ravel(np.asarray(season, float)) if s != 0]
+        given = np.ravel(np.asarray(season, float)).tolist()
     except (TypeError, ValueError):
-        lengths = [np.nan]
+        given = [np.nan]
+    lengths = [length for length in given if length != 0]
+    if 0 < len(lengths) < len(given):
+        raise ValueError(f"season: 0 is for none and goes with no other, got {season!r}.")
     if not np.all(np.isfinite(lengths)) or any(length < 2 for length in lengths):
         raise ValueError(
             f"season must be a number of steps of at least 2, several of them, or 0 for none; "
@@ -144,6 +147,6 @@ def require_positive(y: np.ndarray, labels: list[str]) -> None:
     if not np.all(y > 0):
         row = int(np.argmin(y > 0))
         raise ValueError(
-            f"positive=True needs every value above zero, but that at {labels[row]} is {y[row]:g}. "
-            "Leave positive=False, or add a small constant to the series."
+            f"a positive forecast needs every value above zero, but that at {labels[row]} is "
+            f"{y[row]:g}. Do not ask for one, or add a small constant to the series."
         )

@@ -21,6 +21,9 @@ TIME_NAMES = (
     "time", "date", "datetime", "timestamp", "ds", "day", "week", "month", "quarter", "year", "t",
 )  # fmt: skip
 MISSING = {"", "na", "n/a", "<na>", "nan", "nat", "null", "none", "."}
+# Numbers with a comma for a point, and those of them in which it may part thousands instead.
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
 # The column without a name that other programs write before the rest.
 ROW_NUMBER = "row number"
@@ -99,7 +102,8 @@ def _from_csv(path: Path, time, value) -> Series:
         with path.open(newline="", encoding="utf-8-sig") as file:
             sample = file.read(4096)
             file.seek(0)
-            rows = [row for row in csv.reader(file, delimiter=_delimiter(sample))]
+            delimiter = _delimiter(sample)
+            rows = [row for row in csv.reader(file, delimiter=delimiter)]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is not a CSV file in UTF-8: {error}.") from None
     rows = [row for row in rows if any(cell.strip() for cell in row)]
@@ -123,15 +127,42 @@ def _from_csv(path: Path, time, value) -> Series:
     cells = [[cell.strip() for cell in column] for column in zip(*rows, strict=True)]
     columns = dict(zip(header, cells, strict=True))
     time, value = _columns([name for name in header if name != ROW_NUMBER], time, value)
-    values = _numbers(columns[value], value)
-    return build(path.stem, time, value, columns[time], values)
+    if _is_data(columns, time, value):
+        raise ValueError(
+            f"{path} has no header: its first line is {delimiter.join(header)}. "
+            f'Put one such as "time{delimiter}value" before it.'
+        )
+    cells = _with_points(columns[value]) if delimiter == ";" else columns[value]
+    return build(path.stem, time, value, columns[time], _numbers(cells, value))
 
 
 def _delimiter(sample: str) -> str:
-    """The one that the header has most of, outside quotes."""
+    """The one that the header has most of, outside quotes.
+
+    Commas come last: where lines are split by another, they stand in names and decimals.
+    """
     lines = (line for line in sample.splitlines() if line.strip())
     line = re.sub(r'"[^"]*"', "", next(lines, ""))
-    return max(",;\t", key=line.count)
+    return max(";\t,", key=line.count)
+
+
+def _is_data(columns: dict[str, list[str]], time: str, value: str) -> bool:
+    """Whether the names of both columns could be one more row of them."""
+    try:
+        parse_times([time, *columns[time]])
+        _numbers(_with_points([value]), value)
+    except ValueError:
+        return False
+    return True
+
+
+def _with_points(cells: list[str]) -> list[str]:
+    """Decimal commas as points, where some cell shows that they part no thousands."""
+    commas = [cell for cell in cells if DECIMAL_COMMA.fullmatch(cell)]
+    with_points = any("." in cell for cell in cells if cell not in MISSING)
+    if with_points or all(THOUSANDS.fullmatch(cell) for cell in commas):
+        return cells
+    return [cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell for cell in cells]
 
 
 def _from_frame(frame, time, value) -> Series:
@@ -253,7 +284,9 @@ def _value_column(names: list[str], wanted: str | None) -> str:
         raise ValueError("there is one column only; wanted one of times and one of values.")
     if len(names) > 1:
         listed = ", ".join(names)
-        raise ValueError(f"which column holds the values? There are {listed}; name it in value.")
+        raise ValueError(
+            f"which column holds the values? There are {listed}; name it by value= or --value."
+        )
     return names[0]
 
 
@@ -277,7 +310,8 @@ def _numbers(cells, name: str) -> np.ndarray:
         except (TypeError, ValueError):
             raise ValueError(
                 f"{name}, row {i + 1}: {str(cell)!r} is not a number. "
-                "Leave the cell empty if the value is missing."
+                "Write it as in 1234.5, with a point and no thousands separator; "
+                "leave the cell empty if the value is missing."
             ) from None
         if np.isinf(values[i]):
             raise ValueError(f"{name}, row {i + 1}: the value is infinite.")

@@ -9,6 +9,8 @@ from scipy.stats import norm, wasserstein_distance
 
 import bayeskern as bk
 from bayeskern.diagnostics import overlay
+from bayeskern.diagnostics.compare import of_one_model
+from bayeskern.kernels import RBF
 
 rng = np.random.default_rng(0)
 Y = rng.normal(1.0, 2.0, size=30)
@@ -125,6 +127,23 @@ def test_an_updated_model_has_observed_its_new_rows_only():
     found = bk.compare({"whole": whole, "after": after})
     assert np.isnan(found.table["after"]["elpd"]) and not np.isnan(found.table["whole"]["elpd"])
     assert found.remarks
+
+
+def test_one_model_is_known_by_its_priors_and_its_data(posteriors, tmp_path):
+    assert of_one_model(posteriors)
+    fewer = bk.infer(model, Y[:20], method="laplace", progress=False)
+    posteriors["laplace"].save(tmp_path / "laplace.nc")
+    # A file keeps no model, so that it is not known.
+    for other in (fewer, bk.load(tmp_path / "laplace.nc")):
+        assert not of_one_model({"nuts": posteriors["nuts"], "other": other})
+
+    def process(sd):
+        gp = bk.GPRegression(RBF(dist.LogNormal(0.0, sd)), noise=0.1)
+        return bk.infer(gp, np.arange(30.0), Y, method="laplace", progress=False)
+
+    first = process(1.0)
+    assert of_one_model({"first": first, "again": process(1.0)})
+    assert not of_one_model({"first": first, "wider": process(2.0)})
 
 
 def test_cost_and_effective_draws(posteriors):

@@ -1,5 +1,6 @@
 """The report: its structure, that nothing of the user's is taken for HTML, and its numbers."""
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 
@@ -13,6 +14,7 @@ import pytest
 import bayeskern as bk
 from bayeskern.diagnostics.report import report
 from bayeskern.diagnostics.report.document import SECTIONS
+from bayeskern.diagnostics.report.sections.comparison import comparison
 from bayeskern.kernels import RBF, Periodic
 
 HOSTILE = "<script>alert(1)</script>"
@@ -191,6 +193,27 @@ def test_several_posteriors_are_compared(made, tmp_path):
     wanted = bk.compare(found).table["nuts"]
     assert rows["nuts"]["elpd (LOO)"] == f"{wanted['elpd']:.2f} ± {wanted['elpd_error']:.2f}"
     assert {f"p{i}-{name}" for i in (0, 1) for name in SECTIONS} <= set(page.ids)
+
+
+def compared(found) -> str:
+    return " ".join(getattr(b, "text", getattr(b, "caption", "")) for b in comparison(found))
+
+
+def test_an_mcmc_run_with_a_verdict_of_caution_is_named_and_not_asked_for(made):
+    laplace, nuts = made("laplace"), made("nuts")
+    doubted = dataclasses.replace(nuts, judge=lambda _: bk.Trust("caution", "One diverged."))
+    said = compared({"laplace": laplace, "chains": doubted})
+    assert "chains (MCMC, verdict: caution)" in said and "reference='chains'" in said
+    assert "add one" not in said and "None of them" not in said
+    assert "add one with method='nuts'" in compared({"laplace": laplace, "map": made("map")})
+
+
+def test_a_difference_is_an_error_on_one_model_and_a_merit_between_several(made):
+    laplace = made("laplace")
+    said = compared({"laplace": laplace, "nuts": made("nuts")})
+    assert "errors of the methods" in said and "higher is better" not in said
+    other = fit("laplace", data=(X**2, Y))
+    assert "higher is better" in compared({"laplace": laplace, "other": other})
 
 
 def test_names_from_data_and_models_are_text(made, tmp_path):

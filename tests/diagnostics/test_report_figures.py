@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import re
 import time
 
@@ -195,6 +196,23 @@ def test_long_names_leave_room_for_what_is_drawn():
                     assert one.bbox.x0 - 1 <= box.x0 and box.x1 <= one.bbox.x1 + 1
 
 
+@pytest.mark.parametrize(
+    ("step", "count"),
+    [("m8[h]", 7), ("m8[h]", 40), ("m8[D]", 9), ("m8[D]", 70), ("M", 10), ("M", 26), ("M", 72)],
+)
+def test_dates_along_an_axis_can_be_told_apart(step, count):
+    months = np.datetime64("2017-01") + np.arange(count)
+    hours = np.datetime64("2017-01-30T00") + np.arange(count).astype(step if step != "M" else "m8")
+    x = months.astype("M8[D]") if step == "M" else hours
+    made = process.components({"f": (x, lambda q: np.zeros(count))}, x_label="time")
+    made.canvas.draw()
+    (axis,) = made.axes
+    boxes = [label.get_window_extent() for label in axis.get_xticklabels() if label.get_text()]
+    assert len(boxes) >= 3
+    # Half a letter apart, at least.
+    assert all(a.x1 + 0.25 * a.height < b.x0 for a, b in itertools.pairwise(boxes))
+
+
 def stacked(kernel):
     import jax
 
@@ -204,7 +222,7 @@ def stacked(kernel):
 @pytest.mark.parametrize("wave", [Cosine, Periodic])
 def test_a_wave_longer_than_the_data_is_said_to_be_so(wave):
     axis = words.Axis("steps", (3.0,))
-    assert "longer than the data" in words.describe(stacked(wave(30.0) * RBF(2.0)), axis)
+    assert "longer than the data" in words.describe(stacked(wave(30.0) * RBF(20.0)), axis)
     assert "longer than the data" not in words.describe(stacked(wave(2.0) * RBF(2.0)), axis)
 
 

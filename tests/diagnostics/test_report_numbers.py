@@ -1,5 +1,7 @@
 """What the report computes itself, against closed forms, refits, SciPy and ArviZ."""
 
+from types import SimpleNamespace
+
 import arviz as az
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,10 @@ from scipy.stats import norm
 import bayeskern as bk
 from bayeskern.diagnostics.report import blocks, words
 from bayeskern.diagnostics.report.priors import density, priors
-from bayeskern.diagnostics.report.sections import sensitivity
+from bayeskern.diagnostics.report.sections import convergence, sensitivity
+from bayeskern.diagnostics.report.sections.fit import fit
+from bayeskern.diagnostics.report.sections.parameters import parameters
+from bayeskern.diagnostics.report.sections.process import _values
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.kernels import RBF, Cosine, Linear, Matern32, Periodic
 
@@ -167,3 +172,98 @@ def test_words_say_how_certain_a_length_and_a_direction_are():
 )
 def test_numbers_are_written_as_one_reads_them(value, text):
     assert blocks.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "spread", "texts"),
+    [
+        ((1234.56789, 0.0142), 0.0142, ("1,234.5679", "0.0142")),
+        ((371.438, 372.8), 1.0, ("371.44", "372.80")),
+        ((-0.00004, 0.5), 0.5, ("0.0000", "0.5000")),
+        ((1.5e-7, 2e-8), 2e-8, ("1.500e-07", "2.00e-08")),
+        ((3.2e12, 1e9), 1e9, ("3.20000e+12", "1.00e+09")),
+        # All above 0: an end of 0 would be another thing than one next to it.
+        ((1000.0, 0.0003), 5e4, ("1,000", "0.0003")),
+        ((2.0, np.nan), 0.5, ("2.000", "-")),
+        ((12.34567, 3.0), 0.0, ("12.35", "3")),
+        ((0.1, 1.4e-17), 1.4e-17, ("0.1", "1.4e-17")),
+        ((12.34567, -np.inf), np.nan, ("12.35", "-∞")),
+    ],
+)
+def test_numbers_beside_one_another_have_the_decimals_of_their_spread(values, spread, texts):
+    assert blocks.alike(values, spread) == texts
+
+
+def table(section, *head):
+    (found,) = [b for b in section if b.kind == "table" and b.head[: len(head)] == head]
+    return {name: dict(zip(found.head[1:], cells, strict=True)) for name, *cells in found.rows}
+
+
+def decimals(text):
+    return len(text.partition(".")[2])
+
+
+def far(y):
+    mu = numpyro.sample("mu", dist.Normal(1200.0, 100.0))
+    numpyro.sample("y", dist.Normal(mu, 0.05).expand([len(y)]).to_event(1), obs=y)
+
+
+@pytest.fixture(scope="module")
+def distant():
+    # mu is N(1234.56, 0.0144^2), next to nothing of the prior.
+    y = 1234.56 + 0.05 * np.array([-1.0, 1.0] * 6)
+    return Subject(bk.infer(far, y, method="laplace", seed=0, progress=False))
+
+
+def test_a_mean_far_from_zero_has_the_digits_of_its_sd(distant):
+    row = table(parameters(distant), "parameter")["mu"]
+    mean, sd, low, high = (float(text.replace(",", "")) for text in row.values())
+    assert {decimals(text) for text in row.values()} == {4}
+    assert abs(mean - 1234.56) < 0.001 and sd == pytest.approx(0.01443, rel=0.05)
+    # Of 89 %.
+    assert high - low == pytest.approx(2 * 1.598 * 0.01443, rel=0.05)
+
+
+def test_predictions_differ_from_observations_by_what_is_shown(distant):
+    worst = table(fit(distant), "observation")
+    for row in worst.values():
+        apart = float(row["observed"].replace(",", "")) - float(row["predicted"].replace(",", ""))
+        assert abs(apart) == pytest.approx(0.05, abs=0.02)
+
+
+def test_means_of_divergent_draws_have_the_digits_of_the_sd():
+    mu = np.random.default_rng(0).normal(1234.5678, 0.01, size=(2, 50))
+    diverging = mu > 1234.58
+    one = SimpleNamespace(moving={"mu": mu})
+    (row,) = table(convergence._divergences(one, diverging), "parameter").values()
+    inside, every, _ = (float(text.replace(",", "")) for text in row.values())
+    assert inside == pytest.approx(mu[diverging].mean(), abs=1e-4)
+    assert every == pytest.approx(mu.mean(), abs=1e-4)
+
+
+def test_a_forecast_has_the_same_decimals_all_the_way():
+    y = 1e4 + np.cumsum(np.random.default_rng(0).normal(size=40))
+    f = bk.forecast(y, 8, season=0, progress=False)
+    rows = table([_values(f)], "time").values()
+    texts = [text for row in rows for text in row.values()]
+    (places,) = {decimals(text) for text in texts}
+    assert 10.0**-places <= f.sd.min() / 100.0 < 10.0 ** (1 - places)
+    found = np.reshape([float(text.replace(",", "")) for text in texts], (8, 3))
+    lower, upper = f.interval(0.95)
+    np.testing.assert_allclose(
+        found, np.stack([f.median, lower, upper], axis=1), atol=0.51 * 10.0**-places
+    )
+
+
+@pytest.mark.parametrize("wave", [Cosine(11.0), Periodic(11.0)])
+@pytest.mark.parametrize("lengthscale", [0.34, 5.4])
+def test_what_forgets_within_half_a_period_is_no_wave(wave, lengthscale):
+    said = words.describe(stacked(RBF(lengthscale) * wave), words.Axis("years", (60.0,)))
+    assert said.startswith("wanders, with a memory of about ")
+    assert said.endswith("4.08 months" if lengthscale < 1.0 else "5.4 years")
+
+
+@pytest.mark.parametrize("wave", [Cosine(11.0), Periodic(11.0)])
+def test_what_lasts_for_half_a_period_is_a_wave(wave):
+    said = words.describe(stacked(RBF(5.6) * wave), words.Axis("years", (60.0,)))
+    assert "11 years" in said and said.endswith("it changes over about 5.6 years")

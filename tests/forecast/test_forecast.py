@@ -563,3 +563,49 @@ def test_a_series_without_noise_converges_and_goes_on_as_before(y):
 def test_too_many_values_are_refused_before_anything_is_fitted():
     with pytest.raises(ValueError, match="value has 10001 values; at most 10000 can be fitted"):
         bk.forecast(np.arange(10_001.0), 12)
+
+
+@pytest.mark.parametrize(
+    ("count", "horizon", "most"), [(60, 10_000_000, 100_000), (10_000, 10_001, 10_000)]
+)
+def test_too_many_steps_are_refused_before_anything_is_fitted(count, horizon, most):
+    message = f"horizon is {horizon}; from {count} values at most {most} steps"
+    with pytest.raises(ValueError, match=message):
+        bk.forecast(np.arange(float(count)), horizon)
+
+
+def test_steps_beyond_the_last_year_of_a_date_are_refused():
+    values = pd.Series(np.full(60, 2.0), months())
+    last = 12 * (9998 - 2019)
+    assert str(bk.forecast(values, last).times[-1]) == "9998-12-01T00:00:00"
+    with pytest.raises(ValueError, match="95761 steps go beyond the year 9999"):
+        bk.forecast(values, last + 13)
+
+
+# -- remarks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lowest", "advice"), [(0.0, "a model of counts"), (0.01, "a positive forecast")]
+)
+def test_an_interval_below_zero_of_values_that_are_not_is_remarked_on(lowest, advice):
+    values = seasonal(noise=0.1)
+    values += lowest - values.min()
+    # A trend down to its lowest value, so that half of what comes is below.
+    values = np.sort(values)[::-1]
+    f = bk.forecast(values, HORIZON)
+    (remark,) = f.remarks
+    assert f.interval()[0].min() < 0
+    assert remark.startswith("no value is negative, but the 95 % interval") and advice in remark
+    assert remark in " ".join(bk.summary(f).split())
+
+
+def test_an_interval_above_zero_needs_no_remark(log):
+    assert log.remarks == ()
+    assert bk.forecast(100 + seasonal(), HORIZON).remarks == ()
+
+
+def test_few_values_are_remarked_on():
+    (remark,) = bk.forecast(seasonal(count=9), HORIZON).remarks
+    assert remark.startswith("with 9 values, intervals built on a point estimate may be much too")
+    assert bk.forecast(seasonal(count=10), HORIZON).remarks == ()

@@ -172,6 +172,12 @@ def test_constant_is_relative_to_the_size():
     assert not is_constant(1e-15 * np.array([1.0, 2.0, 3.0]))
 
 
+@pytest.mark.parametrize("season", [[0, 12], (7, 0)])
+def test_no_season_goes_with_no_other(season):
+    with pytest.raises(ValueError, match="season: 0 is for none and goes with no other"):
+        name_seasons(calendar("2020-01", 48, "M"), season)
+
+
 def test_positive_names_the_time():
     require_positive(np.array([1.0, 2.0]), ["a", "b"])
     with pytest.raises(ValueError, match="above zero, but that at 2020-02 is 0"):

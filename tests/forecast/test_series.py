@@ -64,6 +64,8 @@ FILES = {
     "spaces": " month , sales \n" + LINES.replace(",", " , ").replace("0 2", "0\n2"),
     "empty lines": "\n\nmonth,sales\n\n" + LINES.replace(" ", "\n\n") + "\n\n",
     "empty cells": "month,sales\n,\n" + LINES.replace(" ", "\n") + "\n , \n",
+    "decimal commas": "month;sales\n2020-01-01;1,5\n2020-02-01;2,25\n2020-03-01;-3\n"
+    "2020-04-01;4,000e3\n2020-05-01;5,000",
     "values first": "sales,month\n1.5,2020-01\n2.25,2020-02\n-3,2020-03\n4e3,2020-04\n5,2020-05",
 }
 FILES["spaces"] = " month , sales \n" + "\n".join(
@@ -96,6 +98,43 @@ def test_the_delimiter_is_not_looked_for_inside_quotes(tmp_path):
     text = 'date;"Sales (EUR, net, without tax)"\n2020-01-01;1\n2020-02-01;2\n2020-03-01;4\n'
     series = read_series(written(tmp_path, text))
     assert series.value_name == "Sales (EUR, net, without tax)"
+    np.testing.assert_array_equal(series.values, [1, 2, 4])
+
+
+def test_a_comma_in_a_name_does_not_part_columns(tmp_path):
+    series = read_series(written(tmp_path, "date;sales, net\n2020-01;1\n2020-02;2\n2020-03;4\n"))
+    assert series.value_name == "sales, net"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        LINES.split(),
+        LINES.replace(",", ";").replace(".", ",").split(),
+        ["2015Q1\t3", "2015Q2\t5", "2015Q3\t4"],
+        ["1871,1120", "1872,1160", "1873,963", "1874,1210"],
+        ["2020-01-01,NA", *LINES.split()[1:]],
+    ],
+    ids=["dates", "decimal commas", "tabs", "years", "missing"],
+)
+def test_a_file_without_a_header_is_refused(tmp_path, lines):
+    """Otherwise its first value would be lost."""
+    with pytest.raises(ValueError, match=r"sales\.csv has no header.* Put one such as .time.value"):
+        read_series(written(tmp_path, "\n".join(lines)))
+
+
+@pytest.mark.parametrize(
+    ("text", "time", "value"),
+    [
+        ("week,2019,2020\n1,1,9\n2,2,9\n3,4,9\n", "week", "2019"),
+        (",2019\n2020-01,1\n2020-02,2\n2020-03,4\n", "time", "2019"),
+        ("0,1\n2020-01,1\n2020-02,2\n2020-03,4\n", "0", "1"),
+        ("2019,sales\n1,1\n2,2\n3,4\n", "2019", "sales"),
+    ],
+)
+def test_names_of_columns_may_be_numbers(tmp_path, text, time, value):
+    series = read_series(written(tmp_path, text), value=value)
+    assert (series.time_name, series.value_name) == (time, value)
     np.testing.assert_array_equal(series.values, [1, 2, 4])
 
 
@@ -149,9 +188,21 @@ BAD_FILES = {
         "month,sales\n2020-01-01,3\n2020-02-01,many\n2020-03-01,4\n",
         "sales, row 2: 'many' is not a number",
     ),
-    "decimal comma": (
-        "month;sales\n2020-01-01;3,5\n2020-02-01;4\n2020-03-01;4\n",
+    "decimal comma beside a point": (
+        "month;sales\n2020-01-01;3,5\n2020-02-01;4.5\n2020-03-01;4\n",
+        r"sales, row 1: '3,5' is not a number\. Write it as in 1234\.5, with a point",
+    ),
+    "decimal comma in quotes": (
+        'month,sales\n2020-01-01,"3,5"\n2020-02-01,4\n2020-03-01,4\n',
         "sales, row 1: '3,5' is not a number",
+    ),
+    "thousands or decimals": (
+        "month;sales\n2020-01-01;1,234\n2020-02-01;999\n2020-03-01;2,345\n",
+        "sales, row 1: '1,234' is not a number",
+    ),
+    "thousands": (
+        'month,sales\n2020-01-01,"1,234.5"\n2020-02-01,4\n2020-03-01,4\n',
+        r"sales, row 1: '1,234\.5' is not a number.* no thousands separator",
     ),
     "infinite": (
         "month,sales\n2020-01-01,3\n2020-02-01,2\n2020-03-01,inf\n",

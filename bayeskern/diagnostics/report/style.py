@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Callable
 
+import numpy as np
 from markupsafe import Markup
 
 # Okabe and Ito: told apart by people who see red and green alike.
@@ -24,6 +25,8 @@ LEVELS = (0.5, 0.8, 0.95)
 ALPHAS = (0.30, 0.22, 0.15)
 # Inches: on a phone text of this size can still be read.
 WIDTH = 5.2
+# Along an axis of that width.
+MOST_DATES = 8
 # More points than this are drawn as pixels.
 MANY = 400
 
@@ -153,6 +156,17 @@ def points(axis, x, y, colour: str = BLUE, size: float = 7.0, alpha: float = 0.7
     axis.scatter(
         x, y, s=size, color=colour, alpha=alpha, label=label, linewidths=0, rasterized=many
     )
+
+
+def dates(axis, x) -> None:
+    """Where x are dates: so few of them along the axis, and so short, that each can be read."""
+    if np.asarray(x).dtype.kind != "M":
+        return
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(minticks=3, maxticks=MOST_DATES)
+    axis.xaxis.set_major_locator(locator)
+    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def below(figure, axis, columns: int = 4) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from bayeskern.chunks import evenly
 from bayeskern.diagnostics.report import naming
+from bayeskern.diagnostics.report.blocks import ROUNDING
 from bayeskern.diagnostics.report.observations import Observations, observations
 from bayeskern.diagnostics.report.processes import Process, processes
 from bayeskern.inference import sites
@@ -18,8 +19,6 @@ from bayeskern.inference.weights import compare, smooth
 # About so many numbers are looked at, and so many of each site: a latent function has one for each
 # point, and an effective sample size takes milliseconds.
 MOST_NUMBERS, LEAST_OF_A_SITE = 500, 12
-# A spread below this share of the values is none.
-ROUNDING = 1e-13
 # Log weights that are so far apart come of no density that could be computed.
 OVERFLOWS = 1e15
 

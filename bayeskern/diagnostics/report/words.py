@@ -139,9 +139,19 @@ def _(kernel: algebra.Product, axis: Axis) -> str:
     drifts = [k for k in terms if isinstance(k, stationary.Stationary)]
     if waves and len(waves) + len(drifts) == len(terms) and drifts:
         # What multiplies a wave says how long it stays the same.
+        memory = axis.span(drifts[0].lengthscale)
+        if _forgets(drifts[0].lengthscale, waves):
+            return f"wanders, with a memory of about {memory}"
         said = " and ".join(describe(k, axis) for k in waves)
-        return f"{said}; it changes over about {axis.span(drifts[0].lengthscale)}"
+        return f"{said}; it changes over about {memory}"
     return ", times one that ".join(describe(k, axis) for k in kernel.terms)
+
+
+def _forgets(lengthscale, waves) -> bool:
+    """Whether the memory is shorter than half a period: then nothing is there to come back."""
+    lengthscale = np.asarray(lengthscale, float)
+    shortest = min(float(np.median(k.period)) for k in waves)
+    return lengthscale.ndim == 1 and float(np.median(lengthscale)) < 0.5 * shortest
 
 
 @describe.register

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeskern.diagnostics.report.style import BLUE, GREY, INK, RULE, bands, below, panels, points
+from bayeskern.diagnostics.report.style import (
+    BLUE,
+    GREY,
+    INK,
+    RULE,
+    bands,
+    below,
+    dates,
+    panels,
+    points,
+)
 from bayeskern.figures import short
 
 # So many letters of a name beside an axis.
@@ -28,6 +38,7 @@ def functions(slices, y_label: str, quantity: str, data=None):
 def _fan(axis, x, quantile) -> None:
     bands(axis, x, quantile)
     axis.plot(x, quantile(0.5), color=BLUE, label="median")
+    dates(axis, x)
     axis.margins(x=0.01)
 
 

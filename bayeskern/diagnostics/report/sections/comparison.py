@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayeskern.diagnostics.compare import HEADINGS, MEASURES, cells, compare
-from bayeskern.diagnostics.report.blocks import Figure, Missing, Table, Text
+from bayeskern.diagnostics.compare import (
+    HEADINGS,
+    MEASURES,
+    cells,
+    compare,
+    may_refer,
+    of_one_model,
+)
+from bayeskern.diagnostics.report.blocks import Figure, Missing, Table, Text, listed
 from bayeskern.diagnostics.report.style import svg
+
+ONE_MODEL = (
+    "All are of one model and the same data, so differences in log evidence and elpd are errors of "
+    "the methods: higher is not better here."
+)
+SEVERAL_MODELS = (
+    "Between models of the same data, higher is better for log evidence and elpd, and a difference "
+    "below two of its errors is none. Between methods on one model, a difference is an error of "
+    "the methods."
+)
 
 
 def comparison(posteriors: dict) -> Iterator:
@@ -17,15 +34,12 @@ def comparison(posteriors: dict) -> Iterator:
     yield Table(
         ("posterior", *HEADINGS[1:]),
         tuple(cells(name, row) for name, row in found.table.items()),
-        "Higher is better for log evidence and elpd; a difference below two of its errors is none.",
+        ONE_MODEL if of_one_model(posteriors) else SEVERAL_MODELS,
     )
     for remark in found.remarks:
         yield Text(remark)
     if found.reference is None:
-        yield Missing(
-            "None of them is exact or a good run of MCMC, so there is no reference to measure the "
-            "others against: add one with method='nuts'."
-        )
+        yield Missing(_no_reference(posteriors))
     else:
         yield Table(
             ("posterior", *MEASURES.values()),
@@ -37,4 +51,24 @@ def comparison(posteriors: dict) -> Iterator:
         svg(found.plot),
         "Marginals of the first parameters, with 50 % and 90 % intervals. Good: they lie over one "
         "another.",
+    )
+
+
+def _no_reference(posteriors: dict) -> str:
+    """Why nothing is measured, and what to do: none is fit for it, or none of those is good."""
+    runs = {name: p for name, p in posteriors.items() if may_refer(p)}
+    if not runs:
+        return (
+            "None of them is exact or a run of MCMC, so there is no reference to measure the "
+            "others against: add one with method='nuts'."
+        )
+    first = next(iter(runs))
+    said = [
+        f"{name} ({'exact' if p.method == 'exact' else 'MCMC'}, verdict: {p.trust.verdict})"
+        for name, p in runs.items()
+    ]
+    return (
+        f"Nothing is measured against {listed(said)}: a reference needs a good verdict, and the "
+        "advice above says what to mend. You may name it all the same: "
+        f"bk.compare(..., reference={first!r})."
     )

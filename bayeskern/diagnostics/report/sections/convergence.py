@@ -12,6 +12,7 @@ from bayeskern.diagnostics.report.blocks import (
     Missing,
     Table,
     Text,
+    alike,
     khat,
     listed,
     number,
@@ -108,7 +109,7 @@ def _divergences(subject, diverging) -> Iterator:
     yield Table(
         ("parameter", "mean where it diverged", "mean of all", "apart, in sd"),
         tuple(
-            (name, number(inside.mean()), number(x.mean()), f"{apart:.2f}")
+            (name, *alike((inside.mean(), x.mean()), x.std(), 3), f"{apart:.2f}")
             for apart, name, inside, x in rows[:6]
         ),
         "Where the divergent draws lie, by parameter. Those far apart point at the narrow place "

@@ -13,8 +13,8 @@ from bayeskern.diagnostics.report.blocks import (
     Missing,
     Table,
     Text,
+    alike,
     listed,
-    number,
     percent,
 )
 from bayeskern.diagnostics.report.observations import (
@@ -122,9 +122,10 @@ def _left_out(one: Observations) -> Iterator:
 def _worst(one: Observations, log_density, khat) -> Table:
     """The observations that are predicted worst, by name."""
     same, rows = len(log_density) == len(one.y), []
+    means = np.full(len(one.y), np.nan) if one.mean is None else one.mean
+    apart = 0.0 if one.discrete else float(np.std(one.y - means))
     for i in np.argsort(log_density, kind="stable")[:WORST]:
-        value = number(one.y[i], 4) if same else "-"
-        mean = number(one.mean[i], 4) if same and one.mean is not None else "-"
+        value, mean = alike((one.y[i], means[i]), apart) if same else ("-", "-")
         k = "-" if khat is None else f"{khat[i]:.2f}"
         rows.append((one.labels[i] if same else str(i), value, mean, f"{log_density[i]:.2f}", k))
     return Table(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from bayeskern.diagnostics.report.blocks import (
     Code,
@@ -16,6 +17,7 @@ from bayeskern.diagnostics.report.blocks import (
     Missing,
     Table,
     Text,
+    alike,
     number,
     percent,
 )
@@ -250,9 +252,13 @@ def _values(f) -> Table:
     lower, upper = f.interval(0.95)
     median, labels = f.median, f.time_labels(f.times)
     rows = np.unique(np.linspace(0, f.horizon - 1, min(f.horizon, 8)).round().astype(int))
+    values = np.stack([median, lower, upper], axis=1)[rows]
+    # The narrowest interval says how many decimals all of them have.
+    spread = np.min(values[:, 2] - values[:, 1]) / (2.0 * ndtri(0.975))
+    cells = np.reshape(alike(values.ravel(), spread, 5), values.shape)
     return Table(
         (f.series.time_name, "median", "95 % from", "to"),
-        tuple((labels[i], *(number(v, 5) for v in (median[i], lower[i], upper[i]))) for i in rows),
+        tuple((labels[i], *row) for i, row in zip(rows, cells.tolist(), strict=True)),
     )
 
 
