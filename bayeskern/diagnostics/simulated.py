@@ -20,7 +20,7 @@ from bayeskern.likelihoods.labels import decode
 
 #: what may go wrong with one data set and not with others; RuntimeError: of compiled code
 FAILURES = (ValueError, ArithmeticError, RuntimeError)
-# Fits side by side: with more of them the processor's cache is too small.
+# So many fits go side by side; `benchmarks.calibration` measures what that gains.
 LANES = 8
 # What a model may offer that takes the data as arguments, past its sites.
 OFFERS = ("prepare", "marginal", "exact", "for_method")
@@ -152,16 +152,12 @@ def _argument(given: Given, target: Target, site: str, data: dict) -> str:
         found = [name for name in found if _moves(given, latents, site, name, data[site])]
     if len(found) != 1:
         raise ValueError(
-            f"no argument of {_name(given.model)} holds the values of the observed site "
+            f"no argument of the model holds the values of the observed site "
             f"{site!r} as they are, so simulated ones could not be given to it. Observe an "
             "argument itself, or calibrate a plain function of the same sites, without a guide by "
             "hand."
         )
     return found[0]
-
-
-def _name(model) -> str:
-    return getattr(model, "__name__", type(model).__name__)
 
 
 def _observed(target, latents, site) -> np.ndarray:

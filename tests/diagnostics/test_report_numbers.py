@@ -11,7 +11,8 @@ import pytest
 from scipy.stats import norm
 
 import bayeskern as bk
-from bayeskern.diagnostics.report import blocks, words
+from bayeskern import digits
+from bayeskern.diagnostics.report import words
 from bayeskern.diagnostics.report.priors import density, priors
 from bayeskern.diagnostics.report.sections import convergence, sensitivity
 from bayeskern.diagnostics.report.sections.fit import fit
@@ -171,7 +172,7 @@ def test_words_say_how_certain_a_length_and_a_direction_are():
     ],
 )
 def test_numbers_are_written_as_one_reads_them(value, text):
-    assert blocks.number(value) == text
+    assert digits.number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,7 @@ def test_numbers_are_written_as_one_reads_them(value, text):
     ],
 )
 def test_numbers_beside_one_another_have_the_decimals_of_their_spread(values, spread, texts):
-    assert blocks.alike(values, spread) == texts
+    assert digits.alike(values, spread) == texts
 
 
 def table(section, *head):

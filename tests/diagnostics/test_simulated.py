@@ -114,5 +114,5 @@ def test_data_that_no_argument_holds_as_they_are_are_refused_by_name():
             mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
             numpyro.sample("half", dist.Normal(mu, 1.0).expand([len(y)]), obs=y / 2.0)
 
-    with pytest.raises(ValueError, match=r"no argument of Halved .* 'half'"):
+    with pytest.raises(ValueError, match=r"no argument of the model holds .* 'half'"):
         calibrate(Halved(), np.ones(4), method="exact")

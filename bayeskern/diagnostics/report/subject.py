@@ -8,9 +8,9 @@ import numpy as np
 
 from bayeskern.chunks import evenly
 from bayeskern.diagnostics.report import naming
-from bayeskern.diagnostics.report.blocks import ROUNDING
 from bayeskern.diagnostics.report.observations import Observations, observations
 from bayeskern.diagnostics.report.processes import Process, processes
+from bayeskern.digits import ROUNDING
 from bayeskern.inference import sites
 from bayeskern.inference.target import number_name
 from bayeskern.inference.tree import summary as summary_of

@@ -10,7 +10,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from bayeskern.diagnostics.report.blocks import number
+from bayeskern.digits import number
 from bayeskern.kernels import algebra, dot_product, periodic, stationary
 
 # Years in other units of time, from the largest that gives a number of at least 1.

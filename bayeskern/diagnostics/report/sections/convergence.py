@@ -12,14 +12,13 @@ from bayeskern.diagnostics.report.blocks import (
     Missing,
     Table,
     Text,
-    alike,
     khat,
     listed,
-    number,
     percent,
 )
 from bayeskern.diagnostics.report.plots import convergence as plots
 from bayeskern.diagnostics.report.style import svg
+from bayeskern.digits import alike, number
 
 PANELS, ROWS = 6, 12
 # Shorter chains cannot be split in two.

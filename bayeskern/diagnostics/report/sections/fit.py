@@ -13,7 +13,6 @@ from bayeskern.diagnostics.report.blocks import (
     Missing,
     Table,
     Text,
-    alike,
     listed,
     percent,
 )
@@ -26,6 +25,7 @@ from bayeskern.diagnostics.report.observations import (
 )
 from bayeskern.diagnostics.report.plots import fit as plots
 from bayeskern.diagnostics.report.style import LEVELS, svg
+from bayeskern.digits import alike
 from bayeskern.inference.weights import khat_threshold
 
 WORST = 8

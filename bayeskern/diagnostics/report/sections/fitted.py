@@ -21,11 +21,11 @@ from bayeskern.diagnostics.report.blocks import (
     Table,
     Text,
     listed,
-    number,
     of,
 )
 from bayeskern.diagnostics.report.plots import parameters as plots
 from bayeskern.diagnostics.report.style import svg
+from bayeskern.digits import number
 
 VERSIONS = ("bayeskern", "numpyro", "jax", "arviz", "numpy")
 # A longer representation of a model hides the rest of the report.

@@ -14,18 +14,15 @@ from bayeskern.diagnostics.report.blocks import (
     Missing,
     Table,
     Text,
-    alike,
     listed,
-    number,
 )
 from bayeskern.diagnostics.report.plots import parameters as plots
 from bayeskern.diagnostics.report.style import svg
+from bayeskern.inference.table import texts
 
 ROWS = 60
 # Sites of more numbers than this are not put into the table.
 MOST = 100
-# How the columns of the table begin that stand after those of the draws.
-MIXING = ("ess_", "r_hat", "mcse_")
 
 
 def parameters(subject) -> Iterator:
@@ -63,7 +60,7 @@ def _table(subject) -> Iterator:
         shown = {subject.names[site][i]: _draws(p, site, i) for site, i in numbers[:ROWS]}
         table = subject.summary(shown, round_to="none")
         head = ("parameter", *map(str, table.columns))
-        yield Table(head, tuple((name, *_cells(table.loc[name])) for name in shown))
+        yield Table(head, tuple((name, *texts(table.loc[name])) for name in shown))
         if len(numbers) > ROWS:
             more = checks.counted(len(numbers) - ROWS, "row")
             yield Text(f"posterior.summary() has {more} more.")
@@ -73,13 +70,6 @@ def _table(subject) -> Iterator:
 
 def _draws(p, site, i):
     return p.draws[site].reshape(*p.draws[site].shape[:2], -1)[..., i]
-
-
-def _cells(row) -> tuple[str, ...]:
-    """What is in the units of the draws to the digits of their sd; then what says how they mix."""
-    size = sum(not str(column).startswith(MIXING) for column in row.index)
-    draws = alike(row.iloc[:size], row.get("sd", np.nan))
-    return (*draws, *(number(x, 4) for x in row.iloc[size:]))
 
 
 def _left_out(total: int, shown: int) -> str:

@@ -17,14 +17,13 @@ from bayeskern.diagnostics.report.blocks import (
     Missing,
     Table,
     Text,
-    alike,
-    number,
     percent,
 )
 from bayeskern.diagnostics.report.plots import process as plots
 from bayeskern.diagnostics.report.processes import Process
 from bayeskern.diagnostics.report.style import svg
 from bayeskern.diagnostics.report.words import Axis, describe, direction, rounded, three_digits
+from bayeskern.digits import alike, number
 from bayeskern.forecast.model import Scale
 from bayeskern.kernels import periodic
 from bayeskern.kernels.algebra import component

@@ -13,10 +13,10 @@ from bayeskern.diagnostics.report.blocks import (
     Text,
     Verdict,
     khat,
-    number,
     percent,
 )
 from bayeskern.diagnostics.report.observations import FEW
+from bayeskern.digits import number
 
 HEADLINES = {
     "good": "These draws can be used as they are.",
