@@ -62,8 +62,8 @@ def summary(posterior, data, **options):
     """ArviZ's table of means, sds and intervals of every latent and deterministic.
 
     R-hat and effective sample sizes stand in it for MCMC only, where they mean what they say. Of
-    a point estimate it has the values. Unless `round_to` says otherwise, as many digits are shown as
-    the sd lets matter. data: what `parameters` returns.
+    a point estimate it has the values. Unless `round_to` says otherwise, as many digits are shown
+    as the sd lets matter. data: what `parameters` returns.
     """
     import arviz as az
 

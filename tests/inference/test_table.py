@@ -1,4 +1,4 @@
-"""Tables show means and intervals to the digits that their spread lets matter, and no more."""
+"""Tables show means and intervals to the digits that their spread lets matter."""
 
 import numpy as np
 import numpyro
