@@ -10,7 +10,7 @@ if "JAX_ENABLE_X64" not in _os.environ:
     _jax.config.update("jax_enable_x64", True)
 
 from bayeskern import datasets, kernels, likelihoods
-from bayeskern.checks import NotPositiveDefiniteError
+from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.diagnostics import Calibration, Comparison, calibrate, compare
 from bayeskern.forecast import Backtest, Forecast, backtest, forecast, summary
 from bayeskern.gp import GaussianProcess, GPRegression, LatentGP, LatentProcess, SparseGP
@@ -30,10 +30,10 @@ from bayeskern.inference import (
     load,
     prior_predictive,
 )
+from bayeskern.inference.problem import Problem
 from bayeskern.kernels import Free, check_psd, from_sd, sample
 from bayeskern.linear import BayesianGLM, BayesianLinearRegression, priors
-from bayeskern.prediction import Prediction
-from bayeskern.problem import Problem
+from bayeskern.prediction.mixture import Prediction
 
 if _TYPE_CHECKING:
     from bayeskern import ridge

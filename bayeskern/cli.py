@@ -18,9 +18,10 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 import bayeskern as bk
-from bayeskern import checks, files, gallery
+from bayeskern import gallery
+from bayeskern.core import files, validation
 from bayeskern.inference import METHODS
-from bayeskern.inference.trust import WIDTH
+from bayeskern.inference.verdict import WIDTH
 
 app = App(
     name="bayeskern",
@@ -84,8 +85,8 @@ def forecast(
     seed
         The same seed gives the same numbers.
     """
-    levels = sorted({checks.level(p) for p in level})
-    checks.positive_integer(horizon, "horizon")
+    levels = sorted({validation.level(p) for p in level})
+    validation.positive_integer(horizon, "horizon")
     files.require_writable(output)
     _require_other(output / "forecast.csv", series)
     _import_matplotlib()
@@ -187,7 +188,7 @@ def fit(
     report
         Also write report.html.
     """
-    checks.one_of("method", method, METHODS)
+    validation.one_of("method", method, METHODS)
     files.require_writable(output)
     path = gallery.find(model)
     problem = gallery.load(path)
@@ -232,7 +233,7 @@ def compare(
     if not methods:
         raise ValueError(f"methods: came none, wanted some of {', '.join(METHODS)}.")
     for method in methods:
-        checks.one_of("methods", method, METHODS)
+        validation.one_of("methods", method, METHODS)
         if methods.count(method) > 1:
             raise ValueError(f"methods: {method} is there twice; wanted each once.")
     path = gallery.find(model)

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import bayeskern as bk
-from bayeskern.diagnostics.simulated import LANES
-from bayeskern.inference.hamiltonian import Density, Options, advance, begin
-from bayeskern.inference.starts import find_points
-from bayeskern.inference.target import Target
+from bayeskern.diagnostics.calibration.refit import LANES
+from bayeskern.inference.mcmc.initialization import find_points
+from bayeskern.inference.mcmc.kernel import Density, Options, advance, begin
+from bayeskern.inference.model.target import Target
 from benchmarks.timing import best
 from models import eight_schools
 

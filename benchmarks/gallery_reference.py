@@ -2,7 +2,7 @@
 
     uv run python -m benchmarks.gallery_reference [name ...]
 
-Writes the mean and the sd of every number of every site to tests/gallery_reference/NAME.json, and
+Writes the mean and the sd of every number of every site to tests/gallery/reference/NAME.json, and
 what vouches for them. Where NUTS cannot be trusted the answer is known: the funnel is its own
 prior, and of the two modes the moments are found by quadrature.
 """
@@ -19,7 +19,7 @@ import bayeskern as bk
 from bayeskern import gallery
 from models import bimodal, funnel
 
-FOLDER = Path(__file__).resolve().parents[1] / "tests" / "gallery_reference"
+FOLDER = Path(__file__).resolve().parents[1] / "tests" / "gallery" / "reference"
 LONG = bk.NUTS(chains=4, warmup=700, draws=1500, target_accept=0.9)
 # Its lengthscale moves slowly.
 LONGER = {"coal_mining": bk.NUTS(chains=4, warmup=700, draws=2500, target_accept=0.9)}

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 import bayeskern as bk
-from bayeskern.inference.timing import Stopwatch
+from bayeskern.core.timing import Stopwatch
 from models import eight_schools
 
 CHAINS, WARMUP, DRAWS = 4, 1000, 1000

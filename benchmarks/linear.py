@@ -26,7 +26,7 @@ from numpyro import infer
 from sklearn.linear_model import LinearRegression, Ridge
 
 import bayeskern as bk
-from bayeskern.inference.timing import Stopwatch
+from bayeskern.core.timing import Stopwatch
 from bayeskern.linear.statistics import Statistics
 from bayeskern.ridge import least_squares
 

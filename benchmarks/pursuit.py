@@ -13,8 +13,8 @@ from sklearn.linear_model import OrthogonalMatchingPursuit, orthogonal_mp
 
 from bayeskern.kernels import RBF
 from bayeskern.kernels.estimator import gram
-from bayeskern.ridge.matching import Dictionary, Pursuit
-from bayeskern.ridge.pursuit import KernelMatchingPursuit
+from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
+from bayeskern.ridge.matching_pursuit.orthogonal import Dictionary, Pursuit
 from benchmarks.linear import in_turn
 
 SIZE, ATOMS = 5_000, 200

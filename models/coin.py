@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 from scipy.special import betaln
 
 import bayeskern as bk
-from bayeskern.closed_form import ClosedForm
+from bayeskern.protocols import ClosedForm
 
 HEADS, THROWS = 14, 20
 

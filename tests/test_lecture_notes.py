@@ -25,7 +25,7 @@ import bayeskern as bk
 from bayeskern import kernels, priors
 from bayeskern import likelihoods as lk
 from bayeskern.kernels import RBF, AllSubsets, Linear, Matern32, Multiquadric, Polynomial
-from bayeskern.ridge.pursuit import KernelMatchingPursuit
+from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
 from models.coin import Coin
 
 RNG = np.random.default_rng(6)

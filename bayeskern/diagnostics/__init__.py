@@ -1,6 +1,6 @@
 """What posteriors are worth, and how they differ."""
 
-from bayeskern.diagnostics.calibration import Calibration, calibrate
-from bayeskern.diagnostics.compare import Comparison, compare
+from bayeskern.diagnostics.calibration.simulation_based import Calibration, calibrate
+from bayeskern.diagnostics.comparison.comparison import Comparison, compare
 
 __all__ = ["Calibration", "Comparison", "calibrate", "compare"]

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtri
 
-from bayeskern import checks
-from bayeskern.files import whole
+from bayeskern.core import validation
+from bayeskern.core.files import whole
+from bayeskern.core.progress import Progress
 from bayeskern.forecast import plot
 from bayeskern.forecast.forecast import Forecast, forecast, require_within_reach
 from bayeskern.forecast.series import FEWEST, Series, read_series
 from bayeskern.forecast.times import parse_times
-from bayeskern.inference.progress import Progress
 
 COVERAGES = (0.5, 0.8, 0.95)
 # Mid-points of equal slices of probability, for the CRPS as twice the mean quantile loss.
@@ -205,7 +205,7 @@ def backtest(
     the next; or the dates themselves (the last that each forecast may see). The other arguments
     are those of `forecast`. Raises ValueError where too little is left to learn from or to score.
     """
-    horizon = checks.positive_integer(horizon, "horizon")
+    horizon = validation.positive_integer(horizon, "horizon")
     series = read_series(series, times, time, value)
     require_within_reach(series, horizon, int(series.observed.sum()))
     if not series.calendar.regular:
@@ -226,7 +226,7 @@ def _counts(series: Series, horizon: int, cutoffs) -> list[int]:
     """How many of the times each forecast sees."""
     n, steps = len(series.times), series.calendar.steps()
     if isinstance(cutoffs, int | np.integer) and not isinstance(cutoffs, bool):
-        number = checks.positive_integer(cutoffs, "cutoffs")
+        number = validation.positive_integer(cutoffs, "cutoffs")
         # However many there are, the first is refused below if it lies before all times.
         number = min(number, int(steps[-1]) + 1)
         ends = steps[-1] - horizon * np.arange(number, 0, -1)

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bayeskern import checks
-from bayeskern.decomposition import centred_components
-from bayeskern.files import whole
+from bayeskern.core import validation
+from bayeskern.core.files import whole
 from bayeskern.forecast import plot
 from bayeskern.forecast.model import (
     Scale,
@@ -26,10 +25,11 @@ from bayeskern.forecast.model import (
 )
 from bayeskern.forecast.series import Series, read_series
 from bayeskern.gp import GPRegression
+from bayeskern.gp.components import centred_components
 from bayeskern.inference import MAP, Posterior, Trust, infer
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.algebra import component_names
-from bayeskern.prediction import Prediction
+from bayeskern.prediction.mixture import Prediction
 
 # Series are filled up to a multiple of this with masked rows, so that series of nearly the same
 # length share their compiled functions.
@@ -72,7 +72,7 @@ def forecast(
 
     Raises ValueError, naming the column and the row, on bad input.
     """
-    horizon = checks.positive_integer(horizon, "horizon")
+    horizon = validation.positive_integer(horizon, "horizon")
     series = read_series(series, times, time, value)
     seasons = name_seasons(series.calendar, season)
     y = series.values[series.observed]
@@ -184,7 +184,7 @@ class Forecast:
 
         -inf where the model rules a value out: at or below zero on the log scale.
         """
-        y = np.asarray(checks.targets(y, self.horizon))
+        y = np.asarray(validation.targets(y, self.horizon))
         if self.posterior is None:
             return np.where(y == self.scale.shift, np.inf, -np.inf)
         possible = self.scale.covers(y)
@@ -237,7 +237,7 @@ class Forecast:
         """
         if self.posterior is None:
             raise ValueError("a constant series has no components.")
-        tail = 0.5 * (1.0 - checks.level(level))
+        tail = 0.5 * (1.0 - validation.level(level))
         target = self.posterior.target
         X = self.series.calendar.positions(self.times if times is None else times)[:, None]
         parts = centred_components(target.model, self.posterior.flat, target.args, X, LEVEL)
@@ -252,7 +252,7 @@ class Forecast:
     def component(self, name: str, times=None, level: float = 0.95) -> dict[str, np.ndarray]:
         """One of the components of `decompose`."""
         found = self.decompose(times, level)
-        return found[checks.one_of("component", name, found)]
+        return found[validation.one_of("component", name, found)]
 
     # -- out ----------------------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ class Forecast:
     def _table(self, levels) -> dict:
         table = {"median": self.median, "mean": self.mean, "sd": self.sd}
         for level in np.ravel(levels):
-            name = f"{100 * checks.level(level):g}".replace(".", "_")
+            name = f"{100 * validation.level(level):g}".replace(".", "_")
             table[f"lower_{name}"], table[f"upper_{name}"] = self.interval(level)
         return table
 

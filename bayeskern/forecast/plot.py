@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeskern import checks
-from bayeskern.figures import figure, short
+from bayeskern.core import validation
+from bayeskern.core.formatting import short
+from bayeskern.core.plotting import figure
 
 HISTORY, FUTURE, PAST = "#333333", "#1f5fa8", "#8a8a8a"
 # More history than this many horizons hides what is asked for.
@@ -23,7 +24,9 @@ def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
     last = f.series.values[-1]
     x = f.series.calendar.wall(np.concatenate([f.series.times[-1:], f.times]))
     for i, level in enumerate(sorted(levels, reverse=True)):
-        lower, upper = (np.concatenate([[last], side]) for side in f.interval(checks.level(level)))
+        lower, upper = (
+            np.concatenate([[last], side]) for side in f.interval(validation.level(level))
+        )
         shade = _shade((i + 1) / (len(levels) + 1.0))
         label = f"{100 * level:g} % interval"
         ax.fill_between(x, lower, upper, color=shade, linewidth=0, label=label)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bayeskern import checks, datasets
+from bayeskern import datasets
+from bayeskern.core.formatting import counted
 from bayeskern.forecast.calendar import Calendar, read_calendar
 from bayeskern.forecast.times import parse_times, zone_of
 
@@ -245,8 +246,7 @@ def build(name, time_name, value_name, times, values, tz=None) -> Series:
         remarks.append(f"{missing} missing value{'s' * (missing > 1)} left out of the fit")
     if len(values) - missing < FEWEST:
         raise ValueError(
-            f"{value_name} has {checks.counted(len(values) - missing, 'value')}; "
-            f"wanted at least {FEWEST}."
+            f"{value_name} has {counted(len(values) - missing, 'value')}; wanted at least {FEWEST}."
         )
     calendar = read_calendar(times, tz, time_name)
     remarks += calendar.remarks

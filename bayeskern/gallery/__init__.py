@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
-from bayeskern import checks
-from bayeskern.closed_form import DoesNotApplyError
-from bayeskern.problem import Problem
+from bayeskern.core import validation
+from bayeskern.inference.problem import Problem
+from bayeskern.protocols import DoesNotApplyError
 
 __all__ = ["blame", "find", "load", "names", "title"]
 
@@ -36,7 +36,7 @@ def names() -> tuple[str, ...]:
 
 def title(name: str) -> str:
     """The first line of what a problem of the gallery says of itself."""
-    path = _FOLDER / f"{checks.one_of('model', name, names())}.py"
+    path = _FOLDER / f"{validation.one_of('model', name, names())}.py"
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))).partition("\n")[0]
 
 
@@ -73,7 +73,7 @@ def find(source: str | Path) -> Path:
     """The file of a name of the gallery, or the path itself; ValueError if there is none."""
     path = Path(source)
     if path.suffix != ".py" and path.name == str(source):
-        return _FOLDER / f"{checks.one_of('model', source, names())}.py"
+        return _FOLDER / f"{validation.one_of('model', source, names())}.py"
     if path.is_file():
         return path
     near = difflib.get_close_matches(path.stem.lower(), names(), n=1)

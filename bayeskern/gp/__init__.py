@@ -1,6 +1,6 @@
 """Gaussian processes, as a distribution and as a regression model."""
 
-from bayeskern.gp.conditioned import ConditionedLatent
+from bayeskern.gp.conditioned_latent import ConditionedLatent
 from bayeskern.gp.latent import LatentGP
 from bayeskern.gp.latent_process import LatentProcess
 from bayeskern.gp.process import ConditionedGP, GaussianProcess, LeaveOneOut

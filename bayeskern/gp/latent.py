@@ -14,18 +14,18 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
-from bayeskern import checks
-from bayeskern.gp.conditioned import ConditionedLatent
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
+from bayeskern.gp.conditioned_latent import ConditionedLatent
 from bayeskern.gp.curvature import cholesky, eta
+from bayeskern.gp.latent_prediction import latent_prediction, response_prediction
 from bayeskern.gp.latent_process import LatentProcess
-from bayeskern.gp.mixture import latent_prediction, response_prediction
 from bayeskern.gp.process import is_function, mean_function, new_points, positive_definite
-from bayeskern.kernels import hyperparameters as hyper
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode
-from bayeskern.prediction import MOST_DRAWS, thin
-from bayeskern.response import from_prior
+from bayeskern.prediction.mixture import MOST_DRAWS, thin
+from bayeskern.prediction.response import from_prior
 
 # These methods draw the latent function themselves, and need not integrate it out.
 SAMPLED = ("nuts", "svi", "pathfinder")
@@ -115,7 +115,7 @@ class LatentGP(eqx.Module):
 
         The arguments that it returns are (X, y, extra).
         """
-        X, columns = checks.inputs(X)
+        X, columns = validation.inputs(X)
         read = self.likelihood.prepare(y, X.shape[0], extra)
         model = dataclasses.replace(self.resolve(columns), likelihood=read.likelihood)
         return model, (X, read.y, read.extra)
@@ -152,7 +152,7 @@ class LatentGP(eqx.Module):
         """A copy with every hyperparameter in `values` set, by site name."""
         known = {name: (path, constraint) for name, path, constraint in self._sites()}
         for name, value in values.items():
-            checks.one_of("hyperparameter", name, known)
+            validation.one_of("hyperparameter", name, known)
             hyper.check(name, value, known[name][1])
         paths = [known[name][0] for name in values]
         return hyper.replace(self, paths, [hyper.as_hyperparameter(v) for v in values.values()])
@@ -194,7 +194,7 @@ class LatentGP(eqx.Module):
         y is only for default priors, which are on its scale.
         """
         if self.columns is not None:
-            X, _ = checks.inputs(X, "X", self.columns)
+            X, _ = validation.inputs(X, "X", self.columns)
         model, (X, _, extra) = self.prepare(X, y, **extra)
         return from_prior(model, (X, None, extra), draws, seed)
 

@@ -9,13 +9,13 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from numpyro.distributions import Distribution, constraints
 
-from bayeskern import checks
-from bayeskern.checks import NotPositiveDefiniteError, is_traced
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
+from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.gp import newton
-from bayeskern.gp.conditioned import ConditionedLatent, NewResponses, evaluate
+from bayeskern.gp.conditioned_latent import ConditionedLatent, NewResponses, evaluate
 from bayeskern.gp.curvature import Observed, cholesky, eta, factory, outputs
 from bayeskern.gp.process import RECOMPUTE_FROM, is_function, mean_function, positive_definite
-from bayeskern.kernels import hyperparameters as hyper
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 
@@ -40,7 +40,7 @@ class LatentProcess(Distribution):
     def __init__(
         self, kernel, X, likelihood: Likelihood, mean=0.0, extra=None, *, validate_args=None
     ):
-        X, self.columns = checks.inputs(X)
+        X, self.columns = validation.inputs(X)
         self.likelihood = known(likelihood).require_concrete()
         self.kernels = tuple(
             k.resolve(self.columns).require_concrete() for k in kernels_of(kernel, likelihood)

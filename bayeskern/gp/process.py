@@ -12,12 +12,12 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpyro.distributions import Distribution, constraints
 
-from bayeskern import checks
-from bayeskern.kernels import hyperparameters as hyper
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
 from bayeskern.kernels.algebra import PlainFunction, component, component_names
 from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import DenseFactor, Factor, log_density
-from bayeskern.prediction import Prediction
+from bayeskern.prediction.mixture import Prediction
 
 # From this size on the parts of the kernel are computed again for the gradient, not kept: that
 # costs no more time than fetching so many n x n arrays, and a fraction of the memory.
@@ -43,7 +43,7 @@ class GaussianProcess(Distribution):
     pytree_aux_fields = ("columns",)
 
     def __init__(self, kernel: Kernel, X, noise, mean=0.0, mask=None, *, validate_args=None):
-        X, self.columns = checks.inputs(X)
+        X, self.columns = validation.inputs(X)
         n = X.shape[0]
         self.kernel = positive_definite(kernel).resolve(self.columns).require_concrete()
         self.X = X
@@ -90,7 +90,7 @@ class GaussianProcess(Distribution):
 
         Raises NotPositiveDefiniteError if the covariance cannot be factored.
         """
-        y = checks.targets(y, self.event_shape[0])
+        y = validation.targets(y, self.event_shape[0])
         K = covariance(self.kernel, self.X, self.noise, self.observed)
         factor = DenseFactor.compute(K)
         r = residual(y - self.mean, self.observed)
@@ -365,7 +365,7 @@ def positive_definite(kernel: Kernel) -> Kernel:
 
 def new_points(X_new, X, columns) -> jax.Array:
     """Read new points; of a data frame, the columns that the process was conditioned on."""
-    X_new, _ = checks.inputs(X_new, "X_new", columns)
+    X_new, _ = validation.inputs(X_new, "X_new", columns)
     if X_new.shape[1] != X.shape[1]:
         raise ValueError(
             f"X_new has {X_new.shape[1]} columns but the process was conditioned on {X.shape[1]}; "

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpyro
 from numpyro.distributions import constraints
 
-from bayeskern import checks
-from bayeskern.closed_form import ClosedForm, NoClosedFormError
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
 from bayeskern.gp.process import (
     ConditionedGP,
     GaussianProcess,
@@ -27,10 +27,10 @@ from bayeskern.gp.process import (
     posterior_mean,
     posterior_moments,
 )
-from bayeskern.kernels import hyperparameters as hyper
 from bayeskern.kernels.algebra import component, component_names
 from bayeskern.kernels.base import Kernel
-from bayeskern.prediction import Prediction, spread, thin
+from bayeskern.prediction.mixture import Prediction, spread, thin
+from bayeskern.protocols import ClosedForm, NoClosedFormError
 
 
 class GPRegression(eqx.Module):
@@ -67,9 +67,9 @@ class GPRegression(eqx.Module):
 
     def prepare(self, X, y=None, mask=None) -> tuple[GPRegression, tuple]:
         """Resolve column names and check the data, before anything is traced."""
-        X, columns = checks.inputs(X)
+        X, columns = validation.inputs(X)
         model = self.resolve(columns)
-        y = None if y is None else checks.targets(y, X.shape[0])
+        y = None if y is None else validation.targets(y, X.shape[0])
         return model, (X, y) if mask is None else (X, y, jnp.asarray(mask, bool))
 
     def resolve(self, columns: tuple[str, ...] | None) -> GPRegression:

@@ -14,12 +14,12 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
-from bayeskern import checks
-from bayeskern.gp.conditioned import ConditionedLatent
+from bayeskern.core import validation
+from bayeskern.gp.conditioned_latent import ConditionedLatent
 from bayeskern.gp.curvature import eta, outputs
 from bayeskern.gp.latent import LatentGP
 from bayeskern.gp.latent_process import LatentProcess
-from bayeskern.gp.responses import covariance_roots, sobol
+from bayeskern.gp.quadrature import covariance_roots, sobol
 
 # Nodes for the average of a log density over one latent function, over each of two, and over more.
 ONE, TWO, MORE = 20, 10, 128
@@ -70,7 +70,7 @@ class SparseGP(LatentGP):
         model, (X, y, extra) = super().prepare(X, y, **extra)
         Z = _places(self.inducing, np.asarray(X), model.columns or self.columns)
         if self.batch is not None:
-            checks.positive_integer(self.batch, "batch")
+            validation.positive_integer(self.batch, "batch")
         batch = None if self.batch is None else min(self.batch, X.shape[0])
         return dataclasses.replace(model, inducing=jnp.asarray(Z), batch=batch), (X, y, extra)
 
@@ -151,7 +151,7 @@ def _nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
 def _places(inducing, X, columns) -> np.ndarray:
     """The inducing points: those that were given, or the centres of so many clusters."""
     if not isinstance(inducing, int | np.integer):
-        Z = np.asarray(checks.inputs(inducing, "inducing", columns)[0])
+        Z = np.asarray(validation.inputs(inducing, "inducing", columns)[0])
         if Z.shape[1] != X.shape[1]:
             raise ValueError(
                 f"inducing has {Z.shape[1]} columns but X has {X.shape[1]}; give points like those."
@@ -160,7 +160,7 @@ def _places(inducing, X, columns) -> np.ndarray:
     # Here, since scikit-learn takes a while to import.
     from sklearn.cluster import MiniBatchKMeans
 
-    count = checks.positive_integer(inducing, "inducing")
+    count = validation.positive_integer(inducing, "inducing")
     distinct = np.unique(X, axis=0)
     if count >= len(distinct):
         return distinct

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from bayeskern.hyperparameters import Free, from_sd, hyperparameter, sample
 from bayeskern.kernels.algebra import (
     Exp,
     Named,
@@ -18,7 +19,6 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.custom import Custom
 from bayeskern.kernels.dot_product import AllSubsets, ArcCosine, Constant, Linear, Polynomial
 from bayeskern.kernels.feature_maps import kernel_from_features
-from bayeskern.kernels.hyperparameters import Free, from_sd, hyperparameter, sample
 from bayeskern.kernels.periodic import Cosine, Periodic
 from bayeskern.kernels.psd import check_psd
 from bayeskern.kernels.stationary import (

@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
-from bayeskern import checks
-from bayeskern.kernels import spectral
+from bayeskern.core import validation
+from bayeskern.hyperparameters import hyperparameter, show
+from bayeskern.kernels import spectral_density
 from bayeskern.kernels.base import Kernel, is_scalar
 from bayeskern.kernels.dot_product import Constant
-from bayeskern.kernels.hyperparameters import hyperparameter, show
 
 
 class _Branch(Kernel):
@@ -56,7 +56,7 @@ class Sum(_Branch):
     def frequencies(self, key, n, d, orthogonal=False):
         # A mixture: each row comes from one of the terms, in proportion to their variances.
         key, for_choice = jax.random.split(key)
-        variances = jnp.stack([spectral.variance(k, d) for k in self.terms])
+        variances = jnp.stack([spectral_density.variance(k, d) for k in self.terms])
         choice = jax.random.categorical(for_choice, jnp.log(variances), shape=(n,))
         return jnp.stack(self._each(key, n, d, orthogonal))[choice, jnp.arange(n)]
 
@@ -127,7 +127,7 @@ class Power(_Wrapper):
     """k^p for a whole number p >= 1, which is static: a traced power has no safe derivative."""
 
     power: int = eqx.field(
-        static=True, converter=lambda p: checks.positive_integer(p, "the power of a kernel")
+        static=True, converter=lambda p: validation.positive_integer(p, "the power of a kernel")
     )
 
     precedence: ClassVar[int] = 3
@@ -205,7 +205,7 @@ class Select(_Wrapper):
     def resolve(self, columns):
         inner = self.inner
         if columns is not None:
-            chosen = checks.column_indices(self.columns, columns)
+            chosen = validation.column_indices(self.columns, columns)
             inner = inner.resolve([columns[i] for i in chosen])
             return Select(inner, chosen)
         return self
@@ -323,7 +323,7 @@ def component(kernel, name: str) -> Kernel:
         if (names == () if name == "rest" else names[: len(wanted)] == wanted)
     ]
     if not terms:
-        checks.one_of("component", name, component_names(kernel))
+        validation.one_of("component", name, component_names(kernel))
     return terms[0] if len(terms) == 1 else Sum(tuple(terms))
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float
 from numpyro.distributions import Distribution
 
-from bayeskern import checks
-from bayeskern.kernels import hyperparameters as hyper
-from bayeskern.kernels import spectral
-from bayeskern.kernels.hyperparameters import Free
-from bayeskern.kernels.parametrised import Parametrised
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
+from bayeskern.hyperparameters import Free
+from bayeskern.hyperparameters.parametrised import Parametrised
+from bayeskern.kernels import spectral_density
 
 
 class Kernel(Parametrised):
@@ -47,7 +47,7 @@ class Kernel(Parametrised):
         which asks for right angles where Gaussian directions are drawn. Raises ValueError where
         the kernel has no spectral density.
         """
-        return spectral.refuse(self)
+        return spectral_density.refuse(self)
 
     # -- the public calls ---------------------------------------------------------------------
 
@@ -57,11 +57,11 @@ class Kernel(Parametrised):
         Raises TypeError if a hyperparameter is still a distribution or free, ValueError if X and
         Z do not fit each other or the kernel.
         """
-        X, columns = checks.inputs(X, "X")
+        X, columns = validation.inputs(X, "X")
         kernel = self.resolve(columns).require_concrete()
         if Z is None:
             return kernel.evaluate(X)
-        Z, z_columns = checks.inputs(Z, "Z")
+        Z, z_columns = validation.inputs(Z, "Z")
         if X.shape[1] != Z.shape[1] or (columns and z_columns and columns != z_columns):
             raise ValueError(
                 f"X has columns {columns or X.shape[1]} and Z has {z_columns or Z.shape[1]}; "
@@ -71,7 +71,7 @@ class Kernel(Parametrised):
 
     def diag(self, X) -> Float[Array, " n"]:
         """The diagonal of k(X): (n,), without the matrix."""
-        X, columns = checks.inputs(X, "X")
+        X, columns = validation.inputs(X, "X")
         return self.resolve(columns).require_concrete().evaluate_diag(X)
 
     def feature_map(self, X, degree: int | None = None) -> Float[Array, "n m"]:
@@ -90,11 +90,11 @@ class Kernel(Parametrised):
         """
         from bayeskern.kernels import feature_maps
 
-        X, columns = checks.inputs(X, "X")
+        X, columns = validation.inputs(X, "X")
         kernel = self.resolve(columns).require_concrete()
         feature_maps.check_degree(kernel, degree)
         if degree is not None:
-            degree = checks.positive_integer(degree, "degree")
+            degree = validation.positive_integer(degree, "degree")
         return feature_maps.features(kernel, X, degree)
 
     # -- the tree -----------------------------------------------------------------------------

@@ -8,9 +8,9 @@ import equinox as eqx
 import jax
 from numpyro.distributions import constraints
 
-from bayeskern import checks
+from bayeskern.core import validation
+from bayeskern.hyperparameters import as_hyperparameter, show
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.hyperparameters import as_hyperparameter, show
 
 
 class Custom(Kernel):
@@ -34,7 +34,7 @@ class Custom(Kernel):
     def own_hyperparameters(self):
         declared = dict(self.constraints)
         for name in declared:
-            checks.one_of("constraint for", name, self.values)
+            validation.one_of("constraint for", name, self.values)
         return [
             (name, ("values", name), declared.get(name, constraints.positive))
             for name in self.values

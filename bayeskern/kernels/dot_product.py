@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
-from bayeskern import checks
+from bayeskern.core import validation
+from bayeskern.hyperparameters import hyperparameter
 from bayeskern.kernels import metrics
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.hyperparameters import hyperparameter
 
 
 class Constant(Kernel):
@@ -51,7 +51,7 @@ class Polynomial(Kernel):
     """v (offset + x'z)^degree, with offset >= 0 and degree a static whole number."""
 
     degree: int = eqx.field(
-        static=True, default=2, converter=lambda p: checks.positive_integer(p, "degree")
+        static=True, default=2, converter=lambda p: validation.positive_integer(p, "degree")
     )
     offset: jax.Array = hyperparameter(1.0, constraints.nonnegative)
     variance: jax.Array = hyperparameter(1.0)

@@ -10,8 +10,8 @@ import numpy as np
 from numpyro.distributions import Distribution
 from sklearn.base import BaseEstimator
 
+from bayeskern.hyperparameters import Free
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.hyperparameters import Free
 from bayeskern.kernels.stationary import RBF
 
 # A block of a Gram matrix that is used up at once has about this many entries.

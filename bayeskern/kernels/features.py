@@ -8,10 +8,10 @@ from scipy.linalg.blas import dtrmm
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeskern import checks
-from bayeskern.kernels import spectral
+from bayeskern.core import validation
+from bayeskern.kernels import spectral_density
+from bayeskern.kernels.approximation.landmarks import SELECTIONS, kmeans
 from bayeskern.kernels.estimator import KernelEstimator, blocks, gram
-from bayeskern.kernels.landmarks import SELECTIONS, kmeans
 from bayeskern.kernels.stationary import RBF
 
 
@@ -21,7 +21,7 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def fit(self, X, y=None):
         """Learn the map from points X: (n, d) or a data frame. y is not looked at."""
         X = validate_data(self, X, dtype=np.float64)
-        self._fit(X, checks.seed(self.seed))
+        self._fit(X, validation.seed(self.seed))
         return self
 
     def transform(self, X) -> np.ndarray:
@@ -32,7 +32,7 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def _points(self, name, points, X) -> np.ndarray:
         """Given points, with the columns of X in their order."""
         names = getattr(self, "feature_names_in_", None)
-        points = np.asarray(checks.inputs(points, name, names)[0])
+        points = np.asarray(validation.inputs(points, name, names)[0])
         if points.shape[1] != X.shape[1]:
             raise ValueError(
                 f"{name} have {points.shape[1]} columns but X has {X.shape[1]}; they must match."
@@ -66,14 +66,14 @@ class RandomFourierFeatures(_Features):
     def _fit(self, X, seed):
         d = X.shape[1]
         terms = [term for _, term in self._concrete_kernel(positive_definite=False).terms_of_sum()]
-        pairs = (checks.positive_integer(self.n_components, "n_components") + 1) // 2
+        pairs = (validation.positive_integer(self.n_components, "n_components") + 1) // 2
         if pairs < len(terms):
             raise ValueError(
                 f"n_components={self.n_components} is too few: the kernel has {len(terms)} terms, "
                 f"and a cosine and a sine for each make {2 * len(terms)}."
             )
         keys = jax.random.split(jax.random.key(seed), len(terms))
-        variances = np.array([spectral.variance(term, d) for term in terms])
+        variances = np.array([spectral_density.variance(term, d) for term in terms])
         counts = _share(pairs, variances)
         self.frequencies_ = np.concatenate(
             [
@@ -119,9 +119,9 @@ class NystromFeatures(_Features):
 
     def _fit(self, X, seed):
         self.kernel_ = self._concrete_kernel()
-        select = SELECTIONS[checks.one_of("selection", self.selection, SELECTIONS)]
+        select = SELECTIONS[validation.one_of("selection", self.selection, SELECTIONS)]
         if np.ndim(self.n_components) == 0:
-            wanted = checks.positive_integer(self.n_components, "n_components")
+            wanted = validation.positive_integer(self.n_components, "n_components")
             self.landmarks_ = select(self.kernel_, X, wanted, seed)
         else:
             self.landmarks_ = self._points("n_components", self.n_components, X)
@@ -170,7 +170,7 @@ class RadialBasis(_Features):
     def _fit(self, X, seed):
         self.kernel_ = RBF(self.lengthscale).require_concrete()
         if np.ndim(self.centers) == 0:
-            wanted = checks.positive_integer(self.centers, "centers")
+            wanted = validation.positive_integer(self.centers, "centers")
             self.centers_ = kmeans(self.kernel_, X, wanted, seed)
         else:
             self.centers_ = self._points("centers", self.centers, X)

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
+from bayeskern.hyperparameters import hyperparameter
 from bayeskern.kernels import metrics
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.hyperparameters import hyperparameter
 
 
 class Periodic(Kernel):

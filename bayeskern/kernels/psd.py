@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeskern import checks
-from bayeskern.checks import NotPositiveDefiniteError
+from bayeskern.core import validation
+from bayeskern.core.validation import NotPositiveDefiniteError
 
 
 def check_psd(kernel, X) -> float:
@@ -16,7 +16,7 @@ def check_psd(kernel, X) -> float:
     points, not a proof.
     """
     K = np.asarray(kernel(X))
-    checks.finite(K, "k(X)")
+    validation.finite(K, "k(X)")
     size, n = np.max(np.abs(K)), K.shape[0]
     tolerance = 10.0 * n * np.finfo(K.dtype).eps
     asymmetry = np.max(np.abs(K - K.T))

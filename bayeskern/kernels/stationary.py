@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import constraints
 
-from bayeskern.kernels import hyperparameters as hyper
-from bayeskern.kernels import metrics, spectral
+from bayeskern import hyperparameters as hyper
+from bayeskern.hyperparameters import hyperparameter
+from bayeskern.kernels import metrics, spectral_density
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.hyperparameters import hyperparameter
 
 
 class Stationary(Kernel):
@@ -38,12 +38,12 @@ class Stationary(Kernel):
         A radial function is positive definite in every dimension exactly if it is such a mixture
         of RBF profiles (Schoenberg 1938, theorem 2).
         """
-        return spectral.refuse(self)
+        return spectral_density.refuse(self)
 
     def frequencies(self, key, n, d, orthogonal=False):
         for_direction, for_mixing = jax.random.split(key)
         g = self.mixing(for_mixing, n)
-        w = jnp.sqrt(g)[:, None] * spectral.gaussian(for_direction, n, d, orthogonal)
+        w = jnp.sqrt(g)[:, None] * spectral_density.gaussian(for_direction, n, d, orthogonal)
         # w'L^-1 (x - z) = (L^-T w)'(x - z), and scaling the unit vectors gives L^-T.
         return w @ metrics.scale(jnp.eye(d), self.lengthscale).T
 
@@ -242,7 +242,7 @@ class SpectralMixture(Kernel):
         q = jax.random.categorical(for_component, jnp.log(self.weights), shape=(n,))
         # A product of cosines, one for each dimension: each has a sign of its own.
         means = jax.random.rademacher(for_sign, (n, d)) * self.means[q]
-        spread = self.scales[q] * spectral.gaussian(for_spread, n, d, orthogonal)
+        spread = self.scales[q] * spectral_density.gaussian(for_spread, n, d, orthogonal)
         return 2.0 * jnp.pi * (means + spread)
 
     def _check_shapes(self, X):

@@ -6,7 +6,7 @@ from bayeskern.likelihoods.continuous import Gaussian, Heteroscedastic, Laplace,
 from bayeskern.likelihoods.counts import Binomial, NegativeBinomial, Poisson
 from bayeskern.likelihoods.ordered import Ordered
 from bayeskern.likelihoods.positive import Exponential, Gamma
-from bayeskern.likelihoods.shares import Beta, Dirichlet
+from bayeskern.likelihoods.proportions import Beta, Dirichlet
 
 __all__ = [
     "Bernoulli",

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import Distribution
 
-from bayeskern import checks
-from bayeskern.kernels import hyperparameters as hyper
-from bayeskern.kernels.parametrised import Parametrised
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
+from bayeskern.hyperparameters.parametrised import Parametrised
 from bayeskern.likelihoods.links import LINKS
 
 
@@ -58,7 +58,7 @@ class Likelihood(Parametrised):
 
     def __check_init__(self):
         if self.link is not None:
-            checks.one_of("link", self.link, self.links)
+            validation.one_of("link", self.link, self.links)
 
     @property
     def link_name(self) -> str:
@@ -88,7 +88,7 @@ class Likelihood(Parametrised):
         if y is None:
             return Prepared(self, None, found)
         y = self._read(y, n)
-        if any(checks.is_traced(value) for value in (y, *found.values())):
+        if any(validation.is_traced(value) for value in (y, *found.values())):
             return Prepared(self, y, found)
         values = np.asarray(y)
         self._in_support(values, **found)
@@ -137,7 +137,7 @@ class Likelihood(Parametrised):
 
     def _read(self, y, n: int):
         """y as an array of finite numbers, one a row."""
-        return checks.targets(y, n)
+        return validation.targets(y, n)
 
     def _fits(self, y: np.ndarray, **extra) -> np.ndarray:
         """Which rows lie in the support: (n,) bool."""
@@ -170,8 +170,8 @@ class Likelihood(Parametrised):
                 f"one for each of the {n}."
             )
         value = jnp.full(n, value, float) if np.ndim(value) == 0 else value
-        value = checks.targets(value, n, name)
-        if not checks.is_traced(value) and not np.all(np.asarray(value) > 0):
+        value = validation.targets(value, n, name)
+        if not validation.is_traced(value) and not np.all(np.asarray(value) > 0):
             row = int(np.argmin(np.asarray(value) > 0))
             raise ValueError(f"{name} must be above 0; row {row} has {value[row]}.")
         return value

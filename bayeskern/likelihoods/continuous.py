@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from bayeskern.kernels.hyperparameters import from_sd, hyperparameter
+from bayeskern.hyperparameters import from_sd, hyperparameter
 from bayeskern.likelihoods.base import Likelihood
 
 #: the standard deviation of a Gaussian over its median absolute deviation

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from bayeskern import checks
-from bayeskern.kernels.hyperparameters import hyperparameter
+from bayeskern.core import validation
+from bayeskern.hyperparameters import hyperparameter
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.distributions import (
     BinomialLogProbs,
@@ -85,7 +85,7 @@ class Binomial(Likelihood):
 
     def _read_one_extra(self, name, value, default, n):
         value = super()._read_one_extra(name, value, default, n)
-        if not checks.is_traced(value):
+        if not validation.is_traced(value):
             whole = np.asarray(value) == np.round(np.asarray(value))
             if not whole.all():
                 row = int(np.argmin(whole))

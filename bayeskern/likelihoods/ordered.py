@@ -11,8 +11,8 @@ from jax.nn import log_sigmoid
 from jax.scipy.special import gammaln, log_ndtr
 from numpyro.distributions import Distribution, constraints
 
-from bayeskern.kernels import hyperparameters as hyper
-from bayeskern.kernels.hyperparameters import hyperparameter
+from bayeskern import hyperparameters as hyper
+from bayeskern.hyperparameters import hyperparameter
 from bayeskern.likelihoods import labels
 from bayeskern.likelihoods.classes import Classifier
 from bayeskern.likelihoods.links import log1mexp

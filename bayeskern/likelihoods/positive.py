@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import Distribution, TransformedDistribution
 from numpyro.distributions.transforms import PowerTransform
 
-from bayeskern.kernels.hyperparameters import hyperparameter
+from bayeskern.hyperparameters import hyperparameter
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.distributions import GammaLogMean, Within
 from bayeskern.likelihoods.links import HALF_LINE, LOG_MEANS

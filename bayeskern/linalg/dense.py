@@ -14,7 +14,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg import get_lapack_funcs
 
-from bayeskern.checks import NotPositiveDefiniteError, is_traced
+from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.linalg.factor import Factor
 
 # Below this size the way out to SciPy costs more than it saves.

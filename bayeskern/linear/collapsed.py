@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpyro
 from numpyro import handlers
 
+from bayeskern.linear.gaussian_posterior import System
 from bayeskern.linear.lasso import lasso
 from bayeskern.linear.model import LinearModel
-from bayeskern.linear.system import System
 
 # Draws are recovered so many at a time.
 BATCH = 64

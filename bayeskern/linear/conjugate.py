@@ -10,11 +10,11 @@ import numpy as np
 import numpyro.distributions as dist
 from jax.scipy.special import gammaln
 
-from bayeskern.closed_form import ClosedForm
 from bayeskern.linear.collapsed import Collapsed, coefficients, conditional, system_of
+from bayeskern.linear.gaussian_posterior import Conditional, System
 from bayeskern.linear.model import LinearModel
-from bayeskern.linear.system import Conditional, System
-from bayeskern.student import StudentPrediction
+from bayeskern.prediction.student_t import StudentPrediction
+from bayeskern.protocols import ClosedForm
 
 
 class Conjugate(NamedTuple):

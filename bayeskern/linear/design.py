@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeskern import checks
+from bayeskern.core import validation
 
 
 class Aside:
@@ -66,7 +66,7 @@ class Design:
         if self.transformer is not None:
             X = _rows(X, name)
             if self.columns is not None and hasattr(X, "columns"):
-                checks.has_columns(name, X.columns, self.columns)
+                validation.has_columns(name, X.columns, self.columns)
             return self._made(X, name)
         X, _ = _numbers(X, name, self.columns)
         if X.shape[1] != self.width:
@@ -74,7 +74,7 @@ class Design:
                 f"{name} has {X.shape[1]} columns but the model was fitted to {self.width}; give "
                 "the same columns in the same order."
             )
-        checks.finite(X, name)
+        validation.finite(X, name)
         return X
 
     def _made(self, X, name) -> np.ndarray:
@@ -86,7 +86,7 @@ class Design:
                 "scikit-learn's OneHotEncoder."
             )
         made = made.astype(float, copy=False)
-        checks.finite(made, f"the features of {name}")
+        validation.finite(made, f"the features of {name}")
         return made
 
 
@@ -111,5 +111,5 @@ def _numbers(X, name: str, wanted=None) -> tuple[np.ndarray, tuple[str, ...] | N
     """As `checks.inputs`, without a copy of an array that is large and float64 already."""
     if isinstance(X, np.ndarray) and X.dtype == float and X.ndim == 2 and 0 not in X.shape:
         return X, None
-    X, columns = checks.inputs(X, name, wanted)
+    X, columns = validation.inputs(X, name, wanted)
     return np.asarray(X), columns

@@ -7,12 +7,12 @@ from typing import ClassVar
 import equinox as eqx
 import numpy as np
 
-from bayeskern.closed_form import Marginal
 from bayeskern.likelihoods import Likelihood
 from bayeskern.linear.design import Aside
 from bayeskern.linear.model import LinearModel
-from bayeskern.linear.rotated import rotated
 from bayeskern.linear.separation import separable
+from bayeskern.linear.whitened import rotated
+from bayeskern.protocols import Marginal
 
 
 class BayesianGLM(LinearModel):

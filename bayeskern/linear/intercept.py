@@ -10,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
-from bayeskern.kernels import hyperparameters as hyper
+from bayeskern import hyperparameters as hyper
 from bayeskern.linear.priors import Flat
 
 

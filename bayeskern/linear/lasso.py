@@ -9,7 +9,7 @@ import numpy as np
 from numpyro.distributions import Distribution
 from scipy.optimize import minimize_scalar
 
-from bayeskern.kernels import hyperparameters as hyper
+from bayeskern import hyperparameters as hyper
 
 # Weights and noise are improved in turn until the noise changes by no more than this.
 TOLERANCE, ROUNDS = 1e-10, 500

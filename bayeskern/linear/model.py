@@ -13,17 +13,17 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
-from bayeskern import checks
-from bayeskern.chunks import CHUNK, batch_size, evenly
+from bayeskern.core import validation
+from bayeskern.core.batching import CHUNK, batch_size, evenly
 from bayeskern.likelihoods import Likelihood
 from bayeskern.likelihoods.labels import decode
 from bayeskern.linear.design import Aside, Design
 from bayeskern.linear.intercept import FIXED, Intercept, as_intercept
 from bayeskern.linear.priors import Prior, as_prior
 from bayeskern.linear.statistics import Statistics
-from bayeskern.prediction import MOST_DRAWS
-from bayeskern.response import ResponsePrediction, from_prior
-from bayeskern.sampled import SampledPrediction
+from bayeskern.prediction.empirical import SampledPrediction
+from bayeskern.prediction.mixture import MOST_DRAWS
+from bayeskern.prediction.response import ResponsePrediction, from_prior
 
 # Singular values below this share of the largest one, of columns brought to one length, are none.
 RANK = 1e-10
@@ -142,7 +142,7 @@ class LinearModel(eqx.Module):
 
     def _ready(self, X) -> Self:
         """Without y there is nothing to take default priors from; those that are given will do."""
-        checks.finite(X, "X")
+        validation.finite(X, "X")
         zero = np.zeros(X.shape[1])
         known = {**self.prior.hyperparameters(), **self.noise_model.hyperparameters()}
         unknown = [name for name, value in known.items() if value is None]
@@ -323,7 +323,7 @@ def kept(count: int, size: int) -> np.ndarray:
 def require_finite(statistics: Statistics, X) -> None:
     """Refuse features that are not finite, by their first row."""
     if not statistics.is_finite:
-        checks.finite(X, "X")
+        validation.finite(X, "X")
         raise ValueError("X has values so large that their squares overflow: take other units.")
 
 

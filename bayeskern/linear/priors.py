@@ -16,10 +16,10 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution, constraints
 
-from bayeskern import checks
-from bayeskern.kernels import hyperparameters as hyper
-from bayeskern.kernels.hyperparameters import hyperparameter
-from bayeskern.kernels.parametrised import Parametrised
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
+from bayeskern.hyperparameters import hyperparameter
+from bayeskern.hyperparameters.parametrised import Parametrised
 
 # A default scale lets a change of one sd of x change y by this many of its sds, as in rstanarm.
 WEAK = 2.5
@@ -153,7 +153,7 @@ class Horseshoe(GaussianGivenScales):
     slab_df: jax.Array = hyperparameter(4.0)
     unit: jax.Array | None = hyperparameter(None, scalar=False)
     relevant: int = eqx.field(
-        static=True, default=1, converter=lambda m: checks.positive_integer(m, "relevant")
+        static=True, default=1, converter=lambda m: validation.positive_integer(m, "relevant")
     )
 
     def with_defaults(self, sd_x, sd_y, n):

@@ -13,9 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from bayeskern import checks
-from bayeskern.closed_form import ClosedForm, Marginal, NoClosedFormError
-from bayeskern.kernels import hyperparameters as hyper
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
 from bayeskern.likelihoods import Gaussian, Likelihood
 from bayeskern.linear.collapsed import (
     Collapsed,
@@ -29,9 +28,10 @@ from bayeskern.linear.collapsed import (
 from bayeskern.linear.conjugate import Conjugate
 from bayeskern.linear.design import Aside
 from bayeskern.linear.model import RANK, LinearModel, etas, kept, require_finite
-from bayeskern.linear.rotated import rotated
 from bayeskern.linear.statistics import Statistics
-from bayeskern.prediction import Prediction, spread, thin
+from bayeskern.linear.whitened import rotated
+from bayeskern.prediction.mixture import Prediction, spread, thin
+from bayeskern.protocols import ClosedForm, Marginal, NoClosedFormError
 
 # Where the sd of y is below this share of its size, y is constant.
 ROUNDING = 1e-14
@@ -107,7 +107,7 @@ class BayesianLinearRegression(LinearModel):
         design, made = self._designed(X, "X")
         self.noise.read_extra(extra, len(made))
         # Not by the likelihood, since what was seen before has a say in default priors too.
-        y = checks.targets(y, len(made))
+        y = validation.targets(y, len(made))
         return dataclasses.replace(self, design=Aside(design)), made, y
 
     def _from_seen(self):

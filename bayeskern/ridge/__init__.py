@@ -1,19 +1,19 @@
 """Kernels without priors: ridge regression and its relatives, as scikit-learn has estimators."""
 
 from bayeskern.ridge import losses
-from bayeskern.ridge.descent import KernelLMS
-from bayeskern.ridge.kernel_ridge import KernelRidge
+from bayeskern.ridge.kernel_ridge.feature_ridge import FourierRidge, NystromRidge
+from bayeskern.ridge.kernel_ridge.kernel_ridge import KernelRidge
 from bayeskern.ridge.least_squares import LeastSquares, least_squares
-from bayeskern.ridge.machine import (
+from bayeskern.ridge.lms import KernelLMS
+from bayeskern.ridge.machines.kernel_machine import (
     KernelLogisticRegression,
     KernelMachineClassifier,
     KernelMachineRegressor,
 )
-from bayeskern.ridge.machines import KernelPCA, KernelSVC, KernelSVR
-from bayeskern.ridge.neighbours import KernelKNNClassifier, KernelKNNRegressor
+from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
+from bayeskern.ridge.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from bayeskern.ridge.perceptron import KernelPerceptron
-from bayeskern.ridge.pursuit import KernelMatchingPursuit
-from bayeskern.ridge.reduced import FourierRidge, NystromRidge
+from bayeskern.ridge.sklearn_wrappers import KernelPCA, KernelSVC, KernelSVR
 
 __all__ = [
     "FourierRidge",

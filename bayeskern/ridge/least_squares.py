@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigvalsh, qr, solve_triangular, svd, svdvals
 
-from bayeskern import checks
+from bayeskern.core import validation
 
 EPS = np.finfo(float).eps
 # Relative errors of the coefficients at which descent may stop.
@@ -82,19 +82,19 @@ def least_squares(
     Raises ValueError on bad input or a step with which descent diverges, and
     numpy.linalg.LinAlgError if "cholesky" is asked for and X'X + penalty is singular.
     """
-    checks.one_of("solver", solver, _SOLVERS)
+    validation.one_of("solver", solver, _SOLVERS)
     X, Y, single = _data(X, y)
-    penalty = checks.positive(penalty, "penalty", zero=True)
+    penalty = validation.positive(penalty, "penalty", zero=True)
     tolerance = _rounding(X)
     if rank_tolerance is not None:
-        tolerance = checks.positive(rank_tolerance, "rank_tolerance", zero=True)
+        tolerance = validation.positive(rank_tolerance, "rank_tolerance", zero=True)
     options = {}
     if solver in ("lms", "sgd"):
-        options["step"] = None if step is None else checks.positive(step, "step")
-        options["epochs"] = checks.positive_integer(epochs, "epochs")
+        options["step"] = None if step is None else validation.positive(step, "step")
+        options["epochs"] = validation.positive_integer(epochs, "epochs")
     if solver == "sgd":
-        options["batch"] = min(checks.positive_integer(batch, "batch"), len(X))
-        options["seed"] = checks.seed(seed)
+        options["batch"] = min(validation.positive_integer(batch, "batch"), len(X))
+        options["seed"] = validation.seed(seed)
 
     X_mean, Y_mean = (X.mean(axis=0), Y.mean(axis=0)) if intercept else (0.0, 0.0)
     if intercept:
@@ -315,7 +315,7 @@ def _inverse(number) -> float:
 
 def _data(X, y):
     single = np.ndim(y) == 1
-    X, Y = np.asarray(checks.inputs(X)[0]), np.asarray(checks.inputs(y, "y")[0])
+    X, Y = np.asarray(validation.inputs(X)[0]), np.asarray(validation.inputs(y, "y")[0])
     if len(Y) != len(X):
         raise ValueError(f"y has {len(Y)} values but X has {len(X)} points; they must match.")
     return X, Y, single

@@ -21,9 +21,9 @@ from scipy.linalg.lapack import dpstrf
 from scipy.special import expit, logsumexp, xlogy
 from sklearn.linear_model import LogisticRegression
 
-from bayeskern import checks
-from bayeskern.ridge import interior
-from bayeskern.ridge.shifted import Shifted
+from bayeskern.core import validation
+from bayeskern.ridge.machines import interior_point
+from bayeskern.ridge.machines.shifted import Shifted
 
 # Of the gradient, below rounding: the solver stops where it can go no further.
 GRADIENT = 1e-15
@@ -111,7 +111,7 @@ class Kinked(Loss):
 
     def _solve(self, K, y, weights, intercept):
         kinks, before, after = self.kinks(y)
-        return interior.minimise(
+        return interior_point.minimise(
             K, kinks, -weights * after, -weights * before, self.roundness / weights, intercept
         )
 
@@ -146,7 +146,7 @@ class Huber(Kinked):
     roundness: ClassVar[float] = 1.0
 
     def __post_init__(self):
-        checks.positive(self.delta, "delta")
+        validation.positive(self.delta, "delta")
 
     def value(self, y, f):
         near = np.minimum(np.abs(y - f), self.delta)
@@ -173,7 +173,7 @@ class EpsilonInsensitive(Kinked):
     epsilon: float = 0.1
 
     def __post_init__(self):
-        checks.positive(self.epsilon, "epsilon", zero=True)
+        validation.positive(self.epsilon, "epsilon", zero=True)
 
     def value(self, y, f):
         return np.maximum(np.abs(y - f) - self.epsilon, 0.0)

@@ -9,9 +9,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from bayeskern import checks
+from bayeskern.core import validation
 from bayeskern.kernels.estimator import gram
-from bayeskern.ridge.expansion import KernelExpansion, most_likely, read_classes
+from bayeskern.ridge.base import KernelExpansion, most_likely, read_classes
 
 
 class KernelPerceptron(ClassifierMixin, KernelExpansion):
@@ -49,8 +49,8 @@ class KernelPerceptron(ClassifierMixin, KernelExpansion):
         the last epoch still had mistakes.
         """
         X, y = validate_data(self, X, y, dtype=np.float64, copy=True)
-        epochs = checks.positive_integer(self.epochs, "epochs")
-        rng = np.random.default_rng(checks.seed(self.seed))
+        epochs = validation.positive_integer(self.epochs, "epochs")
+        rng = np.random.default_rng(validation.seed(self.seed))
         self.classes_, codes = read_classes(y)
         self.kernel_ = self._concrete_kernel()
         self.X_fit_ = X

@@ -3,7 +3,6 @@
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from gp_by_hand import NOISE, data, posterior, rbf
 from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
@@ -12,6 +11,7 @@ import bayeskern as bk
 from bayeskern.gp import process as gp_module
 from bayeskern.kernels import RBF, Constant, Linear, Matern32, White
 from bayeskern.linalg import DenseFactor
+from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
 
 
 def test_leave_one_out_equals_n_refits():

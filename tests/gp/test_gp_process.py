@@ -7,7 +7,6 @@ import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from gp_by_hand import NOISE, data, posterior, rbf
 from numpyro import handlers
 from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -24,6 +23,7 @@ from bayeskern.kernels import (
     Periodic,
     RationalQuadratic,
 )
+from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
 
 # -- against scikit-learn --------------------------------------------------------------------------
 

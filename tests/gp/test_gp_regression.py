@@ -3,12 +3,12 @@
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from gp_by_hand import NOISE, data, posterior, rbf
 from numpyro import handlers
 from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
 from bayeskern.kernels import RBF, Linear
+from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
 
 MODEL = bk.GPRegression(
     Linear(variance=dist.HalfNormal(1.0)).named("trend")

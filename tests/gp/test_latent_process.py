@@ -14,10 +14,10 @@ from sklearn.gaussian_process import kernels as sk
 
 import bayeskern as bk
 from bayeskern import likelihoods
-from bayeskern.checks import NotPositiveDefiniteError
+from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.gp import LatentProcess
 from bayeskern.kernels import RBF, Custom, Linear, Matern32, Multiquadric
-from bayeskern.response import ResponsePrediction
+from bayeskern.prediction.response import ResponsePrediction
 
 compilations = []
 jax.monitoring.register_event_duration_secs_listener(

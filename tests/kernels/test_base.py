@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import bayeskern.kernels as kernels
-from bayeskern.checks import NotPositiveDefiniteError
+from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.kernels import (
     RBF,
     AllSubsets,

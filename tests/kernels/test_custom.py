@@ -9,7 +9,7 @@ import pytest
 from numpyro import handlers
 from numpyro.distributions import constraints
 
-from bayeskern.checks import NotPositiveDefiniteError
+from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.kernels import Custom, Free, check_psd, sample
 
 RNG = np.random.default_rng(2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import ExpSineSquared
 
-from bayeskern.checks import NotPositiveDefiniteError
+from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.kernels import Cosine, Custom, Periodic, check_psd
 
 RNG = np.random.default_rng(8)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayeskern.checks import NotPositiveDefiniteError
+from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.kernels import RBF, Custom, Kernel, Linear, Matern12, Multiquadric, White, check_psd
 
 X = np.random.default_rng(0).normal(size=(12, 2))

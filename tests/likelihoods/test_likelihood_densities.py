@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from families import CASES, REAL
 from scipy import special, stats
 
 from bayeskern import likelihoods as lk
+from tests.likelihoods.families import CASES, REAL
 
 CUTPOINTS = np.array([-1.2, 0.1, 0.9])
 ETA3 = np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0], [-4.0, 1.0, 1.5], [30.0, -30.0, 0.0]])

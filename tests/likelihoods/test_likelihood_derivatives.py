@@ -5,11 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from families import CASES, HALF
 from scipy import special, stats
 
 from bayeskern import likelihoods as lk
 from bayeskern.likelihoods.positive import PositiveMean
+from tests.likelihoods.families import CASES, HALF
 
 FAR = np.concatenate([np.linspace(-30.0, 30.0, 121), [-40.0, 40.0, 1e-3]])
 #: values of y for each family

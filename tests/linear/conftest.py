@@ -1,11 +1,11 @@
 """A fitted model that tests of several files share."""
 
 import pytest
-from glm_data import THREE, X, fit
 
 import bayeskern as bk
 from bayeskern import likelihoods as lk
 from bayeskern import priors
+from tests.linear.glm_data import THREE, X, fit
 
 
 @pytest.fixture(scope="module")

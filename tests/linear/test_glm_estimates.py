@@ -11,7 +11,6 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 import statsmodels.api as sm
-from glm_data import BINARY, COLLINEAR, ETA, EXPOSURE, POISSON, THREE, UNIFORM, N, X, fit
 from scipy import stats
 from scipy.special import expit
 from sklearn.linear_model import (
@@ -26,6 +25,18 @@ from statsmodels.othermod.betareg import BetaModel
 import bayeskern as bk
 from bayeskern import likelihoods as lk
 from bayeskern import priors
+from tests.linear.glm_data import (
+    BINARY,
+    COLLINEAR,
+    ETA,
+    EXPOSURE,
+    POISSON,
+    THREE,
+    UNIFORM,
+    N,
+    X,
+    fit,
+)
 
 Z = sm.add_constant(X)
 FLAT = {"prior": priors.Flat(), "intercept": priors.Flat()}

@@ -5,12 +5,12 @@ import numpy as np
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
-from glm_data import BINARY, EXPOSURE, POISSON, THREE, X, fit
 from scipy import stats
 from scipy.special import expit, logsumexp
 
 import bayeskern as bk
 from bayeskern import likelihoods as lk
+from tests.linear.glm_data import BINARY, EXPOSURE, POISSON, THREE, X, fit
 
 LABELS = np.array(["low", "mid", "top"])
 FRAME = pd.DataFrame(X, columns=["dose", "age"])

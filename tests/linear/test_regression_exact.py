@@ -3,7 +3,6 @@
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from regression_data import KNOWN, NEW, SCALES, N, X, Y, blr, fit, gaussian
 from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 from sklearn.linear_model import ARDRegression, BayesianRidge, Ridge
@@ -12,6 +11,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 import bayeskern as bk
 from bayeskern import likelihoods, priors
 from bayeskern.kernels import RBF, Matern32, NystromFeatures, Polynomial, RandomFourierFeatures
+from tests.linear.regression_data import KNOWN, NEW, SCALES, N, X, Y, blr, fit, gaussian
 
 # -- closed form -----------------------------------------------------------------------------------
 

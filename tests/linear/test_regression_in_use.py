@@ -10,11 +10,24 @@ import numpyro.distributions as dist
 import pandas as pd
 import polars as pl
 import pytest
-from regression_data import INFERRED, KNOWN, NEW, SCALES, TRUE, N, X, Y, blr, fit, gaussian, plain
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import bayeskern as bk
 from bayeskern import likelihoods, priors
+from tests.linear.regression_data import (
+    INFERRED,
+    KNOWN,
+    NEW,
+    SCALES,
+    TRUE,
+    N,
+    X,
+    Y,
+    blr,
+    fit,
+    gaussian,
+    plain,
+)
 
 # -- sequential ------------------------------------------------------------------------------------
 

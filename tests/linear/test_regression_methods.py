@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-import posteriordb
 import pytest
-from regression_data import INFERRED, SCALES, TRUE, P, X, Y, blr, fit, gaussian, plain
 
 import bayeskern as bk
 from bayeskern import priors
+from tests import posteriordb
+from tests.linear.regression_data import INFERRED, SCALES, TRUE, P, X, Y, blr, fit, gaussian, plain
 
 # -- reference posteriors --------------------------------------------------------------------------
 

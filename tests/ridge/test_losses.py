@@ -18,7 +18,7 @@ from bayeskern.ridge.losses import (
     Logistic,
     Squared,
 )
-from bayeskern.ridge.shifted import Shifted
+from bayeskern.ridge.machines.shifted import Shifted
 
 REAL = [Squared(), Absolute(), Huber(0.4), EpsilonInsensitive(0.2)]
 MARGIN = [Hinge(), Logistic()]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from markupsafe import Markup
 
-from bayeskern.digits import number
+from bayeskern.core.formatting import number
 
 
 @dataclass(frozen=True)

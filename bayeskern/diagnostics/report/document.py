@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayeskern import checks
+from bayeskern.core import validation
+from bayeskern.core.files import require_file, whole
+from bayeskern.core.formatting import counted
+from bayeskern.core.progress import Progress
 from bayeskern.diagnostics.report.blocks import Figure, Missing, of
-from bayeskern.diagnostics.report.budget import MOST, leave_out
 from bayeskern.diagnostics.report.sections.comparison import comparison
 from bayeskern.diagnostics.report.sections.convergence import convergence
 from bayeskern.diagnostics.report.sections.fit import fit
@@ -19,11 +21,10 @@ from bayeskern.diagnostics.report.sections.parameters import parameters
 from bayeskern.diagnostics.report.sections.process import process
 from bayeskern.diagnostics.report.sections.sensitivity import sensitivity
 from bayeskern.diagnostics.report.sections.verdict import verdict
+from bayeskern.diagnostics.report.size_limit import MOST, leave_out
 from bayeskern.diagnostics.report.style import own_ids
 from bayeskern.diagnostics.report.subject import Subject, UnreadableError
-from bayeskern.files import require_file, whole
 from bayeskern.inference import Posterior
-from bayeskern.inference.progress import Progress
 
 # Of each posterior, in this order, after its verdict; of a forecast, what it predicts comes first.
 SECTIONS: dict[str, tuple[str, Callable]] = {
@@ -47,7 +48,7 @@ def report(posterior, path="report.html", *, seed: int = 0, progress: bool = Tru
     Raises TypeError if it is none of these, ValueError if two posteriors have one name or one has
     none, OSError if the file cannot be written.
     """
-    subjects = _subjects(posterior, checks.seed(seed))
+    subjects = _subjects(posterior, validation.seed(seed))
     path = require_file(path, "report.html")
     text = render(subjects, progress)
     with whole(path) as temporary:
@@ -201,7 +202,7 @@ def _subtitle(subjects) -> str:
     f = subjects[0].forecast
     if f is not None:
         count = int(f.series.observed.sum())
-        ahead, values = checks.counted(f.horizon, "step"), checks.counted(count, "value")
+        ahead, values = counted(f.horizon, "step"), counted(count, "value")
         return f"{ahead} ahead, from {values}{of(f.series.value_name)}"
     return ", ".join(f"{s.name + ': ' if s.name else ''}{_method(s.posterior)}" for s in subjects)
 

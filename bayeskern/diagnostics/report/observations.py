@@ -14,9 +14,9 @@ import jax
 import numpy as np
 from scipy.special import ndtr, softmax
 
-from bayeskern.diagnostics.compare import relative_efficiency
-from bayeskern.inference import predictive
-from bayeskern.inference.weights import has_even_tail, smooth
+from bayeskern.diagnostics.comparison.comparison import relative_efficiency
+from bayeskern.inference.approximation.psis import has_even_tail, smooth
+from bayeskern.inference.posterior import predictive
 
 # Observations that are weighted one by one; more are thinned evenly.
 MOST = 2000

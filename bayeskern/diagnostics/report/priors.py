@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import Distribution
 
-from bayeskern.inference import sites
-from bayeskern.kernels.hyperparameters import show
+from bayeskern.hyperparameters import show
+from bayeskern.inference.model import sites
 
 # What a density shows: the rest of a heavy tail would squeeze it to a line.
 SHOWN = (0.005, 0.995)

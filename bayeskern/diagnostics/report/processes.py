@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.chunks import evenly
-from bayeskern.decomposition import centred_components
+from bayeskern.core.batching import evenly
+from bayeskern.gp.components import centred_components
 from bayeskern.gp.process import posterior_draws, posterior_moments
 from bayeskern.gp.regression import condition_at
-from bayeskern.inference import sites
+from bayeskern.inference.model import sites
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.algebra import component, component_names
-from bayeskern.prediction import Prediction
+from bayeskern.prediction.mixture import Prediction
 
 # Each draw costs O(n^3).
 DRAWS = 40

@@ -120,7 +120,7 @@ def own_ids(text: str, prefix: str) -> Markup:
 
 def panels(count: int, columns: int = 2, height: float = 1.9, **options):
     """A figure with so many panels, and their axes; what is left over is hidden."""
-    from bayeskern.figures import figure
+    from bayeskern.core.plotting import figure
 
     columns = min(columns, count)
     rows = -(-count // columns)

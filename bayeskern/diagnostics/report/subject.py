@@ -6,15 +6,15 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeskern.chunks import evenly
-from bayeskern.diagnostics.report import naming
+from bayeskern.core.batching import evenly
+from bayeskern.core.formatting import ROUNDING
+from bayeskern.diagnostics.report import labels
 from bayeskern.diagnostics.report.observations import Observations, observations
 from bayeskern.diagnostics.report.processes import Process, processes
-from bayeskern.digits import ROUNDING
-from bayeskern.inference import sites
-from bayeskern.inference.target import number_name
-from bayeskern.inference.tree import summary as summary_of
-from bayeskern.inference.weights import compare, smooth
+from bayeskern.inference.approximation.psis import compare, smooth
+from bayeskern.inference.model import sites
+from bayeskern.inference.model.target import number_name
+from bayeskern.inference.posterior.arviz import summary as summary_of
 
 # About so many numbers are looked at, and so many of each site: a latent function has one for each
 # point, and an effective sample size takes milliseconds.
@@ -93,7 +93,7 @@ class Subject:
             for site in self.posterior.flat:
                 values = read[site.replace("/", ".")]
                 axes[site] = [[str(x) for x in values[d].values] for d in values.dims[2:]]
-        return naming.names(self.posterior.flat, axes)
+        return labels.names(self.posterior.flat, axes)
 
     @property
     def is_readable(self) -> bool:
@@ -119,7 +119,7 @@ class Subject:
         """Which numbers of each site are looked at: those that the verdict names, and others."""
         flat = {k: v for k, v in self.posterior.flat.items() if v.dtype.kind in "fiub"}
         sizes = {site: values[0].size for site, values in flat.items()}
-        share = naming.shares(sizes, MOST_NUMBERS, LEAST_OF_A_SITE)
+        share = labels.shares(sizes, MOST_NUMBERS, LEAST_OF_A_SITE)
         found = {site: evenly(size, share[site]) for site, size in sizes.items()}
         worst = {str(v) for k, v in self.posterior.trust.evidence.items() if k.endswith("_at")}
         for site in self._unseen_of(found):

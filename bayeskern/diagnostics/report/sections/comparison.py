@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayeskern.diagnostics.compare import (
+from bayeskern.diagnostics.comparison.comparison import (
     HEADINGS,
     MEASURES,
     cells,

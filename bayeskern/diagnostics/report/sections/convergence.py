@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bayeskern import checks
+from bayeskern.core.formatting import alike, counted, number
 from bayeskern.diagnostics.report.blocks import (
     Figure,
     Missing,
@@ -16,9 +16,8 @@ from bayeskern.diagnostics.report.blocks import (
     listed,
     percent,
 )
-from bayeskern.diagnostics.report.plots import convergence as plots
+from bayeskern.diagnostics.report.sections import convergence_plots as plots
 from bayeskern.diagnostics.report.style import svg
-from bayeskern.digits import alike, number
 
 PANELS, ROWS = 6, 12
 # Shorter chains cannot be split in two.
@@ -49,7 +48,7 @@ def _chains(subject) -> Iterator:
     chains, count = np.shape(stats["diverging"])
     if count < SHORTEST:
         yield Missing(
-            f"Chains of {checks.counted(count, 'draw')} say nothing of convergence: it takes "
+            f"Chains of {counted(count, 'draw')} say nothing of convergence: it takes "
             f"{SHORTEST} or more, and some hundreds to be of use."
         )
         return
@@ -62,7 +61,7 @@ def _chains(subject) -> Iterator:
     yield Table(
         ("parameter", *map(str, table.columns)),
         tuple((name, *(number(v, 4) for v in table.loc[name])) for name in worst),
-        f"The {len(worst)} that mix worst of {checks.counted(len(names), 'number')}. Good: r_hat "
+        f"The {len(worst)} that mix worst of {counted(len(names), 'number')}. Good: r_hat "
         "below 1.01, ess_bulk and ess_tail above 400.",
     )
     if subject.unseen:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bayeskern import checks
+from bayeskern.core.formatting import alike, counted
 from bayeskern.diagnostics.report.blocks import (
     Figure,
     Heading,
@@ -23,10 +23,9 @@ from bayeskern.diagnostics.report.observations import (
     LEFT_OUT,
     Observations,
 )
-from bayeskern.diagnostics.report.plots import fit as plots
+from bayeskern.diagnostics.report.sections import fit_plots as plots
 from bayeskern.diagnostics.report.style import LEVELS, svg
-from bayeskern.digits import alike
-from bayeskern.inference.weights import khat_threshold
+from bayeskern.inference.approximation.psis import khat_threshold
 
 WORST = 8
 # Observations in a group, at least.
@@ -215,7 +214,7 @@ def _intervals(one: Observations) -> Iterator:
     )
     if len(one.y) < FEW:
         yield Missing(
-            f"With {checks.counted(len(one.y), 'observation')} nothing can be said of whether the "
+            f"With {counted(len(one.y), 'observation')} nothing can be said of whether the "
             f"intervals hold what they claim; it takes {FEW} or more."
         )
         return

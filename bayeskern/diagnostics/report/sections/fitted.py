@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 from numpyro.primitives import Messenger
 
+from bayeskern.core.formatting import number
 from bayeskern.diagnostics.report import priors
 from bayeskern.diagnostics.report.blocks import (
     Code,
@@ -23,9 +24,8 @@ from bayeskern.diagnostics.report.blocks import (
     listed,
     of,
 )
-from bayeskern.diagnostics.report.plots import parameters as plots
+from bayeskern.diagnostics.report.sections import parameters_plots as plots
 from bayeskern.diagnostics.report.style import svg
-from bayeskern.digits import number
 
 VERSIONS = ("bayeskern", "numpyro", "jax", "arviz", "numpy")
 # A longer representation of a model hides the rest of the report.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bayeskern import checks
+from bayeskern.core.formatting import counted
 from bayeskern.diagnostics.report import priors
 from bayeskern.diagnostics.report.blocks import (
     Figure,
@@ -16,9 +16,9 @@ from bayeskern.diagnostics.report.blocks import (
     Text,
     listed,
 )
-from bayeskern.diagnostics.report.plots import parameters as plots
+from bayeskern.diagnostics.report.sections import parameters_plots as plots
 from bayeskern.diagnostics.report.style import svg
-from bayeskern.inference.table import texts
+from bayeskern.inference.posterior.summary import texts
 
 ROWS = 60
 # Sites of more numbers than this are not put into the table.
@@ -62,7 +62,7 @@ def _table(subject) -> Iterator:
         head = ("parameter", *map(str, table.columns))
         yield Table(head, tuple((name, *texts(table.loc[name])) for name in shown))
         if len(numbers) > ROWS:
-            more = checks.counted(len(numbers) - ROWS, "row")
+            more = counted(len(numbers) - ROWS, "row")
             yield Text(f"posterior.summary() has {more} more.")
     if large:
         yield Text(f"Not in the table, for their size: {listed(large)}.")
@@ -73,7 +73,7 @@ def _draws(p, site, i):
 
 
 def _left_out(total: int, shown: int) -> str:
-    return f" Not shown: {checks.counted(total - shown, 'more number')}." if total > shown else ""
+    return f" Not shown: {counted(total - shown, 'more number')}." if total > shown else ""
 
 
 def _against_prior(subject) -> Iterator:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from bayeskern.core.formatting import alike, number
 from bayeskern.diagnostics.report.blocks import (
     Code,
     Figure,
@@ -19,11 +20,16 @@ from bayeskern.diagnostics.report.blocks import (
     Text,
     percent,
 )
-from bayeskern.diagnostics.report.plots import process as plots
+from bayeskern.diagnostics.report.kernel_description import (
+    Axis,
+    describe,
+    direction,
+    rounded,
+    three_digits,
+)
 from bayeskern.diagnostics.report.processes import Process
+from bayeskern.diagnostics.report.sections import process_plots as plots
 from bayeskern.diagnostics.report.style import svg
-from bayeskern.diagnostics.report.words import Axis, describe, direction, rounded, three_digits
-from bayeskern.digits import alike, number
 from bayeskern.forecast.model import Scale
 from bayeskern.kernels import periodic
 from bayeskern.kernels.algebra import component

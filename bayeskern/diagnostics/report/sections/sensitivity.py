@@ -15,11 +15,11 @@ import numpy as np
 from numpyro import handlers
 from numpyro.infer.util import compute_log_probs
 
-from bayeskern.chunks import by_chunk, evenly
+from bayeskern.core.batching import by_chunk, evenly
 from bayeskern.diagnostics.report import priors
 from bayeskern.diagnostics.report.blocks import Missing, Table, Text, listed
-from bayeskern.inference.target import Whole
-from bayeskern.inference.weights import has_even_tail
+from bayeskern.inference.approximation.psis import has_even_tail
+from bayeskern.inference.model.target import Whole
 
 # Draws that densities are computed at; each may cost O(n^3).
 DRAWS, ROWS, FEW = 1000, 40, 100

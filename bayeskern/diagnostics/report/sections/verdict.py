@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bayeskern import checks
+from bayeskern.core.formatting import counted, number
 from bayeskern.diagnostics.report.blocks import (
     Missing,
     Text,
@@ -16,7 +16,6 @@ from bayeskern.diagnostics.report.blocks import (
     percent,
 )
 from bayeskern.diagnostics.report.observations import FEW
-from bayeskern.digits import number
 
 HEADLINES = {
     "good": "These draws can be used as they are.",
@@ -63,7 +62,7 @@ def _coverage(subject) -> Iterator:
     (one,) = subject.observations
     if len(one.y) < FEW:
         yield Text(
-            f"With {checks.counted(len(one.y), 'observed value')} nothing can be said of whether "
+            f"With {counted(len(one.y), 'observed value')} nothing can be said of whether "
             f"the intervals hold what they claim; it takes {FEW} or more."
         )
         return

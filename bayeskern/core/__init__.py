@@ -1,0 +1,1 @@
+"""What every room needs and none owns: validation, batching, formatting, files, plots, timing."""

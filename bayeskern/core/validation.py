@@ -1,0 +1,199 @@
+"""The one module that looks at input for everyone.
+
+Each check takes the name of the argument, so that its message can say what came, what was wanted
+and what to do next. Values that are being traced by JAX are checked by shape only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core.formatting import counted
+
+
+class NotPositiveDefiniteError(np.linalg.LinAlgError):
+    """A covariance matrix that ought to be positive definite is not."""
+
+
+def is_traced(value) -> bool:
+    return isinstance(value, jax.core.Tracer)
+
+
+def one_of(name: str, value: str, options: Iterable[str]) -> str:
+    """Return `value` if it is among `options`; otherwise raise, naming the nearest option."""
+    options = list(options)
+    if value in options:
+        return value
+    near = difflib.get_close_matches(str(value).lower(), options, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{name}={value!r} is not known.{hint} Choose from {', '.join(options)}.")
+
+
+def level(value: float, name: str = "level") -> float:
+    """A central probability, strictly between 0 and 1."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 < number < 1.0:
+        raise ValueError(
+            f"{name} must be a probability strictly between 0 and 1 (0.95 for 95 %), got {value!r}."
+        )
+    return number
+
+
+def probabilities(value, name: str = "q") -> np.ndarray:
+    """A probability in (0, 1), or several."""
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        numbers = np.asarray(math.nan)
+    if not np.all((numbers > 0.0) & (numbers < 1.0)):
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {value}.")
+    return numbers
+
+
+def positive(value, name: str, zero: bool = False) -> float:
+    """A finite number above 0, or of at least 0."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or number < 0.0 or (number == 0.0 and not zero):
+        raise ValueError(
+            f"{name} must be a {'nonnegative' if zero else 'positive'} number, got {value!r}."
+        )
+    return number
+
+
+def positive_integer(value, name: str) -> int:
+    """A whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    return int(value)
+
+
+def seed(value) -> int:
+    """A whole number from 0 to 2^32 - 1, from which everything random follows."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not 0 <= value < 2**32:
+        raise ValueError(f"seed must be a whole number from 0 to 2**32 - 1, got {value!r}.")
+    return int(value)
+
+
+def inputs(
+    X, name: str = "X", wanted: Sequence[str] | None = None
+) -> tuple[jax.Array, tuple[str, ...] | None]:
+    """Read points as an (n, d) array; a vector of length n is n points in one dimension.
+
+    wanted: the columns to take from a data frame, in this order (by default all). Returns the
+    array and the column names (None unless X is a data frame). Raises ValueError on NaN,
+    infinities, text, an empty array, or more than two dimensions.
+    """
+    columns = None
+    if not is_traced(X) and hasattr(X, "columns"):
+        X, columns = _frame(X, name, wanted)
+    X = _floats(X, name)
+    if X.ndim == 0 or X.ndim > 2:
+        raise ValueError(
+            f"{name} must have shape (n,) or (n, d), got shape {X.shape}. "
+            "Reshape it so that each row is one point."
+        )
+    X = X[:, None] if X.ndim == 1 else X
+    if 0 in X.shape:
+        raise ValueError(f"{name} is empty (shape {X.shape}): give at least one point.")
+    finite(X, name)
+    return X, columns
+
+
+def targets(y, n: int | None = None, name: str = "y") -> jax.Array:
+    """Read one number per point as an (n,) array."""
+    y = _floats(y, name)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise ValueError(f"{name} must be one number per point, shape (n,), got shape {y.shape}.")
+    if y.shape[0] == 0:
+        raise ValueError(f"{name} is empty: give at least one value.")
+    if n is not None and y.shape[0] != n:
+        raise ValueError(f"{name} has {y.shape[0]} values but X has {n} points; they must match.")
+    finite(y, name)
+    return y
+
+
+def finite(array, name: str) -> None:
+    """Refuse NaN and infinities, naming the first row that has one."""
+    if is_traced(array):
+        return
+    bad = ~np.isfinite(np.asarray(array))
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        values = counted(bad.sum(), "value that is", "values that are")
+        raise ValueError(
+            f"{name} has {values} NaN or infinite, the first in row {row}. "
+            "Drop those rows, or fill them in before the call."
+        )
+
+
+def _floats(value, name: str) -> jax.Array:
+    try:
+        array = value if isinstance(value, jax.Array) else np.asarray(value)
+        # NumPy would read numbers out of text and dates, and drop imaginary parts.
+        objects = array.flat if array.dtype.kind == "O" else ()
+        if array.dtype.kind in "USMmcT" or any(isinstance(value, str) for value in objects):
+            raise TypeError
+        if isinstance(array, jax.Array):
+            return array.astype(jnp.promote_types(array.dtype, jnp.result_type(float)))
+        return jnp.asarray(array.astype(float))
+    except (TypeError, ValueError):
+        kind = getattr(value, "dtype", type(value).__name__)
+        raise ValueError(f"{name} must be numeric, got {kind}. Encode it as numbers.") from None
+
+
+def _frame(X, name: str, wanted) -> tuple[np.ndarray, tuple[str, ...]]:
+    import narwhals as nw
+
+    frame = nw.from_native(X, eager_only=True)
+    if wanted is not None:
+        frame = frame[has_columns(name, frame.columns, wanted)]
+    for column, kind in frame.schema.items():
+        if not kind.is_numeric():
+            raise ValueError(
+                f"column {column!r} of {name} is {kind}, not numeric. "
+                "Encode it as numbers, or leave it out."
+            )
+    return frame.to_numpy().astype(float), tuple(map(str, frame.columns))
+
+
+def has_columns(name: str, columns: Iterable, wanted: Sequence[str]) -> list[str]:
+    """Return the wanted columns if all are there; otherwise raise, naming the first that is not."""
+    columns = list(map(str, columns))
+    for column in wanted:
+        if column not in columns:
+            raise ValueError(
+                f"{name} has no column {column!r}, which the model was fitted to; it has "
+                f"{', '.join(map(repr, columns))}. Give it all of {', '.join(wanted)}."
+            )
+    return list(wanted)
+
+
+def column_indices(wanted: Sequence[int | str], columns: Sequence[str]) -> tuple[int, ...]:
+    """Positions of the wanted columns, given by name or by index."""
+    found = []
+    for column in wanted:
+        if isinstance(column, str):
+            one_of("column", column, columns)
+            column = list(columns).index(column)
+        elif not -len(columns) <= column < len(columns):
+            raise ValueError(
+                f"column {column} is not there: the data have {len(columns)} columns, "
+                f"{', '.join(map(str, columns))}."
+            )
+        found.append(int(column))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Several posteriors side by side."""

@@ -1,0 +1,216 @@
+"""Kernels in words: "repeats every 1 year, its shape changing over about 60 years".
+
+A kernel here has one value of every hyperparameter for each draw, along a first axis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import numpy as np
+
+from bayeskern.core.formatting import number
+from bayeskern.kernels import algebra, dot_product, periodic, stationary
+
+# Years in other units of time, from the largest that gives a number of at least 1.
+SPANS = {"year": 1.0, "month": 1.0 / 12.0, "day": 1.0 / 365.25, "hour": 1.0 / 8766.0}
+# A spread below this share of the value is not worth an interval.
+SURE = 0.01
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What the inputs are measured in ("years", "steps" or "": unknown), and how far they reach."""
+
+    unit: str
+    extent: tuple[float, ...]
+    names: tuple[str, ...] = ()
+
+    def name(self, i: int) -> str:
+        return self.names[i] if i < len(self.names) else f"column {i}"
+
+    def span(self, values) -> str:
+        """A length along the axis: its median, and its 90 % interval where that is wide."""
+        values = np.asarray(values, float)
+        if values.ndim > 2:
+            return "a metric of its own"
+        if values.ndim == 2:
+            each = [f"{self._one(v)} in {self.name(i)}" for i, v in enumerate(values.T)]
+            return ", ".join(each[:6]) + (", ..." if len(each) > 6 else "")
+        return self._one(values)
+
+    def _one(self, values) -> str:
+        middle, low, high = np.quantile(values, (0.5, 0.05, 0.95))
+        size, word = self._unit(middle)
+        text = number(middle / size)
+        if high - low > SURE * middle:
+            text += f" ({number(low / size)} to {number(high / size)})"
+        plural = "s" if word and word in SPANS and text != "1" else ""
+        return f"{text} {word}{plural}".rstrip()
+
+    def _unit(self, middle) -> tuple[float, str]:
+        if self.unit != "years":
+            return 1.0, self.unit
+        for word, size in SPANS.items():
+            if middle >= 0.999 * size:
+                return size, word
+        return size, word
+
+    def beyond(self, values, wave: bool = False) -> str:
+        """A remark where a lengthscale, or the period of a wave, is longer than the data."""
+        values = np.asarray(values, float)
+        if len(self.extent) != 1 or values.ndim != 1 or np.median(values) < self.extent[0]:
+            return ""
+        if wave:
+            return ", longer than the data, so they do not show one whole turn of it"
+        return ", longer than the data, so nearly a straight line or a parabola there"
+
+
+@singledispatch
+def describe(kernel, axis: Axis) -> str:
+    """What a function under this kernel does, as the end of a sentence on it."""
+    return f"follows the kernel {type(kernel).__name__}"
+
+
+def _smooth(manner: str):
+    def say(kernel, axis: Axis) -> str:
+        lengthscale = kernel.lengthscale
+        return f"{manner} over about {axis.span(lengthscale)}{axis.beyond(lengthscale)}"
+
+    return say
+
+
+for kind, manner in {
+    stationary.RBF: "varies very smoothly",
+    stationary.Matern52: "varies smoothly",
+    stationary.Matern32: "varies with some roughness",
+    stationary.Matern12: "varies roughly, like a random walk pulled back to its mean,",
+    stationary.RationalQuadratic: "varies smoothly, on short and long scales at once,",
+    stationary.InverseMultiquadric: "varies smoothly, with a long memory,",
+}.items():
+    describe.register(kind)(_smooth(manner))
+
+
+@describe.register
+def _(kernel: stationary.White, axis: Axis) -> str:
+    return "is noise without memory"
+
+
+@describe.register
+def _(kernel: periodic.Periodic, axis: Axis) -> str:
+    lengthscale = float(np.median(kernel.lengthscale))
+    shape = "close to a sine wave" if lengthscale > 1.5 else "with a shape of its own"
+    shape = "with a detailed shape" if lengthscale < 0.4 else shape
+    period = axis.span(kernel.period)
+    return f"repeats every {period}, {shape}{axis.beyond(kernel.period, wave=True)}"
+
+
+@describe.register
+def _(kernel: periodic.Cosine, axis: Axis) -> str:
+    period = f"{axis.span(kernel.period)}{axis.beyond(kernel.period, wave=True)}"
+    return f"swings as a pure wave with a period of {period}"
+
+
+@describe.register
+def _(kernel: dot_product.Linear, axis: Axis) -> str:
+    return "follows a straight line"
+
+
+@describe.register
+def _(kernel: dot_product.Constant, axis: Axis) -> str:
+    return "sets the level"
+
+
+@describe.register
+def _(kernel: dot_product.Polynomial, axis: Axis) -> str:
+    return f"follows a polynomial of degree {kernel.degree}"
+
+
+@describe.register
+def _(kernel: algebra.Sum, axis: Axis) -> str:
+    return ", and ".join(dict.fromkeys(describe(k, axis) for k in kernel.terms))
+
+
+@describe.register
+def _(kernel: algebra.Product, axis: Axis) -> str:
+    terms = [_bare(k) for k in kernel.terms]
+    waves = [k for k in terms if isinstance(k, periodic.Periodic | periodic.Cosine)]
+    drifts = [k for k in terms if isinstance(k, stationary.Stationary)]
+    if waves and len(waves) + len(drifts) == len(terms) and drifts:
+        # What multiplies a wave says how long it stays the same.
+        memory = axis.span(drifts[0].lengthscale)
+        if _forgets(drifts[0].lengthscale, waves):
+            return f"wanders, with a memory of about {memory}"
+        said = " and ".join(describe(k, axis) for k in waves)
+        return f"{said}; it changes over about {memory}"
+    return ", times one that ".join(describe(k, axis) for k in kernel.terms)
+
+
+def _forgets(lengthscale, waves) -> bool:
+    """Whether the memory is shorter than half a period: then nothing is there to come back."""
+    lengthscale = np.asarray(lengthscale, float)
+    shortest = min(float(np.median(k.period)) for k in waves)
+    return lengthscale.ndim == 1 and float(np.median(lengthscale)) < 0.5 * shortest
+
+
+@describe.register
+def _(kernel: algebra.Select, axis: Axis) -> str:
+    return f"{describe(kernel.inner, axis)} (in {', '.join(map(axis.name, kernel.columns))})"
+
+
+@describe.register(algebra.Named)
+@describe.register(algebra.Scaled)
+def _(kernel, axis: Axis) -> str:
+    return describe(kernel.inner, axis)
+
+
+@describe.register(algebra.Power)
+@describe.register(algebra.Exp)
+@describe.register(algebra.Warped)
+def _(kernel, axis: Axis) -> str:
+    return f"{describe(kernel.inner, axis)}, transformed"
+
+
+def _bare(kernel):
+    while isinstance(kernel, algebra.Named | algebra.Scaled):
+        kernel = kernel.inner
+    return kernel
+
+
+def rounded(kernel):
+    """The kernel at the median of its draws, with three digits, to be read as one typed it."""
+    import jax
+
+    return jax.tree.map(lambda leaf: three_digits(np.median(leaf, axis=0)), kernel)
+
+
+def three_digits(x) -> np.ndarray:
+    """Numbers rounded to be read."""
+    return np.reshape([float(f"{v:.3g}") for v in np.ravel(x)], np.shape(x))
+
+
+def direction(changes, unit: str = "", factor: bool = False) -> str:
+    """Whether a component rose or fell over the data, by how much, and how sure that is.
+
+    changes: draws of its change, or of the factor by which it changed.
+    """
+    zero = 1.0 if factor else 0.0
+    middle, low, high = np.quantile(changes, (0.5, 0.05, 0.95))
+    up = float(np.mean(changes > zero))
+    verb, sure = ("rises", up) if middle > zero else ("falls", 1.0 - up)
+    if low <= zero <= high:
+        return f"whether it rises or falls over the data is open (chance of a rise {_chance(up)})"
+    amounts = [number(abs(v)) for v in (middle, *sorted((low, high), key=abs))]
+    what = "by a factor of" if factor else "by"
+    of = f" {unit}" if unit else ""
+    return (
+        f"over the data it {verb} {what} {amounts[0]}{of} ({amounts[1]} to {amounts[2]}; chance "
+        f"of a {'rise' if verb == 'rises' else 'fall'} {_chance(sure)})"
+    )
+
+
+def _chance(p: float) -> str:
+    if p > 0.99:
+        return "above 99 %"
+    return "below 1 %" if p < 0.01 else f"{100 * p:.0f} %"

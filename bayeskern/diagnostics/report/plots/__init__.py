@@ -1,1 +1,0 @@
-"""The figures of a report, by the section that they stand in."""

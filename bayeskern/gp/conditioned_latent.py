@@ -1,0 +1,191 @@
+"""Latent Gaussian processes given data: predictions of f and of y, leave-one-out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import logsumexp
+
+from bayeskern.gp.curvature import Curvature, Known, Observed, cholesky, spread_over
+from bayeskern.gp.latent_prediction import latent_prediction, response_prediction
+from bayeskern.gp.newton import Mode
+from bayeskern.gp.process import new_points
+from bayeskern.gp.quadrature import (
+    TOGETHER,
+    centred,
+    draw_responses,
+    log_normal,
+    mean_response,
+    nodes,
+)
+from bayeskern.kernels.base import Kernel
+from bayeskern.likelihoods.base import Likelihood
+
+
+class ConditionedLatent(eqx.Module):
+    """Latent Gaussian processes, about Gaussian given data.
+
+    weights: K^-1 (f^ - m), (C, n). factor: (K + W^-1)^-1, factored. observed, mode, W: what was
+    seen, where the mode is, and the curvature there, (C, C, n); None where f itself is known.
+    """
+
+    kernels: tuple[Kernel, ...]
+    X: jax.Array
+    likelihood: Likelihood
+    prior_mean: jax.Array | Callable
+    weights: jax.Array
+    factor: Curvature
+    columns: tuple[str, ...] | None = eqx.field(static=True)
+    observed: Observed | None = None
+    mode: Mode | None = None
+    W: jax.Array | None = None
+
+    @classmethod
+    def knowing(cls, process, white) -> ConditionedLatent:
+        """A LatentProcess given f = m + L white at X, K = L L'; white: (C, n)."""
+        roots = cholesky(process.covariances())
+        back = jax.vmap(lambda L, w: solve_triangular(L, w, lower=True, trans=1))
+        return cls(
+            process.kernels, process.X, process.likelihood, process.prior_mean,
+            back(roots, white), Known(roots), process.columns,
+        )  # fmt: skip
+
+    def moments(self, X_new, parts=None, covariance: bool = False):
+        """Means (C, m) of the latent functions, and their C x C covariances at each point.
+
+        parts: the kernels of their components, the prior mean then left out. With `covariance`
+        the joint one instead: (C, m, C, m). Rasmussen and Williams (2006), algorithm 3.2.
+        """
+        C = self.weights.shape[0]
+        kernels = self.kernels if parts is None else parts
+        cross = jnp.stack([k.evaluate(self.X, X_new) for k in spread_over(kernels, C)])
+        mean = jnp.einsum("cn,cnm->cm", self.weights, cross)
+        if parts is None:
+            mean = mean + evaluate(self.prior_mean, X_new, C)
+        explained = self.factor.products(cross, joint=covariance)
+        if covariance:
+            prior = jnp.stack([k.evaluate(X_new) for k in spread_over(kernels, C)])
+            return mean, jnp.einsum("cij,cd->cidj", prior, jnp.eye(C)) - explained
+        prior = jnp.stack([k.evaluate_diag(X_new) for k in spread_over(kernels, C)])
+        found = jnp.einsum("cm,cd->cdm", prior, jnp.eye(C)) - explained
+        # Rounding may push a variance that is nearly 0 below it; NaN is left to be seen.
+        floor = jnp.finfo(prior.dtype).eps * prior
+        return mean, jnp.where(
+            jnp.eye(C, dtype=bool)[:, :, None], jnp.maximum(found, floor[:, None]), found
+        )
+
+    def draws(self, X_new, key, n: int, parts=None):
+        """Joint draws of the latent functions: (n, C, m)."""
+        mean, covariance = self.moments(X_new, parts, covariance=True)
+        return mean + centred(covariance.reshape(mean.size, -1), key, n).reshape(n, *mean.shape)
+
+    def predict(self, X_new, latent: bool = False, extra=None, draws: int = 1000, seed: int = 0):
+        """The distribution of new observations at X_new (m, d), or of f with `latent=True`.
+
+        extra: what the likelihood needs of each new row. draws: how many of y are drawn.
+        """
+        X_new = new_points(X_new, self.X, self.columns)
+        mean = self.prior_mean
+        if not callable(mean) and jnp.ndim(mean) == 1 and self.weights.shape[0] == 1:
+            raise ValueError(
+                "the prior mean was given as an array, so its values at X_new are unknown: make "
+                "the mean a function of one point."
+            )
+        one = Single(self)
+        if latent:
+            return latent_prediction(one, X_new)
+        extra = self.likelihood.read_extra(extra or {}, X_new.shape[0])
+        return response_prediction(one, X_new, extra, draws, seed)
+
+    @eqx.filter_jit
+    def loo(self):
+        """log p(y_i | all others) for each i: (n,)."""
+        _, S = self.moments(self.X)
+        S, W = jnp.moveaxis(S, -1, 0), jnp.moveaxis(self.W, -1, 0)
+        f, gradient = self.mode.f, self.observed.gradient(self.mode.f)
+        # What the others say: N(f^ - V g, V) with V^-1 = S^-1 - W.
+        V = jnp.linalg.solve(jnp.eye(S.shape[-1]) - S @ W, S)
+        V = 0.5 * (V + jnp.swapaxes(V, -1, -2))
+        cavity = f.T - jnp.einsum("ncd,dn->nc", V, gradient)
+        # Nodes where the product with the likelihood lies: about N(f^, S).
+        z, w = nodes(f.shape[0])
+        step = jnp.einsum("ncd,qd->qnc", jnp.linalg.cholesky(S), z)
+
+        def at(step):
+            point = f.T + step
+            return self.observed.log_densities(point.T) + log_normal(point - cavity, V)
+
+        values = jax.lax.map(at, step, batch_size=TOGETHER) - log_normal(step, S)
+        return logsumexp(values, b=jnp.asarray(w)[:, None], axis=0)
+
+
+class NewResponses(eqx.Module):
+    """Observations at X (m, d), given those that latent processes were conditioned on.
+
+    prior_mean: that of the latent functions at X, (C, m). extra: what the likelihood needs.
+    """
+
+    at: ConditionedLatent
+    X: jax.Array
+    prior_mean: jax.Array
+    extra: dict[str, jax.Array]
+
+    def mean(self) -> jax.Array:
+        """Their means: (m,)."""
+        return mean_response(self.at.likelihood, *self._latent(), self.extra)
+
+    def moments(self):
+        raise ValueError(
+            "an observation of a latent process is not Gaussian, so this prediction has a mean and "
+            "draws, but no quantiles. Use bk.LatentGP, or predict f from process.condition(y)."
+        )
+
+    def sample(self, key, n: int) -> jax.Array:
+        """Joint draws: (n, m)."""
+        key, own = jax.random.split(key)
+        _, covariance = self.at.moments(self.X, self.at.kernels, covariance=True)
+        mean, _ = self._latent()
+        f = mean + centred(covariance.reshape(mean.size, -1), key, n).reshape(n, *mean.shape)
+        return draw_responses(self.at.likelihood, f, self.extra, own)
+
+    def _latent(self):
+        mean, covariance = self.at.moments(self.X, self.at.kernels)
+        return mean + self.prior_mean, covariance
+
+
+class Single(eqx.Module):
+    """One conditioned process, as a mixture of one."""
+
+    at: ConditionedLatent
+
+    @property
+    def items(self):
+        return jnp.zeros(1)
+
+    @property
+    def kernels(self):
+        return self.at.kernels
+
+    @property
+    def likelihood(self):
+        return self.at.likelihood
+
+    @property
+    def n(self) -> int:
+        return self.at.X.shape[0]
+
+    def conditioned(self, item) -> ConditionedLatent:
+        return self.at
+
+
+def evaluate(mean, X, C: int):
+    """The prior mean of each latent function at X: (C, m)."""
+    if callable(mean):
+        found = jax.vmap(mean)(X).reshape(X.shape[0], -1).T
+    else:
+        found = mean[:, None] if C > 1 and jnp.ndim(mean) == 1 else mean
+    return jnp.broadcast_to(found, (C, X.shape[0]))

@@ -1,0 +1,39 @@
+"""Hyperparameters: a number, a NumPyro distribution, or `Free(init)`; their names; sampling them.
+
+An object whose hyperparameters are all numbers is *concrete* and can be evaluated. One that holds
+distributions or free values is a *specification*; `sample` turns it into a concrete one inside a
+NumPyro model.
+"""
+
+from bayeskern.hyperparameters.names import Site, get, replace, sites
+from bayeskern.hyperparameters.parametrised import Parametrised, Point
+from bayeskern.hyperparameters.sampling import sample, sample_value
+from bayeskern.hyperparameters.values import (
+    Free,
+    as_hyperparameter,
+    check,
+    from_sd,
+    hyperparameter,
+    is_specified,
+    shape,
+    show,
+)
+
+__all__ = [
+    "Free",
+    "Parametrised",
+    "Point",
+    "Site",
+    "as_hyperparameter",
+    "check",
+    "from_sd",
+    "get",
+    "hyperparameter",
+    "is_specified",
+    "replace",
+    "sample",
+    "sample_value",
+    "shape",
+    "show",
+    "sites",
+]

@@ -1,0 +1,1 @@
+"""Proposals and guides, importance weights, the ELBO and when to stop."""

@@ -1,0 +1,1 @@
+"""How far the result of a method can be trusted, and why."""

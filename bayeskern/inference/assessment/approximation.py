@@ -1,0 +1,287 @@
+"""The verdict on draws from an approximation: do they differ from the posterior itself?
+
+The draws are weighted by p / q. k-hat says whether those weights can be believed; if they can, the
+weighted draws show what the delivered ones, which is what people will use, have got wrong. Draws of
+q alone cannot show what lies outside of q, so others are drawn from a wider Student t and from the
+prior, and weighted together with them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import chdtri, logsumexp
+
+from bayeskern.inference.approximation.proposals import cholesky
+from bayeskern.inference.approximation.psis import Shift, Weights, compare, moments, smooth
+from bayeskern.inference.assessment.overdispersed import Sample, look_wider
+from bayeskern.inference.assessment.tails import heavy
+from bayeskern.inference.model.constrain import columns
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.verdict import Trust, effective
+
+# A good approximation has so many effective draws. Above UNSTEADY the weights have no variance, so
+# that there are fewer than it seems. Fewer than FEWEST say nothing.
+LEAST_ESS, FEWEST_ESS = 400, 100
+UNSTEADY, LEAST_IF_UNSTEADY = 0.5, 1000
+# What a good approximation may differ by, in every number of every site, chance included: means by
+# a quarter of an sd, sds by a quarter of themselves (as the log of their ratio). With 400 effective
+# draws two standard errors leave 0.15 sd of it.
+MOST = {"mean_shift": 0.25, "log_sd_ratio": float(np.log(1.25)), "ks": 0.1}
+ERRORS = {"mean_shift": 2.0, "log_sd_ratio": np.sqrt(2.0), "ks": 0.0}
+# Beyond these it is bad.
+HOPELESS_KHAT = 0.7
+HOPELESS = {"mean_shift": 0.5, "log_sd_ratio": 0.5, "ks": 0.3}
+
+CORRECT = "Correct it by bk.ImportanceSampling(proposal=this posterior), or take method='nuts'."
+
+
+class Difference(NamedTuple):
+    """How delivered draws differ from weighted ones, and by how many effective draws that is known.
+
+    shift: for each number of each site.
+    """
+
+    shift: Shift
+    ess: float
+
+
+def judge_approximation(
+    posterior,
+    optimum: Optimum | None = None,
+    problem: str | None = None,
+    doubt: str | None = None,
+) -> Trust:
+    """Judge equally weighted draws from a known density q against the posterior.
+
+    optimum: with the modes that ought to be covered; problem: what went wrong on the way, if
+    anything, which makes the verdict bad; doubt: what makes it caution at best.
+    """
+    if problem:
+        # Such draws may overflow whatever is computed from them.
+        return Trust("bad", problem, {} if optimum is None else optimum.evidence())
+    names, delivered = columns(posterior.searched_draws)
+    sample = Sample(posterior.z[0], posterior.log_p, posterior.log_q)
+    own = smooth(posterior.log_ratios)
+    by_own = Difference(compare(delivered, delivered, y_weights=own.normal), own.ess)
+    wide, by_wide = _against_wider(posterior, sample, delivered)
+    # Weights that cannot be relied on measure nothing, where there are others; but a density that
+    # is NaN somewhere is no matter of reliance.
+    wide_decides = is_reliable(wide) and not np.isnan(own.khat)
+    only_wide = wide_decides and not is_reliable(own)
+    evidence = _evidence(names, own, [by_wide] if only_wide else [by_own, by_wide])
+    if only_wide:
+        evidence |= {"khat": wide.khat, "ess_of_weights": wide.ess}
+    evidence |= {"own_khat": own.khat, "wider_khat": wide.khat, "wider_ess": wide.ess}
+    elbo = posterior.elbo
+    evidence |= {"elbo": elbo.value, "log_evidence_is": own.log_evidence.value}
+    missed = _missed(optimum, posterior.z[0], evidence)
+    shape = (
+        f"The posterior has another shape than these draws (k-hat {evidence['khat']:.2g}, "
+        f"{effective(evidence['ess_of_weights'])} after weighting). Take method='nuts'."
+    )
+    good = "Weighting these draws by the posterior's density changes next to nothing."
+    # Where the wider look can be relied on, it alone decides: it covers these draws too, and a KL
+    # divergence from q makes tails that are a little too thin, at which the own k-hat is large.
+    deciding = [wide] if wide_decides else [own, wide]
+    return (
+        _hopeless(evidence, missed, shape, deciding)
+        or _caution(evidence, deciding, doubt)
+        or _heavy(names, delivered, evidence)
+        or Trust("good", good, evidence)
+    )
+
+
+def judge_weighted(
+    posterior,
+    sample: Sample,
+    weights: Weights,
+    distinct: int,
+    optimum: Optimum | None = None,
+    moved: str | None = None,
+) -> Trust:
+    """Judge draws that were resampled from a weighted sample of `posterior.approximation`.
+
+    distinct: how many of them differ; optimum: with the modes that they ought to reach; moved: the
+    coordinate whose estimate still changed in the last round of adaptation, if one did.
+    """
+    names, delivered = columns(posterior.searched_draws)
+    evidence = {
+        "khat": weights.khat,
+        "khat_threshold": weights.threshold,
+        "ess_of_weights": weights.ess,
+        "distinct_draws": int(distinct),
+    }
+    missed = _missed(optimum, posterior.z[0], evidence)
+    few = (
+        f"A few draws carry all the weight (k-hat {weights.khat:.2g}, {effective(weights.ess)}): "
+        "the proposal does not fit. Take more rounds (adapt=), a flow (proposal='svi'), or "
+        "method='nuts'."
+    )
+    verdict = _hopeless(evidence, missed, few, [weights])
+    if verdict:
+        return verdict
+    wide, by_wide = _against_wider(posterior, sample, delivered)
+    by_wide = by_wide._replace(ess=min(by_wide.ess, weights.ess))
+    evidence = {**_evidence(names, weights, [by_wide]), **evidence}
+    evidence |= {"wider_khat": wide.khat, "wider_ess": wide.ess}
+    elsewhere = (
+        f"A wider look finds mass where there are no draws (k-hat {wide.khat:.2g}, "
+        f"{effective(wide.ess)}). Take method='nuts'."
+    )
+    verdict = _hopeless(evidence, [], elsewhere, [wide]) or _caution(evidence, [wide])
+    if verdict:
+        return verdict
+    if moved:
+        evidence["still_changing"] = moved
+        advice = (
+            f"The estimates, most at {moved}, still change from round to round: take more rounds "
+            "(adapt=) or method='nuts'."
+        )
+        return Trust("caution", advice, evidence)
+    if not (is_reliable(weights) and distinct >= LEAST_ESS):
+        advice = (
+            f"Only {effective(weights.ess)} ({distinct} distinct): enough for means, too few for "
+            "tails. Take more draws."
+        )
+        return Trust("caution", advice, evidence)
+    good = "The weights are even enough: means, sds and quantiles of these draws can be used."
+    return _heavy(names, delivered, evidence) or Trust("good", good, evidence)
+
+
+def judge_inner(trust: Trust, f, log_ratio) -> Trust:
+    """A verdict, made worse where a latent was integrated out by an approximation that is off.
+
+    f: draws of it (S, n, m), from the approximation at each of S draws of the parameters, of which
+    the verdict speaks; log_ratio: log p / q of each (S, n), q normalised by its own evidence.
+    """
+    weights = smooth(log_ratio.ravel())
+    flat = f.reshape(log_ratio.size, -1)
+    shift = compare(flat, flat, y_weights=weights.normal)
+    names = [f"f[{i}]" for i in range(flat.shape[1])]
+    own = _evidence(names, weights, [Difference(shift, weights.ess)])
+    # How much the evidence is off, and that from one draw of the parameters to the next.
+    off = logsumexp(log_ratio, axis=1) - np.log(log_ratio.shape[1])
+    known = {"inner_khat": weights.khat, "inner_ess": weights.ess, "inner_evidence_sd": np.std(off)}
+    evidence = {**trust.evidence, **known, **{f"inner_{w}": own[w] for w in MOST}}
+    instead = "Take LatentGP(..., integrate=False) with method='nuts'."
+    if not is_reliable(weights):
+        advice = (
+            "The latent function was integrated out by an approximation whose error cannot be "
+            f"measured (k-hat {weights.khat:.2g}, {effective(weights.ess)}). {instead}"
+        )
+    elif not np.std(off) < MOST["mean_shift"]:
+        advice = (
+            "The evidence of the latent function, as approximated, is off by amounts that differ "
+            f"by {np.std(off):.2g} nats over the posterior of the parameters. {instead}"
+        )
+    elif wrong := [w for w, most in MOST.items() if not own[w] + ERRORS[w] * own["error"] < most]:
+        advice = f"The latent function: {_advice(wrong, own).removesuffix(CORRECT)}{instead}"
+    else:
+        return dataclasses.replace(trust, evidence=evidence)
+    if trust.verdict == "bad":
+        return dataclasses.replace(trust, evidence=evidence)
+    return Trust("caution", advice, evidence)
+
+
+def uncovered(optimum: Optimum, z) -> list[Optimum]:
+    """The modes of the posterior that draws z (S, d) do not reach."""
+    mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
+    L, d = cholesky(covariance), z.shape[1]
+    modes = (optimum, *optimum.rivals)
+    far = [np.sum(np.square(np.linalg.solve(L, m.z - mean))) for m in modes]
+    return [m for m, r in zip(modes, far, strict=True) if not r < chdtri(d, 1e-4)]
+
+
+# -- pieces ----------------------------------------------------------------------------------------
+
+
+def _against_wider(posterior, sample, delivered) -> tuple[Weights, Difference]:
+    q, progress = posterior.approximation, posterior.progress
+    wider = look_wider(posterior.searched, q, sample, posterior.z[0], progress)
+    numbers, weights = columns(wider.draws)[1], wider.weights
+    shift = compare(delivered, numbers, y_weights=weights.normal)
+    return weights, Difference(shift, weights.ess)
+
+
+def _evidence(names, own: Weights, differences: list[Difference]) -> dict:
+    """k-hat and effective draws of the own weights, and the worst difference of each kind."""
+    evidence = {"khat": own.khat, "khat_threshold": own.threshold, "ess_of_weights": own.ess}
+    for i, what in enumerate(MOST):
+        values = np.max([d.shift[i] for d in differences], axis=0)
+        # NaN is the worst of all.
+        at = int(np.argmax(np.where(np.isnan(values), np.inf, values)))
+        evidence[what], evidence[f"{what}_at"] = float(values[at]), names[at]
+    evidence["error"] = float(1.0 / np.sqrt(min(d.ess for d in differences)))
+    return evidence
+
+
+def _missed(optimum, z, evidence) -> list[Optimum]:
+    if optimum is None:
+        return []
+    missed = uncovered(optimum, z)
+    evidence["modes_missed"] = len(missed)
+    return missed
+
+
+def is_reliable(weights: Weights) -> bool:
+    """Whether weights may vouch for draws; those of unknown k-hat may not."""
+    least = LEAST_ESS if weights.khat < UNSTEADY else LEAST_IF_UNSTEADY
+    return bool(weights.khat < weights.threshold and weights.ess >= least)
+
+
+def _hopeless(evidence, missed, advice, weights: list[Weights]) -> Trust | None:
+    if missed:
+        lie = "lies" if len(missed) == 1 else "lie"
+        says = (
+            f"{len(missed)} of the modes that the starts found {lie} where there are no draws. "
+            "Take method='nuts', or 'importance', which starts from all of them."
+        )
+        return Trust("bad", says, evidence)
+    # Comparisons are written so that NaN fails them.
+    if not all(w.khat < HOPELESS_KHAT and w.ess >= FEWEST_ESS for w in weights):
+        return Trust("bad", advice, evidence)
+    return None
+
+
+def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trust | None:
+    error = evidence["error"]
+    wrong = [w for w, most in MOST.items() if not evidence[w] + ERRORS[w] * error < most]
+    if wrong:
+        bad = any(not evidence[w] < most for w, most in HOPELESS.items())
+        return Trust("bad" if bad else "caution", _advice(wrong, evidence), evidence)
+    if not all(is_reliable(w) for w in weights):
+        worst = max(weights, key=lambda w: np.inf if np.isnan(w.khat) else w.khat)
+        advice = (
+            f"The weights are too uneven to be sure (k-hat {worst.khat:.2g}, {effective(worst.ess)}"
+            f"): the tails may be too thin. {CORRECT}"
+        )
+        return Trust("caution", advice, evidence)
+    return Trust("caution", doubt, evidence) if doubt else None
+
+
+def _advice(wrong, evidence) -> str:
+    # What is furthest beyond what it may be, infinite first.
+    what = max(wrong, key=lambda w: np.nan_to_num(evidence[w] / MOST[w], nan=np.inf))
+    size, at = evidence[what], evidence[f"{what}_at"]
+    if not np.isfinite(size):
+        return (
+            f"{at} is not finite in some draws, or has no spread: nothing can be said of it. Look "
+            "at what the model computes there."
+        )
+    if what == "ks":
+        says = "The moments match but the shape does not" if wrong == ["ks"] else "The shape is off"
+        return (
+            f"{says}, most at {at} (distance of the distribution functions {size:.2g}): trust "
+            f"means and sds, not intervals. {CORRECT}"
+        )
+    if what == "mean_shift":
+        return f"The mean of {at} is off by {size:.2g} sd. {CORRECT}"
+    return f"The sd of {at} is off by {100.0 * np.expm1(size):.0f} %. {CORRECT}"
+
+
+def _heavy(names, delivered, evidence) -> Trust | None:
+    advice = heavy(names, delivered, evidence)
+    return Trust("caution", advice, evidence) if advice else None

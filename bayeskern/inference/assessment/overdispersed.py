@@ -1,0 +1,75 @@
+"""A look for what an approximation misses: draws from it, from around it, and from the prior."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from scipy.special import logsumexp
+
+from bayeskern.inference.approximation.proposals import (
+    Approximation,
+    Elliptical,
+    Prior,
+    log_densities,
+)
+from bayeskern.inference.approximation.psis import Weights, smooth
+from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.target import Target
+
+# The wider proposal: its sds in those of the approximation, and its degrees of freedom.
+WIDER, TAILS = 1.5, 5.0
+# Keys that no run has: those of runs are made from seeds, and split.
+WIDE_KEY, PRIOR_KEY = 0x9E3779B9, 0x7F4A7C15
+# Draws from the prior, for each draw of the approximation.
+FROM_PRIOR = 0.5
+
+
+class Sample(NamedTuple):
+    """Draws z (S, d) of an approximation q, with log p and log q of each: (S,)."""
+
+    z: np.ndarray
+    log_p: np.ndarray
+    log_q: np.ndarray
+
+
+class Wider(NamedTuple):
+    """The sites at all draws, (T, shape) each, and their weights."""
+
+    draws: dict[str, np.ndarray]
+    weights: Weights
+
+
+def look_wider(
+    target: Target, q: Approximation, sample: Sample, z, progress: bool = False
+) -> Wider:
+    """Weighted draws from q, a Student t wider than the draws z (S, d), and the prior.
+
+    They are one mixture: each draw is weighted by p over the density of all of it (Owen and Zhou,
+    2000), so that a part that fits badly does no harm. An improper prior is left out, and so is q
+    where it cannot tell its density at other draws than its own.
+    """
+    count = len(sample.z)
+    # A Student t has TAILS / (TAILS - 2) times the variance of its scale.
+    wide = Elliptical.around(z, TAILS, WIDER * np.sqrt((TAILS - 2.0) / TAILS))
+    own = [(q, sample.z)] if hasattr(q, "log_density") else []
+    parts = [*own, (wide, np.asarray(wide.draw(jax.random.key(WIDE_KEY), count)[0]))]
+    if not target.without_prior:
+        prior = Prior(target)
+        drawn = prior.draw(jax.random.key(PRIOR_KEY), int(FROM_PRIOR * count))[0]
+        parts.append((prior, np.asarray(drawn)))
+    z = np.concatenate([drawn for _, drawn in parts])
+    # A draw at the edge of a support lies at infinity; it has no weight, in a place of its own.
+    lost = ~np.all(np.isfinite(z), axis=1)
+    z[lost] = wide.means[0]
+    shares = np.array([len(drawn) for _, drawn in parts]) / len(z)
+    log_q = np.stack([np.asarray(part.log_density(z)) for part, _ in parts])
+    known = sample.log_p if own else np.zeros(0)
+    log_p = np.concatenate([known, log_densities(target, z[len(known) :], progress)])
+    # A density that is NaN far out counts as none.
+    log_q, log_p = (np.where(np.isnan(x), -np.inf, x) for x in (log_q, log_p))
+    log_p = np.where(lost, -np.inf, log_p)
+    mixture = logsumexp(log_q, axis=0, b=shares[:, None])
+    weights = smooth(np.where(np.isneginf(log_p), -np.inf, log_p - mixture))
+    return Wider({k: v[0] for k, v in constrain(target, z[None]).items()}, weights)

@@ -1,0 +1,123 @@
+"""Markov chains run in stretches, so that progress shows and a checkpoint can be kept."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer.hmc import HMCState
+
+from bayeskern.core.progress import Progress
+from bayeskern.inference.mcmc.kernel import ROWS, Density, Options, Rows, advance, advance_together
+from bayeskern.inference.model.target import Target
+
+# A stretch takes about so many seconds; the first one has so many steps.
+STRETCH = 0.5
+FIRST = 10
+
+
+class Stage(NamedTuple):
+    """How far some chains have come: done, steps; rows, those after warmup, (chains, n, ...) each.
+
+    state has an axis of chains if they run together, and none for a single chain; scale: (d,), of
+    its coordinates.
+    """
+
+    state: HMCState
+    scale: np.ndarray
+    done: int = 0
+    rows: tuple[Rows, ...] = ()
+
+    @property
+    def chains(self) -> int:
+        return self.state.i.size
+
+
+class Group:
+    """One chain, or several in step, that run on one thread.
+
+    `stage` is replaced as a whole after each stretch, so another thread may read it at any time.
+    """
+
+    def __init__(self, options: Options, target: Target, steps: int, stage: Stage):
+        self.options, self.steps, self.stage = options, steps, stage
+        self.density = Density(target, jnp.asarray(stage.scale))
+
+    @property
+    def finished(self) -> bool:
+        return self.stage.done == self.steps
+
+    def run(self, stop: threading.Event) -> None:
+        """Run to the end, or until `stop` is set. The draws do not depend on the stretches."""
+        steps = FIRST
+        while not self.finished and not stop.is_set():
+            steps = min(steps, ROWS, self.steps - self.stage.done)
+            start = time.perf_counter()
+            self.stage = self._further(steps)
+            pace = STRETCH / (time.perf_counter() - start)
+            steps = max(1, int(steps * min(pace, 10.0)))
+
+    def compile(self) -> None:
+        """Compile by taking no step."""
+        self._call(0)
+
+    def _further(self, steps) -> Stage:
+        state, rows = self._call(steps)
+        done = self.stage.done
+        first = max(0, self.options.warmup - done)
+        together = self.stage.state.i.ndim == 1
+
+        def kept(x):
+            x = np.asarray(x)
+            return (x if together else x[None])[:, first:steps].copy()
+
+        new = (Rows(*map(kept, rows)),) if first < steps else ()
+        return Stage(state, self.stage.scale, done + steps, self.stage.rows + new)
+
+    def _call(self, steps):
+        call = advance_together if self.stage.state.i.ndim == 1 else advance
+        return jax.block_until_ready(
+            call(self.options, self.density, self.stage.state, jnp.asarray(steps))
+        )
+
+
+def sample(groups: list[Group], workers: int, progress: bool, save: Callable) -> Rows:
+    """Run the groups, `workers` at a time: rows (chains, draws, ...) of all of them.
+
+    save(stages) is called now and then, and when the run ends or is interrupted.
+    """
+    unfinished = [g for g in groups if not g.finished]
+    # Before there are threads, which would each compile.
+    for group in unfinished[:1]:
+        group.compile()
+    total, stop = sum(g.steps * g.stage.chains for g in groups), threading.Event()
+    with Progress("NUTS", total, progress) as bar, ThreadPoolExecutor(workers) as pool:
+        waiting = [pool.submit(group.run, stop) for group in unfinished]
+        try:
+            while waiting:
+                ended, waiting = wait(waiting, STRETCH, FIRST_EXCEPTION)
+                for run in ended:
+                    run.result()
+                stages = [g.stage for g in groups]
+                bar.to(sum(s.done * s.chains for s in stages), _note(stages))
+                save(stages)
+        finally:
+            stop.set()
+            save([g.stage for g in groups], last=True)
+    # Groups have their rows in time, and side by side the groups are the chains.
+    return _joined([_joined(g.stage.rows, axis=1) for g in groups], axis=0)
+
+
+def _note(stages) -> str:
+    diverging = sum(int(np.sum(rows.diverging)) for s in stages for rows in s.rows)
+    return f"{diverging} divergences" if diverging else ""
+
+
+def _joined(rows, axis) -> Rows:
+    return Rows(*(np.concatenate(x, axis=axis) for x in zip(*rows, strict=True)))

@@ -1,0 +1,152 @@
+"""Where Markov chains start: spread out around the modes, or anywhere where there are none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import logsumexp
+
+from bayeskern.inference.mcmc.kernel import Point, potentials
+from bayeskern.inference.methods.laplace import square_root
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.validation import refuse_nonfinite
+from bayeskern.inference.optimization.modes import NEGLIGIBLE, Optimum, find_optimum
+
+# Sds from the mode, tried in turn until the density there is neither zero nor absurdly low.
+SPREAD = (2.0, 1.0, 0.5, 0.25, 0.1, 0.0)
+# Where there is no mode: uniform on so much to both sides of 0, as NumPyro and Stan do.
+RADIUS = 2.0
+TRIES = 20
+# A mode whose curvature foretells the density of fewer of its TRIES draws is a spike in a funnel.
+FORETOLD = 0.9
+# The modes are for a start only: so many steps, and no Hessian larger than this.
+STEPS = 200
+LARGEST = 1000
+
+
+class Mode(NamedTuple):
+    """An optimum, and L with L L' = H^-1."""
+
+    optimum: Optimum
+    tril: np.ndarray
+
+
+class Evaluated(NamedTuple):
+    """Values of z (n, d) with -log p (n,) and its gradient (n, d)."""
+
+    z: np.ndarray
+    potential: np.ndarray
+    gradient: np.ndarray
+
+    def below(self, highest) -> np.ndarray:
+        """Where a chain could start: NaN is not below."""
+        return (self.potential < highest) & np.all(np.isfinite(self.gradient), axis=1)
+
+
+def find_points(
+    target: Target, chains: int, seed: int, progress: bool, dense: bool = False
+) -> list[Point]:
+    """A start for each chain, with a finite density, and its first inverse mass matrix.
+
+    Each chain takes the mode at which its own start of L-BFGS ended, and begins two posterior sds
+    away from it, as N(mode, 4 H^-1), with the inverse mass matrix H^-1 (its diagonal, unless
+    dense). A mode that has a negligible share of the evidence gives way to the best one. Where
+    there is no sound mode, or it is a spike that no chain would come back from, as in a funnel, it
+    begins uniformly on (-2, 2)^d with a unit mass matrix. Raises ValueError, naming the site, if
+    the density is finite nowhere.
+    """
+    modes = _modes(target, chains, seed, progress)
+    # NumPy's generator, since each of JAX's functions would be compiled for itself.
+    rng = np.random.default_rng(seed)
+    boxes = [_uniform(target, rng) for _ in modes]
+    around = [
+        box if mode is None else _normal(mode, rng) for mode, box in zip(modes, boxes, strict=True)
+    ]
+    found = _evaluate(target, [*boxes, *around])
+    boxes, around = found[:chains], found[chains:]
+    elsewhere = _evidence_on_box(boxes)
+    unit = np.eye(target.size) if dense else np.ones(target.size)
+    points = []
+    for mode, box, near in zip(modes, boxes, around, strict=True):
+        point = None
+        if mode is not None and _is_home(mode.optimum, near, elsewhere):
+            last = Evaluated(*(x[TRIES:] for x in near))
+            point = _first(last, _highest(mode.optimum), _mass(mode.tril, dense))
+        if point is None:
+            point = _first(box, np.inf, unit)
+        if point is None:
+            refuse_nonfinite(target, jnp.asarray(box.z[0]))
+        points.append(point)
+    return points
+
+
+def _first(candidates: Evaluated, highest: float, inverse_mass) -> Point | None:
+    """The first of the candidates at which a chain could start."""
+    fine = candidates.below(highest)
+    i = int(np.argmax(fine))
+    return Point(*(x[i] for x in candidates), inverse_mass) if fine.any() else None
+
+
+def _evidence_on_box(boxes) -> float:
+    """What the density would integrate to over the box that the candidates are uniform on."""
+    d, potential = boxes[0].z.shape[1], np.concatenate([box.potential for box in boxes])
+    total = logsumexp(-np.where(np.isnan(potential), np.inf, potential))
+    return total - np.log(len(potential)) + d * np.log(2.0 * RADIUS)
+
+
+def _modes(target, chains, seed, progress) -> list[Mode | None]:
+    """For each chain the mode that its own start found, or None if that is no sound one."""
+    if target.size > LARGEST:
+        return [None] * chains
+    optimum = find_optimum(target, chains, seed, STEPS, progress, title="NUTS: starts")
+    found = []
+    for i in range(chains):
+        mode = optimum.at(i) if np.isfinite(optimum.start_log_densities[i]) else None
+        tril, repaired = square_root(mode) if mode and mode.converged else (None, "no mode")
+        found.append(None if repaired else Mode(mode, tril))
+    sound = [mode for mode in found if mode is not None]
+    if not sound:
+        return found
+    best = max(sound, key=lambda mode: mode.optimum.log_evidence)
+    least = best.optimum.log_evidence + np.log(NEGLIGIBLE)
+    return [best if m and m.optimum.log_evidence < least else m for m in found]
+
+
+def _uniform(target, rng) -> np.ndarray:
+    return rng.uniform(-RADIUS, RADIUS, (TRIES + len(SPREAD), target.size))
+
+
+def _normal(mode, rng) -> np.ndarray:
+    """TRIES draws from N(mode, H^-1), and a last one brought nearer and nearer."""
+    *draws, last = rng.normal(size=(TRIES + 1, len(mode.optimum.z)))
+    white = np.concatenate([draws, np.multiply.outer(np.array(SPREAD), last)])
+    return mode.optimum.z + white @ mode.tril.T
+
+
+def _mass(tril, dense) -> np.ndarray:
+    return tril @ tril.T if dense else np.sum(np.square(tril), axis=1)
+
+
+def _is_home(optimum, near: Evaluated, elsewhere: float) -> bool:
+    """Whether a chain that starts here is near most of the posterior, as far as can be seen.
+
+    In a spike the density is foretold badly by its curvature, or far more lies elsewhere.
+    """
+    foretold = np.mean(near.below(_highest(optimum))[:TRIES])
+    return foretold >= FORETOLD and optimum.log_evidence > elsewhere + np.log(NEGLIGIBLE)
+
+
+def _highest(optimum) -> float:
+    """A potential that two sds from the mode of a Gaussian, 2 d above it on average, is below."""
+    return -optimum.log_density + 4.0 * len(optimum.z) + 25.0
+
+
+def _evaluate(target, parts) -> list[Evaluated]:
+    z = np.stack(parts)
+    potential, gradient = potentials(target, jnp.asarray(z.reshape(-1, z.shape[-1])))
+    potential = np.asarray(potential).reshape(z.shape[:2])
+    return [
+        Evaluated(*x) for x in zip(z, potential, np.asarray(gradient).reshape(z.shape), strict=True)
+    ]

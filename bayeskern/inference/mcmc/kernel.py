@@ -1,0 +1,138 @@
+"""NumPyro's NUTS kernel on a Target, compiled once and advanced by as many steps as one likes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer.hmc import HMCState, hmc
+from numpyro.infer.util import ParamInfo
+
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.modes import NegativeLogDensity
+
+# A call stores at most so many steps.
+ROWS = 250
+
+
+class Options(NamedTuple):
+    """What the kernel is compiled for."""
+
+    warmup: int
+    target_accept: float
+    max_tree_depth: int
+    dense_mass: bool
+
+
+class Density(eqx.Module):
+    """A target in coordinates u = z / scale, scale (d,), in which its sds are about 1.
+
+    NumPyro adds a little of the unit matrix to what it learns of the mass matrix, which is far too
+    much where a parameter is of size 1e-3.
+    """
+
+    target: Target
+    scale: jax.Array
+
+    def potential(self, u):
+        return NegativeLogDensity(self.target, jacobian=True)(self.scale * u)
+
+
+class Point(NamedTuple):
+    """Where a chain starts: z (d,), -log p(z), its gradient, and a first inverse mass matrix.
+
+    inverse_mass: (d, d), or (d,) for its diagonal.
+    """
+
+    z: np.ndarray
+    potential: np.ndarray
+    gradient: np.ndarray
+    inverse_mass: np.ndarray
+
+    def over(self, scale) -> Point:
+        """The same point in coordinates z / scale."""
+        square = np.square(scale) if self.inverse_mass.ndim == 1 else np.outer(scale, scale)
+        mass = self.inverse_mass / square
+        return Point(self.z / scale, self.potential, self.gradient * scale, mass)
+
+
+class Rows(NamedTuple):
+    """What is kept of each step: (steps, ...)."""
+
+    z: jax.Array
+    diverging: jax.Array
+    energy: jax.Array
+    potential: jax.Array
+    n_steps: jax.Array
+    acceptance_rate: jax.Array
+    step_size: jax.Array
+
+    @classmethod
+    def of(cls, density: Density, state: HMCState) -> Rows:
+        return cls(
+            density.scale * state.z,
+            state.diverging,
+            state.energy,
+            state.potential_energy,
+            state.num_steps,
+            state.accept_prob,
+            state.adapt_state.step_size,
+        )
+
+
+@eqx.filter_jit
+def begin(options: Options, density: Density, point: Point, key) -> HMCState:
+    """The state of a chain before its first step."""
+    return _kernel(options, density, point, key)[0]
+
+
+@eqx.filter_jit
+def advance(options: Options, density: Density, state: HMCState, steps) -> tuple[HMCState, Rows]:
+    """One chain, `steps` <= ROWS steps further; only the first `steps` rows have a meaning."""
+    return _advance(options, density, state, steps)
+
+
+@eqx.filter_jit
+def advance_together(options: Options, density: Density, states: HMCState, steps):
+    """The same for several chains in step: every leaf has an axis of chains in front."""
+    return jax.vmap(lambda state: _advance(options, density, state, steps))(states)
+
+
+@eqx.filter_jit
+def potentials(target: Target, z):
+    """-log p(z) and its gradient, for z (n, d)."""
+    return jax.lax.map(jax.value_and_grad(NegativeLogDensity(target, jacobian=True)), z)
+
+
+def _advance(options, density, state, steps):
+    here = Point(state.z, state.potential_energy, state.z_grad, None)
+    _, step = _kernel(options, density, here, state.rng_key)
+    rows = jax.tree.map(lambda x: jnp.zeros((ROWS, *x.shape), x.dtype), Rows.of(density, state))
+
+    def body(i, carried):
+        state, rows = carried
+        state = step(state)
+        return state, jax.tree.map(lambda row, x: row.at[i].set(x), rows, Rows.of(density, state))
+
+    return jax.lax.fori_loop(0, steps, body, (state, rows))
+
+
+def _kernel(options, density, point, key):
+    """A first state, and the function from one state to the next.
+
+    NumPyro's second function works only once the first has been called; its state may be dropped.
+    """
+    init, step = hmc(density.potential, algo="NUTS")
+    state = init(
+        ParamInfo(point.z, point.potential, point.gradient),
+        options.warmup,
+        inverse_mass_matrix=point.inverse_mass,
+        dense_mass=options.dense_mass,
+        target_accept_prob=options.target_accept,
+        max_tree_depth=options.max_tree_depth,
+        rng_key=key,
+    )
+    return state, step

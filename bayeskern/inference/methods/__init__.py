@@ -1,0 +1,1 @@
+"""The inference methods, one a file."""

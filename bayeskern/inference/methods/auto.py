@@ -1,0 +1,86 @@
+"""The cheapest backend whose verdict is good."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bayeskern.inference.methods.exact import Exact
+from bayeskern.inference.methods.importance import ImportanceSampling
+from bayeskern.inference.methods.laplace import Laplace
+from bayeskern.inference.methods.marginalization import run
+from bayeskern.inference.methods.nuts import NUTS
+from bayeskern.inference.methods.svi import SVI
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.posterior.posterior import Posterior
+from bayeskern.inference.result import Fit
+from bayeskern.protocols import DoesNotApplyError
+
+
+class Attempt(NamedTuple):
+    """One method that `auto` tried: seconds with its judgement, verdict, and why that one."""
+
+    method: str
+    seconds: float
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Exact, Laplace, SVI (full rank, then a flow), NUTS: the first whose verdict is good.
+
+    Laplace and SVI are corrected by importance sampling before the next one is tried. If none is
+    good, what NUTS found comes back with its own verdict. `posterior.attempts` lists what was
+    tried, what each cost, and why it went on.
+    """
+
+    name = "auto"
+    as_written = True
+
+    def run(self, target: Target, seed: int, progress: bool) -> Fit:
+        attempts: list[Attempt] = []
+
+        def attempt(name, method) -> Posterior | None:
+            started = time.perf_counter()
+            try:
+                fit = run(method, target, seed, progress)
+            except DoesNotApplyError as reason:
+                seconds = time.perf_counter() - started
+                attempts.append(Attempt(name, seconds, "not assessable", str(reason)))
+                return None
+            posterior = Posterior.of(name, fit, target, {}, progress=progress)
+            trust = posterior.trust
+            seconds = time.perf_counter() - started
+            attempts.append(Attempt(name, seconds, trust.verdict, trust.advice))
+            fits[name] = fit
+            return posterior
+
+        fits: dict[str, Fit] = {}
+        for name, method in self._ladder(target):
+            posterior = attempt(name, method)
+            if posterior is None:
+                continue
+            if posterior.trust.verdict != "good" and name != "nuts" and name != "exact":
+                corrected = f"importance from {name}"
+                posterior = attempt(corrected, ImportanceSampling(proposal=posterior))
+            if posterior.trust.verdict == "good":
+                break
+        name = attempts[-1].method
+        trust = posterior.trust
+        return dataclasses.replace(
+            fits[name], method=name, judge=lambda _: trust, attempts=tuple(attempts)
+        )
+
+    def _ladder(self, target: Target):
+        if hasattr(target.model, "exact"):
+            yield "exact", Exact()
+        if hasattr(target.model, "exact") and not target.latents:
+            return
+        yield "laplace", Laplace()
+        yield "svi", SVI()
+        yield "svi flow", SVI(guide="flow")
+        # A step in time saves a second run.
+        yield "nuts", NUTS(target_accept=0.9)

@@ -1,0 +1,114 @@
+"""Self-normalised importance sampling with heavy tails, adapted in rounds, Pareto smoothed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.core.progress import Progress
+from bayeskern.inference.approximation.adaptive import adapted, around_modes, weighted_fit
+from bayeskern.inference.approximation.proposals import Approximation, Density, Elliptical, Prior
+from bayeskern.inference.methods.svi import SVI
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.validation import refuse_nonfinite
+from bayeskern.inference.optimization.modes import Optimum, find_optimum
+from bayeskern.inference.result import Fit
+
+PROPOSALS = ("laplace", "svi", "prior")
+
+
+@dataclass(frozen=True)
+class ImportanceSampling:
+    """Draws from a proposal, weighted by p / q and resampled to equal weights.
+
+    proposal: "laplace" (a mixture over all modes that were found), "svi", "prior", a Posterior, or
+    a NumPyro distribution over the unconstrained coordinates, event shape (d,). The prior and a
+    distribution are taken as they are, in one round. tails: degrees of freedom of the Student t in
+    place of a Gaussian proposal (beside one of another shape); None for the proposal without.
+    draws: how many are weighted, and how many come out. adapt: rounds in which the proposal is
+    refitted to the weighted moments, before the draws that count. replace: False to take a quarter
+    of the draws, none of them twice.
+
+    The log evidence is the log of the mean weight. Owen (2013), chapters 9 and 10; Vehtari et al.
+    (2024).
+    """
+
+    proposal: Any = "laplace"
+    tails: float | None = 5.0
+    draws: int = 8000
+    adapt: int = 2
+    replace: bool = True
+
+    name = "importance"
+
+    def __post_init__(self):
+        validation.positive_integer(self.draws, "draws")
+        if isinstance(self.adapt, bool) or not isinstance(self.adapt, int) or self.adapt < 0:
+            raise ValueError(f"adapt must be a number of rounds, 0 or more, got {self.adapt!r}.")
+        if self.tails is not None and not self.tails > 0:
+            raise ValueError(
+                f"tails must be degrees of freedom above 0, or None, got {self.tails}."
+            )
+        if isinstance(self.proposal, str):
+            validation.one_of("proposal", self.proposal, PROPOSALS)
+
+    def run(self, target: Target, seed: int, progress: bool) -> Fit:
+        target.require_priors("importance sampling")
+        q, optimum = self._proposal(target, seed, progress)
+        with Progress("importance sampling", self.adapt + 1, progress) as bar:
+            found = adapted(q, target, self.draws, self.adapt, jax.random.key(seed), bar)
+        q, sample, weights, moved = found
+        if optimum is None and not np.any(np.isfinite(sample.log_p)):
+            refuse_nonfinite(target, sample.z[0])
+        return weighted_fit(sample, weights, q, self.draws, self.replace, seed, optimum, moved)
+
+    def _proposal(self, target, seed, progress) -> tuple[Approximation, Optimum | None]:
+        wanted = self.proposal
+        if wanted == "prior":
+            if target.without_prior:
+                raise ValueError(
+                    f"{', '.join(map(repr, target.without_prior))} has an improper prior, which "
+                    "cannot be drawn from. Take proposal='laplace'."
+                )
+            return Prior(target), None
+        if wanted == "laplace":
+            optimum = find_optimum(target, 8, seed, 1000, progress, title="importance: modes")
+            return around_modes(optimum, self.tails), optimum
+        if hasattr(wanted, "event_shape"):
+            if tuple(wanted.event_shape) != (target.size,):
+                raise ValueError(
+                    f"proposal has event shape {tuple(wanted.event_shape)}, but there are "
+                    f"{target.size} unconstrained coordinates: {', '.join(target.coordinates)}."
+                )
+            return Density(wanted), None
+        posterior = self._fitted(target, seed, progress)
+        return widened(posterior, target, self.tails), posterior.optimum
+
+    def _fitted(self, target, seed, progress):
+        """The Posterior, or the Fit, that the proposal is made from."""
+        if self.proposal == "svi":
+            return SVI(draws=4000).run(target, seed, progress)
+        if not hasattr(self.proposal, "z"):
+            raise TypeError(
+                f"proposal must be one of {', '.join(PROPOSALS)}, a Posterior or a NumPyro "
+                f"distribution, got {type(self.proposal).__name__}."
+            )
+        return self.proposal
+
+
+def widened(posterior, target: Target, tails: float | None) -> Approximation:
+    """What a fit's draws came from, with heavier tails; or a Student t at the draws' moments."""
+    z = np.asarray(posterior.z).reshape(-1, posterior.z.shape[-1])
+    if z.shape[1] != target.size or len(z) < 2:
+        raise ValueError(
+            f"proposal has {len(z)} draws of {z.shape[1]} coordinates; this model needs several "
+            f"draws of {target.size}. Fit the same model, by a method that gives draws."
+        )
+    q = posterior.approximation
+    if q is not None and (tails is None or hasattr(q, "with_tails")):
+        return q if tails is None else q.with_tails(tails, z)
+    return Elliptical.around(z, tails)

@@ -1,0 +1,79 @@
+"""Point estimates: the posterior mode and the maximum of the likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.modes import Optimum, find_optimum
+from bayeskern.inference.result import Fit
+from bayeskern.inference.verdict import Trust
+
+
+@dataclass(frozen=True)
+class MAP:
+    """The mode of the posterior density, by L-BFGS.
+
+    starts: how many starts. The first is at the median of the prior (at the given value for
+    `Free`); half of the others are the best of many candidates drawn from it, half are drawn.
+    jacobian: False for the mode in the model's own parameters, True for the mode in the
+    unconstrained ones (Gamma(3, 1) has its mode at 2 in the first sense and at 3 in the second).
+    steps: at most so many steps of L-BFGS.
+    """
+
+    starts: int = 4
+    jacobian: bool = False
+    steps: int = 1000
+
+    name = "map"
+    is_point = True
+
+    def __post_init__(self):
+        validation.positive_integer(self.starts, "starts")
+        validation.positive_integer(self.steps, "steps")
+
+    def run(self, target: Target, seed: int, progress: bool) -> Fit:
+        if hasattr(target.model, "mode"):
+            known = target.model.mode(*target.args, jacobian=self.jacobian)
+            if known is not None:
+                return _known(target, known)
+        return _point(find_optimum(target, self.starts, seed, self.steps, progress, self.jacobian))
+
+
+@dataclass(frozen=True)
+class MLE:
+    """The maximum of the likelihood: the densities of latent sites are left out.
+
+    Observed sites and factors count. Where latents are integrated out, as in `GPRegression`, it is
+    type-II maximum likelihood. It does not depend on the parametrisation. starts, steps: as in MAP.
+    """
+
+    starts: int = 4
+    steps: int = 1000
+
+    name = "mle"
+    is_point = True
+
+    def __post_init__(self):
+        validation.positive_integer(self.starts, "starts")
+        validation.positive_integer(self.steps, "steps")
+
+    def run(self, target: Target, seed: int, progress: bool) -> Fit:
+        optimum = find_optimum(
+            target, self.starts, seed, self.steps, progress, False, False, title="MLE"
+        )
+        return _point(optimum)
+
+
+def _point(optimum: Optimum) -> Fit:
+    return Fit(z=optimum.z[None, None], judge=optimum.trust, optimum=optimum)
+
+
+def _known(target: Target, values: dict) -> Fit:
+    """A mode that the model itself knows how to find."""
+    z = np.asarray(target.unconstrain(values)[0])
+    advice = "The mode, by the model's own solver; a point carries no uncertainty."
+    return Fit(z=z[None, None], judge=lambda _: Trust("not assessable", advice, {}))

@@ -1,0 +1,74 @@
+"""Multi-path Pathfinder: Gaussians along the way to the modes, weighted and resampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.core.progress import Progress
+from bayeskern.inference.approximation.adaptive import reweigh, weighted_fit
+from bayeskern.inference.approximation.proposals import Elliptical, cholesky
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.validation import refuse_nonfinite
+from bayeskern.inference.optimization.modes import NegativeLogDensity, find_starts
+from bayeskern.inference.result import Fit
+
+# Draws from which each Gaussian along a path is judged.
+TRIALS = 50
+
+
+@dataclass(frozen=True)
+class Pathfinder:
+    """blackjax's Pathfinder from several starts, its draws weighted by p / q and resampled.
+
+    paths: how many starts. draws: how many are weighted, and how many come out. replace: False to
+    take a quarter of the draws, none of them twice. Zhang, Carpenter, Gelman and Vehtari (2022);
+    here q is the mixture of all paths, so that each of two modes may have its own path.
+    """
+
+    paths: int = 8
+    draws: int = 4000
+    replace: bool = True
+
+    name = "pathfinder"
+
+    def __post_init__(self):
+        validation.positive_integer(self.paths, "paths")
+        validation.positive_integer(self.draws, "draws")
+
+    def run(self, target: Target, seed: int, progress: bool) -> Fit:
+        target.require_priors("Pathfinder")
+        path_key, key = jax.random.split(jax.random.key(seed))
+        begin = find_starts(NegativeLogDensity(target, True), self.paths, seed)
+        with Progress("Pathfinder", 1, progress) as bar:
+            means, covariances = map(np.asarray, _paths(target, begin, path_key))
+            bar.to(1)
+        # A path that failed is left out.
+        sound = np.isfinite(means).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2))
+        if not np.any(sound):
+            refuse_nonfinite(target, begin[0])
+        trils = np.stack([cholesky(c) for c in covariances[sound]])
+        q = Elliptical(means[sound], trils, np.zeros(len(trils)))
+        sample, weights = reweigh(q, target, key, self.draws)
+        if not np.any(np.isfinite(sample.log_p)):
+            refuse_nonfinite(target, begin[0])
+        return weighted_fit(sample, weights, q, self.draws, self.replace, seed)
+
+
+@eqx.filter_jit
+def _paths(target, begin, key):
+    """The best Gaussian along each path: means (paths, d) and covariances (paths, d, d)."""
+    from blackjax.optimizers.lbfgs import lbfgs_inverse_hessian_formula_1
+    from blackjax.vi.pathfinder import approximate
+
+    def one(item):
+        start, key = item
+        state, _ = approximate(key, target.log_density, start, TRIALS)
+        covariance = lbfgs_inverse_hessian_formula_1(state.alpha, state.beta, state.gamma)
+        return state.position + covariance @ state.grad_position, covariance
+
+    return jax.lax.map(one, (begin, jax.random.split(key, len(begin))))

@@ -1,0 +1,172 @@
+"""Stochastic variational inference: reverse KL by ascent of the ELBO, forward KL by moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.core.progress import Progress
+from bayeskern.inference.approximation.adaptive import adapted, around_modes
+from bayeskern.inference.approximation.elbo import PARTICLES, Ascended, ascend
+from bayeskern.inference.approximation.guides import GUIDES, AutoGuide, ByHand
+from bayeskern.inference.approximation.proposals import Elliptical, cholesky
+from bayeskern.inference.approximation.psis import moments
+from bayeskern.inference.assessment.approximation import FEWEST_ESS, HOPELESS_KHAT
+from bayeskern.inference.methods.from_approximation import drawn_fit
+from bayeskern.inference.methods.laplace import square_root
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.modes import Optimum, find_optimum
+from bayeskern.inference.result import Fit
+from bayeskern.protocols import DoesNotApplyError
+
+# Learning rates of Adam, one after the other, each until the ELBO no longer rises. A flow has
+# hundreds of weights and takes smaller steps.
+RATES = {"gaussian": (0.05, 0.015, 0.005), "flow": (0.01, 0.003, 0.001)}
+# From so many coordinates on a full factor learns more slowly: at the rates above it diverges.
+WIDE = 24
+# Forward KL: rounds of adaptation, and degrees of freedom of the proposals.
+ROUNDS, TAILS = 3, 5.0
+
+
+class Begun(NamedTuple):
+    """A fit of which the modes are known."""
+
+    target: Target
+    seed: int
+    optimum: Optimum
+
+
+@dataclass(frozen=True)
+class SVI:
+    """The member of a family that is closest to the posterior, by Adam on the ELBO.
+
+    guide: "mean_field", "full_rank", "low_rank" (Gaussians), "flow" (inverse autoregressive), or a
+    NumPyro guide for the model's sites. gradient: "pathwise", or "score" with a leave-one-out
+    baseline (Kool, van Hoof and Welling, 2019). objective: "reverse_kl", KL(q || p), or
+    "forward_kl", KL(p || q), whose Gaussian has the moments of the posterior: they are estimated by
+    adaptive importance sampling from all modes that were found. steps: at most so many (and as many
+    for the Gaussian that a flow starts from); it stops before where the ELBO is level, and says
+    which it was. draws: how many come out.
+    """
+
+    guide: str | Callable = "full_rank"
+    gradient: str = "pathwise"
+    objective: str = "reverse_kl"
+    steps: int = 20_000
+    draws: int = 4000
+
+    name = "svi"
+
+    def __post_init__(self):
+        validation.positive_integer(self.steps, "steps")
+        validation.positive_integer(self.draws, "draws")
+        validation.one_of("gradient", self.gradient, PARTICLES)
+        validation.one_of("objective", self.objective, ("reverse_kl", "forward_kl"))
+        if not callable(self.guide):
+            validation.one_of("guide", self.guide, GUIDES)
+        if self.objective == "forward_kl" and self.guide not in ("mean_field", "full_rank"):
+            raise ValueError(
+                "objective='forward_kl' matches the moments of a Gaussian, which "
+                f"guide={self.guide!r} is not. Take guide='full_rank' or 'mean_field'."
+            )
+        if self.gradient == "score" and (callable(self.guide) or self.guide == "flow"):
+            raise ValueError(
+                "gradient='score' needs the density of the guide at any point, which a flow or a "
+                "guide by hand does not give. Take gradient='pathwise'."
+            )
+
+    def run(self, target: Target, seed: int, progress: bool) -> Fit:
+        return self.finish([self.begin(target, seed, progress)], progress)[0]
+
+    def begin(self, target: Target, seed: int, progress: bool) -> Begun:
+        """What each fit does for itself: refuse what cannot be fitted, and look for the modes."""
+        target.require_priors("SVI")
+        if self.guide == "flow" and target.size < 2:
+            raise DoesNotApplyError(
+                "guide='flow' needs two coordinates at least, and the model has one. Take "
+                "guide='full_rank'."
+            )
+        starts = 8 if self.objective == "forward_kl" else 4
+        optimum = find_optimum(target, starts, seed, 1000, progress, title="SVI: modes")
+        return Begun(target, seed, optimum)
+
+    def finish(self, begun: list[Begun], progress: bool) -> list[Fit]:
+        """The rest, of fits side by side: one model given data of the same shapes."""
+        if self.objective == "forward_kl":
+            return [self._forward(one, progress) for one in begun]
+        families = self._families(begun, progress)
+        found = self._ascend(families, begun, progress)
+        return [
+            drawn_fit(
+                family.approximation(one.params),
+                self.draws,
+                start.seed,
+                start.optimum,
+                doubt=one.doubt,
+                trace={"elbo": one.trace},
+            )
+            for family, start, one in zip(families, begun, found, strict=True)
+        ]
+
+    # -- reverse KL -------------------------------------------------------------------------------
+
+    def _families(self, begun: list[Begun], progress) -> list:
+        if callable(self.guide):
+            return [ByHand(one.target, self.guide) for one in begun]
+        if self.guide != "flow":
+            return [AutoGuide(self.guide, *_frame(one.optimum, self.guide)) for one in begun]
+        # A flow starts from the best Gaussian, which is far closer than its own start.
+        first = SVI(steps=self.steps)
+        gaussians = first._families(begun, progress)
+        found = first._ascend(gaussians, begun, progress)
+        best = [q.approximation(one.params) for q, one in zip(gaussians, found, strict=True)]
+        return [AutoGuide("flow", q.means[0], q.trils[0]) for q in best]
+
+    def _ascend(self, families, begun: list[Begun], progress) -> list[Ascended]:
+        targets, seeds = [one.target for one in begun], [one.seed for one in begun]
+        rates = self._rates(targets[0].size)
+        return ascend(families, targets, seeds, self.gradient, rates, self.steps, progress)
+
+    def _rates(self, d):
+        """A step moves each of the d^2/2 entries of a full factor: all together no further."""
+        slower = min(1.0, WIDE / d) if self.guide == "full_rank" else 1.0
+        return [slower * rate for rate in RATES["flow" if self.guide == "flow" else "gaussian"]]
+
+    # -- forward KL -------------------------------------------------------------------------------
+
+    def _forward(self, begun: Begun, progress) -> Fit:
+        target, seed, optimum = begun
+        with Progress("SVI", ROUNDS + 1, progress) as bar:
+            start = around_modes(optimum, TAILS)
+            found = adapted(start, target, 2 * self.draws, ROUNDS, jax.random.key(seed), bar)
+        _, sample, weights, _ = found
+        mean, covariance = moments(sample.z, weights.normal)
+        if self.guide == "mean_field":
+            covariance = np.diag(np.diag(covariance))
+        q = Elliptical.of(mean, cholesky(covariance))
+        problem = None
+        if not (weights.khat < HOPELESS_KHAT and weights.ess >= FEWEST_ESS):
+            problem = (
+                f"The moments rest on too few effective draws ({weights.ess:.0f}, k-hat "
+                f"{weights.khat:.2g}). Take objective='reverse_kl' or method='nuts'."
+            )
+
+        return drawn_fit(q, self.draws, seed, optimum, problem)
+
+
+def _frame(optimum: Optimum, guide: str):
+    """Centre and A: the mode and its sds, if it is a sound one; else the origin and unit sds."""
+    d = len(optimum.z)
+    tril, repaired = square_root(optimum)
+    if repaired or not optimum.converged:
+        return jnp.zeros(d), jnp.eye(d)
+    if guide in ("mean_field", "low_rank"):
+        # The best diagonal Gaussian has the conditional sds.
+        tril = np.diag(1.0 / np.sqrt(np.diag(optimum.hessian)))
+    return jnp.asarray(optimum.z), jnp.asarray(tril)

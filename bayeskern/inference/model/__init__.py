@@ -1,0 +1,1 @@
+"""A NumPyro model as the methods see it: a log density over unconstrained coordinates."""

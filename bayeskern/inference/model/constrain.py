@@ -1,0 +1,46 @@
+"""From unconstrained draws to the sites of the model."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core.batching import BATCH
+from bayeskern.inference.model.target import Target, number_name
+
+
+@eqx.filter_jit
+def _constrain(target, z):
+    flat = z.reshape(z.shape[0] * z.shape[1], z.shape[2])
+
+    def sized(z):
+        # JAX cannot map what has no numbers.
+        return {k: v for k, v in target.constrain(z).items() if v.size}
+
+    found = jax.lax.map(sized, flat, batch_size=BATCH)
+    shapes = jax.eval_shape(target.constrain, flat[0])
+    return {
+        k: jnp.reshape(found.get(k, jnp.zeros(0, s.dtype)), z.shape[:-1] + s.shape)
+        for k, s in shapes.items()
+    }
+
+
+def constrain(target: Target, z) -> dict[str, np.ndarray]:
+    """The sites at z: (chains, draws, d) -> each (chains, draws, shape), latent ones first."""
+    found = jax.device_get(_constrain(target, jnp.asarray(z)))
+    # A compiled function returns dictionaries sorted by name.
+    order = [s.name for s in target.latents]
+    return {name: found[name] for name in dict.fromkeys([*order, *target.deterministics])}
+
+
+def columns(draws: dict) -> tuple[list[str], np.ndarray]:
+    """The numbers of all sites side by side: their names, and an array (S, m)."""
+    names, parts = [], []
+    for name, value in draws.items():
+        value = np.asarray(value)
+        for index in np.ndindex(value.shape[1:]):
+            names.append(number_name(name, index))
+        parts.append(value.reshape(len(value), -1))
+    return names, np.concatenate(parts, axis=1)

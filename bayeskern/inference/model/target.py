@@ -1,0 +1,379 @@
+"""A model and its data as a log density on R^d, and the way back.
+
+Every latent site is mapped to the real line by the bijection of its support, and all of them are
+laid out in one flat vector z. A `numpyro.param` site takes part as a value without a prior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro import handlers
+from numpyro.distributions import biject_to, constraints
+from numpyro.infer.util import compute_log_probs
+from numpyro.primitives import Messenger
+
+from bayeskern.inference.model import arguments, validation
+from bayeskern.inference.model.distribution_pytrees import as_made, in_order
+from bayeskern.inference.model.enumeration import (
+    log_density,
+    require_plates,
+    require_summable,
+    without_data,
+)
+from bayeskern.protocols import DoesNotApplyError
+
+
+def number_name(site: str, index) -> str:
+    """The name of one of the numbers of a site: `site`, or `site[i,j]`."""
+    return f"{site}[{','.join(map(str, index))}]" if len(index) else site
+
+
+class Latent(NamedTuple):
+    """A latent site: its name, its shape before and after the map to the real line."""
+
+    name: str
+    is_param: bool
+    shape: tuple[int, ...]
+    unconstrained_shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.unconstrained_shape, dtype=int))
+
+
+class Target(eqx.Module):
+    """log p(z) for a NumPyro model and its arguments, z in R^d.
+
+    A pytree: passed to a compiled function, new data of the same shapes do not recompile. Raises
+    ValueError if a site is not as it ought to be, naming it.
+    """
+
+    ordered_model: Callable
+    arguments: tuple[tuple, dict]
+    latents: tuple[Latent, ...] = eqx.field(static=True)
+    #: latents whose prior is improper, or that have none, and so cannot be drawn from it
+    without_prior: tuple[str, ...] = eqx.field(static=True)
+    #: deterministic sites, in the order of the model
+    deterministics: tuple[str, ...] = eqx.field(static=True, default=())
+    #: whether a plate takes part of its data at a time, and no latent site with it
+    subsampled: bool = eqx.field(static=True, default=False)
+    #: discrete latent sites, which are summed out
+    discrete: tuple[str, ...] = eqx.field(static=True, default=())
+    #: sites whose density has kinks, so that its curvature says nothing
+    kinked: tuple[str, ...] = eqx.field(static=True, default=())
+    #: observed sites that integrate a latent out by an approximation
+    approximate: tuple[str, ...] = eqx.field(static=True, default=())
+    #: how deep plates are nested
+    nesting: int = eqx.field(static=True, default=0)
+
+    @classmethod
+    def of(cls, model: Callable, args: tuple, kwargs: dict) -> Target:
+        """Look at the model once, abstractly, and lay out its latent sites."""
+        if not callable(model):
+            kind = type(model).__name__
+            raise TypeError(f"model must be a NumPyro model, a function of the data, got {kind}.")
+        # What a model has prepared it knows how to use: large arrays are not copied.
+        prepared = hasattr(model, "prepare")
+        given = (args, kwargs) if prepared else arguments.read((args, kwargs))
+        try:
+            found = _look(model, given)
+        except arguments.LOOKED_AT:
+            # It looks at the values of its arrays, as in len(np.unique(group)).
+            given = arguments.hold(given)
+            with arguments.refusing_looks():
+                found = _look(model, given)
+        return cls(in_order(model), given, **found)
+
+    @property
+    def args(self) -> tuple:
+        return arguments.release(self.arguments[0])
+
+    @property
+    def kwargs(self) -> dict:
+        return arguments.release(self.arguments[1])
+
+    @property
+    def holds_data(self) -> bool:
+        """Whether its arrays are constants, since the model looks at their values."""
+        leaves = jax.tree.leaves(self.arguments, is_leaf=lambda x: isinstance(x, arguments.Held))
+        return any(isinstance(x, arguments.Held) for x in leaves)
+
+    @property
+    def model(self) -> Callable:
+        return as_made(self.ordered_model)
+
+    @property
+    def size(self) -> int:
+        """d, the number of unconstrained coordinates."""
+        return sum(latent.size for latent in self.latents)
+
+    @property
+    def coordinates(self) -> list[str]:
+        """A name for each coordinate of z: `site`, or `site[i,j]`."""
+        return [
+            number_name(s.name, index)
+            for s in self.latents
+            for index in np.ndindex(s.unconstrained_shape)
+        ]
+
+    def unravel(self, z) -> dict:
+        """The unconstrained value of each latent site."""
+        ends = np.cumsum([s.size for s in self.latents])[:-1]
+        parts = jnp.split(z, ends)
+        return {
+            s.name: part.reshape(s.unconstrained_shape)
+            for s, part in zip(self.latents, parts, strict=True)
+        }
+
+    def ravel(self, unconstrained: dict):
+        """The inverse of `unravel`."""
+        return jnp.concatenate([jnp.ravel(unconstrained[s.name]) for s in self.latents])
+
+    def log_density(self, z, jacobian: bool = True, prior: bool = True):
+        """log p(z): of the model's own parameters, or with `jacobian` of the unconstrained ones.
+
+        prior=False leaves out the densities of the latent sites: log p(data | z). Values without
+        a prior (param sites) have no Jacobian and no density of their own. A plate that takes
+        part of its data at a time counts all of them.
+        """
+        if self.discrete:
+            whole = self._summed(self.model, z, jacobian)
+            return whole if prior else whole - self._summed(without_data(self.model), z, jacobian)
+        latents = set() if prior else {s.name for s in self.latents}
+        return self._log_density(Whole(self.model), z, jacobian, lambda name: name not in latents)
+
+    def noisy_log_density(self, z, key):
+        """log p(z) of the unconstrained parameters, with plates subsampled at random by `key`."""
+        return self._log_density(self.model, z, key=key)
+
+    def _log_density(self, model, z, jacobian=True, counts=lambda name: True, key=None):
+        """The log densities of the sites that count, summed; with `jacobian` log |d value / d z|.
+
+        counts: whether the site of a name does.
+        """
+        placed = _Placed(self.unravel(z), jax.random.key(0) if key is None else key)
+        log_probs, trace = compute_log_probs(placed.model(model), self.args, self.kwargs, {})
+        total = sum((v for name, v in log_probs.items() if counts(name)), jnp.zeros(()))
+        return total + self._log_det(z, trace) if jacobian else total
+
+    def _summed(self, model, z, jacobian):
+        """The log density with discrete sites summed out."""
+        placed = _Placed(self.unravel(z), jax.random.key(0)).model(model)
+        total = log_density(placed, self.args, self.kwargs, self.nesting)
+        return total + self._log_det(z, self.trace(z)) if jacobian else total
+
+    def _log_det(self, z, trace):
+        """log |d value / d z|, from the supports of the sites in a trace at z."""
+        placed, total = self.unravel(z), jnp.zeros(())
+        for name in (s.name for s in self.latents if not s.is_param):
+            site, u = trace[name], placed[name]
+            total += jnp.sum(biject_to(_support(site)).log_abs_det_jacobian(u, site["value"]))
+        return total
+
+    def log_prior(self, z):
+        """The log prior density of the unconstrained parameters."""
+        if self.discrete:
+            return self._summed(without_data(self.model), z, True)
+        latents = {s.name for s in self.latents}
+        return self._log_density(Whole(self.model), z, counts=lambda name: name in latents)
+
+    def constrain(self, z) -> dict:
+        """Values of all latent and deterministic sites at z, the latent ones first."""
+        trace = self.trace(z)
+        names = [*(s.name for s in self.latents), *self.deterministics]
+        return {name: jnp.asarray(trace[name]["value"]) for name in names}
+
+    def unconstrain(self, values: dict):
+        """z at given values of the latent sites, and log |d value / d z|."""
+        # The support of one site may depend on the value of another.
+        model = handlers.seed(Whole(self.model), jax.random.key(0))
+        model = handlers.substitute(model, data=values)
+        trace = handlers.trace(model).get_trace(*self.args, **self.kwargs)
+        z = self.ravel(
+            {
+                k: biject_to(_support(trace[k])).inv(values[k])
+                for k in (s.name for s in self.latents)
+            }
+        )
+        return z, self._log_det(z, trace)
+
+    def trace(self, z) -> dict:
+        """NumPyro's trace at z."""
+        model = _Placed(self.unravel(z), jax.random.key(0)).model(Whole(self.model))
+        return handlers.trace(model).get_trace(*self.args, **self.kwargs)
+
+    def require_latents(self) -> None:
+        """Raise ValueError if the model has no latent site."""
+        if self.discrete and not self.latents:
+            raise ValueError(
+                f"the model has no continuous latent site: {', '.join(map(repr, self.discrete))} "
+                "is summed out, and nothing is left to infer. Sum it by hand, or give a parameter "
+                "a prior."
+            )
+        if not self.latents:
+            raise ValueError(
+                "the model has no latent site: every hyperparameter is a number, so there is "
+                "nothing to infer. Give one a prior (a NumPyro distribution) or Free(init)."
+            )
+
+    def require_summable(self) -> None:
+        """Raise ValueError, naming the site, where discrete latents cannot be summed out."""
+        if self.discrete and self.latents:
+            # Anywhere but where parameters are the same, so that a mistake would show.
+            z = jnp.asarray(np.random.default_rng(0).normal(size=self.size))
+            model = _Placed(self.unravel(z), jax.random.key(0)).model(Whole(self.model))
+            require_summable(model, self.args, self.kwargs, self.nesting, self.discrete)
+
+    def require_priors(self, method: str) -> None:
+        """Raise ValueError, naming the sites, if some values have no prior and no density."""
+        self.require_latents()
+        free = [s.name for s in self.latents if s.is_param]
+        if free:
+            raise ValueError(
+                f"{', '.join(map(repr, free))} has no prior (Free, or numpyro.param), and {method} "
+                "needs one. Give it a prior, or take method='map' or 'mle'."
+            )
+
+    def require_curvature(self, method: str) -> None:
+        """Raise DoesNotApplyError, naming the sites, if some densities have kinks."""
+        if self.kinked:
+            raise DoesNotApplyError(
+                f"{method} needs the curvature of the density, but that of the site "
+                f"{', '.join(map(repr, self.kinked))} has kinks (a Laplace distribution), where it "
+                "has none. Take method='nuts', or method='map' for the mode alone."
+            )
+
+    def draw_prior(self, key, spread) -> jax.Array:
+        """One z from the prior.
+
+        Coordinates without a proper prior are normal around their first value, with sd `spread`.
+        """
+        key, jitter = jax.random.split(key)
+        model = handlers.substitute(Whole(self.model), substitute_fn=_centre_improper)
+        model = handlers.seed(model, key)
+        trace = handlers.trace(model).get_trace(*self.args, **self.kwargs)
+        unconstrained = {}
+        for i, latent in enumerate(self.latents):
+            site = trace[latent.name]
+            value = jnp.asarray(biject_to(_support(site)).inv(site["value"]))
+            if latent.name in self.without_prior:
+                noise = jax.random.normal(jax.random.fold_in(jitter, i), value.shape)
+                value = value + spread * noise.astype(value.dtype)
+            unconstrained[latent.name] = value
+        return self.ravel(unconstrained)
+
+
+class Whole(Messenger):
+    """Makes every plate of a model take all of its rows, whatever its subsample_size."""
+
+    def process_message(self, msg):
+        if msg["type"] == "plate":
+            size = msg["args"][0]
+            msg["args"], msg["value"] = (size, size), jnp.arange(size)
+
+
+class _Placed:
+    """Puts unconstrained values at their sites."""
+
+    def __init__(self, unconstrained: dict, key):
+        self.unconstrained, self.key = unconstrained, key
+
+    def model(self, model):
+        # Whatever the model draws beside its latent sites is drawn from the key.
+        return handlers.substitute(handlers.seed(model, self.key), substitute_fn=self._substitute)
+
+    def _substitute(self, site):
+        if site["name"] not in self.unconstrained or site["type"] not in ("sample", "param"):
+            return None
+        transform, u = biject_to(_support(site)), self.unconstrained[site["name"]]
+        if site["type"] == "param":
+            return transform(u)
+        step = site["infer"].get("_scan_current_index")
+        inside = len(site["fn"].shape()) + transform.domain.event_dim - transform.codomain.event_dim
+        if step is not None and jnp.ndim(u) > inside:
+            # One step of a scan takes its own part.
+            u = u[step]
+        return transform(u)
+
+
+def _look(model, given) -> dict:
+    """What there is to know of a model's sites, as fields of a Target.
+
+    Nothing is computed. Raises ValueError on a site that is not as it ought to be, by its name.
+    """
+    latents, without_prior, deterministics, discrete = [], [], [], []
+    kinked, approximate, partial, nesting = [], [], set(), [0]
+
+    def run(given):
+        args, kwargs = arguments.release(given)
+        partial.update(validation.subsampled(_first_trace(model, args, kwargs)))
+        # In here, since the bounds of a support may be traced values themselves.
+        trace = _first_trace(Whole(model), args, kwargs)
+        for name, site in trace.items():
+            validation.look_at(name, site)
+            nesting.extend(-frame.dim for frame in site.get("cond_indep_stack", ()))
+            if validation.is_kinked(site):
+                kinked.append(name)
+            if validation.is_approximate(site):
+                approximate.append(name)
+            if site["type"] == "deterministic":
+                deterministics.append(name)
+            if site["type"] != "param" and (site["type"] != "sample" or site["is_observed"]):
+                continue
+            if validation.is_discrete_latent(site):
+                discrete.append(name)
+                continue
+            latents.append(_latent(name, site))
+            if latents[-1].is_param or type(site["fn"]).__name__ == "ImproperUniform":
+                without_prior.append(name)
+            # Its values belong to all rows, so that a part of them cannot be looked at alone.
+            if any(frame.name in partial for frame in site["cond_indep_stack"]):
+                partial.clear()
+        for name, site in trace.items():
+            if discrete and site["type"] == "sample":
+                require_plates(name, site, discrete)
+
+    eqx.filter_eval_shape(run, given)
+    return {
+        "latents": tuple(latents),
+        "without_prior": tuple(without_prior),
+        # They may follow from values that were summed out.
+        "deterministics": () if discrete else tuple(deterministics),
+        "subsampled": bool(partial) and not discrete,
+        "discrete": tuple(discrete),
+        "kinked": tuple(kinked),
+        "approximate": tuple(approximate),
+        "nesting": max(nesting),
+    }
+
+
+def _first_trace(model, args, kwargs) -> dict:
+    handled = handlers.substitute(model, substitute_fn=_centre_improper)
+    return handlers.trace(handlers.seed(handled, jax.random.key(0))).get_trace(*args, **kwargs)
+
+
+def _latent(name, site) -> Latent:
+    shape = jnp.shape(site["value"])
+    unconstrained_shape = biject_to(_support(site)).inverse_shape(shape)
+    return Latent(name, site["type"] == "param", shape, unconstrained_shape)
+
+
+def _support(site) -> constraints.Constraint:
+    if site["type"] == "param":
+        return site["kwargs"].get("constraint", constraints.real)
+    return site["fn"].support
+
+
+def _centre_improper(site):
+    """A value for a site that cannot be sampled: the image of 0."""
+    fn = site.get("fn")
+    if site["type"] != "sample" or type(fn).__name__ != "ImproperUniform":
+        return None
+    transform = biject_to(fn.support)
+    return transform(jnp.zeros(transform.inverse_shape(fn.batch_shape + fn.event_shape)))

@@ -1,0 +1,161 @@
+"""What a colleague would check in a model before fitting it, site by site."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from numpyro.distributions import (
+    Distribution,
+    ExpandedDistribution,
+    Independent,
+    MaskedDistribution,
+)
+
+from bayeskern.core.formatting import counted
+from bayeskern.inference.model.enumeration import require_enumerable
+
+# Their densities have no second derivative at their location.
+KINKED = (dist.Laplace, dist.AsymmetricLaplace, dist.AsymmetricLaplaceQuantile)
+# What NumPyro puts around a distribution without changing the density of a single value.
+WRAPPERS = (Independent, ExpandedDistribution, MaskedDistribution)
+# The axes that every set of draws has; ArviZ would lose a plate that is called so.
+AXES = ("chain", "draw", "sample")
+
+
+def subsampled(trace: dict) -> set[str]:
+    """The plates of a trace that take part of their rows at a time."""
+    plates = {name: site["args"] for name, site in trace.items() if site["type"] == "plate"}
+    return {name for name, (size, part) in plates.items() if part not in (None, size)}
+
+
+def look_at(name: str, site: dict) -> None:
+    """Raise ValueError if the site is not as it ought to be."""
+    kind = site["type"]
+    if name in AXES:
+        what = "plate" if kind == "plate" else "site"
+        raise ValueError(
+            f"a {what} is named {name!r}, like an axis of the draws, and would lose its name. "
+            f"Rename the {what}."
+        )
+    if kind == "deterministic":
+        _shape_of_deterministic(name, site)
+    if kind == "sample" and site["is_observed"]:
+        _shape_of_observed(name, site)
+    if kind == "sample" and is_discrete_latent(site):
+        require_enumerable(name, site)
+
+
+def is_discrete_latent(site: dict) -> bool:
+    return site["type"] == "sample" and not site["is_observed"] and site["fn"].support.is_discrete
+
+
+def is_kinked(site: dict) -> bool:
+    """Whether the density of a site has kinks, in its value or in its location."""
+    fn = site.get("fn")
+    while isinstance(fn, Distribution) and hasattr(fn, "base_dist"):
+        fn = fn.base_dist
+    return isinstance(fn, KINKED)
+
+
+def is_approximate(site: dict) -> bool:
+    """Whether a site integrates a latent out by an approximation, which has a verdict coming."""
+    observed = site["type"] == "sample" and site["is_observed"]
+    return observed and hasattr(innermost(site["fn"]), "log_ratio")
+
+
+def innermost(fn: Distribution) -> Distribution:
+    """The distribution of a single value (a single event, if it is multivariate)."""
+    while isinstance(fn, WRAPPERS):
+        fn = fn.base_dist
+    return fn
+
+
+def _shape_of_deterministic(name, site) -> None:
+    frames, shape = site["cond_indep_stack"], jnp.shape(site["value"])
+    if not frames:
+        return
+    for frame in frames:
+        if len(shape) < -frame.dim or shape[frame.dim] != frame.size:
+            raise ValueError(
+                f"the deterministic {name!r} has shape {shape} inside plate {frame.name!r}, whose "
+                f"{frame.size} rows ought to be its axis {frame.dim}. Move it out of the plate, or "
+                "give it the shape of the plate."
+            )
+
+
+def _shape_of_observed(name, site) -> None:
+    value, fn = jnp.shape(site["value"]), site["fn"]
+    if type(fn).__name__ == "Unit" or not isinstance(fn, Distribution):
+        return
+    dtype = getattr(site["value"], "dtype", None) or np.asarray(site["value"]).dtype
+    if not (jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, bool)):
+        raise ValueError(
+            f"the observed site {name!r} has values that are no numbers, of type {dtype}. Code "
+            "them first, as in `labels, y = np.unique(y, return_inverse=True)`."
+        )
+    expected = tuple(fn.shape())
+    try:
+        together = np.broadcast_shapes(value, expected)
+    except ValueError:
+        together = None
+    # One number for many observations is said on purpose; (n,) against (n, 1) never is.
+    if together != value and value != ():
+        raise ValueError(
+            f"the observed site {name!r} has values of shape {value} but its distribution has "
+            f"shape {expected}. Reshape one of them, so that each value has one density."
+        )
+
+
+def refuse_nonfinite(target, z) -> None:
+    """Raise ValueError naming the sites at which the density, or its gradient, is not finite.
+
+    Called only where no start had a finite density, so that the good case costs nothing.
+    """
+
+    values, gradients, observed, shapes = _by_site(target, z)
+    for name, value in observed.items():
+        _nan_data(name, value)
+    for what, found in (("log density", values), ("gradient", gradients)):
+        wrong = [name for name, value in found.items() if not np.all(np.isfinite(value))]
+        if wrong:
+            shown = ", ".join(
+                f"{name!r} ({float(values[name]):.4g}, shape {shapes[name]})" for name in wrong
+            )
+            raise ValueError(
+                f"the {what} is not finite where the fit would start, at site {shown}. Look at the "
+                "data of that site, and at the support and the scale of its prior."
+            )
+    raise ValueError(
+        "the log density is not finite at any start, though each site is by itself: the values "
+        "overflow. Put the data on a scale of about 1."
+    )
+
+
+@eqx.filter_jit
+def _by_site(target, z):
+    """Log density and gradient by site, the observed values, and the shape of every value.
+
+    Compiled, since NumPyro checks parameters that are not traced, and does not name their site.
+    """
+
+    def densities(z):
+        sites = {k: v for k, v in target.trace(z).items() if v["type"] == "sample"}
+        return {k: jnp.sum(v["fn"].log_prob(v["value"])) for k, v in sites.items()}, sites
+
+    (values, sites), gradients = densities(z), jax.jacrev(lambda z: densities(z)[0])(z)
+    observed = {k: jnp.asarray(v["value"]) for k, v in sites.items() if v["is_observed"]}
+    return values, gradients, observed, {k: jnp.shape(v["value"]) for k, v in sites.items()}
+
+
+def _nan_data(name, value) -> None:
+    bad = np.isnan(np.asarray(value, float))
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0]) if bad.ndim else 0
+        values = counted(bad.sum(), "value that is", "values that are")
+        raise ValueError(
+            f"the observed site {name!r} has {values} NaN, the first in row {row}. Drop those "
+            "rows, or fill them in before the call."
+        )

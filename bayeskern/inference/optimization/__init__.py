@@ -1,0 +1,1 @@
+"""Modes of a log density, and the matrix factors of their curvature."""

@@ -1,0 +1,305 @@
+"""The modes of a density: found from several starts, and what their curvature says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core.progress import Progress
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.validation import refuse_nonfinite
+from bayeskern.inference.optimization.lbfgs import minimise
+from bayeskern.inference.verdict import Trust
+
+# Log densities closer than this, so few posterior sds apart, are the same optimum.
+SAME = 1e-2
+# A gradient below this counts as zero; so does one whose Newton step is below CLOSE posterior sds,
+# since rounding keeps the gradient of an ill-conditioned density from ever being small.
+FLAT = 1e-4
+CLOSE = 1e-2
+# A curvature below this, relative to that along the axes, counts as none.
+CURVED = 1e-10
+# Starts are the best of so many candidates for each; the first is the median of so many draws.
+CANDIDATES, MIDDLE = 16, 64
+# A mode with less than this share of the evidence of the best one does not matter.
+NEGLIGIBLE = 0.01
+
+
+class NegativeLogDensity(eqx.Module):
+    """What is minimised: -log p(z), with or without the Jacobian and the prior."""
+
+    target: Target
+    jacobian: bool = eqx.field(static=True)
+    prior: bool = eqx.field(static=True, default=True)
+
+    def __call__(self, z):
+        value = -self.target.log_density(z, self.jacobian, self.prior)
+        # A line search steps back from an infinite value, but not from NaN.
+        return jnp.where(jnp.isnan(value), jnp.inf, value)
+
+    @property
+    def mode(self) -> str:
+        """Which density has its mode here."""
+        if not self.prior:
+            return "likelihood"
+        return "unconstrained" if self.jacobian else "constrained"
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """A mode and how it was found.
+
+    z: (d,), in unconstrained coordinates; log_density: log p at z; gradient: of -log p, (d,);
+    curvature: makes the Hessian of -log p, (d, d), when it is first asked for;
+    ends: where each start ended, (starts, d), and start_log_densities: how high, (starts,);
+    mode: which density has its mode here; at: the optimum at the i-th end, polished.
+    """
+
+    z: np.ndarray
+    log_density: float
+    gradient: np.ndarray
+    curvature: Callable[[], np.ndarray]
+    ends: np.ndarray
+    start_log_densities: np.ndarray
+    coordinates: tuple[str, ...]
+    mode: str
+    at: Callable[[int], Optimum] | None = None
+
+    @property
+    def gradient_norm(self) -> float:
+        """The largest component of the gradient."""
+        return float(np.max(np.abs(self.gradient)))
+
+    @cached_property
+    def hessian(self) -> np.ndarray:
+        return np.asarray(self.curvature())
+
+    @cached_property
+    def eigenvalues(self) -> np.ndarray:
+        """Of the Hessian of -log p, ascending."""
+        if not np.all(np.isfinite(self.hessian)):
+            return np.full(len(self.z), np.nan)
+        return np.linalg.eigvalsh(self.hessian)
+
+    @property
+    def distance(self) -> float:
+        """How far the mode still is, in posterior sds: the Newton step, sqrt(g' H^-1 g)."""
+        if not self.least_curved()[0] > 0:
+            return np.nan
+        squared = self.gradient @ np.linalg.solve(self.hessian, self.gradient)
+        # Rounding may leave it below zero where the Hessian is next to singular.
+        return float(np.sqrt(squared)) if squared >= 0 else np.nan
+
+    @property
+    def converged(self) -> bool:
+        # Written so that NaN fails each comparison.
+        return bool(self.gradient_norm < FLAT or self.distance < CLOSE)
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """Laplace's: log p(z) + d/2 log 2 pi - 1/2 log det H; -inf where H is no curvature."""
+        if not self.least_curved()[0] > 0:
+            return -np.inf
+        half = 0.5 * np.linalg.slogdet(self.hessian)[1]
+        return float(self.log_density + 0.5 * len(self.z) * np.log(2.0 * np.pi) - half)
+
+    @property
+    def starts(self) -> int:
+        return len(self.ends)
+
+    @cached_property
+    def agreeing(self) -> int:
+        """How many starts ended at this optimum."""
+        near = self.start_log_densities > self.log_density - SAME
+        return int(np.sum(near & ~np.array([self._elsewhere(end) for end in self.ends])))
+
+    @cached_property
+    def others(self) -> tuple[Optimum, ...]:
+        """The other distinct modes that the starts found, best first."""
+        found = [self]
+        for i in np.argsort(-self.start_log_densities):
+            if np.isfinite(self.start_log_densities[i]) and self._is_new(self.ends[i], found):
+                other = self.at(i)
+                if other.converged and self._is_new(other.z, found):
+                    found.append(other)
+        return tuple(found[1:])
+
+    @staticmethod
+    def _is_new(z, found) -> bool:
+        return all(mode._elsewhere(z) for mode in found)
+
+    @cached_property
+    def rivals(self) -> tuple[Optimum, ...]:
+        """The other modes whose share of the evidence is not negligible."""
+        least = self.log_evidence + np.log(NEGLIGIBLE)
+        return tuple(o for o in self.others if o.log_evidence > least)
+
+    def _elsewhere(self, z) -> bool:
+        """Whether z is another place than this mode, although it may be as high."""
+        step = z - self.z
+        if not np.any(step):
+            return False
+        # More than a posterior sd away; NaN is elsewhere.
+        return not step @ self.hessian @ step <= 1.0
+
+    def least_curved(self) -> tuple[float, str]:
+        """The smallest eigenvalue of the Hessian in units of its diagonal, and its coordinate."""
+        if not np.all(np.isfinite(self.hessian)):
+            return np.nan, "an unknown direction"
+        size = np.sqrt(np.maximum(np.diag(self.hessian), np.finfo(float).tiny))
+        values, vectors = np.linalg.eigh(self.hessian / np.outer(size, size))
+        return values[0], self.coordinates[int(np.argmax(np.abs(vectors[:, 0])))]
+
+    def evidence(self) -> dict:
+        """What a verdict on this optimum rests on."""
+        return {
+            "gradient_norm": self.gradient_norm,
+            "smallest_eigenvalue": float(self.eigenvalues[0]),
+            "starts_agreeing": f"{self.agreeing} of {self.starts}",
+            "mode": self.mode,
+        }
+
+    def problem(self) -> str | None:
+        """One sentence on what is wrong with this optimum, if anything is."""
+        if not self.converged:
+            steepest = self.coordinates[int(np.argmax(np.abs(self.gradient)))]
+            return (
+                f"The optimiser did not converge (gradient {self.gradient_norm:.2g}, steepest "
+                f"along {steepest}): give it more steps or tighter priors; where a density "
+                "has its mode at the edge of its support, take MAP(jacobian=True)."
+            )
+        steepness, along = self.least_curved()
+        if not steepness > CURVED:
+            return (
+                f"Not a maximum: the density is flat or rises along {along}; "
+                "give it a proper prior, fix it, or take MAP(jacobian=True)."
+            )
+        if self.rivals:
+            gap = self.log_density - self.rivals[0].log_density
+            return (
+                f"The starts found {1 + len(self.rivals)} modes, the next one only {gap:.2g} nats "
+                "lower: one point cannot stand for them. Take method='nuts', or more data."
+            )
+        if self.starts > 1 and self.agreeing < 2:
+            return (
+                f"Only one of {self.starts} starts ended here; try more (starts=), there may be a "
+                "better mode."
+            )
+        return None
+
+    def trust(self, posterior=None) -> Trust:
+        """`not assessable` where the optimum is sound, since a point has no spread; else bad."""
+        problem = self.problem()
+        if problem:
+            return Trust("bad", problem, self.evidence())
+        advice = (
+            "A sound optimum, but a point carries no uncertainty about the hyperparameters: "
+            "intervals built on it are somewhat too narrow."
+        )
+        return Trust("not assessable", advice, self.evidence())
+
+
+def find_optimum(
+    target: Target,
+    starts: int,
+    seed: int,
+    steps: int,
+    progress: bool,
+    jacobian: bool = True,
+    prior: bool = True,
+    title: str = "MAP",
+) -> Optimum:
+    """The best mode of log p(z) from several starts, with the others that were found.
+
+    Raises ValueError, naming the site, if the density is finite at no start.
+    """
+    target.require_latents()
+    objective = NegativeLogDensity(target, jacobian, prior)
+    begin = find_starts(objective, starts, seed)
+    with Progress(title, steps, progress) as bar:
+        ends, values, gradients = minimise(
+            objective,
+            begin,
+            steps,
+            tolerance=0.1 * FLAT,
+            report=lambda n, value: bar.to(n, f"log density {-np.min(value):.4f}"),
+        )
+    if not np.any(np.isfinite(values)):
+        refuse_nonfinite(target, begin[0])
+
+    def at(i) -> Optimum:
+        z, value, gradient = _polish(objective, ends[i], values[i], gradients[i])
+        return Optimum(
+            z=z,
+            log_density=-float(value),
+            gradient=gradient,
+            curvature=lambda: _derivatives(objective, z)[2],
+            ends=ends,
+            start_log_densities=-values,
+            coordinates=tuple(target.coordinates),
+            mode=objective.mode,
+            at=at,
+        )
+
+    return at(int(np.argmin(values)))
+
+
+def _polish(objective, z, value, gradient):
+    """Newton steps, where L-BFGS has not made the gradient small and they do."""
+    while np.max(np.abs(gradient)) > 0.1 * FLAT:
+        hessian = np.asarray(_derivatives(objective, z)[2])
+        if not np.all(np.isfinite(hessian)):
+            break
+        further = z - np.linalg.lstsq(hessian, gradient)[0]
+        new_value, new_gradient, _ = map(np.asarray, _derivatives(objective, further))
+        # Half the gradient at least, so that this ends; NaN is no improvement.
+        closer = np.max(np.abs(new_gradient)) < 0.5 * np.max(np.abs(gradient))
+        if not (closer and new_value <= value + SAME):
+            break
+        z, value, gradient = further, new_value, new_gradient
+    return z, value, gradient
+
+
+def find_starts(objective: NegativeLogDensity, count: int, seed: int) -> jax.Array:
+    """Where to start: (count, d).
+
+    The first start is the median of MIDDLE draws from the prior; of the others, half are the best
+    of CANDIDATES draws for each and half are any draws. Values without a prior begin where they
+    were given, and their candidates are spread widely around that, in unconstrained coordinates.
+    """
+    target, (middle, others) = objective.target, jax.random.split(jax.random.key(seed))
+    more = CANDIDATES * (count - 1)
+    keys = jnp.concatenate([jax.random.split(middle, MIDDLE), jax.random.split(others, more)])
+    spread = jnp.where(jnp.arange(MIDDLE + more) < MIDDLE, 0.0, 3.0)
+    draws = _draw_prior(target, keys, spread)
+    first, candidates = jnp.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
+    if count == 1:
+        return first[None]
+    best = jnp.argsort(_values(objective, candidates))
+    # Half go where the density is high; half go anywhere, to find the modes that are not.
+    chosen = jnp.concatenate([best[: count // 2], jnp.sort(best[count // 2 :])])[: count - 1]
+    return jnp.concatenate([first[None], candidates[chosen]])
+
+
+@eqx.filter_jit
+def _draw_prior(target, keys, spread):
+    return jax.vmap(target.draw_prior)(keys, spread)
+
+
+@eqx.filter_jit
+def _values(objective, z):
+    return jax.lax.map(objective, z)
+
+
+@eqx.filter_jit
+def _derivatives(objective, z):
+    """Value, gradient and Hessian, one column of the Hessian at a time to bound the memory."""
+    (value, gradient), along = jax.linearize(jax.value_and_grad(objective), z)
+    columns = jax.lax.map(lambda e: along(e)[1], jnp.eye(z.shape[0], dtype=z.dtype))
+    return value, gradient, 0.5 * (columns + columns.T)

@@ -1,0 +1,1 @@
+"""What people do with a posterior: predict, summarise, hand to ArviZ, save."""

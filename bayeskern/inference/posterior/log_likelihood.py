@@ -1,0 +1,156 @@
+"""The log likelihood of every single observation, at every draw."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import MaskedDistribution
+
+from bayeskern.core.batching import batch_size, by_chunk, evenly
+from bayeskern.inference.model import sites
+from bayeskern.inference.model.validation import WRAPPERS
+from bayeskern.prediction.mixture import MOST_DRAWS
+
+
+class Pointwise(NamedTuple):
+    """values: (chains, draws, shape), or (chains, draws, points) where some are masked out.
+
+    counted: None, or where the observations are not masked out, in their shape.
+    """
+
+    values: np.ndarray
+    counted: np.ndarray | None
+
+
+def log_likelihood(posterior) -> dict[str, np.ndarray]:
+    """log p(y_i | draw) of every observed site: each (chains, draws, shape of the data)."""
+    return {name: found.values for name, found in pointwise(posterior)[0].items()}
+
+
+def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
+    """The pointwise log likelihood of every observed site, and at which draws of each chain."""
+    if posterior.is_point:
+        raise ValueError(
+            "log_likelihood, and LOO with it, is not offered for a point estimate: without a "
+            "spread of the parameters it would not be seen what each observation does to them. "
+            "Take method='laplace' or 'nuts'."
+        )
+    target = posterior.target
+    if target.discrete:
+        raise ValueError(
+            f"log_likelihood is not offered where {', '.join(map(repr, target.discrete))} was "
+            "summed out: an observation has no density without it. Sum it out in the model, for "
+            "example with dist.MixtureSameFamily."
+        )
+    chains, count = next(iter(posterior.draws.values())).shape[:2]
+    model = target.model
+    if hasattr(model, "pointwise"):
+        found = model.pointwise(posterior.flat, *target.args, **target.kwargs)
+        if not hasattr(found, "items"):
+            (name,) = [k for k, site in sites.look(target).items() if site.kind == "observed"]
+            found = {name: found}
+        rows = np.arange(count)
+        return {k: Pointwise(_chains(np.asarray(v), chains), None) for k, v in found.items()}, rows
+    # A model that was shown its data before may have none now.
+    observed = {
+        k: site
+        for k, site in sites.look(target).items()
+        if site.kind == "observed" and 0 not in site.shape
+    }
+    if not observed:
+        return {}, np.arange(count)
+    costly = any(site.conditional for site in observed.values())
+    rows = evenly(count, MOST_DRAWS // chains if costly else count)
+    draws = {s.name: _joined(posterior.draws[s.name][:, rows]) for s in target.latents}
+    masks = masks_of(posterior)
+    size = sum(int(np.prod(site.shape)) for site in observed.values())
+    batch = None if costly else batch_size(size)
+    values, same = by_chunk(
+        lambda items: _densities(target, *items, masks, batch),
+        (draws, np.zeros(chains * len(rows))),
+        size,
+    )
+    found = {}
+    for name in observed:
+        mask = masks[name]
+        if not np.all(same[name]):
+            raise ValueError(
+                f"the mask of the observed site {name!r} changes from draw to draw, so its "
+                "observations have no log likelihood of their own. Write the choice into the "
+                "likelihood."
+            )
+        if mask is None or mask.all():
+            found[name] = Pointwise(_chains(values[name], chains), None)
+        elif mask.any():
+            found[name] = Pointwise(_chains(values[name][:, mask], chains), mask)
+    return found, rows
+
+
+def masks_of(posterior) -> dict[str, np.ndarray | None]:
+    """Where each observed site is not masked out, in the shape of its data; None: everywhere."""
+    draw = {s.name: posterior.draws[s.name][0, 0] for s in posterior.target.latents}
+    return jax.device_get(_masks(posterior.target, draw))
+
+
+def density(fn, value):
+    """The log density of each value of a site, and where it is not masked out (None: everywhere).
+
+    Axes that only `.to_event` declared are taken apart; a true multivariate has one density an
+    event, unless it offers `pointwise(value)` itself.
+    """
+    masks, outer = [], fn
+    while isinstance(fn, WRAPPERS):
+        if isinstance(fn, MaskedDistribution):
+            masks.append((jnp.asarray(fn._mask), fn.event_dim))
+        fn = fn.base_dist
+    if hasattr(fn, "pointwise"):
+        each, counted = fn.pointwise(value)
+        event_dim = 0
+    else:
+        each, counted, event_dim = fn.log_prob(value), None, fn.event_dim
+    # As many as there are values or distributions, whichever are more.
+    shape = np.broadcast_shapes(each.shape, outer.shape()[: len(outer.shape()) - event_dim])
+    for mask, axes in masks:
+        mask = mask.reshape(mask.shape + (1,) * (axes - event_dim))
+        counted = mask if counted is None else counted & mask
+    counted = None if counted is None else jnp.broadcast_to(counted, shape)
+    return jnp.broadcast_to(each, shape), counted
+
+
+def _by_site(target, draw):
+    trace = sites.trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
+    return {
+        name: density(site["fn"], site["value"])
+        for name, site in trace.items()
+        if sites.is_observed(site)
+    }
+
+
+@eqx.filter_jit
+def _masks(target, draw):
+    return {name: counted for name, (_, counted) in _by_site(target, draw).items()}
+
+
+@eqx.filter_jit
+def _densities(target, draws, ones, masks, batch):
+    def one(item):
+        found = _by_site(target, item[0])
+        same = {
+            name: jnp.asarray(True) if counted is None else jnp.all(counted == masks[name])
+            for name, (_, counted) in found.items()
+        }
+        return {name: each for name, (each, _) in found.items()}, same
+
+    return jax.lax.map(one, (draws, ones), batch_size=batch)
+
+
+def _joined(values):
+    return values.reshape(-1, *values.shape[2:])
+
+
+def _chains(values, chains: int):
+    return values.reshape(chains, -1, *values.shape[1:])

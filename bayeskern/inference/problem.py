@@ -1,0 +1,60 @@
+"""Problem: a model and its data, as a file of the gallery offers them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bayeskern.inference.infer import infer
+from bayeskern.inference.posterior.posterior import Posterior
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A NumPyro model, the data it is fitted to, and where it is to predict.
+
+    data: the arguments of the model, a tuple; or a dict, by name. coords, dims: names for the axes
+    of sites, as ArviZ takes them. predict: the arguments of `posterior.predict`, a tuple; None
+    where there is nothing to predict. Raises TypeError where these are something else, or the model
+    does not take the data.
+    """
+
+    model: Callable
+    data: tuple | dict = ()
+    coords: dict | None = None
+    dims: dict | None = None
+    predict: tuple | None = None
+
+    def __post_init__(self):
+        _require("model", self.model, callable(self.model), "a NumPyro model, which can be called")
+        fits = isinstance(self.data, tuple | dict)
+        _require("data", self.data, fits, "a tuple of the model's arguments, such as (X, y)")
+        for name in ("coords", "dims"):
+            value = getattr(self, name)
+            fits = value is None or isinstance(value, dict)
+            _require(name, value, fits, "a dict, as ArviZ takes it")
+        fits = self.predict is None or isinstance(self.predict, tuple)
+        _require("predict", self.predict, fits, "a tuple of arguments, such as (X_new,), or None")
+        try:
+            inspect.signature(self.model).bind(*self._given, **self._named)
+        except TypeError as reason:
+            raise TypeError(f"data are not what the model takes: {reason}.") from None
+
+    def fit(self, method="auto", **options) -> Posterior:
+        """`bk.infer` of the model with its data; options: seed, progress."""
+        axes = {"coords": self.coords, "dims": self.dims}
+        return infer(self.model, *self._given, method=method, **axes, **options, **self._named)
+
+    @property
+    def _given(self) -> tuple:
+        return self.data if isinstance(self.data, tuple) else ()
+
+    @property
+    def _named(self) -> dict:
+        return self.data if isinstance(self.data, dict) else {}
+
+
+def _require(name: str, value, fits: bool, wanted: str) -> None:
+    if not fits:
+        raise TypeError(f"{name} must be {wanted}; got {type(value).__name__}.")

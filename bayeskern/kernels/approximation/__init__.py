@@ -1,0 +1,1 @@
+"""Finite feature maps of kernels, as scikit-learn transformers."""

@@ -1,0 +1,90 @@
+"""Likelihoods of shares: a proportion (beta), a composition (Dirichlet)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import numpy as np
+import numpyro.distributions as dist
+
+from bayeskern.core import validation
+from bayeskern.hyperparameters import hyperparameter
+from bayeskern.likelihoods.base import Likelihood
+from bayeskern.likelihoods.distributions import BetaLogMean, DirichletLogMean
+from bayeskern.likelihoods.links import LOG_PROBABILITIES
+from bayeskern.likelihoods.positive import on_inverse_root
+
+
+class Beta(Likelihood):
+    """y ~ Beta(mu precision, (1 - mu) precision), mu = g^-1(eta): a share strictly inside (0, 1).
+
+    The variance is mu (1 - mu) / (1 + precision). By default 1 / sqrt(precision) is HalfNormal(1).
+    Ferrari and Cribari-Neto (2004), "Beta regression for modelling rates and proportions".
+    """
+
+    precision: jax.Array = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
+
+    links: ClassVar = ("logit", "probit", "cloglog")
+    log_concave: ClassVar = False
+    wanted: ClassVar = "strictly between 0 and 1"
+
+    def distribution(self, eta):
+        return BetaLogMean(*LOG_PROBABILITIES[self.link_name](eta), self.precision)
+
+    def _fits(self, y):
+        return (y > 0) & (y < 1)
+
+
+class Dirichlet(Likelihood):
+    """y ~ Dirichlet(precision softmax(eta)): compositions of K parts; y and eta: (n, K).
+
+    Each part has variance mu (1 - mu) / (1 + precision). By default 1 / sqrt(precision) is
+    HalfNormal(1). `prepare` learns K, kept as `parts`, which may also be given. A number added to
+    all K predictors changes nothing: their prior decides between them.
+    """
+
+    precision: jax.Array = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
+    parts: int | None = eqx.field(static=True, default=None, kw_only=True)
+
+    links: ClassVar = ("softmax",)
+    log_concave: ClassVar = False
+    wanted: ClassVar = "strictly positive shares that sum to one (within 1e-6)"
+
+    @property
+    def outputs(self) -> int:
+        if self.parts is None:
+            raise ValueError(
+                "this Dirichlet does not know its number of parts yet. Use the likelihood that "
+                "prepare(y, n) returns, or give it: Dirichlet(parts=3)."
+            )
+        return self.parts
+
+    def inverse_link(self, eta):
+        """E[y], from eta: (n, K)."""
+        return jax.nn.softmax(eta, -1)
+
+    def distribution(self, eta):
+        return DirichletLogMean(jax.nn.log_softmax(eta, -1), self.precision)
+
+    def _read(self, y, n):
+        y, _ = validation.inputs(y, "y")
+        rows, parts = y.shape
+        if rows != n:
+            raise ValueError(f"y has {rows} rows but X has {n} points; they must match.")
+        if parts < 2 or self.parts not in (None, parts):
+            wanted = "at least 2" if self.parts is None else self.parts
+            raise ValueError(f"y must have a column for each of {wanted} parts, got {parts}.")
+        return y
+
+    def _fits(self, y):
+        return np.all(y > 0, axis=1) & (np.abs(np.sum(y, axis=1) - 1.0) <= 1e-6)
+
+    def _learn(self, y):
+        return dataclasses.replace(self, parts=y.shape[1])
+
+    def _arguments(self):
+        shown = [] if self.parts is None else [f"parts={self.parts}"]
+        return [*super()._arguments(), *shown]

@@ -1,0 +1,1 @@
+"""Predictive distributions: Gaussian mixtures, draws, responses under a likelihood, Student t."""

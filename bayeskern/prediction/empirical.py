@@ -1,0 +1,79 @@
+"""Predictions that are known by draws: what predict returns where there is no closed form."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.prediction.mixture import Quantiles
+
+
+class SampledPrediction(Quantiles):
+    """The predictive distribution of one site, known by draws of it: (S, shape).
+
+    It has the face of `Prediction`; quantiles of whole numbers are whole numbers. Raises
+    FloatingPointError if a draw is NaN.
+    """
+
+    def __init__(self, site: str, draws):
+        self.site, self.draws = site, np.asarray(draws)
+        if self.draws.dtype.kind == "f" and np.isnan(self.draws).any():
+            raise FloatingPointError(
+                f"the prediction of {site!r} is NaN for at least one draw of the posterior. Look "
+                "at posterior.trust, and at what the model does with its new arguments."
+            )
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """The mean: (shape)."""
+        return np.mean(self.draws, axis=0)
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """The variance: (shape)."""
+        return np.var(self.draws, axis=0)
+
+    def quantile(self, q) -> np.ndarray:
+        """Quantiles: (shape) for one probability, (len(q), shape) for several."""
+        q = validation.probabilities(q)
+        kind = "linear" if self.draws.dtype.kind == "f" else "inverted_cdf"
+        return np.quantile(self.draws, q, axis=0, method=kind)
+
+    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws: (n, shape), of the S that there are, none twice before all were taken.
+
+        The same seed takes the same draws of every site.
+        """
+        rng, count = np.random.default_rng(seed), len(self.draws)
+        rounds = -(-validation.positive_integer(n, "n") // count)
+        rows = np.concatenate([rng.permutation(count) for _ in range(rounds)])
+        return self.draws[rows[:n]]
+
+    def to_frame(self, level: float = 0.95):
+        """A pandas data frame with a row for each number, indexed by its place in the site."""
+        import pandas as pd
+
+        lower, upper = self.interval(level)
+        columns = {"mean": self.mean, "sd": self.sd, "median": self.median}
+        columns |= {"lower": lower, "upper": upper}
+        shape = self.draws.shape[1:]
+        index = pd.MultiIndex.from_tuples(np.ndindex(shape)) if len(shape) > 1 else None
+        return pd.DataFrame({k: np.ravel(v) for k, v in columns.items()}, index=index)
+
+    def __repr__(self) -> str:
+        count, *shape = self.draws.shape
+        return f"SampledPrediction({self.site!r}, {count} draws of shape {tuple(shape)})"
+
+
+class Predictions(dict):
+    """The predictions of several sites by name: `predictions["y"].mean`."""
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"the model predicts several sites, {', '.join(map(repr, self))}: ask one of them, as "
+            f"in predictions[{next(iter(self))!r}].{name}"
+        )

@@ -1,0 +1,169 @@
+"""What every predict returns: a lazy, equally weighted mixture of Gaussians at new points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import elementwise
+from scipy.special import logsumexp, ndtr, ndtri
+
+from bayeskern.core import validation
+
+# Predictions average over at most this many evenly thinned draws of the hyperparameters.
+MOST_DRAWS = 200
+
+Moments = Callable[[], tuple[np.ndarray, np.ndarray]]
+
+
+class Quantiles:
+    """What follows from the `variance` and the `quantile` of a prediction."""
+
+    @property
+    def sd(self) -> np.ndarray:
+        """The standard deviation."""
+        return np.sqrt(self.variance)
+
+    @property
+    def median(self) -> np.ndarray:
+        """The median."""
+        return self.quantile(0.5)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval (lower, upper) of the given probability."""
+        tail = 0.5 * (1.0 - validation.level(level))
+        return self.quantile(tail), self.quantile(1.0 - tail)
+
+
+class Prediction(Quantiles):
+    """The predictive distribution at m points, averaged over S draws of the hyperparameters.
+
+    Nothing is computed before it is asked for; the mean alone does no variance work. It speaks of
+    a new observation, or of the latent function where it was made with `latent=True`.
+
+    means: () -> (S, m), moments: () -> means and variances, each (S, m), draw: (key, n) -> (n, m)
+    joint draws, component: name -> Prediction of one additive component, components: their names.
+    """
+
+    def __init__(
+        self,
+        means: Callable[[], np.ndarray],
+        moments: Moments,
+        draw: Callable[[jax.Array, int], np.ndarray],
+        component: Callable[[str], Prediction] | None = None,
+        components: tuple[str, ...] = (),
+    ):
+        self._means, self._moments, self._draw = means, moments, draw
+        self._component, self.components = component, components
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """The mean at each point: (m,)."""
+        computed = self.__dict__.get("parts")
+        return np.mean(computed[0] if computed else _known(self._means()), axis=0)
+
+    @cached_property
+    def variance(self) -> np.ndarray:
+        """The variance at each point: (m,); within draws and between them."""
+        means, variances = self.parts
+        return np.mean(variances, axis=0) + np.var(means, axis=0)
+
+    def quantile(self, q) -> np.ndarray:
+        """Quantiles at each point: (m,) for one probability, (len(q), m) for several."""
+        q = validation.probabilities(q)
+        return np.stack([self._quantile(p) for p in q.ravel()]).reshape(*q.shape, -1)
+
+    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
+        """Joint draws at all points: (n, m). Forms the m x m covariance."""
+        return _known(self._draw(jax.random.key(seed), validation.positive_integer(n, "n")))
+
+    def component(self, name: str) -> Prediction:
+        """One additive component of the latent function, with its own uncertainty."""
+        if self._component is None:
+            raise ValueError(
+                "this prediction has no components; name the terms of a sum of kernels."
+            )
+        return self._component(name)
+
+    def log_density(self, y) -> np.ndarray:
+        """The log predictive density of new values y (m,), point by point: (m,)."""
+        means, variances = self.parts
+        y = np.asarray(validation.targets(y, means.shape[1]))
+        each = -0.5 * (np.square(y - means) / variances + np.log(2.0 * np.pi * variances))
+        return logsumexp(each, axis=0) - np.log(len(means))
+
+    def to_frame(self, level: float = 0.95):
+        """A pandas data frame with a row for each point."""
+        import pandas as pd
+
+        lower, upper = self.interval(level)
+        columns = {"mean": self.mean, "sd": self.sd, "median": self.median}
+        return pd.DataFrame({**columns, "lower": lower, "upper": upper})
+
+    @cached_property
+    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of the Gaussians that are mixed, equally weighted: (S, m) each."""
+        means, variances = self._moments()
+        return _known(means), _known(variances)
+
+    def _quantile(self, p: float) -> np.ndarray:
+        means, variances = self.parts
+        # A component may have no variance at all at a point; there its parts are steps.
+        sds = np.maximum(np.sqrt(variances), 1e-150)
+        each = means + sds * ndtri(p)
+        low, high = each.min(axis=0), each.max(axis=0)
+        if np.array_equal(low, high):
+            return low
+        # The quantile of a mixture lies between the quantiles of its parts.
+        pad = 1e-9 * (1.0 + np.abs(low) + np.abs(high))
+        solution = elementwise.find_root(
+            lambda x, i: ndtr((x - means[:, i]) / sds[:, i]).mean(axis=0) - p,
+            (low - pad, high + pad),
+            args=(np.arange(means.shape[1]),),
+        )
+        return solution.x
+
+    def __repr__(self) -> str:
+        known = self.__dict__.get("mean")
+        size = f"{known.size} points" if known is not None else "lazy"
+        return f"Prediction({size}, components={list(self.components)})"
+
+
+def spread(each: Callable, count: int, key: jax.Array, size: int) -> np.ndarray:
+    """`size` draws, spread evenly over `count` equally likely parts, in random order: (size, m).
+
+    each: (key, number) -> (count, number, m), so many draws from every part.
+    """
+    number = -(-size // count)
+    key, order = jax.random.split(key)
+    made = np.asarray(each(key, number)).reshape(count * number, -1)
+    rows = ((np.arange(size) + 0.5) * (count * number) / size).astype(int)
+    return made[rows[np.asarray(jax.random.permutation(order, size))]]
+
+
+def thin(draws: dict, most: int = MOST_DRAWS) -> dict:
+    """At most so many evenly spaced draws; of a single number, evenly spaced in rank."""
+    count = len(next(iter(draws.values()), []))
+    if count <= most:
+        return {name: jnp.asarray(values) for name, values in draws.items()}
+    keep = np.linspace(0, count - 1, most).round().astype(int)
+    (first, *others) = draws.values()
+    if not others and np.ndim(first) == 1:
+        # In the middle of so many equal parts, or the extremes would count too much.
+        middle = ((np.arange(most) + 0.5) * count / most).astype(int)
+        keep = np.argsort(first)[middle]
+    return {name: jnp.asarray(values)[keep] for name, values in draws.items()}
+
+
+def _known(array) -> np.ndarray:
+    """The array, if nothing in it is NaN."""
+    array = np.asarray(array)
+    if np.any(np.isnan(array)):
+        raise FloatingPointError(
+            "the prediction is NaN: the covariance could not be factored for at least one draw "
+            "of the hyperparameters. Look at posterior.trust and at the noise."
+        )
+    return array

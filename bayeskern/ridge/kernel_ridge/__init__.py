@@ -1,0 +1,1 @@
+"""Kernel ridge regression, in dual form and on explicit features."""

@@ -1,0 +1,1 @@
+"""Kernel machines: a convex loss and the squared norm of the function."""

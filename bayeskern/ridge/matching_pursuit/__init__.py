@@ -1,0 +1,1 @@
+"""Orthogonal matching pursuit over a dictionary of kernel functions."""

@@ -1,0 +1,60 @@
+"""Penalties and weights as the estimators of ridge regression read them."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+from bayeskern.core import validation
+
+#: what may choose a penalty, see `path.Path`
+CRITERIA = ("loo", "gcv", "evidence")
+
+
+def read_alpha(alpha, targets: int):
+    """A number, an array (targets,) of numbers, all 0 or more, or the name of a criterion."""
+    if isinstance(alpha, str):
+        return validation.one_of("alpha", alpha, CRITERIA)
+    numbers = _penalties("alpha", alpha)
+    if numbers.ndim == 0:
+        return float(numbers)
+    if numbers.shape != (targets,):
+        raise ValueError(
+            f"alpha has shape {numbers.shape}, but y has {targets} columns: give one number, or "
+            'one for each column of y. To choose among several, give alpha="loo" and alphas=[...].'
+        )
+    return numbers
+
+
+def read_alphas(alphas, alpha):
+    """Penalties to choose from, (a,) in rising order; None for the default ones."""
+    if alphas is None:
+        return None
+    if not isinstance(alpha, str):
+        raise ValueError(
+            f"alphas are there to choose from, but alpha={alpha!r} leaves no choice. "
+            'Give alpha="loo", "gcv" or "evidence".'
+        )
+    numbers = np.unique(_penalties("alphas", alphas))
+    if numbers.size == 0:
+        raise ValueError("alphas is empty: give at least one penalty, or None.")
+    return numbers
+
+
+def _penalties(name, value) -> np.ndarray:
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        numbers = np.asarray(np.nan)
+    if numbers.ndim > 1 or not np.all(np.isfinite(numbers) & (numbers >= 0.0)):
+        raise ValueError(
+            f"{name} must be a finite penalty of 0 or more, or several, got {value!r}."
+        )
+    return numbers
+
+
+def read_weights(sample_weight, X) -> np.ndarray:
+    """Weights (n,) of 0 or more, not all of them 0; None for 1."""
+    return _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+    )

@@ -1,0 +1,13 @@
+"""Figures show themselves in notebooks, and leave pyplot alone."""
+
+import matplotlib.pyplot as plt
+
+from bayeskern.core.plotting import figure
+
+
+def test_a_notebook_can_show_it():
+    before = plt.get_fignums()
+    made = figure()
+    made.subplots().plot([0, 1])
+    assert made._repr_png_().startswith(b"\x89PNG")
+    assert plt.get_fignums() == before

@@ -1,0 +1,80 @@
+"""Long work shows a bar on a terminal, which goes when the work is done; elsewhere nothing."""
+
+import io
+from contextlib import redirect_stderr
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from bayeskern.inference.approximation import proposals
+
+TITLES = {
+    "map": "MAP",
+    "laplace": "Laplace: mode",
+    "svi": "SVI",
+    "importance": "importance sampling",
+    "pathfinder": "Pathfinder",
+    "nuts": "NUTS",
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def model(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
+
+
+@pytest.mark.parametrize(("method", "title"), TITLES.items())
+def test_a_fit_shows_its_bar_and_takes_it_away(method, title):
+    with redirect_stderr(Terminal()) as terminal:
+        bk.infer(model, np.ones(3), method=method)
+    shown = terminal.getvalue()
+    assert f"{title}:" in shown and "%" in shown
+    # The last line is blank, and the cursor at its beginning.
+    assert shown.endswith("\r") and not shown.split("\r")[-2].strip()
+
+
+@pytest.mark.parametrize("method", TITLES)
+def test_progress_false_shows_nothing(method):
+    with redirect_stderr(Terminal()) as terminal:
+        assert bk.infer(model, np.ones(3), method=method, progress=False).trust.verdict
+    assert terminal.getvalue() == ""
+
+
+def test_nothing_is_shown_where_there_is_no_terminal():
+    with redirect_stderr(io.StringIO()) as file:
+        assert bk.infer(model, np.ones(3), method="laplace").trust.verdict
+    assert file.getvalue() == ""
+
+
+@pytest.mark.parametrize(("moment", "shows"), [(0.0, True), (60.0, False)])
+def test_a_verdict_that_takes_longer_than_a_moment_shows_how_far_it_is(moment, shows, monkeypatch):
+    monkeypatch.setattr(proposals, "MOMENT", moment)
+    posterior = bk.infer(model, np.ones(3), method="laplace")
+    with redirect_stderr(Terminal()) as terminal:
+        assert posterior.trust.verdict == "good"
+    assert ("log densities:" in terminal.getvalue()) == shows
+    assert shows or not terminal.getvalue()
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_report_shows_how_far_it_is(progress, tmp_path):
+    posterior = bk.infer(model, np.ones(3), method="map", progress=False)
+    with redirect_stderr(Terminal()) as terminal:
+        bk.report(posterior, tmp_path / "report.html", progress=progress)
+    shown = terminal.getvalue()
+    assert "report:" in shown if progress else not shown
+
+
+def test_calibrate_shows_one_bar():
+    with redirect_stderr(Terminal()) as terminal:
+        bk.calibrate(model, np.ones(3), method="laplace", simulations=10)
+    shown = terminal.getvalue()
+    assert "calibrate:" in shown and "Laplace" not in shown

@@ -1,0 +1,69 @@
+"""Models with known posteriors, and methods that are wrong on purpose, to calibrate."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+
+from bayeskern.inference.posterior.prior_predictive import simulate
+from bayeskern.inference.result import Fit
+from bayeskern.inference.verdict import Trust
+from bayeskern.protocols import ClosedForm
+
+ROWS = 4
+Y = np.zeros(ROWS)
+
+
+class Known(eqx.Module):
+    """mu ~ N(0, 1), y_i ~ N(mu, 1): the posterior is N(sum(y) / (n + 1), 1 / (n + 1)).
+
+    wider, shift: what is wrong with the one that it offers, in posterior sds.
+    """
+
+    wider: float = 1.0
+    shift: float = 0.0
+    prior: bool = eqx.field(static=True, default=False)
+
+    def __call__(self, y):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
+
+    def exact(self, y) -> ClosedForm:
+        mean, sd = jnp.sum(y) / (ROWS + 1), 1.0 / np.sqrt(ROWS + 1)
+        if self.prior:
+            mean, sd = 0.0, 1.0
+
+        def draw(key, n):
+            return {"mu": mean + sd * (self.shift + self.wider * jax.random.normal(key, (n,)))}
+
+        return ClosedForm(draw, 0.0)
+
+
+class FromPrior:
+    """Returns the prior in the place of the posterior, and fails where it is told to."""
+
+    name, as_written = "prior", True
+
+    def __init__(self, fails=lambda target: False, value=None, error=ValueError):
+        self.fails, self.value, self.error = fails, value, error
+
+    def run(self, target, seed, progress):
+        if self.fails(target):
+            raise self.error("it would not be fitted.")
+        found, _ = simulate(target, 200, seed)
+        if self.value is not None:
+            found = {name: np.full_like(x, self.value) for name, x in found.items()}
+        return Fit(
+            z=np.zeros((1, 200, target.size)),
+            judge=lambda _: Trust("good", "", {}),
+            draws={name: x[None] for name, x in found.items()},
+        )
+
+
+class Held:
+    """What a gallery file offers: a model with its data."""
+
+    def __init__(self, model, data):
+        self.model, self.data, self.coords, self.dims = model, data, None, None

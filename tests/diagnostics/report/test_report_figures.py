@@ -1,0 +1,256 @@
+"""The figures of the report: their ink, their size, the names in them, and what they show."""
+
+import base64
+import io
+import itertools
+import re
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from markupsafe import Markup
+from PIL import Image
+
+import bayeskern as bk
+from bayeskern.core.formatting import short
+from bayeskern.diagnostics.report import kernel_description, report, size_limit, style
+from bayeskern.diagnostics.report.blocks import Figure
+from bayeskern.diagnostics.report.document import Section
+from bayeskern.diagnostics.report.sections import (
+    convergence_plots,
+    fit_plots,
+    parameters_plots,
+    process_plots,
+)
+from bayeskern.kernels import RBF, Cosine, Periodic
+
+rng = np.random.default_rng(0)
+SALES = pd.Series(np.full(20, 3.0), name="sales")
+
+
+def pixels(svg) -> np.ndarray:
+    """Red, green, blue and opacity of every pixel picture in a figure, together (n, 4)."""
+    found = re.findall(r"base64,\s*([^\"]*)", svg)
+    images = [Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA") for data in found]
+    return np.concatenate([np.asarray(i).reshape(-1, 4) for i in images] or [np.zeros((0, 4))])
+
+
+def contrast(colour, paper) -> float:
+    """Of two colours, as the Web Content Accessibility Guidelines 2.2 define it."""
+
+    def luminance(c):
+        c = np.asarray(c, float) / 255.0
+        linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+        return linear @ (0.2126, 0.7152, 0.0722)
+
+    dark, light = sorted((luminance(colour), luminance(paper)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def quantile(q):
+    return np.zeros(50)
+
+
+@pytest.mark.parametrize("count", [30, 2000])
+def test_observed_points_are_seen_on_light_and_dark_paper(count):
+    x = np.linspace(0.0, 1.0, count)
+    svg = style.svg(
+        process_plots.functions,
+        [("x", np.linspace(0.0, 1.0, 50), quantile)],
+        "y",
+        "f",
+        (x, 5.0 + x),
+    )
+    if count == 30:
+        assert not len(pixels(svg)) and "currentColor" in svg
+        return
+    cloud = style.svg(fit_plots.residuals, x, np.sin(40.0 * x))
+    assert len(pixels(cloud))
+    seen = np.concatenate([pixels(svg), pixels(cloud)])
+    for colour in np.unique(seen[seen[:, 3] > 170][:, :3], axis=0):
+        assert contrast(colour, (255, 255, 255)) > 3.0
+        assert contrast(colour, (0x15, 0x18, 0x1C)) > 3.0
+
+
+def test_a_long_history_takes_the_ink_of_the_page():
+    class Calendar:
+        def grid(self, steps):
+            return np.arange(2000.0)
+
+        def wall(self, times):
+            return times
+
+    class Series:
+        calendar, value_name, time_name = Calendar(), "value", "time"
+
+        def on_grid(self):
+            return rng.normal(size=2000)
+
+    class Forecast:
+        series, times = Series(), np.arange(2000.0, 2050.0)
+        quantile = staticmethod(quantile)
+
+    svg = style.svg(process_plots.forecast, Forecast(), 0)
+    assert not len(pixels(svg)) and "stroke: currentColor" in svg
+    assert ">time</text>" in svg and ">value</text>" in svg
+
+
+def test_names_in_a_figure_stay_as_they_are():
+    name = 'id="q" x="#000000" url(#a)'
+    svg = style.own_ids(style.svg(parameters_plots.forest, {name: rng.normal(size=50)}), "f1-")
+    assert f">{name}</text>" in svg
+    ids = re.findall(r'<[^>]*\bid="([^"]*)"', svg)
+    assert all(i.startswith("f1-") for i in ids) and len(set(ids)) == len(ids)
+    used = re.findall(r'<[^>]*(?:url\(#|href="#)([^")]*)', svg)
+    assert used and set(used) <= set(ids)
+
+
+def test_a_predictive_check_of_counts_with_a_heavy_tail_is_drawn_at_once():
+    y = np.array([0, 0, 0, 1, 0, 0, 0, 50])
+    replicates = np.floor(np.exp(rng.normal(0.0, 4.0, size=(400, 8))))
+    assert np.quantile(replicates, 0.999) > 10_000
+    start = time.perf_counter()
+    svg = style.svg(fit_plots.predictive_check, y, replicates, True)
+    assert time.perf_counter() - start < 5.0
+    assert len(svg) < 100_000
+    said = re.search(r"\((\S+) % of what the model would make lies beyond\)", svg)
+    # All of y is shown, and less of the model than lies between 0 and 50.
+    assert 0.0 < float(said[1]) < 100.0 * np.mean(replicates > 50)
+
+
+def bars(y, replicates):
+    """The places, heights, and middles of the model that a check of counts draws."""
+    axis = fit_plots.predictive_check(y, replicates, True).axes[0]
+    (markers, *_) = axis.containers[1].lines
+    heights = [bar.get_height() for bar in axis.containers[0]]
+    return markers.get_xdata(), np.array(heights), markers.get_ydata()
+
+
+def test_bars_of_counts_are_those_of_numpy():
+    y = rng.poisson(3.0, size=50)
+    replicates = rng.poisson(3.0, size=(300, 50)).astype(float)
+    at, observed, model = bars(y, replicates)
+    assert observed.sum() == len(y)
+    for v, height, middle in zip(at, observed, model, strict=True):
+        assert height == np.sum(y == v)
+        assert middle == np.median(np.sum(replicates == v, axis=1))
+
+
+def test_whole_numbers_of_a_wide_range_share_bars_and_none_is_lost():
+    y = np.array([0, 10, 20, 60])
+    at, observed, _ = bars(y, rng.integers(0, 200, size=(300, 4)).astype(float))
+    assert len(at) <= fit_plots.BARS and observed.sum() == len(y)
+    assert len(set(np.diff(at))) == 1 and at[1] - at[0] > 1
+
+
+def test_heavy_tails_leave_the_observed_values_to_be_seen():
+    y = rng.normal(size=40)
+    made = fit_plots.predictive_check(y, rng.standard_cauchy(size=(200, 40)), False)
+    (axis,) = made.axes
+    low, high = axis.get_xlim()
+    assert low <= y.min() and y.max() <= high
+    assert np.ptp(y) > 0.15 * (high - low)
+    assert "of what the model would make lies beyond" in axis.get_xlabel()
+
+
+def test_a_constant_observed_value_is_drawn():
+    assert "</svg>" in style.svg(
+        fit_plots.predictive_check, np.full(5, 2.0), np.full((9, 5), 2.0), True
+    )
+
+
+def test_short_names_keep_both_ends_and_all_their_letters():
+    assert short("slope", 5) == "slope"
+    name = "kernel.seasonal.lengthscale[12]"
+    assert len(short(name, 20)) == 20
+    assert short(name, 20).startswith("kernel.se") and short(name, 20).endswith("scale[12]")
+
+
+def test_every_row_of_small_figures_has_labelled_axes():
+    draws = {name: rng.normal(size=(2, 50)) for name in "abcd"}
+    axes = convergence_plots.ranks(draws, dict.fromkeys(draws, 100.0)).axes
+    # Of four in rows of three, the second and third have nothing below them.
+    for i, (column, last) in enumerate([(0, False), (1, True), (2, True), (0, True)]):
+        assert bool(axes[i].get_xlabel()) is last
+        assert axes[i].xaxis.get_tick_params()["labelbottom"] is last
+        assert bool(axes[i].get_ylabel()) is (column == 0)
+    parts = {name: (np.arange(50), quantile) for name in "ab"}
+    labels = [a.get_xlabel() for a in process_plots.components(parts, x_label="year").axes]
+    assert labels == ["", "year"]
+
+
+def test_a_series_without_a_name_is_not_called_value(tmp_path):
+    for series, title in ((np.full(20, 3.0), "Forecast of a series"), (SALES, "Forecast of sales")):
+        found = bk.forecast(series, 4, season=0, progress=False)
+        text = report(found, tmp_path / "report.html").read_text(encoding="utf-8")
+        assert f"<h1>{title}</h1>" in text and "of value" not in text
+
+
+def test_long_names_leave_room_for_what_is_drawn():
+    name, x = "N" * 200, np.arange(50)
+    parts = {name: (x, quantile), "b": (x, quantile)}
+    made = (
+        process_plots.functions([(name, x, quantile), ("b", x, quantile)], name, "f"),
+        process_plots.components(parts, x_label=name),
+        process_plots.shares([name, "noise"], [0.4, 0.6]),
+        parameters_plots.forest({name: rng.normal(size=50)}),
+    )
+    for one in made:
+        one.canvas.draw()
+        for axis in one.axes:
+            width = axis.get_window_extent().width / one.bbox.width
+            assert width > (0.3 if one is made[0] else 0.5)
+            for label in (axis.title, axis.xaxis.label, axis.yaxis.label):
+                if label.get_text():
+                    box = label.get_window_extent()
+                    assert one.bbox.x0 - 1 <= box.x0 and box.x1 <= one.bbox.x1 + 1
+
+
+@pytest.mark.parametrize(
+    ("step", "count"),
+    [("m8[h]", 7), ("m8[h]", 40), ("m8[D]", 9), ("m8[D]", 70), ("M", 10), ("M", 26), ("M", 72)],
+)
+def test_dates_along_an_axis_can_be_told_apart(step, count):
+    months = np.datetime64("2017-01") + np.arange(count)
+    hours = np.datetime64("2017-01-30T00") + np.arange(count).astype(step if step != "M" else "m8")
+    x = months.astype("M8[D]") if step == "M" else hours
+    made = process_plots.components({"f": (x, lambda q: np.zeros(count))}, x_label="time")
+    made.canvas.draw()
+    (axis,) = made.axes
+    boxes = [label.get_window_extent() for label in axis.get_xticklabels() if label.get_text()]
+    assert len(boxes) >= 3
+    # Half a letter apart, at least.
+    assert all(a.x1 + 0.25 * a.height < b.x0 for a, b in itertools.pairwise(boxes))
+
+
+def stacked(kernel):
+    import jax
+
+    return jax.tree.map(lambda leaf: np.asarray(leaf, float)[None], kernel)
+
+
+@pytest.mark.parametrize("wave", [Cosine, Periodic])
+def test_a_wave_longer_than_the_data_is_said_to_be_so(wave):
+    axis = kernel_description.Axis("steps", (3.0,))
+    assert "longer than the data" in kernel_description.describe(
+        stacked(wave(30.0) * RBF(20.0)), axis
+    )
+    assert "longer than the data" not in kernel_description.describe(
+        stacked(wave(2.0) * RBF(2.0)), axis
+    )
+
+
+def test_the_largest_figures_are_left_out_first_and_named_in_their_place():
+    sizes = (100_000, 900_000, 400_000, 50_000)
+    blocks = [Figure(Markup("x" * n), f"Shows {n}. Good: flat.") for n in sizes]
+    sections = [Section("a", "A", blocks[:2]), Section("b", "B", blocks[2:])]
+    remark = size_limit.leave_out(sections, 1_000_000)
+    assert [b.kind for s in sections for b in s.blocks] == [
+        "figure",
+        "missing",
+        "missing",
+        "figure",
+    ]
+    assert sections[0].blocks[1].text.endswith("Shows 900000.")
+    assert "2 of the 4 figures" in remark

@@ -1,0 +1,282 @@
+"""What the report computes itself, against closed forms, refits, SciPy and ArviZ."""
+
+from types import SimpleNamespace
+
+import arviz as az
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from scipy.stats import norm
+
+import bayeskern as bk
+from bayeskern.core import formatting
+from bayeskern.diagnostics.report import kernel_description
+from bayeskern.diagnostics.report.priors import density, priors
+from bayeskern.diagnostics.report.sections import convergence, sensitivity
+from bayeskern.diagnostics.report.sections.fit import fit
+from bayeskern.diagnostics.report.sections.parameters import parameters
+from bayeskern.diagnostics.report.sections.process import _values
+from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.kernels import RBF, Cosine, Linear, Matern32, Periodic
+
+rng = np.random.default_rng(0)
+Y = rng.normal(1.0, 1.0, size=30)
+
+
+def normal(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 2.0))
+    with numpyro.plate("row", len(y)):
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+
+def pair(y):
+    scale = numpyro.sample("scale", dist.HalfCauchy(1.0))
+    with numpyro.plate("group", 3):
+        theta = numpyro.sample("theta", dist.Normal(0.0, scale))
+    numpyro.sample("y", dist.Normal(theta, 1.0).to_event(1), obs=y)
+
+
+@pytest.fixture(scope="module")
+def subject():
+    return Subject(bk.infer(normal, Y, method="laplace", seed=0, progress=False))
+
+
+@pytest.fixture(scope="module")
+def process():
+    x = np.linspace(0.0, 4.0, 32)
+    y = np.sin(2.0 * np.pi * x) + 0.3 * x
+    kernel = Periodic(1.0, 1.0).named("season") + RBF(5.0, 4.0).named("trend")
+    model = bk.GPRegression(kernel, noise=0.05)
+    return Subject(bk.infer(model, x, y, method="exact", seed=0, progress=False)), kernel, x, y
+
+
+def test_pit_is_that_of_arviz(subject):
+    (one,) = subject.observations
+    wanted = az.loo_pit(subject.tree)["y"].values
+    np.testing.assert_allclose(one.pit, wanted, atol=2e-3)
+
+
+def test_left_out_means_of_a_conjugate_model_are_known(subject):
+    (one,) = subject.observations
+    # mu given all but y_i has precision n - 1 + 1/4.
+    wanted = (Y.sum() - Y) / (len(Y) - 1 + 0.25)
+    draws = subject.posterior.flat["mu"].size
+    assert np.max(np.abs(one.mean - wanted)) < 5.0 / np.sqrt(draws)
+
+
+def test_a_process_is_left_out_as_by_refits(process):
+    subject, kernel, x, y = process
+    (one,) = subject.observations
+    for i in (0, 7, 31):
+        rest = np.arange(len(x)) != i
+        gp = bk.GaussianProcess(kernel, x[rest], 0.05).condition(y[rest])
+        new = gp.predict(x[i : i + 1])
+        np.testing.assert_allclose(one.mean[i], new.mean[0], rtol=1e-8)
+        np.testing.assert_allclose(one.pit[i], norm.cdf((y[i] - new.mean) / new.sd)[0], rtol=1e-7)
+        log_density = norm.logpdf(y[i], new.mean, new.sd)[0]
+        np.testing.assert_allclose(one.log_density[i], log_density, rtol=1e-7)
+
+
+def test_components_of_a_process_add_up_and_the_trend_rises(process):
+    subject, kernel, x, y = process
+    (one,) = subject.processes
+    X = x[:, None]
+    parts = one.components(X)
+    np.testing.assert_allclose(sum(p.mean for p in parts.values()), one.function(X).mean, atol=1e-8)
+    np.testing.assert_allclose(one.function(X).mean, kernel_mean(kernel, x, y), atol=1e-8)
+    changes = one.changes("trend", X[[0, -1]])
+    assert np.all(changes > 0)
+    np.testing.assert_allclose(changes.mean(), 0.3 * 4.0, atol=0.2)
+
+
+def kernel_mean(kernel, x, y):
+    K = np.asarray(kernel(x))
+    return K @ np.linalg.solve(K + 0.05 * np.eye(len(x)), y)
+
+
+def test_log_densities_are_those_of_scipy(subject):
+    mu = subject.posterior.flat["mu"][:7]
+    found = sensitivity.log_probs(subject.posterior.target, {"mu": mu})
+    np.testing.assert_allclose(found["mu"], norm.logpdf(mu, 0.0, 2.0), rtol=1e-12)
+    np.testing.assert_allclose(found["y"], norm.logpdf(Y[:, None], mu).sum(axis=0), rtol=1e-10)
+
+
+def test_a_prior_that_contradicts_the_data_is_found_and_a_wide_one_is_not():
+    def model(y, sd):
+        mu = numpyro.sample("mu", dist.Normal(0.0, sd))
+        numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]).to_event(1), obs=y)
+
+    for sd, conflict in ((0.2, True), (50.0, False)):
+        p = bk.infer(model, Y + 1.0, sd, method="laplace", seed=0, progress=False)
+        (table,) = [b for b in sensitivity.sensitivity(Subject(p)) if b.kind == "table"]
+        row = dict(zip(table.head, table.rows[0], strict=True))
+        assert (float(row["prior"]) > 0.05) is conflict
+        assert ("conflict" in row["diagnosis"]) is conflict
+
+
+def test_priors_are_told_as_written_and_drawn_as_their_density():
+    p = bk.infer(pair, jnp.array([0.1, 0.2, 0.3]), method="laplace", seed=0, progress=False)
+    found = {prior.site: prior for prior in priors(p)}
+    assert found["scale"].text == "HalfCauchy(1.0)" and found["scale"].fixed
+    assert not found["theta"].fixed and "depends on other sites" in found["theta"].text
+    assert found["theta"].in_plate and not found["scale"].in_plate
+    drawn = density(Subject(p), found["scale"])
+    np.testing.assert_allclose(drawn.y, 2.0 / np.pi / (1.0 + drawn.x**2), rtol=1e-6)
+
+
+def stacked(kernel):
+    import jax
+
+    return jax.tree.map(lambda leaf: np.asarray(leaf, float)[None], kernel)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (RBF(0.5), "varies very smoothly over about 6 months"),
+        (RBF(20.0), "longer than the data"),
+        (Matern32(2.0).named("a"), "varies with some roughness over about 2 years"),
+        (Periodic(1.0, 2.0), "repeats every 1 year, close to a sine wave"),
+        (Periodic(7.0 / 365.25, 0.2), "repeats every 7 days, with a detailed shape"),
+        (2.0 * Periodic(1.0) * RBF(5.0), "a shape of its own; it changes over about 5 years"),
+        (Cosine(4.0) * RBF(9.0), "a period of 4 years; it changes over about 9 years"),
+        (Linear() + RBF(1.0), "follows a straight line, and varies very smoothly"),
+    ],
+)  # fmt: skip
+def test_kernels_are_put_into_words(kernel, said):
+    assert said in kernel_description.describe(
+        stacked(kernel), kernel_description.Axis("years", (10.0,))
+    )
+
+
+def test_words_say_how_certain_a_length_and_a_direction_are():
+    kernel = RBF(np.linspace(1.0, 3.0, 101))
+    assert "about 2 (1.1 to 2.9) steps" in kernel_description.describe(
+        kernel, kernel_description.Axis("steps", (10.0,))
+    )
+    draws = norm.ppf((np.arange(1000) + 0.5) / 1000)
+    assert kernel_description.direction(draws + 10.0).startswith(
+        "over the data it rises by 10 (8.36 to 11.6;"
+    )
+    assert "it falls by 10" in kernel_description.direction(draws - 10.0)
+    assert "is open (chance of a rise 69 %)" in kernel_description.direction(draws + 0.5)
+    assert "rises by a factor of 2" in kernel_description.direction(
+        2.0 * np.exp(0.01 * draws), factor=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-3.0, "-3"),
+        (1234.6, "1,235"),
+        (0.012345, "0.0123"),
+        (1e-9, "1e-09"),
+        (np.nan, "-"),
+        (np.inf, "∞"),
+    ],
+)
+def test_numbers_are_written_as_one_reads_them(value, text):
+    assert formatting.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "spread", "texts"),
+    [
+        ((1234.56789, 0.0142), 0.0142, ("1,234.5679", "0.0142")),
+        ((371.438, 372.8), 1.0, ("371.44", "372.80")),
+        ((-0.00004, 0.5), 0.5, ("0.0000", "0.5000")),
+        ((1.5e-7, 2e-8), 2e-8, ("1.500e-07", "2.00e-08")),
+        ((3.2e12, 1e9), 1e9, ("3.20000e+12", "1.00e+09")),
+        # All above 0: an end of 0 would be another thing than one next to it.
+        ((1000.0, 0.0003), 5e4, ("1,000", "0.0003")),
+        ((2.0, np.nan), 0.5, ("2.000", "-")),
+        ((12.34567, 3.0), 0.0, ("12.35", "3")),
+        ((0.1, 1.4e-17), 1.4e-17, ("0.1", "1.4e-17")),
+        ((12.34567, -np.inf), np.nan, ("12.35", "-∞")),
+    ],
+)
+def test_numbers_beside_one_another_have_the_decimals_of_their_spread(values, spread, texts):
+    assert formatting.alike(values, spread) == texts
+
+
+def table(section, *head):
+    (found,) = [b for b in section if b.kind == "table" and b.head[: len(head)] == head]
+    return {name: dict(zip(found.head[1:], cells, strict=True)) for name, *cells in found.rows}
+
+
+def decimals(text):
+    return len(text.partition(".")[2])
+
+
+def far(y):
+    mu = numpyro.sample("mu", dist.Normal(1200.0, 100.0))
+    numpyro.sample("y", dist.Normal(mu, 0.05).expand([len(y)]).to_event(1), obs=y)
+
+
+@pytest.fixture(scope="module")
+def distant():
+    # mu is N(1234.56, 0.0144^2), next to nothing of the prior.
+    y = 1234.56 + 0.05 * np.array([-1.0, 1.0] * 6)
+    return Subject(bk.infer(far, y, method="laplace", seed=0, progress=False))
+
+
+def test_a_mean_far_from_zero_has_the_digits_of_its_sd(distant):
+    row = table(parameters(distant), "parameter")["mu"]
+    mean, sd, low, high = (float(text.replace(",", "")) for text in row.values())
+    assert {decimals(text) for text in row.values()} == {4}
+    assert abs(mean - 1234.56) < 0.001 and sd == pytest.approx(0.01443, rel=0.05)
+    # Of 89 %.
+    assert high - low == pytest.approx(2 * 1.598 * 0.01443, rel=0.05)
+
+
+def test_predictions_differ_from_observations_by_what_is_shown(distant):
+    worst = table(fit(distant), "observation")
+    for row in worst.values():
+        apart = float(row["observed"].replace(",", "")) - float(row["predicted"].replace(",", ""))
+        assert abs(apart) == pytest.approx(0.05, abs=0.02)
+
+
+def test_means_of_divergent_draws_have_the_digits_of_the_sd():
+    mu = np.random.default_rng(0).normal(1234.5678, 0.01, size=(2, 50))
+    diverging = mu > 1234.58
+    one = SimpleNamespace(moving={"mu": mu})
+    (row,) = table(convergence._divergences(one, diverging), "parameter").values()
+    inside, every, _ = (float(text.replace(",", "")) for text in row.values())
+    assert inside == pytest.approx(mu[diverging].mean(), abs=1e-4)
+    assert every == pytest.approx(mu.mean(), abs=1e-4)
+
+
+def test_a_forecast_has_the_same_decimals_all_the_way():
+    y = 1e4 + np.cumsum(np.random.default_rng(0).normal(size=40))
+    f = bk.forecast(y, 8, season=0, progress=False)
+    rows = table([_values(f)], "time").values()
+    texts = [text for row in rows for text in row.values()]
+    (places,) = {decimals(text) for text in texts}
+    assert 10.0**-places <= f.sd.min() / 100.0 < 10.0 ** (1 - places)
+    found = np.reshape([float(text.replace(",", "")) for text in texts], (8, 3))
+    lower, upper = f.interval(0.95)
+    np.testing.assert_allclose(
+        found, np.stack([f.median, lower, upper], axis=1), atol=0.51 * 10.0**-places
+    )
+
+
+@pytest.mark.parametrize("wave", [Cosine(11.0), Periodic(11.0)])
+@pytest.mark.parametrize("lengthscale", [0.34, 5.4])
+def test_what_forgets_within_half_a_period_is_no_wave(wave, lengthscale):
+    said = kernel_description.describe(
+        stacked(RBF(lengthscale) * wave), kernel_description.Axis("years", (60.0,))
+    )
+    assert said.startswith("wanders, with a memory of about ")
+    assert said.endswith("4.08 months" if lengthscale < 1.0 else "5.4 years")
+
+
+@pytest.mark.parametrize("wave", [Cosine(11.0), Periodic(11.0)])
+def test_what_lasts_for_half_a_period_is_a_wave(wave):
+    said = kernel_description.describe(
+        stacked(RBF(5.6) * wave), kernel_description.Axis("years", (60.0,))
+    )
+    assert "11 years" in said and said.endswith("it changes over about 5.6 years")

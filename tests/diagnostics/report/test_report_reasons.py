@@ -1,0 +1,152 @@
+"""What a report cannot assess is given with its reason, and costs no more than itself."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import arviz as az
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from arviz_stats.base import array_stats
+
+import bayeskern as bk
+from bayeskern.diagnostics.report import blocks, report
+from bayeskern.diagnostics.report.observations import LEFT_OUT, Observations, _loo
+from bayeskern.diagnostics.report.sections import convergence, fit, sensitivity, verdict
+from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.inference.approximation.psis import has_even_tail
+
+rng = np.random.default_rng(0)
+Y = rng.normal(size=(8, 10))
+QUICK = {"method": "laplace", "seed": 0, "progress": False}
+
+
+def flat(y):
+    mu = numpyro.sample("mu", dist.Uniform(-10.0, 10.0))
+    numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+
+def improper(y):
+    mu = numpyro.sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
+    numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+
+def grouped(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+    theta = numpyro.sample("theta", dist.Normal(mu, 1.0).expand([len(y)]).to_event(1))
+    numpyro.sample("y", dist.Normal(theta[:, None], 1.0), obs=y)
+
+
+def in_a_plate(y):
+    with numpyro.plate("column", 3):
+        beta = numpyro.sample("beta", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(beta.sum(), 1.0), obs=y)
+
+
+def slashed(y):
+    a = numpyro.sample("a/b", dist.Normal(0.0, 1.0))
+    b = numpyro.sample("a.b", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(a + b, 1.0), obs=y)
+
+
+def said(section, subject) -> list[str]:
+    return [b.text for b in section(subject) if b.kind in ("missing", "text")]
+
+
+def test_a_flat_prior_is_called_flat():
+    (text,) = said(sensitivity.sensitivity, Subject(bk.infer(flat, Y[0], **QUICK)))
+    assert "prior of mu is flat" in text
+
+
+def test_priors_at_the_top_are_scaled_and_named():
+    texts = said(sensitivity.sensitivity, Subject(bk.infer(grouped, Y, **QUICK)))
+    assert "Scaled: the priors of mu." in texts
+    (left,) = [t for t in texts if t.startswith("Not scaled")]
+    assert left.endswith(": theta.")
+
+
+def test_members_of_a_plate_are_scaled_where_there_is_nothing_above_them():
+    subject = Subject(bk.infer(in_a_plate, Y, **{**QUICK, "method": "map"}))
+    scaled, left = sensitivity._scaled(subject)
+    assert [prior.site for prior in scaled] == ["beta"] and left == []
+
+
+def test_an_improper_prior_has_no_evidence_to_show():
+    posterior = bk.infer(improper, Y[0], **QUICK)
+    assert posterior.log_evidence is None and posterior.elbo is not None
+    heads = [b.head for b in convergence.convergence(Subject(posterior)) if b.kind == "table"]
+    assert all("evidence" not in head for head in heads)
+
+
+def test_few_draws_lose_loo_and_nothing_else():
+    method = bk.NUTS(chains=2, warmup=10, draws=10)
+    posterior = bk.infer(flat, Y[0], method=method, seed=0, progress=False)
+    with pytest.raises(ValueError, match="n_draws_tail"):
+        az.loo(posterior.to_arviz())
+    found = list(fit.fit(Subject(posterior)))
+    assert next(b.text for b in found if b.kind == "missing").startswith("LOO takes 25 draws")
+    assert sum(b.kind == "figure" for b in found) == 2
+    # Of chains of a single draw, R-hat is not defined.
+    stats = {name: values[:, :1] for name, values in posterior.sample_stats.items()}
+    (text,) = said(convergence.convergence, Subject(replace(posterior, sample_stats=stats)))
+    assert text.startswith("Chains of 1 draw say nothing")
+
+
+def test_what_arviz_refuses_is_said_once(tmp_path):
+    posterior = bk.infer(slashed, Y[0], **QUICK)
+    with pytest.raises(ValueError, match="would have one name") as error:
+        posterior.to_arviz()
+    text = report(posterior, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert text.replace("&#39;", "'").count(str(error.value)) == 1
+    assert "could not be made" not in text
+    assert "a/b" in text and "Convergence" in text
+
+
+@pytest.mark.parametrize("count", [40, 1000])
+@pytest.mark.parametrize("same", [True, False])
+def test_even_tails_are_those_that_arviz_refuses(count, same):
+    log = np.sort(np.random.default_rng(count).normal(size=count))
+    if same:
+        log[count // 2 :] = log[-1]
+    assert has_even_tail(log) is same
+    if same:
+        with pytest.raises(ValueError, match="tail values"):
+            array_stats.psislw(-log)
+    else:
+        assert np.isfinite(array_stats.psislw(-log)[1])
+
+
+def test_facts_of_the_verdict_say_what_they_mean():
+    facts = verdict._facts({"rhat": 1.3, "rhat_at": "s", "modes_missed": 1, "khat": -np.inf}, {})
+    assert facts[0].startswith("R-hat is at most 1.3, worst at s")
+    assert "k-hat of the weights is far below 0" in facts[1]
+    assert facts[2].endswith("do not cover: 1 (good: none).")
+    assert blocks.khat(0.5) == "0.5"
+
+
+def test_the_share_of_the_others_is_a_fair_rival():
+    y = (rng.random(37) < 0.3).astype(float)
+    rest = np.array([np.delete(y, i).mean() for i in range(len(y))])
+    np.testing.assert_allclose(fit._overall(y, True), np.mean((y - rest) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(fit._overall(y, False), np.mean((y - y.mean()) ** 2), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("count", "words"), [(3, "nothing can be said"), (20, "100 % of the 20")])
+def test_a_forecast_from_few_values_boasts_of_nothing(count, words):
+    one = Observations("y", np.zeros(count), [], None, None, np.full(count, 0.5), LEFT_OUT)
+    subject = SimpleNamespace(
+        forecast=object(), posterior=SimpleNamespace(is_point=True), observations=[one]
+    )
+    (text,) = verdict._coverage(subject)
+    assert words in text.text
+    assert ("%" in text.text) is (count >= 20)
+
+
+def test_a_likelihood_that_overflows_is_said_to():
+    log = np.where(np.arange(100) < 7, np.nan, -1.0)[:, None]
+    one = SimpleNamespace(is_point=False)
+    group = {"log_likelihood": {"y": np.tile(log[None], (1, 1, 3))}}
+    subject = SimpleNamespace(posterior=one, tree=SimpleNamespace(children=group))
+    loo, why = _loo(subject, "y")
+    assert loo is None and "not finite at 7 of 100 draws" in why

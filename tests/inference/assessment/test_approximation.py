@@ -1,0 +1,271 @@
+"""Verdicts on posteriors whose truth is known: a wrong "good" is the worst that could happen.
+
+Most posteriors here are priors, so that exact draws of them are the truth.
+"""
+
+import re
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.distributions.transforms import OrderedTransform
+from numpyro.infer import Predictive
+
+import bayeskern as bk
+from bayeskern.inference import ImportanceSampling, Laplace, Pathfinder
+from bayeskern.inference.approximation.proposals import Elliptical
+from bayeskern.inference.assessment.approximation import judge_approximation
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.posterior.posterior import Posterior
+from bayeskern.inference.result import Fit
+
+METHODS = {
+    "laplace": Laplace(draws=4000),
+    "importance": ImportanceSampling(draws=6000),
+    "pathfinder": Pathfinder(),
+}
+
+
+def mixture(shares, means, sds):
+    """Spherical Gaussians: means (k, d), sds (k,)."""
+    parts = dist.Normal(means, sds[:, None]).to_event(1)
+    numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(shares), parts))
+
+
+def two(shares, at, sds, d):
+    means = np.stack([np.zeros(d), np.full(d, float(at))])
+    return mixture, (jnp.array(shares), jnp.asarray(means), jnp.array(sds))
+
+
+def alone(prior):
+    return (lambda: numpyro.sample("x", prior)), ()
+
+
+def funnel(sd, zeros):
+    v = numpyro.sample("v", dist.Normal(0.0, sd))
+    numpyro.sample("x", dist.Normal(zeros, jnp.exp(v / 2)).to_event(1))
+
+
+def banana(bend):
+    x = numpyro.sample("x", dist.Normal())
+    numpyro.sample("y", dist.Normal(bend * (x**2 - 1.0), 0.5))
+
+
+# name: the model, its arguments, and whether a Gaussian can stand for it
+ZOO = {
+    "two equal modes": (*two([0.5, 0.5], 6.0, [1.0, 1.0], 2), False),
+    "two near modes": (*two([0.8, 0.2], 3.0, [1.0, 1.0], 2), False),
+    "a far narrow mode": (*two([0.9, 0.1], 20.0, [1.0, 0.01], 2), False),
+    "a far narrow mode that has half": (*two([0.5, 0.5], 30.0, [1.0, 0.01], 2), False),
+    "a far wide mode": (*two([0.5, 0.5], 30.0, [0.1, 5.0], 2), False),
+    "a spike on a plain": (*two([0.5, 0.5], 0.0, [1.0, 0.1], 2), False),
+    "a contaminated Gaussian": (*two([0.9, 0.1], 0.0, [1.0, 3.0], 2), False),
+    "two far modes in ten dimensions": (*two([0.8, 0.2], 3.0, [1.0, 1.0], 10), False),
+    "a spike in ten dimensions": (*two([0.5, 0.5], 0.0, [1.0, 0.1], 10), False),
+    # All starts may end in one part of these; a look at the prior finds the other.
+    "a shifted contamination in ten dimensions": (*two([0.9, 0.1], 4.0, [1.0, 1.0], 10), False),
+    "a needle": (*two([0.5, 0.5], 0.0, [1.0, 0.01], 2), False),
+    "a needle in ten dimensions": (*two([0.5, 0.5], 0.0, [1.0, 0.01], 10), False),
+    "a wide mode aside in ten dimensions": (*two([0.85, 0.15], 6.0, [1.0, 3.0], 10), False),
+    "a Student t": (*alone(dist.StudentT(3.0)), False),
+    "Student t in five dimensions": (
+        *alone(dist.MultivariateStudentT(3.0, jnp.zeros(5), jnp.eye(5))),
+        False,
+    ),
+    "an exponential": (*alone(dist.Gamma(1.0, 1.0)), False),
+    "a skewed gamma": (*alone(dist.Gamma(0.5, 1.0)), False),
+    "a corner of the simplex": (*alone(dist.Dirichlet(jnp.full(4, 0.1))), False),
+    "a wide funnel": (funnel, (3.0, jnp.zeros(9)), False),
+    "a funnel": (funnel, (1.0, jnp.zeros(9)), False),
+    "a bent banana": (banana, (1.0,), False),
+    "a Gaussian": (*two([1.0, 0.0], 0.0, [1.0, 1.0], 10), True),
+    "a nearly normal t": (*alone(dist.StudentT(30.0)), True),
+    "a nearly normal gamma": (*alone(dist.Gamma(50.0, 1.0)), True),
+    "a round beta": (*alone(dist.Beta(20.0, 20.0)), True),
+    "scales of 1e4 and 1e-3": (
+        *alone(dist.Normal(jnp.array([5e4, 1e-2]), jnp.array([1e4, 1e-3])).to_event(1)),
+        True,
+    ),
+    "nearly collinear": (
+        *alone(dist.MultivariateNormal(jnp.zeros(2), jnp.array([[1, 1 - 1e-8], [1 - 1e-8, 1]]))),
+        True,
+    ),
+    "an ordered vector": (
+        *alone(
+            dist.TransformedDistribution(
+                dist.Normal(jnp.zeros(3), 1.0).to_event(1), OrderedTransform()
+            )
+        ),
+        True,
+    ),
+    "a correlation matrix": (*alone(dist.LKJCholesky(3, 10.0)), True),
+}
+
+
+def truth(model, args):
+    found = Predictive(model, num_samples=100_000)(jax.random.key(99), *args)
+    return {name: np.asarray(values) for name, values in found.items()}
+
+
+def errors(posterior, exact):
+    """The largest |difference of means| in true sds, and the largest |ratio of sds - 1|."""
+    means, sds = [], []
+    for name, values in exact.items():
+        sd = values.std(axis=0)
+        ours, free = posterior.flat[name], sd > 1e-12
+        means.append(np.max((np.abs(ours.mean(0) - values.mean(0)) / np.where(free, sd, 1))[free]))
+        sds.append(np.max(np.abs(ours.std(0)[free] / sd[free] - 1.0)))
+    return max(means), max(sds)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ZOO)
+def test_a_verdict_good_is_never_wrong_and_not_withheld(name, method):
+    model, args, gaussian = ZOO[name]
+    posterior = bk.infer(model, *args, method=METHODS[method], progress=False)
+    mean, sd = errors(posterior, truth(model, args))
+    message = f"mean off by {mean:.2f} sd, sd by {100 * sd:.0f} %\n{posterior.trust!r}"
+    if posterior.trust.verdict == "good":
+        assert mean < 0.25 and sd < 0.25, message
+    # Pathfinder's Gaussians need not fit where that of the mode does.
+    if gaussian and method != "pathfinder":
+        assert posterior.trust.verdict == "good", message
+    if not gaussian and method == "laplace":
+        assert posterior.trust.verdict != "good", message
+
+
+def test_models_of_the_gallery():
+    from models import bimodal, coin, eight_schools, funnel
+
+    verdicts = {
+        (module.__name__, method): bk.infer(
+            module.model, *module.data(), method=METHODS[method], progress=False
+        ).trust.verdict
+        for module, method in [
+            (coin, "laplace"),
+            (bimodal, "laplace"),
+            (bimodal, "importance"),
+            (funnel, "laplace"),
+            (funnel, "importance"),
+            (eight_schools, "laplace"),
+        ]
+    }
+    assert verdicts == {
+        ("models.coin", "laplace"): "good",
+        ("models.bimodal", "laplace"): "bad",
+        ("models.bimodal", "importance"): "good",
+        ("models.funnel", "laplace"): "bad",
+        ("models.funnel", "importance"): "bad",
+        ("models.eight_schools", "laplace"): "bad",
+    }
+
+
+# -- one thing wrong at a time -------------------------------------------------------------------
+
+
+def gaussian_target():
+    def model():
+        numpyro.sample("x", dist.Normal(jnp.zeros(2), 1.0).to_event(1))
+
+    return Target.of(model, (), {})
+
+
+def judged(mean, sds, **options):
+    """The verdict on draws of N(mean, diag sds^2), where the posterior is N(0, I)."""
+    target = gaussian_target()
+    q = Elliptical.of(np.asarray(mean, float), np.diag(np.asarray(sds, float)))
+    z, log_q = map(np.asarray, q.draw(jax.random.key(0), 4000))
+    fit = Fit(
+        z=z[None],
+        judge=lambda posterior: judge_approximation(posterior, **options),
+        log_q=log_q,
+        approximation=q,
+    )
+    return Posterior.of("by hand", fit, target, {}).trust
+
+
+def test_an_exact_approximation_is_good():
+    trust = judged([0, 0], [1, 1])
+    assert trust.verdict == "good"
+    for what in ("mean_shift", "log_sd_ratio", "ks"):
+        assert trust.evidence[what] < 0.06
+
+
+@pytest.mark.parametrize(
+    ("mean", "sds", "verdict", "says"),
+    [
+        ([0.1, 0], [1, 1], "good", ""),
+        ([0, 0.3], [1, 1], "caution", r"mean of x\[1\] is off by 0\.\d"),
+        ([0, 0.8], [1, 1], "bad", r"mean of x\[1\] is off by 0\.\d"),
+        ([0, 0], [1.35, 1], "caution", r"sd of x\[0\] is off by"),
+        ([0, 0], [0.75, 1], "caution", r"sd of x\[0\] is off by"),
+        ([0, 0], [2.5, 1], "bad", r"sd of x\[0\] is off by"),
+        ([0, 0], [0.3, 1], "bad", ""),
+        ([9, 0], [1, 1], "bad", r"mean of x\[0\] is off by (8\.9|9)"),
+        ([0, 0], [1e-3, 1], "bad", ""),
+        ([1e6, 0], [1, 1], "bad", ""),
+    ],
+)
+def test_what_is_wrong_is_measured_and_named(mean, sds, verdict, says):
+    trust = judged(mean, sds)
+    assert trust.verdict == verdict, trust
+    assert re.search(says, trust.advice)
+    if 0 < np.max(mean) < 1:
+        np.testing.assert_allclose(trust.evidence["mean_shift"], np.max(mean), atol=0.06)
+        assert trust.evidence["mean_shift_at"] == ("x[0]" if mean[0] else "x[1]")
+    if 0.7 < sds[0] < 3 and sds[0] != 1:
+        np.testing.assert_allclose(trust.evidence["log_sd_ratio"], abs(np.log(sds[0])), atol=0.06)
+
+
+def test_a_proposal_that_is_too_wide_is_not_vouched_for_by_its_khat():
+    trust = judged([0, 0], [2, 2])
+    assert trust.evidence["khat"] < 0.5
+    assert trust.verdict == "bad"
+
+
+@pytest.mark.parametrize(
+    ("others", "says"),
+    [(1, "1 of the modes that the starts found lies where"), (2, "2 of the modes .* lie where")],
+)
+def test_modes_that_the_draws_do_not_reach_make_them_bad(others, says):
+    far = [SimpleNamespace(z=np.full(2, 50.0 * (i + 1))) for i in range(others)]
+    trust = judged([0, 0], [1, 1], optimum=SimpleNamespace(z=np.zeros(2), rivals=far))
+    assert trust.verdict == "bad" and trust.evidence["modes_missed"] == others
+    assert re.match(says, trust.advice)
+
+
+def test_a_problem_on_the_way_makes_any_draws_bad():
+    trust = judged([0, 0], [1, 1], problem="The mode is none.")
+    assert (trust.verdict, trust.advice) == ("bad", "The mode is none.")
+
+
+def test_nan_never_reads_as_good():
+    target = gaussian_target()
+    z = np.random.default_rng(0).normal(size=(4000, 2))
+    log_q = -0.5 * np.sum(z**2, axis=1) - np.log(2 * np.pi)
+    for broken in (np.nan, -np.inf):
+        damaged = log_q.copy()
+        damaged[0] = broken
+        fit = Fit(z=z[None], judge=judge_approximation, log_q=damaged)
+        assert Posterior.of("by hand", fit, target, {}).trust.verdict != "good"
+
+
+def test_a_deterministic_is_judged_like_a_latent():
+    # 1 / x of a parameter close to zero: x itself is right, its inverse is not.
+    def model():
+        x = numpyro.sample("x", dist.Normal(0.0, 1.0))
+        numpyro.deterministic("e", jnp.exp(2.0 * x))
+
+    def verdict(mean):
+        q = Elliptical.of(np.array([mean]), np.eye(1))
+        z, log_q = map(np.asarray, q.draw(jax.random.key(0), 20_000))
+        fit = Fit(z=z[None], judge=judge_approximation, log_q=log_q, approximation=q)
+        return Posterior.of("by hand", fit, Target.of(model, (), {}), {}).trust
+
+    trust = verdict(-0.13)
+    assert trust.verdict != "good"
+    assert trust.evidence["log_sd_ratio_at"] == "e"

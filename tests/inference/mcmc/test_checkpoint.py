@@ -1,0 +1,175 @@
+"""A run that is killed goes on to the same draws."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from bayeskern import NUTS
+from bayeskern.inference import Target
+from bayeskern.inference.mcmc import chains, checkpoint
+from bayeskern.inference.mcmc.checkpoint import fingerprint
+
+WARMUP, DRAWS = 60, 60
+X = np.random.default_rng(0).normal(size=(40, 2))
+Y = X @ [1.0, -2.0] + np.random.default_rng(1).normal(size=40)
+
+
+def line(X, y):
+    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([2]).to_event(1))
+    s = numpyro.sample("s", dist.HalfNormal(2.0))
+    numpyro.sample("y", dist.Normal(X @ w, s), obs=y)
+
+
+def run(path=None, model=line, y=Y, seed=0, **options):
+    options = {"chains": 2, "warmup": WARMUP, "draws": DRAWS, **options}
+    return bk.infer(model, X, y, method=NUTS(checkpoint=path, **options), seed=seed, progress=False)
+
+
+def run_slowly(path):
+    """A step at a time with a rest after each, and the file written as often as can be."""
+    quick = chains.Group._further
+
+    def slow(self, steps):
+        time.sleep(0.02)
+        return quick(self, 1)
+
+    chains.Group._further, chains.STRETCH, checkpoint.EVERY, checkpoint.SHARE = slow, 0.01, 0.0, 1.0
+    run(path)
+
+
+def steps_done(path):
+    """How far each chain, or each group of them, has come."""
+    if not path.exists():
+        return [0]
+    with np.load(path) as file:
+        return [int(file[f"{i}.done"]) for i in range(int(file["groups"]))]
+
+
+def kill_after(path, steps):
+    """Start the slow run in another process; SIGKILL once that many steps are in the file."""
+    here = Path(__file__)
+    code = f"import sys; sys.path.insert(0, {str(here.parent)!r}); import {here.stem} as t; "
+    process = subprocess.Popen([sys.executable, "-c", code + f"t.run_slowly({str(path)!r})"])
+    try:
+        deadline = time.monotonic() + 120
+        while (
+            max(steps_done(path)) < steps and process.poll() is None and time.monotonic() < deadline
+        ):
+            time.sleep(0.005)
+    finally:
+        process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+
+
+def assert_same(one, other):
+    np.testing.assert_array_equal(one.z, other.z)
+    assert one.sample_stats.keys() == other.sample_stats.keys()
+    for name, values in one.sample_stats.items():
+        np.testing.assert_array_equal(values, other.sample_stats[name])
+
+
+@pytest.mark.parametrize("steps", [20, WARMUP + 20], ids=["in warmup", "while sampling"])
+def test_a_killed_run_goes_on_to_the_same_draws(tmp_path, steps, monkeypatch):
+    path = tmp_path / "run.npz"
+    kill_after(path, steps)
+    done = steps_done(path)
+    assert steps <= max(done) < WARMUP + DRAWS
+    taken, further = [], chains.Group._further
+
+    def counted(self, steps):
+        taken.append(steps)
+        return further(self, steps)
+
+    monkeypatch.setattr(chains.Group, "_further", counted)
+    resumed = run(path)
+    # It went on, and did not begin again.
+    assert sum(taken) == 2 * (WARMUP + DRAWS) - sum(done)
+    assert_same(resumed, run())
+    assert [p.name for p in tmp_path.iterdir() if not p.name.startswith(".")] == ["run.npz"]
+
+
+@pytest.mark.parametrize("chain_method", ["parallel", "vectorized"])
+def test_a_finished_run_gives_its_draws_back(tmp_path, chain_method, monkeypatch):
+    path = tmp_path / "new" / "run.npz"
+    first = run(path, chain_method=chain_method)
+
+    def refuse(*args):
+        raise AssertionError("a step was taken")
+
+    monkeypatch.setattr(chains.Group, "_call", refuse)
+    assert_same(run(path, chain_method=chain_method), first)
+
+
+def test_chains_in_step_go_on_to_the_same_draws(tmp_path, monkeypatch):
+    whole = run(chain_method="vectorized")
+    path, further = tmp_path / "run.npz", chains.Group._further
+
+    def fail(self, steps):
+        if self.stage.done > WARMUP:
+            raise KeyboardInterrupt
+        return further(self, 7)
+
+    monkeypatch.setattr(chains.Group, "_further", fail)
+    with pytest.raises(KeyboardInterrupt):
+        run(path, chain_method="vectorized")
+    assert WARMUP < max(steps_done(path)) < WARMUP + DRAWS
+    monkeypatch.undo()
+    assert_same(run(path, chain_method="vectorized"), whole)
+
+
+def louder(X, y):
+    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([2]).to_event(1))
+    s = numpyro.sample("s", dist.HalfNormal(2.0))
+    numpyro.sample("y", dist.Normal(X @ w, 2.0 * s), obs=y)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"seed": 1}, {"draws": 61}, {"target_accept": 0.9}, {"y": Y + 1e-9}, {"model": louder}],
+    ids=["seed", "draws", "options", "data", "model"],
+)
+def test_the_checkpoint_of_another_run_is_refused(tmp_path, changed):
+    path = tmp_path / "run.npz"
+    run(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="belongs to another run.*Delete it to start afresh"):
+        run(path, **changed)
+    assert path.read_bytes() == before
+
+
+def test_parallel_and_sequential_runs_share_a_checkpoint(tmp_path):
+    path = tmp_path / "run.npz"
+    assert_same(run(path, chain_method="parallel"), run(path, chain_method="sequential"))
+
+
+@pytest.mark.parametrize("content", [b"", b"something else"])
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
+    path = tmp_path / "run.npz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is not a checkpoint of NUTS"):
+        run(path)
+    assert path.read_bytes() == content
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_at_once(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="is not a folder"):
+        run(tmp_path / "file" / "run.npz")
+
+
+def test_other_data_of_a_model_that_looks_at_its_data_are_another_run():
+    def model(group):
+        with numpyro.plate("groups", len(np.unique(group))):
+            numpyro.sample("a", dist.Normal())
+
+    first, second = (Target.of(model, (np.array(g),), {}) for g in ([0, 1, 1], [0, 0, 1]))
+    assert fingerprint(first, ()) != fingerprint(second, ())
+    assert fingerprint(first, ()) == fingerprint(Target.of(model, (np.array([0, 1, 1]),), {}), ())

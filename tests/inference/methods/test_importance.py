@@ -1,0 +1,239 @@
+"""Importance sampling against posteriors and evidences in closed form."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.distributions import constraints
+from scipy import stats
+from scipy.special import betaln
+
+import bayeskern as bk
+from bayeskern.inference import ImportanceSampling, Laplace
+from bayeskern.inference.approximation.adaptive import tempered
+from bayeskern.inference.approximation.psis import smooth
+
+
+def fit(model, *args, seed=0, **options):
+    options = {"draws": 4_000} | options
+    method = ImportanceSampling(**options)
+    return bk.infer(model, *args, method=method, seed=seed, progress=False)
+
+
+# -- posteriors in closed form -------------------------------------------------------------------
+
+HEADS = np.array([1, 1, 0, 1, 0, 1, 1, 1, 0, 1])
+Y = np.array([0.3, -1.2, 2.0, 0.7])
+X = np.random.default_rng(0).normal(size=(20, 3))
+TARGETS = X @ [1.0, -2.0, 0.0] + 0.7 * np.random.default_rng(1).normal(size=20)
+
+
+def coin(heads):
+    p = numpyro.sample("p", dist.Beta(2.0, 3.0))
+    numpyro.sample("heads", dist.Bernoulli(p), obs=heads)
+
+
+def normal(y):
+    mu = numpyro.sample("mu", dist.Normal(1.0, 2.0))
+    numpyro.sample("y", dist.Normal(mu, 0.5), obs=y)
+
+
+def regression(X, y):
+    w = numpyro.sample("w", dist.Normal(0.0, 1.5).expand([3]).to_event(1))
+    numpyro.sample("y", dist.Normal(X @ w, 0.7), obs=y)
+
+
+def coin_truth():
+    a, b = 2.0 + HEADS.sum(), 3.0 + (1 - HEADS).sum()
+    posterior = stats.beta(a, b)
+    return betaln(a, b) - betaln(2.0, 3.0), [posterior.mean()], [posterior.std()]
+
+
+def normal_truth():
+    precision = 1 / 4 + 4 / 0.25
+    evidence = stats.multivariate_normal(np.ones(4), 0.25 * np.eye(4) + 4.0).logpdf(Y)
+    return evidence, [(1 / 4 + Y.sum() / 0.25) / precision], [precision**-0.5]
+
+
+def regression_truth():
+    covariance = np.linalg.inv(X.T @ X / 0.49 + np.eye(3) / 2.25)
+    evidence = stats.multivariate_normal(np.zeros(20), 2.25 * X @ X.T + 0.49 * np.eye(20)).logpdf(
+        TARGETS
+    )
+    return evidence, covariance @ X.T @ TARGETS / 0.49, np.sqrt(np.diag(covariance))
+
+
+CASES = [
+    (coin, (HEADS,), coin_truth),
+    (normal, (Y,), normal_truth),
+    (regression, (X, TARGETS), regression_truth),
+]
+
+
+@pytest.mark.parametrize(("model", "args", "truth"), CASES)
+def test_moments_and_evidence_in_closed_form(model, args, truth):
+    evidence, mean, sd = truth()
+    posterior = fit(model, *args)
+    (draws,) = (v.reshape(len(v), -1) for v in posterior.flat.values())
+    # The effective size of the weights is above 2,000: 5 standard errors.
+    assert posterior.trust.evidence["ess_of_weights"] > 2_000
+    np.testing.assert_allclose((draws.mean(0) - mean) / sd, 0.0, atol=5 / np.sqrt(2_000))
+    np.testing.assert_allclose(draws.std(0) / sd, 1.0, atol=5 / np.sqrt(4_000))
+    found = posterior.log_evidence
+    assert abs(found.value - evidence) < 3 * found.error
+    assert 0 < found.error < 0.05
+    assert posterior.trust.verdict == "good"
+
+
+@pytest.mark.parametrize(("model", "args", "truth"), CASES)
+def test_the_error_of_the_evidence_is_honest_over_seeds(model, args, truth):
+    evidence = truth()[0]
+    found = [fit(model, *args, seed=s, draws=1_000).log_evidence for s in range(20)]
+    scores = np.array([(e.value - evidence) / e.error for e in found])
+    assert np.all(np.abs(scores) < 4)
+    # The mean of 20 standard normals, and the chi-square of their squares.
+    assert abs(scores.mean()) < 4 / np.sqrt(20)
+    assert 0.4 < np.sqrt(np.mean(scores**2)) < 1.8
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"proposal": "prior", "draws": 20_000},
+        {"proposal": "laplace", "tails": None, "adapt": 0},
+        {"proposal": "laplace", "adapt": 0},
+        {"proposal": dist.MultivariateNormal(jnp.zeros(1), 4.0 * jnp.eye(1))},
+        {"proposal": dist.MultivariateNormal(jnp.zeros(1), 4.0 * jnp.eye(1)), "tails": None},
+    ],
+)
+def test_every_kind_of_proposal(options):
+    evidence, mean, sd = coin_truth()
+    posterior = fit(coin, HEADS, **options)
+    found, p = posterior.log_evidence, posterior.flat["p"]
+    assert abs(found.value - evidence) < 4 * found.error
+    np.testing.assert_allclose((p.mean() - mean[0]) / sd[0], 0.0, atol=0.15)
+    np.testing.assert_allclose(p.std() / sd[0], 1.0, atol=0.15)
+    assert posterior.trust.verdict == "good"
+
+
+def test_a_posterior_as_a_proposal():
+    evidence = coin_truth()[0]
+    laplace = bk.infer(coin, HEADS, method=Laplace(draws=500), progress=False)
+    posterior = fit(coin, HEADS, proposal=laplace)
+    assert abs(posterior.log_evidence.value - evidence) < 4 * posterior.log_evidence.error
+
+
+# -- what comes out ------------------------------------------------------------------------------
+
+
+def test_weights_stand_beside_equally_weighted_draws():
+    posterior = fit(coin, HEADS, draws=1_000)
+    draws, log_weights = posterior.weighted
+    assert draws["p"].shape == log_weights.shape == (1_000,)
+    assert posterior.draws["p"].shape == (1, 1_000)
+    np.testing.assert_allclose(np.exp(log_weights).sum(), 1.0)
+    # Each resampled draw is one of the weighted ones, as often as its weight says.
+    distinct, counts = np.unique(posterior.flat["p"], return_counts=True)
+    due = dict(zip(draws["p"], 1_000 * np.exp(log_weights), strict=True))
+    assert all(abs(count - due[value]) < 1.0 for value, count in zip(distinct, counts, strict=True))
+    assert posterior.trust.evidence["distinct_draws"] == len(distinct)
+
+
+def test_without_replacement_no_draw_comes_twice():
+    posterior = fit(coin, HEADS, replace=False)
+    p = posterior.flat["p"]
+    assert len(np.unique(p)) == len(p) == 1_000
+    mean, sd = coin_truth()[1:]
+    assert abs(p.mean() - mean[0]) < 0.15 * sd[0]
+
+
+def test_adaptation_finds_what_a_poor_proposal_does_not():
+    # The posterior of other data lies several posterior sds away.
+    poor = bk.infer(regression, X, TARGETS + 0.5 * X[:, 0], method="laplace", progress=False)
+    fixed = fit(regression, X, TARGETS, proposal=poor, adapt=0)
+    adapted = fit(regression, X, TARGETS, proposal=poor, adapt=4)
+    ess = [p.trust.evidence["ess_of_weights"] for p in (fixed, adapted)]
+    assert ess[1] > 3 * ess[0]
+
+
+def test_two_modes_are_both_found_and_weighted():
+    # 30 % at -3 and 70 % at 3, so the mean is 1.2 and the sd sqrt(1 + 36 * 0.21).
+    def model():
+        mixture = dist.MixtureSameFamily(
+            dist.Categorical(jnp.array([0.3, 0.7])), dist.Normal(jnp.array([-3.0, 3.0]), 1.0)
+        )
+        numpyro.sample("x", mixture)
+
+    posterior = fit(model)
+    x = posterior.flat["x"]
+    np.testing.assert_allclose(x.mean(), 1.2, atol=0.15)
+    np.testing.assert_allclose(x.std(), np.sqrt(1 + 36 * 0.21), rtol=0.03)
+    assert abs(posterior.log_evidence.value) < 4 * posterior.log_evidence.error
+    assert posterior.trust.verdict == "good"
+    assert posterior.trust.evidence["modes_missed"] == 0
+
+
+def test_a_proposal_beside_the_posterior_is_bad():
+    far = dist.MultivariateNormal(jnp.full(1, 6.0), 0.01 * jnp.eye(1))
+    trust = fit(coin, HEADS, proposal=far, tails=None, adapt=0).trust
+    assert trust.verdict == "bad"
+    assert not trust.evidence["khat"] < 0.7
+
+
+def test_few_draws_are_no_more_than_caution():
+    posterior = fit(coin, HEADS, draws=200)
+    assert posterior.trust.verdict == "caution"
+    assert "Take more draws" in posterior.trust.advice
+
+
+def test_an_improper_prior_has_no_evidence():
+    def model(y):
+        mu = numpyro.sample("mu", dist.ImproperUniform(constraints.real, (), ()))
+        numpyro.sample("y", dist.Normal(mu, 0.5), obs=y)
+
+    posterior = fit(model, Y)
+    assert posterior.log_evidence is None
+    np.testing.assert_allclose(posterior.flat["mu"].mean(), Y.mean(), atol=0.05)
+    with pytest.raises(ValueError, match="'mu' has an improper prior"):
+        fit(model, Y, proposal="prior")
+
+
+def test_tempering_leaves_so_many_effective():
+    weights = smooth(5.0 * np.random.default_rng(0).normal(size=1_000))
+    assert weights.ess < 20
+    flat = tempered(weights, 50)
+    np.testing.assert_allclose([flat.sum(), 1 / np.sum(flat**2)], [1.0, 50.0], rtol=1e-6)
+    even = smooth(0.1 * np.random.default_rng(0).normal(size=1_000))
+    np.testing.assert_allclose(tempered(even, 50), even.normal, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"proposal": "laplce"}, "Did you mean 'laplace'"),
+        ({"tails": 0.0}, "tails must be degrees of freedom"),
+        ({"tails": np.nan}, "tails must be degrees of freedom"),
+        ({"adapt": -1}, "adapt must be a number of rounds"),
+        ({"draws": 0}, "draws must be a whole number"),
+    ],
+)
+def test_options_that_are_refused(options, match):
+    with pytest.raises(ValueError, match=match):
+        ImportanceSampling(**options)
+
+
+def test_proposals_that_are_refused():
+    with pytest.raises(ValueError, match=r"event shape \(2,\), but there are 1.*: p"):
+        fit(coin, HEADS, proposal=dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2)))
+    with pytest.raises(TypeError, match="proposal must be one of.*got int"):
+        fit(coin, HEADS, proposal=3)
+    other = bk.infer(regression, X, TARGETS, method="laplace", progress=False)
+    with pytest.raises(ValueError, match="draws of 3 coordinates; this model needs"):
+        fit(coin, HEADS, proposal=other)
+
+
+def test_same_seed_same_draws():
+    first, again, other = (fit(coin, HEADS, seed=s, draws=300).z for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)

@@ -1,0 +1,480 @@
+"""NUTS against closed forms and NumPyro's own, and the verdict on chains of known quality."""
+
+import re
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from arviz_stats.base import array_stats
+from numpyro.distributions import constraints
+from numpyro.infer import MCMC
+from scipy.stats import beta
+
+import bayeskern as bk
+from bayeskern import NUTS, Free
+from bayeskern.inference.approximation.proposals import log_densities
+from bayeskern.inference.assessment.mcmc import judge_mcmc
+from bayeskern.inference.mcmc import chains
+from bayeskern.inference.mcmc.initialization import find_points
+from bayeskern.inference.model.target import Target
+
+compilations = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
+)
+
+
+def fit(model, *args, seed=0, **options):
+    method = NUTS(**{"warmup": 500, "draws": 500, **options})
+    return bk.infer(model, *args, method=method, seed=seed, progress=False)
+
+
+def error_of_mean(x):
+    """The Monte Carlo standard error of a mean over (chains, draws)."""
+    return np.std(x) / np.sqrt(array_stats.ess(np.asarray(x), method="mean"))
+
+
+def assert_moments(x, mean, sd):
+    """x (chains, draws): its mean within 4 standard errors, its sd within 4 of its own."""
+    assert abs(np.mean(x) - mean) < 4 * error_of_mean(x)
+    spread = np.abs(x - mean)
+    assert abs(np.sqrt(np.mean(spread**2)) / sd - 1) < 4 * error_of_mean(spread**2) / sd**2
+
+
+# -- known posteriors ----------------------------------------------------------------------------
+
+HEADS = np.array([1, 0, 0, 1, 1, 1, 0, 1, 1, 1])
+
+
+def coin(heads):
+    p = numpyro.sample("p", dist.Beta(2.0, 3.0))
+    numpyro.deterministic("odds", p / (1.0 - p))
+    numpyro.sample("heads", dist.Bernoulli(p).expand(heads.shape), obs=heads)
+
+
+def test_a_coin():
+    posterior = fit(coin, HEADS, draws=1000)
+    exact = beta(9, 6)
+    assert_moments(posterior.draws["p"], exact.mean(), exact.std())
+    # E[p / (1 - p)] = a / (b - 1).
+    odds = posterior.draws["odds"]
+    assert abs(odds.mean() - 9 / 5) < 4 * error_of_mean(odds)
+    assert posterior.trust.verdict == "good", posterior.trust
+    assert posterior.method == "nuts"
+    assert posterior.log_evidence is None
+
+
+def line(X, y):
+    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([X.shape[1]]).to_event(1))
+    numpyro.sample("y", dist.Normal(X @ w, 0.7), obs=y)
+
+
+def line_case(seed=0, n=40):
+    rng = np.random.default_rng(seed)
+    # Columns that are correlated, so that a dense mass matrix has something to do.
+    X = rng.normal(size=(n, 3)) @ [[1.0, 0.9, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 3.0]]
+    y = X @ [1.0, -1.0, 0.3] + 0.7 * rng.normal(size=n)
+    covariance = np.linalg.inv(X.T @ X / 0.49 + np.eye(3) / 4.0)
+    return (X, y), covariance @ X.T @ y / 0.49, np.sqrt(np.diag(covariance))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"dense_mass": True}, {"chain_method": "vectorized"}, {"chains": 1, "draws": 2000}],
+    ids=["plain", "dense", "vectorized", "one chain"],
+)
+def test_linear_regression(options):
+    data, mean, sd = line_case()
+    posterior = fit(line, *data, **options)
+    for i in range(3):
+        assert_moments(posterior.draws["w"][..., i], mean[i], sd[i])
+    assert posterior.z.shape == (options.get("chains", 4), options.get("draws", 500), 3)
+
+
+def test_evidence_on_request():
+    (X, y), _, _ = line_case()
+    covariance = 4.0 * X @ X.T + 0.49 * np.eye(len(X))
+    truth = dist.MultivariateNormal(0.0, covariance).log_prob(y)
+    value, error = fit(line, X, y, evidence=True).log_evidence
+    assert 0 < error < 0.05
+    assert abs(value - truth) < 3 * error
+
+
+def flat_line(x, y):
+    a = numpyro.sample("a", dist.ImproperUniform(constraints.real, (), ()))
+    b = numpyro.sample("b", dist.ImproperUniform(constraints.real, (), ()))
+    s = numpyro.sample("s", dist.ImproperUniform(constraints.positive, (), ()))
+    numpyro.sample("y", dist.Normal(a + b * x, s), obs=y)
+
+
+def test_raw_units_and_flat_priors():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(100.0, 200.0, 60)
+    y = -8e4 + 1e3 * x + 2e4 * rng.normal(size=60)
+    posterior = fit(flat_line, x, y, evidence=True, draws=1500)
+    # p(s) = 1: the coefficients are Student t with n - p - 1 degrees of freedom around the fit.
+    X = np.column_stack([np.ones(60), x])
+    least = np.linalg.lstsq(X, y)[0]
+    df, rest = 60 - 2 - 1, np.sum((y - X @ least) ** 2)
+    sd = np.sqrt(np.diag(np.linalg.inv(X.T @ X)) * rest / (df - 2))
+    assert_moments(posterior.draws["a"], least[0], sd[0])
+    assert_moments(posterior.draws["b"], least[1], sd[1])
+    assert posterior.trust.verdict == "good", posterior.trust
+    # Without a prior the evidence has no scale.
+    assert posterior.log_evidence is None
+
+
+def test_parameters_of_very_different_sizes_take_short_trajectories():
+    def model():
+        numpyro.sample("large", dist.Normal(1e4, 3e3))
+        numpyro.sample("small", dist.Normal(1e-3, 2e-4))
+        numpyro.sample("log", dist.LogNormal(9.0, 1.0))
+
+    posterior = fit(model)
+    assert_moments(posterior.draws["large"], 1e4, 3e3)
+    assert_moments(posterior.draws["small"], 1e-3, 2e-4)
+    assert_moments(np.log(posterior.draws["log"]), 9.0, 1.0)
+    # Three independent normals of unit size need 3 or 7 steps.
+    assert np.mean(posterior.sample_stats["n_steps"]) < 8
+
+
+def test_a_simplex_against_the_dirichlet():
+    counts = np.array([1, 0, 12, 27])
+
+    def model(k):
+        p = numpyro.sample("p", dist.Dirichlet(jnp.array([0.5, 1.0, 2.0, 4.0])))
+        numpyro.sample("k", dist.Multinomial(40, p), obs=k)
+
+    posterior = fit(model, counts)
+    a = counts + np.array([0.5, 1.0, 2.0, 4.0])
+    for i in range(4):
+        exact = beta(a[i], a.sum() - a[i])
+        assert_moments(posterior.draws["p"][..., i], exact.mean(), exact.std())
+    assert posterior.trust.verdict == "good", posterior.trust
+
+
+def test_a_correlation_matrix_and_an_ordered_vector():
+    def model():
+        numpyro.sample("corr", dist.LKJ(3, 1.0))
+        ordered = dist.transforms.OrderedTransform()
+        base = dist.Normal(0.0, 1.0).expand([2]).to_event(1)
+        numpyro.sample("cuts", dist.TransformedDistribution(base, ordered))
+
+    posterior = fit(model, draws=1000)
+    # Each correlation is 2 B - 1 with B ~ Beta(3/2, 3/2); the second cut is x + exp(y).
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert_moments(posterior.draws["corr"][..., i, j], 0.0, 0.5)
+    cuts = posterior.draws["cuts"]
+    assert_moments(cuts[..., 0], 0.0, 1.0)
+    assert_moments(np.log(cuts[..., 1] - cuts[..., 0]), 0.0, 1.0)
+    assert posterior.trust.verdict == "good", posterior.trust
+    # The diagonal is no convergence at all.
+    assert posterior.trust.evidence["constants_left_out"] == 3
+
+
+def eight_schools(sd, y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
+    tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
+    with numpyro.plate("school", len(y)):
+        eta = numpyro.sample("eta", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(mu + tau * eta, sd), obs=y)
+
+
+SCHOOLS = (
+    np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0]),
+    np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0]),
+)
+
+
+def test_the_same_as_numpyro():
+    ours = fit(eight_schools, *SCHOOLS, draws=1000, target_accept=0.9)
+    theirs = MCMC(
+        numpyro.infer.NUTS(eight_schools, target_accept_prob=0.9),
+        num_warmup=500,
+        num_samples=4000,
+        progress_bar=False,
+    )
+    theirs.run(jax.random.key(1), *SCHOOLS)
+    for name, x in theirs.get_samples(group_by_chain=True).items():
+        for i in np.ndindex(x.shape[2:]):
+            a, b = ours.draws[name][(..., *i)], np.asarray(x[(..., *i)])
+            error = np.hypot(error_of_mean(a), error_of_mean(b))
+            assert abs(a.mean() - b.mean()) < 4.5 * error, (name, i)
+
+
+# -- how it runs ---------------------------------------------------------------------------------
+
+
+def test_parallel_and_sequential_chains_are_the_same():
+    data, _, _ = line_case()
+    one, other = (fit(line, *data, chain_method=m) for m in ("parallel", "sequential"))
+    np.testing.assert_array_equal(one.z, other.z)
+    again, different = (fit(line, *data, seed=s) for s in (0, 1))
+    np.testing.assert_array_equal(one.z, again.z)
+    assert np.all(one.z != different.z)
+    # No two chains are the same either.
+    assert len(np.unique(one.z[:, 0, 0])) == 4
+
+
+def test_the_draws_do_not_depend_on_the_stretches(monkeypatch):
+    data, _, _ = line_case()
+    long = fit(line, *data, warmup=40, draws=30)
+    monkeypatch.setattr(chains, "FIRST", 3)
+    monkeypatch.setattr(chains, "STRETCH", 1e-9)
+    short = fit(line, *data, warmup=40, draws=30)
+    np.testing.assert_array_equal(long.z, short.z)
+    for name, values in long.sample_stats.items():
+        np.testing.assert_array_equal(values, short.sample_stats[name])
+
+
+def test_new_values_of_the_same_shapes_do_not_compile_again():
+    data, _, _ = line_case(1, n=37)
+    before = len(compilations)
+    fit(line, *data, evidence=True)
+    assert len(compilations) > before  # the listener listens
+    data, mean, sd = line_case(2, n=37)
+    before = len(compilations)
+    posterior = fit(line, *data, seed=3, evidence=True)
+    assert len(compilations) == before
+    for i in range(3):
+        assert_moments(posterior.draws["w"][..., i], mean[i], sd[i])
+
+
+def test_sample_stats_mean_what_their_names_say():
+    posterior = fit(coin, HEADS, max_tree_depth=2, target_accept=0.99)
+    stats = posterior.sample_stats
+    assert set(stats) == {
+        "diverging",
+        "energy",
+        "lp",
+        "n_steps",
+        "tree_depth",
+        "acceptance_rate",
+        "step_size",
+        "reached_max_treedepth",
+    }
+    assert {values.shape for values in stats.values()} == {(4, 500)}
+    lp = log_densities(posterior.target, posterior.z.reshape(-1, 1)).reshape(4, 500)
+    np.testing.assert_allclose(stats["lp"], lp, rtol=1e-10)
+    # The kinetic energy is what is left.
+    assert np.all(stats["energy"] >= -stats["lp"])
+    assert stats["n_steps"].max() == 3
+    np.testing.assert_array_equal(stats["tree_depth"], np.where(stats["n_steps"] > 1, 2, 1))
+    np.testing.assert_array_equal(stats["reached_max_treedepth"], stats["tree_depth"] == 2)
+    assert np.all((stats["acceptance_rate"] > 0) & (stats["acceptance_rate"] <= 1))
+    assert np.all(stats["step_size"] == stats["step_size"][:, :1])
+    assert len(np.unique(stats["step_size"])) == 4
+
+
+def test_the_wanted_acceptance_is_met():
+    for wanted in (0.6, 0.95):
+        posterior = fit(eight_schools, *SCHOOLS, target_accept=wanted)
+        assert abs(np.mean(posterior.sample_stats["acceptance_rate"]) - wanted) < 0.12
+
+
+# -- where chains start --------------------------------------------------------------------------
+
+
+def two_modes():
+    x = numpyro.sample("x", dist.Normal(0.0, 10.0))
+    numpyro.factor("f", jnp.logaddexp(-2.5 * (x + 6.0) ** 2, -2.5 * (x - 6.0) ** 2))
+
+
+def funnel():
+    v = numpyro.sample("v", dist.Normal(0.0, 3.0))
+    numpyro.sample("x", dist.Normal(0.0, jnp.exp(v / 2)).expand([9]).to_event(1))
+
+
+def points(model, *args, count=16, dense=False):
+    return find_points(Target.of(model, args, {}), count, 0, False, dense)
+
+
+def test_starts_are_spread_twice_as_wide_as_the_posterior():
+    data, mean, sd = line_case()
+    found = points(line, *data, count=200)
+    standard = (np.stack([p.z for p in found]) - mean) / sd
+    np.testing.assert_allclose(standard.std(axis=0), 2.0, rtol=0.2)
+    for p in found:
+        np.testing.assert_allclose(p.inverse_mass, sd**2, rtol=1e-6)
+        assert p.potential == pytest.approx(
+            -log_densities(Target.of(line, data, {}), p.z[None])[0], rel=1e-10
+        )
+
+
+def test_a_dense_mass_matrix_starts_as_the_covariance():
+    (X, y), _, _ = line_case()
+    covariance = np.linalg.inv(X.T @ X / 0.49 + np.eye(3) / 4.0)
+    np.testing.assert_allclose(points(line, X, y, dense=True)[0].inverse_mass, covariance)
+
+
+def test_starts_are_at_both_modes():
+    x = np.array([p.z[0] for p in points(two_modes)])
+    assert np.all(np.abs(np.abs(x) - 6.0) < 3.0)
+    assert 0 < np.sum(x > 0) < 16
+
+
+def test_no_start_is_in_the_spike_of_a_funnel():
+    # Its mode lies at v = -40.5, 13 sds from the mean.
+    found = points(funnel)
+    assert np.all(np.abs([p.z[0] for p in found]) <= 2.0)
+    assert all(np.all(p.inverse_mass == 1.0) for p in found)
+
+
+def test_a_mode_of_next_to_no_weight_is_left():
+    # Equally wide, e^-8 as high: a share of 0.0003.
+    def model():
+        x = numpyro.sample("x", dist.Uniform(-20.0, 20.0))
+        numpyro.factor("f", jnp.logaddexp(-2.5 * (x + 6.0) ** 2 - 8.0, -2.5 * (x - 6.0) ** 2))
+
+    target = Target.of(model, (), {})
+    z = np.stack([p.z for p in points(model)])
+    x = np.array([target.constrain(one)["x"] for one in z])
+    assert np.all(np.abs(x - 6.0) < 3.0)
+
+
+def test_a_model_without_a_finite_density_names_the_site():
+    def model():
+        x = numpyro.sample("x", dist.Normal())
+        numpyro.sample("spoilt", dist.Normal(x, 1.0), obs=np.array([1.0, np.nan]))
+
+    with pytest.raises(ValueError, match="observed site 'spoilt' has 1 value that is NaN"):
+        fit(model)
+
+
+# -- the verdict ---------------------------------------------------------------------------------
+
+
+def test_chains_stuck_in_two_modes_are_bad():
+    trust = fit(two_modes).trust
+    assert trust.verdict == "bad"
+    assert "different places, most at x" in trust.advice
+    assert trust.evidence["rhat"] > 1.3
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_funnel_is_not_good(seed):
+    trust = fit(funnel, seed=seed, draws=1000, warmup=1000).trust
+    assert trust.verdict != "good"
+    assert trust.evidence["rhat_at"] is not None
+
+
+def test_one_chain_is_never_good():
+    trust = fit(coin, HEADS, chains=1, draws=4000).trust
+    assert trust.verdict == "caution"
+    assert "One chain cannot show that chains agree" in trust.advice
+    assert np.isnan(trust.evidence["rhat"])
+
+
+def test_few_draws_are_not_good():
+    trust = fit(coin, HEADS, draws=60).trust
+    assert trust.verdict != "good"
+    assert re.search("take more (warmup and )?draws", trust.advice)
+
+
+def chains_of(x, **changes):
+    """A posterior made of numbers: x (4, n), beside a constant; energies are independent."""
+    n = x.shape
+    stats = {
+        "diverging": np.zeros(n, bool),
+        "energy": np.random.default_rng(1).normal(size=n),
+        "reached_max_treedepth": np.zeros(n, bool),
+    } | changes
+    draws = {"x": x, "c": np.ones(n)}
+    flat = {k: v.reshape(-1) for k, v in draws.items()}
+    return SimpleNamespace(z=x[..., None], draws=draws, flat=flat, sample_stats=stats)
+
+
+INDEPENDENT = np.random.default_rng(0).normal(size=(4, 1000))
+
+
+def some(count):
+    return (np.arange(4000) < count).reshape(4, 1000)
+
+
+def walk(rho, n=1000):
+    """Autoregressions that start from their stationary distribution."""
+    x = np.random.default_rng(2).normal(size=(4, n))
+    for t in range(1, n):
+        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * x[:, t]
+    return x
+
+
+def replaced(at, value):
+    x = INDEPENDENT.copy()
+    x[at] = value
+    return x
+
+
+SHIFTED = INDEPENDENT + np.array([0.0, 0.0, 0.0, 1.0])[:, None]
+
+
+@pytest.mark.parametrize(
+    ("posterior", "verdict", "advice"),
+    [
+        (chains_of(INDEPENDENT), "good", "chains agree"),
+        (chains_of(1e-9 * INDEPENDENT), "good", "chains agree"),
+        (chains_of(INDEPENDENT, diverging=some(5)), "caution", "5 of 4000.*raise target_accept"),
+        (chains_of(INDEPENDENT, diverging=some(40)), "bad", "40 of 4000.*non-centred"),
+        (chains_of(INDEPENDENT, reached_max_treedepth=some(100)), "good", "chains agree"),
+        (chains_of(INDEPENDENT, reached_max_treedepth=some(400)), "caution", "400.*largest tree"),
+        (chains_of(INDEPENDENT, energy=walk(0.95)), "caution", "E-BFMI"),
+        (chains_of(INDEPENDENT, energy=np.full((4, 1000), np.nan)), "caution", "E-BFMI nan"),
+        (chains_of(walk(0.9)), "caution", "take more (warmup and )?draws"),
+        (chains_of(walk(0.99)), "bad", "x"),
+        (chains_of(SHIFTED), "bad", "do not agree, most at x"),
+        (chains_of(10.0 * SHIFTED - 9.0 * INDEPENDENT), "bad", "different places, most at x"),
+        (chains_of(replaced((1, 5), np.nan)), "bad", "x has 1 draw that is not finite"),
+        (chains_of(replaced((1, 5), np.inf)), "bad", "x has 1 draw that is not finite"),
+        (chains_of(replaced(2, 0.3)), "bad", "Chain 2 did not move"),
+        (chains_of(np.full((4, 1000), 0.3)), "bad", "Chain 0 did not move"),
+    ],
+)
+def test_verdicts(posterior, verdict, advice):
+    trust = judge_mcmc(posterior)
+    assert trust.verdict == verdict, trust
+    assert re.search(advice, trust.advice), trust
+    if not np.all(posterior.z == 0.3):
+        assert trust.evidence["constants_left_out"] == 1
+
+
+def test_the_numbers_are_those_of_arviz():
+    posterior = fit(eight_schools, *SCHOOLS)
+    evidence = posterior.trust.evidence
+    eta = np.moveaxis(posterior.draws["eta"], -1, 0)
+    every = np.concatenate([eta, [posterior.draws["mu"]], [posterior.draws["tau"]]])
+    assert evidence["rhat"] == pytest.approx(np.max([array_stats.rhat(x) for x in every]))
+    assert evidence["ess_bulk"] == pytest.approx(np.min([array_stats.ess(x) for x in every]))
+    assert evidence["bfmi"] == pytest.approx(
+        np.min(array_stats.bfmi(posterior.sample_stats["energy"]))
+    )
+    assert evidence["divergences"] == posterior.sample_stats["diverging"].sum()
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chains": 0}, "chains must be a whole number of at least 1"),
+        ({"warmup": 0}, "warmup must be"),
+        ({"draws": 2.5}, "draws must be"),
+        ({"max_tree_depth": 0}, "max_tree_depth must be"),
+        ({"target_accept": 1.0}, "target_accept must be a probability strictly between"),
+        ({"target_accept": 80}, "target_accept must be"),
+        ({"chain_method": "paralel"}, "Did you mean 'parallel'"),
+    ],
+)
+def test_options_that_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        NUTS(**options)
+
+
+def test_a_value_without_a_prior_is_refused():
+    model = bk.GPRegression(bk.kernels.RBF(lengthscale=Free(1.0)), noise=0.1)
+    with pytest.raises(ValueError, match="'lengthscale' has no prior.*NUTS"):
+        fit(model, np.arange(5.0), np.arange(5.0))

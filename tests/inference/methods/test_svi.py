@@ -1,0 +1,320 @@
+"""SVI against closed forms, and what it says of itself."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.distributions import constraints
+from scipy.optimize import minimize
+from scipy.special import digamma, gammaln, polygamma
+from scipy.stats import multivariate_normal
+
+import bayeskern as bk
+from bayeskern.inference import SVI
+from bayeskern.inference.approximation.guides import AutoGuide
+from bayeskern.inference.methods.svi import Begun
+from bayeskern.inference.model.target import Target
+
+compilations = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
+)
+
+
+def fit(model, *args, seed=0, **options):
+    return bk.infer(model, *args, method=SVI(**options), seed=seed, progress=False)
+
+
+# -- a linear regression with known noise: the posterior is a correlated Gaussian ------------------
+
+rng = np.random.default_rng(0)
+N, D, NOISE, PRIOR = 40, 3, 0.5, 2.0
+X = rng.normal(size=(N, D)) @ np.array([[1.0, 0.8, 0.0], [0.0, 0.6, 0.5], [0.0, 0.0, 1.0]])
+Y = X @ [1.0, -2.0, 0.5] + NOISE * rng.normal(size=N)
+PRECISION = X.T @ X / NOISE**2 + np.eye(D) / PRIOR**2
+COVARIANCE = np.linalg.inv(PRECISION)
+MEAN = COVARIANCE @ X.T @ Y / NOISE**2
+EVIDENCE = multivariate_normal(np.zeros(N), NOISE**2 * np.eye(N) + PRIOR**2 * X @ X.T).logpdf(Y)
+
+
+def regression(X, y=None):
+    w = numpyro.sample("w", dist.Normal(0.0, PRIOR).expand([D]).to_event(1))
+    with numpyro.plate("rows", len(X)):
+        numpyro.sample("y", dist.Normal(X @ w, NOISE), obs=y)
+
+
+@pytest.mark.parametrize("guide", ["full_rank", "flow"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_expressive_guide_finds_a_gaussian_posterior(guide, seed):
+    posterior = fit(regression, X, Y, guide=guide, seed=seed)
+    w, sd = posterior.draws["w"][0], np.sqrt(np.diag(COVARIANCE))
+    # 4,000 draws have a standard error of 0.016 sd.
+    np.testing.assert_array_less(np.abs(w.mean(axis=0) - MEAN) / sd, 0.07)
+    np.testing.assert_array_less(np.abs(np.log(w.std(axis=0) / sd)), 0.06)
+    correlation = np.corrcoef(w.T)[0, 1]
+    assert abs(correlation - COVARIANCE[0, 1] / (sd[0] * sd[1])) < 0.05
+    assert posterior.trust.verdict == "good", posterior.trust
+    elbo = posterior.elbo
+    assert EVIDENCE - 0.02 < elbo.value < EVIDENCE + 3 * elbo.error + 1e-9
+
+
+@pytest.mark.parametrize("gradient", ["pathwise", "score"])
+@pytest.mark.parametrize("seed", range(3))
+def test_both_gradients_land_on_the_exact_mean_from_somewhere_else(gradient, seed):
+    target, method = Target.of(regression, (X, Y), {}), SVI(gradient=gradient)
+    sd = np.sqrt(np.diag(COVARIANCE))
+    # Three posterior sds off, twice as wide and without the correlations.
+    family = AutoGuide("full_rank", jnp.asarray(MEAN + 3.0 * sd), jnp.diag(2.0 * sd))
+    [(params, trace, doubt)] = method._ascend([family], [Begun(target, seed, None)], False)
+    found = family.approximation(params)
+    assert doubt is None
+    np.testing.assert_array_less(np.abs(np.asarray(found.means[0]) - MEAN) / sd, 0.05)
+    tril = np.asarray(found.trils[0])
+    np.testing.assert_allclose(np.sqrt(np.diag(tril @ tril.T)) / sd, 1.0, atol=0.05)
+    assert np.mean(trace[:20]) < np.mean(trace[-20:])
+
+
+def test_the_best_diagonal_gaussian_has_the_conditional_variances():
+    # Bishop (2006), section 10.1.2.
+    posterior = fit(regression, X, Y, guide="mean_field")
+    q = posterior.approximation
+    np.testing.assert_allclose(np.diag(q.trils[0]), 1 / np.sqrt(np.diag(PRECISION)), rtol=0.03)
+    sd = np.sqrt(np.diag(COVARIANCE))
+    np.testing.assert_array_less(np.abs(np.asarray(q.means[0]) - MEAN) / sd, 0.05)
+    # The marginal sds are larger, by a known factor, and the verdict says so.
+    assert np.max(np.log(sd * np.sqrt(np.diag(PRECISION)))) > 0.15
+    assert posterior.trust.verdict != "good", posterior.trust
+    # KL of the best diagonal Gaussian: half the log of the ratio of the determinants.
+    gap = 0.5 * (np.sum(np.log(np.diag(PRECISION))) - np.linalg.slogdet(PRECISION)[1])
+    assert abs(posterior.elbo.value - (EVIDENCE - gap)) < 0.02 + 3 * posterior.elbo.error
+
+
+def test_low_rank_is_exact_where_the_covariance_is_diagonal_plus_one_direction():
+    direction = np.array([2.0, -1.0, 0.5, 1.0, 3.0])
+    covariance = np.diag([1.0, 0.5, 2.0, 1.0, 0.3]) + np.outer(direction, direction)
+
+    def model():
+        numpyro.sample("x", dist.MultivariateNormal(jnp.zeros(5), jnp.asarray(covariance)))
+
+    posterior = fit(model, guide="low_rank")
+    tril = np.asarray(posterior.approximation.trils[0])
+    np.testing.assert_allclose(tril @ tril.T, covariance, atol=0.15)
+    assert posterior.trust.verdict == "good", posterior.trust
+
+
+# -- forward KL ------------------------------------------------------------------------------------
+
+
+def gamma_poisson(y):
+    rate = numpyro.sample("rate", dist.Gamma(3.0, 2.0))
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Poisson(rate), obs=y)
+
+
+def test_forward_kl_has_the_moments_of_the_posterior():
+    # The posterior is Gamma(3 + sum y, 2 + n); the logarithm of a Gamma(a, b) has mean
+    # digamma(a) - log b and variance trigamma(a).
+    y = np.array([0, 1, 2])
+    posterior = fit(gamma_poisson, y, objective="forward_kl")
+    a, b = 3.0 + y.sum(), 2.0 + len(y)
+    mean, sd = digamma(a) - np.log(b), np.sqrt(polygamma(1, a))
+    assert abs(float(posterior.approximation.means[0, 0]) - mean) < 0.05 * sd
+    assert abs(float(posterior.approximation.trils[0, 0, 0]) / sd - 1.0) < 0.04
+
+
+def test_reverse_kl_is_narrower_than_forward_kl_where_the_family_is_too_small():
+    diagonal = {o: fit(regression, X, Y, guide="mean_field", objective=o) for o in OBJECTIVES}
+    reverse, forward = (np.diag(diagonal[o].approximation.trils[0]) for o in OBJECTIVES)
+    np.testing.assert_allclose(forward, np.sqrt(np.diag(COVARIANCE)), rtol=0.05)
+    assert np.all(reverse < forward)
+
+
+OBJECTIVES = ("reverse_kl", "forward_kl")
+
+
+def bimodal():
+    parts = dist.Normal(jnp.array([-3.0, 3.0]), 1.0)
+    numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.5, 0.5])), parts))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reverse_kl_picks_one_of_two_modes_and_says_bad(seed):
+    posterior = fit(bimodal, seed=seed)
+    q = posterior.approximation
+    assert abs(abs(float(q.means[0, 0])) - 3.0) < 0.2
+    assert abs(float(q.trils[0, 0, 0]) - 1.0) < 0.2
+    assert posterior.trust.verdict == "bad", posterior.trust
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_forward_kl_covers_both_modes_and_says_that_the_shape_does_not_match(seed):
+    posterior = fit(bimodal, seed=seed, objective="forward_kl")
+    q = posterior.approximation
+    assert abs(float(q.means[0, 0])) < 0.3
+    assert abs(float(q.trils[0, 0, 0]) - np.sqrt(10.0)) < 0.15
+    assert posterior.trust.verdict in ("caution", "bad")
+    assert "moments match but the shape does not" in posterior.trust.advice
+
+
+# -- subsampling, guides by hand -------------------------------------------------------------------
+
+MANY = rng.normal(1.5, 2.0, size=600)
+
+
+def subsampled(y, size=None):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 3.0))
+    with numpyro.plate("rows", len(y), subsample_size=size) as i:
+        numpyro.sample("y", dist.Normal(mu, 2.0), obs=y[i])
+
+
+def test_a_model_that_subsamples_finds_the_posterior_of_all_the_data():
+    posterior = fit(subsampled, jnp.asarray(MANY), 50)
+    precision = 1 / 9 + len(MANY) / 4
+    mean, sd = MANY.sum() / 4 / precision, precision**-0.5
+    q = posterior.approximation
+    assert abs(float(q.means[0, 0]) - mean) < 0.2 * sd
+    assert abs(np.log(float(q.trils[0, 0, 0]) / sd)) < 0.2
+    evidence = multivariate_normal(np.zeros(600), 4 * np.eye(600) + 9 * np.ones((600, 600))).logpdf(
+        MANY
+    )
+    # Judged on all the data, although it was fitted on fifty at a time.
+    assert posterior.elbo.value < evidence + 3 * posterior.elbo.error
+    assert posterior.elbo.value > evidence - 0.1
+
+
+def by_hand(X, y=None):
+    loc = numpyro.param("loc", jnp.zeros(D))
+    tril = numpyro.param("tril", 0.1 * jnp.eye(D), constraint=constraints.lower_cholesky)
+    numpyro.sample("w", dist.MultivariateNormal(loc, scale_tril=tril))
+
+
+def test_a_guide_by_hand():
+    posterior = fit(regression, X, Y, guide=by_hand)
+    w, sd = posterior.draws["w"][0], np.sqrt(np.diag(COVARIANCE))
+    np.testing.assert_array_less(np.abs(w.mean(axis=0) - MEAN) / sd, 0.1)
+    np.testing.assert_array_less(np.abs(np.log(w.std(axis=0) / sd)), 0.1)
+    assert posterior.trust.verdict == "good", posterior.trust
+
+
+def test_a_guide_by_hand_on_the_positive_line_counts_the_change_of_variables():
+    def guide(y):
+        a = numpyro.param("a", 1.0, constraint=constraints.positive)
+        b = numpyro.param("b", 1.0, constraint=constraints.positive)
+        numpyro.sample("rate", dist.Gamma(a, b))
+
+    y = np.array([2, 4, 3, 5])
+    posterior = fit(gamma_poisson, y, guide=guide)
+    # The family holds the posterior, so that all weights are equal and the ELBO is the evidence.
+    assert posterior.elbo.error < 0.01
+    a, b = 3.0 + y.sum(), 2.0 + len(y)
+    evidence = 3 * np.log(2) - gammaln(3) + gammaln(a) - a * np.log(b) - gammaln(y + 1).sum()
+    assert abs(posterior.elbo.value - evidence) < 0.01
+    assert posterior.trust.verdict == "good", posterior.trust
+
+
+def test_a_guide_that_lacks_a_site_is_refused_by_its_name():
+    def guide(X, y=None):
+        numpyro.sample("v", dist.Normal(numpyro.param("m", 0.0), 1.0))
+
+    with pytest.raises(ValueError, match=r"the guide has no site \['w'\]"):
+        fit(regression, X, Y, guide=guide)
+
+
+# -- what it says of itself ------------------------------------------------------------------------
+
+
+def test_it_says_that_it_stopped_at_the_step_limit():
+    posterior = fit(regression, X, Y, steps=150)
+    assert len(posterior.trace["elbo"]) == 150
+    assert posterior.trust.verdict != "good"
+    assert "step limit (150)" in posterior.trust.advice
+
+
+def test_the_elbo_trace_is_kept_and_it_stops_by_itself():
+    posterior = fit(regression, X, Y)
+    assert 3 * 400 <= len(posterior.trace["elbo"]) < 20_000
+    assert np.mean(posterior.trace["elbo"][-100:]) < EVIDENCE + 0.05
+
+
+def test_a_funnel_is_never_good_under_mean_field():
+    def model():
+        scale = numpyro.sample("v", dist.Normal(0.0, 3.0))
+        numpyro.sample("x", dist.Normal(0.0, jnp.exp(scale / 2)).expand([9]).to_event(1))
+
+    assert fit(model, guide="mean_field").trust.verdict != "good"
+
+
+def test_the_same_seed_gives_the_same_draws_and_another_seed_others():
+    first, again, other = (fit(regression, X, Y, seed=s).draws["w"] for s in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)
+
+
+@pytest.mark.parametrize("options", [{}, {"gradient": "score"}, {"guide": "flow"}])
+def test_new_values_of_the_same_shapes_do_not_compile_again(options):
+    draws = np.random.default_rng(1)
+    fit(regression, X, Y, **options)
+    before = len(compilations)
+    fit(regression, X + draws.normal(size=X.shape), Y + 1.0, **options)
+    assert len(compilations) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"guide": "fullrank"}, "Did you mean 'full_rank'"),
+        ({"gradient": "scores"}, "Did you mean 'score'"),
+        ({"objective": "reverse"}, "Did you mean 'reverse_kl'"),
+        ({"guide": "flow", "objective": "forward_kl"}, "moments of a Gaussian"),
+        ({"guide": "flow", "gradient": "score"}, "gradient='pathwise'"),
+        ({"steps": 0}, "steps must be"),
+        ({"draws": 1.5}, "draws must be"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        SVI(**options)
+
+
+def test_a_value_without_a_prior_is_refused_by_its_name():
+    def model(y):
+        numpyro.sample("y", dist.Normal(numpyro.param("loc", 0.0), 1.0), obs=y)
+
+    with pytest.raises(ValueError, match="'loc' has no prior"):
+        fit(model, np.zeros(3))
+
+
+def test_a_flow_needs_two_coordinates():
+    with pytest.raises(ValueError, match="two coordinates"):
+        fit(bimodal, guide="flow")
+
+
+def test_a_log_density_that_is_minus_infinity_in_places_does_no_harm():
+    def model():
+        x = numpyro.sample("x", dist.Normal(0.0, 1.0))
+        numpyro.factor("bound", jnp.where(x > 4.0, -jnp.inf, 0.0))
+
+    q = fit(model).approximation
+    assert abs(float(q.means[0, 0])) < 0.05
+
+
+def test_a_full_factor_of_many_coordinates_is_found():
+    # y ~ Poisson(e^z), z ~ N(0, 4), independent: the best Gaussian is diagonal, and its ELBO a sum.
+    y = np.random.default_rng(0).poisson(1.0, size=80)
+
+    def model(y):
+        with numpyro.plate("i", len(y)):
+            z = numpyro.sample("z", dist.Normal(0.0, 2.0))
+            numpyro.sample("y", dist.Poisson(jnp.exp(z)), obs=y)
+
+    def negative(at, k):
+        mean, variance = at[0], np.exp(2.0 * at[1])
+        likelihood = k * mean - np.exp(mean + variance / 2.0) - gammaln(k + 1)
+        prior = -0.5 * (mean**2 + variance) / 4.0 - np.log(2.0)
+        return -(likelihood + prior + at[1] + 0.5)
+
+    best = sum(-minimize(negative, [0.0, 0.0], args=(k,)).fun for k in y)
+    found = bk.infer(model, y, method=bk.SVI("full_rank"), progress=False)
+    assert -0.3 < found.elbo.value - best < 4 * found.elbo.error

@@ -1,0 +1,69 @@
+"""Compiled functions must not depend on the order of NumPyro's sets."""
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from bayeskern.inference.model.distribution_pytrees import as_made, in_order
+from bayeskern.kernels import RBF
+
+DISTRIBUTIONS = [
+    dist.LogNormal(0.3, 1.2),
+    dist.StudentT(3.0, 1.0, 2.0),
+    dist.Uniform(0.5, 2.5),
+    dist.HalfNormal(2.0).expand([3]).to_event(1),
+    dist.TruncatedNormal(0.0, 1.0, low=0.5),
+    bk.from_sd(dist.HalfNormal(0.5)),
+    dist.MixtureSameFamily(
+        dist.Categorical(np.array([0.4, 0.6])), dist.Normal(np.array([0.0, 3.0]), 1.0)
+    ),
+]
+
+
+@pytest.mark.parametrize("made", DISTRIBUTIONS, ids=lambda d: type(d).__name__)
+def test_taken_apart_and_put_together_it_is_the_same(made):
+    value = made.sample(jax.random.key(0))
+    again = as_made(jax.jit(lambda d: d)(in_order(made)))
+    assert type(again) is type(made)
+    np.testing.assert_array_equal(again.log_prob(value), made.log_prob(value))
+    assert again.shape() == made.shape()
+
+
+def test_a_tree_without_distributions_is_left_alone():
+    def model():
+        return None
+
+    assert in_order(model) is model
+    kernel = RBF(lengthscale=dist.LogNormal(0.0, 1.0)) + RBF()
+    assert repr(as_made(in_order(kernel))) == repr(kernel)
+
+
+PROGRAM = """
+import jax, numpyro.distributions as dist
+import bayeskern as bk
+from bayeskern.inference import Target
+from bayeskern.kernels import RBF
+model = bk.GPRegression(RBF(dist.InverseGamma(5.0, 30.0)), 0.1, dist.StudentT(3.0, 1.0, 2.0))
+model, args = model.prepare([0.0, 1.0, 2.0], [1.0, 2.0, 0.5])
+print(jax.tree.leaves(Target.of(model, args, {}).ordered_model))
+"""
+
+
+def test_the_order_is_the_same_in_every_process():
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={"PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "123"
+    }
+    assert len(found) == 1
+    assert "30." in found.pop()

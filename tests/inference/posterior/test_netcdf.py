@@ -1,0 +1,306 @@
+"""Posteriors in files: what comes back is what was there, number for number."""
+
+import collections
+import dataclasses
+import json
+import math
+
+import arviz as az
+import h5py
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+import xarray as xr
+from numpyro import handlers
+
+import bayeskern as bk
+from bayeskern.inference import ImportanceSampling, Laplace
+from bayeskern.inference.posterior.netcdf import pack, unpack
+from bayeskern.inference.result import Estimate
+from bayeskern.inference.verdict import Trust
+from bayeskern.kernels import RBF, Matern32
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=12)
+Y = RNG.normal(size=12)
+
+
+def model(x, y=None, *, scale=1.0, kind="plain"):
+    b = numpyro.sample("b", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+    numpyro.deterministic("sum", b.sum())
+    with numpyro.plate("n", len(x)):
+        numpyro.sample("y", dist.Normal(b[0] + b[1] * x, scale), obs=y)
+
+
+def fit(model, *args, method=None, **kwargs):
+    method = Laplace(draws=300) if method is None else method
+    return bk.infer(model, *args, method=method, progress=False, **kwargs)
+
+
+def assert_identical(a, b):
+    """Equal in type, shape and every bit (NaN equals NaN)."""
+    assert type(a) is type(b), (a, b)
+    if isinstance(a, np.ndarray | jax.Array):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    elif isinstance(a, dict):
+        assert list(a) == list(b)
+        for key in a:
+            assert_identical(a[key], b[key])
+    elif isinstance(a, tuple | list):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_identical(x, y)
+    else:
+        assert a == b or (a != a and b != b)
+
+
+FIELDS = (
+    "method", "draws", "z", "log_q", "weighted", "log_evidence", "timing", "trace", "sample_stats",
+    "coords", "dims", "elbo", "log_ratios",
+)  # fmt: skip
+
+
+def assert_same_posterior(a, b):
+    for field in FIELDS:
+        assert_identical(getattr(a, field), getattr(b, field))
+    assert (a.trust.verdict, a.trust.advice) == (b.trust.verdict, b.trust.advice)
+    assert list(a.trust.evidence) == list(b.trust.evidence)
+    for key, value in a.trust.evidence.items():
+        other = b.trust.evidence[key]
+        assert value == other or (math.isnan(value) and math.isnan(other))
+
+
+# -- round trips ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [Laplace(draws=300), ImportanceSampling(draws=300), "map"])
+def test_all_of_it_comes_back(tmp_path, method):
+    posterior = fit(
+        model, X, Y, method=method, scale=0.5, coords={"n": list("abcdefghijkl")}, dims={"b": ["k"]}
+    )
+    posterior.save(tmp_path / "p.nc")
+    loaded = bk.load(tmp_path / "p.nc")
+    assert isinstance(loaded, bk.Posterior)
+    assert_same_posterior(posterior, loaded)
+    assert repr(loaded).replace("Stored", "") == repr(posterior)
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(loaded.summary(round_to="none")),
+        pd.DataFrame(posterior.summary(round_to="none")),
+    )
+    assert loaded.to_arviz().equals(posterior.to_arviz())
+    if method == "map":
+        with pytest.raises(ValueError, match="point estimate"):
+            loaded.log_likelihood()
+    else:
+        assert_identical(loaded.log_likelihood(), posterior.log_likelihood())
+
+
+def test_odd_values_come_back(tmp_path):
+    posterior = fit(model, X, Y)
+    Attempt = collections.namedtuple("Attempt", "method seconds verdict")
+    odd = dataclasses.replace(
+        posterior,
+        judge=lambda _: Trust(
+            "caution",
+            "A “quoted” advice.",
+            {"nan": math.nan, "inf": -math.inf, "n": 3, "who": None, "yes": True},
+        ),
+        timing={"compile": 1e-300, "run": 0.1 + 0.2, "total": math.nan},
+        log_evidence=Estimate(-1.5, math.nan),
+        trace={"elbo": np.array([np.nan, -np.inf, 0.1]), "none": np.zeros(0), "k": np.array(3)},
+        sample_stats={
+            "diverging": RNG.random((1, 300)) < 0.5,
+            "steps": np.arange(300, dtype=np.int32)[None],
+            "energy": RNG.normal(size=(1, 300)).astype(np.float32),
+        },
+        attempts=({"method": "laplace", "k": math.inf}, Attempt("nuts", 1.5, "good")),
+        coords={"n": np.arange("2020-01", "2021-01", dtype="datetime64[M]"), "k": ("x", "y")},
+        dims={"b": ("k",)},
+    )
+    odd.save(tmp_path / "p.nc")
+    loaded = bk.load(tmp_path / "p.nc")
+    assert_same_posterior(odd, loaded)
+    assert loaded.attempts == odd.attempts and loaded.attempts[1].verdict == "good"
+    # Once more, from what was loaded, without the model.
+    loaded.save(tmp_path / "again.nc")
+    assert_same_posterior(odd, bk.load(tmp_path / "again.nc"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([np.nan, -0.0, 5e-324]),
+        np.float32([1.5, np.inf]),
+        np.array(["a", "bcd"]),
+        np.array([True, False]),
+        np.arange(3, dtype="m8[s]"),
+        np.array([1 + 2j]),
+        np.zeros((0, 3), np.int8),
+        jnp.arange(3),
+        {"a": [1, (2.5, None, "x")], 3: {"b": math.inf}},
+        {"dict": {"tuple": 1}},
+    ],
+)
+def test_values_survive_packing(value):
+    arrays = {}
+    text = json.dumps(pack(value, arrays), allow_nan=False)
+    assert_identical(unpack(json.loads(text), arrays), value)
+    assert all(a.dtype.kind in "iuf" for a in arrays.values())
+
+
+def test_names_with_slashes(tmp_path):
+    def scoped(y):
+        with handlers.scope(prefix="part"):
+            mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+            numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    posterior = fit(scoped, Y)
+    posterior.save(tmp_path / "p.nc")
+    loaded = bk.load(tmp_path / "p.nc")
+    assert list(loaded.draws) == ["part/mu"] and list(loaded.log_likelihood()) == ["part/y"]
+    assert_same_posterior(posterior, loaded)
+
+
+def test_a_constant_log_likelihood_comes_back(tmp_path):
+    posterior = fit(bk.GPRegression(RBF(), noise=0.1), X, Y, method="exact")
+    posterior.save(tmp_path / "p.nc")
+    assert_identical(bk.load(tmp_path / "p.nc").log_likelihood(), posterior.log_likelihood())
+
+
+def test_other_programs_read_it(tmp_path):
+    posterior = fit(model, X, Y)
+    posterior.save(tmp_path / "p.nc")
+    with xr.open_datatree(tmp_path / "p.nc", engine="h5netcdf") as found:
+        np.testing.assert_array_equal(found["posterior/b"], posterior.draws["b"])
+        assert np.isfinite(az.loo(found).elpd)
+        assert len(az.summary(found)) == 3
+    with h5py.File(tmp_path / "p.nc") as file:
+        assert "b" in file["posterior"] and file["bayeskern"].attrs["format"]
+
+
+# -- prediction ----------------------------------------------------------------------------------
+
+
+def test_prediction_needs_the_model_and_is_then_the_same(tmp_path):
+    posterior = fit(model, X, Y, scale=0.5, kind="other")
+    posterior.save(tmp_path / "p.nc")
+    with pytest.raises(ValueError, match=r"bk.load\(path, model=...\)"):
+        bk.load(tmp_path / "p.nc").predict(X)
+    loaded = bk.load(tmp_path / "p.nc", model=model)
+    before, after = (p.predict(X[:4], scale=0.5, seed=3).draws for p in (posterior, loaded))
+    np.testing.assert_array_equal(before, after)
+    assert loaded.target.kwargs == {"scale": 0.5, "kind": "other"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.4)), noise=0.1),
+        bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.2),
+        bk.GPRegression(Matern32(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.1),
+        bk.GPRegression(RBF(dist.LogNormal(np.zeros(1), 0.3).to_event(1)), noise=0.1),
+    ],
+    ids=["prior", "noise", "kernel", "shape"],
+)
+def test_another_model_than_was_fitted_is_refused(tmp_path, other):
+    gp = bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.1)
+    fit(gp, X, Y).save(tmp_path / "p.nc")
+    assert bk.load(tmp_path / "p.nc", model=gp).predict(X[:3]).mean.shape == (3,)
+    with pytest.raises(ValueError, match="model is not the one that was fitted"):
+        bk.load(tmp_path / "p.nc", model=other)
+
+
+def test_regression_on_named_columns(tmp_path):
+    frame = pd.DataFrame({"age": X, "year": Y})
+    gp = bk.GPRegression(
+        RBF(lengthscale=dist.LogNormal(0.0, 0.3)).on(["year"]) + RBF().on(["age"]), noise=0.1
+    )
+    posterior = fit(gp, frame, X * Y)
+    posterior.save(tmp_path / "p.nc")
+    loaded = bk.load(tmp_path / "p.nc", model=gp)
+    new = pd.DataFrame({"year": [0.3, 0.1], "age": [1.0, -1.0]})
+    before, after = posterior.predict(new), loaded.predict(new)
+    np.testing.assert_array_equal(before.mean, after.mean)
+    np.testing.assert_array_equal(before.sd, after.sd)
+    assert_identical(posterior.log_likelihood(), loaded.log_likelihood())
+
+
+def test_an_argument_that_a_file_cannot_keep(tmp_path):
+    def with_function(link, y=None):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(link(mu), 1.0), obs=y)
+
+    posterior = fit(with_function, jnp.tanh, Y)
+    posterior.save(tmp_path / "p.nc")
+    loaded = bk.load(tmp_path / "p.nc", model=with_function)
+    assert_same_posterior(posterior, loaded)
+    with pytest.raises(ValueError, match="argument 1 of the model was a .*not kept in a file"):
+        loaded.predict(jnp.tanh)
+
+
+# -- files that are not ours ---------------------------------------------------------------------
+
+
+def test_files_that_are_not_ours(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file"):
+        bk.load(tmp_path / "none.nc")
+    (tmp_path / "text.nc").write_text("not a posterior")
+    with pytest.raises(ValueError, match="no netCDF file"):
+        bk.load(tmp_path / "text.nc")
+    az.from_dict({"posterior": {"a": np.zeros((1, 10))}}).to_netcdf(
+        tmp_path / "arviz.nc", engine="h5netcdf"
+    )
+    with pytest.raises(ValueError, match="not written by posterior.save"):
+        bk.load(tmp_path / "arviz.nc")
+
+
+def test_a_newer_format_is_refused(tmp_path):
+    fit(model, X, Y).save(tmp_path / "p.nc")
+    with h5py.File(tmp_path / "p.nc", "a") as file:
+        file["bayeskern"].attrs["version"] = 99
+    with pytest.raises(ValueError, match="newer bayeskern"):
+        bk.load(tmp_path / "p.nc")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    posterior = fit(model, X, Y)
+    posterior.save(tmp_path / "p.nc")
+
+    def fail(self, path, **_):
+        path.write_text("half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(xr.DataTree, "to_netcdf", fail)
+    with pytest.raises(OSError, match="disk full"):
+        posterior.save(tmp_path / "p.nc")
+    assert [f.name for f in tmp_path.iterdir()] == ["p.nc"]
+    assert_same_posterior(posterior, bk.load(tmp_path / "p.nc"))
+
+
+# -- the seed ------------------------------------------------------------------------------------
+
+
+def test_the_seed_of_the_fit_is_kept(tmp_path):
+    posterior = bk.infer(model, X, Y, method=Laplace(draws=20), seed=17, progress=False)
+    posterior.save(tmp_path / "p.nc")
+    assert posterior.seed == bk.load(tmp_path / "p.nc").seed == 17
+
+
+def test_a_file_from_before_seeds_were_kept_is_read(tmp_path):
+    fit(model, X, Y).save(tmp_path / "p.nc")
+    with h5py.File(tmp_path / "p.nc", "a") as file:
+        file["bayeskern"].attrs["version"] = 1
+        own = json.loads(file["bayeskern/state"][()])
+        own["dict"] = [pair for pair in own["dict"] if pair[0] != "seed"]
+        file["bayeskern/state"][()] = json.dumps(own)
+    assert bk.load(tmp_path / "p.nc").seed is None
+
+
+def test_a_folder_is_no_file_to_save_to(tmp_path):
+    with pytest.raises(OSError, match="is a folder; give a file in it, such as '.*posterior.nc'"):
+        fit(model, X, Y).save(tmp_path)
