@@ -183,6 +183,16 @@ def has_columns(name: str, columns: Iterable, wanted: Sequence[str]) -> list[str
     return list(wanted)
 
 
+def columns(columns) -> tuple[int | str, ...]:
+    """Read one column or several, each an index or a name, none of them twice."""
+    columns = [columns] if isinstance(columns, str | int) else list(columns)
+    if not columns or not all(isinstance(c, str | int | np.integer) for c in columns):
+        raise ValueError(f"columns must be indices or names, at least one, got {columns!r}.")
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"columns {columns!r} name a column twice.")
+    return tuple(c if isinstance(c, str) else int(c) for c in columns)
+
+
 def column_indices(wanted: Sequence[int | str], columns: Sequence[str]) -> tuple[int, ...]:
     """Positions of the wanted columns, given by name or by index."""
     found = []

@@ -28,7 +28,7 @@ from bayeskern.gp import GPRegression
 from bayeskern.gp.components import centred_components
 from bayeskern.inference import MAP, Posterior, Trust, infer
 from bayeskern.kernels import Kernel
-from bayeskern.kernels.algebra import component_names
+from bayeskern.kernels.components import component_names
 from bayeskern.prediction.mixture import Prediction
 
 # Series are filled up to a multiple of this with masked rows, so that series of nearly the same

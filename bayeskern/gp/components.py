@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.gp.regression import condition_at
-from bayeskern.kernels.algebra import Sum, component, component_names
+from bayeskern.kernels.base import Sum
+from bayeskern.kernels.components import component, component_names
 from bayeskern.prediction.mixture import Prediction, thin
 
 

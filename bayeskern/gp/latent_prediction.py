@@ -14,7 +14,7 @@ import numpy as np
 from bayeskern.gp.curvature import eta, outputs, spread_over
 from bayeskern.gp.process import chunked
 from bayeskern.gp.quadrature import at_nodes, draw_responses
-from bayeskern.kernels.algebra import component, component_names
+from bayeskern.kernels.components import component, component_names
 from bayeskern.prediction.empirical import Predictions
 from bayeskern.prediction.mixture import Prediction, spread
 from bayeskern.prediction.response import ResponsePrediction

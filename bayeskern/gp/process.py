@@ -14,8 +14,9 @@ from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.kernels.algebra import PlainFunction, component, component_names
+from bayeskern.core.functions import StaticFunction
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.components import component, component_names
 from bayeskern.linalg import DenseFactor, Factor, log_density
 from bayeskern.prediction.mixture import Prediction
 
@@ -377,7 +378,7 @@ def new_points(X_new, X, columns) -> jax.Array:
 def mean_function(mean):
     if not is_function(mean):
         return hyper.as_hyperparameter(mean)
-    return mean if isinstance(mean, eqx.Module) else PlainFunction(mean)
+    return mean if isinstance(mean, eqx.Module) else StaticFunction(mean)
 
 
 def is_function(mean) -> bool:

@@ -27,8 +27,8 @@ from bayeskern.gp.process import (
     posterior_mean,
     posterior_moments,
 )
-from bayeskern.kernels.algebra import component, component_names
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.components import component, component_names
 from bayeskern.prediction.mixture import Prediction, spread, thin
 from bayeskern.protocols import ClosedForm, NoClosedFormError
 

@@ -100,6 +100,10 @@ class Parametrised(eqx.Module):
         for _, child in self.children():
             yield from child.nodes()
 
+    def label(self) -> str:
+        """What it is called among several children if it has no name."""
+        return type(self).__name__.lower()
+
     def own_name(self) -> str | None:
         """The name given with `named`, seen through scales, powers and warpings."""
         return None

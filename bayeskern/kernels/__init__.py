@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING
 
 from bayeskern.hyperparameters import Free, from_sd, hyperparameter, sample
-from bayeskern.kernels.algebra import (
+from bayeskern.kernels.base import (
+    Constant,
     Exp,
+    Kernel,
     Named,
     Power,
     Product,
@@ -12,13 +14,10 @@ from bayeskern.kernels.algebra import (
     Select,
     Sum,
     Warped,
-    component,
-    components,
 )
-from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.custom import Custom
-from bayeskern.kernels.dot_product import AllSubsets, ArcCosine, Constant, Linear, Polynomial
-from bayeskern.kernels.feature_maps import kernel_from_features
+from bayeskern.kernels.components import component, components
+from bayeskern.kernels.custom import Custom, kernel_from_features
+from bayeskern.kernels.dot_product import AllSubsets, ArcCosine, Linear, Polynomial
 from bayeskern.kernels.periodic import Cosine, Periodic
 from bayeskern.kernels.psd import check_psd
 from bayeskern.kernels.stationary import (

@@ -1,34 +1,76 @@
-"""What every kernel is: a function of two points that can be added, multiplied and named."""
+"""What every kernel is, and the operations under which kernels are closed.
+
+A kernel is a function of two points that can be evaluated, added, multiplied, transformed and
+named. The operators return the kernels `Sum`, `Product`, `Scaled`, `Power`, `Exp`, `Warped`,
+`Select` and `Named`. Rasmussen and Williams (2006), section 4.2.4; Shawe-Taylor and Cristianini
+(2004), proposition 3.22.
+"""
 
 from __future__ import annotations
 
+import keyword
+import operator
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import reduce
 from typing import ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from numpyro.distributions import Distribution
+from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.hyperparameters import Free
-from bayeskern.hyperparameters.parametrised import Parametrised
-from bayeskern.kernels import spectral_density
+from bayeskern.core.functions import StaticFunction
+from bayeskern.hyperparameters import Free, Parametrised, hyperparameter
+from bayeskern.kernels import feature_maps, spectral_density
 
 
 class Kernel(Parametrised):
-    """A covariance function k(x, z).
+    """A covariance function k(x, z) of two points.
 
     `k(X, Z)` is the Gram matrix between two sets of points, `k(X)` the one among the points
-    themselves, `k.diag(X)` its diagonal. A subclass writes `evaluate` and `evaluate_diag` on
-    arrays of shape (n, d) and declares its hyperparameters with `hyperparameter(default)`.
+    themselves, `k.diag(X)` its diagonal. Kernels are closed under `k1 + k2`, `k1 * k2`, `c * k`,
+    `k + c`, `k ** p`, `k.exp()`, `k.warp(f)`, `k.on(columns)` and `k.named(name)`.
+
+    A kernel of one's own declares its hyperparameters with `hyperparameter(default)` and writes
+    `evaluate` and `evaluate_diag` on arrays of shape (n, d). It may also override `frequencies`,
+    if it has a spectral density, and `features`, if it has finitely many features.
+
+    Attributes:
+        positive_definite: False for a function that is no covariance function, which Gaussian
+            processes refuse.
+        features_are_a_series: True if `features` is a series that has to be cut at a degree.
+
+    Examples:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> from bayeskern.kernels import Kernel, hyperparameter
+        >>> class Laplacian(Kernel):
+        ...     lengthscale: jax.Array = hyperparameter(1.0)
+        ...     def evaluate(self, X, Z=None):
+        ...         Z = X if Z is None else Z
+        ...         distances = jnp.abs(X[:, None] - Z[None]).sum(axis=-1)
+        ...         return jnp.exp(-distances / self.lengthscale)
+        ...     def evaluate_diag(self, X):
+        ...         return jnp.ones(X.shape[0])
+        >>> kernel = 2.0 * Laplacian(lengthscale=3.0)
+        >>> kernel
+        2.0 * Laplacian(lengthscale=3.0)
+        >>> print(kernel([0.0, 3.0]).round(3))
+        [[2.    0.736]
+         [0.736 2.   ]]
     """
 
     positive_definite: ClassVar[bool] = True
+    features_are_a_series: ClassVar[bool] = False
     # NumPy scalars and arrays on the left leave the operator to __rmul__ and __radd__.
     __array_ufunc__: ClassVar[None] = None
+
+    # -- what a kernel writes -----------------------------------------------------------------
 
     @abstractmethod
     def evaluate(
@@ -41,21 +83,53 @@ class Kernel(Parametrised):
         """The diagonal of the Gram matrix among X."""
 
     def frequencies(self, key, n: int, d: int, orthogonal: bool = False) -> Float[Array, "n d"]:
-        """Draws of w from the spectral density: k(x, z) = k(0) E cos(w'(x - z)).
+        """Draw frequencies w from the spectral density: k(x, z) = k(0) E cos(w'(x - z)).
 
-        Each row has that density, which is symmetric; rows are independent unless orthogonal,
-        which asks for right angles where Gaussian directions are drawn. Raises ValueError where
-        the kernel has no spectral density.
+        Args:
+            key: A JAX random key.
+            n: How many frequencies to draw.
+            d: The dimension of the points.
+            orthogonal: Draw Gaussian directions at right angles to one another; otherwise the
+                rows are independent.
+
+        Returns:
+            Array of shape (n, d), in radians per unit of the inputs. Each row has the spectral
+            density, which is symmetric.
+
+        Raises:
+            ValueError: The kernel has no spectral density.
         """
         return spectral_density.refuse(self)
+
+    def features(self, X: Float[Array, "n d"], degree: int | None) -> Float[Array, "n m"]:
+        """Explicit features phi(X) of a concrete kernel, with phi(x)'phi(z) = k(x, z).
+
+        `feature_map` reads its input and then calls this method.
+
+        Args:
+            X: Points, shape (n, d).
+            degree: Where to cut the series of an RBF; other kernels take no notice of it.
+
+        Raises:
+            ValueError: The kernel has no finite features, or too many of them.
+        """
+        return feature_maps.refuse(self)
 
     # -- the public calls ---------------------------------------------------------------------
 
     def __call__(self, X, Z=None) -> Float[Array, "n m"]:
-        """Gram matrix. X: (n,), (n, d) or a data frame; Z likewise, or None for k(X, X).
+        """Gram matrix k(X, Z), or k(X) among the points themselves.
 
-        Raises TypeError if a hyperparameter is still a distribution or free, ValueError if X and
-        Z do not fit each other or the kernel.
+        Args:
+            X: Points, shape (n, d) or (n,), or a data frame.
+            Z: Further points in the same columns; None for k(X, X).
+
+        Returns:
+            Array of shape (n, m), or (n, n) without Z.
+
+        Raises:
+            TypeError: A hyperparameter is still a distribution or free.
+            ValueError: X and Z do not fit each other or the kernel.
         """
         X, columns = validation.inputs(X, "X")
         kernel = self.resolve(columns).require_concrete()
@@ -70,85 +144,106 @@ class Kernel(Parametrised):
         return kernel.evaluate(X, Z)
 
     def diag(self, X) -> Float[Array, " n"]:
-        """The diagonal of k(X): (n,), without the matrix."""
+        """The diagonal of k(X), shape (n,), without the matrix. X: as in `k(X)`."""
         X, columns = validation.inputs(X, "X")
         return self.resolve(columns).require_concrete().evaluate_diag(X)
 
     def feature_map(self, X, degree: int | None = None) -> Float[Array, "n m"]:
-        """Features phi(X) with phi(X) phi(Z)' = k(X, Z): (n, m) for points X: (n, d).
+        """Explicit features phi(X) with phi(X) phi(Z)' = k(X, Z).
 
-        Polynomial has C(d + p, p) of them, AllSubsets 2^d, Linear d, Constant 1 and Cosine 2. A sum
-        lines up those of its terms, and a product has one for each choice from its factors.
+        Polynomial has C(d + p, p) features, AllSubsets 2^d, Linear d, Constant 1 and Cosine 2. A
+        sum has the features of all its terms, side by side; a product has one feature for each
+        choice of one feature from every factor.
 
-        The RBF's are infinitely many, and degree says where their series is cut. Its C(d + degree,
-        degree) features exp(-|x|^2 / 2) x^a / sqrt(a!), x in units of the lengthscale and
-        |a| <= degree, miss k(x, z) by at most v (|x| |z|)^(degree + 1) / (degree + 1)!, which is
-        small near the origin only: centre the points first. Cotter, Keshet and Srebro (2011).
+        The RBF has infinitely many features, and `degree` says where their series is cut. The
+        C(d + degree, degree) features exp(-|x|^2 / 2) x^a / sqrt(a!), with x in units of the
+        lengthscale and |a| <= degree, miss k(x, z) by at most
+        v (|x| |z|)^(degree + 1) / (degree + 1)!. That is small near the origin only, so centre the
+        points first. Cotter, Keshet and Srebro (2011).
 
-        Raises ValueError where there are no such features, naming the part that has none, or too
-        many, and TypeError if a hyperparameter is still a distribution or free.
+        Args:
+            X: Points, shape (n, d) or (n,), or a data frame.
+            degree: The degree of the series of an RBF. It is needed if there is an RBF in the
+                kernel, and refused if there is none.
+
+        Returns:
+            Array of shape (n, m).
+
+        Raises:
+            TypeError: A hyperparameter is still a distribution or free.
+            ValueError: A part of the kernel, which the message names, has no finite features, or
+                too many.
+
+        Examples:
+            >>> from bayeskern.kernels import Polynomial
+            >>> print(Polynomial(degree=2, offset=1.0).feature_map([2.0]).round(3))
+            [[1.    2.828 4.   ]]
         """
-        from bayeskern.kernels import feature_maps
-
         X, columns = validation.inputs(X, "X")
         kernel = self.resolve(columns).require_concrete()
         feature_maps.check_degree(kernel, degree)
         if degree is not None:
             degree = validation.positive_integer(degree, "degree")
-        return feature_maps.features(kernel, X, degree)
+        return kernel.features(X, degree)
+
+    # -- the operators ------------------------------------------------------------------------
+
+    def __add__(self, other):
+        other = Constant(other) if _is_scalar(other) else other
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        return Sum(_flat(Sum, self) + _flat(Sum, other))
+
+    def __radd__(self, other):
+        # sum([k1, k2]) starts from 0.
+        if isinstance(other, int) and other == 0:
+            return self
+        return Constant(other) + self if _is_scalar(other) else NotImplemented
+
+    def __mul__(self, other):
+        if isinstance(other, Kernel):
+            return Product(_flat(Product, self) + _flat(Product, other))
+        return Scaled(self, other) if _is_scalar(other) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __pow__(self, power: int):
+        return Power(self, power)
+
+    def exp(self) -> Exp:
+        """exp(k(x, z)), again a kernel."""
+        return Exp(self)
+
+    def warp(self, f: Callable) -> Warped:
+        """k(f(x), f(z)) for a function f of one point, shape (d,), to a number or a vector."""
+        return Warped(self, f if isinstance(f, eqx.Module) else StaticFunction(f))
+
+    def on(self, columns) -> Select:
+        """k on some columns only, given by index or by name: `k.on([0, 2])`, `k.on(["age"])`."""
+        return Select(self, columns)
+
+    def named(self, name: str) -> Named:
+        """The same kernel with a name, which its hyperparameters and its component then have."""
+        return Named(self.inner if isinstance(self, Named) else self, name)
 
     # -- the tree -----------------------------------------------------------------------------
-
-    def label(self) -> str:
-        """What an unnamed kernel is called inside a sum or a product."""
-        return type(self).__name__.lower()
 
     def terms_of_sum(self) -> list[tuple[tuple[str, ...], Kernel]]:
         """The additive terms as (names, kernel), reached through Sum, Scaled and Named."""
         return [((), self)]
 
     def resolve(self, columns) -> Kernel:
-        """A copy whose column names are turned into column indices."""
+        """A copy whose column names are turned into column indices.
+
+        Args:
+            columns: The names of the columns of X in their order, or None if they have none.
+        """
         paths = [path for path, _ in self.children()]
         resolved = [child.resolve(columns) for _, child in self.children()]
         changed = any(
             new is not old for new, (_, old) in zip(resolved, self.children(), strict=True)
         )
         return hyper.replace(self, paths, resolved) if changed else self
-
-    # -- the algebra: implemented in algebra.py, which imports this module ------------------------
-
-    def __add__(self, other):
-        return _algebra().add(self, other)
-
-    def __radd__(self, other):
-        return _algebra().add(other, self)
-
-    def __mul__(self, other):
-        return _algebra().multiply(self, other)
-
-    __rmul__ = __mul__
-
-    def __pow__(self, power: int):
-        return _algebra().Power(self, power)
-
-    def exp(self):
-        """exp(k(x, z)), again a kernel."""
-        return _algebra().Exp(self)
-
-    def warp(self, f):
-        """k(f(x), f(z)) for a function f of one point, shape (d,), to a number or a vector."""
-        return _algebra().warp(self, f)
-
-    def on(self, columns):
-        """k on some columns only, given by index or by name: `k.on([0, 2])`, `k.on(["age"])`."""
-        return _algebra().Select(self, columns)
-
-    def named(self, name: str):
-        """The same kernel with a name, used for its hyperparameters and as a component."""
-        return _algebra().name(self, name)
-
-    # -- reading ------------------------------------------------------------------------------
 
     # How tightly the expression binds when it is printed: sum 1, product 2, power 3, call 4.
     precedence: ClassVar[int] = 4
@@ -157,13 +252,325 @@ class Kernel(Parametrised):
         return f"({self!r})" if self.precedence < precedence else repr(self)
 
 
-def _algebra():
-    from bayeskern.kernels import algebra
+class Constant(Kernel):
+    """k(x, z) = variance: a level that all points share. `k + c` adds Constant(c).
 
-    return algebra
+    Args:
+        variance: The prior variance of the level, in the squared units of the output; 0 or more.
+    """
+
+    variance: jax.Array = hyperparameter(1.0, constraints.nonnegative)
+
+    def evaluate(self, X, Z=None):
+        return jnp.full((X.shape[0], (X if Z is None else Z).shape[0]), self.variance)
+
+    def evaluate_diag(self, X):
+        return jnp.broadcast_to(self.variance, X.shape[:1])
+
+    def features(self, X, degree):
+        return jnp.full((len(X), 1), jnp.sqrt(self.variance))
 
 
-def is_scalar(value) -> bool:
+# -- several kernels joined -------------------------------------------------------------------
+
+
+class Combination(Kernel):
+    """Several kernels joined by one operation on their Gram matrices."""
+
+    terms: tuple[Kernel, ...]
+
+    branches: ClassVar[bool] = True
+    operation: ClassVar[Callable]
+
+    def children(self):
+        return [(("terms", i), term) for i, term in enumerate(self.terms)]
+
+    def evaluate(self, X, Z=None):
+        return reduce(self.operation, (k.evaluate(X, Z) for k in self.terms))
+
+    def evaluate_diag(self, X):
+        return reduce(self.operation, (k.evaluate_diag(X) for k in self.terms))
+
+    def _frequencies_of_terms(self, key, n, d, orthogonal):
+        keys = jax.random.split(key, len(self.terms))
+        return [
+            k.frequencies(key, n, d, orthogonal) for k, key in zip(self.terms, keys, strict=True)
+        ]
+
+
+class Sum(Combination):
+    """k1(x, z) + k2(x, z) + ..., a sum of independent functions. Nested sums are kept flat.
+
+    Args:
+        terms: The kernels, as a tuple.
+    """
+
+    precedence: ClassVar[int] = 1
+    operation = staticmethod(operator.add)
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        # A mixture: each row comes from one of the terms, in proportion to their variances.
+        key, key_choice = jax.random.split(key)
+        variances = jnp.stack([spectral_density.variance(k, d) for k in self.terms])
+        choice = jax.random.categorical(key_choice, jnp.log(variances), shape=(n,))
+        frequencies = jnp.stack(self._frequencies_of_terms(key, n, d, orthogonal))
+        return frequencies[choice, jnp.arange(n)]
+
+    def features(self, X, degree):
+        return jnp.concatenate([term.features(X, degree) for term in self.terms], axis=1)
+
+    def terms_of_sum(self):
+        return [item for term in self.terms for item in term.terms_of_sum()]
+
+    def __repr__(self):
+        return " + ".join(term._show_in(2) for term in self.terms)
+
+
+class Product(Combination):
+    """k1(x, z) k2(x, z) ..., elementwise. Nested products are kept flat.
+
+    Args:
+        terms: The kernels, as a tuple.
+    """
+
+    precedence: ClassVar[int] = 2
+    operation = staticmethod(operator.mul)
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        return reduce(operator.add, self._frequencies_of_terms(key, n, d, orthogonal))
+
+    def features(self, X, degree):
+        return feature_maps.pairwise_products(self, [k.features(X, degree) for k in self.terms])
+
+    def __repr__(self):
+        return " * ".join(term._show_in(3) for term in self.terms)
+
+
+# -- one kernel changed -----------------------------------------------------------------------
+
+
+class Wrapper(Kernel):
+    """One kernel, changed. It has the names of the kernel inside."""
+
+    inner: Kernel
+
+    def children(self):
+        return [(("inner",), self.inner)]
+
+    def own_name(self):
+        return self.inner.own_name()
+
+    def label(self):
+        return self.inner.label()
+
+
+class Scaled(Wrapper):
+    """scale * k(x, z).
+
+    Args:
+        inner: The kernel k.
+        scale: A number of 0 or more, by which the variance of the function is multiplied.
+    """
+
+    scale: jax.Array = hyperparameter(1.0, constraints.nonnegative)
+
+    precedence: ClassVar[int] = 2
+
+    def evaluate(self, X, Z=None):
+        return self.scale * self.inner.evaluate(X, Z)
+
+    def evaluate_diag(self, X):
+        return self.scale * self.inner.evaluate_diag(X)
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        return self.inner.frequencies(key, n, d, orthogonal)
+
+    def features(self, X, degree):
+        return jnp.sqrt(self.scale) * self.inner.features(X, degree)
+
+    def terms_of_sum(self):
+        return [(names, Scaled(k, self.scale)) for names, k in self.inner.terms_of_sum()]
+
+    def __repr__(self):
+        return f"{hyper.show(self.scale)} * {self.inner._show_in(3)}"
+
+
+class Power(Wrapper):
+    """k(x, z)^power.
+
+    Args:
+        inner: The kernel k.
+        power: A whole number of at least 1. It is static, because a traced power has no safe
+            derivative.
+    """
+
+    power: int = eqx.field(
+        static=True, converter=lambda p: validation.positive_integer(p, "the power of a kernel")
+    )
+
+    precedence: ClassVar[int] = 3
+
+    def evaluate(self, X, Z=None):
+        return self.inner.evaluate(X, Z) ** self.power
+
+    def evaluate_diag(self, X):
+        return self.inner.evaluate_diag(X) ** self.power
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        keys = jax.random.split(key, self.power)
+        return reduce(operator.add, (self.inner.frequencies(k, n, d, orthogonal) for k in keys))
+
+    def features(self, X, degree):
+        return feature_maps.multinomial(self, self.inner.features(X, degree), self.power)
+
+    def __repr__(self):
+        return f"{self.inner._show_in(4)} ** {self.power}"
+
+
+class Exp(Wrapper):
+    """exp(k(x, z)).
+
+    Args:
+        inner: The kernel k.
+    """
+
+    def evaluate(self, X, Z=None):
+        return jnp.exp(self.inner.evaluate(X, Z))
+
+    def evaluate_diag(self, X):
+        return jnp.exp(self.inner.evaluate_diag(X))
+
+    def __repr__(self):
+        return f"{self.inner._show_in(4)}.exp()"
+
+
+class Warped(Wrapper):
+    """k(f(x), f(z)), for a function f of one point.
+
+    Args:
+        inner: The kernel k.
+        f: A function of a point, shape (d,), to a number or a vector, in the operations of JAX.
+            It may be an equinox module with parameters of its own (a deep kernel).
+    """
+
+    f: Callable
+
+    def evaluate(self, X, Z=None):
+        return self.inner.evaluate(self._map(X), None if Z is None else self._map(Z))
+
+    def evaluate_diag(self, X):
+        return self.inner.evaluate_diag(self._map(X))
+
+    def features(self, X, degree):
+        return self.inner.features(self._map(X), degree)
+
+    def resolve(self, columns):
+        # The kernel inside sees what f returns, whose columns have no names.
+        return self
+
+    def _map(self, X):
+        return jax.vmap(self.f)(X).reshape(X.shape[0], -1)
+
+    def __repr__(self):
+        return f"{self.inner._show_in(4)}.warp({self.f!r})"
+
+
+class Select(Wrapper):
+    """k on some of the columns of X.
+
+    Args:
+        inner: The kernel k.
+        columns: One column or several, each an index or, for data frames, a name.
+    """
+
+    columns: tuple[int | str, ...] = eqx.field(static=True, converter=validation.columns)
+
+    def resolve(self, columns):
+        if columns is None:
+            return self
+        indices = validation.column_indices(self.columns, columns)
+        return Select(self.inner.resolve([columns[i] for i in indices]), indices)
+
+    def evaluate(self, X, Z=None):
+        return self.inner.evaluate(self._take(X), None if Z is None else self._take(Z))
+
+    def evaluate_diag(self, X):
+        return self.inner.evaluate_diag(self._take(X))
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        # Zero along the columns that are left out.
+        unit_vectors = self._take(jnp.eye(d))
+        return self.inner.frequencies(key, n, unit_vectors.shape[1], orthogonal) @ unit_vectors.T
+
+    def features(self, X, degree):
+        return self.inner.features(self._take(X), degree)
+
+    def _take(self, X):
+        names = [c for c in self.columns if isinstance(c, str)]
+        if names:
+            raise ValueError(
+                f"columns {names} are names, but X is an array without names. "
+                "Pass a data frame, or call kernel.resolve(columns) first."
+            )
+        # JAX clamps an index that is out of range instead of refusing it.
+        if max(self.columns) >= X.shape[1] or min(self.columns) < -X.shape[1]:
+            raise ValueError(
+                f"columns {list(self.columns)} wanted, but X has {X.shape[1]} columns."
+            )
+        return X[:, np.array(self.columns)]
+
+    def __repr__(self):
+        return f"{self.inner._show_in(4)}.on({list(self.columns)})"
+
+
+class Named(Wrapper):
+    """A kernel with a name, by which its hyperparameters and its component are found.
+
+    Args:
+        inner: The kernel.
+        name: An identifier, such as "trend"; "rest" is reserved for the unnamed components.
+    """
+
+    name: str = eqx.field(static=True)
+
+    is_name: ClassVar[bool] = True
+
+    def __check_init__(self):
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise ValueError(
+                f"a kernel's name must be an identifier such as 'trend', got {self.name!r}."
+            )
+        if self.name == "rest" or keyword.iskeyword(self.name):
+            raise ValueError(f"{self.name!r} is reserved; choose another name for the kernel.")
+
+    def own_name(self):
+        return self.name
+
+    def evaluate(self, X, Z=None):
+        return self.inner.evaluate(X, Z)
+
+    def evaluate_diag(self, X):
+        return self.inner.evaluate_diag(X)
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        return self.inner.frequencies(key, n, d, orthogonal)
+
+    def features(self, X, degree):
+        return self.inner.features(X, degree)
+
+    def terms_of_sum(self):
+        return [((self.name, *names), kernel) for names, kernel in self.inner.terms_of_sum()]
+
+    def __repr__(self):
+        return f"{self.inner._show_in(4)}.named({self.name!r})"
+
+
+def _flat(operation: type[Combination], kernel: Kernel) -> tuple[Kernel, ...]:
+    # `type(...) is`, not isinstance: a Named sum is one term and keeps its name.
+    return kernel.terms if type(kernel) is operation else (kernel,)
+
+
+def _is_scalar(value) -> bool:
     """True for what may stand beside a kernel in `c * k` and `k + c`."""
     if isinstance(value, Distribution | Free):
         return True

@@ -1,4 +1,4 @@
-"""A kernel from a plain function of two points."""
+"""Kernels from functions: of two points, or of one point, whose values are features."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpyro.distributions import constraints
 from bayeskern.core import validation
 from bayeskern.hyperparameters import as_hyperparameter, show
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.dot_product import Linear
 
 
 class Custom(Kernel):
@@ -54,3 +55,26 @@ class Custom(Kernel):
     def __repr__(self):
         values = ", ".join(f"{name!r}: {show(value)}" for name, value in self.values.items())
         return f"Custom({self.label()}{f', {{{values}}}' if values else ''})"
+
+
+def kernel_from_features(phi: Callable) -> Kernel:
+    """The kernel k(x, z) = phi(x)'phi(z) of explicit features; `feature_map` leads back.
+
+    Args:
+        phi: A function of one point, shape (d,), to a number or a vector (m,), in the operations
+            of JAX.
+
+    Raises:
+        TypeError: phi is not a function.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bayeskern.kernels import kernel_from_features
+        >>> kernel = kernel_from_features(lambda x: jnp.array([1.0, x[0], x[0] * x[1]]))
+        >>> print(kernel([[1.0, 2.0], [0.0, 1.0]]))
+        [[6. 1.]
+         [1. 1.]]
+    """
+    if not callable(phi):
+        raise TypeError(f"phi must be a function of one point, got {type(phi).__name__}.")
+    return Linear().warp(phi)

@@ -9,20 +9,8 @@ from numpyro.distributions import constraints
 
 from bayeskern.core import validation
 from bayeskern.hyperparameters import hyperparameter
-from bayeskern.kernels import metrics
+from bayeskern.kernels import feature_maps, metrics
 from bayeskern.kernels.base import Kernel
-
-
-class Constant(Kernel):
-    """v: a level shared by all points."""
-
-    variance: jax.Array = hyperparameter(1.0, constraints.nonnegative)
-
-    def evaluate(self, X, Z=None):
-        return jnp.full((X.shape[0], (X if Z is None else Z).shape[0]), self.variance)
-
-    def evaluate_diag(self, X):
-        return jnp.broadcast_to(self.variance, X.shape[:1])
 
 
 class Linear(Kernel):
@@ -43,6 +31,10 @@ class Linear(Kernel):
         variance = metrics.per_dimension("variance", self.variance, X)
         return jnp.sum(variance * jnp.square(self._from_center(X)), axis=1)
 
+    def features(self, X, degree):
+        variance = metrics.per_dimension("variance", self.variance, X)
+        return jnp.sqrt(variance) * self._from_center(X)
+
     def _from_center(self, X):
         return X - metrics.per_dimension("center", self.center, X)
 
@@ -61,6 +53,11 @@ class Polynomial(Kernel):
 
     def evaluate_diag(self, X):
         return self.variance * (self.offset + jnp.sum(X * X, axis=1)) ** self.degree
+
+    def features(self, X, degree):
+        level = jnp.full((len(X), 1), jnp.sqrt(self.offset))
+        phi = jnp.concatenate([level, X], axis=1)
+        return jnp.sqrt(self.variance) * feature_maps.multinomial(self, phi, self.degree)
 
     def _arguments(self):
         return [f"degree={self.degree}", *super()._arguments()]
@@ -84,6 +81,13 @@ class AllSubsets(Kernel):
 
     def evaluate_diag(self, X):
         return self.variance * jnp.prod(1.0 + X * X, axis=1)
+
+    def features(self, X, degree):
+        feature_maps.check_size(self, len(X), 2 ** X.shape[1])
+        phi = jnp.full((len(X), 1), jnp.sqrt(self.variance))
+        for column in X.T:
+            phi = jnp.concatenate([phi, phi * column[:, None]], axis=1)
+        return phi
 
 
 class ArcCosine(Kernel):

@@ -68,6 +68,9 @@ class Cosine(Kernel):
         sign = jax.random.rademacher(key, (n, 1))
         return sign * jnp.broadcast_to(2.0 * jnp.pi / period, (d,))
 
+    def features(self, X, degree):
+        return jnp.sqrt(self.variance) * self._circle(X)
+
     def _circle(self, X):
         angle = 2.0 * jnp.pi * jnp.sum(X / metrics.per_dimension("period", self.period, X), axis=1)
         return jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)

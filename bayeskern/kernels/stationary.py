@@ -14,7 +14,7 @@ from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.hyperparameters import hyperparameter
-from bayeskern.kernels import metrics, spectral_density
+from bayeskern.kernels import feature_maps, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
 
 
@@ -69,11 +69,18 @@ class Stationary(Kernel):
 class RBF(Stationary):
     """Squared exponential, v exp(-r^2 / 2)."""
 
+    features_are_a_series: ClassVar[bool] = True
+
     def profile(self, u):
         return jnp.exp(-0.5 * u)
 
     def mixing(self, key, n):
         return jnp.ones(n)
+
+    def features(self, X, degree):
+        # exp(-|x - z|^2 / 2) = exp(-|x|^2 / 2) exp(-|z|^2 / 2) sum_a x^a z^a / a!
+        X = metrics.scale(X, self.lengthscale)
+        return feature_maps.gaussian_series(self, X, degree, self.variance)
 
 
 # The Matern profiles are not smooth functions of u = r^2 at 0. Each has the one below it as its
@@ -204,6 +211,12 @@ class White(Kernel):
 
     def evaluate_diag(self, X):
         return jnp.broadcast_to(self.variance, X.shape[:1])
+
+    def features(self, X, degree):
+        raise ValueError(
+            f"{self!r} has no feature map: white noise is no function of a point. Leave it out, "
+            "and give its variance as the noise of the model."
+        )
 
 
 class SpectralMixture(Kernel):

@@ -11,7 +11,7 @@ from functools import singledispatch
 import numpy as np
 
 from bayeskern.core.formatting import number
-from bayeskern.kernels import algebra, dot_product, periodic, stationary
+from bayeskern.kernels import base, dot_product, periodic, stationary
 
 # Years in other units of time, from the largest that gives a number of at least 1.
 SPANS = {"year": 1.0, "month": 1.0 / 12.0, "day": 1.0 / 365.25, "hour": 1.0 / 8766.0}
@@ -118,7 +118,7 @@ def _(kernel: dot_product.Linear, axis: Axis) -> str:
 
 
 @describe.register
-def _(kernel: dot_product.Constant, axis: Axis) -> str:
+def _(kernel: base.Constant, axis: Axis) -> str:
     return "sets the level"
 
 
@@ -128,12 +128,12 @@ def _(kernel: dot_product.Polynomial, axis: Axis) -> str:
 
 
 @describe.register
-def _(kernel: algebra.Sum, axis: Axis) -> str:
+def _(kernel: base.Sum, axis: Axis) -> str:
     return ", and ".join(dict.fromkeys(describe(k, axis) for k in kernel.terms))
 
 
 @describe.register
-def _(kernel: algebra.Product, axis: Axis) -> str:
+def _(kernel: base.Product, axis: Axis) -> str:
     terms = [_bare(k) for k in kernel.terms]
     waves = [k for k in terms if isinstance(k, periodic.Periodic | periodic.Cosine)]
     drifts = [k for k in terms if isinstance(k, stationary.Stationary)]
@@ -155,25 +155,25 @@ def _forgets(lengthscale, waves) -> bool:
 
 
 @describe.register
-def _(kernel: algebra.Select, axis: Axis) -> str:
+def _(kernel: base.Select, axis: Axis) -> str:
     return f"{describe(kernel.inner, axis)} (in {', '.join(map(axis.name, kernel.columns))})"
 
 
-@describe.register(algebra.Named)
-@describe.register(algebra.Scaled)
+@describe.register(base.Named)
+@describe.register(base.Scaled)
 def _(kernel, axis: Axis) -> str:
     return describe(kernel.inner, axis)
 
 
-@describe.register(algebra.Power)
-@describe.register(algebra.Exp)
-@describe.register(algebra.Warped)
+@describe.register(base.Power)
+@describe.register(base.Exp)
+@describe.register(base.Warped)
 def _(kernel, axis: Axis) -> str:
     return f"{describe(kernel.inner, axis)}, transformed"
 
 
 def _bare(kernel):
-    while isinstance(kernel, algebra.Named | algebra.Scaled):
+    while isinstance(kernel, base.Named | base.Scaled):
         kernel = kernel.inner
     return kernel
 

@@ -20,7 +20,7 @@ from bayeskern.gp.process import posterior_draws, posterior_moments
 from bayeskern.gp.regression import condition_at
 from bayeskern.inference.model import sites
 from bayeskern.kernels import Kernel
-from bayeskern.kernels.algebra import component, component_names
+from bayeskern.kernels.components import component, component_names
 from bayeskern.prediction.mixture import Prediction
 
 # Each draw costs O(n^3).

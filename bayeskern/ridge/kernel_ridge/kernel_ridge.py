@@ -10,8 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern.core import validation
-from bayeskern.kernels.algebra import Exp, Power, Product
-from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.base import Exp, Kernel, Power, Product
 from bayeskern.kernels.estimator import blocks, gram
 from bayeskern.ridge.base import KernelExpansion
 from bayeskern.ridge.kernel_ridge.dual_system import (

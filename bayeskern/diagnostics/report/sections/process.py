@@ -32,7 +32,7 @@ from bayeskern.diagnostics.report.sections import process_plots as plots
 from bayeskern.diagnostics.report.style import svg
 from bayeskern.forecast.model import Scale
 from bayeskern.kernels import periodic
-from bayeskern.kernels.algebra import component
+from bayeskern.kernels.components import component
 
 GRID, SLICES = 160, 6
 # How many seasons are shown of a component that repeats.

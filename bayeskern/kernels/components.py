@@ -1,0 +1,55 @@
+"""The additive components of a kernel: those terms of a sum that share a name, and the rest."""
+
+from __future__ import annotations
+
+from bayeskern.core import validation
+from bayeskern.kernels.base import Kernel, Sum
+
+
+def components(kernel) -> dict[str, Kernel]:
+    """The additive components of a kernel, which sum to it.
+
+    Args:
+        kernel: A kernel, whose terms may have names given with `named`.
+
+    Returns:
+        The components by their outermost name, in the order of the sum. The unnamed terms together
+        are "rest", which comes last.
+
+    Examples:
+        >>> from bayeskern.kernels import RBF, Linear, components
+        >>> kernel = Linear().named("trend") + RBF(lengthscale=2.0) + 0.1
+        >>> list(components(kernel))
+        ['trend', 'rest']
+        >>> components(kernel)["rest"]
+        RBF(lengthscale=2.0, variance=1.0) + Constant(variance=0.1)
+    """
+    return {name: component(kernel, name) for name in component_names(kernel)}
+
+
+def component_names(kernel) -> list[str]:
+    """The names of the additive components, in the order of the sum, "rest" last."""
+    names = dict.fromkeys(names[0] if names else "rest" for names, _ in kernel.terms_of_sum())
+    return [n for n in names if n != "rest"] + ["rest"] * ("rest" in names)
+
+
+def component(kernel, name: str) -> Kernel:
+    """One additive component of a kernel.
+
+    Args:
+        kernel: A kernel.
+        name: The name of the component, a dotted path for a name inside a named sum, or "rest" for
+            the unnamed terms.
+
+    Raises:
+        ValueError: There is no component with this name.
+    """
+    path = () if name == "rest" else tuple(name.split("."))
+    terms = [
+        term
+        for names, term in kernel.terms_of_sum()
+        if (names == () if name == "rest" else names[: len(path)] == path)
+    ]
+    if not terms:
+        validation.one_of("component", name, component_names(kernel))
+    return terms[0] if len(terms) == 1 else Sum(tuple(terms))

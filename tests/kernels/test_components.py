@@ -1,0 +1,75 @@
+"""The additive components of a kernel: their names, and that they sum to it."""
+
+import jax
+import numpy as np
+import pytest
+
+from bayeskern.kernels import (
+    RBF,
+    Constant,
+    Linear,
+    Matern32,
+    Periodic,
+    White,
+    component,
+    components,
+)
+
+RNG = np.random.default_rng(11)
+X, Z = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
+
+
+def close(got, wanted, rtol=1e-12, atol=1e-13):
+    np.testing.assert_allclose(np.asarray(got), wanted, rtol=rtol, atol=atol)
+
+
+def test_components():
+    trend, season, short, level = Linear(), Periodic(), Matern32(variance=0.3), Constant(0.5)
+    inner = (season.named("a") + short.named("b")).named("c")
+    k = 2.0 * (trend.named("trend") + 3.0 * inner) + level + White(variance=0.1)
+    parts = components(k)
+    assert list(parts) == ["trend", "c", "rest"]
+    close(parts["trend"](X), 2 * np.asarray(trend(X)))
+    close(parts["c"](X), 6 * (np.asarray(season(X)) + np.asarray(short(X))))
+    close(parts["rest"](X), 0.5 + 0.1 * np.eye(4))
+    close(sum(np.asarray(part(X)) for part in parts.values()), np.asarray(k(X)))
+    close(component(k, "c.a")(X, Z), 6 * np.asarray(season(X, Z)))
+    close(component(k, "c.b")(X, Z), 6 * np.asarray(short(X, Z)))
+    close(component(k, "c")(X, Z), np.asarray(parts["c"](X, Z)))
+
+
+def test_a_name_used_by_two_terms_joins_them():
+    k = (Linear().named("a") + RBF().named("b")).named("x") + Matern32()
+    assert list(components(k)) == ["x", "rest"]
+    close(component(k, "x")(X), np.asarray((Linear() + RBF())(X)))
+
+
+def test_names_inside_products_only_label():
+    k = Linear().named("a") * RBF().named("b") + Matern32().named("c").exp() + White().named("d")
+    assert list(components(k)) == ["d", "rest"]
+    k = (Linear() + RBF().named("a")) * Matern32()
+    assert list(components(k)) == ["rest"]
+    k = ((Linear() + RBF().named("a")) * Matern32()).named("x")
+    assert list(components(k)) == ["x"]
+
+
+def test_components_of_a_kernel_without_names():
+    assert list(components(RBF())) == ["rest"]
+    assert list(components(RBF().named("only"))) == ["only"]
+    assert list(components(2.0 * RBF().named("only"))) == ["only"]
+
+
+def test_unknown_component():
+    k = RBF().named("season") + Linear().named("trend")
+    with pytest.raises(ValueError, match="component='saeson' is not known. Did you mean 'season'"):
+        component(k, "saeson")
+    with pytest.raises(
+        ValueError, match=r"component='rest' is not known.*Choose from season, trend"
+    ):
+        component(k, "rest")
+
+
+def test_components_under_jit():
+    k = 2.0 * (Linear().named("a") + RBF())
+    got = jax.jit(lambda k: component(k, "a")(X))(k)
+    close(got, 2 * X @ X.T)
