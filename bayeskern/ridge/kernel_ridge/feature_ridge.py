@@ -1,4 +1,4 @@
-"""Ridge regression on features of a kernel: any number of points, in one pass over them."""
+"""Ridge regression on features of a kernel, for any number of points, in one pass over them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayeskern.core import validation
 from bayeskern.kernels.estimator import KernelEstimator, blocks
 from bayeskern.kernels.features import NystromFeatures, RandomFourierFeatures
-from bayeskern.ridge.kernel_ridge.dual_system import EPS, Cholesky, Spectrum
 from bayeskern.ridge.kernel_ridge.moments import Moments
 from bayeskern.ridge.kernel_ridge.regularization_path import default_alphas, forget_path
+from bayeskern.ridge.kernel_ridge.regularized_system import EPS, CholeskySystem, Eigendecomposition
 from bayeskern.ridge.validation import read_alpha, read_alphas, read_weights
 
-# Landmarks by default, where there are so many points.
+# The default number of landmarks, where there are as many points.
 LANDMARKS = 100
-# Leave-one-out is told to have lost its digits where 1 - leverage is below this.
-DIGITS = 1e-6
+# Leave-one-out has lost its digits where 1 - leverage is below this, and a warning says so.
+LEVERAGE_MARGIN = 1e-6
 
 
-class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
+class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
     """f(x) = phi(x)'w + b, with sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2 least."""
 
     @abstractmethod
@@ -32,25 +32,45 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         """The transformer that makes the features, unfitted, for n points."""
 
     def fit(self, X, y, sample_weight=None):
-        """Fit points X: (n, d) or a data frame to y: (n,) or (n, k), with weights (n,).
+        """Fit the function to data, of which one block of features is held at a time.
 
-        Only a block of features is held at a time. Raises ValueError on bad input.
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Targets, (n,) or (n, k).
+            sample_weight: Weights w of the squared errors, (n,) of 0 or more; None means 1.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input.
         """
-        X, Y, s = self._read(X, y, sample_weight, first=True)
-        if self.fit_intercept and np.sum(s > 0.0) < 2:
+        X, Y, sqrt_weights = self._read(X, y, sample_weight, first=True)
+        if self.fit_intercept and np.sum(sqrt_weights > 0.0) < 2:
             raise ValueError(
                 "a constant and a function cannot be told apart with 1 sample: give at least 2 "
                 "points of positive weight, or partial_fit."
             )
-        self._begin(X[s > 0.0], Y.shape[1])
-        return self._add(X, Y, s)
+        self._begin(X[sqrt_weights > 0.0], Y.shape[1])
+        return self._add(X, Y, sqrt_weights)
 
     def partial_fit(self, X, y, sample_weight=None):
-        """Fit these rows too: the same as one `fit` to all rows, with the features of the first.
+        """Add rows: the result is that of one `fit` to all rows with the features of the first.
 
-        Landmarks are chosen among the first rows, so let these be many, or give the landmarks.
-        Other parameters than alpha and alphas count on the first call only. alpha="loo" is refused,
-        since it goes over the rows twice, and they are not kept.
+        Landmarks are chosen among the first rows, so let these be many, or give the landmarks. Only
+        alpha and alphas may change between calls; the other parameters count on the first one.
+
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Targets, (n,) or (n, k).
+            sample_weight: Weights w of the squared errors, (n,) of 0 or more; None means 1.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input, and for alpha="loo", which goes over the rows twice while
+                they are not kept.
         """
         if isinstance(self.alpha, str) and self.alpha == "loo":
             raise ValueError(
@@ -58,51 +78,71 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
                 '"gcv" or "evidence", or fit.'
             )
         first = not hasattr(self, "features_")
-        X, Y, s = self._read(X, y, sample_weight, first)
+        X, Y, sqrt_weights = self._read(X, y, sample_weight, first)
         if first:
-            self._begin(X[s > 0.0], Y.shape[1])
-        return self._add(X, Y, s)
+            self._begin(X[sqrt_weights > 0.0], Y.shape[1])
+        return self._add(X, Y, sqrt_weights)
 
     def predict(self, X) -> np.ndarray:
-        """f at points X: (m, d), as (m,) or (m, k)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        out = np.empty((len(X), *np.shape(self.coef_)[1:]))
-        for rows, phi in self._phi(X):
-            out[rows] = phi @ self.coef_ + self.intercept_
-        return out
+        """Predict f.
 
-    def loo_predict(self, X, y, sample_weight=None) -> np.ndarray:
-        """Predictions of rows that were fitted to, each from all the others: (n,) or (n, k).
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
 
-        X, y, sample_weight: all of those rows or some; they are not kept here. The features stay as
-        they are. y_i - r_i / (1 - h_i), with the residual r_i and the leverage
-        h_i = w_i phi_i'(Phi'W Phi + alpha I)^-1 phi_i, to which a constant adds w_i / sum w.
+        Returns:
+            f(X), (m,) or (m, k).
         """
         check_is_fitted(self)
-        X, Y, s = self._read(X, y, sample_weight, first=False)
-        out, least = np.empty_like(Y), 1.0
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        predictions = np.empty((len(X), *np.shape(self.coef_)[1:]))
+        for rows, phi in self._feature_blocks(X):
+            predictions[rows] = phi @ self.coef_ + self.intercept_
+        return predictions
+
+    def loo_predict(self, X, y, sample_weight=None) -> np.ndarray:
+        """Predict rows that were fitted to, each from all the others, with the same features.
+
+        The predictions are y_i - r_i / (1 - h_i) with the residual r_i and the leverage
+        h_i = w_i phi_i'(Phi'W Phi + alpha I)^-1 phi_i, to which a constant adds w_i / sum w.
+
+        Args:
+            X: All or some of the points that were fitted to, (n, d); the estimator does not keep
+                them.
+            y: Their targets, (n,) or (n, k).
+            sample_weight: Their weights, (n,); None means 1.
+
+        Returns:
+            Predictions, (n,) or (n, k).
+
+        Warns:
+            scipy.linalg.LinAlgWarning: Where a leverage is so near to 1 that digits are lost.
+        """
+        check_is_fitted(self)
+        X, Y, sqrt_weights = self._read(X, y, sample_weight, first=False)
+        predictions, smallest_margin = np.empty_like(Y), 1.0
         alphas = np.broadcast_to(self.alpha_, Y.shape[1])
-        for rows, phi in self._phi(X):
+        for rows, phi in self._feature_blocks(X):
             fitted = (phi @ self.coef_ + self.intercept_).reshape(len(phi), -1)
-            phi -= self._sums.mean
+            phi -= self._centered.mean
             for alpha in np.unique(alphas):
                 columns = alphas == alpha
-                solved = self._system.at(alpha).inner(phi.T)
-                h = np.square(s[rows]) * (np.sum(phi.T * solved, axis=0) + self._sums.share)
-                left = np.where(1.0 - h > len(phi.T) * EPS, 1.0 - h, np.nan)[:, None]
-                least = min(least, np.min(1.0 - h))
+                leverage = np.sum(phi.T * self._system.at(alpha).solve(phi.T), axis=0)
+                leverage += self._centered.constant_leverage
+                margin = 1.0 - np.square(sqrt_weights[rows]) * leverage
+                smallest_margin = min(smallest_margin, np.min(margin))
+                divisor = np.where(margin > len(phi.T) * EPS, margin, np.nan)[:, None]
                 residuals = Y[rows, columns] - fitted[:, columns]
-                out[rows, columns] = Y[rows, columns] - residuals / left
-        if least < DIGITS:
+                predictions[rows, columns] = Y[rows, columns] - residuals / divisor
+        if smallest_margin < LEVERAGE_MARGIN:
             warnings.warn(
-                f"a leverage is within {max(least, 0.0):.1g} of 1, so that leaving that row out "
-                "cannot be told from here with any digits to spare (NaN where there are none). "
-                "Take a larger alpha, fewer features, or KernelRidge, which loses no digits.",
+                f"a leverage is within {max(smallest_margin, 0.0):.1g} of 1, so that leaving that "
+                "row out cannot be told from here with any digits to spare (NaN where there are "
+                "none). Take a larger alpha, fewer features, or KernelRidge, which loses no "
+                "digits.",
                 LinAlgWarning,
                 stacklevel=2,
             )
-        return out[:, 0] if self._single else out
+        return predictions[:, 0] if self._single else predictions
 
     # -- the passes over the rows ------------------------------------------------------------------
 
@@ -110,8 +150,9 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         X, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=first
         )
-        Y, s = y.reshape(len(y), -1).astype(float), np.sqrt(read_weights(sample_weight, X))
-        # Before any row is added.
+        Y = y.reshape(len(y), -1).astype(float)
+        sqrt_weights = np.sqrt(read_weights(sample_weight, X))
+        # Refused before any row is added.
         read_alphas(self.alphas, read_alpha(self.alpha, Y.shape[1]))
         if first:
             self._single = y.ndim == 1
@@ -120,100 +161,131 @@ class _ReducedRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
                 f"y has {Y.shape[1]} columns, but in the rows fitted before it had "
                 f"{self._moments.targets}."
             )
-        return X, Y, s
+        return X, Y, sqrt_weights
 
     def _begin(self, X, targets: int):
         self.features_ = self._features(len(X)).fit(X)
         size = len(self.features_.get_feature_names_out())
         self._moments = Moments(size, targets, self.fit_intercept)
 
-    def _add(self, X, Y, s):
-        # Rows that weigh nothing take no part.
-        used = s > 0.0
-        X, Y, s = X[used], Y[used], s[used]
-        for rows, phi in self._phi(X):
-            self._moments.add(phi, Y[rows], s[rows])
-        return self._solve(X, Y, s)
+    def _add(self, X, Y, sqrt_weights):
+        # Rows of weight 0 take no part.
+        used = sqrt_weights > 0.0
+        X, Y, sqrt_weights = X[used], Y[used], sqrt_weights[used]
+        for rows, phi in self._feature_blocks(X):
+            self._moments.add(phi, Y[rows], sqrt_weights[rows])
+        return self._solve(X, Y, sqrt_weights)
 
-    def _phi(self, X):
+    def _feature_blocks(self, X):
         """(rows, their features), block by block."""
         for rows in blocks(len(X), len(self._moments.total)):
             yield rows, self.features_.transform(X[rows])
 
-    def _solve(self, X, Y, s):
+    def _solve(self, X, Y, sqrt_weights):
         alpha = read_alpha(self.alpha, Y.shape[1])
         alphas = read_alphas(self.alphas, alpha)
         forget_path(self)
-        self._sums = self._moments.around_means()
+        self._centered = self._moments.centered()
         if isinstance(alpha, str):
-            spectrum = Spectrum.of(self._sums.S.copy(), None)
-            alpha = self._choose(spectrum, alpha, alphas, X, Y, s)
-            self._system = spectrum.at(alpha)
+            eigen = Eigendecomposition.of(self._centered.S.copy())
+            alpha = self._choose(eigen, alpha, alphas, X, Y, sqrt_weights)
+            self._system = eigen.at(alpha)
         elif np.ndim(alpha) > 0:
-            self._system = Spectrum.of(self._sums.S.copy(), None).at(alpha)
+            self._system = Eigendecomposition.of(self._centered.S.copy()).at(alpha)
         else:
             self._system = self._factored(alpha)
         self.alpha_ = alpha
-        w = self._system.inner(self._sums.P)
-        level = self._sums.mean_y - self._sums.mean @ w
-        self.coef_ = w[:, 0] if self._single else w
-        self.intercept_ = float(level[0]) if self._single else level
+        coefficients = self._system.solve(self._centered.P)
+        intercept = self._centered.mean_y - self._centered.mean @ coefficients
+        self.coef_ = coefficients[:, 0] if self._single else coefficients
+        self.intercept_ = float(intercept[0]) if self._single else intercept
         return self
 
     def _factored(self, alpha):
         try:
-            return Cholesky(self._sums.S.copy(), None, alpha)
+            return CholeskySystem(self._centered.S.copy(), alpha)
         except np.linalg.LinAlgError:
-            # Of several solutions the shortest.
-            return Spectrum.of(self._sums.S.copy(), None).at(alpha)
+            # The shortest of several solutions.
+            return Eigendecomposition.of(self._centered.S.copy()).at(alpha)
 
-    def _choose(self, spectrum, criterion, alphas, X, Y, s):
+    def _choose(self, eigen, criterion, alphas, X, Y, sqrt_weights):
         """The best alpha; the path is kept."""
         if alphas is None:
-            rows = self._sums.rows
-            alphas = default_alphas(np.trace(self._sums.S) / rows, rows)
-        path = self._sums.path(spectrum, alphas)
+            rows = self._centered.rows
+            alphas = default_alphas(np.trace(self._centered.S) / rows, rows)
+        path = self._centered.path(eigen, alphas)
         if criterion == "loo":
-            path = path._replace(loo=self._loo_path(spectrum, alphas, X, Y, s))
+            path = path._replace(loo=self._loo_path(eigen, alphas, X, Y, sqrt_weights))
         alpha = path.best(criterion, self.alpha_per_target and not self._single)
-        path.keep_in(self, self._single, alpha)
+        path.store_in(self, self._single, alpha)
         return alpha
 
-    def _loo_path(self, spectrum, alphas, X, Y, s):
+    def _loo_path(self, eigen, alphas, X, Y, sqrt_weights):
         """The mean squared leave-one-out residual by alpha, in a second pass over the rows."""
-        weights = spectrum.at(alphas).weights
-        P = spectrum.V.T @ self._sums.P
-        total = np.zeros((len(alphas), Y.shape[1]))
-        for rows, phi in self._phi(X):
-            phi -= self._sums.mean
-            Z, T = phi @ spectrum.V, Y[rows] - self._sums.mean_y
-            w = np.square(s[rows])[:, None]
-            left = 1.0 - w * (np.square(Z) @ weights + self._sums.share)
-            sound = left > len(P) * EPS
+        inverse_values = eigen.at(alphas).inverse_values
+        P = eigen.V.T @ self._centered.P
+        squares = np.zeros((len(alphas), Y.shape[1]))
+        for rows, phi in self._feature_blocks(X):
+            phi -= self._centered.mean
+            Z, T = phi @ eigen.V, Y[rows] - self._centered.mean_y
+            weights = np.square(sqrt_weights[rows])[:, None]
+            leverage = np.square(Z) @ inverse_values + self._centered.constant_leverage
+            margin = 1.0 - weights * leverage
+            sound = margin > len(P) * EPS
             for j, t in enumerate(T.T):
-                residuals = t[:, None] - Z @ (weights * P[:, [j]])
-                residuals = np.divide(residuals, left, out=np.full_like(left, np.inf), where=sound)
-                total[:, j] += np.sum(w * np.square(residuals), axis=0)
-        return total / self._sums.weight
+                residuals = t[:, None] - Z @ (inverse_values * P[:, [j]])
+                infinite = np.full_like(margin, np.inf)
+                residuals = np.divide(residuals, margin, out=infinite, where=sound)
+                squares[:, j] += np.sum(weights * np.square(residuals), axis=0)
+        return squares / self._centered.weight
 
 
-class NystromRidge(_ReducedRidge):
-    """Kernel ridge regression with f in the span of k(., z_j) for m landmarks z.
+class NystromRidge(_FeatureRidge):
+    """Kernel ridge regression with f in the span of k(., z_j) for m landmarks z_j.
 
     f(x) = phi(x)'w + b with the Nystrom features phi of the landmarks (`kernels.NystromFeatures`),
-    and sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2 least, where |w| is the norm of f in the space of
-    the kernel. With all points as landmarks it is `KernelRidge`. It takes O(n m^2) time, and room
-    for m x m sums and one block of features, whatever n.
+    and sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2 is least, where |w| is the norm of f in the space
+    of the kernel. With all points as landmarks the result is that of `KernelRidge`. Fitting takes
+    O(n m^2) time, and room for m x m sums and one block of features, whatever n.
 
-    kernel: a positive definite kernel of numbers, None for RBF(). landmarks: their number m, at
-    most n, by default 100 or n if that is less; or the landmarks themselves, (m, d). selection:
-    "kmeans", "random", "leverage" or "greedy", as in NystromFeatures. alpha, alphas,
-    alpha_per_target, fit_intercept: as in `KernelRidge`.
+    Args:
+        kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
+        landmarks: The number m of landmarks, at most n (None means 100, or n if that is less), or
+            the landmarks themselves, (m, d).
+        selection: How landmarks are chosen: "kmeans", "random", "leverage" or "greedy", as in
+            `kernels.NystromFeatures`.
+        alpha: The penalty, in the squared units of y: a number of 0 or more, an array (k,) of one
+            penalty for each column of y, or the criterion that chooses among `alphas`: "loo",
+            "gcv" or "evidence", as in `KernelRidge`.
+        alphas: Penalties to choose from; None takes 50 of them, as in `KernelRidge`.
+        alpha_per_target: Whether each column of y gets an alpha of its own.
+        fit_intercept: Whether to add a constant b that is not penalized.
+        seed: The seed of the choice of landmarks.
 
-    After `fit`: `features_`, `coef_` (m,) or (m, k), `intercept_`, `alpha_`; where alpha was chosen
-    `alphas_`, `gcv_path_`, `evidence_path_`, and `loo_path_` if "loo" chose it.
+    Attributes:
+        features_: The fitted `NystromFeatures`.
+        landmarks_: The landmarks, (m, d).
+        coef_: The coefficients w, (m,) or (m, k).
+        intercept_: The constant b, a number or (k,); 0 without a constant.
+        alpha_: The penalty, a number or (k,).
+        alphas_: The penalties that were compared, where alpha was chosen.
+        loo_path_: The mean squared leave-one-out residual of each, (alphas,) or (alphas, k), where
+            "loo" chose.
+        gcv_path_: Generalized cross-validation of each, likewise.
+        evidence_path_: The log marginal likelihood of each, likewise.
 
-    Williams and Seeger (2001); Rudi, Camoriano and Rosasco (2015).
+    References:
+        Williams and Seeger (2001), "Using the Nystrom method to speed up kernel machines". Rudi,
+        Camoriano and Rosasco (2015), "Less is more: Nystrom computational regularization",
+        equation 3.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import NystromRidge
+        >>> X = np.linspace(0.0, 6.0, 500)[:, None]
+        >>> ridge = NystromRidge(landmarks=20, alpha=0.01).fit(X, np.sin(X[:, 0]))
+        >>> ridge.predict([[1.5], [4.7]]).round(2)
+        array([ 1., -1.])
     """
 
     def __init__(
@@ -262,21 +334,50 @@ class NystromRidge(_ReducedRidge):
         return self.features_.landmarks_
 
 
-class FourierRidge(_ReducedRidge):
+class FourierRidge(_FeatureRidge):
     """Kernel ridge regression with random Fourier features of a stationary kernel.
 
-    f(x) = phi(x)'w + b, phi(x)'phi(z) ~ k(x, z) (`kernels.RandomFourierFeatures`), and
-    sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2 least. It nears `KernelRidge` as 1 / sqrt(m), and takes
-    O(n m^2) time, and room for m x m sums and one block of features, whatever n.
+    f(x) = phi(x)'w + b with phi(x)'phi(z) ~ k(x, z) (`kernels.RandomFourierFeatures`), and
+    sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2 is least. The result nears that of `KernelRidge` as
+    1 / sqrt(m). Fitting takes O(n m^2) time, and room for m x m sums and one block of features,
+    whatever n.
 
-    kernel: RBF, Matern, RationalQuadratic and others with a spectral density, their sums and
-    products, None for RBF(); ValueError says which part of a kernel has none. n_components: the
-    number of features m. orthogonal: draw frequencies at right angles, which lowers the error.
-    alpha, alphas, alpha_per_target, fit_intercept: as in `KernelRidge`.
+    Args:
+        kernel: RBF, Matern, RationalQuadratic or another kernel with a spectral density, or their
+            sums and products; None means `RBF()`. ValueError says which part of a kernel has no
+            spectral density.
+        n_components: The number of features m.
+        orthogonal: Whether frequencies are drawn at right angles, which lowers the error.
+        alpha: The penalty, in the squared units of y: a number of 0 or more, an array (k,) of one
+            penalty for each column of y, or the criterion that chooses among `alphas`: "loo",
+            "gcv" or "evidence", as in `KernelRidge`.
+        alphas: Penalties to choose from; None takes 50 of them, as in `KernelRidge`.
+        alpha_per_target: Whether each column of y gets an alpha of its own.
+        fit_intercept: Whether to add a constant b that is not penalized.
+        seed: The seed of the frequencies.
 
-    After `fit`: as `NystromRidge`.
+    Attributes:
+        features_: The fitted `RandomFourierFeatures`.
+        coef_: The coefficients w, (m,) or (m, k).
+        intercept_: The constant b, a number or (k,); 0 without a constant.
+        alpha_: The penalty, a number or (k,).
+        alphas_: The penalties that were compared, where alpha was chosen.
+        loo_path_: The mean squared leave-one-out residual of each, (alphas,) or (alphas, k), where
+            "loo" chose.
+        gcv_path_: Generalized cross-validation of each, likewise.
+        evidence_path_: The log marginal likelihood of each, likewise.
 
-    Rahimi and Recht (2007); Yu et al. (2016) for orthogonal frequencies.
+    References:
+        Rahimi and Recht (2007), "Random features for large-scale kernel machines". Yu, Suresh,
+        Choromanski, Holtmann-Rice and Kumar (2016), "Orthogonal random features".
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import FourierRidge
+        >>> X = np.linspace(0.0, 6.0, 500)[:, None]
+        >>> ridge = FourierRidge(n_components=50, alpha=0.01).fit(X, np.sin(X[:, 0]))
+        >>> ridge.predict([[1.5], [4.7]]).round(2)
+        array([ 1., -1.])
     """
 
     def __init__(

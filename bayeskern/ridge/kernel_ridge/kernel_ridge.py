@@ -13,51 +13,76 @@ from bayeskern.core import validation
 from bayeskern.kernels.base import Exp, Kernel, Power, Product
 from bayeskern.kernels.estimator import blocks, gram
 from bayeskern.ridge.base import KernelExpansion
-from bayeskern.ridge.kernel_ridge.dual_system import (
-    EPS,
-    Cholesky,
-    Spectrum,
-    System,
-    without_constant,
+from bayeskern.ridge.kernel_ridge.dual_system import DualSpectrum, DualSystem, without_constant
+from bayeskern.ridge.kernel_ridge.regularization_path import (
+    RegularizationPath,
+    default_alphas,
+    forget_path,
 )
-from bayeskern.ridge.kernel_ridge.regularization_path import Path, default_alphas, forget_path
+from bayeskern.ridge.kernel_ridge.regularized_system import EPS, CholeskySystem, Eigendecomposition
 from bayeskern.ridge.kernel_ridge.tuning import Objective, tune
 from bayeskern.ridge.validation import CRITERIA, read_alpha, read_alphas, read_weights
 
-# A search for hyperparameters begins again, at most so often, where the path of alphas shows an
+# A search for hyperparameters starts again, at most this often, where the path of alphas shows an
 # optimum that is better by this part of its value.
-ROUNDS = 5
-GAIN = 1e-6
+RESTARTS = 5
+RELATIVE_GAIN = 1e-6
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
-    """f(x) = sum_i a_i k(x, x_i) + b, with sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2 least.
+    """Kernel ridge regression: sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2 is least.
 
-    In dual form a = (K + alpha W^-1)^-1 y, and b = 0 unless `fit_intercept`, which adds a constant
-    that is not penalised. f is the posterior mean of a Gaussian process with kernel k and noise
-    variance alpha / w_i, and `predict(X, return_std=True)` gives its standard deviation too.
+    The minimizer is f(x) = sum_i a_i k(x, x_i) + b with the dual coefficients
+    a = (K + alpha W^-1)^-1 y, and b = 0 unless `fit_intercept` adds a constant that is not
+    penalized. f is the posterior mean of a Gaussian process with kernel k and noise variance
+    alpha / w_i, and `predict(X, return_std=True)` gives its standard deviation too.
 
-    kernel: a kernel of numbers, None for RBF(). Multiquadric, which is not positive definite, is
-    fitted with its sign turned and a constant b, for which it is.
+    Args:
+        kernel: A kernel whose hyperparameters are numbers; None means `RBF()`. Multiquadric, which
+            is not positive definite, is fitted with its sign turned and a constant b, for which it
+            is conditionally positive definite.
+        alpha: The penalty, in the squared units of y: a number of 0 or more (0 interpolates), an
+            array (k,) of one penalty for each column of y, or the criterion that chooses among
+            `alphas`. "loo" is the mean squared leave-one-out residual, "gcv" generalized
+            cross-validation, "evidence" the log marginal likelihood of the Gaussian process.
+        alphas: Penalties to choose from. None takes 50 of them from 1e-8 to 10 n times the mean of
+            diag(K), weighted and, with a constant, centered. A warning says when the best is the
+            first or the last.
+        alpha_per_target: Whether each column of y gets an alpha of its own.
+        fit_intercept: Whether to add a constant b that is not penalized.
+        optimize: "loo", "gcv" or "evidence" finds the `Free(start)` hyperparameters of the kernel
+            by gradient. Where `alpha` names the same criterion, alpha is found with them, within
+            the range of `alphas`. None leaves the kernel as it is.
+        solver: "cholesky", "eigen" (which serves many alphas), or "auto".
 
-    alpha: the penalty, in the squared units of y, 0 or more (0 interpolates), or an array of one
-    for each column of y; or the criterion that chooses among `alphas`: "loo", the mean squared
-    leave-one-out residual; "gcv", generalised cross-validation; "evidence", the log marginal
-    likelihood of the Gaussian process. alphas: penalties to choose from, by default 50 from 1e-8 to
-    10 n times the mean of diag(K), weighted and, with a constant, centred; a warning says when the
-    best is the first or the last. alpha_per_target: choose for each column of y by itself.
+    Attributes:
+        kernel_: The kernel, with the hyperparameters that `optimize` found.
+        alpha_: The penalty, a number or (k,).
+        dual_coef_: The dual coefficients a, (n,) or (n, k).
+        intercept_: The constant b, a number or (k,); 0 without a constant.
+        effective_dof_: The trace of the matrix that turns y into fitted values, a number or (k,).
+        X_fit_: The training points, (n, d).
+        alphas_: The penalties that were compared, where alpha was chosen.
+        loo_path_: The mean squared leave-one-out residual of each, (alphas,) or (alphas, k).
+        gcv_path_: Generalized cross-validation of each, likewise.
+        evidence_path_: The log marginal likelihood of each, likewise.
 
-    optimize: "loo", "gcv" or "evidence": find the `Free(start)` hyperparameters of the kernel by
-    gradient, and alpha with them, within the range of `alphas`, where the same criterion is to
-    choose it.
+    References:
+        Saunders, Gammerman and Vovk (1998), "Ridge regression learning algorithm in dual
+        variables". Rasmussen and Williams (2006), "Gaussian Processes for Machine Learning",
+        equations 2.23 to 2.30 and 5.12.
 
-    solver: "cholesky", "eigen" (which serves many alphas), or "auto".
-
-    After `fit`: `kernel_`, `alpha_`, `dual_coef_` (n,) or (n, k), `intercept_`, `effective_dof_`
-    and `X_fit_`; where alpha was chosen `alphas_`, and `loo_path_`, `gcv_path_`, `evidence_path_`
-    of shape (number of alphas,) or (number of alphas, k).
-
-    Saunders, Gammerman and Vovk (1998); Rasmussen and Williams (2006), sections 2.2 and 5.4.2.
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.kernels import RBF
+        >>> from bayeskern.ridge import KernelRidge
+        >>> X = np.linspace(0.0, 6.0, 50)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=50)
+        >>> ridge = KernelRidge(RBF(lengthscale=1.5), alpha="loo").fit(X, y)
+        >>> ridge.predict([[1.5], [4.7]]).round(1)
+        array([ 0.9, -1. ])
+        >>> bool(np.mean((y - ridge.loo_predict()) ** 2) < 0.02)
+        True
     """
 
     def __init__(
@@ -80,11 +105,23 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         self.solver = solver
 
     def fit(self, X, y, sample_weight=None) -> KernelRidge:
-        """Fit points X: (n, d) or a data frame to y: (n,) or (n, k), with weights w: (n,).
+        """Fit the function to data.
 
-        Raises ValueError on bad input, among it alpha = 0 with points that coincide, and TypeError
-        for a kernel with distributions in it. Warns with scipy.linalg.LinAlgWarning where K + alpha
-        is singular to rounding, and takes the shortest of several solutions.
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Targets, (n,) or (n, k).
+            sample_weight: Weights w of the squared errors, (n,) of 0 or more; None means 1.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input, which includes alpha = 0 with points that coincide.
+            TypeError: For a kernel with distributions in it.
+
+        Warns:
+            scipy.linalg.LinAlgWarning: Where K + alpha I is singular to rounding, so that the
+                shortest of several solutions is taken.
         """
         X, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
@@ -96,14 +133,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         alpha = read_alpha(self.alpha, Y.shape[1])
         alphas = read_alphas(self.alphas, alpha)
         forget_path(self)
-        self._s = np.sqrt(read_weights(sample_weight, X))
-        # Rows that weigh nothing take no part, but keep their place.
-        self._used = self._s > 0.0
-        self._T = (self._s[:, None] * Y)[self._used]
+        self._sqrt_weights = np.sqrt(read_weights(sample_weight, X))
+        # Rows of weight 0 take no part, but keep their place.
+        self._used = self._sqrt_weights > 0.0
+        self._T = (self._sqrt_weights[:, None] * Y)[self._used]
         self.X_fit_ = X
 
         self._sign = _sign(kernel)
-        self._has_constant = self.fit_intercept or self._sign < 0
+        self._has_constant = bool(self.fit_intercept) or self._sign < 0
         if self._has_constant and len(self._T) < 2:
             raise ValueError(
                 f"a constant and a function cannot be told apart with {len(self._T)} sample: give "
@@ -115,37 +152,53 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         self._system = self._factored(alpha, alphas)
         self.alpha_ = self._system.alpha
 
-        c, level = self._system.solve(self._T)
+        coefficients, intercept = self._system.solve(self._T)
         dual = np.zeros_like(Y)
-        dual[self._used] = self._sign * self._s[self._used, None] * c
+        dual[self._used] = self._sign * self._sqrt_weights[self._used, None] * coefficients
         self.dual_coef_ = dual[:, 0] if self._single else dual
-        self.intercept_ = float(level[0]) if self._single else level
+        self.intercept_ = float(intercept[0]) if self._single else intercept
         return self
 
     def predict(self, X, return_std=False):
-        """f at points X: (m, d), as (m,) or (m, k); with `return_std` also standard deviations.
+        """Predict f, and with `return_std` the standard deviation of a new observation.
 
-        They are those of a new observation under the equivalent Gaussian process, of noise variance
-        alpha, and mean something if the variance of the kernel is in the squared units of y. (Mark
-        it with Free and take `optimize="evidence"`, and it will be.)
+        The standard deviations are those of the equivalent Gaussian process with noise variance
+        alpha. They mean something if the variance of the kernel is in the squared units of y, as it
+        is after `optimize="evidence"` with a variance marked with Free.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+            return_std: Whether to return standard deviations too.
+
+        Returns:
+            f(X), (m,) or (m, k); with `return_std` the pair of f(X) and standard deviations of the
+            same shape.
         """
         X = self._points(X)
         mean = self._at(X)
         return (mean, self._sd(X)) if return_std else mean
 
     def loo_predict(self) -> np.ndarray:
-        """Predictions of each training point from the others: (n,) or (n, k), without refitting.
+        """Predict each training point from all the others, without refitting.
 
-        y_i - [C y]_i / C_ii, C = (K + alpha W^-1)^-1, which is y_i - r_i / (1 - A_ii) for residuals
-        r = y - A y, and is sound as alpha goes to 0. A point of weight 0 has its plain prediction.
+        The predictions are y_i - [C y]_i / C_ii with C = (K + alpha W^-1)^-1. That equals
+        y_i - r_i / (1 - A_ii) for residuals r = y - A y, and is sound as alpha goes to 0. A point
+        of weight 0 has its plain prediction.
+
+        Returns:
+            Predictions, (n,) or (n, k).
+
+        References:
+            Rasmussen and Williams (2006), equation 5.12.
         """
         check_is_fitted(self)
         residuals = self._system.for_loo().loo_residuals(self._T)
-        out = np.empty((len(self._s), self._T.shape[1]))
-        out[self._used] = (self._T - residuals) / self._s[self._used, None]
+        predictions = np.empty((len(self._used), self._T.shape[1]))
+        predictions[self._used] = (self._T - residuals) / self._sqrt_weights[self._used, None]
         if not np.all(self._used):
-            out[~self._used] = self._at(self.X_fit_[~self._used]).reshape(-1, out.shape[1])
-        return out[:, 0] if self._single else out
+            unused = self._at(self.X_fit_[~self._used])
+            predictions[~self._used] = unused.reshape(-1, predictions.shape[1])
+        return predictions[:, 0] if self._single else predictions
 
     @property
     def effective_dof_(self):
@@ -155,7 +208,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
 
     # -- the system ------------------------------------------------------------------------------
 
-    def _factored(self, alpha, alphas) -> System:
+    def _factored(self, alpha, alphas) -> DualSystem:
         """The system with alpha, or with the best of alphas by the criterion alpha."""
         chosen = isinstance(alpha, str)
         if chosen or np.ndim(alpha) > 0:
@@ -163,44 +216,50 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
                 raise ValueError('solver="cholesky" takes one alpha only. Take "eigen", or "auto".')
         elif self.solver != "eigen":
             try:
-                return Cholesky(*self._matrix(self.kernel_, alpha), alpha)
+                M, border = self._matrix(self.kernel_, alpha)
+                return DualSystem(CholeskySystem(M, alpha), border)
             except np.linalg.LinAlgError:
                 if self.solver == "cholesky":
                     raise
-        spectrum = Spectrum.of(*self._matrix(self.kernel_, alphas if chosen else alpha))
+        spectrum = self._spectrum(self.kernel_, alphas if chosen else alpha)
         if chosen:
             path = self._path(spectrum, alphas)
             alpha = path.best(alpha, self.alpha_per_target and not self._single)
-            path.keep_in(self, self._single, alpha)
-        system = spectrum.at(alpha)
-        if system.rank < len(spectrum.values):
+            path.store_in(self, self._single, alpha)
+        eigen_system = spectrum.eigen.at(alpha)
+        size = len(spectrum.eigen.values)
+        if eigen_system.rank < size:
             warnings.warn(
-                f"K + alpha I is singular to rounding (rank {system.rank} of "
-                f"{len(spectrum.values)}), and the shortest of many solutions was taken. Take a "
-                "larger alpha; if X lies far from 0 beside its spread, centre it first.",
+                f"K + alpha I is singular to rounding (rank {eigen_system.rank} of {size}), and "
+                "the shortest of many solutions was taken. Take a larger alpha; if X lies far "
+                "from 0 beside its spread, centre it first.",
                 LinAlgWarning,
                 stacklevel=3,
             )
-        return system
+        return DualSystem(eigen_system, spectrum.border)
+
+    def _spectrum(self, kernel, alpha) -> DualSpectrum:
+        M, border = self._matrix(kernel, alpha)
+        return DualSpectrum(Eigendecomposition.of(M), border)
 
     def _matrix(self, kernel, alpha):
-        """(M, border) of the weighted Gram matrix, see system.py."""
-        s = self._s[self._used]
+        """(M, border) of the weighted Gram matrix, as `without_constant` returns them."""
+        sqrt_weights = self._sqrt_weights[self._used]
         K = gram(kernel, self.X_fit_[self._used])
         if alpha is not None and np.any(np.asarray(alpha) == 0.0):
             _refuse_coinciding(K, np.flatnonzero(self._used))
         if self._sign < 0:
             np.negative(K, out=K)
-        if np.any(s != 1.0):
-            K *= s[:, None]
-            K *= s
-        return without_constant(K, s if self._has_constant else None)
+        if np.any(sqrt_weights != 1.0):
+            K *= sqrt_weights[:, None]
+            K *= sqrt_weights
+        return without_constant(K, sqrt_weights if self._has_constant else None)
 
-    def _path(self, spectrum, alphas=None) -> Path:
+    def _path(self, spectrum: DualSpectrum, alphas=None) -> RegularizationPath:
         if alphas is None:
             n = len(self._T)
-            alphas = default_alphas(np.sum(spectrum.values) / n, n)
-        return Path.of(spectrum, self._T, alphas, self._s[self._used])
+            alphas = default_alphas(np.sum(spectrum.eigen.values) / n, n)
+        return RegularizationPath.of(spectrum, self._T, alphas, self._sqrt_weights[self._used])
 
     def _tuned(self, kernel, alpha, alphas):
         """The kernel with its free values found, alpha, and the alphas with the one found."""
@@ -211,7 +270,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
                 f"optimize={criterion!r} goes with one alpha, a number or {criterion!r} again; "
                 f"got {alpha!r}."
             )
-        data = self.X_fit_[self._used], self._T, self._s[self._used], self._sign, self._has_constant
+        used, sqrt_weights = self._used, self._sqrt_weights
+        data = self.X_fit_[used], self._T, sqrt_weights[used], self._sign, self._has_constant
         objective = Objective.of(criterion, kernel, None if chosen else alpha)
         if not chosen:
             return tune(objective, None, *data)[0], alpha, None
@@ -220,34 +280,35 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
                 "alphas has no penalty above 0, but optimize goes by their logarithms."
             )
         alphas = None if alphas is None else alphas[alphas > 0.0]
-        path = self._path(Spectrum.of(*self._matrix(objective.kernel, alphas)), alphas)
+        path = self._path(self._spectrum(objective.kernel, alphas), alphas)
         grid, first = path.alphas, path.best(criterion)
-        for _ in range(ROUNDS):
-            kernel, found = tune(objective, (first, grid[0], grid[-1]), *data)
-            alphas = np.union1d(grid, found)
-            path = self._path(Spectrum.of(*self._matrix(kernel, alphas)), alphas)
+        for _ in range(RESTARTS):
+            kernel, tuned_alpha = tune(objective, (first, grid[0], grid[-1]), *data)
+            alphas = np.union1d(grid, tuned_alpha)
+            path = self._path(self._spectrum(kernel, alphas), alphas)
             first = path.best(criterion)
             scores = path.scores(criterion).sum(axis=1)
-            if np.max(scores) - scores[alphas == found][0] <= GAIN * np.abs(np.max(scores)):
+            best_score = np.max(scores)
+            if best_score - scores[alphas == tuned_alpha][0] <= RELATIVE_GAIN * np.abs(best_score):
                 break
-            # With this kernel another alpha is better: there is a better optimum beyond.
+            # With this kernel another alpha is better, so a better optimum lies beyond.
             objective = objective._replace(kernel=kernel)
         return kernel, criterion, alphas
 
     def _sd(self, X) -> np.ndarray:
         """Standard deviations of new observations at X, of the shape of their means."""
-        s, points = self._s[self._used], self.X_fit_[self._used]
-        out = np.empty((len(X), self._T.shape[1]))
-        alphas = np.broadcast_to(self.alpha_, out.shape[1])
+        sqrt_weights, points = self._sqrt_weights[self._used], self.X_fit_[self._used]
+        variances = np.empty((len(X), self._T.shape[1]))
+        alphas = np.broadcast_to(self.alpha_, variances.shape[1])
         for alpha in np.unique(alphas):
             system, columns = self._system.at(alpha), alphas == alpha
             for rows in blocks(len(X), len(points)):
-                across = self._sign * s[:, None] * gram(self.kernel_, points, X[rows])
-                solved, level = system.solve(across, total=1.0 if self._has_constant else 0.0)
-                own = self._sign * np.asarray(self.kernel_.evaluate_diag(X[rows]))
-                latent = own - np.sum(across * solved, axis=0) - level
-                out[rows, columns] = (np.maximum(latent, 0.0) + alpha)[:, None]
-        return np.sqrt(out[:, 0] if self._single else out)
+                K = self._sign * sqrt_weights[:, None] * gram(self.kernel_, points, X[rows])
+                solution, level = system.solve(K, total=1.0 if self._has_constant else 0.0)
+                prior = self._sign * np.asarray(self.kernel_.evaluate_diag(X[rows]))
+                latent = prior - np.sum(K * solution, axis=0) - level
+                variances[rows, columns] = (np.maximum(latent, 0.0) + alpha)[:, None]
+        return np.sqrt(variances[:, 0] if self._single else variances)
 
 
 def _sign(kernel: Kernel) -> float:
@@ -256,23 +317,25 @@ def _sign(kernel: Kernel) -> float:
     Raises ValueError where a kernel is neither: a multiquadric in a product, or beside others.
     """
     leaves = [node for node in kernel.nodes() if not node.children()]
-    odd = [leaf for leaf in leaves if not leaf.positive_definite]
-    if not odd:
+    multiquadrics = [leaf for leaf in leaves if not leaf.positive_definite]
+    if not multiquadrics:
         return 1.0
-    if len(odd) < len(leaves) or any(isinstance(n, Product | Power | Exp) for n in kernel.nodes()):
+    in_product = any(isinstance(node, Product | Power | Exp) for node in kernel.nodes())
+    if len(multiquadrics) < len(leaves) or in_product:
         raise ValueError(
-            f"{kernel!r} is not positive definite, because of {odd[0]!r}, nor is its negative "
-            "conditionally so. Take a multiquadric alone, or InverseMultiquadric."
+            f"{kernel!r} is not positive definite, because of {multiquadrics[0]!r}, nor is its "
+            "negative conditionally so. Take a multiquadric alone, or InverseMultiquadric."
         )
     return -1.0
 
 
 def _refuse_coinciding(K, rows):
-    """Raise ValueError if two points are one to the kernel: nothing interpolates them."""
+    """Raise ValueError if the kernel cannot tell two points apart: nothing interpolates them."""
     diagonal = np.diagonal(K)
     for i in range(len(K) - 1):
-        apart = diagonal[i] + diagonal[i + 1 :] - 2.0 * K[i, i + 1 :]
-        close = np.abs(apart) <= 4.0 * EPS * (np.abs(diagonal[i]) + np.abs(diagonal[i + 1 :]))
+        squared_distances = diagonal[i] + diagonal[i + 1 :] - 2.0 * K[i, i + 1 :]
+        sizes = np.abs(diagonal[i]) + np.abs(diagonal[i + 1 :])
+        close = np.abs(squared_distances) <= 4.0 * EPS * sizes
         if np.any(close):
             j = i + 1 + int(np.argmax(close))
             raise ValueError(

@@ -17,12 +17,13 @@ from sklearn.exceptions import ConvergenceWarning
 from bayeskern import hyperparameters as hyper
 from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import inverse_and_logdet
-from bayeskern.ridge.kernel_ridge.dual_system import LOG_2PI
+from bayeskern.ridge.kernel_ridge import criteria
+from bayeskern.ridge.kernel_ridge.reflection import Reflection
 
 # Criteria are means over points, or logarithms: below this gradient little is left to gain.
-SMALL = 1e-4
-# What the line search is told where a criterion has no value.
-REFUSED = 1e10
+GRADIENT_TOLERANCE = 1e-4
+# The value that the line search sees where a criterion has none.
+REJECTED = 1e10
 
 
 class Objective(NamedTuple):
@@ -34,30 +35,30 @@ class Objective(NamedTuple):
     constraints: tuple[Constraint, ...]
     #: None where it is to be chosen
     alpha: float | None
-    name: str
+    criterion: str
 
     @classmethod
-    def of(cls, name: str, kernel, alpha) -> Objective:
+    def of(cls, criterion: str, kernel, alpha) -> Objective:
         sites = [
             s for s in hyper.sites(kernel) if isinstance(hyper.get(kernel, s.path), hyper.Free)
         ]
         if not sites:
             raise ValueError(
-                f"optimize={name!r} has nothing to find: no hyperparameter of {kernel!r} is marked "
-                "with Free(start). Mark some, or leave optimize out."
+                f"optimize={criterion!r} has nothing to find: no hyperparameter of {kernel!r} is "
+                "marked with Free(start). Mark some, or leave optimize out."
             )
         paths = tuple(s.path for s in sites)
         starts = [hyper.get(kernel, path).init for path in paths]
         # Free values that are numbers in the kernel may pass into a compiled function.
         start = hyper.replace(kernel, paths, map(jnp.asarray, starts)).require_concrete()
-        return cls(start, paths, tuple(s.constraint for s in sites), alpha, name)
+        return cls(start, paths, tuple(s.constraint for s in sites), alpha, criterion)
 
     def start(self) -> np.ndarray:
-        """Unconstrained coordinates of the free values; log alpha comes behind them."""
+        """The free values at their starts, in unconstrained coordinates; without log alpha."""
         return np.concatenate([np.ravel(v) for v in self._unconstrained()])
 
     def at(self, position):
-        """(kernel, alpha) at unconstrained coordinates."""
+        """(kernel, alpha) at unconstrained coordinates; a chosen log alpha comes last."""
         values, end = [], 0
         for constraint, start in zip(self.constraints, self._unconstrained(), strict=True):
             begin, end = end, end + np.size(start)
@@ -70,19 +71,21 @@ class Objective(NamedTuple):
         return [biject_to(c).inv(hyper.get(self.kernel, path)) for c, path in pairs]
 
 
-def tune(objective: Objective, alphas: tuple | None, X, T, s, sign: float, constant: bool):
-    """(kernel, alpha) in the minimum that quasi-Newton steps (L-BFGS) lead to.
+def tune(
+    objective: Objective, alphas: tuple | None, X, T, sqrt_weights, sign: float, constant: bool
+):
+    """(kernel, alpha) at the minimum to which quasi-Newton steps (L-BFGS) lead.
 
-    alphas: the first alpha, the lowest and the highest allowed, None if it is held. X: (n, d); T:
-    (n, k), targets times s; s: (n,), square roots of weights; sign: -1 for a multiquadric. Warns
+    alphas: the first alpha, the lowest and the highest allowed; None if alpha is held. X: (n, d);
+    T: (n, k), targets times sqrt_weights; sqrt_weights: (n,); sign: -1 for a multiquadric. Warns
     with ConvergenceWarning if the steps end where the gradient is not small.
     """
-    data = jnp.asarray(X), jnp.asarray(T), jnp.asarray(s)
+    data = jnp.asarray(X), jnp.asarray(T), jnp.asarray(sqrt_weights)
 
     def evaluate(position):
         value, gradient = _evaluate(position, objective, *data, sign, constant)
         if not np.isfinite(value) or not np.all(np.isfinite(gradient)):
-            return REFUSED, np.zeros_like(position)
+            return REJECTED, np.zeros_like(position)
         return float(value), np.array(gradient)
 
     start = objective.start()
@@ -90,69 +93,50 @@ def tune(objective: Objective, alphas: tuple | None, X, T, s, sign: float, const
     if alphas is not None:
         first, lowest, highest = np.log(alphas)
         start, bounds = np.append(start, first), [*bounds, (lowest, highest)]
-    found = minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    slope = np.max(np.abs(found.jac))
-    if found.fun >= REFUSED or (not found.success and slope > SMALL):
+    optimum = minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    gradient_norm = np.max(np.abs(optimum.jac))
+    if optimum.fun >= REJECTED or (not optimum.success and gradient_norm > GRADIENT_TOLERANCE):
         warnings.warn(
-            f"optimize={objective.name!r} stopped where the gradient is {slope:.2g}: "
-            f"{found.message}. Start elsewhere, or scale X and y to be of order 1.",
+            f"optimize={objective.criterion!r} stopped where the gradient is {gradient_norm:.2g}: "
+            f"{optimum.message}. Start elsewhere, or scale X and y to be of order 1.",
             ConvergenceWarning,
             stacklevel=4,
         )
-    kernel, alpha = objective.at(jnp.asarray(found.x))
+    kernel, alpha = objective.at(jnp.asarray(optimum.x))
     return kernel, float(alpha)
 
 
 @eqx.filter_jit
-def _evaluate(position, objective, X, T, s, sign, constant):
+def _evaluate(position, objective, X, T, sqrt_weights, sign, constant):
     def value(position):
         kernel, alpha = objective.at(position)
-        K = sign * s[:, None] * kernel.evaluate(X) * s
-        return _CRITERIA[objective.name](K, T, alpha, s, constant)
+        K = sign * sqrt_weights[:, None] * kernel.evaluate(X) * sqrt_weights
+        return _loss(objective.criterion, K, T, alpha, sqrt_weights, constant)
 
     return jax.value_and_grad(value)(position)
 
 
-# The same numbers as in path.py and system.py, written for differentiation.
+def _loss(criterion: str, K, T, alpha, sqrt_weights, constant: bool):
+    """The log of a root mean squared error up to a constant, or minus the mean log evidence."""
+    coefficients, inverse_diagonal, logdet = _solve(K, T, alpha, sqrt_weights, constant)
+    columns = inverse_diagonal[:, None]
+    if criterion == "loo":
+        return 0.5 * jnp.log(jnp.sum(criteria.loo_sum_of_squares(coefficients, columns)))
+    if criterion == "gcv":
+        return 0.5 * jnp.log(jnp.sum(criteria.gcv_ratio(coefficients, columns)))
+    n = K.shape[0]
+    quadratic = jnp.sum(T * coefficients, axis=0)
+    return -jnp.mean(criteria.log_evidence(quadratic, logdet, n - constant)) / n
 
 
-def _loo(K, T, alpha, s, constant):
-    coefficients, diagonal, _ = _solved(K, T, alpha, s, constant)
-    return 0.5 * jnp.log(jnp.sum(jnp.square(coefficients / diagonal[:, None])))
-
-
-def _gcv(K, T, alpha, s, constant):
-    coefficients, diagonal, _ = _solved(K, T, alpha, s, constant)
-    return 0.5 * jnp.log(jnp.sum(jnp.square(coefficients))) - jnp.log(jnp.sum(diagonal))
-
-
-def _evidence(K, T, alpha, s, constant):
-    coefficients, _, logdet = _solved(K, T, alpha, s, constant)
-    n, k = T.shape
-    degrees = n - 1 if constant else n
-    return 0.5 * (jnp.sum(T * coefficients) / (n * k) + (logdet + degrees * LOG_2PI) / n)
-
-
-_CRITERIA = {"loo": _loo, "gcv": _gcv, "evidence": _evidence}
-
-
-def _solved(K, T, alpha, s, constant):
-    """(C T, diag C, log |M + alpha I|), with C and M as in system.py, for weighted K and T."""
+def _solve(K, T, alpha, sqrt_weights, constant: bool):
+    """(C T, diag C, log |M + alpha I|) as `dual_system` defines them, with derivatives."""
     n = K.shape[0]
     if not constant:
         inverse, coefficients, logdet = inverse_and_logdet(K + alpha * jnp.eye(n), T)
         return coefficients, jnp.diagonal(inverse), logdet
-    # H s = length e_1
-    length = -jnp.linalg.norm(s)
-    v = s.at[0].add(-length)
-    t = 2.0 / (v @ v)
-    w = t * (K @ v)
-    w = w - 0.5 * t * (v @ w) * v
-    M = (K - v[:, None] * w - w[:, None] * v)[1:, 1:]
-    reflected = T - t * v[:, None] * (v @ T)
-    inverse, rest, logdet = inverse_and_logdet(M + alpha * jnp.eye(n - 1), reflected[1:])
-    rest = jnp.pad(rest, ((1, 0), (0, 0)))
-    Av = jnp.pad(inverse @ v[1:], (1, 0))
-    diagonal = jnp.pad(jnp.diagonal(inverse), (1, 0))
-    diagonal = diagonal - 2.0 * t * v * Av + jnp.square(t * v) * (v @ Av)
-    return rest - t * v[:, None] * (v @ rest), diagonal, logdet
+    H = Reflection.onto_first_axis(sqrt_weights)
+    M = H.conjugate(K)[1:, 1:]
+    inverse, reduced, logdet = inverse_and_logdet(M + alpha * jnp.eye(n - 1), H(T)[1:])
+    diagonal = H.lifted_diagonal(jnp.diagonal(inverse), inverse @ H.v[1:])
+    return H.lift(reduced), diagonal, logdet
