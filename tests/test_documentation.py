@@ -1,0 +1,58 @@
+"""The documentation names every public object, its links hold, and its examples run."""
+
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import bayeskern as bk
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTED = [
+    path
+    for page in (ROOT / "docs" / "api").glob("*.md")
+    for path in re.findall(r"^::: (\S+)", page.read_text(), flags=re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("module", [bk, bk.kernels, bk.likelihoods, bk.ridge], ids=lambda m: m.__name__)
+def test_every_public_name_stands_in_the_reference(module):
+    documented = [pkgutil.resolve_name(path) for path in DOCUMENTED]
+    # These three are documented name by name.
+    documented += [bk.kernels, bk.likelihoods, bk.priors, bk.ridge]
+    missing = [
+        name
+        for name in module.__all__
+        if not any(getattr(module, name) is thing for thing in documented)
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_hold(page):
+    addresses = re.findall(r"\]\(([^)\s#]+)", page.read_text())
+    local = [address for address in addresses if "://" not in address]
+    assert [address for address in local if not (page.parent / address).exists()] == []
+
+
+def sections(page):
+    """The Python blocks under each second-level heading of a page, by heading."""
+    parts = re.split(r"^## (.+)$", page.read_text(), flags=re.MULTILINE)[1:]
+    texts = dict(zip(parts[::2], parts[1::2], strict=True))
+    blocks = {
+        heading: re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+        for heading, text in texts.items()
+    }
+    return {heading: code for heading, code in blocks.items() if code}
+
+
+WRITE_YOUR_OWN = sections(ROOT / "docs" / "extend.md")
+
+
+@pytest.mark.parametrize("section", WRITE_YOUR_OWN)
+def test_examples_run(section):
+    names = {"__name__": "example"}
+    for number, block in enumerate(WRITE_YOUR_OWN[section], 1):
+        exec(compile(block, f"{section}, block {number}", "exec"), names)
