@@ -17,7 +17,9 @@ DOCUMENTED = [
 ]
 
 
-@pytest.mark.parametrize("module", [bk, bk.kernels, bk.likelihoods, bk.ridge], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module", [bk, bk.kernels, bk.likelihoods, bk.ridge], ids=lambda m: m.__name__
+)
 def test_every_public_name_stands_in_the_reference(module):
     documented = [pkgutil.resolve_name(path) for path in DOCUMENTED]
     # These three are documented name by name.
