@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.linear_model import OrthogonalMatchingPursuit, orthogonal_mp
 
 from bayeskern.kernels import RBF
-from bayeskern.kernels.estimator import gram
+from bayeskern.kernels.gram_matrix import gram
 from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
 from bayeskern.ridge.matching_pursuit.orthogonal import Dictionary, Pursuit
 from benchmarks.linear import in_turn

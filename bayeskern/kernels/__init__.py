@@ -34,7 +34,7 @@ from bayeskern.kernels.stationary import (
 )
 
 if TYPE_CHECKING:
-    from bayeskern.kernels.features import NystromFeatures, RadialBasis, RandomFourierFeatures
+    from bayeskern.kernels.approximation import NystromFeatures, RadialBasis, RandomFourierFeatures
 
 __all__ = [
     "RBF",
@@ -81,7 +81,7 @@ __all__ = [
 def __getattr__(name: str):
     # scikit-learn takes a quarter of a second to import, so only those who want features wait.
     if name in ("NystromFeatures", "RadialBasis", "RandomFourierFeatures"):
-        from bayeskern.kernels import features
+        from bayeskern.kernels import approximation
 
-        return getattr(features, name)
+        return getattr(approximation, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeskern.kernels.estimator import KernelEstimator, gram_times
+from bayeskern.kernels.estimator import KernelEstimator
+from bayeskern.kernels.gram_matrix import gram_times
 
 
 class KernelExpansion(KernelEstimator):

@@ -13,7 +13,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern.core import validation
-from bayeskern.kernels.estimator import KernelEstimator, blocks, gram
+from bayeskern.kernels.estimator import KernelEstimator
+from bayeskern.kernels.gram_matrix import blocks, gram
 
 # Squared distances up to so much of k(x, x) + k(z, z) are the rounding of 0.
 ROUNDING = 64 * np.finfo(float).eps

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
-from bayeskern.kernels.estimator import gram
+from bayeskern.kernels.gram_matrix import gram
 from bayeskern.ridge.base import KernelExpansion, most_likely, read_classes
 
 

@@ -13,7 +13,8 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern.core import validation
-from bayeskern.kernels.estimator import KernelEstimator, blocks, gram
+from bayeskern.kernels.estimator import KernelEstimator
+from bayeskern.kernels.gram_matrix import blocks, gram
 from bayeskern.ridge.base import KernelExpansion, read_classes
 from bayeskern.ridge.validation import read_weights
 

@@ -11,8 +11,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern.core import validation
-from bayeskern.kernels.estimator import KernelEstimator, blocks
-from bayeskern.kernels.features import NystromFeatures, RandomFourierFeatures
+from bayeskern.kernels.approximation import NystromFeatures, RandomFourierFeatures
+from bayeskern.kernels.estimator import KernelEstimator
+from bayeskern.kernels.gram_matrix import blocks
 from bayeskern.ridge.kernel_ridge.moments import Moments
 from bayeskern.ridge.kernel_ridge.regularization_path import default_alphas, forget_path
 from bayeskern.ridge.kernel_ridge.regularized_system import EPS, CholeskySystem, Eigendecomposition

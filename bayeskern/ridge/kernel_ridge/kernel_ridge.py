@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern.core import validation
 from bayeskern.kernels.base import Exp, Kernel, Power, Product
-from bayeskern.kernels.estimator import blocks, gram
+from bayeskern.kernels.gram_matrix import blocks, gram
 from bayeskern.ridge.base import KernelExpansion
 from bayeskern.ridge.kernel_ridge.dual_system import DualSpectrum, DualSystem, without_constant
 from bayeskern.ridge.kernel_ridge.regularization_path import (

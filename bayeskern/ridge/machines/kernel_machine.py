@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
-from bayeskern.kernels.estimator import gram
+from bayeskern.kernels.gram_matrix import gram
 from bayeskern.ridge.base import KernelExpansion, most_likely, read_classes
 from bayeskern.ridge.losses import (
     Absolute,

@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern.core import validation
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.estimator import KernelEstimator, gram, gram_times
+from bayeskern.kernels.estimator import KernelEstimator
+from bayeskern.kernels.gram_matrix import gram, gram_times
 from bayeskern.ridge.matching_pursuit.orthogonal import Dictionary, Pursuit
 
 # An error that is lowest after k atoms must stay higher up to 2 k and so many more.

@@ -14,8 +14,7 @@ from sklearn.ensemble import BaggingRegressor
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayeskern.kernels import RBF, Free, Linear, Matern12, Multiquadric, White
-from bayeskern.kernels import estimator as blocks_of
+from bayeskern.kernels import RBF, Free, Linear, Matern12, Multiquadric, White, gram_matrix
 from bayeskern.ridge.kernel_ridge.kernel_ridge import KernelRidge
 from tests.ridge.kernel_ridge.kernel_ridge_data import NEW, RNG, N, W, X, Y, y
 
@@ -108,10 +107,10 @@ def test_the_points_are_its_own():
 
 def test_other_numbers_of_rows_are_seldom_compiled_for():
     ours = KernelRidge(RBF(), 0.1).fit(X, y)
-    before = blocks_of._gram_times._cached._cache_size()
+    before = gram_matrix._gram_times._cached._cache_size()
     for rows in range(64, 128):
         ours.predict(np.zeros((rows, 2)))
-    assert blocks_of._gram_times._cached._cache_size() - before <= 5
+    assert gram_matrix._gram_times._cached._cache_size() - before <= 5
 
 
 def test_it_is_cloned_and_pickled():
@@ -139,7 +138,7 @@ def test_predictions_do_not_depend_on_blocks(monkeypatch):
     many = RNG.normal(size=(600, 2))
     ours = KernelRidge(RBF(), 0.1, fit_intercept=True).fit(X, Y)
     mean, sd = ours.predict(many, return_std=True)
-    monkeypatch.setattr(blocks_of, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
     again, sd_again = ours.predict(many, return_std=True)
     np.testing.assert_allclose(again, mean, rtol=1e-12)
     np.testing.assert_allclose(sd_again, sd, rtol=1e-12)

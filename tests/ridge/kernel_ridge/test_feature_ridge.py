@@ -18,7 +18,6 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import LeaveOneOut
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import bayeskern.kernels.estimator as blocks_of
 from bayeskern.kernels import (
     RBF,
     AllSubsets,
@@ -29,6 +28,7 @@ from bayeskern.kernels import (
     Polynomial,
     RandomFourierFeatures,
     RationalQuadratic,
+    gram_matrix,
     kernel_from_features,
 )
 from bayeskern.ridge import FourierRidge, KernelRidge, NystromRidge
@@ -128,7 +128,7 @@ def test_an_offset_of_y_and_features_costs_no_digits():
 
 def test_memory_is_that_of_a_block(monkeypatch):
     many = RNG.normal(size=(20_000, 2))
-    monkeypatch.setattr(blocks_of, "BLOCK", 20_000)
+    monkeypatch.setattr(gram_matrix, "BLOCK", 20_000)
     model = NystromRidge(RBF(), 50, "random")
     model.fit(many[:1000], many[:1000, 0])
     tracemalloc.start()

@@ -1,26 +1,16 @@
-"""Feature maps against the exact Gram matrix, scikit-learn, and the theory of their errors."""
+"""Random Fourier features against the Gram matrix, scikit-learn, and the theory of their errors."""
 
 import re
 
 import jax
 import numpy as np
-import numpyro.distributions as dist
-import pandas as pd
-import polars as pl
 import pytest
 from scipy import stats
-from scipy.spatial.distance import cdist
-from sklearn.base import clone
-from sklearn.cluster import KMeans
-from sklearn.gaussian_process import kernels as sk
-from sklearn.kernel_approximation import Nystroem, RBFSampler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.kernel_approximation import RBFSampler
 
-from bayeskern import kernels
 from bayeskern.kernels import (
     RBF,
     AllSubsets,
-    Constant,
     Cosine,
     InverseMultiquadric,
     Linear,
@@ -28,10 +18,8 @@ from bayeskern.kernels import (
     Matern32,
     Matern52,
     Multiquadric,
-    NystromFeatures,
     Periodic,
     Polynomial,
-    RadialBasis,
     RandomFourierFeatures,
     RationalQuadratic,
     SpectralMixture,
@@ -77,9 +65,6 @@ SPECTRAL = {
 def gram(features, points=X):
     phi = features.fit_transform(points)
     return phi @ phi.T
-
-
-# -- random Fourier features ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("orthogonal", [False, True], ids=["independent", "orthogonal"])
@@ -230,182 +215,3 @@ def test_a_stationary_kernel_of_ones_own_may_have_a_spectral_density():
 
     error = gram(RandomFourierFeatures(Mixed(rate=0.7), 20_000)) - np.asarray(Mixed(rate=0.7)(X))
     assert np.max(np.abs(error)) < 0.05
-
-
-# -- Nystrom --------------------------------------------------------------------------------------
-
-ANY = {
-    "RBF": RBF(0.8),
-    "Matern12": Matern12(),
-    "Linear": Linear(2.0) + Constant(0.5),
-    "Polynomial": Polynomial(degree=3),
-    "composite": (RBF() + Linear()) * Periodic(3.0),
-}
-
-
-@pytest.mark.parametrize("selection", ["kmeans", "random"])
-@pytest.mark.parametrize("name", ANY)
-def test_nystrom_is_the_projection_on_its_landmarks(name, selection):
-    points, kernel = RNG.normal(size=(60, 2)), ANY[name]
-    features = NystromFeatures(kernel, 15, selection).fit(points)
-    Z, phi = features.landmarks_, features.transform(points)
-    between = np.asarray(kernel(points, Z))
-    wanted = between @ np.linalg.pinv(np.asarray(kernel(Z)), rcond=1e-13, hermitian=True)
-    size = np.max(np.asarray(kernel.diag(points)))
-    np.testing.assert_allclose(phi @ phi.T, wanted @ between.T, atol=1e-9 * size)
-    at_landmarks = features.transform(Z)
-    np.testing.assert_allclose(at_landmarks @ at_landmarks.T, kernel(Z), atol=1e-12 * size)
-    np.testing.assert_allclose(phi @ at_landmarks.T, between, atol=1e-9 * size)
-    assert np.all(np.sum(phi**2, axis=1) <= np.asarray(kernel.diag(points)) + 1e-9 * size)
-
-
-def test_a_kernel_of_finite_rank_is_exact_with_as_many_features():
-    points = RNG.normal(size=(40, 3))
-    features = NystromFeatures(Linear(), 20, "random").fit(points)
-    phi = features.transform(points)
-    assert phi.shape == (40, 3)
-    np.testing.assert_allclose(phi @ phi.T, points @ points.T, atol=1e-12)
-
-
-def test_nystrom_is_scikit_learns_at_the_same_landmarks():
-    points = RNG.normal(size=(80, 3))
-    theirs = Nystroem(sk.Matern(1.2, nu=1.5), n_components=20, random_state=0).fit(points)
-    # With as many landmarks as points, all of them serve, whatever the order.
-    ours = NystromFeatures(Matern32(1.2), 20, "random").fit(theirs.components_)
-    assert len(ours.landmarks_) == 20
-    a, b = ours.transform(points), theirs.transform(points)
-    np.testing.assert_allclose(a @ a.T, b @ b.T, atol=1e-10)
-
-
-def test_k_means_landmarks_serve_better_than_random_ones():
-    points = np.concatenate([c + 0.1 * RNG.normal(size=(30, 2)) for c in RNG.normal(size=(8, 2))])
-    exact = np.asarray(RBF(0.5)(points))
-
-    def error(selection):
-        grams = [gram(NystromFeatures(RBF(0.5), 8, selection, s), points) for s in range(5)]
-        return np.mean([np.linalg.norm(K - exact) for K in grams])
-
-    assert error("kmeans") < 0.6 * error("random")
-
-
-def test_landmarks_are_at_most_the_distinct_points():
-    points = np.repeat(RNG.normal(size=(4, 2)), 5, axis=0)
-    features = NystromFeatures(RBF(), 50).fit(points)
-    assert len(features.landmarks_) == 4
-    np.testing.assert_allclose(gram(features, points), RBF()(points), atol=1e-12)
-    # Landmarks that repeat are no trouble either: their gram matrix has no full rank.
-    features = NystromFeatures(RBF(), 50, "random").fit(points)
-    assert features.normalization_.shape == (20, 4)
-    np.testing.assert_allclose(gram(features, points), RBF()(points), atol=1e-12)
-
-
-def test_white_noise_has_no_features():
-    features = NystromFeatures(RBF() + White(0.3), 7, "random").fit(X)
-    np.testing.assert_allclose(gram(features), RBF()(X), atol=1e-12)
-
-
-def test_large_data_are_taken_in_blocks(monkeypatch):
-    from bayeskern.kernels import estimator as module
-
-    points = RNG.normal(size=(600, 2))
-    features = NystromFeatures(RBF(), 10).fit(points)
-    whole = features.transform(points)
-    monkeypatch.setattr(module, "BLOCK", 1)
-    np.testing.assert_allclose(features.transform(points), whole, atol=1e-12)
-
-
-def test_nystrom_refuses_what_is_no_kernel():
-    with pytest.raises(ValueError, match="Multiquadric.* is not positive definite"):
-        NystromFeatures(RBF() + Multiquadric()).fit(X)
-    with pytest.raises(ValueError, match="Did you mean 'kmeans'"):
-        NystromFeatures(RBF(), selection="k-means").fit(X)
-
-
-# -- radial basis functions -----------------------------------------------------------------------
-
-
-def test_radial_basis_is_the_formula():
-    centers = RNG.normal(size=(5, 3))
-    phi = RadialBasis(centers, 0.7).fit_transform(X)
-    wanted = np.exp(-cdist(X, centers, "sqeuclidean") / (2 * 0.7**2))
-    np.testing.assert_allclose(phi, wanted, rtol=1e-12)
-
-
-def test_the_number_of_centers_stands_for_those_of_k_means():
-    points = RNG.normal(size=(100, 2))
-    found = RadialBasis(6, seed=5).fit(points).centers_
-    assert found.shape == (6, 2)
-    # Lloyd's fixed point: each centre is the mean of the points nearest to it.
-    nearest = np.argmin(cdist(points, found), axis=1)
-    for j in range(6):
-        np.testing.assert_allclose(found[j], points[nearest == j].mean(axis=0), atol=1e-6)
-    best = KMeans(6, n_init=20, random_state=0).fit(points).inertia_
-    assert np.sum(cdist(points, found).min(axis=1) ** 2) < 1.3 * best
-
-
-def test_centers_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="centers have 2 columns but X has 3"):
-        RadialBasis(np.zeros((4, 2))).fit(X)
-    with pytest.raises(ValueError, match="centers must be a whole number of at least 1, got 0"):
-        RadialBasis(0).fit(X)
-    with pytest.raises(ValueError, match="RBF.lengthscale must be positive"):
-        RadialBasis(2, lengthscale=-1.0).fit(X)
-
-
-# -- all three ------------------------------------------------------------------------------------
-
-ALL = [RandomFourierFeatures(RBF(), 10), NystromFeatures(RBF(), 10), RadialBasis(4)]
-
-
-@parametrize_with_checks(ALL)
-def test_they_are_transformers_as_scikit_learn_wants_them(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize("features", ALL, ids=lambda f: type(f).__name__)
-def test_features_follow_their_seed(features):
-    points = RNG.normal(size=(50, 2))
-    one, again, other = (
-        clone(features).set_params(seed=seed).fit(points).transform(points) for seed in (1, 1, 2)
-    )
-    assert np.array_equal(one, again)
-    assert not np.allclose(one, other)
-    assert (one.dtype, type(one)) == (np.float64, np.ndarray)
-    assert one.flags.writeable
-    with pytest.raises(ValueError, match="seed must be"):
-        clone(features).set_params(seed=-1).fit(points)
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-@pytest.mark.parametrize("make", [RandomFourierFeatures, NystromFeatures])
-def test_a_kernel_finds_its_columns_in_a_data_frame(frame, make):
-    table = frame({"age": X[:, 0], "height": X[:, 1], "mass": X[:, 2]})
-    by_name = make(RBF().on(["mass"]) + Matern12().on(["age", "mass"]), 12)
-    by_index = make(RBF().on([2]) + Matern12().on([0, 2]), 12)
-    found = by_name.fit_transform(table)
-    assert np.array_equal(found, by_index.fit_transform(X))
-    names = by_name.get_feature_names_out()
-    assert len(names) == found.shape[1]
-    assert names[0] == f"{make.__name__.lower()}0"
-    with pytest.raises(ValueError, match="are names, but X is an array"):
-        make(RBF().on(["mass"])).fit(X)
-
-
-def test_centers_in_a_data_frame_are_put_in_the_order_of_the_inputs():
-    table = pd.DataFrame(X, columns=["a", "b", "c"])
-    turned = RadialBasis(table[["c", "a", "b"]]).fit_transform(table)
-    assert np.array_equal(turned, RadialBasis(table).fit_transform(table))
-
-
-@pytest.mark.parametrize("make", [RandomFourierFeatures, NystromFeatures])
-def test_the_kernel_must_be_a_kernel_of_numbers(make):
-    with pytest.raises(TypeError, match=re.escape("kernel must be a bayeskern kernel")):
-        make("rbf").fit(X)
-    with pytest.raises(TypeError, match="lengthscale of RBF.* have no value yet"):
-        make(RBF(dist.LogNormal())).fit(X)
-
-
-def test_names_that_come_with_scikit_learn_are_found_and_others_are_not():
-    assert kernels.RadialBasis is RadialBasis
-    with pytest.raises(AttributeError, match="'bayeskern.kernels' has no attribute 'Fourier'"):
-        _ = kernels.Fourier

@@ -1,0 +1,62 @@
+"""The base of the transformers: points are read, and named columns found, as scikit-learn does."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeskern.core import validation
+
+
+class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """A feature map phi that is learned from points and their seed.
+
+    A subclass writes `_fit`, which learns the map and sets `_n_features_out`, and `_features`.
+    """
+
+    def fit(self, X, y=None):
+        """Learn the map from points.
+
+        Args:
+            X: Points, shape (n, d), or a data frame.
+            y: Ignored; it is there for scikit-learn's pipelines.
+
+        Returns:
+            The transformer itself.
+        """
+        X = validate_data(self, X, dtype=np.float64)
+        self._fit(X, validation.seed(self.seed))
+        return self
+
+    def transform(self, X) -> np.ndarray:
+        """Features phi(X).
+
+        Args:
+            X: Points, shape (n, d), with the columns that `fit` saw.
+
+        Returns:
+            Array of shape (n, m).
+        """
+        check_is_fitted(self)
+        return self._features(validate_data(self, X, dtype=np.float64, reset=False))
+
+    @abstractmethod
+    def _fit(self, X: np.ndarray, seed: int) -> None:
+        """Learn the map from points (n, d)."""
+
+    @abstractmethod
+    def _features(self, X: np.ndarray) -> np.ndarray:
+        """phi(X), (n, m), for points (n, d)."""
+
+    def _read_points(self, name: str, points, X) -> np.ndarray:
+        """Points that the user gave, with the columns of X in their order."""
+        names = getattr(self, "feature_names_in_", None)
+        points = np.asarray(validation.inputs(points, name, names)[0])
+        if points.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"{name} have {points.shape[1]} columns but X has {X.shape[1]}; they must match."
+            )
+        return points

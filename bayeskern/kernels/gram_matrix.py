@@ -1,0 +1,73 @@
+"""Gram matrices as NumPy arrays, whole or block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from bayeskern.kernels.base import Kernel
+
+# A block of a Gram matrix that is used up at once has about this many entries.
+BLOCK = 4_000_000
+
+
+def gram(kernel: Kernel, X, Z=None) -> np.ndarray:
+    """k(X, Z), (n, m), or k(X) if Z is None, as a NumPy array that may be written to.
+
+    Raises ValueError if the kernel overflows.
+    """
+    K = _gram(kernel, X, None) if Z is None else _gram(kernel, _padded(X), Z)
+    return _require_finite(kernel, np.array(np.asarray(K)[: len(X)]))
+
+
+def diagonal(kernel: Kernel, X) -> np.ndarray:
+    """The diagonal of k(X, X) between two sets, (n,): k.diag(X) without white noise."""
+    return np.array(_diagonal(kernel, X))
+
+
+def gram_times(kernel: Kernel, X, Z, B) -> np.ndarray:
+    """k(X, Z) B, (n,) or (n, k), in blocks of rows of X; k(X, Z) is never held as a whole."""
+    out = np.empty((len(X), *np.shape(B)[1:]))
+    for rows in blocks(len(X), len(Z)):
+        out[rows] = np.asarray(_gram_times(kernel, _padded(X[rows]), Z, B))[: len(X[rows])]
+    return _require_finite(kernel, out)
+
+
+def blocks(n: int, m: int) -> Iterator[slice]:
+    """Slices of the rows of an (n, m) matrix, so that each block has about BLOCK entries."""
+    size = max(256, BLOCK // m)
+    return (slice(start, start + size) for start in range(0, n, size))
+
+
+def _padded(X):
+    """X and copies of its last row, so that only four numbers of rows an octave are compiled."""
+    step = 1 << max(len(X).bit_length() - 3, 0)
+    return np.pad(X, ((0, -len(X) % step), (0, 0)), mode="edge")
+
+
+def _require_finite(kernel, K):
+    # If any entry is not finite, neither is the sum, which takes no memory.
+    if not np.isfinite(np.sum(K)) and not np.all(np.isfinite(K)):
+        raise ValueError(
+            f"{kernel!r} is NaN or infinite at some of these points. Scale the points so that they "
+            "are of order 1 beside its lengthscales, or take a kernel that grows less."
+        )
+    return K
+
+
+@eqx.filter_jit
+def _gram(kernel, X, Z):
+    return kernel.evaluate(X, Z)
+
+
+@eqx.filter_jit
+def _diagonal(kernel, X):
+    return jax.vmap(lambda x: kernel.evaluate(x[None], x[None])[0, 0])(X)
+
+
+@eqx.filter_jit
+def _gram_times(kernel, X, Z, B):
+    return kernel.evaluate(X, Z) @ B
