@@ -1,9 +1,11 @@
-"""Builds the documentation into build/site and fails where a link or a picture leads nowhere.
+"""Builds the documentation into build/site.
 
-The pages are those of docs/, the README as the front page, the changelog, and the notebooks with
-the outputs they were committed with.
+The pages are those of docs/, the README as the front page, the changelog, the notebooks with the
+outputs they were committed with, and a list of all modules. The build fails where a link or a
+picture leads nowhere, and where a docstring does not fit the signature that it describes.
 """
 
+import ast
 import base64
 import json
 import os
@@ -29,9 +31,14 @@ def main() -> int:
         (PAGES / place(page)).write_text(relinked(page))
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         write_notebook(notebook, PAGES / place(notebook))
-    build = subprocess.run(["zensical", "build", "--strict", "--clean"], cwd=ROOT)
-    if build.returncode:
-        return build.returncode
+    (PAGES / "files.md").write_text(list_of_modules())
+    command = ["zensical", "build", "--strict", "--clean"]
+    build = subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    print(build.stdout)
+    if build.returncode or "griffe: " in build.stdout:
+        return 1
     broken = broken_links()
     print(*broken, sep="\n")
     return int(bool(broken))
@@ -65,6 +72,26 @@ def relinked(page: Path) -> str:
         return f"[{words}]({address}{'#' * bool(anchor)}{anchor})"
 
     return re.sub(r"\[([^\]]*)\]\(([^)\s]+)\)", link, page.read_text())
+
+
+def list_of_modules() -> str:
+    """A page with the first line of every module's docstring."""
+    lines = ["# Every file", "", "The first line of each module, package by package."]
+    for folder in [ROOT / "bayeskern", *sorted((ROOT / "bayeskern").rglob("*/"))]:
+        modules = sorted(folder.glob("*.py"))
+        if modules:
+            lines += [
+                "",
+                f"## {folder.relative_to(ROOT)}",
+                "",
+                "| file | what it holds |",
+                "|---|---|",
+            ]
+        for module in modules:
+            docstring = ast.get_docstring(ast.parse(module.read_text())) or ""
+            purpose = re.sub(r"([\[\]|*_<])", r"\\\1", docstring.partition("\n")[0])
+            lines.append(f"| `{module.name}` | {purpose} |")
+    return "\n".join(lines) + "\n"
 
 
 def write_notebook(notebook: Path, page: Path) -> None:
