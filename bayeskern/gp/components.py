@@ -10,14 +10,13 @@ still add up to the whole.
 from __future__ import annotations
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.gp.regression import condition_at
 from bayeskern.kernels.base import Sum
 from bayeskern.kernels.components import component, component_names
-from bayeskern.prediction.mixture import Prediction, thin
+from bayeskern.prediction.mixture import Prediction, map_draws, thin
 
 
 def centred_components(model, draws: dict, data: tuple, X_new, level: str) -> dict[str, Prediction]:
@@ -47,7 +46,7 @@ def _mixture(model, draws, data, X_new, names):
         gp = condition_at(model, draw, data)
         return [_moments(gp, X_new, name, names[0]) for name in names]
 
-    parts = jax.lax.map(one, draws)
+    parts = map_draws(one, draws)
     return tuple(jnp.stack(x) for x in zip(*parts, strict=True))
 
 

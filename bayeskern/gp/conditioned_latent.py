@@ -11,7 +11,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import logsumexp
 
 from bayeskern.gp.curvature import Curvature, Known, Observed, cholesky, spread_over
-from bayeskern.gp.latent_prediction import latent_prediction, response_prediction
+from bayeskern.gp.latent_prediction import LatentMixture, latent_prediction, response_prediction
 from bayeskern.gp.newton import Mode
 from bayeskern.gp.process import new_points
 from bayeskern.gp.quadrature import (
@@ -95,11 +95,12 @@ class ConditionedLatent(eqx.Module):
                 "the prior mean was given as an array, so its values at X_new are unknown: make "
                 "the mean a function of one point."
             )
-        one = Single(self)
+        n = self.X.shape[0]
+        alone = LatentMixture(eqx.Partial(_itself, self), {}, self.kernels, self.likelihood, n)
         if latent:
-            return latent_prediction(one, X_new)
+            return latent_prediction(alone, X_new)
         extra = self.likelihood.read_extra(extra or {}, X_new.shape[0])
-        return response_prediction(one, X_new, extra, draws, seed)
+        return response_prediction(alone, X_new, extra, draws, seed)
 
     @eqx.filter_jit
     def loo(self):
@@ -121,6 +122,11 @@ class ConditionedLatent(eqx.Module):
 
         values = jax.lax.map(at, step, batch_size=TOGETHER) - log_normal(step, S)
         return logsumexp(values, b=jnp.asarray(w)[:, None], axis=0)
+
+
+def _itself(posterior: ConditionedLatent, draw) -> ConditionedLatent:
+    """One conditioned process is a mixture over a single, empty draw."""
+    return posterior
 
 
 class NewResponses(eqx.Module):
@@ -155,31 +161,6 @@ class NewResponses(eqx.Module):
     def _latent(self):
         mean, covariance = self.at.moments(self.X, self.at.kernels)
         return mean + self.prior_mean, covariance
-
-
-class Single(eqx.Module):
-    """One conditioned process, as a mixture of one."""
-
-    at: ConditionedLatent
-
-    @property
-    def items(self):
-        return jnp.zeros(1)
-
-    @property
-    def kernels(self):
-        return self.at.kernels
-
-    @property
-    def likelihood(self):
-        return self.at.likelihood
-
-    @property
-    def n(self) -> int:
-        return self.at.X.shape[0]
-
-    def conditioned(self, item) -> ConditionedLatent:
-        return self.at
 
 
 def evaluate(mean, X, C: int):

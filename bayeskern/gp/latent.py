@@ -18,7 +18,7 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.gp.conditioned_latent import ConditionedLatent
 from bayeskern.gp.curvature import cholesky, eta
-from bayeskern.gp.latent_prediction import latent_prediction, response_prediction
+from bayeskern.gp.latent_prediction import LatentMixture, latent_prediction, response_prediction
 from bayeskern.gp.latent_process import LatentProcess
 from bayeskern.gp.process import is_function, mean_function, new_points, positive_definite
 from bayeskern.kernels.base import Kernel
@@ -181,12 +181,12 @@ class LatentGP(eqx.Module):
         own = {*self.hyperparameters(), "white"}
         draws = {name: value for name, value in draws.items() if name in own}
         draws = thin(draws, self.most_draws)
-        # A model without hyperparameters to draw has one, empty draw.
-        mixture = Mixture(self, draws or {"": jnp.zeros(1)}, data)
+        condition_at, n = eqx.Partial(_condition_at, self, data), data[0].shape[0]
+        over = LatentMixture(condition_at, draws, self.kernels, self.likelihood, n)
         if latent:
-            return latent_prediction(mixture, X_new)
+            return latent_prediction(over, X_new)
         extra = self.likelihood.read_extra(extra, X_new.shape[0])
-        return response_prediction(mixture, X_new, extra, OBSERVATIONS, seed)
+        return response_prediction(over, X_new, extra, OBSERVATIONS, seed)
 
     def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
         """Draws of new observations from the prior: a SampledPrediction.
@@ -217,32 +217,14 @@ class LatentGP(eqx.Module):
         return found
 
 
-class Mixture(eqx.Module):
-    """A model at draws of its hyperparameters, given data."""
-
-    model: LatentGP
-    items: dict
-    data: tuple
-
-    @property
-    def kernels(self):
-        return self.model.kernels
-
-    @property
-    def likelihood(self):
-        return self.model.likelihood
-
-    @property
-    def n(self) -> int:
-        return self.data[0].shape[0]
-
-    def conditioned(self, item) -> ConditionedLatent:
-        X, y, extra = self.data
-        model = self.model.at({k: v for k, v in item.items() if k not in ("white", "")})
-        process = model.process(X, extra)
-        if "white" in item:
-            return ConditionedLatent.knowing(process, item["white"].reshape(-1, X.shape[0]))
-        return process.condition(y)
+def _condition_at(model: LatentGP, data: tuple, draw: dict) -> ConditionedLatent:
+    """The latent processes given data, at one draw."""
+    X, y, extra = data
+    at_draw = model.at({name: value for name, value in draw.items() if name != "white"})
+    process = at_draw.process(X, extra)
+    if "white" in draw:
+        return ConditionedLatent.knowing(process, draw["white"].reshape(-1, X.shape[0]))
+    return process.condition(y)
 
 
 def _read_kernels(kernel):

@@ -1,10 +1,9 @@
-"""Predictions of latent processes, mixed over draws of their hyperparameters.
-
-A mixture has `items`, a pytree whose leaves have the draws along their first axis, `conditioned`,
-which makes of one of them a ConditionedLatent, and `kernels`, `likelihood` and `n` (points).
-"""
+"""Predictions of latent processes, mixed over draws of their hyperparameters."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,15 +11,52 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.gp.curvature import eta, outputs, spread_over
-from bayeskern.gp.process import chunked
 from bayeskern.gp.quadrature import at_nodes, draw_responses
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, component_names
+from bayeskern.likelihoods.base import Likelihood
 from bayeskern.prediction.empirical import Predictions
-from bayeskern.prediction.mixture import Prediction, spread
+from bayeskern.prediction.mixture import Prediction, count_draws, map_draws, mixture, shuffled
 from bayeskern.prediction.response import ResponsePrediction
 
 # New observations are drawn jointly within so many points.
 JOINT = 512
+
+
+class LatentMixture(eqx.Module):
+    """Latent processes given data, at draws of their hyperparameters.
+
+    condition_at: draw -> ConditionedLatent. draws: a pytree, the draws along the first axis of its
+    leaves. kernels, likelihood: what names the latent functions. n: the number of data points.
+    """
+
+    condition_at: Callable
+    draws: Any
+    kernels: tuple[Kernel, ...]
+    likelihood: Likelihood
+    n: int = eqx.field(static=True)
+
+
+class LatentFunction(eqx.Module):
+    """The latent function c at X (m, d), given data; of a component with its kernels in `parts`."""
+
+    posterior: eqx.Module
+    X: jax.Array
+    c: int = eqx.field(static=True)
+    parts: tuple[Kernel, ...] | None
+
+    def mean(self):
+        """The means: (m,)."""
+        return self.moments()[0]
+
+    def moments(self):
+        """The means and variances: (m,), (m,)."""
+        mean, covariance = self.posterior.moments(self.X, self.parts)
+        return mean[self.c], covariance[self.c, self.c]
+
+    def sample(self, key, n: int):
+        """Joint draws: (n, m)."""
+        return self.posterior.draws(self.X, key, n, self.parts)[:, self.c]
 
 
 def latent_names(kernels, C: int) -> list[str]:
@@ -29,131 +65,85 @@ def latent_names(kernels, C: int) -> list[str]:
     return [name or f"f{c}" for c, name in enumerate(own)]
 
 
-def latent_prediction(mixture, X_new):
+def latent_prediction(over: LatentMixture, X_new):
     """The latent function at X_new; of several, one Prediction for each, by name."""
-    C = outputs(mixture.likelihood)
-    found = {
-        name: _latent(mixture, X_new, c) for c, name in enumerate(latent_names(mixture.kernels, C))
-    }
-    return found["f0"] if C == 1 and "f0" in found else _one(found)
+    C = outputs(over.likelihood)
+    names = latent_names(over.kernels, C)
+    predictions = {name: _predict_latent(over, X_new, c) for c, name in enumerate(names)}
+    return Predictions(predictions) if C > 1 else predictions[names[0]]
 
 
-def _one(found):
-    return Predictions(found) if len(found) > 1 else next(iter(found.values()))
-
-
-def _latent(mixture, X_new, c: int, name=None) -> Prediction:
-    count = jax.tree.leaves(mixture.items)[0].shape[0]
-
-    def means():
-        return chunked(lambda x: _means(mixture, x, c, name), mixture.n, X_new)
-
-    def moments():
-        return chunked(lambda x: jnp.stack(_moments(mixture, x, c, name)), mixture.n, X_new)
-
-    def draw(key, size):
-        def each(key, number):
-            return _draws(mixture, X_new, c, name, key, number)
-
-        return spread(each, count, key, size)
-
+def _predict_latent(over: LatentMixture, X_new, c: int, name: str | None = None) -> Prediction:
+    at = eqx.Partial(_latent_at, over.condition_at, c, name)
     if name is not None:
-        return Prediction(means, moments, draw)
-    names = component_names(spread_over(mixture.kernels, outputs(mixture.likelihood))[c])
-    return Prediction(
-        means, moments, draw, lambda part: _latent(mixture, X_new, c, part), tuple(names)
-    )
+        return mixture(at, over.draws, X_new, over.n)
+    names = component_names(spread_over(over.kernels, outputs(over.likelihood))[c])
+
+    def of_component(name):
+        return _predict_latent(over, X_new, c, name)
+
+    return mixture(at, over.draws, X_new, over.n, of_component, tuple(names))
 
 
-def _parts(at, c, name):
-    """The kernel of a component of one latent function, in the place of it."""
+def _latent_at(condition_at, c: int, name: str | None, draw, X_new) -> LatentFunction:
+    """A latent function at one draw, or its component of this name."""
+    posterior = condition_at(draw)
     if name is None:
-        return None
-    kernels = list(spread_over(at.kernels, at.weights.shape[0]))
+        return LatentFunction(posterior, X_new, c, None)
+    kernels = list(spread_over(posterior.kernels, posterior.weights.shape[0]))
     kernels[c] = component(kernels[c], name)
-    return tuple(kernels)
-
-
-@eqx.filter_jit
-def _means(mixture, X_new, c, name):
-    return _moments(mixture, X_new, c, name)[0]
-
-
-@eqx.filter_jit
-def _moments(mixture, X_new, c, name):
-    def one(item):
-        at = mixture.conditioned(item)
-        mean, covariance = at.moments(X_new, _parts(at, c, name))
-        return mean[c], covariance[c, c]
-
-    return jax.lax.map(one, mixture.items)
-
-
-@eqx.filter_jit
-def _draws(mixture, X_new, c, name, key, n):
-    def one(item):
-        item, key = item
-        at = mixture.conditioned(item)
-        return at.draws(X_new, key, n, _parts(at, c, name))[:, c]
-
-    return jax.lax.map(one, (mixture.items, _keys(mixture, key)))
-
-
-def _keys(mixture, key):
-    return jax.random.split(key, jax.tree.leaves(mixture.items)[0].shape[0])
+    return LatentFunction(posterior, X_new, c, tuple(kernels))
 
 
 # -- observations ----------------------------------------------------------------------------------
 
 
-def response_prediction(mixture, X_new, extra, count: int, seed: int) -> ResponsePrediction:
-    """New observations at X_new: their mean, `count` draws, and the chances of classes.
+def response_prediction(over: LatentMixture, X_new, extra, size: int, seed: int):
+    """New observations at X_new: their mean, `size` draws, and the chances of classes.
 
     Draws are joint over JOINT points at a time, which are independent given the hyperparameters.
     """
-    parts = jax.tree.leaves(mixture.items)[0].shape[0]
+    number = -(-size // count_draws(over.draws))
     key, order = jax.random.split(jax.random.key(seed))
-    number = -(-count // parts)
-    found = []
+    chunks = []
     for i in range(0, X_new.shape[0], JOINT):
         rows = slice(i, i + JOINT)
-        now = {name: value[rows] for name, value in extra.items()}
-        key, own = jax.random.split(key)
-        found.append(jax.device_get(_responses(mixture, X_new[rows], now, own, number)))
-    averages = [np.concatenate(each) for each in zip(*(a for a, _ in found), strict=True)]
-    y = np.concatenate([y for _, y in found], axis=2)
-    y = y.reshape(parts * number, *y.shape[2:])
-    rows = ((np.arange(count) + 0.5) * len(y) / count).astype(int)
-    y = y[rows[np.asarray(jax.random.permutation(order, count))]]
-    mean, *chances = (_known(x) for x in averages)
-    likelihood = mixture.likelihood
+        extra_here = {name: value[rows] for name, value in extra.items()}
+        key, chunk_key = jax.random.split(key)
+        chunk = _responses(over, X_new[rows], extra_here, chunk_key, number)
+        chunks.append(jax.device_get(chunk))
+    averages, samples = zip(*chunks, strict=True)
+    mean, *chances = (_not_nan(np.concatenate(parts)) for parts in zip(*averages, strict=True))
+    y = shuffled(np.concatenate(samples, axis=2), order, size)
+    likelihood = over.likelihood
     classes = likelihood.classes if likelihood.classifies else None
     return ResponsePrediction(y, mean, *(chances or [None]), classes, ordered=likelihood.is_ordered)
 
 
 @eqx.filter_jit
-def _responses(mixture, X_new, extra, key, number):
-    def one(item):
-        item, key = item
-        at = mixture.conditioned(item)
-        likelihood = at.likelihood
+def _responses(over: LatentMixture, X_new, extra, key, number):
+    """Averages over draws, (m,) and (m, K), and `number` draws of y for each: (S, number, m)."""
 
-        def wanted(f):
+    def at_draw(draw, key):
+        posterior = over.condition_at(draw)
+        likelihood = posterior.likelihood
+
+        def averaged(f):
             mean = likelihood.mean(eta(likelihood, f), **extra)
             if not likelihood.classifies:
                 return [mean]
             return [mean, likelihood.probabilities(eta(likelihood, f), **extra)]
 
-        averages = at_nodes(wanted, *at.moments(X_new))
-        key, own = jax.random.split(key)
-        y = draw_responses(likelihood, at.draws(X_new, key, number), extra, own)
-        return averages, y
+        averages = at_nodes(averaged, *posterior.moments(X_new))
+        key_f, key_y = jax.random.split(key)
+        f = posterior.draws(X_new, key_f, number)
+        return averages, draw_responses(likelihood, f, extra, key_y)
 
-    averages, y = jax.lax.map(one, (mixture.items, _keys(mixture, key)))
-    return [jnp.mean(each, axis=0) for each in averages], y
+    averages, y = map_draws(at_draw, over.draws, key)
+    return [jnp.mean(values, axis=0) for values in averages], y
 
 
-def _known(array):
+def _not_nan(array):
     if np.any(np.isnan(array)):
         raise FloatingPointError(
             "the prediction is NaN: no mode of the latent function was found for at least one draw "

@@ -18,13 +18,11 @@ from bayeskern.core.functions import StaticFunction
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, component_names
 from bayeskern.linalg import DenseFactor, Factor, log_density
-from bayeskern.prediction.mixture import Prediction
+from bayeskern.prediction.mixture import Prediction, chunked
 
 # From this size on the parts of the kernel are computed again for the gradient, not kept: that
 # costs no more time than fetching so many n x n arrays, and a fraction of the memory.
 RECOMPUTE_FROM = 1000
-# A chunk of new points is as large as keeps its block of covariances below this many numbers.
-CHUNK = 2**24
 
 
 class GaussianProcess(Distribution):
@@ -127,7 +125,8 @@ class GaussianProcess(Distribution):
             return value if jnp.ndim(value) == 0 else value[rows]
 
         mean = evaluate_mean(new.prior_mean, new.X)
-        return NewObservations(self.condition(y), new.X[rows], at(mean), at(new.noise))
+        gp = self.condition(y)
+        return NewObservations(gp, gp.kernel, new.X[rows], at(mean), at(new.noise))
 
 
 class LeaveOneOut(NamedTuple):
@@ -217,42 +216,53 @@ class ConditionedGP(eqx.Module):
         return _per_point("mean", mean, X_new.shape[0])
 
 
-class NewObservations(eqx.Module):
-    """Observations at X (m, d), given those that a process was conditioned on.
+class Predictive(eqx.Module):
+    """A process given data, or one of its additive components, at new points X (m, d).
 
-    prior_mean, noise: at X, a number or (m,).
+    kernel: that of the process, or of the component. prior_mean, noise: at X, a number or (m,);
+    without a noise it is that of the data.
     """
 
     gp: ConditionedGP
+    kernel: Kernel
     X: jax.Array
     prior_mean: jax.Array
-    noise: jax.Array
+    noise: jax.Array | None
 
     def mean(self) -> jax.Array:
-        """Their means: (m,)."""
-        return posterior_mean(self.gp, self.gp.kernel, self.X) + self.prior_mean
+        """The means: (m,)."""
+        return posterior_mean(self.gp, self.kernel, self.X) + self.prior_mean
 
     def moments(self) -> tuple[jax.Array, jax.Array]:
-        """Their means and variances: (m,), (m,)."""
-        mean, variance = posterior_moments(self.gp, self.gp.kernel, self.X)
-        return mean + self.prior_mean, variance + self.noise
+        """The means and variances: (m,), (m,)."""
+        mean, variance = posterior_moments(self.gp, self.kernel, self.X)
+        return mean + self.prior_mean, variance + self._noise()
 
     def sample(self, key, n: int) -> jax.Array:
         """Joint draws: (n, m)."""
+        draws = posterior_draws(self.gp, self.kernel, self.X, self._noise(), key, n)
+        return draws + self.prior_mean
+
+    def _noise(self):
+        # Asked for only where it counts: the mean does without.
+        return self.gp.new_noise(self.noise, self.X.shape[0], latent=False)
+
+
+class NewObservations(Predictive):
+    """A `Predictive` that is drawn from for each of many draws of the hyperparameters."""
+
+    def sample(self, key, n: int) -> jax.Array:
         m = self.X.shape[0]
-        K = _posterior_covariance(self.gp, self.gp.kernel, self.X)
-        L = DenseFactor.compute(K + jnp.diag(jnp.broadcast_to(self.noise, (m,)))).L
+        K = _posterior_covariance(self.gp, self.kernel, self.X)
+        L = DenseFactor.compute(K + jnp.diag(jnp.broadcast_to(self._noise(), (m,)))).L
 
-        def fast():
-            return jax.random.normal(key, (n, m), K.dtype) @ L.T + posterior_mean(
-                self.gp, self.gp.kernel, self.X
-            )
-
-        def safe():
-            return posterior_draws(self.gp, self.gp.kernel, self.X, self.noise, key, n)
+        def by_cholesky():
+            white = jax.random.normal(key, (n, m), K.dtype)
+            return white @ L.T + self.mean()
 
         # Without noise the covariance may be rounding error; eigenvectors take longer.
-        return jax.lax.cond(jnp.all(jnp.isfinite(L)), fast, safe) + self.prior_mean
+        usable = jnp.all(jnp.isfinite(L))
+        return jax.lax.cond(usable, by_cholesky, lambda: Predictive.sample(self, key, n))
 
 
 # -- the mathematics, on arrays --------------------------------------------------------------------
@@ -339,13 +349,6 @@ def _prediction(gp: ConditionedGP, X_new, noise, mean, part=None) -> Prediction:
 
     names = tuple(component_names(kernel)) if part is None else ()
     return Prediction(means, moments, draw, of if part is None else None, names)
-
-
-def chunked(function, n: int, X_new) -> np.ndarray:
-    """Apply a function of new points chunk by chunk; its last axis runs over the points."""
-    size = max(256, CHUNK // n)
-    parts = [np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
 # -- small pieces ----------------------------------------------------------------------------------

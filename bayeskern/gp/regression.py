@@ -16,20 +16,17 @@ from bayeskern.core import validation
 from bayeskern.gp.process import (
     ConditionedGP,
     GaussianProcess,
-    chunked,
+    Predictive,
     draws_jit,
     evaluate_mean,
     is_function,
     mean_function,
     new_points,
     positive_definite,
-    posterior_draws,
-    posterior_mean,
-    posterior_moments,
 )
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, component_names
-from bayeskern.prediction.mixture import Prediction, spread, thin
+from bayeskern.prediction.mixture import Prediction, mixture, thin
 from bayeskern.protocols import ClosedForm, NoClosedFormError
 
 
@@ -123,7 +120,7 @@ class GPRegression(eqx.Module):
         X_new = new_points(X_new, data[0], self.columns)
         own = {*self.kernel.hyperparameters(), "noise", "mean"}
         draws = {name: value for name, value in draws.items() if name in own}
-        return _mixture(self, thin(draws), data, X_new, latent)
+        return predict_over(self, thin(draws), data, X_new, latent)
 
 
 # -- draws of the hyperparameters -> Prediction ----------------------------------------------------
@@ -132,74 +129,28 @@ class GPRegression(eqx.Module):
 def condition_at(model, draw, data) -> ConditionedGP:
     """The process of a GPRegression at one draw of its hyperparameters, given data."""
     X, y, *mask = data
-    at = model.at({name: value for name, value in draw.items() if name})
+    at = model.at(draw)
     gp = GaussianProcess(at.kernel, X, at.noise, at.mean, *mask)
     return gp.condition(y)
 
 
-@eqx.filter_jit
-def _mixture_means(model, draws, data, X_new, name):
-    def one(draw):
-        gp = condition_at(model, draw, data)
-        return posterior_mean(gp, _part(gp.kernel, name), X_new) + _level(gp, X_new, name)
-
-    return jax.lax.map(one, draws)
-
-
-@eqx.filter_jit
-def _mixture_moments(model, draws, data, X_new, name, latent):
-    def one(draw):
-        gp = condition_at(model, draw, data)
-        mean, variance = posterior_moments(gp, _part(gp.kernel, name), X_new)
-        noise = gp.new_noise(None, X_new.shape[0], latent or name)
-        return mean + _level(gp, X_new, name), variance + noise
-
-    return jax.lax.map(one, draws)
-
-
-@eqx.filter_jit
-def _mixture_draws(model, draws, data, X_new, name, latent, key, n):
-    def one(item):
-        draw, key = item
-        gp = condition_at(model, draw, data)
-        noise = gp.new_noise(None, X_new.shape[0], latent or name)
-        part = _part(gp.kernel, name)
-        return posterior_draws(gp, part, X_new, noise, key, n) + _level(gp, X_new, name)
-
-    count = jax.tree.leaves(draws)[0].shape[0]
-    return jax.lax.map(one, (draws, jax.random.split(key, count)))
-
-
-def _part(kernel, name):
-    return component(kernel, name) if name else kernel
-
-
-def _level(gp, X_new, name):
-    return 0.0 if name else gp.new_mean(None, X_new)
-
-
-def _mixture(model, draws, data, X_new, latent, name=None) -> Prediction:
-    n, count = data[0].shape[0], len(next(iter(draws.values()), [0]))
-    # A model without hyperparameters to draw has one, empty draw.
-    draws = draws or {"": jnp.zeros(1)}
-
-    def means():
-        return chunked(lambda x: _mixture_means(model, draws, data, x, name), n, X_new)
-
-    def moments():
-        return chunked(
-            lambda x: jnp.stack(_mixture_moments(model, draws, data, x, name, latent)), n, X_new
-        )
-
-    def draw(key, size):
-        def each(key, number):
-            return _mixture_draws(model, draws, data, X_new, name, latent, key, number)
-
-        return spread(each, count, key, size)
-
-    def of(part):
-        return _mixture(model, draws, data, X_new, True, part)
-
+def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> Predictive:
+    """The process at X_new at one draw, or its component of this name, without mean and noise."""
+    gp = condition_at(model, draw, data)
+    zero = jnp.zeros(())
     if name is not None:
-        return Prediction(means, moments, draw)
-    return Prediction(means, moments, draw, of, tuple(component_names(model.kernel)))
+        return Predictive(gp, component(gp.kernel, name), X_new, zero, zero)
+    return Predictive(gp, gp.kernel, X_new, gp.new_mean(None, X_new), zero if latent else None)
+
+
+def predict_over(model, draws, data, X_new, latent: bool, name: str | None = None) -> Prediction:
+    """The mixture over draws of the hyperparameters: of the process, or of one component."""
+    at = eqx.Partial(predictive_at, model, data, latent, name)
+    n = data[0].shape[0]
+    if name is not None:
+        return mixture(at, draws, X_new, n)
+
+    def of_component(name):
+        return predict_over(model, draws, data, X_new, True, name)
+
+    return mixture(at, draws, X_new, n, of_component, tuple(component_names(model.kernel)))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Protocol
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +17,8 @@ from bayeskern.core import validation
 
 # Predictions average over at most this many evenly thinned draws of the hyperparameters.
 MOST_DRAWS = 200
+# A chunk of new points is as large as keeps its block of covariances below this many numbers.
+CHUNK = 2**24
 
 Moments = Callable[[], tuple[np.ndarray, np.ndarray]]
 
@@ -132,16 +136,111 @@ class Prediction(Quantiles):
         return f"Prediction({size}, components={list(self.components)})"
 
 
-def spread(each: Callable, count: int, key: jax.Array, size: int) -> np.ndarray:
+# -- the mixture over draws of the hyperparameters -------------------------------------------------
+
+
+class Conditional(Protocol):
+    """New values at m points given the data, at one draw of the hyperparameters."""
+
+    def mean(self) -> jax.Array:
+        """Their means: (m,)."""
+
+    def moments(self) -> tuple[jax.Array, jax.Array]:
+        """Their means and variances: (m,), (m,)."""
+
+    def sample(self, key, n: int) -> jax.Array:
+        """Joint draws: (n, m)."""
+
+
+def mixture(
+    conditional_at: Callable,
+    draws,
+    X_new,
+    n: int,
+    component: Callable[[str], Prediction] | None = None,
+    components: tuple[str, ...] = (),
+) -> Prediction:
+    """The equally weighted mixture over draws of the hyperparameters, as a lazy Prediction.
+
+    conditional_at: `conditional_at(draw, X) -> Conditional`, a pytree such as an `eqx.Partial` of a
+    function, so that new values in it do not compile again. draws: a pytree with the draws along
+    the first axis of its leaves; without leaves it is one draw. X_new: the points (m, d), or their
+    rows (m,); they are taken in chunks. n: how many data points there are.
+    """
+
+    def means():
+        return chunked(lambda X: _means(conditional_at, draws, X), n, X_new)
+
+    def moments():
+        return tuple(chunked(lambda X: jnp.stack(_moments(conditional_at, draws, X)), n, X_new))
+
+    def sample(key, size):
+        def sample_each(key, number):
+            return _samples(conditional_at, draws, X_new, key, number)
+
+        return spread(sample_each, count_draws(draws), key, size)
+
+    return Prediction(means, moments, sample, component, components)
+
+
+@eqx.filter_jit
+def _means(conditional_at, draws, X):
+    return map_draws(lambda draw: conditional_at(draw, X).mean(), draws)
+
+
+@eqx.filter_jit
+def _moments(conditional_at, draws, X):
+    return map_draws(lambda draw: conditional_at(draw, X).moments(), draws)
+
+
+@eqx.filter_jit
+def _samples(conditional_at, draws, X, key, n):
+    return map_draws(lambda draw, key: conditional_at(draw, X).sample(key, n), draws, key)
+
+
+def map_draws(function: Callable, draws, key=None):
+    """function(draw) for each draw, or function(draw, key) with a key of its own: (S, ...).
+
+    One draw after the other, so that memory stays that of one.
+    """
+    count = count_draws(draws)
+    if key is None:
+        # An array to map over even if the draws have none.
+        return jax.lax.map(lambda item: function(item[0]), (draws, jnp.arange(count)))
+    return jax.lax.map(lambda item: function(*item), (draws, jax.random.split(key, count)))
+
+
+def count_draws(draws) -> int:
+    """How many draws there are; a model without hyperparameters to draw has one, empty draw."""
+    leaves = jax.tree.leaves(draws)
+    return len(leaves[0]) if leaves else 1
+
+
+def chunked(function: Callable, n: int, X_new) -> np.ndarray:
+    """A function of new points, chunk by chunk; the last axis of its value runs over the points.
+
+    n: how many data points the function has a covariance with at each new one.
+    """
+    size = max(256, CHUNK // n)
+    parts = [np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+
+def spread(sample_each: Callable, count: int, key: jax.Array, size: int) -> np.ndarray:
     """`size` draws, spread evenly over `count` equally likely parts, in random order: (size, m).
 
-    each: (key, number) -> (count, number, m), so many draws from every part.
+    sample_each: (key, number) -> (count, number, m), so many draws from every part.
     """
-    number = -(-size // count)
     key, order = jax.random.split(key)
-    made = np.asarray(each(key, number)).reshape(count * number, -1)
-    rows = ((np.arange(size) + 0.5) * (count * number) / size).astype(int)
-    return made[rows[np.asarray(jax.random.permutation(order, size))]]
+    return shuffled(sample_each(key, -(-size // count)), order, size)
+
+
+def shuffled(samples, key: jax.Array, size: int) -> np.ndarray:
+    """`size` of the samples (count, number, ...), evenly from every part, in random order."""
+    samples = np.asarray(samples)
+    samples = samples.reshape(-1, *samples.shape[2:])
+    rows = ((np.arange(size) + 0.5) * len(samples) / size).astype(int)
+    return samples[rows[np.asarray(jax.random.permutation(key, size))]]
 
 
 def thin(draws: dict, most: int = MOST_DRAWS) -> dict:

@@ -11,6 +11,7 @@ import bayeskern as bk
 from bayeskern.gp import process as gp_module
 from bayeskern.kernels import RBF, Constant, Linear, Matern32, White
 from bayeskern.linalg import DenseFactor
+from bayeskern.prediction import mixture
 from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
 
 
@@ -111,7 +112,7 @@ def test_chunks_make_no_difference(monkeypatch):
     whole = gp.predict(X_new)
     expected = whole.mean, whole.sd, whole.component("trend").sd
     sizes, original = [], gp_module.posterior_moments
-    monkeypatch.setattr(gp_module, "CHUNK", 1)
+    monkeypatch.setattr(mixture, "CHUNK", 1)
     monkeypatch.setattr(
         gp_module,
         "_moments_jit",

@@ -16,12 +16,11 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 from bayeskern.gp.components import centred_components
-from bayeskern.gp.process import posterior_draws, posterior_moments
-from bayeskern.gp.regression import condition_at
+from bayeskern.gp.regression import condition_at, predict_over, predictive_at
 from bayeskern.inference.model import sites
 from bayeskern.kernels import Kernel
-from bayeskern.kernels.components import component, component_names
-from bayeskern.prediction.mixture import Prediction
+from bayeskern.kernels.components import component_names
+from bayeskern.prediction.mixture import Prediction, map_draws
 
 # Each draw costs O(n^3).
 DRAWS = 40
@@ -83,8 +82,7 @@ class Process(NamedTuple):
 
     def function(self, X_new) -> Prediction:
         """The function itself, without noise, at X_new (m, d)."""
-        means, variances = map(np.asarray, _moments(self.model, self.draws, self.data, X_new))
-        return Prediction(lambda: means, lambda: (means, variances), _no_draws)
+        return predict_over(self.model, self.draws, self.data, X_new, latent=True)
 
     def components(self, X_new) -> dict[str, Prediction]:
         """Each component at X_new (m, d), about zero over the data but for the first."""
@@ -99,10 +97,6 @@ class Process(NamedTuple):
         return float(np.mean(_noise(self.model, self.draws)))
 
 
-def _no_draws(key, n):
-    raise NotImplementedError("joint draws of the function are not offered here.")
-
-
 def processes(subject) -> list[Process]:
     """Every Gaussian process that the model observes with Gaussian noise."""
     p = subject.posterior
@@ -112,9 +106,7 @@ def processes(subject) -> list[Process]:
             continue
         rows = evenly(len(next(iter(p.flat.values()))), DRAWS)
         draws = {s.name: jnp.asarray(p.flat[s.name][rows]) for s in p.target.latents}
-        # A model without hyperparameters to draw has one, empty draw.
-        draws = draws or {"": jnp.zeros(1)}
-        middle = {k: v[0] for k, v in draws.items() if k}
+        middle = {k: v[0] for k, v in draws.items()}
         t = p.target
         trace = sites.trace_at(t.model, middle, jax.random.key(0), t.args, t.kwargs)
         fn, y = trace[name]["fn"], trace[name]["value"]
@@ -129,39 +121,23 @@ def processes(subject) -> list[Process]:
 
 @eqx.filter_jit
 def _kernels(model, draws):
-    return jax.lax.map(lambda draw: model.at({k: v for k, v in draw.items() if k}).kernel, draws)
+    return map_draws(lambda draw: model.at(draw).kernel, draws)
 
 
 @eqx.filter_jit
 def _noise(model, draws):
-    return jax.lax.map(
-        lambda draw: jnp.mean(model.at({k: v for k, v in draw.items() if k}).noise), draws
-    )
+    return map_draws(lambda draw: jnp.mean(model.at(draw).noise), draws)
 
 
 @eqx.filter_jit
 def _loo(model, draws, data):
-    return jax.lax.map(lambda draw: tuple(condition_at(model, draw, data).loo()), draws)
-
-
-@eqx.filter_jit
-def _moments(model, draws, data, X_new):
-    def one(draw):
-        gp = condition_at(model, draw, data)
-        mean, variance = posterior_moments(gp, gp.kernel, X_new)
-        return mean + gp.new_mean(None, X_new), variance
-
-    return jax.lax.map(one, draws)
+    return map_draws(lambda draw: tuple(condition_at(model, draw, data).loo()), draws)
 
 
 @eqx.filter_jit
 def _changes(model, draws, data, X_two, name, key):
-    def one(item):
-        draw, key = item
-        gp = condition_at(model, draw, data)
-        part = component(gp.kernel, name)
-        paths = posterior_draws(gp, part, X_two, jnp.zeros(()), key, PATHS)
-        return paths[:, 1] - paths[:, 0]
+    def change(draw, key):
+        ends = predictive_at(model, data, True, name, draw, X_two).sample(key, PATHS)
+        return ends[:, 1] - ends[:, 0]
 
-    count = jax.tree.leaves(draws)[0].shape[0]
-    return jax.lax.map(one, (draws, jax.random.split(key, count)))
+    return map_draws(change, draws, key)

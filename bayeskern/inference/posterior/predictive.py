@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import batch_size, by_chunk
-from bayeskern.gp.process import chunked
 from bayeskern.inference.model import sites
 from bayeskern.inference.model.arguments import hold, read
 from bayeskern.prediction.empirical import Predictions, SampledPrediction
-from bayeskern.prediction.mixture import Prediction, spread, thin
+from bayeskern.prediction.mixture import Prediction, count_draws, mixture, thin
 
 # A point estimate has one draw; so many observations are drawn at it.
 AT_A_POINT = 1000
@@ -114,7 +113,7 @@ def _sample(target, draws, keys, new, given, joint, batch):
         for i, site in enumerate(given):
             rows, own = jnp.arange(found.pop(site).shape[-1]), jax.random.fold_in(key, i)
             if joint:
-                found[site] = _given(target, draw, key, new, site, rows).sample(own, 1)[0]
+                found[site] = _given(target, new, site, (draw, key), rows).sample(own, 1)[0]
         return found
 
     return jax.lax.map(one, (draws, keys), batch_size=batch)
@@ -123,57 +122,19 @@ def _sample(target, draws, keys, new, given, joint, batch):
 # -- sites that condition on what was observed -----------------------------------------------------
 
 
-def _given(target, draw, key, new, site, rows):
+def _given(target, new, site, draw_and_key, rows):
     """The distribution of new values of a site, given the old ones, at one draw."""
+    draw, key = draw_and_key
     old = sites.trace_at(target.model, draw, key, target.args, target.kwargs)[site]
     model = sites.Unobserved(target.model, (site,))
     return old["fn"].given(old["value"], sites.trace_at(model, draw, key, *new)[site]["fn"], rows)
 
 
-@eqx.filter_jit
-def _means(target, draws, keys, new, site, rows):
-    return jax.lax.map(lambda item: _given(target, *item, new, site, rows).mean(), (draws, keys))
-
-
-@eqx.filter_jit
-def _moments(target, draws, keys, new, site, rows):
-    def one(item):
-        return jnp.stack(_given(target, *item, new, site, rows).moments())
-
-    return jax.lax.map(one, (draws, keys))
-
-
-@eqx.filter_jit
-def _joint(target, draws, keys, new, site, rows, key, n):
-    def one(item):
-        draw, own, key = item
-        return _given(target, draw, own, new, site, rows).sample(key, n)
-
-    return jax.lax.map(one, (draws, keys, jax.random.split(key, len(keys))))
-
-
 def _mixture(target, draws, new, site, n, m, seed) -> Prediction:
     """Gaussians at m new values of a site, one for each draw, given n old ones."""
     draws = thin(draws)
-    count = len(next(iter(draws.values()), [0]))
-    keys, rows = jax.random.split(jax.random.key(seed), count), np.arange(m)
-
-    def means():
-        return chunked(lambda r: _means(target, draws, keys, new, site, r), n, rows)
-
-    def moments():
-        found = chunked(
-            lambda r: jnp.moveaxis(_moments(target, draws, keys, new, site, r), 1, 0), n, rows
-        )
-        return found[0], found[1]
-
-    def draw(key, size):
-        def each(key, number):
-            return _joint(target, draws, keys, new, site, rows, key, number)
-
-        return spread(each, count, key, size)
-
-    return Prediction(means, moments, draw)
+    keys = jax.random.split(jax.random.key(seed), count_draws(draws))
+    return mixture(eqx.Partial(_given, target, new, site), (draws, keys), np.arange(m), n)
 
 
 # -- replicates of the data, and the prior ---------------------------------------------------------
