@@ -14,7 +14,8 @@ from bayeskern.core.files import whole
 from bayeskern.core.progress import Progress
 from bayeskern.forecast import plot
 from bayeskern.forecast.forecast import Forecast, forecast, require_within_reach
-from bayeskern.forecast.series import FEWEST, Series, read_series
+from bayeskern.forecast.reading import read_series
+from bayeskern.forecast.series import FEWEST, Series
 from bayeskern.forecast.times import parse_times
 
 COVERAGES = (0.5, 0.8, 0.95)

@@ -23,7 +23,8 @@ from bayeskern.forecast.model import (
     require_ordinary,
     require_positive,
 )
-from bayeskern.forecast.series import Series, read_series
+from bayeskern.forecast.reading import read_series
+from bayeskern.forecast.series import Series
 from bayeskern.gp import GPRegression
 from bayeskern.gp.components import centred_components
 from bayeskern.inference import MAP, Posterior, Trust, infer

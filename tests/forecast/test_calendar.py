@@ -9,8 +9,9 @@ from hypothesis import assume, given, settings
 
 from bayeskern import datasets
 from bayeskern.forecast import calendar
-from bayeskern.forecast.calendar import read_calendar
-from bayeskern.forecast.times import localize, parse_times, to_utc, zone_of
+from bayeskern.forecast.frequency import infer_calendar
+from bayeskern.forecast.times import parse_times
+from bayeskern.forecast.zones import to_utc, to_wall, zone_of
 
 
 def dates(text: str) -> np.ndarray:
@@ -119,7 +120,7 @@ KINDS = {
 
 @pytest.mark.parametrize(("times", "description", "expected"), KINDS.values(), ids=KINDS)
 def test_frequency_and_future(times, description, expected):
-    axis = read_calendar(dates(times)[::-1])
+    axis = infer_calendar(dates(times)[::-1])
     assert axis.description == description
     assert axis.remarks == () and axis.unit == "years" and axis.regular
     np.testing.assert_array_equal(axis.times, dates(times))
@@ -147,26 +148,26 @@ GAPS = {
 @pytest.mark.parametrize(("freq", "description"), GAPS.values(), ids=GAPS)
 def test_gaps(freq, description):
     full = pd.date_range("2019-12-30", periods=40, freq=freq)
-    axis = read_calendar(full[:34].delete([4, 5, 17, 30]).values)
+    axis = infer_calendar(full[:34].delete([4, 5, 17, 30]).values)
     assert axis.description == description
     assert axis.remarks == ("3 gaps in the time axis",)
     np.testing.assert_array_equal(axis.future(6), full[34:].values)
 
 
 def test_integers():
-    axis = read_calendar([1949, 1950, 1951, 1953])
+    axis = infer_calendar([1949, 1950, 1951, 1953])
     assert (axis.description, axis.unit, axis.step) == ("integers, step 1", "steps", 1.0)
     assert axis.remarks == ("1 gap in the time axis",)
     np.testing.assert_array_equal(axis.future(2), [1954, 1955])
     assert axis.future(2).dtype == np.int64 and axis.seasons() == {}
-    axis = read_calendar(np.array([4, 0, 2]))
+    axis = infer_calendar(np.array([4, 0, 2]))
     assert axis.description == "integers, step 2"
     np.testing.assert_array_equal(axis.positions([0, 2, 3, 8]), [0, 1, 1.5, 4])
     np.testing.assert_array_equal(axis.future(2), [6, 8])
 
 
 def test_irregular_integers():
-    axis = read_calendar([1, 4, 9, 16, 25])
+    axis = infer_calendar([1, 4, 9, 16, 25])
     assert axis.description == "irregular, about every 6" and not axis.regular
     assert axis.remarks == ("irregular times: future points every 6 (the median spacing)",)
     np.testing.assert_array_equal(axis.future(2), [31, 37])
@@ -175,30 +176,30 @@ def test_irregular_integers():
 
 def test_integers_that_look_like_dates_are_remarked_on():
     for times in ([202311, 202312, 202401], [20231231, 20240101, 20240102]):
-        assert "look like dates" in read_calendar(times).remarks[-1]
-    assert read_calendar([202311, 202312, 202313]).remarks == ()
+        assert "look like dates" in infer_calendar(times).remarks[-1]
+    assert infer_calendar([202311, 202312, 202313]).remarks == ()
 
 
 def test_floats():
-    axis = read_calendar(np.arange(5) * 0.1)
+    axis = infer_calendar(np.arange(5) * 0.1)
     assert axis.description == "numbers, step 0.1" and axis.remarks == ()
     np.testing.assert_allclose(axis.future(2), [0.5, 0.6], rtol=1e-12)
     np.testing.assert_allclose(axis.positions(axis.times), np.arange(5), atol=1e-12)
-    axis = read_calendar([0.0, 0.25, 0.5, 1.0, 1.25])
+    axis = infer_calendar([0.0, 0.25, 0.5, 1.0, 1.25])
     assert axis.remarks == ("1 gap in the time axis",)
     np.testing.assert_allclose(axis.future(1), [1.5])
-    axis = read_calendar([1.0, 2.0, 4.5, 5.0])
+    axis = infer_calendar([1.0, 2.0, 4.5, 5.0])
     assert axis.description == "irregular, about every 1" and axis.seasons() == {}
     np.testing.assert_allclose(axis.future(2), [6.0, 7.0])
 
 
 def test_irregular_dates():
-    axis = read_calendar(dates("2024-01-01 2024-01-03 2024-01-12 2024-01-26"))
+    axis = infer_calendar(dates("2024-01-01 2024-01-03 2024-01-12 2024-01-26"))
     assert axis.description == "irregular, about every 9 days" and not axis.regular
     assert axis.remarks == ("irregular times: future points every 9 days (the median spacing)",)
     np.testing.assert_array_equal(axis.future(2), dates("2024-02-04 2024-02-13"))
     np.testing.assert_allclose(axis.positions(axis.times), np.array([0, 2, 11, 25]) / 365.25)
-    axis = read_calendar(
+    axis = infer_calendar(
         dates("2024-01-01T00:00 2024-01-04T12:00 2024-01-08T00:00 2024-01-08T01:00")
     )
     assert axis.description == "irregular, about every 3.5 days"
@@ -206,13 +207,13 @@ def test_irregular_dates():
 
 
 def test_all_different_gaps_are_irregular_and_one_gap_is_not():
-    assert not read_calendar(dates("2024-01-01 2024-01-02 2024-01-11 2024-01-26")).regular
-    axis = read_calendar(dates("2024-01-01 2024-01-02 2024-01-04"))
+    assert not infer_calendar(dates("2024-01-01 2024-01-02 2024-01-11 2024-01-26")).regular
+    axis = infer_calendar(dates("2024-01-01 2024-01-02 2024-01-04"))
     assert axis.description == "daily" and axis.remarks == ("1 gap in the time axis",)
 
 
 def test_calendar_dates_without_a_common_step_are_irregular():
-    axis = read_calendar(dates("2024-01-01 2024-03-01 2024-06-01 2024-08-01 2024-11-01"))
+    axis = infer_calendar(dates("2024-01-01 2024-03-01 2024-06-01 2024-08-01 2024-11-01"))
     assert not axis.regular and axis.kind == "day"
 
 
@@ -220,7 +221,7 @@ def test_calendar_dates_without_a_common_step_are_irregular():
 def test_months_are_twelfths(freq):
     times = pd.date_range("1958-03-01", periods=60, freq=freq)
     months = (times.year - times[0].year) * 12 + times.month - times[0].month
-    axis = read_calendar(times.values)
+    axis = infer_calendar(times.values)
     np.testing.assert_array_equal(axis.positions(times.values), months.values / 12)
     between = axis.positions(pd.date_range(times[0], times[-1], freq="D").values)
     assert (np.diff(between) > 0).all() and between[0] == 0
@@ -229,17 +230,17 @@ def test_months_are_twelfths(freq):
 def test_positions_of_other_dates_are_elapsed_years():
     times = pd.date_range("1969-12-29", periods=50, freq="W-MON")
     elapsed = (times - times[0]).days.values / 365.25
-    np.testing.assert_allclose(read_calendar(times.values).positions(times), elapsed, rtol=1e-15)
+    np.testing.assert_allclose(infer_calendar(times.values).positions(times), elapsed, rtol=1e-15)
     hours = pd.date_range("2024-01-01", periods=50, freq="h")
     elapsed = np.arange(50) / 24 / 365.25
-    axis = read_calendar(hours.values)
+    axis = infer_calendar(hours.values)
     np.testing.assert_allclose(axis.positions(hours.values), elapsed, rtol=1e-14)
     np.testing.assert_allclose(axis.positions(["2023-12-31T23:00"]), [-1 / 24 / 365.25])
 
 
 def test_step_is_the_spacing_of_positions():
     for freq in ("MS", "QE", "YE", "W-SUN", "D", "3D", "h", "15min"):
-        axis = read_calendar(pd.date_range("2020-01-01", periods=9, freq=freq).values)
+        axis = infer_calendar(pd.date_range("2020-01-01", periods=9, freq=freq).values)
         np.testing.assert_allclose(np.diff(axis.positions(axis.times)), axis.step)
 
 
@@ -271,21 +272,21 @@ def test_step_is_the_spacing_of_positions():
     ],
 )
 def test_seasons(freq, periods, expected):
-    axis = read_calendar(pd.date_range("2024-01-01", periods=periods, freq=freq).values)
+    axis = infer_calendar(pd.date_range("2024-01-01", periods=periods, freq=freq).values)
     lengths = {"daily": 1 / 365.25, "weekly": 7 / 365.25, "yearly": 1.0}
     assert axis.seasons() == {name: lengths[name] for name in expected}
 
 
 def test_seasons_of_irregular_dates():
     days = np.cumsum(np.random.default_rng(0).integers(1, 4, 400))
-    axis = read_calendar(np.datetime64("2020-01-01") + days)
+    axis = infer_calendar(np.datetime64("2020-01-01") + days)
     assert not axis.regular and set(axis.seasons()) == {"weekly", "yearly"}
 
 
 def test_hourly_in_new_york_is_absolute():
     zoned = pd.date_range("2024-03-09 20:00", periods=30, freq="h", tz="America/New_York")
     utc = zoned.tz_convert(None).values
-    axis = read_calendar(utc[:20], tz="America/New_York")
+    axis = infer_calendar(utc[:20], tz="America/New_York")
     assert axis.description == "hourly"
     np.testing.assert_array_equal(axis.future(10), utc[20:])
     np.testing.assert_allclose(np.diff(axis.positions(utc)), axis.step, rtol=1e-9)
@@ -296,8 +297,8 @@ def test_hourly_in_new_york_is_absolute():
 def test_local_midnight_in_berlin(freq, start):
     zoned = pd.date_range(start, periods=40, freq=freq, tz="Europe/Berlin")
     utc = zoned.tz_convert(None).values
-    axis = read_calendar(utc[:10], tz="Europe/Berlin")
-    plain = read_calendar(zoned[:10].tz_localize(None).values)
+    axis = infer_calendar(utc[:10], tz="Europe/Berlin")
+    plain = infer_calendar(zoned[:10].tz_localize(None).values)
     assert axis.description == plain.description and axis.remarks == plain.remarks
     np.testing.assert_array_equal(axis.future(30), utc[10:])
     wall = zoned.tz_localize(None).values
@@ -308,14 +309,14 @@ def test_daily_where_a_midnight_does_not_exist():
     days = pd.date_range("2017-10-10", periods=12, freq="D")  # clocks skipped 15 October, 0:00-1:00
     utc = days.tz_localize("America/Sao_Paulo", nonexistent="shift_forward").tz_convert(None).values
     for seen in (4, 8):
-        axis = read_calendar(utc[:seen], tz="America/Sao_Paulo")
+        axis = infer_calendar(utc[:seen], tz="America/Sao_Paulo")
         assert axis.description == "daily" and axis.remarks == ()
         np.testing.assert_array_equal(axis.future(12 - seen), utc[seen:])
 
 
 def test_local_days_without_their_zone_are_remarked_on():
     zoned = pd.date_range("2024-03-25", periods=12, freq="D", tz="Europe/Berlin")
-    axis = read_calendar([t.isoformat() for t in zoned])
+    axis = infer_calendar([t.isoformat() for t in zoned])
     assert not axis.regular and "give the time zone" in axis.remarks[-1]
 
 
@@ -323,7 +324,7 @@ def test_wall_clock_against_pandas():
     utc = pd.date_range("2024-01-01", "2025-01-01", freq="37min")
     for tz in ("America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu"):
         wall = utc.tz_localize("UTC").tz_convert(tz).tz_localize(None)
-        np.testing.assert_array_equal(localize(utc.values, tz), wall.values)
+        np.testing.assert_array_equal(to_wall(utc.values, tz), wall.values)
         first = wall.tz_localize(tz, ambiguous=np.ones(len(wall), bool)).tz_convert(None)
         np.testing.assert_array_equal(to_utc(wall.values, tz), first.values)
 
@@ -333,15 +334,15 @@ def test_wall_times_that_clocks_skip_or_repeat():
     utc = to_utc(wall, "America/New_York")
     np.testing.assert_array_equal(utc, dates("2024-03-10T07:30 2024-11-03T05:30"))
     expected = dates("2024-03-10T03:30 2024-11-03T01:30")
-    np.testing.assert_array_equal(localize(utc, "America/New_York"), expected)
+    np.testing.assert_array_equal(to_wall(utc, "America/New_York"), expected)
 
 
 def test_fractions_of_a_second_are_kept():
     times = np.array(["2024-01-01T00:00:00.000", "2024-01-01T00:00:00.250"], "M8[ns]")
-    axis = read_calendar(times)
+    axis = infer_calendar(times)
     assert axis.description == "every 250 milliseconds" and axis.times.dtype == "M8[ms]"
     assert axis.future(2)[1] == np.datetime64("2024-01-01T00:00:00.750")
-    wall = localize(times, "Europe/Berlin")
+    wall = to_wall(times, "Europe/Berlin")
     assert wall[1] == np.datetime64("2024-01-01T01:00:00.250")
 
 
@@ -368,7 +369,7 @@ def test_future_is_what_pandas_continues_with(freq, multiple, start, length, hor
     seen = full[:length]
     if freq in ("BME", "BQE"):  # these may be plain month ends as well
         assume(not seen.is_month_end.all())
-    axis = read_calendar(seen.values)
+    axis = infer_calendar(seen.values)
     assert axis.regular and axis.remarks == ()
     np.testing.assert_array_equal(axis.future(horizon), full[length:].values)
     ahead = axis.positions(axis.future(horizon))
@@ -384,7 +385,7 @@ def test_future_is_what_pandas_continues_with(freq, multiple, start, length, hor
 def test_a_fixed_day_of_the_month_goes_on(day, months, start, length):
     offset = pd.DateOffset(months=months)
     full = pd.date_range(start.replace(day=day), periods=length + 5, freq=offset)
-    axis = read_calendar(full[:length].values)
+    axis = infer_calendar(full[:length].values)
     np.testing.assert_array_equal(axis.future(5), full[length:].values)
     np.testing.assert_array_equal(axis.positions(full.values), np.arange(length + 5) * months / 12)
 
@@ -396,7 +397,7 @@ def test_a_fixed_day_of_the_month_goes_on(day, months, start, length):
 )
 def test_any_times_have_a_future(ticks, dtype, tz):
     times = np.array(sorted(ticks)).astype(dtype)
-    axis = read_calendar(times, tz if times.dtype.kind == "M" else None)
+    axis = infer_calendar(times, tz if times.dtype.kind == "M" else None)
     future = axis.future(5)
     assert future.dtype == axis.times.dtype and future[0] > axis.times[-1]
     positions = axis.positions(np.append(axis.times, future))
@@ -405,15 +406,15 @@ def test_any_times_have_a_future(ticks, dtype, tz):
 
 
 def test_the_datasets():
-    assert read_calendar(datasets.load("airline").times).description == "monthly, at month start"
-    assert read_calendar(datasets.load("nile").times).description == "integers, step 1"
+    assert infer_calendar(datasets.load("airline").times).description == "monthly, at month start"
+    assert infer_calendar(datasets.load("nile").times).description == "integers, step 1"
     co2 = datasets.load("co2")
-    axis = read_calendar(co2.times[~np.isnan(co2.values)])
+    axis = infer_calendar(co2.times[~np.isnan(co2.values)])
     assert axis.description == "monthly, at month start"
     assert axis.remarks == ("3 gaps in the time axis",)
     assert axis.future(1)[0] == np.datetime64("2002-01-01")
     with pytest.raises(ValueError, match=r"time: 8.8 is there 2 times"):
-        read_calendar(datasets.load("motorcycle").times)
+        infer_calendar(datasets.load("motorcycle").times)
 
 
 PARSED = {
@@ -509,24 +510,24 @@ def test_unreadable_times(values, message):
 
 def test_duplicates():
     with pytest.raises(ValueError, match=r"2020-01-02 is there 3 times, 1 repeated.*time zone"):
-        read_calendar(dates("2020-01-01 2020-01-02 2020-01-02 2020-01-02"))
+        infer_calendar(dates("2020-01-01 2020-01-02 2020-01-02 2020-01-02"))
     with pytest.raises(ValueError, match=r"^when: 2.4 is there 2 times, 2 repeated") as error:
-        read_calendar([2.4, 2.4, 3.0, 3.0], name="when")
+        infer_calendar([2.4, 2.4, 3.0, 3.0], name="when")
     assert "zone" not in str(error.value)
 
 
 @pytest.mark.parametrize("times", [[1], [], dates("2020-01-01"), ["2020-01-01"]])
 def test_too_few_times(times):
     with pytest.raises(ValueError, match=r"time: came .*2 or more|wanted an ISO"):
-        read_calendar(times)
+        infer_calendar(times)
 
 
 def test_bad_arguments():
     with pytest.raises(ValueError, match="tz: no time zone 'Europe/Berlim'.*'Europe/Berlin'"):
-        read_calendar(dates("2020-01-01 2020-01-02"), tz="Europe/Berlim")
+        infer_calendar(dates("2020-01-01 2020-01-02"), tz="Europe/Berlim")
     with pytest.raises(ValueError, match="tz: came 'UTC', but time holds numbers"):
-        read_calendar([1, 2], tz="UTC")
-    axis = read_calendar([1, 2])
+        infer_calendar([1, 2], tz="UTC")
+    axis = infer_calendar([1, 2])
     with pytest.raises(ValueError, match="times: came datetime64.*numbers"):
         axis.positions(dates("2020-01-01"))
     with pytest.raises(ValueError, match="wanted 0 or more"):
@@ -534,14 +535,14 @@ def test_bad_arguments():
     with pytest.raises(TypeError):
         axis.future(1.5)
     with pytest.raises(ValueError, match="times: came int64.*dates"):
-        read_calendar(dates("2020-01-01 2020-01-02")).positions([3])
+        infer_calendar(dates("2020-01-01 2020-01-02")).positions([3])
 
 
 def test_zone_comes_along_with_datetimes():
     zoned = pd.date_range("2024-03-28", periods=6, freq="D", tz="Europe/Berlin")
     assert zone_of(zoned) == zone_of([t.to_pydatetime() for t in zoned]) == "Europe/Berlin"
     assert zone_of(["2020-01-01"]) is None and zone_of(dates("2020-01-01")) is None
-    axis = read_calendar(zoned[:3])
+    axis = infer_calendar(zoned[:3])
     assert axis.tz == "Europe/Berlin" and axis.description == "daily"
     np.testing.assert_array_equal(axis.future(3), zoned[3:].tz_convert(None).values)
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 from scipy.differentiate import derivative
 
-from bayeskern.forecast.calendar import read_calendar
+from bayeskern.forecast.frequency import infer_calendar
 from bayeskern.forecast.model import (
     Scale,
     default_kernel,
@@ -98,7 +98,7 @@ def test_the_order_of_components():
 
 
 def calendar(start, count, unit):
-    return read_calendar(np.datetime64(start, unit) + np.arange(count))
+    return infer_calendar(np.datetime64(start, unit) + np.arange(count))
 
 
 def test_seasons_by_steps():
@@ -111,13 +111,13 @@ def test_seasons_by_steps():
         "season_365_25": pytest.approx(1.0),
     }
     assert set(name_seasons(days, None)) == {"season_weekly", "season_yearly"}
-    numbers = read_calendar(np.arange(0, 100, 5))
+    numbers = infer_calendar(np.arange(0, 100, 5))
     assert name_seasons(numbers, None) == {}
     assert name_seasons(numbers, 4.5) == {"season": 4.5}
 
 
 def test_five_business_days_are_a_week():
-    days = read_calendar(np.busday_offset("2024-01-01", np.arange(60)))
+    days = infer_calendar(np.busday_offset("2024-01-01", np.arange(60)))
     assert days.description == "business days"
     week = {"season": pytest.approx(7 / 365.25)}
     assert name_seasons(days, 5) == week == name_seasons(days, None)

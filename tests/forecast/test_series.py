@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from bayeskern import datasets
-from bayeskern.forecast.series import read_series
+from bayeskern.forecast.reading import read_series
 
 MONTHS = np.array(["2020-01", "2020-02", "2020-03", "2020-04", "2020-05"], "M8[s]")
 VALUES = np.array([1.5, 2.25, -3.0, 4e3, 5.0])

@@ -1,0 +1,64 @@
+"""Time zones: which one times bring along, and its wall clock in and out of UTC."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import zoneinfo
+from typing import Any
+
+import numpy as np
+
+__all__ = ["has_offset", "to_utc", "to_wall", "zone_of"]
+
+
+def zone_of(times: Any) -> str | None:
+    """The IANA name of the zone that all of `times` (aware datetimes) share, else None."""
+    if isinstance(times, np.ndarray) and times.dtype != object:
+        return None
+    zones = {getattr(time, "tzinfo", None) for time in times}
+    # zoneinfo calls it key; pytz, which pandas took up to version 2, zone.
+    names = {getattr(zone, "key", None) or getattr(zone, "zone", None) for zone in zones}
+    return names.pop() if len(names) == 1 else None
+
+
+def has_offset(times: Any) -> bool:
+    """Whether `times`, text or datetimes, are written with an offset from UTC other than 0."""
+    first = next(iter(times), None)
+    if isinstance(first, str):
+        return re.search(r"\d[T ]\d.*[+-](?!00:?00)\d\d:?\d\d$", first.strip()) is not None
+    return bool(getattr(first, "utcoffset", lambda: None)())
+
+
+def to_wall(utc: np.ndarray, tz: str) -> np.ndarray:
+    """Naive UTC -> what the clocks of zone `tz` show. Raises ValueError for an unknown zone."""
+    import pandas as pd  # slow to import
+
+    return pd.DatetimeIndex(utc, tz="UTC").tz_convert(_zone(tz)).tz_localize(None).to_numpy()
+
+
+def to_utc(wall: np.ndarray, tz: str) -> np.ndarray:
+    """What the clocks of zone `tz` show -> naive UTC. Raises ValueError for an unknown zone.
+
+    A time that clocks show twice is the first one; one that they skip moves forward by the skip.
+    """
+    import pandas as pd  # slow to import
+
+    first = np.ones(len(wall), bool)
+    # pandas can move a skipped time to the edge of the skip, but not by it: its offset before does.
+    aware = pd.DatetimeIndex(wall).tz_localize(
+        _zone(tz), ambiguous=first, nonexistent="shift_backward"
+    )
+    return wall - (aware.tz_localize(None) - aware.tz_convert(None)).to_numpy()
+
+
+def _zone(tz: str) -> zoneinfo.ZoneInfo:
+    try:
+        return zoneinfo.ZoneInfo(tz)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError, TypeError) as error:
+        known = zoneinfo.available_timezones()
+        nearest = difflib.get_close_matches(str(tz), known, n=1)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else "for example 'Europe/Berlin'"
+        if not known:
+            hint = "no zones are installed here: install the package tzdata"
+        raise ValueError(f"tz: no time zone {tz!r}, wanted an IANA name; {hint}") from error
