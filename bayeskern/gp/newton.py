@@ -27,10 +27,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import block_diag, cho_solve
-from scipy.linalg import get_lapack_funcs
 
 from bayeskern.gp.curvature import Curvature, Observed, blocks_of, clipped, factory, mul, times
-from bayeskern.linalg.dense import FUSED_FROM, LAPACK_FROM, mirror
+from bayeskern.linalg import lapack
+from bayeskern.linalg.dense import computed_once
 
 # At most so many factorisations, and halvings of a step.
 FACTORS, HALVINGS = 60, 40
@@ -172,10 +172,7 @@ def _log_evidence_jvp(primals, tangents):
     # d f^ = (I - K R) (dK a + dm + K dg), g the gradient of log p(y | f) at f^.
     u = s - (R @ mul(K, s).ravel()).reshape(s.shape)
     weights = 0.5 * (a[:, :, None] * a[:, None, :] - _own_blocks(R, C)) + u[:, :, None] * a[:, None]
-    weights, slopes = jnp.where(ok, weights, 0.0), jnp.where(ok, a + u, 0.0)
-    if K.shape[-1] < FUSED_FROM:
-        # Left to itself, XLA works it out again for every hyperparameter.
-        weights = jax.lax.optimization_barrier(weights)
+    weights, slopes = computed_once(jnp.where(ok, weights, 0.0)), jnp.where(ok, a + u, 0.0)
     tangent = jnp.sum(weights * dK) + jnp.sum(slopes * dm)
 
     moving, fixed = eqx.partition(observed, eqx.is_inexact_array)
@@ -258,25 +255,23 @@ def _inverse(K, W, concave):
 
 
 def _inverse_of_B(K, root):
-    """B^-1 and log |B| for B = I + W^1/2 K W^1/2: by LAPACK, for JAX has no potri."""
+    """B^-1 and log |B| for B = I + W^1/2 K W^1/2."""
     n = K.shape[0]
-    if n >= LAPACK_FROM and jax.default_backend() == "cpu":
+    if lapack.is_faster(n):
         shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in ((n, n), ())]
-        return jax.pure_callback(_lapack, shapes, K, root, vmap_method="sequential")
+        return jax.pure_callback(_by_lapack, shapes, K, root, vmap_method="sequential")
     eye = jnp.eye(n, dtype=K.dtype)
     L = jnp.linalg.cholesky(eye + root[:, None] * K * root, symmetrize_input=False)
     return cho_solve((L, True), eye), 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
 
 
-def _lapack(K, root):
+def _by_lapack(K, root):
+    """`_inverse_of_B` for NumPy arrays."""
     K, root = np.asarray(K), np.asarray(root)
-    potrf, potri = get_lapack_funcs(("potrf", "potri"), (K,))
-    # The transpose of a C-ordered symmetric matrix is the same matrix in LAPACK's order.
-    work = (root[:, None] * K * root).T
-    work[np.diag_indices(len(K))] += 1.0
-    L, info = potrf(work, lower=1, clean=0, overwrite_a=1)
-    if info != 0:
+    B = root[:, None] * K * root
+    B[np.diag_indices(len(K))] += 1.0
+    L = lapack.cholesky(B)
+    if L is None:
         return np.zeros_like(K), np.array(np.nan, K.dtype)
-    logdet = 2.0 * np.sum(np.log(np.diagonal(L)))
-    inverse, _ = potri(L, lower=1, overwrite_c=1)
-    return mirror(inverse.T), np.asarray(logdet, K.dtype)
+    logdet = lapack.logdet(L)
+    return lapack.inverse(L), np.asarray(logdet, K.dtype)

@@ -12,15 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg import get_lapack_funcs
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
+from bayeskern.linalg import lapack
 from bayeskern.linalg.factor import Factor
 
-# Below this size the way out to SciPy costs more than it saves.
-LAPACK_FROM = 150
-# From this size on it is cheaper to work out an n x n array again than to fetch it from memory.
-FUSED_FROM = 1000
+# From this size on it is cheaper to compute an n x n array again than to fetch it from memory.
+RECOMPUTED_FROM = 1000
 # The jitter starts at n eps mean(diag K), the size of rounding errors, and grows tenfold as often
 # as this: to about 1e-7 of the diagonal for 1,000 points in float64.
 GROWTHS = 6
@@ -78,11 +76,16 @@ def log_density(K, r):
 def _log_density_jvp(primals, tangents):
     (K, r), (dK, dr) = primals, tangents
     inverse, a, logdet = inverse_and_logdet(K, r)
-    weights = 0.5 * (a[:, None] * a[None, :] - inverse)
-    if K.shape[0] < FUSED_FROM:
-        # Left to itself, XLA works it out again for every hyperparameter.
-        weights = jax.lax.optimization_barrier(weights)
-    return _gaussian(r @ a, logdet, r.shape[0]), jnp.sum(weights * dK) - a @ dr
+    gradient = computed_once(0.5 * (a[:, None] * a[None, :] - inverse))
+    return _gaussian(r @ a, logdet, r.shape[0]), jnp.sum(gradient * dK) - a @ dr
+
+
+def computed_once(array):
+    """The same array (..., n, n), which XLA then does not compute again for each of its uses.
+
+    Left to itself, XLA computes a gradient in K again for every hyperparameter.
+    """
+    return jax.lax.optimization_barrier(array) if array.shape[-1] < RECOMPUTED_FROM else array
 
 
 def _gaussian(quadratic, logdet, n):
@@ -125,19 +128,29 @@ def _cholesky_jvp(primals, tangents):
 
 @jax.custom_jvp
 def inverse_and_logdet(K, r):
-    """(K^-1, K^-1 r, log|K|) for r (n,) or (n, k); 0, 0, +inf where K is not positive definite.
+    """(K^-1, K^-1 r, log |K|), which may be differentiated any number of times.
 
-    They may be differentiated as often as one likes.
+    Args:
+        K: Symmetric matrix, shape (n, n).
+        r: Right-hand sides, shape (n,) or (n, k).
+
+    Returns:
+        A list of arrays of shapes (n, n), r.shape and (); 0, 0 and inf where K is not positive
+        definite.
     """
-    if K.shape[0] >= LAPACK_FROM and jax.default_backend() == "cpu":
+    if lapack.is_faster(K.shape[0]):
         shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in (K.shape, r.shape, ())]
-        return jax.pure_callback(_lapack, shapes, K, r, vmap_method="sequential")
+        return jax.pure_callback(_by_lapack, shapes, K, r, vmap_method="sequential")
     L, _ = _cholesky(K)
     eye = jnp.eye(K.shape[0], dtype=K.dtype)
     inverse, a = cho_solve((L, True), eye), cho_solve((L, True), r)
     logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
-    ok = jnp.isfinite(logdet)
-    return [jnp.where(ok, x, 0.0) for x in (inverse, a)] + [jnp.where(ok, logdet, jnp.inf)]
+    finite = jnp.isfinite(logdet)
+    return [
+        jnp.where(finite, inverse, 0.0),
+        jnp.where(finite, a, 0.0),
+        jnp.where(finite, logdet, jnp.inf),
+    ]
 
 
 @inverse_and_logdet.defjvp
@@ -148,38 +161,20 @@ def _inverse_jvp(primals, tangents):
     return [inverse, a, logdet], [d_inverse, inverse @ (dr - dK @ a), jnp.sum(inverse * dK)]
 
 
-def _lapack(K, r):
-    """`inverse_and_logdet` by LAPACK: potrf, potrs, potri."""
+def _by_lapack(K, r):
+    """`inverse_and_logdet` for NumPy arrays."""
     K, r = np.asarray(K), np.asarray(r)
-    potrf, potrs, potri = get_lapack_funcs(("potrf", "potrs", "potri"), (K,))
-    n = K.shape[0]
-    jitter = n * np.finfo(K.dtype).eps * np.mean(np.diagonal(K))
+    diagonal = np.diag_indices(K.shape[0])
+    jitter = K.shape[0] * np.finfo(K.dtype).eps * np.mean(np.diagonal(K))
     for _ in range(GROWTHS + 1):
-        # The transpose of a C-ordered symmetric matrix is the same matrix in LAPACK's order.
-        work = K.T.copy(order="F")
-        work[np.diag_indices(n)] += jitter
-        L, info = potrf(work, lower=1, clean=0, overwrite_a=1)
-        if info == 0:
-            break
+        jittered = K.copy(order="C")
+        jittered[diagonal] += jitter
+        L = lapack.cholesky(jittered)
+        if L is not None:
+            logdet, a = lapack.logdet(L), lapack.solve(L, r)
+            return lapack.inverse(L), a, np.asarray(logdet, K.dtype)
         jitter *= 10.0
-    else:
-        return np.zeros_like(K), np.zeros_like(r), np.array(np.inf, K.dtype)
-    logdet = 2.0 * np.sum(np.log(np.diagonal(L)))
-    a, _ = potrs(L, r, lower=1)
-    inverse, _ = potri(L, lower=1, overwrite_c=1)
-    return mirror(inverse.T), a, np.asarray(logdet, K.dtype)
-
-
-def mirror(upper, block: int = 256):
-    """Copy the upper triangle of a C-ordered matrix to the lower one, in place, block by block."""
-    for i in range(0, upper.shape[0], block):
-        rows = slice(i, i + block)
-        square = upper[rows, rows]
-        upper[rows, rows] = np.triu(square) + np.triu(square, 1).T
-        for j in range(i + block, upper.shape[0], block):
-            columns = slice(j, j + block)
-            upper[columns, rows] = upper[rows, columns].T
-    return upper
+    return np.zeros_like(K), np.zeros_like(r), np.array(np.inf, K.dtype)
 
 
 def _explain(K, jitter) -> str:

@@ -14,6 +14,7 @@ from bayeskern import likelihoods
 from bayeskern.gp import newton
 from bayeskern.gp.curvature import Observed
 from bayeskern.kernels import RBF
+from bayeskern.linalg import lapack
 
 rng = np.random.default_rng(0)
 
@@ -43,7 +44,7 @@ value_and_grads = jax.jit(jax.value_and_grad(newton.log_evidence, argnums=(0, 1)
 # -- against scikit-learn --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [30, newton.LAPACK_FROM + 10])
+@pytest.mark.parametrize("n", [30, lapack.MIN_SIZE + 10])
 def test_binary_evidence_and_its_gradient_are_those_of_scikit_learn(n):
     X = points(n)
     f, noise = wave(X)
@@ -249,7 +250,7 @@ def test_where_there_is_no_mode_the_value_is_minus_infinity_and_the_gradient_0(K
 @pytest.mark.parametrize(
     ("n", "likelihood"),
     [
-        (newton.LAPACK_FROM + 10, likelihoods.Bernoulli(classes=(0, 1))),
+        (lapack.MIN_SIZE + 10, likelihoods.Bernoulli(classes=(0, 1))),
         (20, likelihoods.StudentT(df=4.0, scale=0.5)),
     ],
 )

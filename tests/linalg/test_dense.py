@@ -10,9 +10,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from bayeskern import NotPositiveDefiniteError
-from bayeskern.linalg import DenseFactor, dense, log_density
+from bayeskern.linalg import DenseFactor, dense, lapack, log_density
 
-BELOW, ABOVE = 12, dense.LAPACK_FROM + 5
+BELOW, ABOVE = 12, lapack.MIN_SIZE + 5
 both_paths = pytest.mark.parametrize("n", [BELOW, ABOVE])
 
 
@@ -122,7 +122,7 @@ def test_factor_can_be_differentiated():
 # -- the log density ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, dense.LAPACK_FROM - 1, dense.LAPACK_FROM])
+@pytest.mark.parametrize("n", [1, lapack.MIN_SIZE - 1, lapack.MIN_SIZE])
 def test_log_density_against_scipy(n):
     K, r = spd(n)
     expected = multivariate_normal(np.zeros(n), K).logpdf(r)
@@ -138,18 +138,11 @@ def test_log_density_against_scipy(n):
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the callback is for CPUs only")
 def test_large_matrices_go_through_lapack(monkeypatch):
-    calls, original = [], dense._lapack
-    monkeypatch.setattr(dense, "_lapack", lambda K, r: calls.append(len(r)) or original(K, r))
-    for n in (dense.LAPACK_FROM - 1, dense.LAPACK_FROM):
+    calls, original = [], dense._by_lapack
+    monkeypatch.setattr(dense, "_by_lapack", lambda K, r: calls.append(len(r)) or original(K, r))
+    for n in (lapack.MIN_SIZE - 1, lapack.MIN_SIZE):
         jax.block_until_ready(jax.grad(log_density)(*spd(n)))
-    assert calls == [dense.LAPACK_FROM]
-
-
-@pytest.mark.parametrize("n", [1, 255, 256, 257, 600])
-def test_mirror_makes_the_matrix_symmetric(n):
-    upper = np.random.default_rng(0).normal(size=(n, n))
-    expected = np.triu(upper) + np.triu(upper, 1).T
-    np.testing.assert_array_equal(dense.mirror(upper.copy()), expected)
+    assert calls == [lapack.MIN_SIZE]
 
 
 @both_paths

@@ -7,7 +7,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, eigh, lapack
+from scipy.linalg import cho_solve, eigh
+
+from bayeskern.linalg import lapack
 
 EPS = np.finfo(float).eps
 
@@ -54,10 +56,8 @@ class CholeskySystem(RegularizedSystem):
     def __init__(self, M, alpha: float):
         super().__init__(alpha)
         M[np.diag_indices_from(M)] += alpha
-        # The transpose of a C-ordered symmetric matrix is the same matrix in LAPACK's order.
-        self.L, info = lapack.dpotrf(M.T, lower=1, clean=0, overwrite_a=1)
-        pivots = np.diagonal(self.L)
-        if info != 0 or np.min(pivots) ** 2 <= len(pivots) * EPS * np.max(pivots) ** 2:
+        self.L = lapack.cholesky(M)
+        if self.L is None or _is_singular(np.diagonal(self.L)):
             raise np.linalg.LinAlgError(f"K + {alpha:g} I is singular to rounding.")
 
     def at(self, alpha):
@@ -68,15 +68,18 @@ class CholeskySystem(RegularizedSystem):
 
     @cached_property
     def inverse_diagonal(self):
-        inverse, _ = lapack.dpotri(self.L, lower=1)
-        return np.diagonal(inverse).copy()
+        return np.diagonal(lapack.inverse_triangle(self.L)).copy()
 
     def logdet(self):
-        return 2.0 * np.sum(np.log(np.diagonal(self.L)))
+        return lapack.logdet(self.L)
 
     @property
     def effective_dof(self):
         return len(self.L) - self.alpha * np.sum(self.inverse_diagonal)
+
+
+def _is_singular(pivots) -> bool:
+    return np.min(pivots) ** 2 <= len(pivots) * EPS * np.max(pivots) ** 2
 
 
 class Eigendecomposition(NamedTuple):

@@ -1,0 +1,65 @@
+"""Cholesky factors and inverses by LAPACK, for NumPy arrays; JAX has no potri.
+
+Inside a JAX program they are reached by a callback, which is worth its cost where `is_faster`.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+# Below this size the callback costs more than LAPACK saves.
+MIN_SIZE = 150
+
+
+def is_faster(n: int) -> bool:
+    """Whether a callback to LAPACK is faster than XLA for an n x n matrix."""
+    return n >= MIN_SIZE and jax.default_backend() == "cpu"
+
+
+def cholesky(A: np.ndarray) -> np.ndarray | None:
+    """The lower Cholesky factor of a symmetric matrix, or None if it is not positive definite.
+
+    A may be overwritten. What stands above the diagonal of the factor is not 0 but undefined.
+    """
+    (potrf,) = get_lapack_funcs(("potrf",), (A,))
+    # The transpose of a C-ordered symmetric matrix is the same matrix in LAPACK's order.
+    L, info = potrf(A.T, lower=1, clean=0, overwrite_a=1)
+    return L if info == 0 else None
+
+
+def logdet(L: np.ndarray):
+    """log |L L'|."""
+    return 2.0 * np.sum(np.log(np.diagonal(L)))
+
+
+def solve(L: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """(L L')^-1 B."""
+    (potrs,) = get_lapack_funcs(("potrs",), (L, B))
+    solution, _ = potrs(L, B, lower=1)
+    return solution
+
+
+def inverse_triangle(L: np.ndarray, overwrite: bool = False) -> np.ndarray:
+    """The lower triangle of (L L')^-1; what stands above it is undefined."""
+    (potri,) = get_lapack_funcs(("potri",), (L,))
+    triangle, _ = potri(L, lower=1, overwrite_c=overwrite)
+    return triangle
+
+
+def inverse(L: np.ndarray) -> np.ndarray:
+    """(L L')^-1, C-ordered. L is overwritten."""
+    return mirror(inverse_triangle(L, overwrite=True).T)
+
+
+def mirror(upper: np.ndarray, block: int = 256) -> np.ndarray:
+    """Copy the upper triangle of a C-ordered matrix to the lower one, in place, block by block."""
+    for i in range(0, upper.shape[0], block):
+        rows = slice(i, i + block)
+        square = upper[rows, rows]
+        upper[rows, rows] = np.triu(square) + np.triu(square, 1).T
+        for j in range(i + block, upper.shape[0], block):
+            columns = slice(j, j + block)
+            upper[columns, rows] = upper[rows, columns].T
+    return upper
