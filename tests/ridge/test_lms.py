@@ -174,8 +174,14 @@ def test_it_follows_its_seed():
     assert not np.array_equal(fitted(1), fitted(2))
 
 
-@parametrize_with_checks([KernelLMS(), KernelLMS(batch=8, alpha=0.1)])
+@parametrize_with_checks([KernelLMS()])
 def test_it_is_an_estimator_as_scikit_learn_wants_it(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([KernelLMS(batch=8, alpha=0.1)])
+def test_with_other_options_it_is_an_estimator_too(estimator, check):
     check(estimator)
 
 

@@ -106,8 +106,14 @@ def test_pseudo_counts_improve_the_log_score_where_classes_overlap():
 ALL = [KernelKNNRegressor(), KernelKNNClassifier(), KernelKNNRegressor(weights="distance")]
 
 
-@parametrize_with_checks(ALL)
+@parametrize_with_checks(ALL[:2])
 def test_they_are_estimators_as_scikit_learn_wants_them(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(ALL[2:])
+def test_with_other_options_they_are_estimators_too(estimator, check):
     check(estimator)
 
 

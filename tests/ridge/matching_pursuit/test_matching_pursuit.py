@@ -374,14 +374,19 @@ def test_columns_of_data_frames_are_found_by_name(frame):
 # -- the door --------------------------------------------------------------------------------------
 
 
+@parametrize_with_checks([KernelMatchingPursuit()])
+def test_it_is_a_regressor_as_scikit_learn_wants_it(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
     [
-        KernelMatchingPursuit(),
         KernelMatchingPursuit(dictionary="linear", n_nonzero="loo", fit_intercept=True),
         KernelMatchingPursuit(dictionary="linear", tol=50.0),
     ]
 )
-def test_it_is_a_regressor_as_scikit_learn_wants_it(estimator, check):
+def test_with_other_options_it_is_a_regressor_too(estimator, check):
     check(estimator)
 
 
