@@ -95,11 +95,8 @@ def _infer_from_days(
     elif regular:
         description, step = _describe_days(every, days[0]), every / DAYS_PER_YEAR
     else:
-        median = float(np.median(np.diff(days).astype(np.int64)))
-        description = f"irregular, about every {_duration(median * 86400.0)}"
-        every = max(1, round(median))
+        every, description, remarks = _median_step(np.diff(days).astype(np.int64), 86400.0)
         step = every / DAYS_PER_YEAR
-        remarks = _irregular_remark(_duration(every * 86400.0))
     return Calendar(
         times, kind, every, regular, description, "years", step, remarks, tz, clock, day
     )
@@ -114,10 +111,7 @@ def _infer_from_ticks(times: np.ndarray, tz: str | None) -> Calendar:
         description = "hourly" if length == "hour" else f"every {length}"
         remarks = _gap_remark(gaps != every)
     else:
-        median = float(np.median(gaps))
-        every = max(1, round(median))
-        description = f"irregular, about every {_duration(median * tick)}"
-        remarks = _irregular_remark(_duration(every * tick))
+        every, description, remarks = _median_step(gaps, tick)
         if _shifts_by_an_hour(gaps * tick):
             remarks += ("some days are an hour longer or shorter: give the time zone",)
     step = every * tick / SECONDS_PER_YEAR
@@ -151,6 +145,14 @@ def _common_step(gaps: np.ndarray) -> tuple[int, bool]:
     """The greatest common divisor of integer gaps, and whether it is the most common of them."""
     every = int(np.gcd.reduce(gaps))
     return every, _is_most_common(gaps, every)
+
+
+def _median_step(gaps: np.ndarray, seconds: float) -> tuple[int, str, tuple[str, ...]]:
+    """(every, description, remarks) of irregular times, their gaps in units of so many seconds."""
+    median = float(np.median(gaps))
+    every = max(1, round(median))
+    description = f"irregular, about every {_duration(median * seconds)}"
+    return every, description, _irregular_remark(_duration(every * seconds))
 
 
 def _is_most_common(gaps: np.ndarray, value: float) -> bool:

@@ -111,17 +111,15 @@ def _is_time(index, names: list[str], time: str | None, value: str | None) -> bo
 
 
 def _from_values(source, times) -> Series:
+    import pandas as pd  # slow to import
+
+    if np.ndim(source) != 1:
+        raise ValueError(f"series must be one-dimensional, got shape {np.shape(source)}.")
     name = getattr(source, "name", None)
     name = "value" if name is None or name == "" else str(name)
-    # Lists and tuples have a method of this name.
-    index = None if callable(getattr(source, "index", None)) else getattr(source, "index", None)
-    values = np.asarray(source.to_list() if hasattr(source, "to_list") else source)
-    if values.ndim != 1:
-        raise ValueError(f"series must be one-dimensional, got shape {values.shape}.")
-    time_name = "time"
-    if times is None and index is not None:
-        times, time_name = index, str(index.name or "time")
-    times = np.arange(len(values)) if times is None else times
+    values = pd.Series(source)
+    time_name = "time" if times is not None else str(values.index.name or "time")
+    times = values.index if times is None else times
     if len(times) != len(values):
         raise ValueError(f"times has {len(times)} entries but the series has {len(values)} values.")
     return Series.of(name, time_name, name, times, parse_numbers(values, name))
