@@ -6,7 +6,7 @@ NumPyro model.
 """
 
 from bayeskern.hyperparameters.names import Site, get, replace, sites
-from bayeskern.hyperparameters.parametrised import Parametrised, Point
+from bayeskern.hyperparameters.parametrised import Parametrised, PointEstimate
 from bayeskern.hyperparameters.sampling import sample, sample_value
 from bayeskern.hyperparameters.values import (
     Free,
@@ -22,7 +22,7 @@ from bayeskern.hyperparameters.values import (
 __all__ = [
     "Free",
     "Parametrised",
-    "Point",
+    "PointEstimate",
     "Site",
     "as_hyperparameter",
     "check",

@@ -1,4 +1,4 @@
-"""What has hyperparameters: kernels, likelihoods, and priors on weights."""
+"""The base of everything that has hyperparameters: kernels, likelihoods, priors on weights."""
 
 from __future__ import annotations
 
@@ -19,17 +19,24 @@ from bayeskern.hyperparameters.values import (
 )
 
 
-class Point(dict):
-    """One value for each site of a model. `at` takes those that are hyperparameters."""
+class PointEstimate(dict):
+    """One value for each site of a model, by name.
+
+    `Parametrised.at` takes from it the values of the hyperparameters, and leaves the other sites.
+    """
 
 
 class Parametrised(eqx.Module):
-    """Declares hyperparameters with `hyperparameter(default)`: numbers, distributions, `Free`.
+    """A module that declares hyperparameters with `hyperparameter(default)`.
 
-    `hyperparameters.sample(this)` gives each of them a value inside a NumPyro model.
+    Each is a number, a NumPyro distribution or `Free`; `sample` gives each of them a value inside a
+    NumPyro model. The module may have children, which have hyperparameters too.
+
+    Attributes:
+        branches: Whether it holds several children, each of which needs a name of its own.
+        is_name: Whether it gives the child inside it a name.
     """
 
-    # What holds several children, each of which needs a name of its own.
     branches: ClassVar[bool] = False
     is_name: ClassVar[bool] = False
 
@@ -46,7 +53,7 @@ class Parametrised(eqx.Module):
                 )
 
     def own_hyperparameters(self):
-        """(name, path, constraint) of the hyperparameters of this node, children left out."""
+        """The hyperparameters of this module without its children: (name, path, constraint)."""
         return [
             (f, (f,), field.metadata["constraint"])
             for f, field in self.__dataclass_fields__.items()
@@ -54,54 +61,58 @@ class Parametrised(eqx.Module):
         ]
 
     def hyperparameters(self) -> dict:
-        """Every hyperparameter by its dotted name: numbers, distributions, free values."""
+        """Every hyperparameter by its dotted name: a number, a distribution or `Free`."""
         return {s.name: get(self, s.path) for s in sites(self)}
 
     def at(self, values: dict) -> Self:
         """A copy with the named hyperparameters set.
 
-        Raises ValueError on an unknown name. Of a `Point`, such as `posterior.point("mean")`, it
-        takes the values of the hyperparameters that still are distributions or free.
+        Args:
+            values: Values by dotted name. From `posterior.point("mean")` it takes the values of the
+                hyperparameters that are distributions or free, and ignores the rest.
+
+        Raises:
+            ValueError: A name is unknown, or a value is not allowed.
         """
         by_name = {s.name: s for s in sites(self)}
-        if isinstance(values, Point):
-            wanted = [n for n, v in self.hyperparameters().items() if is_specified(v)]
-            values = {name: values[name] for name in wanted if name in values}
+        if isinstance(values, PointEstimate):
+            specified = [n for n, v in self.hyperparameters().items() if is_specified(v)]
+            values = {name: values[name] for name in specified if name in values}
         for name in values:
             validation.one_of("hyperparameter", name, by_name)
         paths = [by_name[name].path for name in values]
         new = replace(self, paths, [as_hyperparameter(v) for v in values.values()])
         for node in new.nodes():
             node._check_scalars()
-        # What a lengthscale must satisfy depends on its shape, so the new one is asked.
+        # The constraint of a lengthscale depends on its shape, so the new tree says what it is.
         for site in sites(new):
             if site.name in values:
                 check(site.name, get(new, site.path), site.constraint)
         return new
 
     def require_concrete(self) -> Self:
-        """Return it as it is, or raise TypeError if it is still a specification."""
-        waiting = [n for n, value in self.hyperparameters().items() if is_specified(value)]
-        if waiting:
+        """Return self, or raise TypeError if a hyperparameter is a distribution or free."""
+        unset = [n for n, value in self.hyperparameters().items() if is_specified(value)]
+        if unset:
             raise TypeError(
-                f"{', '.join(waiting)} of {self!r} have no value yet. "
+                f"{', '.join(unset)} of {self!r} have no value yet. "
                 "Set them with .at({name: value}), or call bayeskern.sample on it inside a "
                 "NumPyro model."
             )
         return self
 
     def children(self) -> list[tuple[tuple, Parametrised]]:
-        """(path, child) of what it is made of."""
+        """The modules with hyperparameters that this one is made of: (path, child)."""
         return []
 
     def nodes(self):
-        """It and everything below it."""
+        """This module and everything below it."""
         yield self
         for _, child in self.children():
             yield from child.nodes()
 
     def label(self) -> str:
-        """What it is called among several children if it has no name."""
+        """The segment of dotted names for an unnamed child of a sum or a product."""
         return type(self).__name__.lower()
 
     def own_name(self) -> str | None:

@@ -19,18 +19,38 @@ def sample_value(name: str, value, constraint=constraints.positive):
 
 
 def sample(kernel, prefix: str = ""):
-    """Turn a specification into a concrete kernel, inside a NumPyro model.
+    """Give every hyperparameter of a kernel a value, inside a NumPyro model.
 
-    Each distribution becomes a sample site and each `Free` a param site, named by its dotted path
-    behind `prefix`. Raises ValueError if one waits for its default prior.
+    Each distribution becomes a sample site and each `Free` a param site. A site has the dotted
+    name of its hyperparameter, such as "season.rbf.lengthscale".
+
+    Args:
+        kernel: A kernel, or whatever else has hyperparameters, such as a likelihood.
+        prefix: What the names of the sites begin with, before a dot; "" for nothing.
+
+    Returns:
+        A copy that holds numbers only and can be evaluated.
+
+    Raises:
+        ValueError: A hyperparameter waits for its default prior, which comes from the data.
+
+    Examples:
+        >>> import numpyro.distributions as dist
+        >>> from numpyro import handlers
+        >>> import bayeskern as bk
+        >>> from bayeskern.kernels import RBF
+        >>> kernel = RBF(lengthscale=dist.LogNormal(0.0, 1.0))
+        >>> with handlers.substitute(data={"gp.lengthscale": 2.0}):
+        ...     bk.sample(kernel, prefix="gp")
+        RBF(lengthscale=2.0, variance=1.0)
     """
-    waiting = [s.name for s in sites(kernel) if get(kernel, s.path) is None]
-    if waiting:
+    without_prior = [s.name for s in sites(kernel) if get(kernel, s.path) is None]
+    if without_prior:
         raise ValueError(
-            f"{', '.join(waiting)} of {kernel!r} has a default prior from the data, which is not "
-            "set yet. Use the model that model.prepare(X, y) returns, or give it a prior."
+            f"{', '.join(without_prior)} of {kernel!r} has a default prior from the data, which is "
+            "not set yet. Use the model that model.prepare(X, y) returns, or give it a prior."
         )
-    chosen = [s for s in sites(kernel) if is_specified(get(kernel, s.path))]
+    specified = [s for s in sites(kernel) if is_specified(get(kernel, s.path))]
     prefix = f"{prefix}." if prefix else ""
-    values = [sample_value(prefix + s.name, get(kernel, s.path), s.constraint) for s in chosen]
-    return replace(kernel, [s.path for s in chosen], values)
+    values = [sample_value(prefix + s.name, get(kernel, s.path), s.constraint) for s in specified]
+    return replace(kernel, [s.path for s in specified], values)

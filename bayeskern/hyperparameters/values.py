@@ -14,10 +14,20 @@ from bayeskern.core import validation
 
 
 class Free(eqx.Module):
-    """A value to be estimated without a prior, starting at `init`.
+    """A hyperparameter to be estimated without a prior.
 
-    It adds nothing to the objective of `mle` and `map`; it cannot be averaged over, so every
-    other inference backend refuses it by name.
+    It adds nothing to the objective of `mle` and `map`. It cannot be averaged over, so every other
+    inference method refuses it by name.
+
+    Args:
+        init: The value at which the optimization starts, a number or an array. It has the shape
+            and the units of the hyperparameter.
+
+    Examples:
+        >>> import bayeskern as bk
+        >>> from bayeskern.kernels import RBF
+        >>> RBF(lengthscale=bk.Free(2.0))
+        RBF(lengthscale=Free(2.0), variance=1.0)
     """
 
     init: np.ndarray | jax.Array = eqx.field(converter=lambda v: _number(v, "init"))
@@ -29,7 +39,24 @@ class Free(eqx.Module):
 def from_sd(prior: Distribution) -> Distribution:
     """Turn a prior on a standard deviation into the prior on its square, the variance.
 
-    Raises ValueError unless the prior lives on the positive numbers, all of them.
+    Args:
+        prior: A NumPyro distribution on the positive numbers, in the units of the output.
+
+    Returns:
+        The distribution of the square of such a number, in the squared units of the output, for
+        `variance` and `noise`.
+
+    Raises:
+        ValueError: The support of the prior is not the positive numbers.
+
+    Examples:
+        If log sd ~ N(0, 1), then log variance ~ N(0, 2^2).
+
+        >>> import numpyro.distributions as dist
+        >>> import bayeskern as bk
+        >>> prior, expected = bk.from_sd(dist.LogNormal(0.0, 1.0)), dist.LogNormal(0.0, 2.0)
+        >>> print(prior.log_prob(3.0).round(4), expected.log_prob(3.0).round(4))
+        -2.8616 -2.8616
     """
     if not isinstance(prior, Distribution) or prior.support is not constraints.positive:
         what = prior.support if isinstance(prior, Distribution) else type(prior).__name__
@@ -41,9 +68,26 @@ def from_sd(prior: Distribution) -> Distribution:
 
 
 def hyperparameter(default, constraint=constraints.positive, *, scalar: bool = True):
-    """Declare a hyperparameter: its default, the values it may take, and its shape.
+    """Declare a hyperparameter in the body of a kernel class.
 
-    A default of None is for a prior that is set later, from the data.
+    Args:
+        default: Its default value, a number or an array; None for a prior that is set later, from
+            the data.
+        constraint: The values it may take, a NumPyro constraint; positive by default.
+        scalar: Whether it has to be one number. False allows arrays.
+
+    Returns:
+        A dataclass field for an `equinox.Module`.
+
+    Examples:
+        >>> import jax
+        >>> from bayeskern.kernels import Stationary, hyperparameter
+        >>> class Damped(Stationary):
+        ...     power: jax.Array = hyperparameter(1.0)
+        ...     def profile(self, u):
+        ...         return (1.0 + u) ** -self.power
+        >>> Damped(power=2.0)
+        Damped(lengthscale=1.0, variance=1.0, power=2.0)
     """
     return eqx.field(
         default=default,
@@ -53,7 +97,7 @@ def hyperparameter(default, constraint=constraints.positive, *, scalar: bool = T
 
 
 def as_hyperparameter(value):
-    """Pass distributions, free values and arrays through; read anything else as a number."""
+    """Return distributions, free values and JAX arrays as they are; read the rest as numbers."""
     if isinstance(value, Distribution):
         # As arrays, so that another prior of the same family does not compile a second time.
         return jax.tree.map(lambda v: np.asarray(v, float) if type(v) in (int, float) else v, value)
@@ -63,7 +107,7 @@ def as_hyperparameter(value):
 
 
 def is_specified(value) -> bool:
-    """True for the hyperparameters that still have to become numbers."""
+    """Whether a hyperparameter is a distribution or free, and still has to become a number."""
     return isinstance(value, Distribution | Free)
 
 
@@ -75,26 +119,26 @@ def shape(value) -> tuple[int, ...]:
 
 
 def check(name: str, value, constraint) -> None:
-    """Refuse a number, or a prior, outside its constraint (traced values are let through)."""
+    """Refuse a number, or a prior, outside its constraint; traced values are not looked at."""
     if isinstance(value, Free):
         value = value.init
     if isinstance(value, Distribution) and constraint in _POSITIVE and _reaches_below_0(value):
         raise ValueError(
-            f"{name} must be {_wanted(constraint)}, but {show(value)} reaches below 0. Take a "
+            f"{name} must be {_in_words(constraint)}, but {show(value)} reaches below 0. Take a "
             "distribution on the positive numbers, such as HalfNormal, LogNormal or Gamma."
         )
     if value is None or isinstance(value, Distribution) or validation.is_traced(value):
         return
     value = np.asarray(value)
     if not np.all(np.isfinite(value)) or not np.all(np.asarray(constraint(value))):
-        raise ValueError(f"{name} must be {_wanted(constraint)} and finite, got {show(value)}.")
+        raise ValueError(f"{name} must be {_in_words(constraint)} and finite, got {show(value)}.")
 
 
 _POSITIVE = (constraints.positive, constraints.nonnegative)
 
 
 def _reaches_below_0(prior: Distribution) -> bool:
-    """Whether the support of a prior has negative numbers in it, as far as that is known."""
+    """Whether the support of a prior is known to have negative numbers in it."""
     support = prior.support
     while hasattr(support, "base_constraint"):
         support = support.base_constraint
@@ -104,7 +148,7 @@ def _reaches_below_0(prior: Distribution) -> bool:
     return not validation.is_traced(low) and bool(np.any(np.asarray(low) < 0.0))
 
 
-def _wanted(constraint) -> str:
+def _in_words(constraint) -> str:
     """A constraint in words: "positive", "lower cholesky", "interval 0.0 to 2.0"."""
     words = re.sub("(?<=[a-z])(?=[A-Z])", " ", type(constraint).__name__.strip("_")).lower()
     if constraint in (constraints.positive, constraints.nonnegative):
@@ -114,7 +158,7 @@ def _wanted(constraint) -> str:
 
 
 def show(value) -> str:
-    """A hyperparameter as one would type it."""
+    """A hyperparameter as the Python expression that makes it."""
     if isinstance(value, Free):
         return repr(value)
     if isinstance(value, Distribution):

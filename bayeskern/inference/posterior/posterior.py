@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.hyperparameters.parametrised import Point
+from bayeskern.hyperparameters import PointEstimate
 from bayeskern.inference.approximation.proposals import Approximation, log_densities
 from bayeskern.inference.assessment import latent_laplace
 from bayeskern.inference.methods.marginalization import Reduced
@@ -174,7 +174,7 @@ class Posterior:
         """
         return log_likelihood.log_likelihood(self)
 
-    def point(self, statistic: str = "mean") -> Point:
+    def point(self, statistic: str = "mean") -> PointEstimate:
         """The posterior "mean" or "median" of each site.
 
         `kernel.at(posterior.point("mean"))` is the kernel of a model with those values in it, for
@@ -182,7 +182,7 @@ class Posterior:
         """
         of = {"mean": np.mean, "median": np.median}
         of = of[validation.one_of("statistic", statistic, of)]
-        return Point({name: of(draws, axis=(0, 1)) for name, draws in self.draws.items()})
+        return PointEstimate({name: of(draws, axis=(0, 1)) for name, draws in self.draws.items()})
 
     def observed(self) -> dict[str, np.ndarray]:
         """The observations that it was fitted to, by site."""
