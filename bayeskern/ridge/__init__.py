@@ -1,6 +1,7 @@
-"""Kernels without priors: ridge regression and its relatives, as scikit-learn has estimators."""
+"""Kernel methods without priors, as scikit-learn estimators: ridge regression and its relatives."""
 
 from bayeskern.ridge import losses
+from bayeskern.ridge.kernel_pca import KernelPCA
 from bayeskern.ridge.kernel_ridge.feature_ridge import FourierRidge, NystromRidge
 from bayeskern.ridge.kernel_ridge.kernel_ridge import KernelRidge
 from bayeskern.ridge.least_squares import LeastSquares, least_squares
@@ -10,10 +11,10 @@ from bayeskern.ridge.machines.kernel_machine import (
     KernelMachineClassifier,
     KernelMachineRegressor,
 )
+from bayeskern.ridge.machines.support_vector import KernelSVC, KernelSVR
 from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
 from bayeskern.ridge.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from bayeskern.ridge.perceptron import KernelPerceptron
-from bayeskern.ridge.sklearn_wrappers import KernelPCA, KernelSVC, KernelSVR
 
 __all__ = [
     "FourierRidge",

@@ -1,4 +1,4 @@
-"""Functions f = sum_i b_i k(., x_i) + c of the points that an estimator was fitted to."""
+"""Kernel expansions f = sum_i b_i k(., x_i) + c over training points, and class labels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KernelExpansion(KernelEstimator):
 
 
 def read_classes(y) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels in y, sorted, and the number of its own for each: (classes,), (n,).
+    """The distinct labels in y, sorted, and the index of each point's label: (classes,), (n,).
 
     Raises ValueError for real numbers, which are no labels, and for one class only.
     """
@@ -43,6 +43,6 @@ def read_classes(y) -> tuple[np.ndarray, np.ndarray]:
     return classes, codes
 
 
-def most_likely(classes, scores) -> np.ndarray:
-    """The class with the highest score, (m, classes), or (m,): the second of two if above 0."""
-    return classes[(scores > 0.0).astype(int) if scores.ndim == 1 else np.argmax(scores, axis=1)]
+def highest_class(classes, values) -> np.ndarray:
+    """The class with the highest of values (m, classes); for (m,) the second of two if above 0."""
+    return classes[(values > 0.0).astype(int) if values.ndim == 1 else np.argmax(values, axis=1)]

@@ -21,33 +21,35 @@ LMS_TOLERANCE = 1e-8
 SGD_TOLERANCE = 1e-3
 # How strongly the average of the iterates of sgd leans on the later ones (Shamir and Zhang 2013).
 RECENCY = 8
-# Its step is step / (1 + step mu t / FALL) at step t, in the end FALL / (mu t).
-FALL = 4
+# The length of step t of sgd is step / (1 + step mu t / DECAY), which nears DECAY / (mu t).
+DECAY = 4
 
 
 class LeastSquares(NamedTuple):
-    """The minimiser of |y - a - X b|^2 + penalty |b|^2, of least norm where there are several.
+    """The minimizer of |y - a - X b|^2 + penalty |b|^2, of least norm where there are several.
 
-    For y of shape (n, k) there are k of each of the coefficients, intercepts and sums of squares.
+    Attributes:
+        coefficients: b, (d,), or (d, k) for y of shape (n, k).
+        rank: The number of singular values of X (centered, if there is an intercept) that count.
+        condition_number: The largest singular value of X (likewise) over the smallest, infinite
+            where that is 0.
+        solver: The solver that found b.
+        remark: Why that is another than was asked for; None if it is not.
+        converged: For lms and sgd, whether b is proved to be within 1e-8 (lms) or 1e-3 (sgd) of the
+            minimizer, relative to its size; None for the others.
+        iterations: For lms and sgd, the number of steps; None for the others.
+        intercept: a, a number or (k,); 0 unless asked for.
+        residual_sum_of_squares: |y - a - X b|^2, a number or (k,).
     """
 
-    #: b, (d,) or (d, k)
     coefficients: np.ndarray
-    #: the number of singular values of X (centred, if there is an intercept) that count
     rank: int
-    #: the largest singular value of X (likewise) over the smallest, infinite where that is 0
     condition_number: float
-    #: the solver that found b
     solver: str
-    #: why that is another than was asked for
     remark: str | None = None
-    #: lms and sgd: whether b is proved to be within 1e-8 (lms) or 1e-3 (sgd) of the minimiser
     converged: bool | None = None
-    #: lms and sgd: the number of steps
     iterations: int | None = None
-    #: a, a number or (k,); 0 unless asked for
     intercept: float | np.ndarray = 0.0
-    #: |y - a - X b|^2, a number or (k,)
     residual_sum_of_squares: float | np.ndarray = np.nan
 
 
@@ -64,23 +66,57 @@ def least_squares(
     batch=32,
     seed=0,
 ) -> LeastSquares:
-    """Minimise |y - a - X b|^2 + penalty |b|^2 over b, and over a if intercept.
+    """Minimize |y - a - X b|^2 + penalty |b|^2 over b, and over a if there is an intercept.
 
-    X: (n, d), y: (n,) or (n, k), arrays or data frames; penalty: in the squared units of X, 0 or
-    more, not applied to the intercept. Where several b are best the shortest is returned.
+    Where several b are best the shortest is returned. The solvers are
 
-    solver: "cholesky" of X'X (or XX' + penalty, if d > n), fast, with an error of order
-    condition_number^2 eps; "qr" with column pivoting, which hands on to the SVD where X is short of
-    full rank; "svd", in which singular values up to rank_tolerance (by default max(n, d) eps) times
-    the largest count as 0; "lms", steps b += step (X'(y - X b) - penalty b) from b = 0, with
-    step 1 / L by default, L = |X|^2 + penalty; "sgd", the same with the gradient estimated from at
-    most batch rows, a step that falls in the end as 1 / t (Gower et al. 2019, theorem 3.2) and
-    averaged iterates (Polyak and Juditsky 1992). These two stop when |gradient| / mu shows b to be
-    near enough, mu the smallest curvature, or after so many epochs (passes through the data);
-    step, epochs, batch and seed are theirs.
+    - "cholesky" of X'X (or of XX' + penalty, if d > n): fast, with an error of order
+      condition_number^2 eps;
+    - "qr" with column pivoting, which hands on to the SVD where X is short of full rank;
+    - "svd", in which small singular values count as 0;
+    - "lms", gradient descent b += step (X'(y - X b) - penalty b) from b = 0;
+    - "sgd", gradient descent with the gradient estimated from a batch of rows, a step that falls in
+      the end as 1 / t, and averaged iterates.
 
-    Raises ValueError on bad input or a step with which descent diverges, and
-    numpy.linalg.LinAlgError if "cholesky" is asked for and X'X + penalty is singular.
+    "lms" and "sgd" stop when |gradient| / mu, with the smallest curvature mu, shows that b is near
+    enough, or when the epochs (passes through the data) end.
+
+    Args:
+        X: (n, d), an array or a data frame.
+        y: (n,) or (n, k), likewise.
+        solver: One of the solvers above.
+        penalty: In the squared units of X, 0 or more; it does not apply to the intercept.
+        intercept: Whether to find a; otherwise a = 0.
+        rank_tolerance: Singular values up to this part of the largest count as 0; None means
+            max(n, d) eps.
+        step: The length of the steps of "lms" and of the first step of "sgd"; None means 1 / L for
+            "lms", L = |X|^2 + penalty, and a step that fits the batches for "sgd".
+        epochs: The largest number of passes through the data, for "lms" and "sgd".
+        batch: The largest number of rows in a batch of "sgd".
+        seed: The seed of the batches of "sgd".
+
+    Returns:
+        The minimizer, with the rank of X, its condition number, and how it was found.
+
+    Raises:
+        ValueError: For bad input, or a step with which descent diverges.
+        numpy.linalg.LinAlgError: If "cholesky" is asked for and X'X + penalty is singular.
+
+    References:
+        Golub and Van Loan (2013), "Matrix Computations", chapters 5 and 6. Gower, Loizou, Qian,
+        Sailanbayev, Shulgin and Richtarik (2019), "SGD: general analysis and improved rates",
+        theorem 3.2. Polyak and Juditsky (1992), "Acceleration of stochastic approximation by
+        averaging".
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import least_squares
+        >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        >>> solution = least_squares(X, X @ [2.0, -1.0] + 3.0, intercept=True)
+        >>> solution.coefficients.round(6)
+        array([ 2., -1.])
+        >>> round(solution.intercept, 6), solution.rank, solution.solver
+        (3.0, 2, 'qr')
     """
     validation.one_of("solver", solver, _SOLVERS)
     X, Y, single = _data(X, y)
@@ -98,16 +134,16 @@ def least_squares(
 
     X_mean, Y_mean = (X.mean(axis=0), Y.mean(axis=0)) if intercept else (0.0, 0.0)
     if intercept:
-        # What is left of a constant column is the rounding of its mean.
+        # A centered constant column is nothing but the rounding of its mean.
         constant = np.ptp(X, axis=0) <= len(X) * EPS * np.abs(X_mean)
         X, Y = np.where(constant, 0.0, X - X_mean), Y - Y_mean
-    found = _SOLVERS[solver](X, Y, penalty, tolerance, **options)
-    b = found.coefficients
+    solution = _SOLVERS[solver](X, Y, penalty, tolerance, **options)
+    b = solution.coefficients
     a = Y_mean - X_mean @ b if intercept else np.zeros(Y.shape[1])
-    squares = np.sum(np.square(Y - X @ b), axis=0)
+    rss = np.sum(np.square(Y - X @ b), axis=0)
     if single:
-        b, a, squares = b[:, 0], float(a[0]), float(squares[0])
-    return found._replace(coefficients=b, intercept=a, residual_sum_of_squares=squares)
+        b, a, rss = b[:, 0], float(a[0]), float(rss[0])
+    return solution._replace(coefficients=b, intercept=a, residual_sum_of_squares=rss)
 
 
 # -- the solvers: X (n, d), Y (n, k); singular values up to tolerance, relative, count as 0 --------
@@ -128,7 +164,7 @@ def _cholesky(X, Y, penalty, tolerance):
         )
     factor = cho_factor(gram + penalty * np.eye(size), lower=True)
     b = X.T @ cho_solve(factor, Y) if wide else cho_solve(factor, X.T @ Y)
-    # Smaller singular values than sqrt(eps) times the largest are lost in X'X.
+    # Singular values below sqrt(eps) times the largest are lost in X'X.
     values = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
     floor = max(tolerance, np.sqrt(size * EPS))
     return LeastSquares(b, _rank(values, floor), _condition(values), "cholesky")
@@ -136,7 +172,7 @@ def _cholesky(X, Y, penalty, tolerance):
 
 def _qr(X, Y, penalty, tolerance):
     n, d = X.shape
-    # A square system A c = C is left, with b = lift c: X P = Q R, or X'P = Q R if X is wide.
+    # With X P = Q R (X'P = Q R if X is wide) a square system A c = C remains, and b = lift c.
     if n >= d:
         Q, A, order = qr(X, mode="economic", pivoting=True)
         C, lift = Q.T @ Y, np.eye(d)[:, order]
@@ -146,9 +182,9 @@ def _qr(X, Y, penalty, tolerance):
     # The singular values of R are those of X, and say more of its rank than its diagonal does.
     values = svdvals(A)
     if _rank(values, tolerance) < len(A):
-        found = _svd(A, C, penalty, tolerance)
-        remark = f"QR found X short of rank {len(A)}; the SVD took over, with rank {found.rank}."
-        return found._replace(coefficients=lift @ found.coefficients, remark=remark)
+        solution = _svd(A, C, penalty, tolerance)
+        remark = f"QR found X short of rank {len(A)}; the SVD took over, with rank {solution.rank}."
+        return solution._replace(coefficients=lift @ solution.coefficients, remark=remark)
     if penalty > 0.0:
         Q, R = qr(np.vstack([A, np.sqrt(penalty) * np.eye(len(A))]), mode="economic")
         c = solve_triangular(R, Q[: len(A)].T @ C)
@@ -174,8 +210,8 @@ def _lms(X, Y, penalty, tolerance, step, epochs):
             "Take a shorter one, or None for 1 / L."
         )
     step = step or _inverse(largest)
-    goal = _goal(values, _curvature(X, values, penalty), Y, LMS_TOLERANCE)
-    b, iterations, converged = _descend(X, Y, penalty, step, goal, epochs)
+    bound = _gradient_bound(values, _curvature(X, values, penalty), Y, LMS_TOLERANCE)
+    b, iterations, converged = _descend(X, Y, penalty, step, bound, epochs)
     return _descended(b, values, tolerance, "lms", converged, iterations)
 
 
@@ -185,13 +221,13 @@ def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed):
     steps = -(-n // batch)
     batch = -(-n // steps)
     # At least the expected smoothness of Gower et al. (2019), proposition 3.8.
-    worst = n * np.max(np.sum(np.square(X), axis=1))
-    smoothness = values[0] ** 2 + worst / batch + penalty
+    largest_row = n * np.max(np.sum(np.square(X), axis=1))
+    smoothness = values[0] ** 2 + largest_row / batch + penalty
     mu = _curvature(X, values, penalty)
-    goal = _goal(values, mu, Y, SGD_TOLERANCE)
+    bound = _gradient_bound(values, mu, Y, SGD_TOLERANCE)
     key = jax.random.key(seed)
     b, epochs, converged = _descend_in_batches(
-        X, Y, penalty, step or 0.5 * _inverse(smoothness), mu, goal, epochs, key, steps
+        X, Y, penalty, step or 0.5 * _inverse(smoothness), mu, bound, epochs, key, steps
     )
     with np.errstate(over="ignore", invalid="ignore"):
         # b = 0 leaves |Y|^2; NaN is not below anything.
@@ -221,74 +257,76 @@ def _descended(b, values, tolerance, solver, converged, iterations):
 
 
 def _curvature(X, values, penalty):
-    """The smallest curvature mu along the rows of X, which b, from zero start, never leaves."""
+    """The smallest curvature mu in the span of the rows of X, where b stays from its start at 0."""
     return values[max(_rank(values, _rounding(X)), 1) - 1] ** 2 + penalty
 
 
-def _goal(values, mu, Y, accuracy):
-    """(slope, floor) for each target: b will do once |gradient| <= slope |b| + floor.
+def _gradient_bound(values, mu, Y, accuracy):
+    """(slope, floor) for each target: b is near enough once |gradient| <= slope |b| + floor.
 
     The error of b is at most |gradient| / mu. The floor is the rounding error of the gradient.
     """
     return accuracy * mu, EPS * values[0] * np.linalg.norm(Y, axis=0)
 
 
-def _near(b, gradient, goal):
-    slope, floor = goal
+def _near(b, gradient, bound):
+    slope, floor = bound
     norm = partial(jnp.linalg.norm, axis=0)
     return jnp.all(norm(gradient) <= slope * norm(b) + floor)
 
 
-def _ascent(X, Y, penalty, b):
+def _negative_gradient(X, Y, penalty, b):
+    """Minus half the gradient of the objective."""
     return X.T @ (Y - X @ b) - penalty * b
 
 
 @jax.jit
-def _descend(X, Y, penalty, step, goal, epochs):
-    def going(state):
+def _descend(X, Y, penalty, step, bound, epochs):
+    def unfinished(state):
         b, gradient, i = state
-        return ~_near(b, gradient, goal) & (i < epochs)
+        return ~_near(b, gradient, bound) & (i < epochs)
 
     def move(state):
         b, gradient, i = state
         b = b + step * gradient
-        return b, _ascent(X, Y, penalty, b), i + 1
+        return b, _negative_gradient(X, Y, penalty, b), i + 1
 
     b = jnp.zeros((X.shape[1], Y.shape[1]))
-    b, gradient, i = jax.lax.while_loop(going, move, (b, _ascent(X, Y, penalty, b), 0))
-    return b, i, _near(b, gradient, goal)
+    start = b, _negative_gradient(X, Y, penalty, b), 0
+    b, gradient, i = jax.lax.while_loop(unfinished, move, start)
+    return b, i, _near(b, gradient, bound)
 
 
 @partial(jax.jit, static_argnames="steps")
-def _descend_in_batches(X, Y, penalty, step, mu, goal, epochs, key, steps):
+def _descend_in_batches(X, Y, penalty, step, mu, bound, epochs, key, steps):
     n = X.shape[0]
     batch = -(-n // steps)
-    # Rows of 0 fill the last batch.
+    # Rows of 0 fill up the last batch.
     fill = steps * batch - n
     rows_X, rows_Y = (jnp.concatenate([A, jnp.zeros((1, A.shape[1]))]) for A in (X, Y))
 
     def move(state, rows):
         b, mean, t = state
-        x, length = rows_X[rows], step / (1.0 + step * mu * t / FALL)
+        x, length = rows_X[rows], step / (1.0 + step * mu * t / DECAY)
         b = b + length * (steps * x.T @ (rows_Y[rows] - x @ b) - penalty * b)
         mean = mean + (1 + RECENCY) / (t + 1 + RECENCY) * (b - mean)
         return (b, mean, t + 1), None
 
-    def going(state):
+    def unfinished(state):
         (_, mean, _), epoch, near = state
         return ~near & jnp.all(jnp.isfinite(mean)) & (epoch < epochs)
 
     def sweep(state):
-        at, epoch, _ = state
+        iterate, epoch, _ = state
         order = jax.random.permutation(jax.random.fold_in(key, epoch), n)
         order = jnp.concatenate([order, jnp.full(fill, n)]).reshape(steps, batch)
-        at, _ = jax.lax.scan(move, at, order)
-        near = _near(at[1], _ascent(X, Y, penalty, at[1]), goal)
-        return at, epoch + 1, near
+        (b, mean, t), _ = jax.lax.scan(move, iterate, order)
+        near = _near(mean, _negative_gradient(X, Y, penalty, mean), bound)
+        return (b, mean, t), epoch + 1, near
 
     b = jnp.zeros((X.shape[1], Y.shape[1]))
-    near = _near(b, _ascent(X, Y, penalty, b), goal)
-    (_, mean, _), epoch, near = jax.lax.while_loop(going, sweep, ((b, b, 0), 0, near))
+    near = _near(b, _negative_gradient(X, Y, penalty, b), bound)
+    (_, mean, _), epoch, near = jax.lax.while_loop(unfinished, sweep, ((b, b, 0), 0, near))
     return mean, epoch, near
 
 
@@ -296,7 +334,7 @@ def _descend_in_batches(X, Y, penalty, step, mu, goal, epochs, key, steps):
 
 
 def _rounding(X) -> float:
-    """The relative size of singular values that rounding makes of 0, as in NumPy's lstsq."""
+    """The relative size of singular values that rounding turns 0 into, as in NumPy's lstsq."""
     return max(X.shape) * EPS
 
 
@@ -309,7 +347,7 @@ def _condition(values) -> float:
 
 
 def _inverse(number) -> float:
-    # Of X = 0 and no penalty any step will do.
+    # If X = 0 without a penalty, any step will do.
     return 1.0 / number if number > 0.0 else 1.0
 
 

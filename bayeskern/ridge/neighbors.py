@@ -1,6 +1,6 @@
-"""Nearest neighbours in the feature space of a kernel, |phi(x) - phi(z)|^2 = k(x,x) + k(z,z) - 2k.
+"""Nearest neighbours in the feature space of a kernel.
 
-Yu, Ji and Zhang (2002).
+|phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z); Yu, Ji and Zhang (2002).
 """
 
 from __future__ import annotations
@@ -16,68 +16,93 @@ from bayeskern.core import validation
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import blocks, gram
 
-# Squared distances up to so much of k(x, x) + k(z, z) are the rounding of 0.
+# Squared distances up to this part of k(x, x) + k(z, z) are the rounding of 0.
 ROUNDING = 64 * np.finfo(float).eps
 
 
-class _Neighbours(KernelEstimator):
-    def _keep(self, X):
+class _KernelNeighbors(KernelEstimator):
+    def _store(self, X):
         validation.one_of("weights", self.weights, _WEIGHTS)
-        wanted = validation.positive_integer(self.n_neighbors, "n_neighbors")
-        if wanted > len(X):
+        n_neighbors = validation.positive_integer(self.n_neighbors, "n_neighbors")
+        if n_neighbors > len(X):
             raise ValueError(
-                f"n_neighbors={wanted} is more than there are points: n_samples = {len(X)}. "
+                f"n_neighbors={n_neighbors} is more than there are points: n_samples = {len(X)}. "
                 f"Take at most {len(X)}, or give more points."
             )
         self.kernel_ = self._concrete_kernel()
-        self.X_fit_, self._wanted = X, wanted
-        self._weigh = _WEIGHTS[self.weights]
+        self.X_fit_, self._n_neighbors = X, n_neighbors
+        self._weights_of = _WEIGHTS[self.weights]
 
     def kneighbors(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Distances in feature space to the nearest points, rising, and their indices.
+        """Find the nearest training points.
 
-        X: (m, d); both results: (m, n_neighbors).
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            Distances in feature space, rising, and the indices of the training points, each
+            (m, n_neighbors).
+
+        Warns:
+            UserWarning: If all training points are equally far from a point, to rounding.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        of_fit, of_new = (np.asarray(self.kernel_.diag(points)) for points in (self.X_fit_, X))
-        # What all have in common is left out of the order: small values of k would drown in it.
-        common = np.min(of_fit)
-        found, alike = [], 0
+        fit_variances, variances = (np.asarray(self.kernel_.diag(A)) for A in (self.X_fit_, X))
+        # The order leaves out what all have in common: small values of k would drown in it.
+        common = np.min(fit_variances)
+        nearest, undecided = [], 0
         for rows in blocks(len(X), len(self.X_fit_)):
-            D = 0.5 * (of_fit - common) - gram(self.kernel_, X[rows], self.X_fit_)
-            alike += np.sum(np.ptp(D, axis=1) <= ROUNDING * (of_new[rows] + np.max(of_fit)))
-            found.append(_nearest(D, self._wanted))
-        if alike and len(self.X_fit_) > 1:
+            D = 0.5 * (fit_variances - common) - gram(self.kernel_, X[rows], self.X_fit_)
+            rounding = ROUNDING * (variances[rows] + np.max(fit_variances))
+            undecided += np.sum(np.ptp(D, axis=1) <= rounding)
+            nearest.append(_smallest(D, self._n_neighbors))
+        if undecided and len(self.X_fit_) > 1:
             warnings.warn(
-                f"{alike} of {len(X)} points are as far from every training point as from any "
+                f"{undecided} of {len(X)} points are as far from every training point as from any "
                 "other, to rounding, so their neighbours are arbitrary. Take a lengthscale of the "
                 "order of the distances, or scale the columns of X.",
                 UserWarning,
                 stacklevel=4,
             )
-        nearness, indices = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        sizes = of_new[:, None] + of_fit[indices]
-        squares = of_new[:, None] + common + 2.0 * nearness
+        reduced, indices = (np.concatenate(parts) for parts in zip(*nearest, strict=True))
+        squares = variances[:, None] + common + 2.0 * reduced
+        sizes = variances[:, None] + fit_variances[indices]
         return np.sqrt(np.where(squares <= ROUNDING * sizes, 0.0, squares)), indices
 
-    def _weighed(self, X) -> tuple[np.ndarray, np.ndarray]:
+    def _weighted_neighbors(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Weights (m, n_neighbors) that add up to 1, and the indices of the neighbours."""
         distances, indices = self.kneighbors(X)
-        weights = self._weigh(distances)
+        weights = self._weights_of(distances)
         return weights / weights.sum(axis=1, keepdims=True), indices
 
 
-class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _Neighbours):
+class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
     """The mean of y over the nearest neighbours in the feature space of a kernel.
 
-    kernel: a positive definite kernel of numbers, None for RBF(), which orders neighbours as the
-    Euclidean distance does as long as exp(-r^2 / 2) is neither 0 nor 1 to rounding (a warning says
-    where no neighbour is nearer than another); n_neighbors: how many, at most n; weights:
-    "uniform", or "distance" for means with weights 1 / distance, in which a neighbour at distance 0
-    is all that counts.
+    The distance is |phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z).
 
-    After `fit`: `kernel_`, `X_fit_`, `y_fit_`.
+    Args:
+        kernel: A positive definite kernel whose hyperparameters are numbers. None means `RBF()`,
+            which orders neighbours as the Euclidean distance does as long as exp(-r^2 / 2) is
+            neither 0 nor 1 to rounding; a warning says where no neighbour is nearer than another.
+        n_neighbors: The number of neighbours, at most n.
+        weights: "uniform", or "distance" for weights 1 / distance, in which a neighbour at distance
+            0 is all that counts.
+
+    Attributes:
+        kernel_: The kernel.
+        X_fit_: The training points, (n, d).
+        y_fit_: Their targets, (n,) or (n, k).
+
+    References:
+        Yu, Ji and Zhang (2002), "Kernel nearest-neighbor algorithm", equation 9.
+
+    Examples:
+        >>> from bayeskern.ridge import KernelKNNRegressor
+        >>> neighbors = KernelKNNRegressor(n_neighbors=2).fit([[0], [1], [2], [3]], [0, 2, 4, 6])
+        >>> neighbors.predict([[0.4], [2.6]])
+        array([1., 5.])
     """
 
     def __init__(self, kernel=None, n_neighbors=5, weights="uniform"):
@@ -86,32 +111,72 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _Neighbours):
         self.weights = weights
 
     def fit(self, X, y):
-        """Keep points X: (n, d) or a data frame and y: (n,) or (n, k)."""
+        """Store the data.
+
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Targets, (n,) or (n, k).
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input, which includes fewer points than neighbours.
+        """
         X, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
         )
-        self._keep(X)
+        self._store(X)
         self.y_fit_ = y.astype(float)
         return self
 
     def predict(self, X) -> np.ndarray:
-        """Means: (m,) or (m, k), for X: (m, d)."""
-        weights, indices = self._weighed(X)
+        """Predict the mean of y over the neighbours.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            Means, (m,) or (m, k).
+        """
+        weights, indices = self._weighted_neighbors(X)
         return np.einsum("mj,mj...->m...", weights, self.y_fit_[indices])
 
 
-class KernelKNNClassifier(ClassifierMixin, _Neighbours):
+class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
     """The commonest class among the nearest neighbours in the feature space of a kernel.
 
-    Of n_c neighbours in class c among n_neighbors, with C classes, its probability is
+    With n_c of n_neighbors neighbours in class c out of C classes, its probability is
 
         p_c = (n_c + pseudo_count) / (n_neighbors + C pseudo_count),
 
-    the mean of a Dirichlet posterior whose prior counts each class so often. With weights
-    n_c = n_neighbors times the share of the weight that is in class c.
+    the mean of a Dirichlet posterior whose prior counts each class `pseudo_count` times. With
+    weights, n_c is n_neighbors times the part of the weight that is in class c.
 
-    kernel, n_neighbors, weights: as of KernelKNNRegressor; pseudo_count: 0 or more.
-    After `fit`: `classes_`, `kernel_`, `X_fit_`, `codes_`, the number of the class of each point.
+    Args:
+        kernel: A positive definite kernel whose hyperparameters are numbers. None means `RBF()`,
+            which orders neighbours as the Euclidean distance does as long as exp(-r^2 / 2) is
+            neither 0 nor 1 to rounding; a warning says where no neighbour is nearer than another.
+        n_neighbors: The number of neighbours, at most n.
+        weights: "uniform", or "distance" for weights 1 / distance, in which a neighbour at distance
+            0 is all that counts.
+        pseudo_count: The prior count of each class, 0 or more.
+
+    Attributes:
+        classes_: The class labels, (classes,).
+        kernel_: The kernel.
+        X_fit_: The training points, (n, d).
+        codes_: The index in `classes_` of the class of each training point, (n,).
+
+    References:
+        Yu, Ji and Zhang (2002), "Kernel nearest-neighbor algorithm", equation 9.
+
+    Examples:
+        >>> from bayeskern.ridge import KernelKNNClassifier
+        >>> X, y = [[0], [1], [2], [8], [9], [10]], ["a", "a", "a", "b", "b", "b"]
+        >>> neighbors = KernelKNNClassifier(n_neighbors=3).fit(X, y)
+        >>> neighbors.predict_proba([[0.5]]).round(2)
+        array([[0.8, 0.2]])
     """
 
     def __init__(self, kernel=None, n_neighbors=5, weights="uniform", pseudo_count=1.0):
@@ -121,25 +186,52 @@ class KernelKNNClassifier(ClassifierMixin, _Neighbours):
         self.pseudo_count = pseudo_count
 
     def fit(self, X, y):
-        """Keep points X: (n, d) or a data frame and labels y: (n,)."""
+        """Store the data.
+
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Class labels, (n,).
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input, which includes fewer points than neighbours.
+        """
         X, y = validate_data(self, X, y, dtype=np.float64, copy=True)
         check_classification_targets(y)
-        self._pseudo = validation.positive(self.pseudo_count, "pseudo_count", zero=True)
-        self._keep(X)
+        self._pseudo_count = validation.positive(self.pseudo_count, "pseudo_count", zero=True)
+        self._store(X)
         self.classes_, self.codes_ = np.unique(y, return_inverse=True)
         return self
 
     def predict_proba(self, X) -> np.ndarray:
-        """Probabilities p: (m, classes), for X: (m, d)."""
-        weights, indices = self._weighed(X)
+        """Predict the probabilities of the classes.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            Probabilities, (m, classes).
+        """
+        weights, indices = self._weighted_neighbors(X)
         classes = len(self.classes_)
         cells = np.arange(len(weights))[:, None] * classes + self.codes_[indices]
-        shares = np.bincount(cells.ravel(), weights.ravel(), minlength=len(weights) * classes)
-        counts = self._wanted * shares.reshape(-1, classes)
-        return (counts + self._pseudo) / (self._wanted + classes * self._pseudo)
+        class_weights = np.bincount(
+            cells.ravel(), weights.ravel(), minlength=len(weights) * classes
+        )
+        counts = self._n_neighbors * class_weights.reshape(-1, classes)
+        return (counts + self._pseudo_count) / (self._n_neighbors + classes * self._pseudo_count)
 
     def predict(self, X) -> np.ndarray:
-        """The most probable class, (m,); the first of those that are equally so."""
+        """Predict the most probable class, and the first of several that are equally probable.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            Class labels, (m,).
+        """
         best = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[best]
 
@@ -149,21 +241,21 @@ def _uniform(distances):
 
 
 def _inverse(distances):
-    at = distances == 0.0
+    coincident = distances == 0.0
     with np.errstate(divide="ignore"):
-        return np.where(at.any(axis=1, keepdims=True), at, 1.0 / distances)
+        return np.where(coincident.any(axis=1, keepdims=True), coincident, 1.0 / distances)
 
 
 _WEIGHTS = {"uniform": _uniform, "distance": _inverse}
 
 
-def _nearest(D, wanted):
-    """The smallest numbers in each row of D, rising, and where they are: (m, wanted) each."""
-    if wanted < D.shape[1]:
-        indices = np.argpartition(D, wanted - 1, axis=1)[:, :wanted]
+def _smallest(D, count):
+    """The smallest values in each row of D, rising, and their columns: (m, count) each."""
+    if count < D.shape[1]:
+        columns = np.argpartition(D, count - 1, axis=1)[:, :count]
     else:
-        indices = np.broadcast_to(np.arange(wanted), D.shape)
-    found = np.take_along_axis(D, indices, axis=1)
-    # Of two at the same distance the first comes first.
-    order = np.lexsort((indices, found), axis=1)
-    return np.take_along_axis(found, order, axis=1), np.take_along_axis(indices, order, axis=1)
+        columns = np.broadcast_to(np.arange(count), D.shape)
+    values = np.take_along_axis(D, columns, axis=1)
+    # Of two equal values the first comes first.
+    order = np.lexsort((columns, values), axis=1)
+    return np.take_along_axis(values, order, axis=1), np.take_along_axis(columns, order, axis=1)

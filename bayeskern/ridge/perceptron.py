@@ -11,28 +11,46 @@ from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
 from bayeskern.kernels.gram_matrix import gram
-from bayeskern.ridge.base import KernelExpansion, most_likely, read_classes
+from bayeskern.ridge.base import KernelExpansion, highest_class, read_classes
 
 
 class KernelPerceptron(ClassifierMixin, KernelExpansion):
-    """f_c = sum_i b_ic k(., x_i), where b_ic counts mistakes at x_i.
+    """The perceptron with a kernel: f_c = sum_i b_ic k(., x_i), where b_ic counts mistakes at x_i.
 
-    The points are gone through one by one; where the class y of a point does not have the highest
-    f, b rises by 1 for y and falls by 1 for the class that has. That ends with an epoch in which
-    there are no mistakes. With two classes f = sum_i b_i k(., x_i), b_i of the sign of y_i = -1 or
-    1, and if some u of norm 1 has y_i u(x_i) >= margin for all i, there are at most
-    (max_i k(x_i, x_i)) / margin^2 mistakes (Novikoff 1962). There is no intercept: add Constant()
+    Training goes through the points one by one. Where the class y of a point does not have the
+    highest f, b rises by 1 for y and falls by 1 for the class that has. Training ends with an epoch
+    without mistakes. With two classes f = sum_i b_i k(., x_i), b_i of the sign of y_i = -1 or 1;
+    and if some u of norm 1 has y_i u(x_i) >= margin for all i, there are at most
+    max_i k(x_i, x_i) / margin^2 mistakes (Novikoff 1962). There is no intercept: add `Constant()`
     to the kernel for one.
 
-    kernel: a positive definite kernel of numbers, None for RBF(); epochs: passes through the
-    points, at most; seed: of the order of the points in each.
+    Args:
+        kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
+        epochs: The largest number of passes through the points.
+        seed: The seed of the order of the points in each epoch.
 
-    After `fit`: `classes_`, `kernel_`, `X_fit_`, `dual_coef_` b: (n,) for two classes, (n, classes)
-    for more, `mistakes_`, how many there were in each epoch, `converged_` and `n_iter_`, the number
-    of epochs.
+    Attributes:
+        classes_: The class labels, (classes,).
+        kernel_: The kernel.
+        X_fit_: The training points, (n, d).
+        dual_coef_: The coefficients b, (n,) for two classes, (n, classes) for more.
+        intercept_: 0.
+        mistakes_: The number of mistakes in each epoch, (n_iter_,).
+        converged_: Whether the last epoch had no mistakes.
+        n_iter_: The number of epochs.
 
-    Rosenblatt (1958); Aizerman, Braverman and Rozonoer (1964) with a kernel; Crammer and Singer
-    (2003) for several classes.
+    References:
+        Rosenblatt (1958), "The perceptron". Aizerman, Braverman and Rozonoer (1964), "Theoretical
+        foundations of the potential function method". Crammer and Singer (2003),
+        "Ultraconservative online algorithms for multiclass problems".
+
+    Examples:
+        >>> from bayeskern.kernels import Polynomial
+        >>> from bayeskern.ridge import KernelPerceptron
+        >>> X, exclusive_or = [[0, 0], [0, 1], [1, 0], [1, 1]], [0, 1, 1, 0]
+        >>> perceptron = KernelPerceptron(Polynomial(degree=2)).fit(X, exclusive_or)
+        >>> perceptron.predict(X)
+        array([0, 1, 1, 0])
     """
 
     intercept_ = 0.0
@@ -43,10 +61,20 @@ class KernelPerceptron(ClassifierMixin, KernelExpansion):
         self.seed = seed
 
     def fit(self, X, y):
-        """Learn from points X: (n, d) or a data frame and labels y: (n,).
+        """Learn from labelled points.
 
-        Raises ValueError on bad input, among it a single class. Warns with ConvergenceWarning if
-        the last epoch still had mistakes.
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Class labels, (n,).
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input, which includes a single class.
+
+        Warns:
+            sklearn.exceptions.ConvergenceWarning: If the last epoch still had mistakes.
         """
         X, y = validate_data(self, X, y, dtype=np.float64, copy=True)
         epochs = validation.positive_integer(self.epochs, "epochs")
@@ -55,7 +83,7 @@ class KernelPerceptron(ClassifierMixin, KernelExpansion):
         self.kernel_ = self._concrete_kernel()
         self.X_fit_ = X
         B, self.mistakes_ = _learn(gram(self.kernel_, X), codes, epochs, rng)
-        # Of two classes one is minus the other.
+        # With two classes one column is minus the other.
         self.dual_coef_ = B[:, 1] if len(self.classes_) == 2 else B
         self.n_iter_ = len(self.mistakes_)
         self.converged_ = bool(self.mistakes_[-1] == 0)
@@ -70,13 +98,27 @@ class KernelPerceptron(ClassifierMixin, KernelExpansion):
         return self
 
     def decision_function(self, X) -> np.ndarray:
-        """f(X): (m,) for two classes, above 0 for the second; (m, classes) for more."""
+        """The decision function f.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            f(X): (m,) for two classes, above 0 for the second; (m, classes) for more.
+        """
         return self._values(X)
 
     def predict(self, X) -> np.ndarray:
-        """The class, (m,), whose f(X) is highest."""
+        """Predict the class whose f(X) is highest.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            Class labels, (m,).
+        """
         values = self._values(X)
-        return most_likely(self.classes_, values)
+        return highest_class(self.classes_, values)
 
 
 def _learn(K, codes, epochs, rng):
@@ -84,18 +126,18 @@ def _learn(K, codes, epochs, rng):
     shape = (len(K), np.max(codes) + 1)
     B, F, mistakes = np.zeros(shape), np.zeros(shape), []
     for _ in range(epochs):
-        wrong = 0
+        epoch_mistakes = 0
         for i in rng.permutation(len(K)):
-            y, others = codes[i], F[i].copy()
-            others[y] = -np.inf
-            rival = np.argmax(others)
-            # At first all are equal, which is a mistake too.
-            if F[i, y] <= others[rival]:
-                wrong += 1
+            y, other_values = codes[i], F[i].copy()
+            other_values[y] = -np.inf
+            rival = np.argmax(other_values)
+            # At first all values are equal, which is a mistake too.
+            if F[i, y] <= other_values[rival]:
+                epoch_mistakes += 1
                 for c, change in ((y, 1.0), (rival, -1.0)):
                     B[i, c] += change
                     F[:, c] += change * K[i]
-        mistakes.append(wrong)
-        if wrong == 0:
+        mistakes.append(epoch_mistakes)
+        if epoch_mistakes == 0:
             break
     return B, np.array(mistakes)

@@ -1,4 +1,4 @@
-"""Penalties and weights as the estimators of ridge regression read them."""
+"""Penalties and sample weights, as the estimators of this folder check them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from bayeskern.core import validation
 
-#: what may choose a penalty, see `path.Path`
+#: what may choose a penalty; `RegularizationPath` has a field for each
 CRITERIA = ("loo", "gcv", "evidence")
 
 
@@ -27,7 +27,7 @@ def read_alpha(alpha, targets: int):
 
 
 def read_alphas(alphas, alpha):
-    """Penalties to choose from, (a,) in rising order; None for the default ones."""
+    """Penalties to choose from, in rising order; None for the default ones."""
     if alphas is None:
         return None
     if not isinstance(alpha, str):
@@ -54,7 +54,7 @@ def _penalties(name, value) -> np.ndarray:
 
 
 def read_weights(sample_weight, X) -> np.ndarray:
-    """Weights (n,) of 0 or more, not all of them 0; None for 1."""
+    """Weights (n,) of 0 or more, not all of them 0; they are 1 where sample_weight is None."""
     return _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
     )

@@ -156,7 +156,7 @@ def test_large_data_are_taken_in_blocks(batch, monkeypatch):
         return K
 
     monkeypatch.setattr(estimator, "BLOCK", 1)
-    monkeypatch.setattr(lms, "HELD", 1)
+    monkeypatch.setattr(lms, "MAX_ENTRIES", 1)
     monkeypatch.setattr(estimator, "_gram", watched)
     parts = fitted()
     # No block is larger than 256 rows.

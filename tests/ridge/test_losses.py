@@ -18,7 +18,7 @@ from bayeskern.ridge.losses import (
     Logistic,
     Squared,
 )
-from bayeskern.ridge.machines.shifted import Shifted
+from bayeskern.ridge.machines.shifted_gram import ShiftedGram
 
 REAL = [Squared(), Absolute(), Huber(0.4), EpsilonInsensitive(0.2)]
 MARGIN = [Hinge(), Logistic()]
@@ -301,12 +301,12 @@ def test_the_shifted_matrix_is_solved_where_its_shift_is_huge_or_none(intercept)
     one = intercept * np.ones((12, 1))
     whole = np.block([[K + np.diag(1 / e), one], [one.T, np.eye(1) * (not intercept)]])
     wanted = np.linalg.solve(whole, np.append(v, 0.7 * intercept))
-    b, c = Shifted(K, e, intercept).solve(v, 0.7)
+    b, c = ShiftedGram(K, e, intercept).solve(v, 0.7)
     np.testing.assert_allclose(b, wanted[:12], rtol=1e-7)
     assert c == pytest.approx(wanted[12], rel=1e-7, abs=1e-15)
 
 
 def test_a_matrix_that_rounding_made_indefinite_is_solved_too():
     K = np.ones((3, 3)) - 1e-9 * np.diag([0.0, 1.0, 2.0])
-    b, _ = Shifted(K, np.full(3, 1e12), False).solve(np.ones(3))
+    b, _ = ShiftedGram(K, np.full(3, 1e12), False).solve(np.ones(3))
     np.testing.assert_allclose(K @ b, 1.0, atol=1e-3)

@@ -1,7 +1,4 @@
-"""Kernel machines: a convex loss and the squared norm of the function, by the representer theorem.
-
-Schoelkopf, Herbrich and Smola (2001).
-"""
+"""Kernel machines as estimators: a convex loss plus the squared norm of the function."""
 
 from __future__ import annotations
 
@@ -16,13 +13,14 @@ from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
 from bayeskern.kernels.gram_matrix import gram
-from bayeskern.ridge.base import KernelExpansion, most_likely, read_classes
+from bayeskern.ridge.base import KernelExpansion, highest_class, read_classes
 from bayeskern.ridge.losses import (
     Absolute,
     EpsilonInsensitive,
     Hinge,
     Huber,
     Logistic,
+    Minimum,
     Squared,
 )
 from bayeskern.ridge.validation import read_weights
@@ -34,8 +32,8 @@ REGRESSION = {
     "epsilon_insensitive": EpsilonInsensitive,
 }
 CLASSIFICATION = {"logistic": Logistic, "hinge": Hinge}
-# What the objective may be above its minimum, relative to that and, by rounding, to f = 0.
-GAP = 1e-6
+# The duality gap at convergence, relative to the objective, or as rounding to that of f = 0.
+RELATIVE_GAP = 1e-6
 ROUNDING = 1e-12
 
 
@@ -46,13 +44,14 @@ class _KernelMachine(KernelExpansion):
         self.kernel_, self.X_fit_ = self._concrete_kernel(), X
         return gram(self.kernel_, X), penalty
 
-    def _keep(self, found, penalty):
-        self.dual_coef_ = found.coefficients
-        self.intercept_ = found.intercept
-        self.objective_ = penalty * found.value
-        self.duality_gap_ = penalty * max(found.gap, 0.0)
-        self.converged_ = bool(found.gap <= GAP * found.value + ROUNDING * found.at_zero)
-        self.n_iter_ = found.iterations
+    def _store(self, minimum: Minimum, penalty: float):
+        self.dual_coef_ = minimum.coefficients
+        self.intercept_ = minimum.intercept
+        self.objective_ = penalty * minimum.value
+        self.duality_gap_ = penalty * max(minimum.gap, 0.0)
+        tolerance = RELATIVE_GAP * minimum.value + ROUNDING * minimum.at_zero
+        self.converged_ = bool(minimum.gap <= tolerance)
+        self.n_iter_ = minimum.iterations
         if not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} stopped at an objective of {self.objective_:.6g}, which "
@@ -65,24 +64,44 @@ class _KernelMachine(KernelExpansion):
 
 
 class KernelMachineRegressor(RegressorMixin, _KernelMachine):
-    """f = sum_i b_i k(., x_i) + c with sum_i w_i loss(y_i, f(x_i)) + penalty/2 |f - c|^2 least.
+    """A regression machine: sum_i w_i loss(y_i, f(x_i)) + penalty/2 |f - c|^2 is least.
 
-    kernel: a positive definite kernel of numbers, None for RBF().
+    By the representer theorem f = sum_i b_i k(., x_i) + c. The squared loss is solved directly, the
+    others by an interior-point method, which takes 10 to 30 factorizations of an n x n matrix.
 
-    loss: "squared", (y - f)^2 / 2, with which this is KernelRidge(alpha=penalty); "absolute",
-    |y - f|, a median; "huber", squared near 0 and absolute beyond; "epsilon_insensitive", 0 near 0
-    and absolute beyond. The last two are in the units of y: `losses.Huber(delta=1.345)` and
-    `losses.EpsilonInsensitive(epsilon=0.1)` set where "near" ends.
+    Args:
+        kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
+        loss: "squared", (y - f)^2 / 2, with which this is `KernelRidge(alpha=penalty)`; "absolute",
+            |y - f|, a median; "huber", squared near 0 and absolute beyond; or
+            "epsilon_insensitive", 0 near 0 and absolute beyond. `losses.Huber(delta=1.345)` and
+            `losses.EpsilonInsensitive(epsilon=0.1)` set where "near" ends, in the units of y.
+        penalty: Above 0, in the units of the loss; 1 / C of support vector regression.
+        fit_intercept: Whether to find a constant c, which is not penalized; otherwise c = 0.
 
-    penalty: above 0, in the units of the loss; 1 / C of support vector regression.
-    fit_intercept: find a constant c, which is not penalised (otherwise c = 0).
+    Attributes:
+        kernel_: The kernel.
+        X_fit_: The training points of positive weight, (n, d).
+        dual_coef_: The coefficients b, (n,).
+        intercept_: The constant c.
+        objective_: The value of the objective.
+        duality_gap_: A bound on how far it is above its minimum, so that
+            |f - f*|^2 <= 2 duality_gap_ / penalty, constants apart.
+        converged_: Whether the gap is at most 1e-6 of the objective, or rounding beside the loss of
+            f = 0.
+        n_iter_: The number of iterations.
 
-    After `fit`: `kernel_`, `X_fit_` (points that weigh nothing are left out), `dual_coef_` b: (n,),
-    `intercept_` c, `objective_`, what it may be above its minimum, `duality_gap_` (so that
-    |f - f*|^2 <= 2 duality_gap_ / penalty, constants apart), `converged_` (a gap of 1e-6 of the
-    objective or less, or one that is rounding beside the loss of f = 0) and `n_iter_`. "squared" is
-    solved directly, the others by an interior-point method: 10 to 30 factorisations of an n x n
-    matrix.
+    References:
+        Schoelkopf, Herbrich and Smola (2001), "A generalized representer theorem", theorem 1.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import KernelMachineRegressor
+        >>> X = np.linspace(0.0, 6.0, 40)[:, None]
+        >>> y = np.sin(X[:, 0])
+        >>> y[10] += 5.0
+        >>> robust = KernelMachineRegressor(loss="absolute", penalty=0.1).fit(X, y)
+        >>> robust.predict(X[10:11]).round(1)
+        array([1.])
     """
 
     def __init__(self, kernel=None, loss="squared", penalty=1.0, *, fit_intercept=False):
@@ -92,42 +111,85 @@ class KernelMachineRegressor(RegressorMixin, _KernelMachine):
         self.fit_intercept = fit_intercept
 
     def fit(self, X, y, sample_weight=None):
-        """Fit points X: (n, d) or a data frame to y: (n,), with weights w: (n,) of 0 or more.
+        """Fit the function to data.
 
-        Raises ValueError on bad input, TypeError for a kernel with distributions in it. Warns with
-        ConvergenceWarning where rounding keeps the objective from its minimum.
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Targets, (n,).
+            sample_weight: Weights w of the losses, (n,) of 0 or more; None means 1.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input.
+            TypeError: For a kernel with distributions in it.
+
+        Warns:
+            sklearn.exceptions.ConvergenceWarning: Where rounding keeps the objective from its
+                minimum.
         """
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         weights = read_weights(sample_weight, X)
         loss, used = _read_loss(self.loss, REGRESSION), weights > 0.0
         K, penalty = self._prepare(X[used])
-        found = loss.minimise(
+        minimum = loss.minimise(
             K, y[used].astype(float), weights[used] / penalty, bool(self.fit_intercept)
         )
-        return self._keep(found, penalty)
+        return self._store(minimum, penalty)
 
     def predict(self, X) -> np.ndarray:
-        """f(X): (m,), for X: (m, d)."""
+        """Predict f.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            f(X), (m,).
+        """
         return self._values(X)
 
 
 class KernelMachineClassifier(ClassifierMixin, _KernelMachine):
-    """sum_i w_i loss(y_i f(x_i)) + penalty/2 |f - c|^2 least, f = sum_i b_i k(., x_i) + c.
+    """A classifying machine: sum_i w_i loss(y_i f(x_i)) + penalty/2 |f - c|^2 is least.
 
-    kernel: a positive definite kernel of numbers, None for RBF().
+    By the representer theorem f = sum_i b_i k(., x_i) + c, for labels y_i of -1 or 1. The logistic
+    loss is minimized by scikit-learn's LogisticRegression in the columns of a pivoted Cholesky
+    factor of K, the hinge loss by an interior-point method.
 
-    loss: "logistic", log(1 + exp(-y f)), with probabilities: of more than two classes it is
-    multinomial, a function f_c for each class and log sum_c exp(f_c) - f_y; or "hinge",
-    max(1 - y f, 0), the support vector machine: of more than two classes each is set against the
-    rest.
+    Args:
+        kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
+        loss: "logistic", log(1 + exp(-y f)), which has probabilities; for more than two classes it
+            is multinomial, with a function f_c for each class and log sum_c exp(f_c) - f_y. Or
+            "hinge", max(1 - y f, 0), the support vector machine; more than two classes are each
+            set against the rest.
+        penalty: Above 0; 1 / C of the support vector machine and of scikit-learn's
+            LogisticRegression.
+        fit_intercept: Whether to find constants c, which are not penalized; otherwise c = 0.
 
-    penalty: above 0; 1 / C of the support vector machine and of scikit-learn's LogisticRegression.
-    fit_intercept: find constants c, which are not penalised (otherwise c = 0).
+    Attributes:
+        classes_: The class labels, (classes,).
+        kernel_: The kernel.
+        X_fit_: The training points of positive weight, (n, d).
+        dual_coef_: The coefficients b, (n,) for two classes, (n, classes) for more.
+        intercept_: The constant c for two classes, (classes,) for more.
+        objective_: The value of the objective.
+        duality_gap_: A bound on how far it is above its minimum, so that
+            |f - f*|^2 <= 2 duality_gap_ / penalty, constants apart.
+        converged_: Whether the gap is at most 1e-6 of the objective, or rounding beside the loss of
+            f = 0.
+        n_iter_: The number of iterations.
 
-    After `fit`: `classes_`, and what KernelMachineRegressor has, with `dual_coef_` (n,) and
-    `intercept_` a number for two classes, (n, classes) and (classes,) for more. "logistic" is
-    solved by scikit-learn's LogisticRegression in the columns of a pivoted Cholesky factor of K,
-    "hinge" by an interior-point method.
+    References:
+        Schoelkopf, Herbrich and Smola (2001), "A generalized representer theorem", theorem 1. Zhu
+        and Hastie (2005), "Kernel logistic regression and the import vector machine".
+
+    Examples:
+        >>> from bayeskern.ridge import KernelMachineClassifier
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["out", "in", "in", "out"]
+        >>> machine = KernelMachineClassifier(loss="hinge", penalty=0.1).fit(X, y)
+        >>> machine.predict([[0.1], [1.5]])
+        array(['out', 'in'], dtype='<U3')
     """
 
     def __init__(self, kernel=None, loss="logistic", penalty=1.0, *, fit_intercept=False):
@@ -137,11 +199,23 @@ class KernelMachineClassifier(ClassifierMixin, _KernelMachine):
         self.fit_intercept = fit_intercept
 
     def fit(self, X, y, sample_weight=None):
-        """Fit points X: (n, d) or a data frame to labels y: (n,), with weights w: (n,) >= 0.
+        """Fit the function to labelled points.
 
-        Raises ValueError on bad input, among it a single class, TypeError for a kernel with
-        distributions in it. Warns with ConvergenceWarning where rounding keeps the objective from
-        its minimum.
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Class labels, (n,).
+            sample_weight: Weights w of the losses, (n,) of 0 or more; None means 1.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input, which includes a single class.
+            TypeError: For a kernel with distributions in it.
+
+        Warns:
+            sklearn.exceptions.ConvergenceWarning: Where rounding keeps the objective from its
+                minimum.
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
         weights = read_weights(sample_weight, X)
@@ -149,23 +223,47 @@ class KernelMachineClassifier(ClassifierMixin, _KernelMachine):
         self.classes_, codes = read_classes(y[used])
         K, penalty = self._prepare(X[used])
         self._loss = loss
-        found = loss.classify(
+        minimum = loss.classify(
             K, codes, len(self.classes_), weights[used] / penalty, bool(self.fit_intercept)
         )
-        return self._keep(found, penalty)
+        return self._store(minimum, penalty)
 
     def decision_function(self, X) -> np.ndarray:
-        """f(X): (m,) for two classes, above 0 for the second; (m, classes) for more."""
+        """The decision function f.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            f(X): (m,) for two classes, above 0 for the second; (m, classes) for more.
+        """
         return self._values(X)
 
     def predict(self, X) -> np.ndarray:
-        """The class, (m,), whose f(X) is highest."""
+        """Predict the class whose f(X) is highest.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            Class labels, (m,).
+        """
         values = self._values(X)
-        return most_likely(self.classes_, values)
+        return highest_class(self.classes_, values)
 
     @available_if(lambda self: self.loss == "logistic" or isinstance(self.loss, Logistic))
     def predict_proba(self, X) -> np.ndarray:
-        """Probabilities (m, classes), which only the logistic loss has."""
+        """Predict the probabilities of the classes, which only the logistic loss has.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            Probabilities, (m, classes).
+
+        Raises:
+            ValueError: If the machine was fitted with another loss.
+        """
         f = self._values(X)
         if not isinstance(self._loss, Logistic):
             raise ValueError(
@@ -175,9 +273,25 @@ class KernelMachineClassifier(ClassifierMixin, _KernelMachine):
 
 
 class KernelLogisticRegression(KernelMachineClassifier):
-    """KernelMachineClassifier with the logistic loss: binomial or multinomial regression.
+    """Kernel logistic regression, binomial or multinomial.
 
-    Zhu and Hastie (2005).
+    It is `KernelMachineClassifier` with the logistic loss, and has its attributes.
+
+    Args:
+        kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
+        penalty: Above 0; 1 / C of scikit-learn's LogisticRegression.
+        fit_intercept: Whether to find constants c, which are not penalized; otherwise c = 0.
+
+    References:
+        Zhu and Hastie (2005), "Kernel logistic regression and the import vector machine",
+        equation 2.
+
+    Examples:
+        >>> from bayeskern.ridge import KernelLogisticRegression
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0]
+        >>> KernelLogisticRegression(penalty=0.1).fit(X, y).predict_proba([[0.0], [1.5]]).round(1)
+        array([[0.7, 0.3],
+               [0.1, 0.9]])
     """
 
     loss = "logistic"
@@ -189,7 +303,7 @@ class KernelLogisticRegression(KernelMachineClassifier):
 
 
 def _read_loss(loss, losses):
-    """A loss by its name or as it is, if it is one of these."""
+    """A loss by its name, or as it is if it is one of these."""
     if isinstance(loss, tuple(losses.values())):
         return loss
     return losses[validation.one_of("loss", loss, losses)]()

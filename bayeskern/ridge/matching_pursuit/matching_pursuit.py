@@ -1,7 +1,4 @@
-"""Sparse regression: few atoms of a dictionary, each the one that explains most of what is left.
-
-Vincent and Bengio (2002), "Kernel matching pursuit".
-"""
+"""Kernel matching pursuit: sparse regression on a few atoms of a dictionary."""
 
 from __future__ import annotations
 
@@ -18,39 +15,62 @@ from bayeskern.core import validation
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import gram, gram_times
-from bayeskern.ridge.matching_pursuit.orthogonal import Dictionary, Pursuit
+from bayeskern.ridge.matching_pursuit.orthogonal import (
+    Dictionary,
+    OrthogonalPursuit,
+)
 
-# An error that is lowest after k atoms must stay higher up to 2 k and so many more.
+# An error that is lowest after k atoms must stay higher up to 2 k and this many more.
 PATIENCE = 20
 
 
 class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
-    """f(x) = intercept + sum_j b_j phi_j(x), with few atoms phi_j out of a dictionary.
+    """Sparse regression f(x) = intercept + sum_j b_j phi_j(x) on few atoms of a dictionary.
 
-    Each step takes the atom with the largest J(phi) = (phi'r)^2 / phi'phi, r being what is left of
-    y, and fits all coefficients anew by least squares, through a QR factorisation that grows.
+    Orthogonal matching pursuit: each step takes the atom phi with the largest (phi'r)^2 / phi'phi
+    for the residual r, and fits all coefficients anew by least squares, through a QR factorization
+    that grows. Atoms that depend on those taken, to rounding, are passed over. The dictionary is
+    held as an array of (n, n) or (n, features), and once more in single precision; a step costs one
+    product with it.
 
-    dictionary: a kernel, for atoms k(., x_j) at the training points (RBF() by default; it need not
-    be positive definite), "linear" for the columns of X, or a scikit-learn transformer for the
-    columns that it makes of X, which are numbers (what makes numbers of text goes before, in a
-    pipeline).
+    Args:
+        dictionary: A kernel, for atoms k(., x_j) at the training points (None means `RBF()`; the
+            kernel need not be positive definite); "linear" for the columns of X; or a scikit-learn
+            transformer for the columns it makes of X, which must be numbers.
+        n_nonzero: The number of atoms; "cv", the number with the least error in cross-validation,
+            in which all but what a transformer learns is done again; or "loo", the number with the
+            least leave-one-out error given the atoms, which costs nothing but takes noise for
+            signal where the dictionary is large, since the atoms were chosen with all of y in
+            sight. None means "cv" unless `tol` is given.
+        tol: Take as many atoms as bring |r|^2, in the squared units of y, down to this number; in
+            place of n_nonzero.
+        fit_intercept: Whether to find an intercept, around which y and all atoms are centered.
+        folds: The number of random folds for "cv".
+        seed: The seed of the folds.
 
-    n_nonzero: how many atoms, a number; "cv" (the default), as many as have the least error in
-    cross-validation over `folds` random folds, in which all but what a transformer learns is done
-    again; or "loo", the least leave-one-out error given the atoms, at no cost. That one takes noise
-    for signal where the dictionary is large, since the atoms were chosen with all of y in sight.
-    tol: instead, as many atoms as bring |r|^2, in the squared units of y, down to it.
-    fit_intercept: a level around which y and all atoms are centred.
+    Attributes:
+        atoms_: The chosen training points or columns, in order, (k,).
+        coef_: Their coefficients, (k,).
+        intercept_: The intercept; 0 unless `fit_intercept`.
+        kernel_: The kernel; None for another dictionary.
+        features_: The fitted transformer; None for another dictionary.
+        points_: The chosen points, (k, d), where the dictionary is a kernel.
+        path_: The `MatchingPath`, which for "loo" goes beyond the atoms chosen.
+        cv_errors_: Mean squared errors from 0 atoms on, where "cv" chose.
+        remark_: What else should be known, or None.
 
-    `fit` sets `atoms_` (the chosen training points or columns, in order), `coef_`, `intercept_`,
-    `points_` (the chosen points (k, d), for a kernel), `path_` (a MatchingPath, which for "loo"
-    goes on for a while), `cv_errors_` (mean squared errors from 0 atoms on, for "cv") and `remark_`
-    (None, or what else should be known). Atoms that depend on those taken, to rounding, are passed
-    over; a ConvergenceWarning says when that leaves fewer atoms than were asked for, or tol out of
-    reach.
+    References:
+        Vincent and Bengio (2002), "Kernel matching pursuit", section 2.3. Mallat and Zhang (1993),
+        "Matching pursuits with time-frequency dictionaries".
 
-    The dictionary is held as an array of (n, n) or (n, features), and once more in single
-    precision; a step costs one product with it.
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import KernelMatchingPursuit
+        >>> X = np.random.default_rng(0).normal(size=(50, 6))
+        >>> y = 2.0 * X[:, 4] - X[:, 1]
+        >>> pursuit = KernelMatchingPursuit("linear", n_nonzero=2).fit(X, y)
+        >>> pursuit.atoms_, pursuit.coef_.round(6)
+        (array([4, 1]), array([ 2., -1.]))
     """
 
     def __init__(
@@ -70,15 +90,31 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         self.seed = seed
 
     def fit(self, X, y):
-        """Choose atoms for points X: (n, d) or a data frame, and y: (n,)."""
-        given = X
+        """Choose atoms and fit their coefficients.
+
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Targets, (n,).
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input.
+            TypeError: If the dictionary is none.
+
+        Warns:
+            sklearn.exceptions.ConvergenceWarning: If there are fewer independent atoms than were
+                asked for, or too few to reach tol.
+        """
+        original_X = X
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         y = y.astype(float)
         for name in ("cv_errors_", "points_"):
-            # Of an earlier fit.
+            # An earlier fit may have set it.
             self.__dict__.pop(name, None)
         rule = self._rule(len(X))
-        atoms = self._atoms_at(given, X)
+        atoms = self._dictionary_atoms(original_X, X)
         means = np.zeros(atoms.shape[1])
         if self.fit_intercept:
             # Far from 0 a column is hard to tell from the constant.
@@ -89,12 +125,12 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
                 f"n_nonzero={rule} atoms are wanted, but the dictionary has {atoms.shape[1]}. "
                 'Take fewer, or n_nonzero="cv".'
             )
-        dictionary, wanted = Dictionary(atoms), rule
+        dictionary, stop = Dictionary(atoms), rule
         if rule == "cv":
             self.cv_errors_ = self._cross_validate(dictionary, y)
-            wanted = int(np.argmin(self.cv_errors_))
-        pursuit = Pursuit(dictionary, y, self.fit_intercept)
-        while not (reached := self._reached(pursuit, wanted)) and pursuit.step():
+            stop = int(np.argmin(self.cv_errors_))
+        pursuit = OrthogonalPursuit(dictionary, y, self.fit_intercept)
+        while not (reached := self._reached(pursuit, stop)) and pursuit.step():
             pass
         size = int(np.argmin(pursuit.loo_errors)) if rule == "loo" else len(pursuit.taken)
         self.path_ = pursuit.path()._replace(means=means[pursuit.taken])
@@ -108,23 +144,30 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         return self
 
     def predict(self, X) -> np.ndarray:
-        """f at points X: (n, d), with the columns that `fit` saw: (n,)."""
+        """Predict f.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            f(X), (m,).
+        """
         check_is_fitted(self)
-        given = X
+        original_X = X
         X = validate_data(self, X, dtype=np.float64, reset=False)
         level = np.full(len(X), self.intercept_)
         if not len(self.atoms_):
             return level
         if self.kernel_ is not None:
             return level + gram_times(self.kernel_, X, self.points_, self.coef_)
-        return level + self._columns(given, X)[:, self.atoms_] @ self.coef_
+        return level + self._columns(original_X, X)[:, self.atoms_] @ self.coef_
 
     @property
     def kernel(self) -> Kernel | None:
-        """The dictionary where it is a kernel, None for the default one."""
+        """The dictionary, as the base class asks for it where that is a kernel or None."""
         return self.dictionary
 
-    # -- what is asked for -------------------------------------------------------------------------
+    # -- when to stop ------------------------------------------------------------------------------
 
     def _rule(self, n: int) -> int | str | None:
         """A number of atoms, "cv" or "loo"; or None where tol says when to stop."""
@@ -141,24 +184,24 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
             return "cv"
         if isinstance(self.n_nonzero, str):
             return validation.one_of("n_nonzero", self.n_nonzero, ["loo", "cv"])
-        wanted = validation.positive_integer(self.n_nonzero, "n_nonzero")
-        if wanted > n:
+        n_nonzero = validation.positive_integer(self.n_nonzero, "n_nonzero")
+        if n_nonzero > n:
             raise ValueError(
-                f"n_nonzero={wanted} atoms are wanted of {n} points, which determine no more than "
-                'one each. Take fewer, or n_nonzero="cv".'
+                f"n_nonzero={n_nonzero} atoms are wanted of {n} points, which determine no more "
+                'than one each. Take fewer, or n_nonzero="cv".'
             )
-        return wanted
+        return n_nonzero
 
-    def _reached(self, pursuit: Pursuit, wanted: int | str | None) -> bool:
-        if wanted is None:
+    def _reached(self, pursuit: OrthogonalPursuit, stop: int | str | None) -> bool:
+        if stop is None:
             return pursuit.squares[-1] <= self.tol
-        return _settled(pursuit.loo_errors) if wanted == "loo" else len(pursuit.taken) >= wanted
+        return _settled(pursuit.loo_errors) if stop == "loo" else len(pursuit.taken) >= stop
 
     def _warn(self, size: int) -> None:
-        left = self.path_.residual_squares[-1]
-        wanted = f"tol={self.tol}" if self.tol is not None else f"n_nonzero={self.n_nonzero} atoms"
+        squares = self.path_.residual_squares[-1]
+        rule = f"tol={self.tol}" if self.tol is not None else f"n_nonzero={self.n_nonzero} atoms"
         warnings.warn(
-            f"{wanted} asked for, but after {size} atoms, with a squared residual of {left:.3g}, "
+            f"{rule} asked for, but after {size} atoms, with a squared residual of {squares:.3g}, "
             f"the dictionary has nothing to add. {self.remark_ or ''}",
             ConvergenceWarning,
             stacklevel=3,
@@ -166,12 +209,12 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
 
     # -- the dictionary ----------------------------------------------------------------------------
 
-    def _atoms_at(self, given, X) -> np.ndarray:
+    def _dictionary_atoms(self, original_X, X) -> np.ndarray:
         """The values of all atoms at the training points: (n, atoms)."""
         self.kernel_ = self.features_ = None
         if self.dictionary is None or isinstance(self.dictionary, Kernel):
             self.kernel_ = self._concrete_kernel(positive_definite=False)
-            # Between two sets: an atom is a function of a point, in which there is no white noise.
+            # Between two sets, since an atom is a function of a point, without white noise.
             atoms = gram(self.kernel_, X, X)
         else:
             if isinstance(self.dictionary, str):
@@ -182,16 +225,16 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
                     f"PolynomialFeatures(2), got {type(self.dictionary).__name__}."
                 )
             else:
-                self.features_ = clone(self.dictionary).fit(given)
-            atoms = self._columns(given, X)
+                self.features_ = clone(self.dictionary).fit(original_X)
+            atoms = self._columns(original_X, X)
         validation.finite(atoms, "the dictionary")
         return atoms
 
-    def _columns(self, given, X) -> np.ndarray:
+    def _columns(self, original_X, X) -> np.ndarray:
         if self.features_ is None:
             return X
-        made = self.features_.transform(given)
-        return np.asarray(made.toarray() if issparse(made) else made, dtype=float)
+        columns = self.features_.transform(original_X)
+        return np.asarray(columns.toarray() if issparse(columns) else columns, dtype=float)
 
     def _cross_validate(self, dictionary, y) -> np.ndarray:
         """Mean squared errors of left-out rows, after 0, 1, ... atoms."""
@@ -203,15 +246,15 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         folds = KFold(self.folds, shuffle=True, random_state=validation.seed(self.seed))
         pursuits = []
         for rows, _ in folds.split(y):
-            inside = np.zeros(len(y), bool)
-            inside[rows] = True
-            # The points of left-out rows are no centres either.
-            columns = inside if self.kernel_ is not None else None
-            pursuits.append(Pursuit(dictionary, y, self.fit_intercept, inside, columns))
+            train = np.zeros(len(y), bool)
+            train[rows] = True
+            # The points of left-out rows are no centers either.
+            columns = train if self.kernel_ is not None else None
+            pursuits.append(OrthogonalPursuit(dictionary, y, self.fit_intercept, train, columns))
         errors = []
         while True:
-            # All folds at once, so that no more steps are taken than are of use.
-            errors.append(sum(p.squares_outside() for p in pursuits) / len(y))
+            # All folds at once, so that no steps are taken beyond those of use.
+            errors.append(sum(p.test_squares() for p in pursuits) / len(y))
             if _settled(errors) or not any([p.step() for p in pursuits]):
                 return np.array(errors)
 

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayeskern.kernels import RBF, Linear, Matern12, Matern32, Multiquadric, NystromFeatures, White
 from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
-from bayeskern.ridge.matching_pursuit.orthogonal import Dictionary, Pursuit
+from bayeskern.ridge.matching_pursuit.orthogonal import Dictionary, OrthogonalPursuit
 
 RNG = np.random.default_rng(2)
 X = RNG.uniform(-3.0, 3.0, (40, 2))
@@ -110,7 +110,7 @@ def test_the_directions_stay_orthogonal_for_200_atoms(coherent):
     rng = np.random.default_rng(0)
     points = rng.uniform(-3.0, 3.0, (400, 2))
     D = np.asarray(RBF(0.5)(points)) if coherent else rng.normal(size=(400, 500))
-    pursuit = Pursuit(Dictionary(D), rng.normal(size=400), intercept=True)
+    pursuit = OrthogonalPursuit(Dictionary(D), rng.normal(size=400), intercept=True)
     while len(pursuit.taken) < 200:
         assert pursuit.step()
     Q, path = pursuit.Q[:201], pursuit.path()

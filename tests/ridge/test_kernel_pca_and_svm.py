@@ -24,7 +24,7 @@ from bayeskern.kernels import (
     Polynomial,
     estimator,
 )
-from bayeskern.ridge.sklearn_wrappers import KernelPCA, KernelSVC, KernelSVR
+from bayeskern.ridge import KernelPCA, KernelSVC, KernelSVR
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(70, 3))
