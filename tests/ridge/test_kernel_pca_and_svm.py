@@ -22,7 +22,7 @@ from bayeskern.kernels import (
     Multiquadric,
     Periodic,
     Polynomial,
-    estimator,
+    gram_matrix,
 )
 from bayeskern.ridge import KernelPCA, KernelSVC, KernelSVR
 
@@ -199,7 +199,7 @@ def test_results_do_not_depend_on_blocks(machine, monkeypatch):
     points = RNG.normal(size=(600, 3))
     fitted = clone(machine).set_params(kernel=RBF()).fit(X, TWO)
     whole = seen(fitted, points)
-    monkeypatch.setattr(estimator, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
     np.testing.assert_allclose(seen(fitted, points), whole, atol=1e-12)
 
 

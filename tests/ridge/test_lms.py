@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayeskern.kernels import RBF, Constant, Linear, Matern12, Multiquadric, White, estimator
+from bayeskern.kernels import RBF, Constant, Linear, Matern12, Multiquadric, White, gram_matrix
 from bayeskern.ridge import lms
 from bayeskern.ridge.lms import KernelLMS
 
@@ -148,16 +148,16 @@ def test_large_data_are_taken_in_blocks(batch, monkeypatch):
         return KernelLMS(kernel, batch=batch, epochs=5, tol=None).fit(points, y)
 
     whole, shapes = fitted(), []
-    held = estimator._gram
+    held = gram_matrix._gram
 
     def watched(kernel, X, Z=None):
         K = held(kernel, X, Z)
         shapes.append(K.shape)
         return K
 
-    monkeypatch.setattr(estimator, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
     monkeypatch.setattr(lms, "MAX_ENTRIES", 1)
-    monkeypatch.setattr(estimator, "_gram", watched)
+    monkeypatch.setattr(gram_matrix, "_gram", watched)
     parts = fitted()
     # No block is larger than 256 rows.
     assert max(shapes) == (256, 600)

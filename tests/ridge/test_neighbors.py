@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayeskern.kernels import RBF, Linear, Matern12, Multiquadric, Polynomial, estimator
+from bayeskern.kernels import RBF, Linear, Matern12, Multiquadric, Polynomial, gram_matrix
 from bayeskern.ridge.neighbors import KernelKNNClassifier, KernelKNNRegressor
 
 RNG = np.random.default_rng(13)
@@ -145,7 +145,7 @@ def test_predictions_do_not_depend_on_blocks(monkeypatch):
     points = RNG.normal(size=(600, 2))
     fitted = KernelKNNRegressor(RBF(), weights="distance").fit(X, Y)
     whole = fitted.predict(points)
-    monkeypatch.setattr(estimator, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
     np.testing.assert_allclose(fitted.predict(points), whole, atol=1e-10)
 
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import Perceptron
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayeskern.kernels import RBF, Constant, Linear, Multiquadric, Polynomial, estimator
+from bayeskern.kernels import RBF, Constant, Linear, Multiquadric, Polynomial, gram_matrix
 from bayeskern.ridge.perceptron import KernelPerceptron
 
 RNG = np.random.default_rng(17)
@@ -132,7 +132,7 @@ def test_a_kernel_finds_its_columns_in_a_data_frame(frame):
 def test_predictions_do_not_depend_on_blocks(monkeypatch):
     points, ours = RNG.normal(size=(600, 2)), KernelPerceptron(RBF(0.5), 1000).fit(X, LABELS)
     whole = ours.decision_function(points)
-    monkeypatch.setattr(estimator, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
     np.testing.assert_allclose(ours.decision_function(points), whole, atol=1e-12)
 
 

@@ -28,7 +28,7 @@ from bayeskern.kernels import (
     Multiquadric,
     Periodic,
     Polynomial,
-    estimator,
+    gram_matrix,
 )
 from bayeskern.ridge.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic
 from bayeskern.ridge.machines.kernel_machine import (
@@ -249,7 +249,7 @@ def test_predictions_do_not_depend_on_blocks(monkeypatch):
     regressor = KernelMachineRegressor(RBF(), "absolute").fit(X, Y)
     classifier = KernelMachineClassifier(RBF()).fit(X, LABELS)
     f, p = regressor.predict(points), classifier.predict_proba(points)
-    monkeypatch.setattr(estimator, "BLOCK", 1)
+    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
     np.testing.assert_allclose(regressor.predict(points), f, atol=1e-13)
     np.testing.assert_allclose(classifier.predict_proba(points), p, atol=1e-13)
 
