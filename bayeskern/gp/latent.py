@@ -142,7 +142,7 @@ class LatentGP(eqx.Module):
     @property
     def classes(self) -> tuple | None:
         """The labels of the classes that y is of, if it is."""
-        return getattr(self.likelihood, "classes", None)
+        return self.likelihood.classes
 
     def hyperparameters(self) -> dict:
         """Every hyperparameter by the name of its site."""

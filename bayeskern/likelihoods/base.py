@@ -16,12 +16,26 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters.parametrised import Parametrised
 from bayeskern.likelihoods.links import LINKS
 
+# Hooks by their former names, which likelihoods written against them still use.
+FORMER_NAMES = {
+    "level": "eta_location_scale",
+    "restrained": "vanishing_tails",
+    "wanted": "support_description",
+    "_read": "read_targets",
+    "_fits": "in_support",
+    "_learn": "with_default_priors",
+    "_default": "with_hyperparameters",
+}
+
 
 class Prepared(NamedTuple):
-    """A likelihood that knows its data: its default priors are set, its classes are known.
+    """What `Likelihood.prepare` returns: a likelihood that knows its data, and those data.
 
-    y: (n,), or (n, outputs) for compositions; None where there is none. extra: what it needs of
-    each row beside y, by name (`exposure`, `trials`), each (n,).
+    Attributes:
+        likelihood: The likelihood with its default priors set and its classes known.
+        y: The targets, shape (n,), or (n, outputs) for compositions; None if there were none.
+        extra: The values that it needs of each row beside y (`exposure`, `trials`), by name, each
+            of shape (n,).
     """
 
     likelihood: Likelihood
@@ -30,74 +44,213 @@ class Prepared(NamedTuple):
 
 
 class Likelihood(Parametrised):
-    """p(y | eta), eta being a linear predictor or a latent function, through a link.
+    """The distribution p(y | eta) of observations, eta being a linear predictor or latent function.
 
-    g(E[y]) = eta with the link g. Hyperparameters are numbers, NumPyro distributions or `Free`, as
-    in kernels; one that is None gets a default prior from the data.
+    A link g relates the two: g(E[y]) = eta. Hyperparameters are numbers, NumPyro distributions or
+    `Free`, as in kernels; one that is None gets a default prior from the data.
+
+    To write one, subclass it, declare hyperparameters with `bayeskern.hyperparameters
+    .hyperparameter`, and define `distribution`. The other methods have defaults. Those that a
+    subclass most often overrides are `in_support` (which values of y are possible),
+    `with_default_priors` (priors on the scale of y), `eta_location_scale` (where eta lies, for the
+    default priors of linear models) and `vanishing_tails` (whether the data bound eta).
+
+    Args:
+        link: The name of the link, one of `links`; the first of them by default.
+
+    Attributes:
+        links: The links it knows, by name, the default first.
+        needs: The values that it needs of each row beside y, by name, each with the value where
+            it is not given, or None if it must be given.
+        log_concave: Whether log p(y | eta) is concave in eta whatever the hyperparameters.
+        kinked: Whether log p(y | eta) has kinks in eta, so that its curvature says nothing.
+        classifies: Whether y is one of several classes. It then has `probabilities(eta)`.
+        classes: The labels of these classes, once they are known; None elsewhere.
+        is_ordered: Whether these classes have an order.
+        takes_intercept: Whether eta takes an intercept; False if the likelihood has one of its
+            own, such as the cutpoints of `Ordered`.
+        support_description: The values that y may take, in words, for error messages.
+
+    References:
+        McCullagh and Nelder (1989), Generalized Linear Models.
+
+    Examples:
+        Counts of rare events, whose variance equals their mean:
+
+        >>> import jax.numpy as jnp
+        >>> import numpyro.distributions as dist
+        >>> from bayeskern.likelihoods import Likelihood
+        >>> class Counts(Likelihood):
+        ...     links = ("log",)
+        ...     support_description = "a whole number of at least 0"
+        ...
+        ...     def distribution(self, eta):
+        ...         return dist.Poisson(self.inverse_link(eta))
+        ...
+        ...     def in_support(self, y):
+        ...         return (y >= 0) & (y == y.round())
+        >>> float(Counts().mean(jnp.log(3.0)).round(2))
+        3.0
+        >>> Counts().prepare([1, 0, -2], n=3)
+        Traceback (most recent call last):
+        ValueError: y has values outside the support of Counts, the first in row 2: -2.0. \
+It must be a whole number of at least 0.
     """
 
-    #: the name of the link, None for the default
     link: str | None = eqx.field(static=True, default=None, kw_only=True)
 
-    #: the links it knows, the default first
     links: ClassVar[tuple[str, ...]] = ("identity",)
-    #: what it needs of each row beside y, with the value where it is not given; None if it must be
     needs: ClassVar[dict[str, float | None]] = {}
-    #: whether log p(y | eta) is concave in eta whatever the hyperparameters
     log_concave: ClassVar[bool] = True
-    #: whether log p(y | eta) has kinks in eta, so that it has no curvature to speak of
     kinked: ClassVar[bool] = False
-    #: whether y is one of several classes
     classifies: ClassVar[bool] = False
-    #: whether those classes have an order
+    classes: ClassVar[tuple | None] = None
     is_ordered: ClassVar[bool] = False
-    #: whether eta wants an intercept; not where the likelihood has one of its own
     takes_intercept: ClassVar[bool] = True
-    #: the support in words
-    wanted: ClassVar[str] = "a number"
+    support_description: ClassVar[str] = "a number"
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        _keep_former_names(cls)
 
     def __check_init__(self):
         if self.link is not None:
             validation.one_of("link", self.link, self.links)
 
-    @property
-    def link_name(self) -> str:
-        """The link that it uses, by name."""
-        return self.link or self.links[0]
-
-    def inverse_link(self, eta):
-        """E[y], or what else the link speaks of, from eta."""
-        return LINKS[self.link_name](eta)
+    # -- what every likelihood has to say ---------------------------------------------------------
 
     @abstractmethod
     def distribution(self, eta, **extra) -> Distribution:
-        """The distribution of y at eta (n,), or (n, outputs); batch shape (n,)."""
+        """The distribution of y given eta.
+
+        Args:
+            eta: The linear predictor or latent function, shape (n,), or (n, outputs).
+            **extra: The values named in `needs`, each of shape (n,).
+
+        Returns:
+            A NumPyro distribution with batch shape (n,).
+        """
+
+    # -- what it may say otherwise ----------------------------------------------------------------
 
     @property
     def outputs(self) -> int | None:
-        """How many numbers eta has for each row; None for one, without an axis of its own."""
+        """The number of linear predictors of each row; None for one, without an axis of its own."""
         return None
+
+    @property
+    def noise_variance(self):
+        """The variance of Gaussian noise; None where y is not eta with Gaussian noise."""
+        return None
+
+    def mean(self, eta, **extra):
+        """The mean E[y | eta].
+
+        Args:
+            eta: Shape (n,), or (n, outputs).
+            **extra: The values named in `needs`, each of shape (n,).
+
+        Returns:
+            An array of shape (n,).
+        """
+        return self.distribution(eta, **extra).mean
+
+    def vanishing_tails(self, y, **extra) -> tuple[np.ndarray, np.ndarray]:
+        """Tell in which rows the density of y vanishes as eta grows to infinity, and to -infinity.
+
+        A value at an end of the support, such as a class or a count of 0, leaves eta unbounded on
+        one side. Under flat priors this finds data that are separated.
+
+        Args:
+            y: The targets as `prepare` returned them, shape (n,).
+            **extra: The values named in `needs`, each of shape (n,).
+
+        Returns:
+            Two boolean arrays of shape (n,); all True by default.
+        """
+        return np.ones(len(y), bool), np.ones(len(y), bool)
+
+    def eta_location_scale(self, y, extra: dict) -> tuple[float, float]:
+        """Guess from the data where eta lies and how far it varies, for default priors on it.
+
+        Args:
+            y: The targets as `prepare` returned them.
+            extra: The values named in `needs`, as `prepare` returned them.
+
+        Returns:
+            The location and the standard deviation, the same for all outputs; (0, 1) by default.
+            The standard deviation is above 0 even where y is constant.
+        """
+        return 0.0, 1.0
+
+    def read_targets(self, y, n: int):
+        """Turn y as a user gives it into an array with one row for each of n points.
+
+        Raises:
+            ValueError: If y is not numeric, has NaN or infinite values, or has not n rows.
+        """
+        return validation.targets(y, n)
+
+    def in_support(self, y: np.ndarray, **extra) -> np.ndarray:
+        """Tell which rows of y lie in the support: a boolean array of shape (n,)."""
+        return np.ones(y.shape, bool)
+
+    def with_default_priors(self, y: np.ndarray) -> Self:
+        """Return a copy whose hyperparameters that are None have default priors on the scale of y.
+
+        `with_hyperparameters` makes such a copy.
+        """
+        return self
+
+    # -- what it offers its users -----------------------------------------------------------------
+
+    @property
+    def link_name(self) -> str:
+        """The name of the link that it uses."""
+        return self.link or self.links[0]
+
+    def inverse_link(self, eta):
+        """E[y] from eta: the inverse of the link."""
+        return LINKS[self.link_name](eta)
 
     def prepare(self, y, n: int, extra: dict | None = None) -> Prepared:
         """Read targets for n points: check them, learn the classes, set default priors.
 
-        extra: what was given beside y. Raises ValueError naming the first row of y that lies
-        outside the support, and on anything in `extra` that it does not take.
+        Args:
+            y: The targets, one for each point; None if there are none.
+            n: The number of points.
+            extra: The values named in `needs`, each one number or n of them.
+
+        Returns:
+            The likelihood that knows these data, the targets and the extra values as arrays.
+
+        Raises:
+            ValueError: If a row of y lies outside the support (the first is named), if `extra` has
+                a name that is not in `needs`, or if a value that it needs is missing.
         """
-        found = self.read_extra(extra or {}, n)
+        extra = self.read_extra(extra or {}, n)
         if y is None:
-            return Prepared(self, None, found)
-        y = self._read(y, n)
-        if any(validation.is_traced(value) for value in (y, *found.values())):
-            return Prepared(self, y, found)
-        values = np.asarray(y)
-        self._in_support(values, **found)
-        return Prepared(self._learn(values), y, found)
+            return Prepared(self, None, extra)
+        y = self.read_targets(y, n)
+        if any(validation.is_traced(value) for value in (y, *extra.values())):
+            return Prepared(self, y, extra)
+        targets = np.asarray(y)
+        self._require_support(targets, **extra)
+        return Prepared(self.with_default_priors(targets), y, extra)
 
     def read_extra(self, extra: dict, n: int) -> dict[str, jax.Array]:
-        """What it needs of each of n rows beside y, by name, each (n,).
+        """Read the values that it needs of each of n rows beside y.
 
-        Raises ValueError on what it does not take, and on what is missing or not above 0.
+        Args:
+            extra: The values by name, each one number or n of them.
+            n: The number of rows.
+
+        Returns:
+            Every value named in `needs`, each of shape (n,).
+
+        Raises:
+            ValueError: If `extra` has a name that is not in `needs`, or if a value is missing or
+                not above 0.
         """
         for name in extra:
             if name not in self.needs:
@@ -110,56 +263,27 @@ class Likelihood(Parametrised):
             for name, default in self.needs.items()
         }
 
-    def mean(self, eta, **extra):
-        """E[y | eta]: (n,)."""
-        return self.distribution(eta, **extra).mean
-
-    def restrained(self, y, **extra) -> tuple[np.ndarray, np.ndarray]:
-        """In which rows the density of y vanishes as eta rises without bound, and as it falls.
-
-        (n,) bool each. y that lies at an end of its range, as a class does, lets eta go.
-        """
-        return np.ones(len(y), bool), np.ones(len(y), bool)
-
-    def level(self, y, extra: dict) -> tuple[float, float]:
-        """About where eta lies, and how far it may vary: (level, sd), for default priors on it.
-
-        y, extra: as `prepare` returned them. The same for all outputs; sd is above 0 even where y
-        is constant.
-        """
-        return 0.0, 1.0
-
     def sample(self, prefix: str = "likelihood") -> Self:
-        """Values for the hyperparameters, inside a NumPyro model: sites `likelihood.<name>`."""
+        """Sample the hyperparameters inside a NumPyro model, at sites `likelihood.<name>`.
+
+        Returns:
+            A copy whose hyperparameters are these values.
+        """
         return hyper.sample(self, prefix)
 
-    # -- for those who write one ------------------------------------------------------------------
+    def with_hyperparameters(self, **values) -> Self:
+        """Return a copy with these hyperparameters: numbers, distributions or `Free`."""
+        hyperparameters = [hyper.as_hyperparameter(value) for value in values.values()]
+        return hyper.replace(self, [(name,) for name in values], hyperparameters)
 
-    def _read(self, y, n: int):
-        """y as an array of finite numbers, one a row."""
-        return validation.targets(y, n)
-
-    def _fits(self, y: np.ndarray, **extra) -> np.ndarray:
-        """Which rows lie in the support: (n,) bool."""
-        return np.ones(y.shape, bool)
-
-    def _learn(self, y: np.ndarray) -> Self:
-        """A copy whose hyperparameters that are None have default priors on the scale of y."""
-        return self
-
-    def _default(self, **priors) -> Self:
-        """A copy with these hyperparameters."""
-        values = [hyper.as_hyperparameter(prior) for prior in priors.values()]
-        return hyper.replace(self, [(name,) for name in priors], values)
-
-    def _in_support(self, y: np.ndarray, **extra) -> None:
-        fits = self._fits(y, **{name: np.asarray(value) for name, value in extra.items()})
-        if not np.all(fits):
-            row = int(np.argmin(fits))
+    def _require_support(self, y: np.ndarray, **extra) -> None:
+        inside = self.in_support(y, **{name: np.asarray(value) for name, value in extra.items()})
+        if not np.all(inside):
+            row = int(np.argmin(inside))
             beside = "".join(f" ({name} {float(value[row]):g})" for name, value in extra.items())
             raise ValueError(
                 f"y has values outside the support of {type(self).__name__}, the first in row "
-                f"{row}: {y[row]}{beside}. It must be {self.wanted}."
+                f"{row}: {y[row]}{beside}. It must be {self.support_description}."
             )
 
     def _read_one_extra(self, name: str, value, default: float | None, n: int):
@@ -179,3 +303,15 @@ class Likelihood(Parametrised):
     def _arguments(self) -> list[str]:
         shown = [] if self.link in (None, self.links[0]) else [f"link={self.link!r}"]
         return [*super()._arguments(), *shown]
+
+
+def _keep_former_names(cls) -> None:
+    """Let each renamed hook be defined, overridden and called by its former name as well."""
+    for former, name in FORMER_NAMES.items():
+        if name in vars(cls):
+            setattr(cls, former, vars(cls)[name])
+        elif former in vars(cls):
+            setattr(cls, name, vars(cls)[former])
+
+
+_keep_former_names(Likelihood)

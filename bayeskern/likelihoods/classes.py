@@ -1,4 +1,4 @@
-"""Likelihoods of classes without an order: Bernoulli, categorical; what all of classes share."""
+"""Likelihoods of classes, and two without an order: Bernoulli and categorical."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from bayeskern.likelihoods.links import LOG_PROBABILITIES
 
 
 class Classifier(Likelihood):
-    """y is one of K classes: booleans, whole numbers or text, in an array or a data frame's column.
+    """A likelihood of K classes: booleans, whole numbers or text, coded as 0, ..., K - 1.
 
     `prepare` learns the classes that occur in y and keeps them, sorted, as `classes`; ordered
-    pandas categories and polars enums keep their order. They may also be given, and then y may
-    have no others. y becomes 0, ..., K - 1.
+    pandas categories and polars enums keep their order. If they are given, y may have no others.
     """
 
     classes: tuple | None = eqx.field(
         static=True,
         default=None,
         kw_only=True,
-        converter=lambda found: None if found is None else tuple(map(labels.plain, found)),
+        converter=lambda names: None if names is None else tuple(map(labels.plain, names)),
     )
 
     classifies: ClassVar = True
@@ -58,27 +57,39 @@ class Classifier(Likelihood):
 
     @abstractmethod
     def probabilities(self, eta):
-        """The chance of each class: (n, K)."""
+        """The probability of each class given eta: (n, K)."""
 
     def prepare(self, y, n: int, extra: dict | None = None) -> Prepared:
-        """Read labels for n points, learn the classes where they are not known, set default priors.
+        """Read labels for n points, learn the classes unless they are known, set default priors.
 
-        Raises ValueError on missing labels, on one class alone, on labels not among the classes.
+        Args:
+            y: The labels, one for each point, in an array or a data frame's column; None if there
+                are none.
+            n: The number of points.
+            extra: The values named in `needs`.
+
+        Returns:
+            The likelihood that knows its classes, the codes of the labels, and the extra values.
+
+        Raises:
+            ValueError: If labels are missing, if there is one class alone, or if a label is not
+                among the classes that are known.
         """
         if y is None:
             return super().prepare(None, n, extra)
-        found, order = labels.read(y, n)
-        known = self._learn_classes(found, order) if self.classes is None else self
-        return super(Classifier, known).prepare(labels.encode(found, known.classes), n, extra)
+        y, order = labels.read(y, n)
+        likelihood = self._learn_classes(y, order) if self.classes is None else self
+        codes = labels.encode(y, likelihood.classes)
+        return super(Classifier, likelihood).prepare(codes, n, extra)
 
-    def _learn_classes(self, found, order: tuple | None) -> Self:
-        """A copy that knows the classes that occur; order: as y declares it, None without one."""
-        return dataclasses.replace(self, classes=labels.learn(found, order))
+    def _learn_classes(self, y, order: tuple | None) -> Self:
+        """A copy that knows the classes in y; order: the one that y declares, or None."""
+        return dataclasses.replace(self, classes=labels.learn(y, order))
 
-    def _read(self, y, n):
+    def read_targets(self, y, n):
         return jnp.asarray(y)
 
-    def _known(self) -> tuple:
+    def _known_classes(self) -> tuple:
         if self.classes is None:
             raise ValueError(
                 f"this {type(self).__name__} does not know its classes yet. Use the likelihood "
@@ -92,10 +103,20 @@ class Classifier(Likelihood):
 
 
 class Bernoulli(Classifier):
-    """y ~ Bernoulli(g^-1(eta)): one of two classes, P(y = 1) = g^-1(eta).
+    """One of two classes: y ~ Bernoulli(g^-1(eta)).
 
-    1 is the second of `classes`: True, the larger number, the later in the alphabet, or the higher
-    of two ordered categories. Numbers other than 0 and 1 are taken, if there are two of them.
+    P(y = 1) = g^-1(eta), where 1 is the second of `classes`: True, the larger number, the later in
+    the alphabet, or the higher of two ordered categories. Any two numbers will do.
+
+    Args:
+        classes: The two labels; by default `prepare` learns them from y.
+        link: "logit" (default), "probit" or "cloglog".
+
+    Examples:
+        >>> from bayeskern import likelihoods
+        >>> likelihood, y, _ = likelihoods.Bernoulli().prepare(["no", "yes", "no"], n=3)
+        >>> likelihood.classes, y.tolist()
+        (('no', 'yes'), [0, 1, 0])
     """
 
     links: ClassVar = ("logit", "probit", "cloglog")
@@ -104,11 +125,11 @@ class Bernoulli(Classifier):
         return BernoulliLogProbs(*LOG_PROBABILITIES[self.link_name](eta))
 
     def probabilities(self, eta):
-        """(n, 2): of the first class, and of the second."""
+        """The probabilities of the first class and the second given eta: (n, 2)."""
         log_p, log_q = LOG_PROBABILITIES[self.link_name](eta)
         return jnp.exp(jnp.stack([log_q, log_p], -1))
 
-    def restrained(self, y):
+    def vanishing_tails(self, y):
         return y == 0, y == 1
 
     def _check_classes(self):
@@ -122,28 +143,32 @@ class Bernoulli(Classifier):
 
 
 class Categorical(Classifier):
-    """P(y = k) = softmax(eta)_k: one of K classes without an order; eta: (n, K).
+    """One of K classes without an order: P(y = k) = softmax(eta)_k, eta of shape (n, K).
 
-    A number added to all K predictors changes nothing: their prior decides between them.
+    A number added to all K predictors changes nothing, so that their prior decides between them.
+
+    Args:
+        classes: The K labels; by default `prepare` learns them from y.
+        link: "softmax", the only one.
     """
 
     links: ClassVar = ("softmax",)
 
     @property
     def outputs(self) -> int:
-        return len(self._known())
+        return len(self._known_classes())
 
     def inverse_link(self, eta):
-        """The chance of each class: (n, K)."""
+        """The probability of each class given eta: (n, K)."""
         return jax.nn.softmax(eta, -1)
 
     def distribution(self, eta):
         return dist.CategoricalLogits(eta)
 
     def probabilities(self, eta):
-        """(n, K)."""
+        """The probability of each class given eta: (n, K)."""
         return jax.nn.softmax(eta, -1)
 
     def mean(self, eta):
-        """A class has no mean: the chance of each, (n, K)."""
+        """The probability of each class, since a class has no mean: (n, K)."""
         return self.probabilities(eta)

@@ -1,4 +1,4 @@
-"""Likelihoods of real numbers: Gaussian, Student t, Laplace, Gaussian with a spread of its own."""
+"""Likelihoods of real numbers: Gaussian, Student t, Laplace, heteroscedastic Gaussian."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ import numpyro.distributions as dist
 from bayeskern.hyperparameters import from_sd, hyperparameter
 from bayeskern.likelihoods.base import Likelihood
 
-#: the standard deviation of a Gaussian over its median absolute deviation
-MAD = 1.4826022185056018
+#: the ratio of the standard deviation of a Gaussian to its median absolute deviation
+SD_PER_MAD = 1.4826022185056018
 
 
-class Measured(Likelihood):
-    """Those of real numbers, whose eta is in the units of y."""
+class RealValued(Likelihood):
+    """A likelihood of real numbers, whose eta is in the units of y."""
 
-    def level(self, y, extra):
+    def eta_location_scale(self, y, extra):
         y = np.asarray(y)
-        level, sd = np.mean(y), np.std(y)
-        return float(level), _positive(sd, level)
+        mean = np.mean(y)
+        return float(mean), _positive(np.std(y), mean)
 
 
-class Robust(Measured):
-    """Those with heavy tails and a `scale`, which a few outliers must not set."""
+class HeavyTailed(RealValued):
+    """A likelihood with heavy tails and a `scale`, whose defaults outliers must not set."""
 
-    def level(self, y, extra):
+    def eta_location_scale(self, y, extra):
         y = np.asarray(y)
-        level = np.median(y)
-        return float(level), _positive(_median_deviation(y), level)
+        median = np.median(y)
+        return float(median), _positive(_robust_sd(y), median)
 
-    def _learn(self, y):
+    def with_default_priors(self, y):
         if self.scale is not None:
             return self
-        mean = _scale(self, "scale", _spread(_median_deviation, y), y[0], len(y))
-        return self._default(scale=dist.Exponential(1.0 / mean))
+        prior_mean = _require_spread(self, "scale", _spread(_robust_sd, y), y[0], len(y))
+        return self.with_hyperparameters(scale=dist.Exponential(1.0 / prior_mean))
 
 
-class Gaussian(Measured):
-    """y ~ N(eta, noise); noise is a variance.
+class Gaussian(RealValued):
+    """Real numbers with Gaussian noise: y ~ N(eta, noise).
 
-    By default its square root is Exponential with mean sd(y), in the units of y. A constant y has
-    no scale: ValueError, unless noise is given.
+    Args:
+        noise: The variance. By default its square root is Exponential with mean sd(y), in the
+            units of y; `prepare` raises ValueError if y is constant, and so sets no scale.
     """
 
     noise: jax.Array | None = hyperparameter(None)
@@ -52,28 +53,45 @@ class Gaussian(Measured):
     def distribution(self, eta):
         return dist.Normal(eta, jnp.sqrt(self.noise))
 
-    def with_default(self, sd: float, level: float, n: int) -> Self:
-        """A copy whose noise has the default prior for n values of this sd, unless one is given.
+    @property
+    def noise_variance(self):
+        """The variance of the noise."""
+        return self.noise
 
-        ValueError if sd is 0; level: the value that they then all have.
+    def with_default(self, sd: float, level: float, n: int) -> Self:
+        """Return a copy whose noise has the default prior for n values, unless it is given.
+
+        Args:
+            sd: The standard deviation of the values.
+            level: The value that they all have if sd is 0.
+            n: Their number.
+
+        Raises:
+            ValueError: If sd is 0.
         """
         if self.noise is not None:
             return self
-        mean = _scale(self, "noise", sd, level, n)
-        return self._default(noise=from_sd(dist.Exponential(1.0 / mean)))
+        prior_mean = _require_spread(self, "noise", sd, level, n)
+        return self.with_hyperparameters(noise=from_sd(dist.Exponential(1.0 / prior_mean)))
 
-    def _learn(self, y):
+    def with_default_priors(self, y):
         return self.with_default(_spread(np.std, y), y[0], len(y))
 
 
-class StudentT(Robust):
-    """y ~ eta + scale * t(df): a few observations may lie far off.
+class StudentT(HeavyTailed):
+    """Real numbers of which a few may be outliers: y ~ eta + scale * t(df).
 
-    By default df is Gamma(2, 0.1) (Juarez and Steel 2010, "Model-based clustering of non-Gaussian
-    panel data") and scale Exponential with mean 1.4826 times the median absolute deviation of y,
-    which outliers do not move (sd(y) where more than half of y is one value). A constant y has no
-    scale: ValueError, unless scale is given. Not log-concave: the posterior of eta may have
-    several modes. `mean` is eta, the mean for df > 1, the median always.
+    It is not log-concave: the posterior of eta may have several modes. `mean` is eta, which is the
+    median for every df and the mean for df > 1.
+
+    Args:
+        df: The degrees of freedom, Gamma(2, 0.1) by default.
+        scale: The scale, in the units of y. By default Exponential with a mean that outliers do
+            not move: 1.4826 times the median absolute deviation of y, or sd(y) if more than half
+            of y is one value. `prepare` raises ValueError if y is constant.
+
+    References:
+        Juarez and Steel (2010), Model-based clustering of non-Gaussian panel data.
     """
 
     df: jax.Array = hyperparameter(dist.Gamma(2.0, 0.1))
@@ -89,12 +107,15 @@ class StudentT(Robust):
         return eta
 
 
-class Laplace(Robust):
-    """y ~ Laplace(eta, scale), exp(-|y - eta| / scale) / (2 scale): regression to the median.
+class Laplace(HeavyTailed):
+    """Real numbers, for regression to the median: p(y) = exp(-|y - eta| / scale) / (2 scale).
 
-    By default scale is Exponential with mean 1.4826 times the median absolute deviation of y
-    (sd(y) where more than half of y is one value). A constant y has no scale: ValueError, unless
-    scale is given. The log density has a kink at eta = y, so its curvature says nothing.
+    The log density has a kink at eta = y, so that its curvature says nothing.
+
+    Args:
+        scale: The scale, in the units of y. By default Exponential with mean 1.4826 times the
+            median absolute deviation of y, or sd(y) if more than half of y is one value.
+            `prepare` raises ValueError if y is constant.
     """
 
     scale: jax.Array | None = hyperparameter(None)
@@ -105,11 +126,11 @@ class Laplace(Robust):
         return dist.Laplace(eta, self.scale)
 
 
-class Heteroscedastic(Measured):
-    """y ~ N(eta_0, exp(eta_1)^2): the mean and the log sd each have a predictor; eta: (n, 2).
+class Heteroscedastic(RealValued):
+    """Real numbers whose noise varies: y ~ N(eta_0, exp(eta_1)^2), eta of shape (n, 2).
 
-    It has no hyperparameters: log sd is in the units of y, and the prior on its predictor should
-    be too.
+    The mean and the log sd each have a predictor. There are no hyperparameters: the sd is in the
+    units of y, and the prior on its predictor should be too.
     """
 
     log_concave: ClassVar = False
@@ -121,32 +142,33 @@ class Heteroscedastic(Measured):
     def distribution(self, eta):
         return dist.Normal(eta[..., 0], jnp.exp(eta[..., 1]))
 
-    def level(self, y, extra):
-        """0 and one sd that is wide enough for either output: |mean(y)| + sd(y), or 1 if larger."""
-        level, sd = super().level(y, extra)
-        return 0.0, max(abs(level) + sd, 1.0)
+    def eta_location_scale(self, y, extra):
+        """0, and one sd that suffices for both outputs: |mean(y)| + sd(y), but at least 1."""
+        mean, sd = super().eta_location_scale(y, extra)
+        return 0.0, max(abs(mean) + sd, 1.0)
 
 
-def _positive(sd, level) -> float:
-    """sd, or where y is constant the size of y."""
-    return float(sd) if sd > 0.0 else max(abs(float(level)), 1.0)
+def _positive(sd, location) -> float:
+    """sd, or if y is constant the size of y."""
+    return float(sd) if sd > 0.0 else max(abs(float(location)), 1.0)
 
 
-def _median_deviation(y) -> float:
-    return MAD * np.median(np.abs(y - np.median(y))) or np.std(y)
+def _robust_sd(y) -> float:
+    """The sd by the median absolute deviation; the plain one if more than half of y is equal."""
+    return SD_PER_MAD * np.median(np.abs(y - np.median(y))) or np.std(y)
 
 
 def _spread(measure, y) -> float:
-    """A measure of spread; 0 for constant y, of which rounding might leave a little."""
+    """A measure of spread, exactly 0 for constant y, of which rounding might leave a little."""
     return 0.0 if np.ptp(y) == 0.0 else float(measure(y))
 
 
-def _scale(likelihood, name: str, spread: float, level: float, n: int) -> float:
-    """The spread of y, which a default prior takes for its mean. ValueError if y is constant."""
+def _require_spread(likelihood, name: str, spread: float, value: float, n: int) -> float:
+    """The spread of y, the mean of the default prior on `name`. ValueError if y is constant."""
     if not spread > 0.0:
         kind = type(likelihood).__name__
         raise ValueError(
-            f"y is constant ({float(level)} in all {n} rows): it sets no scale for the default "
+            f"y is constant ({float(value)} in all {n} rows): it sets no scale for the default "
             f"prior on {name}. Give one, as in {kind}({name}=1.0) or with a distribution."
         )
     return spread

@@ -24,21 +24,30 @@ from bayeskern.likelihoods.positive import PositiveMean, on_inverse_root
 class Count(PositiveMean):
     """Whole numbers of at least 0 with mean exposure * g^-1(eta).
 
-    exposure: (n,), the time, area or population at risk; 1 where it is not given.
+    exposure is the time, area or population at risk, shape (n,); 1 where it is not given.
     """
 
     links: ClassVar = ("log", "identity", "softplus")
     needs: ClassVar = {"exposure": 1.0}
-    wanted: ClassVar = "a whole number of at least 0"
+    support_description: ClassVar = "a whole number of at least 0"
 
-    def _fits(self, y, exposure):
+    def in_support(self, y, exposure):
         return (y >= 0) & (y == np.round(y))
 
 
 class Poisson(Count):
-    """y ~ Poisson(exposure g^-1(eta)): counts; exposure is the time, area or population at risk.
+    """Counts: y ~ Poisson(exposure * g^-1(eta)).
 
-    Under `identity` the density is 0 where eta <= 0.
+    It takes `exposure=` beside y: the time, area or population at risk, one number or n of them,
+    1 by default. Under the link `identity` the density is 0 where eta <= 0.
+
+    Args:
+        link: "log" (default), "identity" or "softplus".
+
+    Examples:
+        >>> from bayeskern import likelihoods
+        >>> likelihoods.Poisson().mean(0.0, exposure=2.0)
+        Array(2., dtype=float64, weak_type=True)
     """
 
     def of_log_mean(self, log_mean, exposure):
@@ -46,12 +55,20 @@ class Poisson(Count):
 
 
 class NegativeBinomial(Count):
-    """Counts with mean mu = exposure g^-1(eta) and variance mu + mu^2 / concentration.
+    """Overdispersed counts: mean mu = exposure * g^-1(eta), variance mu + mu^2 / concentration.
 
-    By default 1 / sqrt(concentration), the coefficient of variation of the rates that it mixes, is
-    HalfNormal(1): its density does not vanish at 0, the Poisson (Simpson, Rue, Riebler, Martins
-    and Sorbye 2017, on priors that let the simpler model be). Under `identity` the density is 0
-    where eta <= 0.
+    It is a mixture of Poisson distributions whose rates have the coefficient of variation
+    1 / sqrt(concentration). It takes `exposure=` beside y, as `Poisson` does. Under the link
+    `identity` the density is 0 where eta <= 0.
+
+    Args:
+        concentration: By default 1 / sqrt(concentration) is HalfNormal(1), whose density does not
+            vanish at 0, the Poisson distribution.
+        link: "log" (default), "identity" or "softplus".
+
+    References:
+        Simpson, Rue, Riebler, Martins and Sorbye (2017), Penalising model component complexity,
+        on priors that allow the simpler model.
     """
 
     concentration: jax.Array = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
@@ -65,22 +82,26 @@ class NegativeBinomial(Count):
 
 
 class Binomial(Likelihood):
-    """y ~ Binomial(trials, g^-1(eta)): how many of `trials`, (n,), succeeded.
+    """Successes in a known number of trials: y ~ Binomial(trials, g^-1(eta)).
 
-    Raises ValueError where trials is not given, or y exceeds it.
+    It needs `trials=` beside y, one whole number or n of them. `prepare` raises ValueError if
+    trials is not given, or if y exceeds it.
+
+    Args:
+        link: "logit" (default), "probit" or "cloglog".
     """
 
     links: ClassVar = ("logit", "probit", "cloglog")
     needs: ClassVar = {"trials": None}
-    wanted: ClassVar = "a whole number from 0 to trials"
+    support_description: ClassVar = "a whole number from 0 to trials"
 
     def distribution(self, eta, trials):
         return BinomialLogProbs(*LOG_PROBABILITIES[self.link_name](eta), trials)
 
-    def restrained(self, y, trials):
+    def vanishing_tails(self, y, trials):
         return y < trials, y > 0
 
-    def _fits(self, y, trials):
+    def in_support(self, y, trials):
         return (y >= 0) & (y <= trials) & (y == np.round(y))
 
     def _read_one_extra(self, name, value, default, n):

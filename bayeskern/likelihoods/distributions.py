@@ -1,7 +1,7 @@
 """Distributions given by the logarithm of their mean, or by log probabilities.
 
-NumPyro's own take the mean itself; far out in the tails it underflows or rounds to 1, and the log
-density with its derivatives is lost.
+NumPyro's own take the mean itself, which underflows or rounds to 1 far out in the tails; the log
+density and its derivatives are then lost.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PoissonLogMean(Distribution):
 
 
 class NegativeBinomialLogMean(Distribution):
-    """Mean mu = exp(log_mean) and variance mu + mu^2 / concentration."""
+    """Negative binomial with mean mu = exp(log_mean) and variance mu + mu^2 / concentration."""
 
     arg_constraints: ClassVar = {
         "log_mean": constraints.real,
@@ -77,7 +77,7 @@ class NegativeBinomialLogMean(Distribution):
 
 
 class GammaLogMean(Distribution):
-    """Mean mu = exp(log_mean) and variance mu^2 / concentration."""
+    """Gamma with mean mu = exp(log_mean) and variance mu^2 / concentration."""
 
     arg_constraints: ClassVar = {
         "log_mean": constraints.real,
@@ -109,7 +109,7 @@ class GammaLogMean(Distribution):
 
 
 class BernoulliLogProbs(Distribution):
-    """1 with log probability `log_p`, 0 with `log_q`."""
+    """1 with log probability log_p, 0 with log probability log_q."""
 
     arg_constraints: ClassVar = {"log_p": constraints.real, "log_q": constraints.real}
     support = constraints.boolean
@@ -135,7 +135,7 @@ class BernoulliLogProbs(Distribution):
 
 
 class BinomialLogProbs(Distribution):
-    """How many of `trials` succeed, each with log probability `log_p` (fails with `log_q`)."""
+    """The number of successes in `trials`, each with log probability log_p; of failures log_q."""
 
     arg_constraints: ClassVar = {
         "log_p": constraints.real,
@@ -187,7 +187,7 @@ class DirichletLogMean(Distribution):
         super().__init__(batch, (parts,), validate_args=validate_args)
 
     def log_prob(self, value):
-        return _dirichlet(self.log_mean, self.precision, jnp.log(value))
+        return _dirichlet_log_prob(self.log_mean, self.precision, jnp.log(value))
 
     def sample(self, key, sample_shape=()):
         return dist.Dirichlet(self._concentration).sample(key, sample_shape)
@@ -207,7 +207,7 @@ class DirichletLogMean(Distribution):
 
 
 class BetaLogMean(Distribution):
-    """Mean exp(log_p), 1 minus the mean exp(log_q), variance of mean (1 - mean)/(1 + precision)."""
+    """Beta with mean m = exp(log_p), 1 - m = exp(log_q), and variance m (1 - m)/(1 + precision)."""
 
     arg_constraints: ClassVar = {
         "log_p": constraints.real,
@@ -222,22 +222,22 @@ class BetaLogMean(Distribution):
         super().__init__(batch, validate_args=validate_args)
 
     @property
-    def _shares(self):
+    def _as_dirichlet(self):
         return DirichletLogMean(jnp.stack([self.log_p, self.log_q], -1), self.precision)
 
     def log_prob(self, value):
-        return _dirichlet(
-            self._shares.log_mean,
+        return _dirichlet_log_prob(
+            self._as_dirichlet.log_mean,
             self.precision,
             jnp.stack([jnp.log(value), jnp.log1p(-value)], -1),
         )
 
     def sample(self, key, sample_shape=()):
-        return self._shares.sample(key, sample_shape)[..., 0]
+        return self._as_dirichlet.sample(key, sample_shape)[..., 0]
 
     @property
     def mean(self):
-        return self._shares.mean[..., 0]
+        return self._as_dirichlet.mean[..., 0]
 
     @property
     def variance(self):
@@ -246,8 +246,8 @@ class BetaLogMean(Distribution):
 
 def log_rising(a, y):
     """log(Gamma(a + y) / Gamma(a)), y >= 0."""
-    # Near the Poisson a is large, and the difference of two log gammas has no digits left; that of
-    # Stirling's series has (from 1e3 on it is exact in floats).
+    # For large a the difference of two log gammas loses all digits. That of two Stirling series
+    # keeps them, and from 1e3 on the series are exact in floats.
     is_large = a > 1e3
     large, small = jnp.where(is_large, a, 1e3), jnp.where(is_large, 1e3, a)
     top = large + y
@@ -256,8 +256,8 @@ def log_rising(a, y):
     return jnp.where(is_large, series, gammaln(small + y) - gammaln(small))
 
 
-def _dirichlet(log_mean, precision, log_value):
-    """The log density, with Gamma(a) written as Gamma(1 + a) / a so that a may be 0 in floats."""
+def _dirichlet_log_prob(log_mean, precision, log_value):
+    """The log density; Gamma(a) is written as Gamma(1 + a) / a, so that a may underflow to 0."""
     precision = jnp.expand_dims(precision, -1)
     a = precision * jnp.exp(log_mean)
     parts = jnp.log(precision) + log_mean - gammaln(1.0 + a) + (a - 1.0) * log_value
@@ -265,9 +265,10 @@ def _dirichlet(log_mean, precision, log_value):
 
 
 class Within(Distribution):
-    """`base` where `inside`; elsewhere there is no such distribution.
+    """`base` where `inside` is True; elsewhere a distribution that does not exist.
 
-    There the log density is -inf, flat, and mean and draws are NaN (draws are floats for that).
+    Outside, the log density is -inf with a gradient of 0, and mean and draws are NaN. Draws are
+    floats, so that they can be.
     """
 
     arg_constraints: ClassVar = {}
@@ -281,19 +282,19 @@ class Within(Distribution):
     def support(self):
         return self.base.support
 
-    def _or(self, value, outside):
+    def _where_inside(self, value, outside):
         return jnp.where(self.inside, value, outside)
 
     def log_prob(self, value):
-        return self._or(self.base.log_prob(value), -jnp.inf)
+        return self._where_inside(self.base.log_prob(value), -jnp.inf)
 
     def sample(self, key, sample_shape=()):
-        return self._or(self.base.sample(key, sample_shape), jnp.nan)
+        return self._where_inside(self.base.sample(key, sample_shape), jnp.nan)
 
     @property
     def mean(self):
-        return self._or(self.base.mean, jnp.nan)
+        return self._where_inside(self.base.mean, jnp.nan)
 
     @property
     def variance(self):
-        return self._or(self.base.variance, jnp.nan)
+        return self._where_inside(self.base.variance, jnp.nan)

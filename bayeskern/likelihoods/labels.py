@@ -1,18 +1,18 @@
-"""The classes in y: booleans, whole numbers or text, in arrays and data frames."""
+"""Reading class labels: booleans, whole numbers or text, in arrays and data frames."""
 
 from __future__ import annotations
 
 import narwhals as nw
 import numpy as np
 
-#: the types of NumPy arrays that labels may have
+#: the kinds of NumPy arrays that labels may be, in words
 KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text"}
 
 
 def read(y, n: int) -> tuple[np.ndarray, tuple | None]:
-    """Labels as an (n,) array, and their order where y declares one (ordered categories, enums).
+    """Read labels as an (n,) array, with their order if y declares one (categories, enums).
 
-    Raises ValueError on missing labels, on labels of several kinds and on anything else.
+    Raises ValueError if labels are missing, of several kinds, or not labels at all.
     """
     order = None
     y = nw.from_native(y, eager_only=True, allow_series=True, pass_through=True)
@@ -65,23 +65,22 @@ def _no_missing(missing) -> None:
 
 
 def learn(labels: np.ndarray, order: tuple | None) -> tuple:
-    """The classes that occur, sorted, or as they are ordered."""
-    found = [plain(label) for label in np.unique(labels).tolist()]
-    return tuple(found if order is None else sorted(found, key=list(map(plain, order)).index))
+    """The classes that occur, sorted, or in the order that is declared."""
+    classes = [plain(label) for label in np.unique(labels).tolist()]
+    return tuple(classes if order is None else sorted(classes, key=list(map(plain, order)).index))
 
 
 def plain(label):
-    """A label as Python has it, 2.0 as 2."""
+    """A label as a Python object, with 2.0 as 2."""
     label = label.item() if isinstance(label, np.generic) else label
     return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
 def encode(labels: np.ndarray, classes: tuple) -> np.ndarray:
-    """Positions in `classes`. Raises ValueError naming the first label that is not among them."""
-    found, inverse = np.unique(labels, return_inverse=True)
-    place = {label: position for position, label in enumerate(classes)}
-    places = np.array([place.get(label, -1) for label in found.tolist()])
-    codes = places[inverse]
+    """The positions of labels in `classes`. Raises ValueError at the first that is not there."""
+    unique, inverse = np.unique(labels, return_inverse=True)
+    positions = {label: position for position, label in enumerate(classes)}
+    codes = np.array([positions.get(label, -1) for label in unique.tolist()])[inverse]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         raise ValueError(
@@ -92,5 +91,5 @@ def encode(labels: np.ndarray, classes: tuple) -> np.ndarray:
 
 
 def decode(codes, classes: tuple | None):
-    """The inverse of `encode`; y as it is where there are no classes."""
+    """The labels of codes, the inverse of `encode`; y as it is if there are no classes."""
     return codes if classes is None else np.asarray(classes)[np.asarray(codes, int)]

@@ -1,7 +1,7 @@
-"""Links: from the linear predictor eta to a mean, a log mean, or log probabilities.
+"""Inverse links: from the linear predictor eta to a mean, a log mean, or log probabilities.
 
-Each form is computed from eta itself, never through a number that has lost its digits, so that
-log densities and their first two derivatives are right far out in the tails.
+Each is computed from eta itself, never from an intermediate that has lost its digits, so that log
+densities and their first two derivatives are right far out in the tails.
 """
 
 import jax
@@ -11,12 +11,12 @@ from jax.scipy.special import log_ndtr, ndtr
 
 
 def log1mexp(x):
-    """log(1 - exp(-x)) for x > 0; beyond 40 it is 0 to the last digit, and flat."""
-    # The derivatives of JAX's own are inf / inf for large x.
+    """log(1 - exp(-x)) for x > 0; beyond 40 it is 0 to the last digit, with derivative 0."""
+    # JAX's own has derivatives of inf / inf for large x.
     return jax.nn.log1mexp(jnp.minimum(x, 40.0))
 
 
-# Both sides of a `where` are differentiated: each gets an argument at which it is finite.
+# JAX differentiates both branches of a `where`, so each gets an argument at which it is finite.
 
 
 def log_softplus(eta):
@@ -32,7 +32,7 @@ def log_cloglog(eta):
     small = eta < -9.0
     t = jnp.exp(jnp.where(small, eta, -9.0))
     series = eta - t / 2.0 + t**2 / 24.0
-    # Above 4 nothing is left of it; the exponential must not overflow.
+    # Above 4 the value rounds to 0; the exponential must not overflow.
     return jnp.where(
         small, series, log1mexp(jnp.exp(jnp.where(small, -9.0, jnp.minimum(eta, 4.0))))
     )
@@ -57,10 +57,10 @@ LOG_MEANS = {
     "inverse": lambda eta: -jnp.log(eta),
 }
 
-#: the links whose mean is positive only where eta is
+#: the links whose mean is positive only where eta is positive
 HALF_LINE = ("identity", "inverse")
 
-#: eta -> (log p, log(1 - p)), for probabilities and shares
+#: eta -> (log p, log(1 - p)), for probabilities and proportions
 LOG_PROBABILITIES = {
     "logit": lambda eta: (log_sigmoid(eta), log_sigmoid(-eta)),
     "probit": lambda eta: (log_ndtr(eta), log_ndtr(-eta)),

@@ -19,15 +19,20 @@ from bayeskern.likelihoods.links import log1mexp
 
 
 class Ordered(Classifier):
-    """P(y <= k) = F(c_k - eta): one of K classes in order, F being logistic or normal.
+    """One of K classes in order: P(y <= k) = F(c_k - eta), F being logistic or normal.
 
-    cutpoints: c, K - 1 ascending numbers. By default they are the order statistics of K - 1 draws
-    from F itself, which makes all divisions of probability between the classes equally likely at
-    eta = 0 (the induced Dirichlet(1, ..., 1) of Betancourt 2019, "Ordinal regression").
-    The cutpoints are the intercept: one in eta as well cannot be told from them.
+    The cutpoints c take the place of an intercept: one in eta as well could not be told from them.
 
-    Numbers are put in their order. Text has one where it comes as ordered pandas categories or as a
-    polars enum, or with classes=("low", "mid", "high"); without one it is refused.
+    Args:
+        cutpoints: K - 1 ascending numbers. By default the order statistics of K - 1 draws from F,
+            which makes all divisions of probability between the classes equally likely at eta = 0.
+        classes: The K labels in order. By default `prepare` learns them from y: numbers in
+            ascending order, ordered pandas categories and polars enums in theirs. Other text has
+            no order, and is refused.
+        link: "logit" (default) or "probit".
+
+    References:
+        Betancourt (2019), Ordinal regression, on the induced Dirichlet(1, ..., 1) prior.
     """
 
     cutpoints: jax.Array | None = hyperparameter(None, constraints.ordered_vector, scalar=False)
@@ -40,43 +45,43 @@ class Ordered(Classifier):
         return OrderedCategorical(eta, self.cutpoints, self.link_name)
 
     def probabilities(self, eta):
-        """(n, K)."""
+        """The probability of each class given eta: (n, K)."""
         return self.distribution(eta).probs
 
     def mean(self, eta):
-        """A class has no mean: the chance of each, (n, K)."""
+        """The probability of each class, since a class has no mean: (n, K)."""
         return self.probabilities(eta)
 
-    def restrained(self, y):
-        return y < len(self._known()) - 1, y > 0
+    def vanishing_tails(self, y):
+        return y < len(self._known_classes()) - 1, y > 0
 
-    def _learn_classes(self, found, order):
-        if found.dtype.kind == "U" and order is None:
-            some = ", ".join(map(repr, labels.learn(found, None)[:5]))
+    def _learn_classes(self, y, order):
+        if y.dtype.kind == "U" and order is None:
+            examples = ", ".join(map(repr, labels.learn(y, None)[:5]))
             raise ValueError(
-                f"y is text without an order ({some}), and Ordered needs one. Name the classes "
+                f"y is text without an order ({examples}), and Ordered needs one. Name the classes "
                 'from low to high, as in Ordered(classes=("low", "mid", "high")), or give ordered '
                 "pandas categories or a polars enum."
             )
-        return super()._learn_classes(found, order)
+        return super()._learn_classes(y, order)
 
-    def _learn(self, y):
-        wanted = len(self._known()) - 1
+    def with_default_priors(self, y):
+        count = len(self._known_classes()) - 1
         if self.cutpoints is None:
             base = dist.Logistic(0.0, 1.0) if self.link_name == "logit" else dist.Normal(0.0, 1.0)
-            return self._default(cutpoints=OrderStatistics(base, wanted))
-        if (shape := hyper.shape(self.cutpoints)) != (wanted,):
+            return self.with_hyperparameters(cutpoints=OrderStatistics(base, count))
+        if (shape := hyper.shape(self.cutpoints)) != (count,):
             raise ValueError(
-                f"Ordered.cutpoints must have shape ({wanted},), one less than there are classes "
+                f"Ordered.cutpoints must have shape ({count},), one less than there are classes "
                 f"({', '.join(map(repr, self.classes))}), got {shape}."
             )
         return self
 
 
 class OrderedCategorical(Distribution):
-    """P(y <= k) = F(c_k - eta), from differences that lose no digits.
+    """P(y <= k) = F(c_k - eta), computed from differences that lose no digits.
 
-    eta: (n,). cutpoints: (K - 1,).
+    eta: (n,); cutpoints: (K - 1,).
     """
 
     arg_constraints: ClassVar = {
@@ -98,7 +103,7 @@ class OrderedCategorical(Distribution):
         first, last = value == 0, value == top
         below = self.cutpoints[jnp.maximum(value - 1, 0)]
         above = self.cutpoints[jnp.minimum(value, top - 1)]
-        # The end classes have one cutpoint: any other will do for the second, if it differs.
+        # The end classes have one cutpoint; in place of the second, any other one will do.
         below = jnp.where(first, above - 1.0, below)
         above = jnp.where(last, below + 1.0, above)
         between = BETWEEN[self.link](below - self.eta, above - self.eta)
@@ -113,9 +118,9 @@ class OrderedCategorical(Distribution):
 
     @property
     def probs(self):
-        """(n, K)."""
-        each = jnp.arange(jnp.shape(self.cutpoints)[-1] + 1)
-        return jnp.exp(jax.vmap(self.log_prob, out_axes=-1)(each))
+        """The probability of each class: (n, K)."""
+        codes = jnp.arange(jnp.shape(self.cutpoints)[-1] + 1)
+        return jnp.exp(jax.vmap(self.log_prob, out_axes=-1)(codes))
 
 
 def _between_logistic(a, b):
@@ -124,7 +129,7 @@ def _between_logistic(a, b):
 
 
 def _between_normal(a, b):
-    """log(F(b) - F(a)), in the lower tail, where log F keeps its digits."""
+    """log(F(b) - F(a)), moved to the lower tail, where log F keeps its digits."""
     upper = a + b > 0.0
     a, b = jnp.where(upper, -b, a), jnp.where(upper, -a, b)
     return log_ndtr(b) + log1mexp(log_ndtr(b) - log_ndtr(a))

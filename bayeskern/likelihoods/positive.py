@@ -1,4 +1,4 @@
-"""Likelihoods of positive numbers: Gamma and exponential; what those with a positive mean share."""
+"""Likelihoods with a positive mean, and two of them: gamma and exponential."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def on_inverse_root(prior: Distribution) -> Distribution:
 
 
 class PositiveMean(Likelihood):
-    """Those with E[y] > 0, computed from log E[y].
+    """A likelihood with E[y] > 0, computed from log E[y].
 
-    Where a link has no positive mean (eta <= 0 under `identity` and `inverse`) the density is 0,
-    its logarithm -inf with a gradient of 0, and mean and draws are NaN.
+    Under the links `identity` and `inverse` there is no positive mean where eta <= 0: the density
+    is 0 there, its logarithm -inf with a gradient of 0, and mean and draws are NaN.
     """
 
     links: ClassVar = ("log",)
@@ -43,59 +43,65 @@ class PositiveMean(Likelihood):
         inside = eta > 0.0
         return Within(self.of_log_mean(log_mean(jnp.where(inside, eta, 1.0)), **extra), inside)
 
-    def restrained(self, y, **extra):
-        always = np.ones(len(y), bool)
-        # A mean that goes to 0 leaves a y of 0 its density.
-        return {"inverse": (y > 0, always), "identity": (always, always)}.get(
-            self.link_name, (always, y > 0)
+    def vanishing_tails(self, y, **extra):
+        all_rows = np.ones(len(y), bool)
+        # As the mean goes to 0, the density of y = 0 does not vanish.
+        return {"inverse": (y > 0, all_rows), "identity": (all_rows, all_rows)}.get(
+            self.link_name, (all_rows, y > 0)
         )
 
-    def level(self, y, extra):
+    def eta_location_scale(self, y, extra):
         # Half an event where there was none: a rate of 0 has no logarithm.
         total = np.sum(np.asarray(y))
         rate = float((total or 0.5) / np.sum(np.asarray(extra.get("exposure", np.ones(len(y))))))
-        level = {
+        location = {
             "log": np.log(rate),
             "softplus": rate + np.log(-np.expm1(-rate)),
             "identity": rate,
             "inverse": 1.0 / rate,
         }[self.link_name]
-        spread = {"log": 1.0, "softplus": max(rate, 1.0)}.get(self.link_name, level)
-        return float(level), float(spread)
+        scale = {"log": 1.0, "softplus": max(rate, 1.0)}.get(self.link_name, location)
+        return float(location), float(scale)
 
 
 class Gamma(PositiveMean):
-    """y ~ Gamma with mean g^-1(eta) and variance mean^2 / shape: positive, with a constant
-    coefficient of variation 1 / sqrt(shape).
+    """Positive numbers with a constant coefficient of variation: Gamma with mean g^-1(eta).
 
-    By default 1 / sqrt(shape) is HalfNormal(1). The default link is `log`: under the canonical
-    `inverse`, half of what a Gaussian prior on eta allows has no mean. Its density is 0 there.
+    The variance is mean^2 / shape. Under the canonical link `inverse` the density is 0 where
+    eta <= 0, which is half of what a Gaussian prior on eta allows; hence the default `log`.
+
+    Args:
+        shape: By default the coefficient of variation 1 / sqrt(shape) is HalfNormal(1).
+        link: "log" (default) or "inverse".
     """
 
     shape: jax.Array = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
 
     links: ClassVar = ("log", "inverse")
-    wanted: ClassVar = "above 0"
+    support_description: ClassVar = "above 0"
 
     def of_log_mean(self, log_mean):
         return GammaLogMean(log_mean, self.shape)
 
-    def _fits(self, y):
+    def in_support(self, y):
         return y > 0
 
 
 class Exponential(PositiveMean):
-    """y ~ Exponential with mean g^-1(eta): waiting times without memory.
+    """Waiting times without memory: Exponential with mean g^-1(eta).
 
-    The default link is `log`: under the canonical `inverse`, half of what a Gaussian prior on eta
-    allows has no mean. Its density is 0 there.
+    Under the canonical link `inverse` the density is 0 where eta <= 0, which is half of what a
+    Gaussian prior on eta allows; hence the default `log`.
+
+    Args:
+        link: "log" (default) or "inverse".
     """
 
     links: ClassVar = ("log", "inverse")
-    wanted: ClassVar = "at least 0"
+    support_description: ClassVar = "at least 0"
 
     def of_log_mean(self, log_mean):
         return GammaLogMean(log_mean, 1.0)
 
-    def _fits(self, y):
+    def in_support(self, y):
         return y >= 0

@@ -1,4 +1,4 @@
-"""Likelihoods of shares: a proportion (beta), a composition (Dirichlet)."""
+"""Likelihoods of proportions (beta) and compositions (Dirichlet)."""
 
 from __future__ import annotations
 
@@ -19,31 +19,41 @@ from bayeskern.likelihoods.positive import on_inverse_root
 
 
 class Beta(Likelihood):
-    """y ~ Beta(mu precision, (1 - mu) precision), mu = g^-1(eta): a share strictly inside (0, 1).
+    """Proportions strictly between 0 and 1: y ~ Beta(mu precision, (1 - mu) precision).
 
-    The variance is mu (1 - mu) / (1 + precision). By default 1 / sqrt(precision) is HalfNormal(1).
-    Ferrari and Cribari-Neto (2004), "Beta regression for modelling rates and proportions".
+    mu = g^-1(eta) is the mean, and mu (1 - mu) / (1 + precision) the variance.
+
+    Args:
+        precision: By default 1 / sqrt(precision) is HalfNormal(1).
+        link: "logit" (default), "probit" or "cloglog".
+
+    References:
+        Ferrari and Cribari-Neto (2004), Beta regression for modelling rates and proportions.
     """
 
     precision: jax.Array = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
 
     links: ClassVar = ("logit", "probit", "cloglog")
     log_concave: ClassVar = False
-    wanted: ClassVar = "strictly between 0 and 1"
+    support_description: ClassVar = "strictly between 0 and 1"
 
     def distribution(self, eta):
         return BetaLogMean(*LOG_PROBABILITIES[self.link_name](eta), self.precision)
 
-    def _fits(self, y):
+    def in_support(self, y):
         return (y > 0) & (y < 1)
 
 
 class Dirichlet(Likelihood):
-    """y ~ Dirichlet(precision softmax(eta)): compositions of K parts; y and eta: (n, K).
+    """Compositions of K parts: y ~ Dirichlet(precision softmax(eta)), y and eta of shape (n, K).
 
-    Each part has variance mu (1 - mu) / (1 + precision). By default 1 / sqrt(precision) is
-    HalfNormal(1). `prepare` learns K, kept as `parts`, which may also be given. A number added to
-    all K predictors changes nothing: their prior decides between them.
+    A part with mean mu has variance mu (1 - mu) / (1 + precision). A number added to all K
+    predictors changes nothing, so that their prior decides between them.
+
+    Args:
+        precision: By default 1 / sqrt(precision) is HalfNormal(1).
+        parts: K; `prepare` learns it from y by default.
+        link: "softmax", the only one.
     """
 
     precision: jax.Array = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
@@ -51,7 +61,7 @@ class Dirichlet(Likelihood):
 
     links: ClassVar = ("softmax",)
     log_concave: ClassVar = False
-    wanted: ClassVar = "strictly positive shares that sum to one (within 1e-6)"
+    support_description: ClassVar = "strictly positive shares that sum to one (within 1e-6)"
 
     @property
     def outputs(self) -> int:
@@ -69,20 +79,20 @@ class Dirichlet(Likelihood):
     def distribution(self, eta):
         return DirichletLogMean(jax.nn.log_softmax(eta, -1), self.precision)
 
-    def _read(self, y, n):
+    def read_targets(self, y, n):
         y, _ = validation.inputs(y, "y")
         rows, parts = y.shape
         if rows != n:
             raise ValueError(f"y has {rows} rows but X has {n} points; they must match.")
         if parts < 2 or self.parts not in (None, parts):
-            wanted = "at least 2" if self.parts is None else self.parts
-            raise ValueError(f"y must have a column for each of {wanted} parts, got {parts}.")
+            expected = "at least 2" if self.parts is None else self.parts
+            raise ValueError(f"y must have a column for each of {expected} parts, got {parts}.")
         return y
 
-    def _fits(self, y):
+    def in_support(self, y):
         return np.all(y > 0, axis=1) & (np.abs(np.sum(y, axis=1) - 1.0) <= 1e-6)
 
-    def _learn(self, y):
+    def with_default_priors(self, y):
         return dataclasses.replace(self, parts=y.shape[1])
 
     def _arguments(self):

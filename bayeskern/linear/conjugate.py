@@ -10,66 +10,78 @@ import numpy as np
 import numpyro.distributions as dist
 from jax.scipy.special import gammaln
 
-from bayeskern.linear.collapsed import Collapsed, coefficients, conditional, system_of
-from bayeskern.linear.gaussian_posterior import Conditional, System
+from bayeskern.linear.collapsed import (
+    CollapsedModel,
+    condition,
+    draw_coefficients,
+    linear_gaussian,
+)
+from bayeskern.linear.gaussian_posterior import CoefficientPosterior
 from bayeskern.linear.model import LinearModel
 from bayeskern.prediction.student_t import StudentPrediction
 from bayeskern.protocols import ClosedForm
 
 
-class Conjugate(NamedTuple):
-    """Normal-inverse-gamma: b | noise ~ N(given.mean, noise V), noise ~ InverseGamma(a, b).
+class NormalInverseGamma(NamedTuple):
+    """The posterior b | noise ~ N(unit.mean, noise V), noise ~ InverseGamma(concentration, rate).
 
-    given: of b in units of the noise; prior: of the noise; a, b: after the data.
+    unit: the posterior of b where the noise is 1, so with covariance V; residual: the relative
+    residual of its normal equations.
     """
 
-    collapsed: Collapsed
-    system: System
-    given: Conditional
+    collapsed: CollapsedModel
+    unit: CoefficientPosterior
+    concentration: jax.Array
+    rate: jax.Array
     log_evidence: float
     residual: float
-    a: jax.Array
-    b: jax.Array
 
     @classmethod
-    def of(cls, model: LinearModel) -> Conjugate:
-        collapsed, system, prior = Collapsed(model), system_of(model), model.noise.noise
-        # In units of the noise.
-        scales, given, evidence = conditional(collapsed, system, {"noise": jnp.ones(())})
+    def of(cls, model: LinearModel) -> NormalInverseGamma:
+        """The posterior of a prepared model: Gelman et al. (2013), section 14.2."""
+        collapsed, data, prior = CollapsedModel(model), linear_gaussian(model), model.noise.noise
+        scales, unit, log_evidence = condition(collapsed, data, {"noise": jnp.ones(())})
         loc, sd = (np.asarray(v) for v in scales[:2])
         proper = np.isfinite(sd)
-        off = np.where(proper, np.asarray(given.mean - loc) / np.where(proper, sd, 1.0), 0.0)
-        missed = system.rss + jnp.sum(jnp.square(system.t - system.H @ given.mean)) + off @ off
-        before, rate = jnp.asarray(prior.concentration), jnp.asarray(prior.rate)
-        a, b = before + 0.5 * (system.n - np.sum(~proper)), rate + 0.5 * missed
-        evidence += 0.5 * missed + before * jnp.log(rate) - gammaln(before)
-        evidence += gammaln(a) - a * jnp.log(b)
-        residual = system.residual(given.mean, *scales)
-        return cls(collapsed, system, given, float(evidence), residual, a, b)
+        shift = np.asarray(unit.mean - loc)
+        standardized = np.where(proper, shift / np.where(proper, sd, 1.0), 0.0)
+        penalized_error = data.squared_error(unit.mean) + standardized @ standardized
+        prior_concentration, prior_rate = jnp.asarray(prior.concentration), jnp.asarray(prior.rate)
+        concentration = prior_concentration + 0.5 * (data.n - np.sum(~proper))
+        rate = prior_rate + 0.5 * penalized_error
+        # `condition` has taken the noise to be 1: its exponent is replaced by the integral.
+        log_prior_norm = prior_concentration * jnp.log(prior_rate)
+        log_evidence += 0.5 * penalized_error + log_prior_norm - gammaln(prior_concentration)
+        log_evidence += gammaln(concentration) - concentration * jnp.log(rate)
+        residual = data.residual(unit.mean, *scales)
+        return cls(collapsed, unit, concentration, rate, float(log_evidence), residual)
 
     def draw(self, key, n):
         """n draws of the noise, and of the coefficients given them."""
-        own, other = jax.random.split(key)
-        noise = dist.InverseGamma(self.a, self.b).sample(own, (n,))
-        around = coefficients(self.given, other, n) - self.given.mean
-        return noise, self.given.mean + jnp.sqrt(noise)[:, None] * around
+        key_noise, key_coefficients = jax.random.split(key)
+        noise = dist.InverseGamma(self.concentration, self.rate).sample(key_noise, (n,))
+        deviations = draw_coefficients(self.unit, key_coefficients, n) - self.unit.mean
+        return noise, self.unit.mean + jnp.sqrt(noise)[:, None] * deviations
 
     def closed_form(self) -> ClosedForm:
+        """The joint posterior of weights, intercept and noise."""
+
         def draw(key, n):
             noise, b = self.draw(key, n)
-            return {"noise": noise, **self.collapsed.coefficients(b)}
+            return {"noise": noise, **self.collapsed.sites(b)}
 
         return ClosedForm(draw, self.log_evidence, self.residual)
 
     def predict(self, X, latent: bool) -> StudentPrediction:
-        Z = self.collapsed.with_level(X)
-        variance = np.asarray(self.given.variance(Z)) + (not latent)
+        """y, or the linear predictor, at features X (m, p): 2 concentration degrees of freedom."""
+        Z = self.collapsed.design_matrix(X)
+        variance = np.asarray(self.unit.variance(Z)) + (not latent)
 
         def draw(key, n):
-            own, other = jax.random.split(key)
-            noise, b = self.draw(own, n)
-            e = 0.0 if latent else jax.random.normal(other, (n, len(X)))
-            return b @ Z.T + jnp.sqrt(noise)[:, None] * e
+            key_parameters, key_errors = jax.random.split(key)
+            noise, b = self.draw(key_parameters, n)
+            errors = 0.0 if latent else jax.random.normal(key_errors, (n, len(X)))
+            return b @ Z.T + jnp.sqrt(noise)[:, None] * errors
 
-        scale = np.sqrt(self.b / self.a * variance)
-        return StudentPrediction(2.0 * self.a, Z @ self.given.mean, scale, draw)
+        scale = np.sqrt(self.rate / self.concentration * variance)
+        return StudentPrediction(2.0 * self.concentration, Z @ self.unit.mean, scale, draw)

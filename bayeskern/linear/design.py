@@ -1,4 +1,4 @@
-"""From the data that people have to a matrix of features, and the same again for new data."""
+"""The design matrix: features computed from data, and computed alike from new data."""
 
 from __future__ import annotations
 
@@ -10,28 +10,36 @@ import numpy as np
 from bayeskern.core import validation
 
 
-class Aside:
-    """Carries a value past compilation: two of them are always equal.
+class OpaqueStatic:
+    """A static value that JAX does not look at: any two of them compare equal.
 
-    For what a model keeps for later and no traced function ever looks at.
+    A compiled function is reused whatever the value is, so no traced function may depend on it.
     """
 
     def __init__(self, value):
         self.value = value
 
     def __eq__(self, other):
-        return isinstance(other, Aside)
+        return isinstance(other, OpaqueStatic)
 
     def __hash__(self):
-        return hash(Aside)
+        return hash(OpaqueStatic)
+
+
+def as_opaque(value) -> OpaqueStatic:
+    """Wrap a value, unless it is wrapped already."""
+    return value if isinstance(value, OpaqueStatic) else OpaqueStatic(value)
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """How features are made: from which columns, by which fitted transformer (None: as they are).
+    """How features are computed from data.
 
-    columns: of the data frame it was fitted to, None for an array; width: how many columns it had;
-    names: of the features.
+    Attributes:
+        transformer: The fitted scikit-learn transformer; None if the columns are the features.
+        columns: The columns of the data frame that it was fitted to; None for an array.
+        width: The number of columns that it was fitted to.
+        names: The names of the features.
     """
 
     transformer: Any
@@ -41,7 +49,7 @@ class Design:
 
     @classmethod
     def fit(cls, features, X) -> tuple[Design, np.ndarray]:
-        """Learn what the transformer has to learn, and the features of X: (n, p)."""
+        """Fit the transformer, and compute the features of X: (n, p)."""
         if features is None:
             X, columns = _numbers(X, "X")
             names = columns or tuple(f"x{i}" for i in range(X.shape[1]))
@@ -57,17 +65,17 @@ class Design:
         X = _rows(X, "X")
         transformer = clone(features).fit(X)
         columns = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
-        found = cls(transformer, columns, X.shape[1], ())
-        made = found._made(X, "X")
-        return cls(transformer, columns, X.shape[1], _names(transformer, made.shape[1])), made
+        features = _transformed(transformer, X, "X")
+        names = _feature_names(transformer, features.shape[1])
+        return cls(transformer, columns, X.shape[1], names), features
 
     def __call__(self, X, name: str = "X_new") -> np.ndarray:
-        """The features of new rows: (m, p)."""
+        """Compute the features of new rows: (m, p)."""
         if self.transformer is not None:
             X = _rows(X, name)
             if self.columns is not None and hasattr(X, "columns"):
                 validation.has_columns(name, X.columns, self.columns)
-            return self._made(X, name)
+            return _transformed(self.transformer, X, name)
         X, _ = _numbers(X, name, self.columns)
         if X.shape[1] != self.width:
             raise ValueError(
@@ -77,20 +85,22 @@ class Design:
         validation.finite(X, name)
         return X
 
-    def _made(self, X, name) -> np.ndarray:
-        made = self.transformer.transform(X)
-        made = made.toarray() if hasattr(made, "toarray") else np.asarray(made)
-        if made.dtype.kind not in "biuf":
-            raise ValueError(
-                f"features made {made.dtype} of {name}, not numbers. Encode text, for example with "
-                "scikit-learn's OneHotEncoder."
-            )
-        made = made.astype(float, copy=False)
-        validation.finite(made, f"the features of {name}")
-        return made
+
+def _transformed(transformer, X, name: str) -> np.ndarray:
+    """The features that a fitted transformer computes from X, as finite floats."""
+    features = transformer.transform(X)
+    features = features.toarray() if hasattr(features, "toarray") else np.asarray(features)
+    if features.dtype.kind not in "biuf":
+        raise ValueError(
+            f"features made {features.dtype} of {name}, not numbers. Encode text, for example with "
+            "scikit-learn's OneHotEncoder."
+        )
+    features = features.astype(float, copy=False)
+    validation.finite(features, f"the features of {name}")
+    return features
 
 
-def _names(transformer, p: int) -> tuple[str, ...]:
+def _feature_names(transformer, p: int) -> tuple[str, ...]:
     try:
         return tuple(map(str, transformer.get_feature_names_out()))
     except (AttributeError, ValueError):
@@ -108,7 +118,7 @@ def _rows(X, name: str):
 
 
 def _numbers(X, name: str, wanted=None) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """As `checks.inputs`, without a copy of an array that is large and float64 already."""
+    """Read X as `validation.inputs` does, but without a copy where it is a float64 array."""
     if isinstance(X, np.ndarray) and X.dtype == float and X.ndim == 2 and 0 not in X.shape:
         return X, None
     X, columns = validation.inputs(X, name, wanted)

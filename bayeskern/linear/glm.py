@@ -1,4 +1,4 @@
-"""Generalised linear models."""
+"""Generalized linear models."""
 
 from __future__ import annotations
 
@@ -8,36 +8,60 @@ import equinox as eqx
 import numpy as np
 
 from bayeskern.likelihoods import Likelihood
-from bayeskern.linear.design import Aside
+from bayeskern.linear.design import OpaqueStatic, as_opaque
 from bayeskern.linear.model import LinearModel
-from bayeskern.linear.separation import separable
-from bayeskern.linear.whitened import rotated
+from bayeskern.linear.separation import separated
+from bayeskern.linear.whitened import whitened
 from bayeskern.protocols import Marginal
 
 
 class BayesianGLM(LinearModel):
-    """y ~ likelihood(intercept + features(x)'weights), itself a NumPyro model: model(X, y=None).
+    """A generalized linear model with priors on the weights and the intercept.
 
-    likelihood: one of `bayeskern.likelihoods`, with its link: Bernoulli(), Poisson(link="log"),
-    NegativeBinomial(), ... What it needs of each row beside y is given by name: `exposure=`,
-    `trials=`. features, prior, intercept: as in `BayesianLinearRegression`; a default scale is
-    2.5 / sd(x) on the scale of the linear predictor (2.5 sd(y) / sd(x) for an identity link).
+    y ~ likelihood(intercept + features(x)'weights). It is itself a NumPyro model,
+    model(X, y=None), with the sites `intercept`, `weights` and those of the scales and the
+    likelihood. Values that the likelihood needs of each row beside y are given by name:
+    `exposure=`, `trials=`.
 
-    Ordered has cutpoints in the place of an intercept, which speak of x at its mean: `intercept` is
-    then no latent but -mean(x)'weights; with intercept=False they speak of x = 0. Of several
-    outputs (Categorical, Dirichlet, Heteroscedastic) each has weights and an intercept of its own,
-    all from the same prior.
+    `Ordered` has cutpoints in place of an intercept, which speak of x at its mean: the site
+    `intercept` is then not inferred but -mean(x)'weights. With intercept=False they speak of
+    x = 0. Likelihoods with several outputs (`Categorical`, `Dirichlet`, `Heteroscedastic`) have
+    weights and an intercept for each of them, all from the same prior.
 
-    Where the prior is Gaussian given its scales, samplers move over rotated coordinates in which
-    collinear features do no harm. McCullagh and Nelder (1989).
+    If the prior is Gaussian given its scales, samplers move in whitened coordinates, in which
+    collinear features do no harm.
+
+    Args:
+        likelihood: One of `bayeskern.likelihoods`, with its link: `Bernoulli()`,
+            `Poisson(link="log")`, `NegativeBinomial()`, ...
+        features: A scikit-learn transformer, or one of `bayeskern.kernels` such as
+            `NystromFeatures(kernel)`. By default the columns of X are the features.
+        prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
+            weight, or a standard deviation, on the scale of the linear predictor.
+            N(0, (2.5 / sd(x))^2) by default; N(0, (2.5 sd(y) / sd(x))^2) under an identity link.
+        intercept: True for a prior around the data where x is at its mean; False for none; or a
+            NumPyro Normal or `priors.Flat()`, which speak of x = 0.
+
+    Raises:
+        ValueError: If an intercept is given beside the cutpoints of `Ordered`.
+
+    References:
+        McCullagh and Nelder (1989), Generalized Linear Models.
+
+    Examples:
+        >>> import numpy as np
+        >>> import bayeskern as bk
+        >>> x, passed = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), np.array([0, 0, 1, 0, 1, 1])
+        >>> model = bk.BayesianGLM(bk.likelihoods.Bernoulli())
+        >>> posterior = bk.infer(model, x, passed, method="laplace", seed=0)
+        >>> bool(posterior.predict([6.0]).mean > posterior.predict([1.0]).mean)
+        True
     """
 
-    noise_name: ClassVar[str] = "likelihood"
+    likelihood_argument: ClassVar[str] = "likelihood"
 
     likelihood: Likelihood = eqx.field()
-    features: Aside = eqx.field(
-        static=True, default=None, converter=lambda f: f if isinstance(f, Aside) else Aside(f)
-    )
+    features: OpaqueStatic = eqx.field(static=True, default=None, converter=as_opaque)
 
     def __check_init__(self):
         if not isinstance(self.likelihood, Likelihood):
@@ -45,9 +69,9 @@ class BayesianGLM(LinearModel):
                 "likelihood must be one of bayeskern.likelihoods, such as Bernoulli(), got "
                 f"{self.likelihood!r}."
             )
-        level = self.intercept
-        given = level is not None and level.sd is not None and not level.is_fixed
-        if given and not self.likelihood.takes_intercept:
+        intercept = self.intercept
+        has_prior = intercept is not None and intercept.sd is not None and not intercept.is_fixed
+        if has_prior and not self.likelihood.takes_intercept:
             raise ValueError(
                 f"{type(self.likelihood).__name__} has cutpoints in the place of an intercept, and "
                 "one beside them could not be told from them. Leave intercept out, and give "
@@ -55,27 +79,35 @@ class BayesianGLM(LinearModel):
             )
 
     def prepare(self, X=None, y=None, **extra):
+        """Compute the features, check the data and set default priors: see `LinearModel.prepare`.
+
+        Raises ValueError also if the data are separated under a flat prior.
+        """
         model, args = super().prepare(X, y, **extra)
         if y is not None and not model.is_proper:
-            model._look_at_ends(*args)
+            model._check_separation(*args)
         return model, args
 
     def marginal(self, X, y=None, extra=None) -> Marginal | None:
-        """The model in better axes; see `infer`."""
+        """The model in whitened coordinates; None if its prior is not Gaussian given its scales.
+
+        Args:
+            X, y, extra: The arguments of the prepared model.
+        """
         if y is None:
             raise ValueError("y is missing: give the observations, one for each row of X.")
-        return rotated(self, X, y, extra)
+        return whitened(self, X, y, extra)
 
-    def _look_at_ends(self, X, y, extra=None) -> None:
-        """Refuse data that a flat prior leaves without a proper posterior."""
+    def _check_separation(self, X, y, extra=None) -> None:
+        """Refuse data that have no proper posterior under a flat prior."""
         likelihood = self.likelihood
         if likelihood.link_name == "softmax":
             raise ValueError(
                 f"{type(likelihood).__name__} under a flat prior is improper: adding one number to "
                 "all outputs changes nothing. Take prior=priors.Gaussian(scale)."
             )
-        if likelihood.outputs is None and separable(
-            self._flat_columns(X), *likelihood.restrained(np.asarray(y), **(extra or {}))
+        if likelihood.outputs is None and separated(
+            self._flat_columns(X), *likelihood.vanishing_tails(np.asarray(y), **(extra or {}))
         ):
             what = "the classes" if likelihood.classifies else "what lies at an end of y's range"
             raise ValueError(
@@ -85,9 +117,9 @@ class BayesianGLM(LinearModel):
 
     def _flat_columns(self, X) -> np.ndarray:
         """The columns whose coefficients have a flat prior."""
-        level = self.intercept
-        if level is not None and not level.is_flat:
-            # With its prior at the centre, the intercept may not move there.
-            return X - level.center
-        parts = [np.ones((len(X), 1))] if level is not None else []
-        return np.column_stack(parts if self.prior.proper else [*parts, X])
+        intercept = self.intercept
+        if intercept is not None and not intercept.is_flat:
+            # Its prior holds eta where x is at the center; the weights turn around that point.
+            return X - intercept.center
+        columns = [np.ones((len(X), 1))] if intercept is not None else []
+        return np.column_stack(columns if self.prior.proper else [*columns, X])

@@ -15,16 +15,17 @@ from bayeskern.linear.priors import Flat
 
 
 class Intercept(eqx.Module):
-    """intercept + center'weights ~ N(loc, sd^2): of y where x is `center`; or flat, sd infinite.
+    """intercept + center'weights ~ N(loc, sd^2), a prior on eta where x is `center`.
 
-    What is None is filled in from the data: the mean of y at the mean of x.
+    sd is infinite where the prior is flat. Fields that are None are filled in from the data: by
+    default the prior is around the mean of y, at the mean of x.
     """
 
     loc: jax.Array | None = None
     sd: jax.Array | None = None
     center: jax.Array | None = None
     is_flat: bool = eqx.field(static=True, default=False)
-    #: eta is 0 where x is `center`, and there is nothing to infer
+    #: whether eta is 0 where x is `center`, so that there is nothing to infer
     is_fixed: bool = eqx.field(static=True, default=False)
 
     def __repr__(self) -> str:
@@ -36,16 +37,17 @@ class Intercept(eqx.Module):
         at = "x = 0" if at_zero else "the mean of x"
         return f"Normal({hyper.show(self.loc)}, {hyper.show(self.sd)}) at {at}"
 
-    def with_defaults(self, mean_x, level: float, sd: float) -> Intercept:
+    def with_defaults(self, mean_x, location: float, sd: float) -> Intercept:
+        """A copy with these values, as far as it has none of its own; mean_x: (p,)."""
         if self.is_fixed:
             return dataclasses.replace(self, center=np.asarray(mean_x))
         if self.is_flat:
-            # It is flat wherever it is centred; searches begin at the level of the data.
-            return dataclasses.replace(self, loc=np.asarray(level), center=np.asarray(mean_x))
+            # A flat prior is flat wherever it is centered; searches start at its location.
+            return dataclasses.replace(self, loc=np.asarray(location), center=np.asarray(mean_x))
         if self.sd is not None and self.center is None:
             return dataclasses.replace(self, center=np.zeros(len(mean_x)))
         if self.sd is None:
-            return Intercept(np.asarray(level), np.asarray(sd), np.asarray(mean_x))
+            return Intercept(np.asarray(location), np.asarray(sd), np.asarray(mean_x))
         return self
 
 
@@ -53,7 +55,7 @@ FIXED = Intercept(np.asarray(0.0), np.asarray(0.0), is_fixed=True)
 
 
 def as_intercept(value) -> Intercept | None:
-    """True for the default prior, False for none, Normal(loc, scale) or Flat() at x = 0."""
+    """Read True (the default prior), False (no intercept), or a Normal or Flat prior at x = 0."""
     if isinstance(value, Intercept) or value is None:
         return value
     if value is True or value is False:
@@ -62,9 +64,9 @@ def as_intercept(value) -> Intercept | None:
         return Intercept(np.asarray(0.0), np.asarray(np.inf), is_flat=True)
     if type(value) is dist.Normal and np.shape(value.loc) == np.shape(value.scale) == ():
         return Intercept(np.asarray(value.loc, float), np.asarray(value.scale, float))
-    what = type(value).__name__
+    kind = type(value).__name__
     hint = " with numbers, so that it can be integrated out" * isinstance(value, Distribution)
     raise TypeError(
         "intercept must be True (a weak prior around the data), False, priors.Flat() or a "
-        f"NumPyro Normal{hint}, which speaks of x = 0; got {what}."
+        f"NumPyro Normal{hint}, which speaks of x = 0; got {kind}."
     )

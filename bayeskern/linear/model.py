@@ -1,4 +1,4 @@
-"""What linear models share: features, priors, the NumPyro model itself, and what it predicts."""
+"""What linear models share: their features and priors, the NumPyro model, and predictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayeskern.core import validation
 from bayeskern.core.batching import CHUNK, batch_size, evenly
 from bayeskern.likelihoods import Likelihood
 from bayeskern.likelihoods.labels import decode
-from bayeskern.linear.design import Aside, Design
+from bayeskern.linear.design import Design, OpaqueStatic
 from bayeskern.linear.intercept import FIXED, Intercept, as_intercept
 from bayeskern.linear.priors import Prior, as_prior
 from bayeskern.linear.statistics import Statistics
@@ -25,48 +25,50 @@ from bayeskern.prediction.empirical import SampledPrediction
 from bayeskern.prediction.mixture import MOST_DRAWS
 from bayeskern.prediction.response import ResponsePrediction, from_prior
 
-# Singular values below this share of the largest one, of columns brought to one length, are none.
-RANK = 1e-10
-# A column whose sd is below this share of its size is constant.
+# Of columns scaled to norm 1, singular values below this share of the largest count as 0.
+RANK_TOLERANCE = 1e-10
+# A column whose sd is below this share of its mean is constant.
 CONSTANT = 1e-10
 # A point estimate has one draw of the weights; so many observations are drawn at it.
-AT_A_POINT = 1000
-# A prediction has at most so many numbers, draws times points, as long as it keeps MOST_DRAWS.
-NUMBERS = 2 * 10**7
+DRAWS_AT_A_POINT = 1000
+# A prediction holds at most so many numbers, draws times points, as long as it keeps MOST_DRAWS.
+MOST_NUMBERS = 2 * 10**7
 
 
 class LinearModel(eqx.Module):
     """y ~ likelihood(eta), eta = intercept + features(x)'weights.
 
-    Sites: `weights` (p,), or (outputs, p); `intercept`; the prior's, under `prior.`; those of the
-    likelihood by their names; the observed `y`. A copy that `prepare` returned takes features.
+    Sites: `weights` (p,), or (outputs, p); `intercept`; those of the prior, under `prior.`; those
+    of the likelihood by their names; the observed `y`. `prepare` returns a copy that takes the
+    matrix of features in place of the data.
     """
 
     prior: Prior = eqx.field(default=None, converter=as_prior, kw_only=True)
     intercept: Intercept | None = eqx.field(default=True, converter=as_intercept, kw_only=True)
-    #: how features are made; set when the first data were seen
-    design: Aside | None = eqx.field(static=True, default=None, kw_only=True)
-    #: whether defaults are set, so that X holds features and y is checked
+    #: how features are computed; set by the first data
+    design: OpaqueStatic | None = eqx.field(static=True, default=None, kw_only=True)
+    #: whether default priors are set, so that X holds features and y is checked
     prepared: bool = eqx.field(static=True, default=False, kw_only=True)
-    #: the statistics of the rows given to `update`, and of all of them
+    #: the statistics of the rows given to `update`, and those of all rows
     seen: Statistics | None = eqx.field(default=None, kw_only=True)
     statistics: Statistics | None = eqx.field(default=None, kw_only=True)
 
-    #: what the argument is called that holds the likelihood
-    noise_name: ClassVar[str]
+    #: the name of the argument that holds the likelihood
+    likelihood_argument: ClassVar[str]
 
     @property
-    def noise_model(self) -> Likelihood:
-        """The likelihood, whatever the argument is called."""
-        return getattr(self, self.noise_name)
+    def observation_model(self) -> Likelihood:
+        """The likelihood, by whichever argument it was given."""
+        return getattr(self, self.likelihood_argument)
 
-    def with_noise_model(self, likelihood: Likelihood) -> Self:
-        return dataclasses.replace(self, **{self.noise_name: likelihood})
+    def with_observation_model(self, likelihood: Likelihood) -> Self:
+        """Return a copy with this likelihood."""
+        return dataclasses.replace(self, **{self.likelihood_argument: likelihood})
 
     def __repr__(self) -> str:
         features = self.features.value
         parts = [] if features is None else [f"features={features!r}"]
-        parts += [f"prior={self.prior!r}", f"{self.noise_name}={self.noise_model!r}"]
+        parts += [f"prior={self.prior!r}", f"{self.likelihood_argument}={self.observation_model!r}"]
         return f"{type(self).__name__}({', '.join(parts)}, intercept={self.intercept or False!r})"
 
     # -- the NumPyro model ------------------------------------------------------------------------
@@ -78,101 +80,112 @@ class LinearModel(eqx.Module):
                 model, args = self.prepare(X, y, **extras)
             return model(*args)
         likelihood, weights, intercept = self.parameters(X.shape[1])
-        noise = getattr(likelihood, "noise", None)
         if self.seen is not None:
-            level = 0.0 if intercept is None else intercept
-            numpyro.factor("seen", self.seen.log_likelihood(weights, level, noise))
+            shift, noise = 0.0 if intercept is None else intercept, likelihood.noise_variance
+            numpyro.factor("seen", self.seen.log_likelihood(weights, shift, noise))
         eta = linear_predictor(X, weights, intercept)
         return numpyro.sample("y", likelihood.distribution(eta, **(extra or {})), obs=y)
 
     def parameters(self, p: int):
         """Sample the likelihood's parameters, the weights, and the intercept (None without one)."""
-        likelihood = self.noise_model.sample("")
-        # Only Gaussian noise has a variance of its own.
-        noise = getattr(likelihood, "noise", None)
-        own = self.prior.distribution(p, noise)
+        likelihood = self.observation_model.sample("")
+        prior = self.prior.distribution(p, likelihood.noise_variance)
         outputs = likelihood.outputs
         dims = ["feature"] if outputs is None else ["output", "feature"]
         if outputs is not None:
-            own = own.expand([outputs]).to_event(1)
-        weights = numpyro.sample("weights", own, infer={"event_dims": dims})
+            prior = prior.expand([outputs]).to_event(1)
+        weights = numpyro.sample("weights", prior, infer={"event_dims": dims})
         if self.intercept is None:
             return likelihood, weights, None
-        return likelihood, weights, self._sample_intercept(weights, noise)
+        return likelihood, weights, self._sample_intercept(weights, likelihood.noise_variance)
 
     def _sample_intercept(self, weights, noise):
         loc = self.intercept.loc - weights @ self.intercept.center
         if self.intercept.is_fixed:
             return numpyro.deterministic("intercept", loc)
         if self.intercept.is_flat:
-            own = dist.ImproperUniform(dist.constraints.real, loc.shape, ())
+            prior = dist.ImproperUniform(dist.constraints.real, loc.shape, ())
         else:
             sd = self.intercept.sd * (jnp.sqrt(noise) if self.prior.per_noise else 1.0)
-            own = dist.Normal(loc, sd)
+            prior = dist.Normal(loc, sd)
         infer = {"event_dims": ["output"]} if loc.ndim else {}
-        return numpyro.sample("intercept", own.to_event(loc.ndim), infer=infer)
+        return numpyro.sample("intercept", prior.to_event(loc.ndim), infer=infer)
 
     # -- data -------------------------------------------------------------------------------------
 
     def prepare(self, X=None, y=None, **extra) -> tuple[Self, tuple]:
-        """Make the features, check the data and set default priors: a model, and its arguments."""
+        """Compute the features, check the data and set default priors.
+
+        Args:
+            X: Inputs, shape (n,) or (n, d), or a data frame.
+            y: Observations, shape (n,), or (n, outputs) for compositions; None to set no default
+                priors, which need them.
+            **extra: What the likelihood needs of each row beside y, such as `exposure`.
+
+        Returns:
+            The prepared model, and its arguments: the features (n, p), y, and any extra values.
+
+        Raises:
+            ValueError: If the data do not suit the model, or the posterior would be improper.
+        """
         if X is None:
             raise ValueError("X is missing: give the inputs, a row for each observation.")
-        design, made = self._designed(X, "X")
-        likelihood, y, extra = self.noise_model.prepare(y, len(made), extra)
+        design, features = self._design_and_features(X, "X")
+        likelihood, y, extra = self.observation_model.prepare(y, len(features), extra)
         intercept = self.intercept
         if intercept is not None and not likelihood.takes_intercept:
             intercept = FIXED
         model = dataclasses.replace(
-            self.with_noise_model(likelihood), design=Aside(design), intercept=intercept
+            self.with_observation_model(likelihood),
+            design=OpaqueStatic(design),
+            intercept=intercept,
         )
         if y is None:
-            return model._ready(made), (made, None, extra)
-        statistics = Statistics.of_features(made)
-        require_finite(statistics, made)
-        level, sd = likelihood.level(y, extra)
+            return model._prepared_without_y(features), (features, None, extra)
+        statistics = Statistics.of_features(features)
+        require_finite(statistics, features)
+        location, sd = likelihood.eta_location_scale(y, extra)
         model = dataclasses.replace(model, statistics=statistics)
-        model = model._with_priors(statistics, level, sd, design.names)
-        return model, (made, y, extra) if extra else (made, y)
+        model = model._with_default_priors(statistics, location, sd, design.names)
+        return model, (features, y, extra) if extra else (features, y)
 
-    def _designed(self, X, name: str) -> tuple[Design, np.ndarray]:
+    def _design_and_features(self, X, name: str) -> tuple[Design, np.ndarray]:
         if self.design is None:
             return Design.fit(self.features.value, X)
         return self.design.value, self.design.value(X, name)
 
-    def _ready(self, X) -> Self:
-        """Without y there is nothing to take default priors from; those that are given will do."""
+    def _prepared_without_y(self, X) -> Self:
+        """A prepared copy, if no prior waits for y to set its scale."""
         validation.finite(X, "X")
-        zero = np.zeros(X.shape[1])
-        known = {**self.prior.hyperparameters(), **self.noise_model.hyperparameters()}
-        unknown = [name for name, value in known.items() if value is None]
+        values = {**self.prior.hyperparameters(), **self.observation_model.hyperparameters()}
+        waiting = [name for name, value in values.items() if value is None]
         intercept = self.intercept
         if intercept is not None and intercept.sd is None:
-            unknown.append("intercept")
-        if unknown:
+            waiting.append("intercept")
+        if waiting:
             raise ValueError(
                 "y is missing: give the observations, since default priors are on their scale "
-                f"(here of {', '.join(unknown)})."
+                f"(here of {', '.join(waiting)})."
             )
         if intercept is not None:
-            intercept = intercept.with_defaults(zero, 0.0, 1.0)
+            intercept = intercept.with_defaults(np.zeros(X.shape[1]), 0.0, 1.0)
         return dataclasses.replace(self, prepared=True, intercept=intercept)
 
-    def _with_priors(self, statistics: Statistics, level: float, sd_y: float, names) -> Self:
-        """Default priors on the scale of the data, and a look at what the data do not determine."""
+    def _with_default_priors(self, statistics: Statistics, location, sd_y: float, names) -> Self:
+        """A prepared copy with default priors, if the data and they determine the weights."""
         sds, mean_x, n = statistics.sds[:-1], statistics.mean[:-1], int(statistics.n)
         constant = sds <= CONSTANT * np.abs(mean_x)
         prior = self.prior.with_defaults(np.where(constant, 0.0, sds), sd_y, n)
         intercept = self.intercept
         if intercept is not None:
-            wide = 10.0 if prior.per_noise else 2.5 * sd_y
-            intercept = intercept.with_defaults(mean_x, level, wide)
+            default_sd = 10.0 if prior.per_noise else 2.5 * sd_y
+            intercept = intercept.with_defaults(mean_x, location, default_sd)
         model = dataclasses.replace(self, prior=prior, intercept=intercept, prepared=True)
-        model._look_at_columns(statistics, constant, names)
+        model._check_columns(statistics, constant, names)
         return model
 
-    def _look_at_columns(self, statistics, constant, names) -> None:
-        """Refuse, or warn of, columns whose weights the data alone do not determine."""
+    def _check_columns(self, statistics, constant, names) -> None:
+        """Refuse columns whose weights the data do not determine; warn if only a prior does."""
         n, p = int(statistics.n), len(names)
         if not self.prior.proper and n < p + (self.intercept is not None):
             raise ValueError(
@@ -181,29 +194,37 @@ class LinearModel(eqx.Module):
             )
         if n < p or (n == p and self.prior.proper):
             return
-        said = None
+        problem = None
         if self.intercept is not None and constant.any():
             column = names[int(np.argmax(constant))]
-            said = f"column {column!r} is constant, so it cannot be told from the intercept"
+            problem = f"column {column!r} is constant, so it cannot be told from the intercept"
         else:
-            together = _collinear(statistics, self.intercept is not None, names)
-            if together:
-                said = f"columns {together} are perfectly collinear"
-        if said and not self.prior.proper:
+            collinear = _collinear_columns(statistics, self.intercept is not None, names)
+            if collinear:
+                problem = f"columns {collinear} are perfectly collinear"
+        if problem and not self.prior.proper:
             raise ValueError(
-                f"{said}: under a flat prior the posterior would be improper. Leave one out, or "
+                f"{problem}: under a flat prior the posterior would be improper. Leave one out, or "
                 "take prior=priors.Gaussian(scale), which would make it proper."
             )
-        if said:
+        if problem:
             warnings.warn(
-                f"{said}; only the prior tells their weights apart.", UserWarning, stacklevel=2
+                f"{problem}; only the prior tells their weights apart.", UserWarning, stacklevel=2
             )
 
     def restore(self, args: tuple, columns, classes) -> tuple[Self, tuple]:
-        """The model as it was prepared, from the arguments that it had then, and those arguments.
+        """Prepare the model again as it was when it was saved.
 
-        columns, classes: what it was fitted to, None where there were none. Raises ValueError where
-        the features were learnt from data, which a file does not keep.
+        Args:
+            args: The arguments that the prepared model had: features, y, and any extra values.
+            columns: The columns of the data frame that it was fitted to, None for an array.
+            classes: The labels of the classes of y, None if there were none.
+
+        Returns:
+            The prepared model and its arguments.
+
+        Raises:
+            ValueError: If the features were learnt from data, which a file does not keep.
         """
         if self.prepared:
             return self, args
@@ -215,10 +236,12 @@ class LinearModel(eqx.Module):
                 "it was fitted."
             )
         names = columns or tuple(f"x{i}" for i in range(X.shape[1]))
-        design = Aside(Design(None, columns, X.shape[1], names))
+        design = OpaqueStatic(Design(None, columns, X.shape[1], names))
         model = dataclasses.replace(self, design=design)
         if classes is not None:
-            model = model.with_noise_model(dataclasses.replace(self.noise_model, classes=classes))
+            model = model.with_observation_model(
+                dataclasses.replace(self.observation_model, classes=classes)
+            )
         return model.prepare(X, decode(y, classes), **dict(*rest))
 
     # -- coefficients: of [1, x - center], of x - center where the intercept is fixed, or of x -----
@@ -232,24 +255,27 @@ class LinearModel(eqx.Module):
         return tuple(jnp.concatenate(pair) for pair in zip(first, (loc, sd), strict=True))
 
     def shape(self) -> np.ndarray:
-        """The prior sds of the coefficients up to a factor that varies; else what evens columns."""
-        own = self._prior_shape
-        if own is None:
+        """The relative prior sds of the coefficients: all that is known of them before inference.
+
+        If the prior leaves them open, sds that give every column the same spread.
+        """
+        relative_sds = self._relative_prior_sds
+        if relative_sds is None:
             sds, sd_y = self.statistics.sds[:-1], self.statistics.sds[-1] or 1.0
-            own = sd_y / np.where(sds > 0, sds, 1.0)
+            relative_sds = sd_y / np.where(sds > 0, sds, 1.0)
         if self.intercept is None or self.intercept.is_fixed:
-            return own
+            return relative_sds
         # In the units of y, so that no coefficient dwarfs the others.
-        level = self.statistics.sds[-1] if self.intercept.is_flat else float(self.intercept.sd)
-        return np.concatenate([[level or 1.0], own])
+        first = self.statistics.sds[-1] if self.intercept.is_flat else float(self.intercept.sd)
+        return np.concatenate([[first or 1.0], relative_sds])
 
     @property
     def is_aligned(self) -> bool:
-        """Whether the prior sds of the weights are always `shape` times one number."""
-        return self.prior.proper and self._prior_shape is not None
+        """Whether the prior sds of the weights are always their relative sds times one number."""
+        return self.prior.proper and self._relative_prior_sds is not None
 
     @property
-    def _prior_shape(self) -> np.ndarray | None:
+    def _relative_prior_sds(self) -> np.ndarray | None:
         sds = np.asarray(self.statistics.sds)
         return self.prior.shape(sds[:-1], sds[-1] or 1.0)
 
@@ -263,19 +289,19 @@ class LinearModel(eqx.Module):
     @property
     def coords(self) -> dict:
         """Labels for the axes: the features, and the outputs where they are classes."""
-        found = {} if self.design is None else {"feature": list(self.design.value.names)}
+        coords = {} if self.design is None else {"feature": list(self.design.value.names)}
         if self.classes:
-            found["output"] = list(self.classes)
-        return found
+            coords["output"] = list(self.classes)
+        return coords
 
     @property
     def classes(self) -> tuple | None:
-        """The labels of the classes that y is of, if it is."""
-        return getattr(self.noise_model, "classes", None)
+        """The labels of the classes of y; None if y has no classes."""
+        return self.observation_model.classes
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The columns of the data frame it was fitted to."""
+        """The columns of the data frame it was fitted to; None for an array."""
         return None if self.design is None else self.design.value.columns
 
     # -- prediction -------------------------------------------------------------------------------
@@ -283,41 +309,66 @@ class LinearModel(eqx.Module):
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
     ):
-        """New observations at X_new, a ResponsePrediction; the linear predictor with `latent`.
+        """Predict new observations at X_new.
 
-        draws: of all sites, each (S, shape). extra: what the likelihood needs of each new row
-        (exposure is 1 where it is not given). At many points the draws are thinned evenly, to
-        NUMBERS numbers in all, but to no fewer than MOST_DRAWS draws.
+        At many points the draws are thinned evenly, so that the prediction holds no more than
+        MOST_NUMBERS numbers, but never to fewer than MOST_DRAWS draws.
+
+        Args:
+            draws: Posterior draws of all sites, each of shape (S, ...).
+            data: The data that the model was fitted to; not used here.
+            X_new: New inputs, shape (m,) or (m, d), or a data frame.
+            latent: Whether to predict the linear predictor instead.
+            seed: The same seed gives the same draws.
+            **extra: What the likelihood needs of each new row (`exposure` is 1 by default).
+
+        Returns:
+            A `ResponsePrediction`; a `SampledPrediction` of eta with `latent`.
         """
-        likelihood, X = self.noise_model, self.design.value(X_new)
+        likelihood, X = self.observation_model, self.design.value(X_new)
         extra = likelihood.prepare(None, len(X), extra).extra
-        values = {k: v for k, v in draws.items() if k in {*likelihood.hyperparameters()}}
-        parts = (values, draws["weights"], draws.get("intercept"))
+        names = likelihood.hyperparameters()
+        values = {name: value for name, value in draws.items() if name in names}
+        sites = (values, draws["weights"], draws.get("intercept"))
         count = len(draws["weights"])
-        rows = kept(count, len(X) * (likelihood.outputs or 1))
-        rows = np.zeros(AT_A_POINT, int) if count == 1 and not latent else rows
-        parts = jax.tree.map(lambda v: jnp.asarray(v)[rows], parts)
+        if count == 1 and not latent:
+            chosen = np.zeros(DRAWS_AT_A_POINT, int)
+        else:
+            chosen = thinned_draws(count, len(X) * (likelihood.outputs or 1))
+        sites = jax.tree.map(lambda site: jnp.asarray(site)[chosen], sites)
         if latent:
-            return SampledPrediction("eta", etas(X, *parts[1:]))
-        drawn, mean, chances = _responses(likelihood, X, parts, extra, jax.random.key(seed))
-        return ResponsePrediction(drawn, mean, chances, self.classes, ordered=likelihood.is_ordered)
+            return SampledPrediction("eta", linear_predictors(X, *sites[1:]))
+        y, mean, probabilities = _responses(likelihood, X, sites, extra, jax.random.key(seed))
+        ordered = likelihood.is_ordered
+        return ResponsePrediction(y, mean, probabilities, self.classes, ordered=ordered)
 
     def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
-        """Draws of new observations from the prior: a SampledPrediction.
+        """Draw new observations from the prior.
 
-        y is only for default priors, which are on its scale.
+        Args:
+            X: Inputs, shape (n,) or (n, d), or a data frame.
+            y: Observations, only for default priors, which are on their scale.
+            draws: The number of draws.
+            seed: The same seed gives the same draws.
+            **extra: What the likelihood needs of each row, such as `exposure`.
+
+        Returns:
+            A `SampledPrediction`.
+
+        Raises:
+            ValueError: If a prior is flat, and so cannot be drawn from.
         """
         if not self.is_proper:
             raise ValueError("a flat prior cannot be drawn from: give the weights a proper one.")
         model = self if self.prepared else self.prepare(X, y, **extra)[0]
-        made = model.design.value(X, "X")
-        extra = model.noise_model.read_extra(extra, len(made))
-        return from_prior(model, (made, None, extra), draws, seed)
+        features = model.design.value(X, "X")
+        extra = model.observation_model.read_extra(extra, len(features))
+        return from_prior(model, (features, None, extra), draws, seed)
 
 
-def kept(count: int, size: int) -> np.ndarray:
+def thinned_draws(count: int, size: int) -> np.ndarray:
     """Which of `count` draws a prediction takes that has `size` numbers for each of them."""
-    return evenly(count, max(MOST_DRAWS, NUMBERS // size))
+    return evenly(count, max(MOST_DRAWS, MOST_NUMBERS // size))
 
 
 def require_finite(statistics: Statistics, X) -> None:
@@ -334,46 +385,51 @@ def linear_predictor(X, weights, intercept):
 
 
 @eqx.filter_jit
-def etas(X, weights, intercept):
-    """The linear predictor at features X (m, p) for draws of the weights: (S, m, ...)."""
-    return jax.lax.map(lambda part: linear_predictor(X, *part), (weights, intercept))
+def linear_predictors(X, weights, intercept):
+    """The linear predictor at features X (m, p) for S draws of the weights: (S, m, ...)."""
+    return jax.lax.map(lambda draw: linear_predictor(X, *draw), (weights, intercept))
 
 
-def _responses(likelihood, X, parts, extra, key):
-    """Draws of y (S, m), the mean of E[y | x], and the mean chance of each class, or None."""
-    count = len(parts[1])
+def _responses(likelihood, X, sites, extra, key):
+    """Draws of y (S, m), the mean of E[y | x], and the mean class probabilities, or None.
+
+    sites: draws of the likelihood's hyperparameters, the weights and the intercept.
+    """
+    count = len(sites[1])
     step = max(1, CHUNK // (count * (likelihood.outputs or 1)))
-    found = []
+    chunks = []
     for start in range(0, len(X), step):
         rows = slice(start, start + step)
-        now = {name: value[rows] for name, value in extra.items()}
-        own = jax.random.fold_in(key, start)
-        found.append(jax.device_get(_responses_at(likelihood, X[rows], parts, now, own)))
-    drawn, mean, chances = zip(*found, strict=True)
-    chances = np.concatenate(chances) if likelihood.classifies else None
-    return np.concatenate(drawn, axis=1), np.concatenate(mean), chances
+        extra_rows = {name: value[rows] for name, value in extra.items()}
+        key_rows = jax.random.fold_in(key, start)
+        responses = _responses_at(likelihood, X[rows], sites, extra_rows, key_rows)
+        chunks.append(jax.device_get(responses))
+    y, mean, probabilities = zip(*chunks, strict=True)
+    probabilities = np.concatenate(probabilities) if likelihood.classifies else None
+    return np.concatenate(y, axis=1), np.concatenate(mean), probabilities
 
 
 @eqx.filter_jit
-def _responses_at(likelihood, X, parts, extra, key):
-    def one(item):
-        (values, *coefficients), key = item
-        at = likelihood.at(values)
+def _responses_at(likelihood, X, sites, extra, key):
+    def at_draw(draw_and_key):
+        (values, *coefficients), key = draw_and_key
+        concrete = likelihood.at(values)
         eta = linear_predictor(X, *coefficients)
-        chances = at.probabilities(eta, **extra) if at.classifies else None
-        return at.distribution(eta, **extra).sample(key), at.mean(eta, **extra), chances
+        y = concrete.distribution(eta, **extra).sample(key)
+        probabilities = concrete.probabilities(eta, **extra) if concrete.classifies else None
+        return y, concrete.mean(eta, **extra), probabilities
 
-    keys = jax.random.split(key, len(parts[1]))
-    drawn, *averages = jax.lax.map(one, (parts, keys), batch_size=batch_size(len(X)))
-    return drawn, *jax.tree.map(lambda v: jnp.mean(v, axis=0), averages)
+    keys = jax.random.split(key, len(sites[1]))
+    y, *means = jax.lax.map(at_draw, (sites, keys), batch_size=batch_size(len(X)))
+    return y, *jax.tree.map(lambda v: jnp.mean(v, axis=0), means)
 
 
-def _collinear(statistics: Statistics, centred: bool, names) -> str | None:
+def _collinear_columns(statistics: Statistics, centered: bool, names) -> str | None:
     """The columns that take part in an exact linear relation, if there is one."""
-    M = statistics.R[:, :-1] if centred else statistics.about_zero()[:, :-1]
-    size = np.linalg.norm(M, axis=0)
-    _, S, Vt = np.linalg.svd(M / np.where(size > 0, size, 1.0))
-    if len(S) == 0 or S[-1] > RANK * S[0]:
+    M = statistics.R[:, :-1] if centered else statistics.about_zero()[:, :-1]
+    norms = np.linalg.norm(M, axis=0)
+    _, S, Vt = np.linalg.svd(M / np.where(norms > 0, norms, 1.0))
+    if len(S) == 0 or S[-1] > RANK_TOLERANCE * S[0]:
         return None
-    taking_part = np.abs(Vt[-1]) > 1e-6
-    return ", ".join(repr(name) for name, own in zip(names, taking_part, strict=True) if own)
+    takes_part = np.abs(Vt[-1]) > 1e-6
+    return ", ".join(repr(name) for name, part in zip(names, takes_part, strict=True) if part)

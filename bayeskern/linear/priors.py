@@ -1,6 +1,7 @@
 """Priors on the weights of a linear model, in the units of the weights.
 
-Most are Gaussian given their scales, so that the weights can be integrated out.
+Most are Gaussian given their scales, so that the weights can be integrated out. An argument that
+is left at None is set from the data, as its description says.
 """
 
 from __future__ import annotations
@@ -21,48 +22,74 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import hyperparameter
 from bayeskern.hyperparameters.parametrised import Parametrised
 
-# A default scale lets a change of one sd of x change y by this many of its sds, as in rstanarm.
-WEAK = 2.5
+# Under a default scale one sd of x changes y by about this many of its sds, as in rstanarm.
+WEAKLY_INFORMATIVE = 2.5
 
 
 class Prior(Parametrised):
-    """p(weights), for p features."""
+    """The prior distribution of the weights of p features.
 
-    #: whether the weights are Gaussian given the scales
+    To write one, subclass it, or `GaussianGivenScales` if the weights can be integrated out.
+
+    Attributes:
+        gaussian: Whether the weights are Gaussian given the scales.
+        per_noise: Whether the scales are in units of the sd of the noise.
+        kinked: Whether the density has kinks, at which its mode may lie.
+        has_latents: Whether it has latents of its own, beside its hyperparameters.
+        proper: Whether the density integrates to 1, so that it can be drawn from.
+    """
+
     gaussian: ClassVar[bool] = False
-    #: whether the scales are in units of the sd of the noise
     per_noise: ClassVar[bool] = False
-    #: whether the density has kinks, so that its mode may lie in one
     kinked: ClassVar[bool] = False
-    #: whether it has latents of its own, beside its hyperparameters
     has_latents: ClassVar[bool] = False
-    #: whether the density can be drawn from
     proper: ClassVar[bool] = True
 
     def with_defaults(self, sd_x, sd_y: float, n: int) -> Self:
-        """A copy whose scales that are None let each of the features matter; sd_x: (p,)."""
+        """Return a copy whose scales that are None are set from the data.
+
+        Args:
+            sd_x: The standard deviations of the features, shape (p,).
+            sd_y: That of y, or of the linear predictor.
+            n: The number of rows.
+        """
         return self
 
     def shape(self, sd_x, sd_y: float) -> np.ndarray | None:
-        """About the sds of the weights (p,), where only a common factor of them varies."""
+        """The sds of the weights up to a common factor, shape (p,); None if more than it varies.
+
+        Args:
+            sd_x: The standard deviations of the features, shape (p,).
+            sd_y: That of y, or of the linear predictor.
+        """
         return None
 
     @abstractmethod
     def distribution(self, p: int, noise=None) -> Distribution:
-        """Of the weights, event shape (p,), inside a NumPyro model. noise: its variance."""
+        """The distribution of the weights, event shape (p,), inside a NumPyro model.
+
+        Args:
+            p: The number of features.
+            noise: The variance of Gaussian noise; None if there is none.
+        """
 
     def sample(self) -> Self:
+        """Return a copy whose scales are sampled, inside a NumPyro model, at `prior.<name>`."""
         return hyper.sample(self, "prior")
 
 
 class GaussianGivenScales(Prior):
-    """Weights that can be integrated out."""
+    """A prior under which the weights are Gaussian given the scales, and can be integrated out."""
 
     gaussian: ClassVar[bool] = True
 
     @abstractmethod
     def moments(self, p: int):
-        """Sample the scales, inside a NumPyro model; the prior means and sds given them: (p,)."""
+        """Sample the scales inside a NumPyro model; return the means and sds of the weights: (p,).
+
+        Args:
+            p: The number of features.
+        """
 
     def distribution(self, p, noise=None):
         loc, sd = self.moments(p)
@@ -72,20 +99,25 @@ class GaussianGivenScales(Prior):
 
 
 class Gaussian(GaussianGivenScales):
-    """weights_j ~ N(loc, scale^2): ridge regression.
+    """Gaussian weights, for ridge regression: weights_j ~ N(loc_j, scale_j^2).
 
-    scale: one sd or one for each feature; a distribution makes it inferred, one of shape (p,)
-    feature by feature. By default 2.5 sd(y) / sd(x_j). A single one that is inferred is shared, so
-    that it wants features in like units.
+    Args:
+        scale: The standard deviation, one number or one for each feature. A distribution makes it
+            inferred: one of shape (p,) feature by feature, one of a single number shared by all
+            features, which should then be in like units. By default 2.5 sd(y) / sd(x_j).
+        loc: The mean, one number or one for each feature.
+
+    Examples:
+        >>> from bayeskern import priors
+        >>> priors.Gaussian([0.5, 2.0])
+        Gaussian(scale=[0.5, 2.0], loc=0.0)
     """
 
     scale: jax.Array | None = hyperparameter(None, scalar=False)
     loc: jax.Array = hyperparameter(0.0, constraints.real, scalar=False)
 
     def with_defaults(self, sd_x, sd_y, n):
-        if self.scale is not None:
-            return self
-        return hyper.replace(self, [("scale",)], [_weak(sd_x, sd_y)])
+        return _with_scale(self, _default_scale(sd_x, sd_y))
 
     def shape(self, sd_x, sd_y):
         p = len(sd_x)
@@ -96,54 +128,71 @@ class Gaussian(GaussianGivenScales):
         return np.full(p, sd_y / (np.sqrt(np.mean(np.square(sd_x))) or 1.0))
 
     def moments(self, p):
-        own = self.sample()
-        return _each("loc", own.loc, p), _each("scale", own.scale, p)
+        sampled = self.sample()
+        return _per_feature("loc", sampled.loc, p), _per_feature("scale", sampled.scale, p)
 
 
 class Conjugate(Gaussian):
-    """weights_j | noise ~ N(loc, noise scale^2): with an InverseGamma noise, all in closed form.
+    """Gaussian weights in units of the noise: weights_j | noise ~ N(loc_j, noise scale_j^2).
 
-    scale: in sds of the noise, as is then the sd of the intercept's prior. By default 10 / sd(x_j),
-    and 10 for the intercept.
+    Beside an InverseGamma prior on the noise, the posterior has a closed form.
+
+    Args:
+        scale: The standard deviation in units of the sd of the noise, one number or one for each
+            feature; the intercept's sd is in these units too. By default 10 / sd(x_j), and 10 for
+            the intercept.
+        loc: The mean, one number or one for each feature.
+
+    References:
+        Bishop (2006), exercise 3.12; Gelman et al. (2013), section 14.2.
     """
 
     per_noise: ClassVar[bool] = True
 
     def with_defaults(self, sd_x, sd_y, n):
-        if self.scale is not None:
-            return self
-        return hyper.replace(self, [("scale",)], [_weak(sd_x, 10.0 / WEAK)])
+        return _with_scale(self, _default_scale(sd_x, 10.0 / WEAKLY_INFORMATIVE))
 
 
 class ARD(GaussianGivenScales):
-    """weights_j ~ N(0, scale_j^2), each scale_j from the same prior: automatic relevance.
+    """Automatic relevance determination: weights_j ~ N(0, scale_j^2), each scale_j inferred.
 
-    scale: a distribution of one number, or `Free`. By default HalfCauchy(2.5 sd(y) / sd(x_j)).
-    MacKay (1994); Neal (1996).
+    Args:
+        scale: The prior on each scale_j: a distribution of one number, or `Free`. By default
+            HalfCauchy(2.5 sd(y) / sd(x_j)).
+
+    References:
+        MacKay (1994), Bayesian non-linear modelling for the prediction competition; Neal (1996),
+        Bayesian Learning for Neural Networks.
     """
 
     scale: jax.Array | None = hyperparameter(None, scalar=False)
 
     def with_defaults(self, sd_x, sd_y, n):
-        if self.scale is not None:
-            return self
-        default = hyper.as_hyperparameter(dist.HalfCauchy(_weak(sd_x, sd_y)))
-        return hyper.replace(self, [("scale",)], [default])
+        prior = dist.HalfCauchy(_default_scale(sd_x, sd_y))
+        return _with_scale(self, hyper.as_hyperparameter(prior))
 
     def moments(self, p):
-        scale = _for_each(self.scale, p)
-        return jnp.zeros(p), _each("scale", hyper.sample_value("prior.scale", scale), p)
+        scale = hyper.sample_value("prior.scale", _expanded(self.scale, p))
+        return jnp.zeros(p), _per_feature("scale", scale, p)
 
 
 class Horseshoe(GaussianGivenScales):
-    """The regularised horseshoe: most weights next to zero, a few free.
+    """The regularized horseshoe: most weights close to zero, a few large.
 
     weights_j = unit_j b_j, b_j ~ N(0, (tau l_j)^2 c^2 / (c^2 + (tau l_j)^2)), l_j ~ HalfCauchy(1),
     tau ~ HalfCauchy(scale), c^2 ~ InverseGamma(slab_df / 2, slab_df slab_scale^2 / 2). The sites
-    are `prior.tau`, `prior.local` and `prior.slab` = c^2.
+    are `prior.tau`, `prior.local` (l) and `prior.slab` (c^2).
 
-    unit: by default sd(y) / sd(x_j). scale: by default m / (p - m) / sqrt(n), where m is how many
-    features are thought to be `relevant`. Piironen and Vehtari (2017), equations 2.8 and 3.12.
+    Args:
+        scale: The scale of tau; by default m / (p - m) / sqrt(n), with m = `relevant`.
+        slab_scale: The scale of the large weights, in units of `unit`.
+        slab_df: The degrees of freedom of the large weights' Student t distribution.
+        unit: The units of the weights; by default sd(y) / sd(x_j).
+        relevant: The number of features thought to be relevant, for the default scale.
+
+    References:
+        Piironen and Vehtari (2017), Sparsity information and regularization in the horseshoe and
+        other shrinkage priors, equations 2.8 and 3.12.
     """
 
     has_latents: ClassVar[bool] = True
@@ -163,27 +212,34 @@ class Horseshoe(GaussianGivenScales):
                 f"relevant must be below the {p} features for a default scale, got {m}. Give "
                 "scale=, or take priors.Gaussian."
             )
-        new = self
+        prior = self
         if self.scale is None:
-            new = hyper.replace(new, [("scale",)], [np.asarray(m / (p - m) / np.sqrt(max(1, n)))])
+            prior = _with_scale(prior, np.asarray(m / (p - m) / np.sqrt(max(1, n))))
         if self.unit is None:
-            new = hyper.replace(new, [("unit",)], [_weak(sd_x, sd_y) / WEAK])
-        return new
+            unit = _default_scale(sd_x, sd_y) / WEAKLY_INFORMATIVE
+            prior = hyper.replace(prior, [("unit",)], [unit])
+        return prior
 
     def moments(self, p):
         tau = numpyro.sample("prior.tau", dist.HalfCauchy(self.scale))
         local = numpyro.sample("prior.local", dist.HalfCauchy(jnp.ones(p)).to_event(1))
-        half = 0.5 * self.slab_df
-        slab = numpyro.sample("prior.slab", dist.InverseGamma(half, half * self.slab_scale**2))
-        free = jnp.square(tau * local)
-        return jnp.zeros(p), _each("unit", self.unit, p) * jnp.sqrt(free * slab / (slab + free))
+        half_df = 0.5 * self.slab_df
+        slab_prior = dist.InverseGamma(half_df, half_df * self.slab_scale**2)
+        slab = numpyro.sample("prior.slab", slab_prior)
+        horseshoe = jnp.square(tau * local)
+        sd = jnp.sqrt(horseshoe * slab / (slab + horseshoe))
+        return jnp.zeros(p), _per_feature("unit", self.unit, p) * sd
 
 
 class Laplace(Prior):
-    """weights_j ~ Laplace(0, scale): the lasso.
+    """Laplace weights, whose mode is the lasso: weights_j ~ Laplace(0, scale_j).
 
-    scale: one, or one for each feature. By default 2.5 sd(y) / sd(x_j) / sqrt(2), the scale of the
-    same sd as the default Gaussian. Park and Casella (2008).
+    Args:
+        scale: One number, or one for each feature. By default 2.5 sd(y) / sd(x_j) / sqrt(2), which
+            has the sd of the default `Gaussian`.
+
+    References:
+        Park and Casella (2008), The Bayesian lasso.
     """
 
     kinked: ClassVar[bool] = True
@@ -191,17 +247,19 @@ class Laplace(Prior):
     scale: jax.Array | None = hyperparameter(None, scalar=False)
 
     def with_defaults(self, sd_x, sd_y, n):
-        if self.scale is not None:
-            return self
-        return hyper.replace(self, [("scale",)], [_weak(sd_x, sd_y) / np.sqrt(2.0)])
+        return _with_scale(self, _default_scale(sd_x, sd_y) / np.sqrt(2.0))
 
     def distribution(self, p, noise=None):
-        own = self.sample()
-        return dist.Laplace(jnp.zeros(p), _each("scale", own.scale, p)).to_event(1)
+        scale = _per_feature("scale", self.sample().scale, p)
+        return dist.Laplace(jnp.zeros(p), scale).to_event(1)
 
 
 class Independent(Prior):
-    """weights_j ~ any distribution of one number, or one of p numbers for all of them."""
+    """Weights from any NumPyro distribution.
+
+    Args:
+        each: The distribution of each weight, or of all p weights together.
+    """
 
     each: Distribution
 
@@ -217,7 +275,10 @@ class Independent(Prior):
 
 
 class Flat(GaussianGivenScales):
-    """An improper prior, density 1 everywhere: least squares, with no evidence."""
+    """The improper prior with density 1 everywhere: its mode is least squares.
+
+    There is no log evidence, and nothing can be drawn from it. It also serves as `intercept=`.
+    """
 
     proper: ClassVar[bool] = False
 
@@ -228,15 +289,15 @@ class Flat(GaussianGivenScales):
         return dist.ImproperUniform(constraints.real_vector, (), (p,))
 
 
-# What a NumPyro distribution with fixed numbers stands for.
-_KNOWN = {
+# NumPyro distributions that are one of these priors.
+_EQUIVALENTS = {
     dist.Normal: lambda d: Gaussian(scale=d.scale, loc=d.loc),
     dist.Laplace: lambda d: Laplace(scale=d.scale) if not np.any(d.loc) else Independent(d),
 }
 
 
 def as_prior(value) -> Prior:
-    """A prior, a NumPyro distribution of each weight, an sd, or None for the default."""
+    """Read a prior, a NumPyro distribution of each weight, an sd, or None for the default."""
     if value is None:
         return Gaussian()
     if isinstance(value, Prior):
@@ -244,7 +305,7 @@ def as_prior(value) -> Prior:
     if isinstance(value, Distribution):
         if value.support.is_discrete:
             raise ValueError(f"prior={type(value).__name__} is discrete; weights are real numbers.")
-        return _KNOWN.get(type(value), Independent)(value)
+        return _EQUIVALENTS.get(type(value), Independent)(value)
     try:
         return Gaussian(scale=value)
     except TypeError:
@@ -254,14 +315,19 @@ def as_prior(value) -> Prior:
         ) from None
 
 
-def _weak(sd_x, sd_y):
-    """2.5 sd(y) / sd(x), for features that vary; for those that do not, 2.5 sd(y)."""
+def _with_scale(prior: Prior, default) -> Prior:
+    """The prior, or a copy with the default scale if it has none."""
+    return prior if prior.scale is not None else hyper.replace(prior, [("scale",)], [default])
+
+
+def _default_scale(sd_x, sd_y):
+    """2.5 sd(y) / sd(x); for features that do not vary, 2.5 sd(y)."""
     sd_x = np.asarray(sd_x)
-    return WEAK * sd_y / np.where(sd_x > 0, sd_x, 1.0)
+    return WEAKLY_INFORMATIVE * sd_y / np.where(sd_x > 0, sd_x, 1.0)
 
 
-def _for_each(scale, p: int):
-    """The same prior, or start, for each of p numbers."""
+def _expanded(scale, p: int):
+    """The same prior, or the same initial value, for each of p scales."""
     if not hyper.is_specified(scale) or hyper.shape(scale) != ():
         return scale
     if isinstance(scale, Distribution):
@@ -269,7 +335,8 @@ def _for_each(scale, p: int):
     return hyper.Free(jnp.full(p, scale.init))
 
 
-def _each(name: str, value, p: int):
+def _per_feature(name: str, value, p: int):
+    """One value for each of p features: (p,)."""
     if jnp.shape(value) not in ((), (p,)):
         raise ValueError(
             f"prior: {name} has shape {jnp.shape(value)}, but there are {p} features. Give one "

@@ -17,117 +17,162 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.likelihoods import Gaussian, Likelihood
 from bayeskern.linear.collapsed import (
-    Collapsed,
-    Sufficient,
-    coefficients,
-    conditional,
-    joint,
-    moments,
-    system_of,
+    CollapsedModel,
+    FromStatistics,
+    condition,
+    draw_coefficients,
+    linear_gaussian,
+    predictive_draws,
+    predictive_moments,
 )
-from bayeskern.linear.conjugate import Conjugate
-from bayeskern.linear.design import Aside
-from bayeskern.linear.model import RANK, LinearModel, etas, kept, require_finite
+from bayeskern.linear.conjugate import NormalInverseGamma
+from bayeskern.linear.design import OpaqueStatic, as_opaque
+from bayeskern.linear.model import (
+    RANK_TOLERANCE,
+    LinearModel,
+    linear_predictors,
+    require_finite,
+    thinned_draws,
+)
 from bayeskern.linear.statistics import Statistics
-from bayeskern.linear.whitened import rotated
+from bayeskern.linear.whitened import whitened
 from bayeskern.prediction.mixture import Prediction, spread, thin
 from bayeskern.protocols import ClosedForm, Marginal, NoClosedFormError
 
-# Where the sd of y is below this share of its size, y is constant.
+# If the sd of y is below this share of its mean, y is constant but for rounding.
 ROUNDING = 1e-14
-# A fit that leaves no more than this share of y is perfect.
+# A fit whose residuals are below this share of y is perfect.
 PERFECT = 1e-10
 
 
 class BayesianLinearRegression(LinearModel):
-    """y ~ N(intercept + features(x)'weights, noise), itself a NumPyro model: model(X, y=None).
+    """Linear regression with priors on the weights, the intercept and the noise.
 
-    features: None, a scikit-learn transformer, or one of ours (`kernels.NystromFeatures`, ...).
-    prior: on the weights, one of `bayeskern.priors`, a NumPyro distribution of each weight, or an
-    sd; by default N(0, (2.5 sd(y) / sd(x))^2). noise: the variance, as a number, a distribution or
-    `Free` (by default its root is Exponential with mean sd(y)); or a likelihood, such as
-    `likelihoods.StudentT()`, for robust regression. intercept: True for a prior around the data,
-    N(mean(y), (2.5 sd(y))^2) where x is at its mean; False; or a NumPyro Normal, at x = 0.
+    y ~ N(intercept + features(x)'weights, noise). It is itself a NumPyro model, model(X, y=None),
+    with the sites `intercept`, `weights` and those of the scales.
 
     Gaussian noise needs the rows only once, for their sufficient statistics. Weights that are
-    Gaussian given the scales are integrated out, whatever the method, and drawn exactly. Bishop
-    (2006), sections 3.3 and 3.5.
+    Gaussian given the scales are integrated out, whatever the method, and drawn exactly.
+
+    Args:
+        features: A scikit-learn transformer, or one of `bayeskern.kernels` such as
+            `NystromFeatures(kernel)`. By default the columns of X are the features.
+        prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
+            weight, or a standard deviation. N(0, (2.5 sd(y) / sd(x))^2) by default.
+        noise: The variance of the noise, as a number, a distribution or `Free`; by default its
+            square root is Exponential with mean sd(y). Or a likelihood, such as
+            `likelihoods.StudentT()`, for robust regression.
+        intercept: True for a prior around the data, N(mean(y), (2.5 sd(y))^2) where x is at its
+            mean; False for none; or a NumPyro Normal or `priors.Flat()`, which speak of x = 0.
+
+    References:
+        Bishop (2006), Pattern Recognition and Machine Learning, sections 3.3 and 3.5.
+
+    Examples:
+        >>> import numpy as np
+        >>> import bayeskern as bk
+        >>> x, y = np.array([0.0, 1.0, 2.0, 3.0]), np.array([1.1, 2.9, 5.2, 6.8])
+        >>> model = bk.BayesianLinearRegression(prior=10.0, noise=0.04)
+        >>> posterior = bk.infer(model, x, y, method="exact", seed=0)
+        >>> posterior.predict([4.0]).mean.round(1)
+        array([8.8])
     """
 
-    noise_name: ClassVar[str] = "noise"
+    likelihood_argument: ClassVar[str] = "noise"
 
-    features: Aside = eqx.field(
-        static=True, default=None, converter=lambda f: f if isinstance(f, Aside) else Aside(f)
-    )
+    features: OpaqueStatic = eqx.field(static=True, default=None, converter=as_opaque)
     noise: Likelihood = eqx.field(default=None, converter=lambda v: _as_likelihood(v), kw_only=True)
 
     @property
     def is_gaussian(self) -> bool:
+        """Whether the noise is Gaussian."""
         return isinstance(self.noise, Gaussian)
 
     # -- data -------------------------------------------------------------------------------------
 
     def prepare(self, X=None, y=None, **extra):
+        """Compute the features, check the data and set default priors: see `LinearModel.prepare`.
+
+        Without X and y, the model is prepared for the rows that `update` has shown it.
+        """
         if not self.is_gaussian or (y is None and X is not None):
             return super().prepare(X, y, **extra)
         if X is None:
-            return self._from_seen()
-        model, made, y = self._read(X, y, extra)
-        statistics = Statistics.of(made, np.asarray(y))
-        require_finite(statistics, made)
-        return model._knowing(statistics), (made, y)
+            return self._prepared_from_seen()
+        model, features, y, statistics = self._summarize(X, y, extra)
+        return model._prepared_with(statistics), (features, y)
 
     def update(self, X, y) -> BayesianLinearRegression:
-        """A model that has seen these rows too: the posterior given them is its prior.
+        """Return a model that has seen these rows too: the posterior given them is its prior.
 
-        Of the rows only O(p^2) numbers are kept. Features that have to be learnt are learnt from
-        the first rows. `bk.infer(model)` takes what was seen, `bk.infer(model, X, y)` that and
-        more. Raises ValueError where the noise is not Gaussian.
+        Only O(p^2) numbers are kept of the rows. Features that have to be learnt are learnt from
+        the first rows. `bk.infer(model)` conditions on the rows seen so far, and
+        `bk.infer(model, X, y)` on those and more.
+
+        Args:
+            X: Inputs, shape (n,) or (n, d), or a data frame.
+            y: Observations, shape (n,).
+
+        Raises:
+            ValueError: If the noise is not Gaussian, or the data are not finite numbers.
+
+        Examples:
+            >>> import bayeskern as bk
+            >>> model = bk.BayesianLinearRegression(prior=10.0, noise=0.04)
+            >>> model = model.update([0.0, 1.0], [1.1, 2.9]).update([2.0, 3.0], [5.2, 6.8])
+            >>> bk.infer(model, method="exact").predict([4.0]).mean.round(1)
+            array([8.8])
         """
         if not self.is_gaussian:
             raise ValueError(
                 f"update needs Gaussian noise; {type(self.noise).__name__} has no sufficient "
                 "statistics. Fit all rows at once."
             )
-        model, made, y = self._read(X, y, {})
-        statistics = Statistics.of(made, np.asarray(y))
-        require_finite(statistics, made)
-        before = self.statistics if self.prepared else self.seen
-        seen = statistics if before is None else before.merge(statistics)
+        model, _, _, statistics = self._summarize(X, y, {})
+        seen_before = self.statistics if self.prepared else self.seen
+        seen = statistics if seen_before is None else seen_before.merge(statistics)
         return dataclasses.replace(model, seen=seen, statistics=None, prepared=False)
 
     def stream(self, chunks: Iterable) -> BayesianLinearRegression:
-        """`update` with each (X, y) of an iterator, in O(p^2) memory."""
+        """Return a model that has seen all chunks of rows, in O(p^2) memory.
+
+        Args:
+            chunks: An iterator of pairs (X, y), each given to `update` in turn.
+        """
         model = self
         for X, y in chunks:
             model = model.update(X, y)
         return model
 
-    def _read(self, X, y, extra):
-        design, made = self._designed(X, "X")
-        self.noise.read_extra(extra, len(made))
-        # Not by the likelihood, since what was seen before has a say in default priors too.
-        y = validation.targets(y, len(made))
-        return dataclasses.replace(self, design=Aside(design)), made, y
+    def _summarize(self, X, y, extra):
+        """A copy that knows its design; the features, y, and their sufficient statistics."""
+        design, features = self._design_and_features(X, "X")
+        self.noise.read_extra(extra, len(features))
+        # Not by the likelihood, since rows seen before have a say in default priors too.
+        y = validation.targets(y, len(features))
+        statistics = Statistics.of(features, np.asarray(y))
+        require_finite(statistics, features)
+        model = dataclasses.replace(self, design=OpaqueStatic(design))
+        return model, features, y, statistics
 
-    def _from_seen(self):
+    def _prepared_from_seen(self):
         if self.seen is None:
             raise ValueError(
                 "there are no data: give X and y, or a model that update has shown some."
             )
         p = len(self.seen.mean) - 1
-        nothing = np.zeros((0, p)), np.zeros(0)
-        return self._knowing(Statistics.of(*nothing)), nothing
+        no_rows = np.zeros((0, p)), np.zeros(0)
+        return self._prepared_with(Statistics.of(*no_rows)), no_rows
 
-    def _knowing(self, statistics: Statistics) -> BayesianLinearRegression:
-        """Prepared, with these rows beside those that were seen."""
+    def _prepared_with(self, statistics: Statistics) -> BayesianLinearRegression:
+        """A prepared copy that has these rows beside those seen before."""
         if self.seen is not None:
             statistics = self.seen.merge(statistics)
-        level, sd = float(statistics.mean[-1]), float(statistics.sds[-1])
-        # A constant y has no scale of its own, but for what rounding leaves.
-        sd = sd if sd > ROUNDING * abs(level) else 0.0
-        noise = self.noise.with_default(sd, level, int(statistics.n))
-        sd = sd or max(abs(level), 1.0)
+        mean, sd = float(statistics.mean[-1]), float(statistics.sds[-1])
+        # The sd of a constant y is what rounding leaves, which sets no scale.
+        sd = sd if sd > ROUNDING * abs(mean) else 0.0
+        noise = self.noise.with_default(sd, mean, int(statistics.n))
+        sd = sd or max(abs(mean), 1.0)
         if hyper.is_specified(noise.noise) and self._fits_perfectly(statistics):
             warnings.warn(
                 "the features fit y perfectly, so that the data say nothing of the noise but that "
@@ -137,40 +182,52 @@ class BayesianLinearRegression(LinearModel):
                 stacklevel=2,
             )
         model = dataclasses.replace(self, noise=noise, statistics=statistics)
-        return model._with_priors(statistics, level, sd, self.design.value.names)
+        return model._with_default_priors(statistics, mean, sd, self.design.value.names)
 
     def _fits_perfectly(self, statistics: Statistics) -> bool:
-        """Whether nothing of y is left but rounding, though there are more rows than weights."""
+        """Whether the residuals are rounding errors, though there are more rows than weights."""
         R = statistics.about_zero() if self.intercept is None else statistics.R
         p = R.shape[1] - 1
-        least = PERFECT * np.linalg.norm(R[:, p])
-        if statistics.n <= p + (self.intercept is not None) or np.any(np.abs(R[p:, p]) > least):
+        rounding = PERFECT * np.linalg.norm(R[:, p])
+        if statistics.n <= p + (self.intercept is not None) or np.any(np.abs(R[p:, p]) > rounding):
             return False
-        # Where columns are collinear R alone does not tell.
-        fitted = R[:, :p] @ np.linalg.lstsq(R[:, :p], R[:, p], rcond=RANK)[0]
-        return bool(np.linalg.norm(R[:, p] - fitted) <= least)
+        # If columns are collinear, the last rows of R do not hold all of the residuals.
+        fitted = R[:, :p] @ np.linalg.lstsq(R[:, :p], R[:, p], rcond=RANK_TOLERANCE)[0]
+        return bool(np.linalg.norm(R[:, p] - fitted) <= rounding)
 
     # -- what it knows of its posterior -----------------------------------------------------------
 
     def marginal(self, X, y, extra=None) -> Marginal | None:
-        """The model without its weights, or with better axes for them; see `infer`."""
+        """The model with its weights integrated out, or in whitened coordinates; see `infer`.
+
+        Args:
+            X, y, extra: The arguments of the prepared model.
+        """
         if not self.is_gaussian:
-            return rotated(self, X, y, extra)
+            return whitened(self, X, y, extra)
         if not self.prior.gaussian:
-            return Marginal(Sufficient(self), (), lambda draws, key, mean: draws)
-        own, system = Collapsed(self), system_of(self)
+            return Marginal(FromStatistics(self), (), lambda draws, key, mean: draws)
+        collapsed, rows = CollapsedModel(self), linear_gaussian(self)
 
         def recover(draws, key, mean):
-            return own.recover(system, draws, key, mean)
+            return collapsed.recover(rows, draws, key, mean)
 
-        return Marginal(own, (system,), recover)
+        return Marginal(collapsed, (rows,), recover)
 
     def exact(self, X, y=None, extra=None) -> ClosedForm:
-        """The posterior, where the scales are numbers and the noise is one too or conjugate.
+        """The posterior in closed form: the scales are numbers, and the noise is or is conjugate.
 
-        Conjugate: an InverseGamma noise with `priors.Conjugate` or flat weights; then the weights
-        are Student t. Raises NoClosedFormError, with the reason, elsewhere. Bishop (2006),
-        equations 3.50-3.55; Gelman et al. (2013), section 14.2.
+        The noise is conjugate if it is InverseGamma beside `priors.Conjugate` or flat weights; the
+        weights are then Student t.
+
+        Args:
+            X, y, extra: The arguments of the prepared model.
+
+        Raises:
+            NoClosedFormError: If there is no closed form, with the reason.
+
+        References:
+            Bishop (2006), equations 3.50-3.55; Gelman et al. (2013), section 14.2.
         """
         reason = self._why_not_exact()
         if y is None and self.seen is None:
@@ -181,30 +238,30 @@ class BayesianLinearRegression(LinearModel):
                 "method='auto'."
             )
         if hyper.is_specified(self.noise.noise):
-            return Conjugate.of(self).closed_form()
-        collapsed, system = Collapsed(self), system_of(self)
-        scales, given, evidence = conditional(collapsed, system, {})
+            return NormalInverseGamma.of(self).closed_form()
+        collapsed, rows = CollapsedModel(self), linear_gaussian(self)
+        scales, posterior, log_evidence = condition(collapsed, rows, {})
 
         def draw(key, n):
-            return collapsed.coefficients(coefficients(given, key, n))
+            return collapsed.sites(draw_coefficients(posterior, key, n))
 
-        return ClosedForm(draw, float(evidence), system.residual(given.mean, *scales))
+        return ClosedForm(draw, float(log_evidence), rows.residual(posterior.mean, *scales))
 
     def _why_not_exact(self) -> str | None:
         if not self.is_gaussian:
             return f"{type(self.noise).__name__} noise is not Gaussian"
         if not self.prior.gaussian:
             return f"a {type(self.prior).__name__} prior is not Gaussian"
-        inferred = [n for n, v in self.prior.hyperparameters().items() if hyper.is_specified(v)]
-        if inferred or self.prior.has_latents:
+        scales = self.prior.hyperparameters().values()
+        if any(map(hyper.is_specified, scales)) or self.prior.has_latents:
             return f"the scales of the {type(self.prior).__name__} prior are to be inferred"
         noise = self.noise.noise
         if not hyper.is_specified(noise):
             return None
         if type(noise) is not dist.InverseGamma:
             return "the noise is to be inferred, and its prior is not InverseGamma"
-        level = self.intercept
-        if not (self.prior.per_noise or (not self.prior.proper and (not level or level.is_flat))):
+        flat = not self.prior.proper and (self.intercept is None or self.intercept.is_flat)
+        if not (self.prior.per_noise or flat):
             return "the weights are not in units of the noise: take priors.Conjugate"
         return None
 
@@ -213,11 +270,21 @@ class BayesianLinearRegression(LinearModel):
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
     ):
-        """New observations at X_new, or with `latent` the linear predictor: a Prediction.
+        """Predict new observations at X_new.
 
-        Given the scales the weights are averaged over exactly, where they are Gaussian; where the
-        noise is conjugate the noise too, and the prediction is Student t, whatever the draws. With
-        other noise it is a ResponsePrediction.
+        Gaussian weights are averaged over exactly, given the scales. If the noise is conjugate it
+        is averaged over as well: the prediction is Student t, whatever the draws.
+
+        Args:
+            draws: Posterior draws of all sites, each of shape (S, ...).
+            data: The data that the model was fitted to; not used here.
+            X_new: New inputs, shape (m,) or (m, d), or a data frame.
+            latent: Whether to predict the linear predictor instead.
+            seed: The same seed gives the same draws.
+            **extra: What the likelihood needs of each new row.
+
+        Returns:
+            A `Prediction`; a `ResponsePrediction` if the noise is not Gaussian.
         """
         if not self.is_gaussian:
             return super().predictive(draws, data, X_new, latent, seed, **extra)
@@ -225,46 +292,48 @@ class BayesianLinearRegression(LinearModel):
         self.noise.read_extra(extra, len(X))
         draws = {name: jnp.asarray(value) for name, value in draws.items()}
         if not self.prior.gaussian:
-            rows = kept(len(draws["weights"]), len(X))
-            draws = {name: value[rows] for name, value in draws.items()}
-            return _of_draws(X, draws, 0.0 if latent else draws.get("noise", self.noise.noise))
+            chosen = thinned_draws(len(draws["weights"]), len(X))
+            draws = {name: value[chosen] for name, value in draws.items()}
+            noise = 0.0 if latent else draws.get("noise", self.noise.noise)
+            return _predict_from_weights(X, draws, noise)
         if len(draws["weights"]) > 1 and "noise" in draws and not self._why_not_exact():
-            return Conjugate.of(self).predict(X, latent)
-        own, system = Collapsed(self), system_of(self)
+            return NormalInverseGamma.of(self).predict(X, latent)
+        collapsed, rows = CollapsedModel(self), linear_gaussian(self)
         scales = {k: v for k, v in draws.items() if k not in ("weights", "intercept")}
         # A model without scales to infer has one, empty draw.
         scales = thin(scales) or {"": jnp.zeros(1)}
         count = len(next(iter(scales.values())))
 
-        def parts():
-            return moments(own, system, scales, X, latent)
+        def moments():
+            return predictive_moments(collapsed, rows, scales, X, latent)
 
         def draw(key, size):
-            def each(key, number):
-                return joint(own, system, scales, X, latent, key, number)
+            def draw_each(key, number):
+                return predictive_draws(collapsed, rows, scales, X, latent, key, number)
 
-            return spread(each, count, key, size)
+            return spread(draw_each, count, key, size)
 
-        return Prediction(lambda: parts()[0], parts, draw)
+        return Prediction(lambda: moments()[0], moments, draw)
 
 
-def _of_draws(X, draws, noise) -> Prediction:
-    """A Gaussian around the linear predictor at each draw of the weights."""
-    eta = np.asarray(etas(X, draws["weights"], draws.get("intercept")))
+def _predict_from_weights(X, draws, noise) -> Prediction:
+    """The mixture of a Gaussian around the linear predictor at each draw of the weights."""
+    eta = np.asarray(linear_predictors(X, draws["weights"], draws.get("intercept")))
     variances = np.broadcast_to(np.reshape(noise, (-1, 1)), eta.shape)
 
     def draw(key, size):
-        rows, own = jax.random.split(key)
-        # None twice before all were taken.
-        rows = np.asarray(jax.random.permutation(rows, len(eta)))[np.arange(size) % len(eta)]
-        white = np.asarray(jax.random.normal(own, (size, eta.shape[1])))
-        return eta[rows] + np.sqrt(variances[rows]) * white
+        key_order, key_errors = jax.random.split(key)
+        # No draw is taken twice before all were taken once.
+        order = np.asarray(jax.random.permutation(key_order, len(eta)))
+        chosen = order[np.arange(size) % len(eta)]
+        errors = np.asarray(jax.random.normal(key_errors, (size, eta.shape[1])))
+        return eta[chosen] + np.sqrt(variances[chosen]) * errors
 
     return Prediction(lambda: eta, lambda: (eta, variances), draw)
 
 
 def _as_likelihood(noise) -> Likelihood:
-    """Noise as a likelihood: a variance is that of a Gaussian."""
+    """Read noise as a likelihood: a variance is that of Gaussian noise."""
     if isinstance(noise, Likelihood):
         if noise.outputs is not None or noise.classifies or noise.link_name != "identity":
             raise ValueError(

@@ -1,8 +1,8 @@
-"""A linear model in axes in which its posterior is nearly round.
+"""A linear model in coordinates in which its posterior is nearly round.
 
-With b = loc + sd * V u, V orthogonal, u ~ N(0, I) says the same as b ~ N(loc, sd^2). Where V holds
-the right singular vectors of the features, scaled by their sds, the likelihood's curvature in u is
-close to diagonal, however collinear the features are, and samplers move freely.
+With b = loc + sd * V u and V orthogonal, u ~ N(0, I) is the prior b ~ N(loc, sd^2). If the columns
+of V are the right singular vectors of the features, scaled by the prior sds, the curvature of the
+likelihood in u is close to diagonal, however collinear the features are, and samplers move freely.
 """
 
 from __future__ import annotations
@@ -16,65 +16,66 @@ import numpyro.distributions as dist
 from bayeskern.linear.model import LinearModel, linear_predictor
 from bayeskern.protocols import Marginal
 
+# The site of the whitened coordinates.
 AXES = "axes"
 
 
-class Rotated(eqx.Module):
-    """The model over the coordinates u of its coefficients, at the site `axes`.
+class Whitened(eqx.Module):
+    """The model over whitened coordinates u of its coefficients, at the site `axes`.
 
-    axes: (p, p); proper: whether u has the prior N(0, I). If it has not, b = loc + axes u, and
-    the coefficients have their own priors.
+    basis: (p, p); proper: whether u has the prior N(0, I). Otherwise b = loc + basis u, and the
+    coefficients have their own priors.
     """
 
     model: LinearModel
-    axes: np.ndarray
+    basis: np.ndarray
     proper: bool = eqx.field(static=True)
 
     def __call__(self, X, y=None, extra=None):
         model = self.model
-        likelihood = model.noise_model.sample("")
+        likelihood = model.observation_model.sample("")
         loc, sd = model.moments(X.shape[1])
         b = self._coefficients(loc, sd, likelihood.outputs)
-        own_level = model.intercept is not None and not model.intercept.is_fixed
-        level, weights = (b[..., 0], b[..., 1:]) if own_level else (0.0, b)
+        has_coefficient = model.intercept is not None and not model.intercept.is_fixed
+        intercept, weights = (b[..., 0], b[..., 1:]) if has_coefficient else (0.0, b)
         numpyro.deterministic("weights", weights)
         if model.intercept is not None:
-            level = level - weights @ jnp.asarray(model.intercept.center)
-            numpyro.deterministic("intercept", level)
-        eta = linear_predictor(X, weights, level)
+            intercept = intercept - weights @ jnp.asarray(model.intercept.center)
+            numpyro.deterministic("intercept", intercept)
+        eta = linear_predictor(X, weights, intercept)
         numpyro.sample("y", likelihood.distribution(eta, **(extra or {})), obs=y)
 
     def _coefficients(self, loc, sd, outputs):
         shape = loc.shape if outputs is None else (outputs, *loc.shape)
         if self.proper:
             u = numpyro.sample(AXES, dist.Normal(0.0, 1.0).expand(shape).to_event(len(shape)))
-            return loc + sd * (u @ self.axes.T)
+            return loc + sd * (u @ self.basis.T)
         u = numpyro.sample(AXES, dist.ImproperUniform(dist.constraints.real, (), shape))
-        b, finite = loc + u @ self.axes.T, jnp.isfinite(sd)
-        own = dist.Normal(loc, jnp.where(finite, sd, 1.0)).log_prob(b)
-        numpyro.factor("prior", jnp.sum(jnp.where(finite, own, 0.0)))
+        b, finite = loc + u @ self.basis.T, jnp.isfinite(sd)
+        log_prior = dist.Normal(loc, jnp.where(finite, sd, 1.0)).log_prob(b)
+        numpyro.factor("prior", jnp.sum(jnp.where(finite, log_prior, 0.0)))
         return b
 
 
-def rotated(model: LinearModel, X, y, extra) -> Marginal | None:
-    """A prepared model in better axes; None where its prior is not Gaussian given the scales."""
+def whitened(model: LinearModel, X, y, extra) -> Marginal | None:
+    """A prepared model in whitened coordinates; None if its prior is not Gaussian given scales."""
     if not model.prior.gaussian:
         return None
-    shape, proper, statistics = model.shape(), model.is_proper, model.statistics
+    relative_sds, proper, statistics = model.shape(), model.is_proper, model.statistics
     if model.intercept is None:
         M = statistics.about_zero()
     else:
         M = statistics.around(model.intercept.center)
         M = M[1:, 1:] if model.intercept.is_fixed else M
-    p = len(shape)
+    p = len(relative_sds)
     H = M[:p, :p]
-    _, S, Vt = np.linalg.svd(np.pad(H, ((0, p - len(H)), (0, 0))) * shape)
-    axes = Vt.T
+    _, S, Vt = np.linalg.svd(np.pad(H, ((0, p - len(H)), (0, 0))) * relative_sds)
+    basis = Vt.T
     if not proper:
         # One unit of u changes the linear predictor by one unit in all rows together.
-        axes = shape[:, None] * axes / np.maximum(S, S[0] * np.finfo(float).eps)
+        basis = relative_sds[:, None] * basis / np.maximum(S, S[0] * np.finfo(float).eps)
 
     def recover(draws, key, mean):
         return {name: value for name, value in draws.items() if name != AXES}
 
-    return Marginal(Rotated(model, axes, proper), (X, y, extra), recover)
+    return Marginal(Whitened(model, basis, proper), (X, y, extra), recover)

@@ -246,7 +246,7 @@ def test_only_laplace_has_a_kink(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_restrains_eta_is_what_makes_the_density_vanish(name):
+def test_the_tails_that_are_said_to_vanish_do(name):
     case = CASES[name]
     likelihood, extra = case.likelihood, {k: v[:4] for k, v in case.extra.items()}
     if extra.get("trials") is not None:
@@ -259,15 +259,15 @@ def test_what_restrains_eta_is_what_makes_the_density_vanish(name):
         y = np.array([0.5, 1.0, 2.0, 3.0])
     else:
         y = np.array([0.0, 1.0, 2.0, 5.0])
-    above, below = likelihood.restrained(y, **extra)
-    for side, restrained in ((1e6, above), (-1e6, below)):
+    above, below = likelihood.vanishing_tails(y, **extra)
+    for side, vanishes in ((1e6, above), (-1e6, below)):
         density = likelihood.distribution(jnp.full(4, side), **extra).log_prob(y)
-        np.testing.assert_array_equal(np.asarray(density) < -20.0, restrained)
+        np.testing.assert_array_equal(np.asarray(density) < -20.0, vanishes)
 
 
-def test_the_ends_of_ordered_classes_let_eta_go():
+def test_the_end_classes_of_ordered_leave_eta_unbounded_on_one_side():
     ordered = lk.Ordered([-1.0, 1.0], classes=(0, 1, 2))
-    above, below = ordered.restrained(np.arange(3))
-    for side, restrained in ((1e3, above), (-1e3, below)):
+    above, below = ordered.vanishing_tails(np.arange(3))
+    for side, vanishes in ((1e3, above), (-1e3, below)):
         density = ordered.distribution(jnp.full(3, side)).log_prob(jnp.arange(3))
-        np.testing.assert_array_equal(np.asarray(density) < -100.0, restrained)
+        np.testing.assert_array_equal(np.asarray(density) < -100.0, vanishes)

@@ -163,11 +163,13 @@ def test_the_density_of_order_statistics_integrates_to_one():
 
 
 @pytest.mark.parametrize("likelihood", [lk.Gaussian(), lk.StudentT(), lk.Laplace()], ids=repr)
-def test_the_level_of_a_measurement_is_in_its_units(likelihood):
-    (near, sd), (far, wide) = (likelihood.level(scale * Y, {}) for scale in (1.0, 1000.0))
+def test_the_location_of_eta_is_in_the_units_of_a_measurement(likelihood):
+    (near, sd), (far, wide) = (
+        likelihood.eta_location_scale(scale * Y, {}) for scale in (1.0, 1000.0)
+    )
     assert abs(near - Y.mean()) < 0.5 * Y.std() and 0.5 < sd / Y.std() < 2.0
     np.testing.assert_allclose([far, wide], [1000.0 * near, 1000.0 * sd], rtol=1e-12)
-    assert likelihood.level(np.zeros(3), {})[1] == 1.0
+    assert likelihood.eta_location_scale(np.zeros(3), {})[1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -176,24 +178,47 @@ def test_the_level_of_a_measurement_is_in_its_units(likelihood):
     + [lk.Gamma(link=link) for link in ("log", "inverse")],
     ids=repr,
 )
-def test_at_the_level_of_a_positive_mean_it_is_the_rate_of_all_rows(likelihood):
+def test_the_mean_at_the_location_of_eta_is_the_rate_of_all_rows(likelihood):
     y = np.array([3.0, 9.0, 5.0, 1.0])
     extra = {"exposure": np.array([1.0, 2.0, 4.0, 0.5])} if likelihood.needs else {}
-    level, sd = likelihood.level(y, extra)
+    location, sd = likelihood.eta_location_scale(y, extra)
     rate = y.sum() / extra.get("exposure", np.ones(4)).sum()
-    np.testing.assert_allclose(likelihood.inverse_link(level), rate, rtol=1e-12)
+    np.testing.assert_allclose(likelihood.inverse_link(location), rate, rtol=1e-12)
     assert sd > 0.0
 
 
-def test_the_level_is_finite_where_nothing_was_counted():
-    assert np.all(np.isfinite(lk.Poisson().level(np.zeros(5), {"exposure": np.ones(5)})))
+def test_the_location_of_eta_is_finite_where_nothing_was_counted():
+    assert np.all(
+        np.isfinite(lk.Poisson().eta_location_scale(np.zeros(5), {"exposure": np.ones(5)}))
+    )
 
 
-def test_the_level_of_a_heteroscedastic_covers_the_mean_and_the_log_sd():
+def test_the_scale_of_eta_covers_the_mean_and_the_log_sd_of_a_heteroscedastic():
     for y in (Y, 1000.0 * Y, 0.001 * Y):
-        level, sd = lk.Heteroscedastic().level(y, {})
-        assert abs(y.mean() - level) <= sd
-        assert abs(np.log(y.std()) - level) <= 10.0 * sd
+        location, sd = lk.Heteroscedastic().eta_location_scale(y, {})
+        assert abs(y.mean() - location) <= sd
+        assert abs(np.log(y.std()) - location) <= 10.0 * sd
+
+
+def test_hooks_written_by_their_former_names_still_serve():
+    class Delays(lk.Gaussian):
+        wanted = "at least 0"
+
+        def level(self, y, extra):
+            location, scale = super().level(y, extra)
+            return location + 1.0, scale
+
+        def _fits(self, y):
+            return y >= 0
+
+    class Shifted(Delays):
+        def eta_location_scale(self, y, extra):
+            return super().level(y, extra)
+
+    y = np.array([1.0, 3.0])
+    assert Delays().eta_location_scale(y, {}) == Shifted().level(y, {}) == (3.0, 1.0)
+    with pytest.raises(ValueError, match=r"row 1: -2.0. It must be at least 0"):
+        Delays().prepare([1.0, -2.0], 2)
 
 
 def test_arguments_come_in_the_order_in_which_they_are_written():

@@ -5,7 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayeskern.linear.gaussian_posterior import Aligned, Dual, Primal, System
+from bayeskern.linear.gaussian_posterior import (
+    FunctionSpace,
+    LinearGaussian,
+    SharedScale,
+    WeightSpace,
+)
 from bayeskern.linear.statistics import Statistics
 
 # More rows than coefficients, as many, one more, and fewer.
@@ -30,20 +35,20 @@ def truth(X, y, loc, sd, noise):
 
 
 @pytest.mark.parametrize(("n", "p"), SIZES)
-@pytest.mark.parametrize("shape", ["of the prior", "another"])
-def test_evidence_mean_and_variance(n, p, shape):
+@pytest.mark.parametrize("relative_sds", ["of the prior", "another"])
+def test_evidence_mean_and_variance(n, p, relative_sds):
     X, y, loc, sd, noise = problem(n, p)
     rng = np.random.default_rng(0)
-    shape = 3.0 * sd if shape == "of the prior" else rng.uniform(0.1, 1.0, p)
-    system = System.of(n, Statistics.of(X, y).about_zero(), shape)
-    assert type(system) is (Dual if n < p else Primal)
+    relative_sds = 3.0 * sd if relative_sds == "of the prior" else rng.uniform(0.1, 1.0, p)
+    model = LinearGaussian.reduced(n, Statistics.of(X, y).about_zero(), relative_sds)
+    assert type(model) is (FunctionSpace if n < p else WeightSpace)
     evidence, mean, covariance = truth(X, y, loc, sd, noise)
-    given, new = system.given(loc, sd, noise), rng.normal(size=(3, p))
-    np.testing.assert_allclose(system.log_evidence(loc, sd, noise), evidence, rtol=1e-10)
-    np.testing.assert_allclose(given.mean, mean, atol=1e-9)
+    posterior, new = model.posterior(loc, sd, noise), rng.normal(size=(3, p))
+    np.testing.assert_allclose(model.log_evidence(loc, sd, noise), evidence, rtol=1e-10)
+    np.testing.assert_allclose(posterior.mean, mean, atol=1e-9)
     wanted = np.einsum("ij,jk,ik->i", new, covariance, new)
-    np.testing.assert_allclose(given.variance(new), wanted, atol=1e-9)
-    assert system.residual(given.mean, loc, sd, noise) < 1e-10
+    np.testing.assert_allclose(posterior.variance(new), wanted, atol=1e-9)
+    assert model.residual(posterior.mean, loc, sd, noise) < 1e-10
 
 
 @pytest.mark.parametrize("first", [3.0, 0.2, 50.0, np.inf])
@@ -51,12 +56,17 @@ def test_evidence_mean_and_variance(n, p, shape):
 def test_one_factor_for_all_prior_sds_but_the_first_costs_less(first, factor):
     X, y, loc, sd, noise = problem(30, 4)
     M = Statistics.of(X, y).about_zero()
-    fast, slow = System.of(30, M, sd, aligned=True), System.of(30, M, sd)
-    assert type(fast) is Aligned and type(slow) is Primal
+    fast, slow = (
+        LinearGaussian.reduced(30, M, sd, shared_scale=True),
+        LinearGaussian.reduced(30, M, sd),
+    )
+    assert type(fast) is SharedScale and type(slow) is WeightSpace
     now = sd * np.array([first, factor, factor, factor])
     wanted = slow.log_evidence(loc, now, noise)
     np.testing.assert_allclose(fast.log_evidence(loc, now, noise), wanted, rtol=1e-10)
-    np.testing.assert_allclose(fast.given(loc, now, noise).mean, slow.given(loc, now, noise).mean)
+    np.testing.assert_allclose(
+        fast.posterior(loc, now, noise).mean, slow.posterior(loc, now, noise).mean
+    )
     if np.isfinite(first):
         np.testing.assert_allclose(wanted, truth(X, y, loc, now, noise)[0], rtol=1e-10)
 
@@ -64,10 +74,12 @@ def test_one_factor_for_all_prior_sds_but_the_first_costs_less(first, factor):
 @pytest.mark.parametrize(("n", "p"), [(30, 4), (6, 10)])
 def test_draws_have_the_mean_and_the_covariance(n, p):
     X, y, loc, sd, noise = problem(n, p)
-    system = System.of(n, Statistics.of(X, y).about_zero(), sd)
+    model = LinearGaussian.reduced(n, Statistics.of(X, y).about_zero(), sd)
     _, mean, covariance = truth(X, y, loc, sd, noise)
     count = 200_000
-    draws = jax.vmap(system.given(loc, sd, noise).draw)(jax.random.split(jax.random.key(0), count))
+    draws = jax.vmap(model.posterior(loc, sd, noise).draw)(
+        jax.random.split(jax.random.key(0), count)
+    )
     sds = np.sqrt(np.diag(covariance))
     off = (np.asarray(draws).mean(axis=0) - mean) / sds * np.sqrt(count)
     assert np.abs(off).max() < 5.0
@@ -79,10 +91,10 @@ def test_draws_have_the_mean_and_the_covariance(n, p):
 @pytest.mark.parametrize(("n", "p"), SIZES)
 def test_the_gradient_of_the_evidence(n, p):
     X, y, loc, sd, noise = problem(n, p)
-    system = System.of(n, Statistics.of(X, y).about_zero(), np.ones(p))
+    model = LinearGaussian.reduced(n, Statistics.of(X, y).about_zero(), np.ones(p))
 
     def evidence(v):
-        return system.log_evidence(loc, jnp.exp(v[:p]), jnp.exp(v[p]))
+        return model.log_evidence(loc, jnp.exp(v[:p]), jnp.exp(v[p]))
 
     at = np.log(np.append(sd, noise))
     step = 1e-5 * np.eye(p + 1)
@@ -98,16 +110,16 @@ def test_a_weight_that_its_prior_sets_to_0_costs_the_others_no_digits(tiny, apar
     # Two columns that are nearly copies of each other besides.
     X[:, 1] = X[:, 0] + apart * X[:, 1]
     zero, without = np.zeros(4), np.delete(X, 2, axis=1)
-    system = System.of(30, Statistics.of(X, y).about_zero(), np.ones(4))
+    model = LinearGaussian.reduced(30, Statistics.of(X, y).about_zero(), np.ones(4))
     own = np.delete(sd, 2)
     sd[2] = tiny
     wanted, mean, _ = truth(without, y, np.zeros(3), own, noise)
-    found = system.given(zero, sd, noise).mean
+    found = model.posterior(zero, sd, noise).mean
     np.testing.assert_allclose(np.delete(found, 2), mean, atol=1e-7)
     assert abs(found[2]) < tiny**2 * 1e4
 
     def evidence(log_sd):
-        return system.log_evidence(zero, jnp.exp(log_sd), noise)
+        return model.log_evidence(zero, jnp.exp(log_sd), noise)
 
     np.testing.assert_allclose(evidence(np.log(sd)), wanted, rtol=1e-10)
     # d log p(y) / d log sd_j = (E[b_j^2] / sd_j^2) - 1 under the posterior.
@@ -121,27 +133,29 @@ def test_a_weight_that_its_prior_sets_to_0_costs_the_others_no_digits(tiny, apar
 def test_flat_priors_give_least_squares():
     X, y, _, _, noise = problem(30, 4)
     flat, zero = np.full(4, np.inf), np.zeros(4)
-    system = System.of(30, Statistics.of(X, y).about_zero(), np.ones(4), proper=False)
-    given = system.given(zero, flat, noise)
-    np.testing.assert_allclose(given.mean, np.linalg.lstsq(X, y)[0], atol=1e-11)
+    model = LinearGaussian.reduced(30, Statistics.of(X, y).about_zero(), np.ones(4), proper=False)
+    posterior = model.posterior(zero, flat, noise)
+    np.testing.assert_allclose(posterior.mean, np.linalg.lstsq(X, y)[0], atol=1e-11)
     inverse = np.linalg.inv(X.T @ X)
-    np.testing.assert_allclose(np.linalg.inv(given.R.T @ given.R), noise * inverse, atol=1e-12)
+    np.testing.assert_allclose(
+        np.linalg.inv(posterior.R.T @ posterior.R), noise * inverse, atol=1e-12
+    )
     # With density 1 the evidence is the limit of a wide prior's, but for its normalisation.
     wide = 1e4
     limit = truth(X, y, zero, np.full(4, wide), noise)[0] + 4 * np.log(wide * np.sqrt(2 * np.pi))
-    np.testing.assert_allclose(system.log_evidence(zero, flat, noise), limit, rtol=1e-6)
+    np.testing.assert_allclose(model.log_evidence(zero, flat, noise), limit, rtol=1e-6)
 
 
 def test_a_flat_intercept_beside_more_weights_than_rows():
     X, y, loc, sd, noise = problem(6, 10)
     sd[0], X[:, 0] = np.inf, 1.0
-    system = System.of(6, Statistics.of(X, y).about_zero(), np.ones(10), proper=False)
+    model = LinearGaussian.reduced(6, Statistics.of(X, y).about_zero(), np.ones(10), proper=False)
     # Generalised least squares for the level, then the others around it.
     Z, own = X[:, 1:], sd[1:]
     K, r, ones = (Z * own**2) @ Z.T + noise * np.eye(6), y - Z @ loc[1:], np.ones(6)
     level = ones @ np.linalg.solve(K, r) / (ones @ np.linalg.solve(K, ones))
     weights = loc[1:] + own**2 * (Z.T @ np.linalg.solve(K, r - level))
-    found = system.given(loc, sd, noise).mean
+    found = model.posterior(loc, sd, noise).mean
     np.testing.assert_allclose(found, np.append(level, weights), atol=1e-9)
 
 
@@ -154,10 +168,10 @@ def test_monomials_far_from_the_origin_are_solved_as_by_svd(degree):
     assert np.linalg.cond(X) > 1e15
     sd = 1.0 / X.std(axis=0)
     M = Statistics.of(X, y).around(X.mean(axis=0))[:, 1:]
-    system = System.of(200, M, sd)
+    model = LinearGaussian.reduced(200, M, sd)
     noise = 1e-2
-    given = system.given(np.zeros(degree), sd, noise)
+    posterior = model.posterior(np.zeros(degree), sd, noise)
     A, Z = (X - X.mean(axis=0)) * sd, y - y.mean()
     U, S, _ = np.linalg.svd(A, full_matrices=False)
     fit = U @ (S**2 / (S**2 + noise) * (U.T @ Z))
-    np.testing.assert_allclose((X - X.mean(axis=0)) @ given.mean, fit, atol=1e-9)
+    np.testing.assert_allclose((X - X.mean(axis=0)) @ posterior.mean, fit, atol=1e-9)

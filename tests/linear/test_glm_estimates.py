@@ -206,7 +206,7 @@ def _agree(likelihood, scale, y, estimator):
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-# -- rotated coordinates ---------------------------------------------------------------------------
+# -- whitened coordinates --------------------------------------------------------------------------
 
 BY_HAND = {
     "logistic": (lk.Bernoulli(), lambda eta: dist.Bernoulli(logits=eta), stats.bernoulli, expit),
@@ -215,7 +215,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_rotated_coordinates_are_the_same_model_and_far_easier_to_move_in(name):
+def test_whitened_coordinates_are_the_same_model_and_far_easier_to_move_in(name):
     likelihood, own, truth, inverse = BY_HAND[name]
     y = truth(inverse(COLLINEAR @ [0.5, 0.2, -0.5])).rvs(random_state=1)
     scale = np.array([1.0, 1.5, 0.7])
@@ -227,14 +227,14 @@ def test_rotated_coordinates_are_the_same_model_and_far_easier_to_move_in(name):
 
     model = bk.BayesianGLM(likelihood, prior=scale, intercept=dist.Normal(0.3, 2.0))
     nuts = bk.NUTS(warmup=500, draws=1500, chains=2)
-    rotated, plain = fit(model, COLLINEAR, y, nuts), fit(by_hand, COLLINEAR, y, nuts)
-    assert rotated.trust.verdict == "good"
+    whitened, plain = fit(model, COLLINEAR, y, nuts), fit(by_hand, COLLINEAR, y, nuts)
+    assert whitened.trust.verdict == "good"
     effort = []
-    for posterior in (rotated, plain):
+    for posterior in (whitened, plain):
         effective = az.ess(posterior.to_arviz().posterior, method="bulk")["weights"].min()
         effort.append(float(effective) / posterior.sample_stats["n_steps"].sum())
     assert effort[0] > 3.0 * effort[1]
-    mine, theirs = coefficients(rotated), coefficients(plain)
+    mine, theirs = coefficients(whitened), coefficients(plain)
     size = theirs.std(axis=0)
     np.testing.assert_allclose(mine.mean(axis=0) / size, theirs.mean(axis=0) / size, atol=0.15)
     np.testing.assert_allclose(mine.std(axis=0), size, rtol=0.1)

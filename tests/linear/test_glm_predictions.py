@@ -100,7 +100,7 @@ def test_many_points_are_predicted_in_bounded_memory(monkeypatch, of_labels):
     chunked = of_labels.predict(new)
     np.testing.assert_allclose(chunked.probabilities, whole.probabilities, rtol=1e-9)
     assert chunked.draws.shape == whole.draws.shape
-    monkeypatch.setattr(model, "NUMBERS", 300 * 3 * 20)
+    monkeypatch.setattr(model, "MOST_NUMBERS", 300 * 3 * 20)
     thinned = of_labels.predict(new)
     assert thinned.draws.shape == (300, 20)
     np.testing.assert_allclose(thinned.probabilities, whole.probabilities, atol=0.02)

@@ -103,4 +103,4 @@ def test_memory_does_not_grow_with_the_rows():
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # A few chunks; the rows themselves are 16 MB.
-    assert most < 8 * statistics.ROWS * 11 * 8
+    assert most < 8 * statistics.CHUNK_ROWS * 11 * 8
