@@ -1,7 +1,7 @@
 """The command line.
 
 `bayeskern forecast`, `backtest` and `datasets` are for series; `models`, `fit`, `compare` and
-`report` for models.
+`report` are for models. The docstring of each command is its `--help`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ app = App(
 
 
 def _whole(kind, tokens) -> int:
+    # By hand, since cyclopts would turn 2.5 into 2.
     try:
-        return int(tokens[0].value)  # cyclopts would make 2 out of 2.5
+        return int(tokens[0].value)
     except ValueError:
         raise ValueError(f"wanted a whole number, got {tokens[0].value!r}") from None
 
 
-# So many rows of a summary are shown.
+# A summary shows at most so many rows.
 ROWS = 30
 
 Whole = Annotated[int, Parameter(converter=_whole)]
@@ -62,28 +63,17 @@ def forecast(
 ) -> None:
     """Forecast a series and write forecast.csv, forecast.png, components.png and report.html.
 
-    Parameters
-    ----------
-    series
-        A data set (see `bayeskern datasets`) or a CSV file with times and values.
-    horizon
-        How many steps ahead.
-    time
-        The column of times; guessed if not given.
-    value
-        The column of values; needed if there are several.
-    season
-        Steps in a season, such as 12; may be repeated; 0 for none. Inferred from dates.
-    level
-        Probability of an interval, such as 0.8; may be repeated.
-    positive
-        Keep the forecast above zero.
-    backtest
-        Also score forecasts from this many past dates.
-    output
-        The folder to write to.
-    seed
-        The same seed gives the same numbers.
+    Args:
+        series: A data set (see `bayeskern datasets`) or a CSV file with times and values.
+        horizon: How many steps ahead.
+        time: The column of times; guessed if not given.
+        value: The column of values; needed if there are several.
+        season: Steps in a season, such as 12; may be repeated; 0 for none. Inferred from dates.
+        level: Probability of an interval, such as 0.8; may be repeated.
+        positive: Keep the forecast above zero.
+        backtest: Also score forecasts from this many past dates.
+        output: The folder to write to.
+        seed: The same seed gives the same numbers.
     """
     levels = sorted({validation.level(p) for p in level})
     validation.positive_integer(horizon, "horizon")
@@ -91,13 +81,14 @@ def forecast(
     _require_other(output / "forecast.csv", series)
     _import_matplotlib()
     options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
-    # What a backtest may find wrong, it finds before anything is fitted.
+    # First, since it finds mistakes in the input before anything is fitted.
     scores = bk.backtest(series, horizon, backtest, **options) if backtest else None
-    found = bk.forecast(series, horizon, **options)
-    print(bk.summary(found, level=levels[-1]))
+    future = bk.forecast(series, horizon, **options)
+    print(bk.summary(future, level=levels[-1]))
     if scores is not None:
         print(f"\n{scores}")
-    _report([*found.save(output, levels), _page(found, output / "report.html", seed)])
+    page = output / "report.html"
+    _print_written([*future.save(output, levels), _write_report(future, page, seed)])
 
 
 @app.command
@@ -117,35 +108,24 @@ def backtest(
 ) -> None:
     """Forecast from past dates, score what came true, write backtest.csv and backtest.png.
 
-    Parameters
-    ----------
-    series
-        A data set or a CSV file.
-    horizon
-        How many steps ahead.
-    cutoffs
-        From how many past dates, `horizon` steps apart.
-    cutoff
-        A past date, the last that a forecast may see; may be repeated. Instead of cutoffs.
-    time
-        The column of times; guessed if not given.
-    value
-        The column of values; needed if there are several.
-    season
-        Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
-    positive
-        Keep the forecast above zero.
-    output
-        The folder to write to.
-    seed
-        The same seed gives the same numbers.
+    Args:
+        series: A data set or a CSV file.
+        horizon: How many steps ahead.
+        cutoffs: From how many past dates, `horizon` steps apart.
+        cutoff: A past date, the last that a forecast may see; may be repeated. Instead of cutoffs.
+        time: The column of times; guessed if not given.
+        value: The column of values; needed if there are several.
+        season: Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
+        positive: Keep the forecast above zero.
+        output: The folder to write to.
+        seed: The same seed gives the same numbers.
     """
     files.require_writable(output)
     _require_other(output / "backtest.csv", series)
     options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
-    result = bk.backtest(series, horizon, cutoff or cutoffs, **options)
-    print(result)
-    _report(result.save(output))
+    scores = bk.backtest(series, horizon, cutoff or cutoffs, **options)
+    print(scores)
+    _print_written(scores.save(output))
 
 
 @app.command
@@ -175,18 +155,12 @@ def fit(
 ) -> None:
     """Fit a model, say how far to trust the result, and write posterior.nc.
 
-    Parameters
-    ----------
-    model
-        A name (see `bayeskern models`), or a Python file with a function problem().
-    method
-        auto, exact, map, mle, laplace, svi, importance, pathfinder or nuts.
-    seed
-        The same seed gives the same numbers.
-    output
-        The folder to write to.
-    report
-        Also write report.html.
+    Args:
+        model: A name (see `bayeskern models`), or a Python file with a function problem().
+        method: auto, exact, map, mle, laplace, svi, importance, pathfinder or nuts.
+        seed: The same seed gives the same numbers.
+        output: The folder to write to.
+        report: Also write report.html.
     """
     validation.one_of("method", method, METHODS)
     files.require_writable(output)
@@ -194,13 +168,13 @@ def fit(
     problem = gallery.load(path)
     with gallery.blame(path):
         posterior = problem.fit(method, seed=seed)
-    # Before anything else, which might fail and lose it.
+    # Saved first, so that nothing that fails later can lose it.
     saved = output / "posterior.nc"
     posterior.save(saved)
     print(_verdict(f"{path.stem} by {posterior.method}", posterior))
     print(f"\n{_summary(posterior)}")
-    pages = [_page(posterior, output / "report.html", seed)] if report else []
-    _report([saved, *pages])
+    pages = [_write_report(posterior, output / "report.html", seed)] if report else []
+    _print_written([saved, *pages])
 
 
 @app.command
@@ -219,16 +193,11 @@ def compare(
 ) -> None:
     """Fit a model by several methods and put the results side by side.
 
-    Parameters
-    ----------
-    model
-        A name (see `bayeskern models`), or a Python file with a function problem().
-    methods
-        Any of auto, exact, map, mle, laplace, svi, importance, pathfinder and nuts.
-    seed
-        The same seed gives the same numbers.
-    report
-        Also write a report to this HTML file.
+    Args:
+        model: A name (see `bayeskern models`), or a Python file with a function problem().
+        methods: Any of auto, exact, map, mle, laplace, svi, importance, pathfinder and nuts.
+        seed: The same seed gives the same numbers.
+        report: Also write a report to this HTML file.
     """
     if not methods:
         raise ValueError(f"methods: came none, wanted some of {', '.join(METHODS)}.")
@@ -241,27 +210,27 @@ def compare(
         files.require_file(report, "report.html")
         _require_other(report, path)
     problem = gallery.load(path)
-    found, left_out = {}, {}
+    posteriors, failures = {}, {}
     for method in methods:
         try:
             with gallery.blame(path):
-                found[method] = problem.fit(method, seed=seed)
-        except (ValueError, ArithmeticError) as reason:
-            left_out[method] = reason
-    if not found:
-        first = left_out[methods[0]]
-        if len(methods) > 1 and len({*map(str, left_out.values())}) == 1:
-            # What is wrong with the model is said once.
+                posteriors[method] = problem.fit(method, seed=seed)
+        except (ValueError, ArithmeticError) as error:
+            failures[method] = error
+    if not posteriors:
+        first = failures[methods[0]]
+        if len(methods) > 1 and len({*map(str, failures.values())}) == 1:
+            # All methods fail alike, so it is the model that is wrong.
             raise first
-        said = "; ".join(f"{m}: {str(reason).rstrip('.')}" for m, reason in left_out.items())
-        raise ValueError(said) from first
-    for method, posterior in found.items():
+        reasons = "; ".join(f"{m}: {str(error).rstrip('.')}" for m, error in failures.items())
+        raise ValueError(reasons) from first
+    for method, posterior in posteriors.items():
         print(_verdict(method, posterior))
-    for method, reason in left_out.items():
-        print(_wrapped(f"{method}: left out. {reason}"))
-    print(f"\n{bk.compare(found)}")
+    for method, error in failures.items():
+        print(_wrapped(f"{method}: left out. {error}"))
+    print(f"\n{bk.compare(posteriors)}")
     if report is not None:
-        _report([_page(found, report, seed)])
+        _print_written([_write_report(posteriors, report, seed)])
 
 
 @app.command
@@ -274,40 +243,35 @@ def report(
 ) -> None:
     """Write a report on posteriors that were saved, such as out/posterior.nc.
 
-    Parameters
-    ----------
-    posteriors
-        One file, or several to compare.
-    model
-        What was fitted, as for `bayeskern fit`, for what needs the model itself.
-    output
-        The HTML file to write.
-    seed
-        The same seed gives the same numbers.
+    Args:
+        posteriors: One file, or several to compare.
+        model: What was fitted, as for `bayeskern fit`, for what needs the model itself.
+        output: The HTML file to write.
+        seed: The same seed gives the same numbers.
     """
     files.require_file(output, "report.html")
     if not posteriors:
         raise ValueError("which posterior? Give a file, such as out/posterior.nc.")
     _require_other(output, *posteriors, *([] if model is None else [gallery.find(model)]))
     fitted = None if model is None else gallery.load(model).model
-    found = {str(path): bk.load(path, model=fitted) for path in posteriors}
-    stems = {path.stem for path in posteriors}
-    if len(stems) == len(posteriors):
-        found = dict(zip((path.stem for path in posteriors), found.values(), strict=True))
-    for name, posterior in found.items():
+    loaded = {str(path): bk.load(path, model=fitted) for path in posteriors}
+    stems = [path.stem for path in posteriors]
+    if len({*stems}) == len(posteriors):
+        loaded = dict(zip(stems, loaded.values(), strict=True))
+    for name, posterior in loaded.items():
         print(_verdict(name, posterior))
-    _report([_page(found if len(found) > 1 else posterior, output, seed)])
+    _print_written([_write_report(loaded if len(loaded) > 1 else posterior, output, seed)])
 
 
-def _require_other(written: Path, *given) -> None:
-    """Refuse to write over a file that was given to be read."""
-    for path in given:
+def _require_other(written: Path, *inputs) -> None:
+    """Refuse to write over a file that is read."""
+    for path in inputs:
         if Path(path).resolve() == written.resolve():
             raise ValueError(f"{path} is read here and would be replaced; write to another place.")
 
 
 def _verdict(name: str, posterior) -> str:
-    """The verdict, the advice, and what was tried before where that was more than one."""
+    """The verdict and the advice, and the methods tried if there were several."""
     trust, seconds = posterior.trust, posterior.timing["total"]
     lines = [_wrapped(f"{name}: {trust.verdict} ({seconds:.1f} s). {trust.advice}")]
     if len(posterior.attempts) > 1:
@@ -321,26 +285,26 @@ def _wrapped(text: str) -> str:
 
 
 def _summary(posterior) -> str:
-    """The first rows of the table of its numbers."""
+    """The first rows of the summary table."""
     table = posterior.summary()
     more = len(table) - ROWS
     shown = table.head(ROWS).to_string()
     return shown if more <= 0 else f"{shown}\n... and {more} more rows"
 
 
-def _page(what, path: Path, seed: int) -> Path:
+def _write_report(subject, path: Path, seed: int) -> Path:
     # Here, since it takes a while to import.
     from bayeskern.diagnostics.report import report
 
-    return report(what, path, seed=seed)
+    return report(subject, path, seed=seed)
 
 
 def _import_matplotlib() -> None:
-    """Import it while the model is being fitted, not after: on two cores that costs nothing."""
+    """Import matplotlib while the model is being fitted: on two cores that costs no time."""
     threading.Thread(target=importlib.import_module, args=("matplotlib.figure",)).start()
 
 
-def _report(paths: list[Path]) -> None:
+def _print_written(paths: list[Path]) -> None:
     print("\nwritten:", *(f"  {path}" for path in paths), sep="\n")
 
 
@@ -352,10 +316,10 @@ def main(arguments=None) -> None:
         try:
             app(arguments)
         finally:
-            # Here, so that what cannot be written is found out while there is somebody to say so.
+            # Here, so that a failure to write is reported below and not at exit.
             sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough, as `head` does; without this Python would try once more.
+        # The reader has closed the pipe, as `head` does; Python must not write to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
     except (ValueError, OSError, FloatingPointError) as error:
@@ -369,10 +333,10 @@ def main(arguments=None) -> None:
 
 
 def _keep_compiled() -> None:
-    """Keep what JAX compiles between runs, unless the user has chosen where."""
+    """Keep compiled functions between runs, unless the user has chosen a place for them."""
     import jax
 
-    # JAX read the environment when it was imported, so that setting it now would do nothing.
+    # Through JAX's own settings: it reads the environment only when it is imported.
     if jax.config.jax_compilation_cache_dir is None:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         jax.config.update("jax_compilation_cache_dir", str(cache / "bayeskern" / "jax"))

@@ -1,4 +1,4 @@
-"""Small real series to try things on, each with its source and its licence (SOURCES.md)."""
+"""Small real series to try things on, each with its source and its licence (in SOURCES.md)."""
 
 import csv
 import difflib
@@ -50,7 +50,19 @@ _ABOUT = {
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A series: times (datetime64[D], int64 or float64) and values (float64, NaN is missing)."""
+    """A series that comes with the package.
+
+    Attributes:
+        name: The name that `load` takes.
+        title: What was measured, where and when, and its unit.
+        times: Dates (datetime64[D]), years (int64) or numbers (float64), shape (n,).
+        values: The values (float64), shape (n,); NaN where one is missing.
+        time_name: The name of the column of times.
+        value_name: The name of the column of values.
+        source: The publication that the numbers are from.
+        licence: The terms under which they may be used.
+        path: The CSV file.
+    """
 
     name: str
     title: str
@@ -64,18 +76,28 @@ class Dataset:
 
 
 def names() -> tuple[str, ...]:
-    """The names that `load` knows."""
+    """Return the names that `load` takes, in alphabetical order."""
     return tuple(_ABOUT)
 
 
 def load(name: str) -> Dataset:
     """Read one of the series that come with the package.
 
-    Raises ValueError for an unknown name, with the nearest one and the list.
+    Args:
+        name: One of `names()`, such as "co2".
+
+    Raises:
+        ValueError: If there is no series of that name; the message has the nearest one.
+
+    Examples:
+        >>> from bayeskern import datasets
+        >>> nile = datasets.load("nile")
+        >>> nile.times[:2], nile.values[:2]
+        (array([1871, 1872]), array([1120., 1160.]))
     """
     if name not in _ABOUT:
-        near = difflib.get_close_matches(str(name).lower(), _ABOUT, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        nearest = difflib.get_close_matches(str(name).lower(), _ABOUT, n=1, cutoff=0.5)
+        hint = f"did you mean {nearest[0]!r}? " if nearest else ""
         raise ValueError(f"name: no dataset {name!r}; {hint}there are {', '.join(_ABOUT)}")
     title, kind, source, licence = _ABOUT[name]
     path = _HERE / f"{name}.csv"

@@ -49,11 +49,11 @@ class Likelihood(Parametrised):
     A link g relates the two: g(E[y]) = eta. Hyperparameters are numbers, NumPyro distributions or
     `Free`, as in kernels; one that is None gets a default prior from the data.
 
-    To write one, subclass it, declare hyperparameters with `bayeskern.hyperparameters
-    .hyperparameter`, and define `distribution`. The other methods have defaults. Those that a
-    subclass most often overrides are `in_support` (which values of y are possible),
-    `with_default_priors` (priors on the scale of y), `eta_location_scale` (where eta lies, for the
-    default priors of linear models) and `vanishing_tails` (whether the data bound eta).
+    To write one, subclass it, declare its hyperparameters with `bayeskern.kernels.hyperparameter`,
+    and define `distribution`. The other methods have defaults. Those that a subclass most often
+    overrides are `in_support` (which values of y are possible), `with_default_priors` (priors on
+    the scale of y), `eta_location_scale` (where eta lies, for the default priors of linear models)
+    and `vanishing_tails` (whether the data bound eta).
 
     Args:
         link: The name of the link, one of `links`; the first of them by default.
