@@ -7,44 +7,44 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-# What is done for each draw is done for so many at a time: enough to fill the vector units, little
-# memory.
+# So many draws are worked on at once: enough to fill the vector units, with little memory.
 BATCH = 32
-# A chunk has at most so many draws and makes about so many numbers, so many of them at once.
-DRAWS = 1024
+# A chunk has at most so many draws, and its results at most about so many numbers.
+CHUNK_DRAWS = 1024
 CHUNK = 2**22
-AT_ONCE = 2**20
+# A batch makes at most about so many numbers.
+BATCH_NUMBERS = 2**20
 
 
 def by_chunk(function: Callable, items, size: int, report: Callable = lambda done: None):
-    """function(items), applied to chunks of their first axis, in host memory.
+    """function(items), applied to chunks of the first axis of a pytree of arrays, as NumPy arrays.
 
-    size: how many numbers it makes for each item. All chunks have one shape, so that the function
-    is compiled once. report: called with how many items are done, after each chunk.
+    size: how many numbers the function makes for each item. report: called after each chunk with
+    the number of items done. All chunks have one shape, so that the function is compiled once.
     """
     count = len(jax.tree.leaves(items)[0])
-    step = max(1, min(count, DRAWS, CHUNK // max(1, size)))
-    # What remains beside whole batches would be compiled again.
+    step = max(1, min(count, CHUNK_DRAWS, CHUNK // max(1, size)))
+    # A remainder beside full batches would be compiled once more.
     step = -(-step // BATCH) * BATCH if step > BATCH else step
-    found = None
+    results = None
     for start in range(0, count, step):
         rows = np.minimum(np.arange(start, start + step), count - 1)
-        part = jax.device_get(function(jax.tree.map(lambda x, rows=rows: x[rows], items)))
-        if found is None:
-            found = jax.tree.map(lambda x: np.empty((count, *x.shape[1:]), x.dtype), part)
+        chunk = jax.device_get(function(jax.tree.map(lambda x, rows=rows: x[rows], items)))
+        if results is None:
+            results = jax.tree.map(lambda x: np.empty((count, *x.shape[1:]), x.dtype), chunk)
         stop = min(count, start + step)
-        for whole, new in zip(jax.tree.leaves(found), jax.tree.leaves(part), strict=True):
-            whole[start:stop] = new[: stop - start]
+        for result, part in zip(jax.tree.leaves(results), jax.tree.leaves(chunk), strict=True):
+            result[start:stop] = part[: stop - start]
         report(stop)
-    return found
+    return results
 
 
 def batch_size(size: int) -> int | None:
-    """How many draws to work on at once, each making `size` numbers: None for one by one."""
-    batch = min(BATCH, AT_ONCE // max(1, size))
+    """How many draws to work on at once if each makes `size` numbers; None for one by one."""
+    batch = min(BATCH, BATCH_NUMBERS // max(1, size))
     return batch if batch > 1 else None
 
 
 def evenly(count: int, most: int) -> np.ndarray:
-    """At most so many evenly spaced indices of `count`."""
+    """At most `most` evenly spaced indices out of 0, ..., count - 1."""
     return np.linspace(0, count - 1, min(count, max(1, most))).round().astype(int)

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Writing files: completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from pathlib import Path
 
 
 def require_writable(folder) -> None:
-    """Raise OSError, naming the folder, if files could not be written to it; makes nothing."""
+    """Raise OSError, naming the folder, if files could not be written to it; nothing is created."""
     folder = Path(folder)
-    there = next(p for p in (folder, *folder.absolute().parents) if p.exists())
-    if not there.is_dir():
-        raise _unwritable(folder, f"{there} is not a folder")
-    if not os.access(there, os.W_OK | os.X_OK):
+    existing = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    if not existing.is_dir():
+        raise _unwritable(folder, f"{existing} is not a folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
         raise _unwritable(folder, os.strerror(errno.EACCES))
 
 
 def require_file(path, example: str) -> Path:
-    """The path of a file, if it could be written; makes nothing. example: the name of such a file.
+    """The path of a file that could be written; nothing is created.
 
-    Raises TypeError if it is no path, OSError, naming it, if it is a folder or in one that files
-    could not be written to.
+    example: a file name for the messages. Raises TypeError if it is not a path, and OSError if it
+    is a folder, or if files could not be written to the folder it is in.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be that of a file, such as {example!r}; got {path!r}.")
-    found = Path(path)
-    if found.is_dir():
+    file = Path(path)
+    if file.is_dir():
         raise OSError(
             f"cannot write the file path={os.fspath(path)!r}: it is a folder; give a file in it, "
-            f"such as {str(found / example)!r}"
+            f"such as {str(file / example)!r}"
         )
-    require_writable(found.parent)
-    return found
+    require_writable(file.parent)
+    return file
 
 
 def _unwritable(folder, reason) -> OSError:
@@ -43,8 +43,8 @@ def _unwritable(folder, reason) -> OSError:
 
 
 @contextmanager
-def whole(path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, which takes its place if the block succeeds.
+def atomic_write(path) -> Iterator[Path]:
+    """Yield a temporary path, whose file is renamed to `path` if the block succeeds.
 
     Raises OSError, naming the folder, if it cannot be written to.
     """
@@ -58,7 +58,7 @@ def whole(path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        # mkstemp makes files for the owner's eyes only; give what open() would have given.
+        # mkstemp makes files that only the owner can read; open() would have used the umask.
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)

@@ -1,12 +1,12 @@
-"""Numbers and names as text: as many digits as their spread lets matter, no longer than fits."""
+"""Numbers and names as text, with the digits that matter beside their spread."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Beyond these sizes numbers are written in powers of ten.
+# Smaller and larger numbers are written in powers of ten.
 TINY, HUGE = 1e-4, 1e7
-# A spread below this share of the values is none.
+# A spread below this fraction of the values counts as rounding.
 ROUNDING = 1e-13
 
 
@@ -16,7 +16,7 @@ def counted(number: int | str, noun: str, plural: str = "") -> str:
 
 
 def number(x, digits: int = 3) -> str:
-    """A number as one reads it: three digits, a dash where it is unknown."""
+    """A number with three significant digits, whole numbers in full; a dash for NaN."""
     x = float(x)
     if x != x:
         return "-"
@@ -30,36 +30,36 @@ def number(x, digits: int = 3) -> str:
 
 
 def alike(values, spread: float, digits: int = 4) -> tuple[str, ...]:
-    """Numbers to be read beside one another, with the same decimals, none of them dropped.
+    """Numbers that are read beside one another, with the same decimals, trailing zeros included.
 
-    They show a hundredth of the spread, and so many digits of the largest. spread: their sd; where
-    there is none, or it is unknown, each number is written by itself, and so is one that is next to
-    0 where all are above it, as the end of a heavy tail is.
+    They show a hundredth of the spread, and `digits` digits of the largest. spread: their sd; if it
+    is 0 or unknown, each number is formatted by itself. So is a number close to 0 among numbers
+    above 0, such as the end of a heavy tail.
     """
     values = np.asarray(values, float)
     largest = float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
     if not (ROUNDING * largest < spread < np.inf):
         return tuple(number(x, digits) for x in values)
-    last = 2 - int(np.floor(np.log10(spread)))
+    decimals = 2 - int(np.floor(np.log10(spread)))
     if largest > 0.0:
-        last = max(last, digits - 1 - int(np.floor(np.log10(largest))))
+        decimals = max(decimals, digits - 1 - int(np.floor(np.log10(largest))))
     tiny = largest < TINY
-    near = np.all(values > 0.0) & (values < 10.0 ** (1 - max(0, last))) & (not tiny)
-    alone = near | ~np.isfinite(values)
+    near_0 = np.all(values > 0.0) & (values < 10.0 ** (1 - max(0, decimals))) & (not tiny)
+    separate = near_0 | ~np.isfinite(values)
     return tuple(
-        number(x, digits) if own else _to(x, last, tiny)
-        for x, own in zip(values, alone, strict=True)
+        number(x, digits) if by_itself else _fixed(x, decimals, tiny)
+        for x, by_itself in zip(values, separate, strict=True)
     )
 
 
-def _to(x: float, last: int, tiny: bool) -> str:
-    """A number to the decimal `last`, which is below 0 for tens and hundreds."""
+def _fixed(x: float, decimals: int, tiny: bool) -> str:
+    """A number with so many decimals; below 0 they stand for tens and hundreds."""
     if x != 0.0 and (tiny or abs(x) >= HUGE):
-        return f"{x:.{max(0, int(np.floor(np.log10(abs(x)))) + last)}e}"
-    return f"{x:z,.{max(0, last)}f}"
+        return f"{x:.{max(0, int(np.floor(np.log10(abs(x)))) + decimals)}e}"
+    return f"{x:z,.{max(0, decimals)}f}"
 
 
 def short(name: str, most: int) -> str:
-    """A name in so many letters: of a long one both ends stay, since names differ at either."""
+    """A name in at most `most` letters; of a long one both ends stay, since names differ there."""
     head = (most - 1) // 2
     return name if len(name) <= most else f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"

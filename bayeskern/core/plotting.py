@@ -1,4 +1,4 @@
-"""Figures that no window and no global state holds."""
+"""Figures without a window and without pyplot's global state."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import io
 
 
 def figure(size=(9.0, 4.8)):
-    """An empty figure, to draw in and to save; a notebook shows it by itself."""
+    """An empty figure, to draw in and to save, which a notebook displays. size: in inches."""
+    # matplotlib is slow to import, and only those who plot need it.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    class Shown(Figure):
+    class NotebookFigure(Figure):
         def _repr_png_(self) -> bytes:
-            # Notebooks know figures of pyplot only, and only once there has been one.
-            file = io.BytesIO()
-            self.savefig(file, format="png", dpi=90)
-            return file.getvalue()
+            # By themselves notebooks display figures of pyplot only.
+            png = io.BytesIO()
+            self.savefig(png, format="png", dpi=90)
+            return png.getvalue()
 
-    made = Shown(figsize=size, dpi=130, layout="constrained")
-    FigureCanvasAgg(made)
-    return made
+    empty = NotebookFigure(figsize=size, dpi=130, layout="constrained")
+    FigureCanvasAgg(empty)
+    return empty

@@ -1,4 +1,4 @@
-"""A progress bar, on a terminal only; it goes when the work is done."""
+"""A progress bar, on a terminal only, which disappears when the work is done."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tqdm import tqdm
 
 
 class Progress:
-    """`with Progress("MAP", total, wanted) as bar: bar.to(done, "a note")`."""
+    """`with Progress("MAP", total, enabled) as bar: bar.to(done, "a note")`."""
 
-    def __init__(self, title: str, total: int, wanted: bool = True, delay: float = 0.0):
-        """delay: seconds that the work must take before it is worth a bar."""
-        quiet = not wanted or not sys.stderr.isatty()
-        self._bar = tqdm(total=total, desc=title, disable=quiet, leave=False, delay=delay)
+    def __init__(self, title: str, total: int, enabled: bool = True, delay: float = 0.0):
+        """delay: the bar appears after so many seconds only."""
+        disabled = not enabled or not sys.stderr.isatty()
+        self._bar = tqdm(total=total, desc=title, disable=disabled, leave=False, delay=delay)
 
     def __enter__(self):
         return self
@@ -22,5 +22,6 @@ class Progress:
         self._bar.close()
 
     def to(self, done: int, note: str = "") -> None:
+        """Show that so much of the total is done."""
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._bar.n)

@@ -6,7 +6,7 @@ import time
 
 import jax
 
-_PARTS = (
+_COMPILATION_EVENTS = (
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     "/jax/core/compile/backend_compile_duration",
@@ -17,7 +17,7 @@ _running: list[Stopwatch] = []
 class Stopwatch:
     """`with Stopwatch() as watch: ...` fills watch.seconds: {"compile": s, "run": s, "total": s}.
 
-    Compilation is what JAX itself reports: tracing, lowering and compiling.
+    Compilation is the time that JAX reports for tracing, lowering and compiling.
     """
 
     def __enter__(self):
@@ -28,21 +28,22 @@ class Stopwatch:
 
     def __exit__(self, *exc):
         _running.remove(self)
-        # One trace runs inside another and on several threads: count what they cover once.
-        compiling, reached = 0.0, self._start
+        # Traces are nested and run on several threads: count the time that they cover once.
+        compiling, covered = 0.0, self._start
         for start, end in sorted(self._spans):
-            compiling += max(0.0, end - max(start, reached))
-            reached = max(reached, end)
+            compiling += max(0.0, end - max(start, covered))
+            covered = max(covered, end)
         total = time.perf_counter() - self._start
         self.seconds |= {"compile": compiling, "run": total - compiling, "total": total}
 
     def add(self, duration: float) -> None:
+        """Count a compilation that has just ended."""
         end = time.perf_counter()
         self._spans.append((end - duration, end))
 
 
 def _listen(event: str, duration: float, **_) -> None:
-    if event in _PARTS:
+    if event in _COMPILATION_EVENTS:
         for watch in list(_running):
             watch.add(duration)
 

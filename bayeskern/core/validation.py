@@ -1,7 +1,7 @@
-"""The one module that looks at input for everyone.
+"""The checks of input, for everyone.
 
-Each check takes the name of the argument, so that its message can say what came, what was wanted
-and what to do next. Values that are being traced by JAX are checked by shape only.
+Each check takes the name of the argument, so that its message can say what came, what was expected
+and what to do next. Values that JAX is tracing are checked by shape only.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ from bayeskern.core.formatting import counted
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
-    """A covariance matrix that ought to be positive definite is not."""
+    """A covariance matrix that ought to be positive definite is not.
+
+    The message has its eigenvalues, or the kernel, and what to do. Under `jax.jit`, where nothing
+    can be raised, a log density is -inf instead.
+    """
 
 
 def is_traced(value) -> bool:
+    """Whether JAX is tracing the value, so that it has a shape but no numbers yet."""
     return isinstance(value, jax.core.Tracer)
 
 
@@ -30,17 +35,14 @@ def one_of(name: str, value: str, options: Iterable[str]) -> str:
     options = list(options)
     if value in options:
         return value
-    near = difflib.get_close_matches(str(value).lower(), options, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    closest = difflib.get_close_matches(str(value).lower(), options, n=1)
+    hint = f" Did you mean {closest[0]!r}?" if closest else ""
     raise ValueError(f"{name}={value!r} is not known.{hint} Choose from {', '.join(options)}.")
 
 
 def level(value: float, name: str = "level") -> float:
     """A central probability, strictly between 0 and 1."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = _number(value)
     if not 0.0 < number < 1.0:
         raise ValueError(
             f"{name} must be a probability strictly between 0 and 1 (0.95 for 95 %), got {value!r}."
@@ -60,16 +62,21 @@ def probabilities(value, name: str = "q") -> np.ndarray:
 
 
 def positive(value, name: str, zero: bool = False) -> float:
-    """A finite number above 0, or of at least 0."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
+    """A finite number above 0, or of at least 0 if zero is allowed."""
+    number = _number(value)
     if not math.isfinite(number) or number < 0.0 or (number == 0.0 and not zero):
         raise ValueError(
             f"{name} must be a {'nonnegative' if zero else 'positive'} number, got {value!r}."
         )
     return number
+
+
+def _number(value) -> float:
+    """The value as a float, NaN if it is not a number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def positive_integer(value, name: str) -> int:
@@ -81,24 +88,24 @@ def positive_integer(value, name: str) -> int:
 
 def seed(value) -> int:
     """A whole number from 0 to 2^32 - 1, from which everything random follows."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not 0 <= value < 2**32:
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_integer or not 0 <= value < 2**32:
         raise ValueError(f"seed must be a whole number from 0 to 2**32 - 1, got {value!r}.")
     return int(value)
 
 
 def inputs(
-    X, name: str = "X", wanted: Sequence[str] | None = None
+    X, name: str = "X", required: Sequence[str] | None = None
 ) -> tuple[jax.Array, tuple[str, ...] | None]:
     """Read points as an (n, d) array; a vector of length n is n points in one dimension.
 
-    wanted: the columns to take from a data frame, in this order (by default all). Returns the
+    required: the columns to take from a data frame, in this order (by default all). Returns the
     array and the column names (None unless X is a data frame). Raises ValueError on NaN,
     infinities, text, an empty array, or more than two dimensions.
     """
     columns = None
     if not is_traced(X) and hasattr(X, "columns"):
-        X, columns = _frame(X, name, wanted)
+        X, columns = _frame(X, name, required)
     X = _floats(X, name)
     if X.ndim == 0 or X.ndim > 2:
         raise ValueError(
@@ -156,31 +163,32 @@ def _floats(value, name: str) -> jax.Array:
         raise ValueError(f"{name} must be numeric, got {kind}. Encode it as numbers.") from None
 
 
-def _frame(X, name: str, wanted) -> tuple[np.ndarray, tuple[str, ...]]:
+def _frame(X, name: str, required) -> tuple[np.ndarray, tuple[str, ...]]:
+    # narwhals is slow to import, and only those with data frames need it.
     import narwhals as nw
 
     frame = nw.from_native(X, eager_only=True)
-    if wanted is not None:
-        frame = frame[has_columns(name, frame.columns, wanted)]
-    for column, kind in frame.schema.items():
-        if not kind.is_numeric():
+    if required is not None:
+        frame = frame[has_columns(name, frame.columns, required)]
+    for column, dtype in frame.schema.items():
+        if not dtype.is_numeric():
             raise ValueError(
-                f"column {column!r} of {name} is {kind}, not numeric. "
+                f"column {column!r} of {name} is {dtype}, not numeric. "
                 "Encode it as numbers, or leave it out."
             )
     return frame.to_numpy().astype(float), tuple(map(str, frame.columns))
 
 
-def has_columns(name: str, columns: Iterable, wanted: Sequence[str]) -> list[str]:
-    """Return the wanted columns if all are there; otherwise raise, naming the first that is not."""
+def has_columns(name: str, columns: Iterable, required: Sequence[str]) -> list[str]:
+    """Return the required columns if all are there; otherwise raise, naming the first missing."""
     columns = list(map(str, columns))
-    for column in wanted:
+    for column in required:
         if column not in columns:
             raise ValueError(
                 f"{name} has no column {column!r}, which the model was fitted to; it has "
-                f"{', '.join(map(repr, columns))}. Give it all of {', '.join(wanted)}."
+                f"{', '.join(map(repr, columns))}. Give it all of {', '.join(required)}."
             )
-    return list(wanted)
+    return list(required)
 
 
 def columns(columns) -> tuple[int | str, ...]:
@@ -193,10 +201,10 @@ def columns(columns) -> tuple[int | str, ...]:
     return tuple(c if isinstance(c, str) else int(c) for c in columns)
 
 
-def column_indices(wanted: Sequence[int | str], columns: Sequence[str]) -> tuple[int, ...]:
-    """Positions of the wanted columns, given by name or by index."""
-    found = []
-    for column in wanted:
+def column_indices(selection: Sequence[int | str], columns: Sequence[str]) -> tuple[int, ...]:
+    """Positions of the selected columns, given by name or by index, among all columns."""
+    indices = []
+    for column in selection:
         if isinstance(column, str):
             one_of("column", column, columns)
             column = list(columns).index(column)
@@ -205,5 +213,5 @@ def column_indices(wanted: Sequence[int | str], columns: Sequence[str]) -> tuple
                 f"column {column} is not there: the data have {len(columns)} columns, "
                 f"{', '.join(map(str, columns))}."
             )
-        found.append(int(column))
-    return tuple(found)
+        indices.append(int(column))
+    return tuple(indices)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from bayeskern.core import validation
-from bayeskern.core.files import whole
+from bayeskern.core.files import atomic_write
 from bayeskern.core.progress import Progress
 from bayeskern.forecast import plot
 from bayeskern.forecast.forecast import Forecast, forecast, require_within_reach
@@ -159,9 +159,9 @@ class Backtest:
     def save(self, folder) -> list[Path]:
         """Write backtest.csv and backtest.png; returns their paths."""
         paths = [Path(folder) / "backtest.csv", Path(folder) / "backtest.png"]
-        with whole(paths[0]) as path:
+        with atomic_write(paths[0]) as path:
             path.write_text(self.to_csv(), encoding="utf-8")
-        with whole(paths[1]) as path:
+        with atomic_write(paths[1]) as path:
             self.plot().savefig(path)
         return paths
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.files import whole
+from bayeskern.core.files import atomic_write
 from bayeskern.forecast import plot
 from bayeskern.forecast.model import (
     Scale,
@@ -278,13 +278,13 @@ class Forecast:
         """Write forecast.csv, forecast.png and components.png; returns their paths."""
         folder = Path(folder)
         paths = [folder / "forecast.csv", folder / "forecast.png"]
-        with whole(paths[0]) as path:
+        with atomic_write(paths[0]) as path:
             path.write_text(self.to_csv(levels), encoding="utf-8")
-        with whole(paths[1]) as path:
+        with atomic_write(paths[1]) as path:
             self.plot(levels=levels).savefig(path)
         if self.components:
             paths.append(folder / "components.png")
-            with whole(paths[2]) as path:
+            with atomic_write(paths[2]) as path:
                 self.plot_components().savefig(path)
         return paths
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from bayeskern.core.files import require_file, require_writable, whole
+from bayeskern.core.files import atomic_write, require_file, require_writable
 
 
-def test_a_file_appears_when_it_is_whole(tmp_path):
+def test_a_file_appears_when_it_is_atomic_write(tmp_path):
     path = tmp_path / "new" / "folder" / "a.txt"
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("all of it")
         assert not path.exists() and temporary.parent == path.parent
         assert temporary.suffix == ".txt"
@@ -21,7 +21,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     for error in (RuntimeError, KeyboardInterrupt):
-        with pytest.raises(error), whole(path) as temporary:
+        with pytest.raises(error), atomic_write(path) as temporary:
             temporary.write_text("half")
             raise error
         assert path.read_text() == "old"
@@ -31,7 +31,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
 def test_files_are_as_readable_as_others(tmp_path):
     old = os.umask(0o027)
     try:
-        with whole(tmp_path / "a.txt") as temporary:
+        with atomic_write(tmp_path / "a.txt") as temporary:
             temporary.write_text("x")
         assert os.umask(0o027) == 0o027
     finally:
@@ -45,7 +45,7 @@ def test_a_folder_that_cannot_be(tmp_path):
     for folder in (file, file / "below", file / "far" / "below"):
         with (
             pytest.raises(OSError, match=f"cannot write to {folder}: .*; choose another"),
-            whole(folder / "a.txt"),
+            atomic_write(folder / "a.txt"),
         ):
             pass
         with pytest.raises(OSError, match=f"cannot write to {folder}: {file} is not a folder"):

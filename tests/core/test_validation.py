@@ -96,9 +96,9 @@ def test_frames(frame):
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_wanted_columns_of_a_frame(frame):
+def test_required_columns_of_a_frame(frame):
     data = frame({"b": [1, 2], "t": ["x", "y"], "a": [0.5, 1.5]})
-    got, columns = validation.inputs(data, "X", wanted=["a", "b"])
+    got, columns = validation.inputs(data, "X", required=["a", "b"])
     assert columns == ("a", "b")
     np.testing.assert_array_equal(got, [[0.5, 1.0], [1.5, 2.0]])
     with pytest.raises(ValueError, match="X has no column 'c', .* it has 'b', 't', 'a'"):

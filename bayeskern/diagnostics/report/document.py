@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bayeskern.core import validation
-from bayeskern.core.files import require_file, whole
+from bayeskern.core.files import atomic_write, require_file
 from bayeskern.core.formatting import counted
 from bayeskern.core.progress import Progress
 from bayeskern.diagnostics.report.blocks import Figure, Missing, of
@@ -51,7 +51,7 @@ def report(posterior, path="report.html", *, seed: int = 0, progress: bool = Tru
     subjects = _subjects(posterior, validation.seed(seed))
     path = require_file(path, "report.html")
     text = render(subjects, progress)
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path
 

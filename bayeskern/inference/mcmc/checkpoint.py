@@ -43,7 +43,7 @@ class Checkpoint:
         arrays = {"fingerprint": np.array(self.fingerprint), "groups": np.array(len(stages))}
         for i, stage in enumerate(stages):
             arrays |= {f"{i}.{name}": array for name, array in _arrays(stage).items()}
-        with files.whole(self.path) as temporary, temporary.open("wb") as file:
+        with files.atomic_write(self.path) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)
         end = time.monotonic()
         self._due = end + max(EVERY, (end - start) / SHARE)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.core.files import require_file, whole
+from bayeskern.core.files import atomic_write, require_file
 from bayeskern.inference.model import sites
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior import arviz
@@ -107,7 +107,7 @@ def save(posterior: Posterior, path) -> None:
     # Not an attribute: those have room for 64 kB.
     own["state"] = ([], text)
     groups[GROUP] = xr.DataTree(xr.Dataset(own, attrs={"format": FORMAT, "version": VERSION}))
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         groups.to_netcdf(temporary, engine="h5netcdf")
 
 
