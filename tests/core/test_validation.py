@@ -102,9 +102,9 @@ def test_required_columns_of_a_frame(frame):
     assert columns == ("a", "b")
     np.testing.assert_array_equal(got, [[0.5, 1.0], [1.5, 2.0]])
     with pytest.raises(ValueError, match="X has no column 'c', .* it has 'b', 't', 'a'"):
-        validation.inputs(data, "X", wanted=["c"])
+        validation.inputs(data, "X", required=["c"])
     with pytest.raises(ValueError, match="column 't' of X is String, not numeric"):
-        validation.inputs(data, "X", wanted=["t"])
+        validation.inputs(data, "X", required=["t"])
 
 
 def test_columns_of_a_frame_are_read_as_text():
