@@ -289,7 +289,8 @@ def find_starts(objective: NegativeLogDensity, count: int, seed: int) -> jax.Arr
 
 @eqx.filter_jit
 def _draw_prior(target, keys, spread):
-    return jax.vmap(target.draw_prior)(keys, spread)
+    # One at a time: mapped by vmap, the random numbers take three times as long to compile.
+    return jax.lax.map(lambda draw: target.draw_prior(*draw), (keys, spread))
 
 
 @eqx.filter_jit
