@@ -15,12 +15,21 @@ from bayeskern.kernels.dot_product import Linear
 
 
 class Custom(Kernel):
-    """f(x, z, **values) for a function f of two points of shape (d,), returning a number.
+    """The kernel k(x, z) = f(x, z, **values) of a Python function. Try `check_psd` on it.
 
-    values: the hyperparameters by name (numbers, distributions or Free). constraints: the values
-    that each may take, positive unless said otherwise. Try `check_psd` on the result.
+    Args:
+        f: A function of two points, shape (d,), and of the hyperparameters by keyword, to a
+            number, in the operations of JAX.
+        values: The hyperparameters by name: numbers, NumPyro distributions or `Free`.
+        constraints: NumPyro constraints by name; a hyperparameter without one is positive.
 
-        Custom(lambda x, z, a: jnp.exp(-a * jnp.abs(x - z).sum()), {"a": 1.0})
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bayeskern.kernels import Custom
+        >>> kernel = Custom(lambda x, z, a: jnp.exp(-a * jnp.abs(x - z).sum()), {"a": 0.5})
+        >>> print(kernel([0.0, 2.0]).round(3))
+        [[1.    0.368]
+         [0.368 1.   ]]
     """
 
     f: Callable = eqx.field(static=True)

@@ -14,9 +14,25 @@ from bayeskern.kernels.base import Kernel
 
 
 class Linear(Kernel):
-    """v (x - c)'(z - c): straight lines through `center` c.
+    """Linear kernel, k(x, z) = sum_i variance_i (x_i - center_i) (z_i - center_i).
 
-    variance: a number or one per dimension; center: likewise, in the units of the input.
+    Functions drawn from it are straight lines or planes that are 0 at the center. It is Bayesian
+    linear regression with slopes ~ N(0, variance).
+
+    Args:
+        variance: The prior variance of the slopes, in the squared units of the output over those
+            of the inputs: a number or a vector (d,).
+        center: Where the function is 0, in the units of the inputs: a number or a vector (d,).
+
+    References:
+        Rasmussen and Williams (2006), section 4.2.2.
+
+    Examples:
+        >>> from bayeskern.kernels import Linear
+        >>> print(Linear(variance=2.0, center=1.0)([1.0, 2.0, 3.0]))
+        [[0. 0. 0.]
+         [0. 2. 4.]
+         [0. 4. 8.]]
     """
 
     variance: jax.Array = hyperparameter(1.0, scalar=False)
@@ -40,7 +56,26 @@ class Linear(Kernel):
 
 
 class Polynomial(Kernel):
-    """v (offset + x'z)^degree, with offset >= 0 and degree a static whole number."""
+    """Polynomial kernel, k(x, z) = variance * (offset + x'z)^degree.
+
+    Functions drawn from it are polynomials of this degree.
+
+    Args:
+        degree: A whole number of at least 1, which is static.
+        offset: A number of 0 or more, in the squared units of the inputs: the larger, the more
+            weight have the lower degrees.
+        variance: A positive factor.
+
+    References:
+        Rasmussen and Williams (2006), section 4.2.2; Shawe-Taylor and Cristianini (2004),
+        chapter 9.
+
+    Examples:
+        >>> from bayeskern.kernels import Polynomial
+        >>> print(Polynomial(degree=3, offset=1.0)([0.0, 1.0]))
+        [[1. 1.]
+         [1. 8.]]
+    """
 
     degree: int = eqx.field(
         static=True, default=2, converter=lambda p: validation.positive_integer(p, "degree")
@@ -64,9 +99,22 @@ class Polynomial(Kernel):
 
 
 class AllSubsets(Kernel):
-    """v prod_d (1 + x_d z_d): all 2^D products of distinct features, in O(D).
+    """All-subsets kernel, k(x, z) = variance * prod_i (1 + x_i z_i).
 
-    Shawe-Taylor and Cristianini (2004), definition 9.1.
+    Its features are the 2^d products of distinct inputs, the interactions of every order; the
+    kernel costs O(d).
+
+    Args:
+        variance: A positive factor.
+
+    References:
+        Shawe-Taylor and Cristianini (2004), "Kernel methods for pattern analysis", chapter 9.
+
+    Examples:
+        >>> from bayeskern.kernels import AllSubsets
+        >>> X = [[1.0, 2.0]]
+        >>> print(AllSubsets()(X), AllSubsets().feature_map(X))
+        [[10.]] [[1. 1. 2. 2.]]
     """
 
     variance: jax.Array = hyperparameter(1.0)
@@ -91,10 +139,27 @@ class AllSubsets(Kernel):
 
 
 class ArcCosine(Kernel):
-    """v |x|^p |z|^p J_p(angle) / (pi J) for order p = 0, 1, 2: an infinitely wide network.
+    """Arc-cosine kernel: an infinitely wide neural network with one hidden layer.
 
-    A bias of 1 is appended to x and z, and J = J_p(0) / pi normalises, so that order p has
-    variance v (1 + |x|^2)^p on the diagonal. Cho and Saul (2009), equations 3-6.
+    k(x, z) = variance * |x|^p |z|^p J_p(angle) / J_p(0) for order p, where a 1 is appended to x and
+    z for the bias, and angle is the one between them. On the diagonal it is
+    variance * (1 + |x|^2)^p.
+
+    Args:
+        order: 0 for step, 1 for rectified linear, 2 for rectified quadratic units; static.
+        variance: A positive factor.
+
+    Raises:
+        ValueError: The order is none of 0, 1 and 2.
+
+    References:
+        Cho and Saul (2009), "Kernel methods for deep learning", equations 3-6.
+
+    Examples:
+        >>> from bayeskern.kernels import ArcCosine
+        >>> print(ArcCosine(order=1)([0.0, 1.0]).round(3))
+        [[1.    1.068]
+         [1.068 2.   ]]
     """
 
     order: int = eqx.field(static=True, default=1)
@@ -105,16 +170,13 @@ class ArcCosine(Kernel):
             raise ValueError(f"order must be 0, 1 or 2, got {self.order!r}.")
 
     def evaluate(self, X, Z=None):
-        norm = jnp.sqrt(1.0 + jnp.sum(X * X, axis=1))
-        unit, other, other_norm = _direction(X, norm), None, norm
-        if Z is not None:
-            other_norm = jnp.sqrt(1.0 + jnp.sum(Z * Z, axis=1))
-            other = _direction(Z, other_norm)
-        cosine = unit @ (unit if Z is None else other).T
+        X_norm, X_unit = _with_bias(X)
+        Z_norm, Z_unit = (X_norm, X_unit) if Z is None else _with_bias(Z)
+        cosine = X_unit @ Z_unit.T
         if Z is None:
             cosine = jnp.where(jnp.eye(X.shape[0], dtype=bool), 1.0, cosine)
-        size = (norm[:, None] * other_norm[None, :]) ** self.order
-        return self.variance * size * _ARC[self.order](cosine)
+        scale = (X_norm[:, None] * Z_norm[None, :]) ** self.order
+        return self.variance * scale * _ARC[self.order](cosine)
 
     def evaluate_diag(self, X):
         return self.variance * (1.0 + jnp.sum(X * X, axis=1)) ** self.order
@@ -123,13 +185,15 @@ class ArcCosine(Kernel):
         return [f"order={self.order}", *super()._arguments()]
 
 
-def _direction(X, norm):
-    return jnp.concatenate([X, jnp.ones_like(X[:, :1])], axis=1) / norm[:, None]
+def _with_bias(X):
+    """The norms (n,) of the points with a 1 appended, and these points divided by them."""
+    norm = jnp.sqrt(1.0 + jnp.sum(X * X, axis=1))
+    return norm, jnp.concatenate([X, jnp.ones_like(X[:, :1])], axis=1) / norm[:, None]
 
 
-# J_p as functions of c = cos(angle), divided by their values at c = 1. Each is, up to a factor,
-# the derivative of the next, so that only order 0 is singular at c = 1, where it is set to 0.
-# Rounding may put c a little outside [-1, 1]: values are clipped there, derivatives are not.
+# J_p as a function of c = cos(angle), divided by its value at c = 1. Each is, up to a factor, the
+# derivative of the next. Only the derivative of order 0 is singular, at c = 1; it is set to 0
+# there. Rounding may put c a little outside [-1, 1]: values are clipped there, derivatives are not.
 
 
 def _arc0(c):

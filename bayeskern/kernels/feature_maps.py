@@ -1,7 +1,8 @@
 """Explicit features phi(x)'phi(z) = k(x, z): what the kernels that have finitely many share.
 
-Each such kernel makes its features in its method `features`; here are their products and powers,
-and the refusals. Shawe-Taylor and Cristianini (2004), chapter 9.
+Each such kernel makes its features in its method `features`; this module has what these methods
+share: products and powers of features, and the refusals. Shawe-Taylor and Cristianini (2004),
+chapter 9.
 """
 
 from __future__ import annotations

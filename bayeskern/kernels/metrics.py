@@ -28,7 +28,7 @@ def scale(X: Float[Array, "n d"], lengthscale) -> Float[Array, "n d"]:
 
 
 def per_dimension(name: str, value, X: Float[Array, "n d"]):
-    """Return the value if it is a number or has one entry per dimension; otherwise raise."""
+    """Return the value if it is a number or a vector (d,); otherwise raise, naming it."""
     if jnp.shape(value) not in ((), (1,), X.shape[1:]):
         raise ValueError(
             f"{name} has shape {jnp.shape(value)} but the points have {X.shape[1]} dimensions; "
@@ -37,13 +37,13 @@ def per_dimension(name: str, value, X: Float[Array, "n d"]):
     return value
 
 
-def centred(X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None):
+def center(X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None):
     """Shift both by the mean of Z (of X when Z is None).
 
-    A common shift changes no distance and no derivative; it only saves digits.
+    A common shift changes no distance and no derivative, but far from 0 digits would be lost.
     """
-    centre = jax.lax.stop_gradient(jnp.mean(X if Z is None else Z, axis=0))
-    return X - centre, None if Z is None else Z - centre
+    mean = jax.lax.stop_gradient(jnp.mean(X if Z is None else Z, axis=0))
+    return X - mean, None if Z is None else Z - mean
 
 
 def squared_distance(
@@ -53,7 +53,7 @@ def squared_distance(
     return _within(X) if Z is None else _between(X, Z)
 
 
-# The derivative is written as matrix products, d|x-z|^2 = 2 (x-z)'(dx-dz): no temporary is larger
+# The derivative is written as matrix products, d|x-z|^2 = 2 (x-z)'(dx-dz). No temporary is larger
 # than the result, and at x = z first and second derivatives are finite and right.
 
 
@@ -65,7 +65,7 @@ def _between(X, Z):
 @_between.defjvp
 def _between_jvp(primals, tangents):
     (X, Z), (dX, dZ) = primals, tangents
-    Xc, Zc = centred(X, Z)
+    Xc, Zc = center(X, Z)
     return _between(X, Z), _tangent(Xc, Zc, dX, dZ)
 
 
@@ -80,12 +80,12 @@ def _within(X):
 @_within.defjvp
 def _within_jvp(primals, tangents):
     (X,), (dX,) = primals, tangents
-    Xc, _ = centred(X, X)
+    Xc, _ = center(X, X)
     return _within(X), _tangent(Xc, Xc, dX, dX)
 
 
 def _tangent(X, Z, dX, dZ):
-    # The factor 2 and the signs stay on the small arrays, and X = Z is not treated apart, so that
+    # The factor 2 and the signs stay on the small arrays, and X = Z is no case of its own, so that
     # reverse mode makes matrix products and no further n x m temporaries.
     rows, columns = 2.0 * jnp.sum(X * dX, 1), 2.0 * jnp.sum(Z * dZ, 1)
     return rows[:, None] + columns[None, :] + dX @ (-2.0 * Z.T) + (-2.0 * X) @ dZ.T
@@ -94,6 +94,6 @@ def _tangent(X, Z, dX, dZ):
 def _distances(X, Z):
     if X.shape[1] <= FEW_DIMENSIONS:
         return sum(jnp.square(X[:, None, i] - Z[None, :, i]) for i in range(X.shape[1]))
-    X, Z = centred(X, Z)
+    X, Z = center(X, Z)
     U = jnp.sum(X * X, 1)[:, None] + jnp.sum(Z * Z, 1)[None, :] - 2.0 * (X @ Z.T)
     return jnp.maximum(U, 0.0)

@@ -12,11 +12,27 @@ from bayeskern.kernels.base import Kernel
 
 
 class Periodic(Kernel):
-    """v exp(-2 sum_d sin^2(pi (x_d - z_d) / period_d) / lengthscale_d^2).
+    """Periodic kernel, variance * exp(-2 sum_i sin^2(pi (x_i - z_i) / period_i) / lengthscale_i^2).
 
-    It is the RBF kernel between points wrapped round a circle, one circle for each dimension
-    (MacKay 1998, equation 47). period: in the units of the input; lengthscale: no units. Both are
-    numbers or vectors (d,).
+    It is the RBF kernel between points wrapped round a circle, one circle for each dimension, and
+    so it is positive definite in any dimension. Times an RBF, its shape changes slowly.
+
+    Args:
+        period: The period, in the units of the inputs: a number or a vector (d,).
+        lengthscale: How fast the function changes within a period, without units: a number or a
+            vector (d,). Above 2 or so it is close to a sine wave, below 1/2 rich in detail.
+        variance: The prior variance k(x, x), in the squared units of the output.
+
+    References:
+        MacKay (1998), "Introduction to Gaussian processes", equation 47; Rasmussen and Williams
+        (2006), equation 4.31.
+
+    Examples:
+        >>> from bayeskern.kernels import Periodic
+        >>> print(Periodic(period=1.0)([0.0, 0.5, 3.0]).round(3))
+        [[1.    0.135 1.   ]
+         [0.135 1.    0.135]
+         [1.    0.135 1.   ]]
     """
 
     period: jax.Array = hyperparameter(1.0, scalar=False)
@@ -24,7 +40,7 @@ class Periodic(Kernel):
     variance: jax.Array = hyperparameter(1.0)
 
     def evaluate(self, X, Z=None):
-        X, Z = metrics.centred(X, Z)
+        X, Z = metrics.center(X, Z)
         circle = self._circle(X), None if Z is None else self._circle(Z)
         return self.variance * jnp.exp(-0.5 * metrics.squared_distance(*circle))
 
@@ -48,9 +64,19 @@ class Periodic(Kernel):
 
 
 class Cosine(Kernel):
-    """v cos(2 pi sum_d (x_d - z_d) / period_d): one pure oscillation.
+    """Cosine kernel, k(x, z) = variance * cos(2 pi sum_i (x_i - z_i) / period_i).
 
-    period: in the units of the input, a number or a vector (d,).
+    Functions drawn from it are sine waves with this period and a random amplitude and phase.
+
+    Args:
+        period: The period, in the units of the inputs: a number or a vector (d,).
+        variance: The prior variance k(x, x), in the squared units of the output.
+
+    Examples:
+        >>> from bayeskern.kernels import Cosine
+        >>> print(Cosine(period=4.0)([0.0, 2.0]).round(3))
+        [[ 1. -1.]
+         [-1.  1.]]
     """
 
     period: jax.Array = hyperparameter(1.0, constraints.positive, scalar=False)

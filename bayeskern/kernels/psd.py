@@ -1,4 +1,4 @@
-"""Is this function a kernel? A numerical look at one set of points."""
+"""A numerical check that a function of two points is a kernel."""
 
 from __future__ import annotations
 
@@ -9,11 +9,34 @@ from bayeskern.core.validation import NotPositiveDefiniteError
 
 
 def check_psd(kernel, X) -> float:
-    """Return the smallest eigenvalue of k(X), relative to the largest.
+    """Check on some points that a kernel is symmetric and positive semi-definite.
 
-    Raises NotPositiveDefiniteError if k(X) is not symmetric, has a diagonal other than k.diag(X),
-    or has an eigenvalue below -n eps times the largest. X: (n, d); a pass is evidence for these
-    points, not a proof.
+    A pass is evidence for these points, not a proof.
+
+    Args:
+        kernel: A kernel of numbers.
+        X: Points, shape (n, d) or (n,), or a data frame.
+
+    Returns:
+        The smallest eigenvalue of k(X), divided by the largest.
+
+    Raises:
+        NotPositiveDefiniteError: k(X) is not symmetric, its diagonal differs from k.diag(X), or it
+            has an eigenvalue below -10 n eps times the largest.
+        ValueError: k(X) has values that are NaN or infinite.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> import bayeskern as bk
+        >>> from bayeskern.kernels import RBF, Custom
+        >>> bool(bk.check_psd(RBF(), [0.0, 1.0, 2.0]) > 0.0)
+        True
+        >>> distance = Custom(lambda x, z: jnp.abs(x - z).sum())
+        >>> bk.check_psd(distance, [0.0, 1.0])
+        Traceback (most recent call last):
+            ...
+        bayeskern.core.validation.NotPositiveDefiniteError: Custom(custom) is not positive \
+semi-definite: on 2 points its smallest eigenvalue is -1, the largest 1.
     """
     K = np.asarray(kernel(X))
     validation.finite(K, "k(X)")
@@ -24,9 +47,11 @@ def check_psd(kernel, X) -> float:
         raise NotPositiveDefiniteError(
             f"{kernel!r} is not symmetric: k(x, z) and k(z, x) differ by up to {asymmetry:.3g}."
         )
-    off = np.max(np.abs(np.diag(K) - np.asarray(kernel.diag(X))))
-    if off > tolerance * size:
-        raise NotPositiveDefiniteError(f"k.diag(X) differs from the diagonal of k(X) by {off:.3g}.")
+    error = np.max(np.abs(np.diag(K) - np.asarray(kernel.diag(X))))
+    if error > tolerance * size:
+        raise NotPositiveDefiniteError(
+            f"k.diag(X) differs from the diagonal of k(X) by {error:.3g}."
+        )
     eigenvalues = np.linalg.eigvalsh(K)
     smallest = eigenvalues[0] / max(eigenvalues[-1], np.finfo(float).tiny)
     if smallest < -tolerance:

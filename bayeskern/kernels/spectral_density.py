@@ -1,7 +1,7 @@
 """Frequencies of stationary kernels: k(x, z) = k(0) E cos(w'(x - z)), by Bochner's theorem.
 
-Each kernel that has a spectral density draws w from it in its method `frequencies`; here is what
-they share.
+Each kernel that has a spectral density draws w from it in its method `frequencies`; this module
+has what these methods share.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ def refuse(kernel):
 
 
 def gaussian(key, n: int, d: int, orthogonal: bool = False) -> Float[Array, "n d"]:
-    """Rows from N(0, I); if orthogonal, any d rows of a block are at right angles.
+    """Rows from N(0, I); if orthogonal, the d rows of each block are at right angles.
 
-    Yu et al. (2016), "Orthogonal random features", section 3: each row alone is still N(0, I), a
-    uniform direction times an independent chi-distributed length.
+    Each row alone still has the distribution N(0, I), a uniform direction times an independent
+    chi-distributed length. Yu et al. (2016), "Orthogonal random features", section 3.
     """
     if not orthogonal:
         return jax.random.normal(key, (n, d))
     blocks = -(-n // d)
-    for_direction, for_length = jax.random.split(key)
-    directions, R = jnp.linalg.qr(jax.random.normal(for_direction, (blocks, d, d)))
+    key_direction, key_length = jax.random.split(key)
+    directions, R = jnp.linalg.qr(jax.random.normal(key_direction, (blocks, d, d)))
     # QR fixes the signs of its columns, which makes the directions less than uniform.
     signs = jnp.where(jnp.diagonal(R, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
     directions = jnp.swapaxes(directions * signs[:, None, :], 1, 2).reshape(-1, d)[:n]
-    lengths = jnp.linalg.norm(jax.random.normal(for_length, (n, d)), axis=1)
+    lengths = jnp.linalg.norm(jax.random.normal(key_length, (n, d)), axis=1)
     return directions * lengths[:, None]
 
 

@@ -19,10 +19,15 @@ from bayeskern.kernels.base import Kernel
 
 
 class Stationary(Kernel):
-    """variance * f(r^2), with f(0) = 1 and r the distance divided by the lengthscale.
+    """The base of k(x, z) = variance * f(r^2), with f(0) = 1 and r = |x - z| / lengthscale.
 
-    lengthscale: a number, one per dimension (ARD), or a lower triangular matrix L, in the units
-    of the inputs. variance: in the squared units of the output.
+    A subclass writes `profile`, and `mixing` if it has random Fourier features.
+
+    Args:
+        lengthscale: The distance over which the function changes, in the units of the inputs: a
+            number; a vector (d,), one for each dimension (automatic relevance determination); or
+            a lower triangular matrix L (d, d), with r = |L^-1 (x - z)|.
+        variance: The prior variance k(x, x), in the squared units of the output.
     """
 
     lengthscale: jax.Array = hyperparameter(1.0, constraints.real, scalar=False)
@@ -30,20 +35,30 @@ class Stationary(Kernel):
 
     @abstractmethod
     def profile(self, u):
-        """f as a function of u = r^2."""
+        """The function f of u = r^2, elementwise."""
 
     def mixing(self, key, n: int):
-        """Draws of g >= 0, shape (n,), with f(u) = E exp(-g u / 2).
+        """Draw the precisions g >= 0 of a Gaussian scale mixture, f(u) = E exp(-g u / 2).
 
         A radial function is positive definite in every dimension exactly if it is such a mixture
         of RBF profiles (Schoenberg 1938, theorem 2).
+
+        Args:
+            key: A JAX random key.
+            n: How many to draw.
+
+        Returns:
+            Array of shape (n,).
+
+        Raises:
+            ValueError: The kernel declares no such mixture.
         """
         return spectral_density.refuse(self)
 
     def frequencies(self, key, n, d, orthogonal=False):
-        for_direction, for_mixing = jax.random.split(key)
-        g = self.mixing(for_mixing, n)
-        w = jnp.sqrt(g)[:, None] * spectral_density.gaussian(for_direction, n, d, orthogonal)
+        key_direction, key_mixing = jax.random.split(key)
+        g = self.mixing(key_mixing, n)
+        w = jnp.sqrt(g)[:, None] * spectral_density.gaussian(key_direction, n, d, orthogonal)
         # w'L^-1 (x - z) = (L^-T w)'(x - z), and scaling the unit vectors gives L^-T.
         return w @ metrics.scale(jnp.eye(d), self.lengthscale).T
 
@@ -57,7 +72,7 @@ class Stationary(Kernel):
         ]
 
     def evaluate(self, X, Z=None):
-        X, Z = metrics.centred(X, Z)
+        X, Z = metrics.center(X, Z)
         X = metrics.scale(X, self.lengthscale)
         Z = None if Z is None else metrics.scale(Z, self.lengthscale)
         return self.variance * self.profile(metrics.squared_distance(X, Z))
@@ -67,7 +82,37 @@ class Stationary(Kernel):
 
 
 class RBF(Stationary):
-    """Squared exponential, v exp(-r^2 / 2)."""
+    """Squared-exponential or Gaussian kernel, k(x, z) = variance * exp(-r^2 / 2).
+
+    r is the Euclidean distance |x - z| divided by the lengthscale. Functions drawn from it are
+    infinitely smooth; `Matern52` and `Matern32` are rougher. The form exp(-gamma |x - z|^2) has
+    lengthscale 1 / sqrt(2 gamma).
+
+    Args:
+        lengthscale: The distance over which the function changes, in the units of the inputs; 1 by
+            default. A number; a vector (d,), one for each dimension (automatic relevance
+            determination, ARD); or a lower triangular matrix L (d, d), with r = |L^-1 (x - z)|.
+        variance: The prior variance k(x, x) of the function, in the squared units of the output; 1
+            by default.
+
+    Both may also be a NumPyro distribution, a prior that `infer` turns into a posterior, or
+    `Free(init)`, to be estimated without a prior.
+
+    References:
+        Rasmussen and Williams (2006), "Gaussian processes for machine learning", equation 4.9.
+
+    Examples:
+        >>> import numpyro.distributions as dist
+        >>> from bayeskern.kernels import RBF
+        >>> kernel = RBF(lengthscale=2.0, variance=3.0)
+        >>> print(kernel([0.0, 2.0, 4.0]).round(3))
+        [[3.    1.82  0.406]
+         [1.82  3.    1.82 ]
+         [0.406 1.82  3.   ]]
+        >>> RBF(lengthscale=dist.LogNormal(0.0, 1.0)) + 2.0 * RBF(lengthscale=[1.0, 10.0])
+        RBF(lengthscale=LogNormal(0.0, 1.0), variance=1.0) + 2.0 * RBF(lengthscale=[1.0, 10.0], \
+variance=1.0)
+    """
 
     features_are_a_series: ClassVar[bool] = True
 
@@ -83,9 +128,10 @@ class RBF(Stationary):
         return feature_maps.gaussian_series(self, X, degree, self.variance)
 
 
-# The Matern profiles are not smooth functions of u = r^2 at 0. Each has the one below it as its
-# derivative, so that all orders are right where they exist; where they do not (the first of
-# Matern12, the second of Matern32) they multiply a vanishing du and are set to 0.
+# The Matern profiles are not smooth functions of u = r^2 at 0. The derivative of each is written
+# with the rougher profile, so that derivatives of all orders are right where they exist. Where they
+# do not (the first of Matern12, the second of Matern32) they multiply a vanishing du and are set
+# to 0.
 
 
 @jax.custom_jvp
@@ -97,7 +143,7 @@ def matern12(u):
 @matern12.defjvp
 def _matern12_jvp(primals, tangents):
     (u,), (du,) = primals, tangents
-    # Points that differ by rounding alone count as one: there du is rounding noise, divided by r.
+    # Points that differ by rounding alone count as equal: du is noise there, and is divided by r.
     apart = u > jnp.finfo(jnp.result_type(u, float)).eps
     r = jnp.sqrt(jnp.where(apart, u, 1.0))
     return matern12(u), jnp.where(apart, -0.5 * matern12(u) / r, 0.0) * du
@@ -136,7 +182,25 @@ def _student_t(key, nu, n):
 
 
 class Matern12(Stationary):
-    """Matern 1/2, v exp(-r): the Ornstein-Uhlenbeck process, continuous and nowhere smooth."""
+    """Matern kernel of order 1/2, or exponential kernel, k(x, z) = variance * exp(-r).
+
+    Functions drawn from it are continuous and nowhere differentiable; in one dimension they are
+    Ornstein-Uhlenbeck processes.
+
+    Args:
+        lengthscale: The distance over which the function changes, in the units of the inputs: a
+            number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
+        variance: The prior variance k(x, x), in the squared units of the output.
+
+    References:
+        Rasmussen and Williams (2006), section 4.2.1.
+
+    Examples:
+        >>> from bayeskern.kernels import Matern12
+        >>> print(Matern12(lengthscale=2.0)([0.0, 2.0]).round(3))
+        [[1.    0.368]
+         [0.368 1.   ]]
+    """
 
     def profile(self, u):
         return matern12(u)
@@ -146,7 +210,24 @@ class Matern12(Stationary):
 
 
 class Matern32(Stationary):
-    """Matern 3/2, v (1 + s) exp(-s) with s = sqrt(3) r: once differentiable."""
+    """Matern kernel of order 3/2, k(x, z) = variance * (1 + s) exp(-s) with s = sqrt(3) r.
+
+    Functions drawn from it are once differentiable.
+
+    Args:
+        lengthscale: The distance over which the function changes, in the units of the inputs: a
+            number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
+        variance: The prior variance k(x, x), in the squared units of the output.
+
+    References:
+        Rasmussen and Williams (2006), equation 4.17.
+
+    Examples:
+        >>> from bayeskern.kernels import Matern32
+        >>> print(Matern32(lengthscale=2.0)([0.0, 2.0]).round(3))
+        [[1.    0.483]
+         [0.483 1.   ]]
+    """
 
     def profile(self, u):
         return matern32(u)
@@ -156,7 +237,24 @@ class Matern32(Stationary):
 
 
 class Matern52(Stationary):
-    """Matern 5/2, v (1 + s + s^2/3) exp(-s) with s = sqrt(5) r: twice differentiable."""
+    """Matern kernel of order 5/2, variance * (1 + s + s^2 / 3) exp(-s) with s = sqrt(5) r.
+
+    Functions drawn from it are twice differentiable.
+
+    Args:
+        lengthscale: The distance over which the function changes, in the units of the inputs: a
+            number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
+        variance: The prior variance k(x, x), in the squared units of the output.
+
+    References:
+        Rasmussen and Williams (2006), equation 4.17.
+
+    Examples:
+        >>> from bayeskern.kernels import Matern52
+        >>> print(Matern52(lengthscale=2.0)([0.0, 2.0]).round(3))
+        [[1.    0.524]
+         [0.524 1.   ]]
+    """
 
     def profile(self, u):
         return matern52(u)
@@ -166,7 +264,26 @@ class Matern52(Stationary):
 
 
 class RationalQuadratic(Stationary):
-    """v (1 + r^2 / (2 alpha))^-alpha: a mixture of RBF kernels over lengthscales."""
+    """Rational quadratic kernel, k(x, z) = variance * (1 + r^2 / (2 alpha))^-alpha.
+
+    It is a mixture of RBF kernels over lengthscales; for large alpha it is the RBF itself.
+
+    Args:
+        lengthscale: The distance over which the function changes, in the units of the inputs: a
+            number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
+        variance: The prior variance k(x, x), in the squared units of the output.
+        alpha: The shape of the mixture, without units: the smaller, the wider its range of
+            lengthscales.
+
+    References:
+        Rasmussen and Williams (2006), equation 4.19.
+
+    Examples:
+        >>> from bayeskern.kernels import RationalQuadratic
+        >>> print(RationalQuadratic(alpha=0.5)([0.0, 1.0]).round(3))
+        [[1.    0.707]
+         [0.707 1.   ]]
+    """
 
     alpha: jax.Array = hyperparameter(1.0)
 
@@ -178,7 +295,24 @@ class RationalQuadratic(Stationary):
 
 
 class InverseMultiquadric(Stationary):
-    """v (1 + r^2)^-1/2."""
+    """Inverse multiquadric kernel, k(x, z) = variance * (1 + r^2)^(-1/2).
+
+    Its correlations decay slowly, as 1 / r.
+
+    Args:
+        lengthscale: The distance over which the function changes, in the units of the inputs: a
+            number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
+        variance: The prior variance k(x, x), in the squared units of the output.
+
+    References:
+        Micchelli (1986), "Interpolation of scattered data".
+
+    Examples:
+        >>> from bayeskern.kernels import InverseMultiquadric
+        >>> print(InverseMultiquadric()([0.0, 1.0]).round(3))
+        [[1.    0.707]
+         [0.707 1.   ]]
+    """
 
     def profile(self, u):
         return 1.0 / jnp.sqrt(1.0 + u)
@@ -188,9 +322,25 @@ class InverseMultiquadric(Stationary):
 
 
 class Multiquadric(Stationary):
-    """v (1 + r^2)^1/2, which is NOT positive definite (its negative is so conditionally).
+    """Multiquadric, variance * (1 + r^2)^(1/2), which is NOT positive definite.
 
-    For interpolation and kernel ridge only; a Gaussian process refuses it.
+    Its negative is conditionally positive definite of order one. It serves interpolation and
+    kernel ridge regression only; a Gaussian process refuses it, and `InverseMultiquadric` is the
+    positive definite relative.
+
+    Args:
+        lengthscale: The distance at which it turns from a parabola to a cone, in the units of the
+            inputs: a number, a vector (d,), or a lower triangular matrix (d, d), as for `RBF`.
+        variance: Its value k(x, x).
+
+    References:
+        Hardy (1971), "Multiquadric equations of topography"; Micchelli (1986).
+
+    Examples:
+        >>> from bayeskern.kernels import Multiquadric
+        >>> print(Multiquadric()([0.0, 1.0]).round(3))
+        [[1.    1.414]
+         [1.414 1.   ]]
     """
 
     positive_definite: ClassVar[bool] = False
@@ -200,7 +350,22 @@ class Multiquadric(Stationary):
 
 
 class White(Kernel):
-    """v on the diagonal of k(X) and 0 elsewhere; k(X, Z) is 0 even when Z equals X."""
+    """White noise: `variance` on the diagonal of k(X), and 0 elsewhere.
+
+    k(X, Z) is 0 even if Z equals X, because noise at a new observation is independent.
+
+    Args:
+        variance: The variance of the noise, in the squared units of the output.
+
+    References:
+        Rasmussen and Williams (2006), section 4.2.3.
+
+    Examples:
+        >>> from bayeskern.kernels import White
+        >>> print(White(0.5)([1.0, 2.0]))
+        [[0.5 0. ]
+         [0.  0.5]]
+    """
 
     variance: jax.Array = hyperparameter(1.0)
 
@@ -220,10 +385,29 @@ class White(Kernel):
 
 
 class SpectralMixture(Kernel):
-    """sum_q w_q prod_d exp(-2 pi^2 t_d^2 s_qd^2) cos(2 pi t_d m_qd), with t = x - z.
+    """Spectral mixture kernel, whose spectral density is a mixture of Q Gaussians.
 
-    weights: (Q,); means (frequencies, cycles per unit of the input) and scales (their spread):
-    (Q, d), or (Q, 1) for all dimensions alike. Wilson and Adams (2013), equation 12.
+    k(x, z) = sum_q w_q prod_i exp(-2 pi^2 t_i^2 s_qi^2) cos(2 pi t_i m_qi), with t = x - z, weights
+    w, means m and scales s.
+
+    Args:
+        weights: The variances of the Q components, shape (Q,), in the squared units of the output.
+        means: Their frequencies, in cycles per unit of the input: shape (Q, d), or (Q, 1) for all
+            dimensions alike.
+        scales: The standard deviations of their frequencies, in the same units and shapes.
+
+    References:
+        Wilson and Adams (2013), "Gaussian process kernels for pattern discovery and
+        extrapolation", equation 12.
+
+    Examples:
+        A wave with a period of 2 that fades slowly, and one of 1/3 that fades fast.
+
+        >>> from bayeskern.kernels import SpectralMixture
+        >>> kernel = SpectralMixture([1.0, 0.5], means=[[0.5], [3.0]], scales=[[0.01], [1.0]])
+        >>> print(kernel([0.0, 2.0]).round(3))
+        [[1.5   0.992]
+         [0.992 1.5  ]]
     """
 
     weights: jax.Array = hyperparameter((1.0,), scalar=False)
@@ -232,13 +416,13 @@ class SpectralMixture(Kernel):
 
     def evaluate(self, X, Z=None):
         self._check_shapes(X)
-        X, Z = metrics.centred(X, Z)
-        within, Z = Z is None, X if Z is None else Z
+        X, Z = metrics.center(X, Z)
+        among_X, Z = Z is None, X if Z is None else Z
         total = 0.0
         for q in range(self.weights.shape[0]):
             scales = jnp.broadcast_to(self.scales[q], X.shape[1:])
             means = jnp.broadcast_to(self.means[q], X.shape[1:])
-            u = metrics.squared_distance(X * scales, None if within else Z * scales)
+            u = metrics.squared_distance(X * scales, None if among_X else Z * scales)
             term = self.weights[q] * jnp.exp(-2.0 * jnp.pi**2 * u)
             for d in range(X.shape[1]):
                 term = term * jnp.cos(2.0 * jnp.pi * means[d] * (X[:, None, d] - Z[None, :, d]))
@@ -251,11 +435,11 @@ class SpectralMixture(Kernel):
 
     def frequencies(self, key, n, d, orthogonal=False):
         self._check_shapes(jnp.zeros((1, d)))
-        for_component, for_sign, for_spread = jax.random.split(key, 3)
-        q = jax.random.categorical(for_component, jnp.log(self.weights), shape=(n,))
-        # A product of cosines, one for each dimension: each has a sign of its own.
-        means = jax.random.rademacher(for_sign, (n, d)) * self.means[q]
-        spread = self.scales[q] * spectral_density.gaussian(for_spread, n, d, orthogonal)
+        key_component, key_sign, key_spread = jax.random.split(key, 3)
+        q = jax.random.categorical(key_component, jnp.log(self.weights), shape=(n,))
+        # The cosines of the dimensions are multiplied, so that each has a sign of its own.
+        means = jax.random.rademacher(key_sign, (n, d)) * self.means[q]
+        spread = self.scales[q] * spectral_density.gaussian(key_spread, n, d, orthogonal)
         return 2.0 * jnp.pi * (means + spread)
 
     def _check_shapes(self, X):

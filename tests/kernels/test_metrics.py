@@ -83,16 +83,16 @@ def test_scale_of_the_wrong_shape(shape):
         metrics.scale(np.ones((6, 3)), np.ones(shape))
 
 
-def test_centred():
+def test_center():
     X, Z = RNG.normal(size=(6, 2)) + 7, RNG.normal(size=(4, 2)) + 7
-    left, right = metrics.centred(X, Z)
+    left, right = metrics.center(X, Z)
     np.testing.assert_allclose(np.mean(right, axis=0), 0.0, atol=1e-14)
     np.testing.assert_allclose(cdist(left, right), cdist(X, Z), rtol=1e-13)
-    alone, none = metrics.centred(X)
+    alone, none = metrics.center(X)
     assert none is None
     np.testing.assert_allclose(np.mean(alone, axis=0), 0.0, atol=1e-14)
     # A constant under differentiation: the distances do not depend on it.
-    np.testing.assert_array_equal(jax.jvp(lambda X: metrics.centred(X)[0], (X,), (X,))[1], X)
+    np.testing.assert_array_equal(jax.jvp(lambda X: metrics.center(X)[0], (X,), (X,))[1], X)
 
 
 def test_per_dimension():
