@@ -5,20 +5,20 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
 from bayeskern.kernels.gram_matrix import blocks, diagonal, gram
-from bayeskern.ridge.base import KernelExpansion
+from bayeskern.ridge.base import ExpansionRegressor
 
 EPS = np.finfo(float).eps
 # A Gram matrix with at most this many entries, half a gigabyte, is held in memory.
 MAX_ENTRIES = 64_000_000
 
 
-class KernelLMS(MultiOutputMixin, RegressorMixin, KernelExpansion):
+class KernelLMS(MultiOutputMixin, ExpansionRegressor):
     """Kernel ridge regression by gradient descent, with early stopping.
 
     f = sum_i b_i k(., x_i), found by steps b_S += step (y - K b - alpha b)_S from b = 0. S is all
@@ -142,17 +142,6 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, KernelExpansion):
                 stacklevel=2,
             )
         return self
-
-    def predict(self, X) -> np.ndarray:
-        """Predict f.
-
-        Args:
-            X: Points, (m, d), with the columns that `fit` saw.
-
-        Returns:
-            f(X), (m,) or (m, k).
-        """
-        return self._values(X)
 
 
 def _epoch(A, B, residual, step, batch, rng):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
 from bayeskern.kernels.gram_matrix import gram
-from bayeskern.ridge.base import KernelExpansion, highest_class, read_classes
+from bayeskern.ridge.base import ExpansionClassifier, read_classes
 
 
-class KernelPerceptron(ClassifierMixin, KernelExpansion):
+class KernelPerceptron(ExpansionClassifier):
     """The perceptron with a kernel: f_c = sum_i b_ic k(., x_i), where b_ic counts mistakes at x_i.
 
     Training goes through the points one by one. Where the class y of a point does not have the
@@ -96,29 +95,6 @@ class KernelPerceptron(ClassifierMixin, KernelExpansion):
                 stacklevel=2,
             )
         return self
-
-    def decision_function(self, X) -> np.ndarray:
-        """The decision function f.
-
-        Args:
-            X: Points, (m, d), with the columns that `fit` saw.
-
-        Returns:
-            f(X): (m,) for two classes, above 0 for the second; (m, classes) for more.
-        """
-        return self._values(X)
-
-    def predict(self, X) -> np.ndarray:
-        """Predict the class whose f(X) is highest.
-
-        Args:
-            X: Points, (m, d), with the columns that `fit` saw.
-
-        Returns:
-            Class labels, (m,).
-        """
-        values = self._values(X)
-        return highest_class(self.classes_, values)
 
 
 def _learn(K, codes, epochs, rng):

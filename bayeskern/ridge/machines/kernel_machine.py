@@ -6,14 +6,18 @@ import warnings
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
 from bayeskern.kernels.gram_matrix import gram
-from bayeskern.ridge.base import KernelExpansion, highest_class, read_classes
+from bayeskern.ridge.base import (
+    ExpansionClassifier,
+    ExpansionRegressor,
+    KernelExpansion,
+    read_classes,
+)
 from bayeskern.ridge.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -63,7 +67,7 @@ class _KernelMachine(KernelExpansion):
         return self
 
 
-class KernelMachineRegressor(RegressorMixin, _KernelMachine):
+class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
     """A regression machine: sum_i w_i loss(y_i, f(x_i)) + penalty/2 |f - c|^2 is least.
 
     By the representer theorem f = sum_i b_i k(., x_i) + c. The squared loss is solved directly, the
@@ -138,19 +142,8 @@ class KernelMachineRegressor(RegressorMixin, _KernelMachine):
         )
         return self._store(minimum, penalty)
 
-    def predict(self, X) -> np.ndarray:
-        """Predict f.
 
-        Args:
-            X: Points, (m, d), with the columns that `fit` saw.
-
-        Returns:
-            f(X), (m,).
-        """
-        return self._values(X)
-
-
-class KernelMachineClassifier(ClassifierMixin, _KernelMachine):
+class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
     """A classifying machine: sum_i w_i loss(y_i f(x_i)) + penalty/2 |f - c|^2 is least.
 
     By the representer theorem f = sum_i b_i k(., x_i) + c, for labels y_i of -1 or 1. The logistic
@@ -227,29 +220,6 @@ class KernelMachineClassifier(ClassifierMixin, _KernelMachine):
             K, codes, len(self.classes_), weights[used] / penalty, bool(self.fit_intercept)
         )
         return self._store(minimum, penalty)
-
-    def decision_function(self, X) -> np.ndarray:
-        """The decision function f.
-
-        Args:
-            X: Points, (m, d), with the columns that `fit` saw.
-
-        Returns:
-            f(X): (m,) for two classes, above 0 for the second; (m, classes) for more.
-        """
-        return self._values(X)
-
-    def predict(self, X) -> np.ndarray:
-        """Predict the class whose f(X) is highest.
-
-        Args:
-            X: Points, (m, d), with the columns that `fit` saw.
-
-        Returns:
-            Class labels, (m,).
-        """
-        values = self._values(X)
-        return highest_class(self.classes_, values)
 
     @available_if(lambda self: self.loss == "logistic" or isinstance(self.loss, Logistic))
     def predict_proba(self, X) -> np.ndarray:

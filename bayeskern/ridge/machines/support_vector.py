@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn import svm
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern.core import validation
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import blocks, gram
-from bayeskern.ridge.base import KernelExpansion, read_classes
+from bayeskern.ridge.base import ExpansionRegressor, read_classes
 from bayeskern.ridge.validation import read_weights
 
 
-class KernelSVR(RegressorMixin, KernelExpansion):
+class KernelSVR(ExpansionRegressor):
     """Support vector regression, by scikit-learn's SVR.
 
     C sum_i w_i max(|y_i - f(x_i)| - epsilon, 0) + 1/2 |f - c|^2 is least, with a constant c that is
@@ -91,17 +91,6 @@ class KernelSVR(RegressorMixin, KernelExpansion):
         self.intercept_ = float(machine.intercept_[0])
         self.n_iter_ = int(machine.n_iter_)
         return self
-
-    def predict(self, X) -> np.ndarray:
-        """Predict f.
-
-        Args:
-            X: Points, (m, d), with the columns that `fit` saw.
-
-        Returns:
-            f(X), (m,).
-        """
-        return self._values(X)
 
 
 class KernelSVC(ClassifierMixin, KernelEstimator):
