@@ -33,8 +33,8 @@ X, Z = RNG.normal(size=(8, 3)), RNG.normal(size=(5, 3))
 infer = partial(bk.infer, progress=False)
 
 
-def close(got, wanted, rtol=1e-12, atol=1e-12):
-    np.testing.assert_allclose(np.asarray(got), wanted, rtol=rtol, atol=atol)
+def close(actual, expected, rtol=1e-12, atol=1e-12):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 # -- maximum likelihood and maximum a posteriori ---------------------------------------------------
@@ -56,9 +56,9 @@ def test_gaussian_data_have_their_mean_and_the_variance_that_divides_by_n():
         variance = numpyro.sample("variance", dist.HalfNormal(10.0))
         numpyro.sample("y", dist.Normal(mean, jnp.sqrt(variance)), obs=y)
 
-    found = infer(model, TIMES, method="mle").draws
-    close(found["mean"].item(), TIMES.mean(), rtol=1e-6)
-    close(found["variance"].item(), np.mean((TIMES - TIMES.mean()) ** 2), rtol=1e-6)
+    estimate = infer(model, TIMES, method="mle").draws
+    close(estimate["mean"].item(), TIMES.mean(), rtol=1e-6)
+    close(estimate["variance"].item(), np.mean((TIMES - TIMES.mean()) ** 2), rtol=1e-6)
 
 
 def test_laplace_noise_is_the_absolute_loss():
@@ -67,13 +67,13 @@ def test_laplace_noise_is_the_absolute_loss():
     model = bk.BayesianLinearRegression(
         prior=priors.Flat(), intercept=priors.Flat(), noise=lk.Laplace(1.0)
     )
-    found = infer(model, x, y, method="map").draws
+    estimate = infer(model, x, y, method="map").draws
     # min sum t with -t <= y - a - x'b <= t, a linear program.
     D, one = np.column_stack([np.ones(25), x]), np.eye(25)
     sides = np.block([[-D, -one], [D, -one]])
     cost, bounds = np.repeat([0.0, 1.0], [3, 25]), [(None, None)] * 3 + [(0, None)] * 25
     truth = linprog(cost, sides, np.concatenate([-y, y]), bounds=bounds).x[:3]
-    close([found["intercept"].item(), *found["weights"].ravel()], truth, rtol=1e-6)
+    close([estimate["intercept"].item(), *estimate["weights"].ravel()], truth, rtol=1e-6)
 
 
 def test_a_gaussian_prior_is_ridge_with_lambda_the_noise_over_its_variance():
@@ -86,8 +86,8 @@ def test_a_gaussian_prior_is_ridge_with_lambda_the_noise_over_its_variance():
 
     ridge = Ridge(noise / alpha, fit_intercept=False, solver="svd").fit(x, y).coef_
     close(infer(model, x, y, method="map").draws["w"][0, 0], ridge, rtol=1e-5, atol=1e-8)
-    own = bk.BayesianLinearRegression(prior=np.sqrt(alpha), noise=noise, intercept=False)
-    close(infer(own, x, y, method="map").draws["weights"][0, 0], ridge)
+    regression = bk.BayesianLinearRegression(prior=np.sqrt(alpha), noise=noise, intercept=False)
+    close(infer(regression, x, y, method="map").draws["weights"][0, 0], ridge)
 
 
 # -- two ways to one solution ----------------------------------------------------------------------
@@ -149,8 +149,8 @@ def test_leave_one_out_residuals_are_r_over_one_minus_a():
 def test_the_kernel_of_degree_2_has_the_features_with_root_2():
     phi = np.asarray(Polynomial(degree=2).feature_map(X[:, :2]))
     x1, x2, root = X[:, 0], X[:, 1], np.sqrt(2.0)
-    wanted = [np.ones(8), root * x1, root * x2, x1**2, root * x1 * x2, x2**2]
-    close(phi, np.stack(wanted, axis=1))
+    expected = [np.ones(8), root * x1, root * x2, x1**2, root * x1 * x2, x2**2]
+    close(phi, np.stack(expected, axis=1))
     close((1.0 + X[:, :2] @ X[:, :2].T) ** 2, phi @ phi.T)
 
 
@@ -192,8 +192,12 @@ def public_kernels():
     kinds = [k for k in kinds if inspect.isclass(k) and issubclass(k, kernels.Kernel)]
     # Those that stand for themselves, and what the algebra makes of some of them.
     alone = [k() for k in kinds if not inspect.isabstract(k) and not _wants_arguments(k)]
-    made = [(RBF() + Linear()) * Matern32() + 0.3, (0.1 * Polynomial()).exp(), AllSubsets() ** 2]
-    return [*alone, *made, (2.0 * Matern32()).warp(jnp.tanh).on([0, 2])]
+    composed = [
+        (RBF() + Linear()) * Matern32() + 0.3,
+        (0.1 * Polynomial()).exp(),
+        AllSubsets() ** 2,
+    ]
+    return [*alone, *composed, (2.0 * Matern32()).warp(jnp.tanh).on([0, 2])]
 
 
 def _wants_arguments(kind):
@@ -287,8 +291,8 @@ def test_the_mean_is_the_gradient_of_the_log_normaliser(name):
     likelihood, log_normaliser, etas = FAMILIES[name]
     extra = {need: np.ones(3) for need in likelihood.needs}
     sign = -1.0 if name == "Exponential" else 1.0
-    wanted = [sign * jax.grad(log_normaliser)(eta) for eta in etas]
-    close(likelihood.mean(jnp.array(etas), **extra), wanted)
+    expected = [sign * jax.grad(log_normaliser)(eta) for eta in etas]
+    close(likelihood.mean(jnp.array(etas), **extra), expected)
 
 
 def test_the_mean_of_a_categorical_is_the_gradient_of_log_sum_exp():
@@ -307,15 +311,16 @@ def test_bagging_lowers_the_variance_of_subset_selection_and_leaves_the_bias():
     truth, new = np.tile([1 / 3, 0.0, 0.0], 10), rng.normal(size=(100, 30)) @ root.T
     alone = KernelMatchingPursuit(dictionary="linear", n_nonzero=4)
     models = {"alone": alone, "bagged": BaggingRegressor(alone, n_estimators=25, random_state=0)}
-    found = {name: [] for name in models}
+    predictions = {name: [] for name in models}
     for _ in range(12):
         x = rng.normal(size=(60, 30)) @ root.T
         y = x @ truth + rng.normal(size=60)
         for name, model in models.items():
-            found[name].append(model.fit(x, y).predict(new))
-    variance = {name: np.mean(np.var(each, axis=0)) for name, each in found.items()}
+            predictions[name].append(model.fit(x, y).predict(new))
+    variance = {name: np.mean(np.var(runs, axis=0)) for name, runs in predictions.items()}
     bias = {
-        name: np.mean((np.mean(each, axis=0) - new @ truth) ** 2) for name, each in found.items()
+        name: np.mean((np.mean(runs, axis=0) - new @ truth) ** 2)
+        for name, runs in predictions.items()
     }
     assert variance["bagged"] < 0.5 * variance["alone"]
     assert 0.7 < bias["bagged"] / bias["alone"] < 1.1

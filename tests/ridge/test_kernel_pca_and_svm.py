@@ -55,8 +55,8 @@ def test_components_are_scikit_learns_of_the_same_gram_matrix(kernel, n_componen
     m = np.sum(kept)
     np.testing.assert_allclose(ours.eigenvalues_[:m], theirs.eigenvalues_[kept], rtol=1e-6)
     size = np.sqrt(theirs.eigenvalues_[0])
-    wanted = theirs.transform(np.asarray(kernel(NEW, X)))[:, :m]
-    np.testing.assert_allclose(ours.transform(NEW)[:, :m], wanted, atol=1e-6 * size)
+    expected = theirs.transform(np.asarray(kernel(NEW, X)))[:, :m]
+    np.testing.assert_allclose(ours.transform(NEW)[:, :m], expected, atol=1e-6 * size)
     np.testing.assert_allclose(
         ours.fit_transform(X)[:, :m], ours.transform(X)[:, :m], atol=1e-9 * size
     )
@@ -75,9 +75,9 @@ def test_components_keep_the_distances_between_centred_features():
     phi = KernelPCA(RBF(0.3)).fit_transform(X)
     K = np.asarray(RBF(0.3)(X))
     np.testing.assert_allclose(phi.mean(axis=0), 0.0, atol=1e-13)
-    wanted = 2.0 - 2.0 * K
-    found = np.sum((phi[:, None] - phi) ** 2, axis=2)
-    np.testing.assert_allclose(found, wanted, atol=1e-12)
+    expected = 2.0 - 2.0 * K
+    squared_distances = np.sum((phi[:, None] - phi) ** 2, axis=2)
+    np.testing.assert_allclose(squared_distances, expected, atol=1e-12)
 
 
 def test_a_constant_in_the_kernel_is_no_component():
@@ -90,9 +90,9 @@ def test_a_constant_in_the_kernel_is_no_component():
 
 @pytest.mark.parametrize("container", ["pandas", "polars"])
 def test_components_come_as_a_data_frame_if_asked_for(container):
-    found = KernelPCA(RBF(), 2).set_output(transform=container).fit_transform(X)
-    assert list(found.columns) == ["kernelpca0", "kernelpca1"]
-    np.testing.assert_array_equal(found.to_numpy(), KernelPCA(RBF(), 2).fit_transform(X))
+    components = KernelPCA(RBF(), 2).set_output(transform=container).fit_transform(X)
+    assert list(components.columns) == ["kernelpca0", "kernelpca1"]
+    np.testing.assert_array_equal(components.to_numpy(), KernelPCA(RBF(), 2).fit_transform(X))
 
 
 def test_more_components_than_points_are_refused():
@@ -112,8 +112,8 @@ def test_support_vector_regression_is_scikit_learns(kernel):
     ours = KernelSVR(kernel, C=2.0, epsilon=0.2, tol=1e-6).fit(X, Y, WEIGHTS)
     assert np.array_equal(ours.support_, theirs.support_)
     assert np.array_equal(ours.X_fit_, X[theirs.support_])
-    wanted = theirs.predict(np.asarray(kernel(NEW, X)))
-    np.testing.assert_allclose(ours.predict(NEW), wanted, atol=1e-9)
+    expected = theirs.predict(np.asarray(kernel(NEW, X)))
+    np.testing.assert_allclose(ours.predict(NEW), expected, atol=1e-9)
 
 
 @every_kernel
@@ -217,5 +217,5 @@ def test_the_kernel_must_be_a_positive_definite_kernel_of_numbers(machine):
 def test_components_of_training_points_are_those_of_any_points():
     points = np.random.default_rng(3).normal(size=(60, 2))
     for kernel, count in ((RBF(3.0), None), (RBF(), None), (RBF(3.0), 30)):
-        found = KernelPCA(kernel, count)
-        np.testing.assert_allclose(found.fit_transform(points), found.transform(points), atol=1e-7)
+        pca = KernelPCA(kernel, count)
+        np.testing.assert_allclose(pca.fit_transform(points), pca.transform(points), atol=1e-7)

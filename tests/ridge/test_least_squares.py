@@ -30,27 +30,27 @@ def with_singular_values(n, d, values, seed=0):
     return (U * values) @ V.T, rng.normal(size=n)
 
 
-def assert_near(result, wanted, solver):
-    error = np.linalg.norm(result.coefficients - wanted, axis=0)
-    assert np.all(error <= ACCURACY[solver] * np.linalg.norm(wanted, axis=0))
+def assert_near(result, expected, solver):
+    error = np.linalg.norm(result.coefficients - expected, axis=0)
+    assert np.all(error <= ACCURACY[solver] * np.linalg.norm(expected, axis=0))
 
 
 @pytest.mark.parametrize("solver", DIRECT + DESCENT)
 @pytest.mark.parametrize("k", [None, 3])
 def test_without_a_penalty_it_is_numpys_least_squares(solver, k):
     X, y = data(60, 4, k)
-    found = least_squares(X, y, solver)
-    wanted, squares, rank, values = np.linalg.lstsq(X, y)
-    assert_near(found, wanted, solver)
-    assert found.coefficients.shape == wanted.shape
-    assert (found.rank, found.solver, found.remark) == (rank, solver, None)
-    np.testing.assert_allclose(found.condition_number, values[0] / values[-1], rtol=1e-12)
+    solution = least_squares(X, y, solver)
+    expected, squares, rank, values = np.linalg.lstsq(X, y)
+    assert_near(solution, expected, solver)
+    assert solution.coefficients.shape == expected.shape
+    assert (solution.rank, solution.solver, solution.remark) == (rank, solver, None)
+    np.testing.assert_allclose(solution.condition_number, values[0] / values[-1], rtol=1e-12)
     rtol = 1e-4 if solver == "sgd" else 1e-12
     np.testing.assert_allclose(
-        found.residual_sum_of_squares, squares if k else squares[0], rtol=rtol
+        solution.residual_sum_of_squares, squares if k else squares[0], rtol=rtol
     )
-    assert found.intercept == pytest.approx(0.0, abs=0.0)
-    assert found.converged is (True if solver in DESCENT else None)
+    assert solution.intercept == pytest.approx(0.0, abs=0.0)
+    assert solution.converged is (True if solver in DESCENT else None)
 
 
 @pytest.mark.parametrize("solver", DIRECT + DESCENT)
@@ -58,13 +58,13 @@ def test_without_a_penalty_it_is_numpys_least_squares(solver, k):
 @pytest.mark.parametrize("intercept", [False, True])
 def test_with_a_penalty_it_is_scikit_learns_ridge_with_the_intercept_free(solver, shape, intercept):
     X, y = data(*shape, k=2)
-    found = least_squares(X, y, solver, penalty=7.0, intercept=intercept)
+    solution = least_squares(X, y, solver, penalty=7.0, intercept=intercept)
     for column in range(2):
         reference = Ridge(7.0, fit_intercept=intercept, solver="svd").fit(X, y[:, column])
-        one = found._replace(coefficients=found.coefficients[:, column])
-        assert_near(one, reference.coef_, solver)
+        single = solution._replace(coefficients=solution.coefficients[:, column])
+        assert_near(single, reference.coef_, solver)
         atol = ACCURACY[solver] * 10.0
-        np.testing.assert_allclose(found.intercept[column], reference.intercept_, atol=atol)
+        np.testing.assert_allclose(solution.intercept[column], reference.intercept_, atol=atol)
 
 
 @pytest.mark.parametrize("sklearn_solver", ["cholesky", "svd", "lsqr", "sag"])
@@ -72,47 +72,47 @@ def test_solver_by_solver_it_agrees_with_scikit_learns_ridge(sklearn_solver):
     X, y = data(200, 5)
     ours = {"cholesky": "cholesky", "svd": "svd", "lsqr": "lms", "sag": "sgd"}[sklearn_solver]
     reference = Ridge(2.0, solver=sklearn_solver, tol=1e-12, max_iter=100_000, random_state=0)
-    found = least_squares(X, y, ours, 2.0, intercept=True)
-    assert_near(found, reference.fit(X, y).coef_, ours)
+    solution = least_squares(X, y, ours, 2.0, intercept=True)
+    assert_near(solution, reference.fit(X, y).coef_, ours)
 
 
 @pytest.mark.parametrize("solver", DIRECT + DESCENT)
 def test_the_intercept_is_that_of_linear_regression(solver):
     X, y = data(80, 3)
     reference = LinearRegression().fit(X, y)
-    found = least_squares(X, y, solver, intercept=True)
-    assert isinstance(found.intercept, float)
-    assert_near(found, reference.coef_, solver)
-    np.testing.assert_allclose(found.intercept, reference.intercept_, atol=10 * ACCURACY[solver])
+    solution = least_squares(X, y, solver, intercept=True)
+    assert isinstance(solution.intercept, float)
+    assert_near(solution, reference.coef_, solver)
+    np.testing.assert_allclose(solution.intercept, reference.intercept_, atol=10 * ACCURACY[solver])
     squares = np.sum(np.square(y - reference.predict(X)))
-    np.testing.assert_allclose(found.residual_sum_of_squares, squares, rtol=1e-4)
+    np.testing.assert_allclose(solution.residual_sum_of_squares, squares, rtol=1e-4)
 
 
 @pytest.mark.parametrize("solver", ["qr", "svd", "lms", "sgd"])
 def test_with_more_columns_than_rows_the_shortest_solution_is_found(solver):
     X, y = data(6, 20)
-    found = least_squares(X, y, solver)
-    assert_near(found, np.linalg.pinv(X) @ y, solver)
-    assert found.rank == 6
-    assert found.solver == solver
+    solution = least_squares(X, y, solver)
+    assert_near(solution, np.linalg.pinv(X) @ y, solver)
+    assert solution.rank == 6
+    assert solution.solver == solver
 
 
 @pytest.mark.parametrize("shape", [(30, 8), (8, 30)], ids=["tall", "wide"])
 @pytest.mark.parametrize("solver", ["qr", "svd", "lms"])
 def test_a_rank_deficient_system_has_its_shortest_solution(solver, shape):
     X, y = with_singular_values(*shape, [3.0, 2.0, 1.0])
-    found = least_squares(X, y, solver)
-    assert found.rank == 3
-    assert found.condition_number > 1e14
-    assert_near(found, np.linalg.pinv(X, rcond=1e-10) @ y, solver)
+    solution = least_squares(X, y, solver)
+    assert solution.rank == 3
+    assert solution.condition_number > 1e14
+    assert_near(solution, np.linalg.pinv(X, rcond=1e-10) @ y, solver)
 
 
 def test_qr_says_that_it_handed_on_to_the_svd():
     X, y = with_singular_values(30, 8, [3.0, 2.0, 1.0])
-    found = least_squares(X, y, "qr")
-    assert found.solver == "svd"
-    assert "rank 8" in found.remark
-    assert "rank 3" in found.remark
+    solution = least_squares(X, y, "qr")
+    assert solution.solver == "svd"
+    assert "rank 8" in solution.remark
+    assert "rank 3" in solution.remark
 
 
 @pytest.mark.parametrize("solver", ["qr", "svd"])
@@ -141,8 +141,8 @@ def test_on_an_ill_conditioned_system_qr_keeps_the_digits_that_cholesky_loses():
 def test_badly_scaled_columns_cost_no_accuracy():
     X, _ = data(50, 4)
     scales = 10.0 ** np.array([-6, 0, 5, 2])
-    found = least_squares(X * scales, X @ np.ones(4), "qr")
-    np.testing.assert_allclose(found.coefficients * scales, 1.0, rtol=1e-10)
+    solution = least_squares(X * scales, X @ np.ones(4), "qr")
+    np.testing.assert_allclose(solution.coefficients * scales, 1.0, rtol=1e-10)
 
 
 @pytest.mark.parametrize("shape", [(6, 20), (30, 8)], ids=["wide", "rank deficient"])
@@ -150,27 +150,27 @@ def test_cholesky_refuses_a_singular_system_and_names_the_svd(shape):
     X, y = with_singular_values(*shape, [3.0, 2.0, 1.0])
     with pytest.raises(np.linalg.LinAlgError, match=re.escape('solver="svd"')):
         least_squares(X, y, "cholesky")
-    found = least_squares(X, y, "cholesky", penalty=0.5)
-    assert found.rank == 3
-    wanted = np.linalg.solve(X.T @ X + 0.5 * np.eye(shape[1]), X.T @ y)
-    np.testing.assert_allclose(found.coefficients, wanted, atol=1e-12)
+    solution = least_squares(X, y, "cholesky", penalty=0.5)
+    assert solution.rank == 3
+    expected = np.linalg.solve(X.T @ X + 0.5 * np.eye(shape[1]), X.T @ y)
+    np.testing.assert_allclose(solution.coefficients, expected, atol=1e-12)
 
 
 def test_a_penalty_shrinks_along_the_singular_vectors():
     X, y = with_singular_values(40, 5, [5.0, 3.0, 1.0, 0.3, 0.1])
     U, s, Vt = np.linalg.svd(X, full_matrices=False)
     for penalty in (1e-3, 1.0, 1e3):
-        wanted = Vt.T @ (s / (s**2 + penalty) * (U.T @ y))
+        expected = Vt.T @ (s / (s**2 + penalty) * (U.T @ y))
         for solver in DIRECT:
-            assert_near(least_squares(X, y, solver, penalty), wanted, solver)
+            assert_near(least_squares(X, y, solver, penalty), expected, solver)
 
 
 @pytest.mark.parametrize("solver", ["qr", "svd", "lms", "sgd"])
 def test_columns_of_zeros_get_coefficients_of_zero(solver):
-    found = least_squares(np.zeros((5, 2)), np.arange(5.0), solver)
-    assert found.coefficients.tolist() == [0.0, 0.0]
-    assert (found.rank, found.condition_number) == (0, np.inf)
-    assert found.residual_sum_of_squares == pytest.approx(30.0)
+    solution = least_squares(np.zeros((5, 2)), np.arange(5.0), solver)
+    assert solution.coefficients.tolist() == [0.0, 0.0]
+    assert (solution.rank, solution.condition_number) == (0, np.inf)
+    assert solution.residual_sum_of_squares == pytest.approx(30.0)
 
 
 # -- descent --------------------------------------------------------------------------------------
@@ -178,12 +178,12 @@ def test_columns_of_zeros_get_coefficients_of_zero(solver):
 
 def test_a_step_of_lms_is_the_one_written_down():
     X, y = data(20, 3)
-    found = least_squares(X, y, "lms", penalty=2.0, step=1e-3, epochs=2)
+    solution = least_squares(X, y, "lms", penalty=2.0, step=1e-3, epochs=2)
     b = np.zeros(3)
     for _ in range(2):
         b = b + 1e-3 * (X.T @ (y - X @ b) - 2.0 * b)
-    np.testing.assert_allclose(found.coefficients, b, rtol=1e-13)
-    assert (found.iterations, found.converged) == (2, False)
+    np.testing.assert_allclose(solution.coefficients, b, rtol=1e-13)
+    assert (solution.iterations, solution.converged) == (2, False)
 
 
 @pytest.mark.parametrize("solver", DESCENT)
@@ -192,12 +192,12 @@ def test_converged_is_claimed_only_within_the_promised_distance(solver):
     for condition in (2.0, 20.0, 200.0):
         values = 10.0 * np.geomspace(1.0, 1.0 / condition, 4)
         X, y = with_singular_values(50, 4, values)
-        found = least_squares(X, y, solver, epochs=5_000)
+        solution = least_squares(X, y, solver, epochs=5_000)
         exact = np.linalg.lstsq(X, y)[0]
-        error = np.linalg.norm(found.coefficients - exact) / np.linalg.norm(exact)
+        error = np.linalg.norm(solution.coefficients - exact) / np.linalg.norm(exact)
         # The error is measured against the coefficients found, those of the claim.
-        assert found.converged is False or error <= 1.01 * ACCURACY[solver]
-        claims.append(found.converged)
+        assert solution.converged is False or error <= 1.01 * ACCURACY[solver]
+        claims.append(solution.converged)
     assert claims[0] is True
     assert claims[-1] is False
 
@@ -219,19 +219,19 @@ def test_sgd_says_when_it_diverged(step):
 
 def test_sgd_follows_its_seed():
     X, y = data(40, 3)
-    one, again, other = (least_squares(X, y, "sgd", seed=s).coefficients for s in (1, 1, 2))
-    assert np.array_equal(one, again)
-    assert not np.array_equal(one, other)
+    single, again, other = (least_squares(X, y, "sgd", seed=s).coefficients for s in (1, 1, 2))
+    assert np.array_equal(single, again)
+    assert not np.array_equal(single, other)
 
 
 @pytest.mark.parametrize("batch", [1, 7, 39, 40, 500])
 @pytest.mark.parametrize("penalty", [0.0, 20.0])
 def test_sgd_converges_for_every_size_of_batch(batch, penalty):
     X, y = data(40, 2)
-    found = least_squares(X, y, "sgd", penalty, batch=batch)
-    assert found.converged
-    wanted = np.linalg.solve(X.T @ X + penalty * np.eye(2), X.T @ y)
-    assert_near(found, wanted, "sgd")
+    solution = least_squares(X, y, "sgd", penalty, batch=batch)
+    assert solution.converged
+    expected = np.linalg.solve(X.T @ X + penalty * np.eye(2), X.T @ y)
+    assert_near(solution, expected, "sgd")
 
 
 # -- the door -------------------------------------------------------------------------------------
@@ -242,14 +242,14 @@ def test_data_frames_are_read(frame):
     X, y = data(30, 2)
     table = frame({"a": X[:, 0], "b": X[:, 1]})
     assert_near(least_squares(table, y), np.linalg.lstsq(X, y)[0], "qr")
-    found = least_squares(table, frame({"y": y}))
-    assert found.coefficients.shape == (2, 1)
+    solution = least_squares(table, frame({"y": y}))
+    assert solution.coefficients.shape == (2, 1)
 
 
 def test_a_vector_of_inputs_is_one_column():
     x, y = np.arange(5.0), 2.0 * np.arange(5.0) + 1.0
-    found = least_squares(x, y, intercept=True)
-    np.testing.assert_allclose([*found.coefficients, found.intercept], [2.0, 1.0], rtol=1e-12)
+    solution = least_squares(x, y, intercept=True)
+    np.testing.assert_allclose([*solution.coefficients, solution.intercept], [2.0, 1.0], rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +279,6 @@ def test_bad_input_is_refused_by_name(change, message):
 @pytest.mark.parametrize("value", [0.1, 0.7, 1e6 + 0.1])
 def test_a_constant_column_beside_an_intercept_has_no_coefficient(solver, value):
     y = np.random.default_rng(0).normal(size=3)
-    found = least_squares(np.full((3, 1), value), y, solver=solver, intercept=True)
-    assert found.coefficients[0] == 0.0 and found.rank == 0
-    np.testing.assert_allclose(found.intercept, y.mean())
+    solution = least_squares(np.full((3, 1), value), y, solver=solver, intercept=True)
+    assert solution.coefficients[0] == 0.0 and solution.rank == 0
+    np.testing.assert_allclose(solution.intercept, y.mean())

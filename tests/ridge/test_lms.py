@@ -37,8 +37,8 @@ def test_with_a_penalty_it_goes_to_kernel_ridge(kernel, batch):
     # The error of b is at most that of the residual over the smallest eigenvalue.
     bound = 1e-11 * np.linalg.norm(Y) / alpha
     assert np.linalg.norm(ours.dual_coef_ - theirs.dual_coef_) <= bound
-    wanted = theirs.predict(np.asarray(kernel(NEW, X)))
-    np.testing.assert_allclose(ours.predict(NEW), wanted, atol=1e-9)
+    expected = theirs.predict(np.asarray(kernel(NEW, X)))
+    np.testing.assert_allclose(ours.predict(NEW), expected, atol=1e-9)
 
 
 @batches
@@ -46,9 +46,9 @@ def test_without_a_penalty_it_goes_to_interpolation(batch):
     ours = KernelLMS(Matern12(), batch=batch, alpha=0.0, tol=1e-9, epochs=20_000).fit(X, Y)
     assert ours.converged_
     np.testing.assert_allclose(ours.predict(X), Y, atol=1e-8)
-    wanted = np.linalg.solve(np.asarray(Matern12()(X)), Y)
+    expected = np.linalg.solve(np.asarray(Matern12()(X)), Y)
     np.testing.assert_allclose(
-        ours.predict(NEW), np.asarray(Matern12()(NEW, X)) @ wanted, atol=1e-6
+        ours.predict(NEW), np.asarray(Matern12()(NEW, X)) @ expected, atol=1e-6
     )
 
 

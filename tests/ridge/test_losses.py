@@ -51,11 +51,11 @@ def test_values_are_those_of_scipy_and_scikit_learn():
     label = np.sign(y)
     np.testing.assert_allclose(Huber(0.4).value(y, f), special.huber(0.4, y - f), rtol=1e-14)
     np.testing.assert_allclose(Squared().value(y, f), special.huber(1e9, y - f), rtol=1e-14)
-    wanted = np.abs(y - f).clip(0.2) - 0.2
-    np.testing.assert_allclose(EpsilonInsensitive(0.2).value(y, f), wanted, rtol=1e-14)
+    expected = np.abs(y - f).clip(0.2) - 0.2
+    np.testing.assert_allclose(EpsilonInsensitive(0.2).value(y, f), expected, rtol=1e-14)
     assert np.mean(Hinge().value(label, f)) == pytest.approx(hinge_loss(label, f), rel=1e-14)
-    wanted = log_loss(label, special.expit(f))
-    assert np.mean(Logistic().value(label, f)) == pytest.approx(wanted, rel=1e-13)
+    expected = log_loss(label, special.expit(f))
+    assert np.mean(Logistic().value(label, f)) == pytest.approx(expected, rel=1e-13)
 
 
 @pytest.mark.parametrize("loss", ALL, ids=name)
@@ -75,10 +75,10 @@ def test_the_conjugate_is_the_highest_that_a_line_rises_above_the_loss(loss):
     f = np.linspace(-4.0, 4.0, 80_001)
     for y in (-1.0, 1.0):
         slopes = loss.derivative(y, np.linspace(-1.5, 1.5, 31))
-        wanted = np.max(slopes[:, None] * f - loss.value(y, f), axis=1)
-        found = loss.conjugate(y, slopes)
+        expected = np.max(slopes[:, None] * f - loss.value(y, f), axis=1)
+        conjugates = loss.conjugate(y, slopes)
         # The grid misses the highest point by at most half a step, where the line is flat.
-        np.testing.assert_allclose(found, wanted, atol=1e-8)
+        np.testing.assert_allclose(conjugates, expected, atol=1e-8)
 
 
 def test_what_is_near_must_be_a_length():
@@ -98,10 +98,10 @@ def test_what_is_near_must_be_a_length():
 def test_each_is_minimised_to_rounding_whatever_the_penalty(loss, C, intercept):
     K, y, weights = problem(loss)
     weights = C * weights
-    found = loss.minimise(K, y, weights, intercept)
-    b, c = found.coefficients, found.intercept
-    assert found.value == pytest.approx(objective(loss, K, y, weights, b, c), rel=1e-12)
-    assert abs(found.gap) <= 1e-9 * found.value
+    minimum = loss.minimise(K, y, weights, intercept)
+    b, c = minimum.coefficients, minimum.intercept
+    assert minimum.value == pytest.approx(objective(loss, K, y, weights, b, c), rel=1e-12)
+    assert abs(minimum.gap) <= 1e-9 * minimum.value
     if intercept:
         assert abs(b.sum()) <= 1e-9 * np.abs(b).sum()
     else:
@@ -111,7 +111,7 @@ def test_each_is_minimised_to_rounding_whatever_the_penalty(loss, C, intercept):
     for size in (1e-3, 1e-1, 1.0):
         other = b * (1.0 + size * rng.normal(size=b.shape))
         at = c + intercept * size * rng.normal()
-        assert objective(loss, K, y, weights, other, at) >= found.value * (1.0 - 1e-9)
+        assert objective(loss, K, y, weights, other, at) >= minimum.value * (1.0 - 1e-9)
 
 
 @pytest.mark.parametrize("loss", ALL, ids=name)
@@ -254,13 +254,13 @@ def test_the_multinomial_loss_is_scikit_learns_in_explicit_features():
     L = np.linalg.cholesky(K)
     theirs = LogisticRegression(solver="newton-cholesky", tol=1e-10, C=2.0).fit(L, codes, weights)
     ours = Logistic().classify(K, codes, 3, 2.0 * weights, intercept=True)
-    wanted, found = (
+    expected, probabilities = (
         theirs.predict_proba(L),
         special.softmax(K @ ours.coefficients + ours.intercept, 1),
     )
-    np.testing.assert_allclose(found, wanted, atol=1e-8)
+    np.testing.assert_allclose(probabilities, expected, atol=1e-8)
     assert abs(ours.gap) <= 1e-12 * ours.value
-    value = 2.0 * weights @ -np.log(wanted[np.arange(60), codes]) + 0.5 * np.sum(theirs.coef_**2)
+    value = 2.0 * weights @ -np.log(expected[np.arange(60), codes]) + 0.5 * np.sum(theirs.coef_**2)
     assert ours.value == pytest.approx(value, rel=1e-10)
 
 
@@ -279,15 +279,15 @@ def test_no_problem_is_too_lopsided(loss):
         weights = 10.0 ** rng.uniform(-3, 2) * rng.uniform(0.01, 1.0, size=n)
         for K in grams:
             for intercept in (False, True):
-                found = loss.minimise(K, y, weights, intercept)
-                assert abs(found.gap) <= 1e-6 * found.value + 1e-12 * found.at_zero
+                minimum = loss.minimise(K, y, weights, intercept)
+                assert abs(minimum.gap) <= 1e-6 * minimum.value + 1e-12 * minimum.at_zero
 
 
 def test_where_nothing_is_lost_f_is_zero():
     K, y, weights = problem(Absolute())
-    found = EpsilonInsensitive(100.0).minimise(K, y, weights, intercept=True)
-    assert not found.coefficients.any()
-    assert (found.intercept, found.value, found.gap) == (0.0, 0.0, 0.0)
+    minimum = EpsilonInsensitive(100.0).minimise(K, y, weights, intercept=True)
+    assert not minimum.coefficients.any()
+    assert (minimum.intercept, minimum.value, minimum.gap) == (0.0, 0.0, 0.0)
 
 
 # -- the linear algebra ---------------------------------------------------------------------------
@@ -298,12 +298,12 @@ def test_the_shifted_matrix_is_solved_where_its_shift_is_huge_or_none(intercept)
     rng = np.random.default_rng(5)
     F = rng.normal(size=(12, 4))
     K, v, e = F @ F.T, rng.normal(size=12), np.array([1e-14, 1e-3, 1.0, 1e6] * 3)
-    one = intercept * np.ones((12, 1))
-    whole = np.block([[K + np.diag(1 / e), one], [one.T, np.eye(1) * (not intercept)]])
-    wanted = np.linalg.solve(whole, np.append(v, 0.7 * intercept))
+    ones = intercept * np.ones((12, 1))
+    bordered = np.block([[K + np.diag(1 / e), ones], [ones.T, np.eye(1) * (not intercept)]])
+    expected = np.linalg.solve(bordered, np.append(v, 0.7 * intercept))
     b, c = ShiftedGram(K, e, intercept).solve(v, 0.7)
-    np.testing.assert_allclose(b, wanted[:12], rtol=1e-7)
-    assert c == pytest.approx(wanted[12], rel=1e-7, abs=1e-15)
+    np.testing.assert_allclose(b, expected[:12], rtol=1e-7)
+    assert c == pytest.approx(expected[12], rel=1e-7, abs=1e-15)
 
 
 def test_a_matrix_that_rounding_made_indefinite_is_solved_too():

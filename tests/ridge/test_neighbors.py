@@ -29,9 +29,9 @@ def test_with_a_linear_kernel_they_are_scikit_learns(weights):
     for points in (NEW, X):
         np.testing.assert_allclose(ours.predict(points), theirs.predict(points), atol=1e-12)
     distances, indices = ours.kneighbors(NEW)
-    wanted, at = theirs.kneighbors(NEW)
+    expected, at = theirs.kneighbors(NEW)
     assert np.array_equal(indices, at)
-    np.testing.assert_allclose(distances, wanted, rtol=1e-10)
+    np.testing.assert_allclose(distances, expected, rtol=1e-10)
     theirs = KNeighborsClassifier(7, weights=weights).fit(X, LABELS)
     ours = KernelKNNClassifier(Linear(), 7, weights, pseudo_count=0).fit(X, LABELS)
     for points in (NEW, X):
@@ -43,12 +43,12 @@ def test_with_a_linear_kernel_they_are_scikit_learns(weights):
 
 @pytest.mark.parametrize("lengthscale", [0.1, 1.0, 50.0])
 def test_isotropic_kernels_order_neighbours_as_the_euclidean_distance_does(lengthscale):
-    wanted = NearestNeighbors(n_neighbors=90).fit(X).kneighbors(NEW, return_distance=False)
+    expected = NearestNeighbors(n_neighbors=90).fit(X).kneighbors(NEW, return_distance=False)
     # At 10 lengthscales |phi(x) - phi(z)|^2 is 2 to all digits, and at 40 k itself is 0.
     k = 10 if lengthscale == 0.1 else 90
     for kernel in (RBF(lengthscale), Matern12(lengthscale)):
         distances, indices = KernelKNNRegressor(kernel, k).fit(X, Y).kneighbors(NEW)
-        assert np.array_equal(indices, wanted[:, :k])
+        assert np.array_equal(indices, expected[:, :k])
         assert np.all(np.diff(distances, axis=1) >= 0.0)
 
 
@@ -57,10 +57,10 @@ def test_distances_are_those_between_explicit_features():
     a, b = X.T
     phi = np.stack([np.ones(90), 2**0.5 * a, 2**0.5 * b, a**2, b**2, 2**0.5 * a * b], axis=1)
     theirs = NearestNeighbors(n_neighbors=6).fit(phi)
-    wanted, at = theirs.kneighbors(phi)
+    expected, at = theirs.kneighbors(phi)
     distances, indices = KernelKNNRegressor(kernel, 6).fit(X, Y).kneighbors(X)
     assert np.array_equal(indices, at)
-    np.testing.assert_allclose(distances, wanted, atol=1e-12)
+    np.testing.assert_allclose(distances, expected, atol=1e-12)
 
 
 def test_a_point_among_the_neighbours_is_all_that_counts_by_distance():
@@ -74,8 +74,8 @@ def test_probabilities_are_those_of_counts_and_pseudo_counts():
     labels = np.array(["a", "a", "b", "b", "c"])
     fitted = KernelKNNClassifier(RBF(), 3, pseudo_count=0.5).fit(points, labels)
     # Two of a and one of b, of three; then one of each.
-    wanted = np.array([[2.5, 1.5, 0.5], [0.5, 2.5, 1.5]]) / 4.5
-    np.testing.assert_allclose(fitted.predict_proba([[0.0], [5.0]]), wanted, rtol=1e-14)
+    expected = np.array([[2.5, 1.5, 0.5], [0.5, 2.5, 1.5]]) / 4.5
+    np.testing.assert_allclose(fitted.predict_proba([[0.0], [5.0]]), expected, rtol=1e-14)
     assert fitted.predict([[0.0], [5.0]]).tolist() == ["a", "b"]
     none = clone(fitted).set_params(pseudo_count=0).fit(points, labels).predict_proba([[0.0]])
     np.testing.assert_allclose(none, [[2 / 3, 1 / 3, 0.0]], rtol=1e-14)

@@ -109,12 +109,12 @@ def test_it_is_an_estimator_as_scikit_learn_wants_it(estimator, check):
 
 
 def test_it_follows_its_seed():
-    one, again, other = (
+    first, again, other = (
         KernelPerceptron(RBF(), epochs=1000, seed=seed).fit(X, SIGNS).dual_coef_
         for seed in (1, 1, 2)
     )
-    assert np.array_equal(one, again)
-    assert not np.array_equal(one, other)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
     with pytest.raises(ValueError, match="seed must be"):
         KernelPerceptron(seed=-1).fit(X, SIGNS)
 

@@ -17,8 +17,8 @@ NEW = RNG.normal(size=(6, 2))
 def refits(estimator, X, y, weights=None):
     """Leave-one-out predictions, the honest way."""
     weights = np.ones(len(X)) if weights is None else weights
-    found = []
+    predictions = []
     for train, (i,) in LeaveOneOut().split(X):
         fitted = clone(estimator).fit(X[train], y[train], sample_weight=weights[train])
-        found.append(fitted.predict(X[[i]])[0])
-    return np.array(found)
+        predictions.append(fitted.predict(X[[i]])[0])
+    return np.array(predictions)

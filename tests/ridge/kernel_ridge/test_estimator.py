@@ -58,9 +58,9 @@ def test_a_grid_search_picks_among_kernels():
 
 def test_bagging_gives_bootstrap_intervals():
     bags = BaggingRegressor(KernelRidge(RBF(), 0.1), n_estimators=20, random_state=0).fit(X, y)
-    every = np.array([bag.predict(NEW) for bag in bags.estimators_])
-    np.testing.assert_allclose(every.mean(axis=0), bags.predict(NEW))
-    assert np.all(every.std(axis=0) > 0.0)
+    predictions = np.array([bag.predict(NEW) for bag in bags.estimators_])
+    np.testing.assert_allclose(predictions.mean(axis=0), bags.predict(NEW))
+    assert np.all(predictions.std(axis=0) > 0.0)
 
 
 def test_a_new_fit_forgets_the_path_of_the_one_before():

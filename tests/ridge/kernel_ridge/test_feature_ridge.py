@@ -84,8 +84,8 @@ def test_fourier_ridge_is_ridge_on_fourier_features():
     features = RandomFourierFeatures(Matern32(), 30, True, seed=3).fit(X)
     theirs = Ridge(0.2).fit(features.transform(X), Y + 100.0, sample_weight=W)
     expected = theirs.predict(features.transform(NEW))
-    found = ours.fit(X, Y + 100.0, sample_weight=W).predict(NEW)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    predictions = ours.fit(X, Y + 100.0, sample_weight=W).predict(NEW)
+    np.testing.assert_allclose(predictions, expected, rtol=1e-9)
 
 
 def test_the_error_of_fourier_ridge_falls_as_one_over_the_root_of_its_features():
@@ -93,10 +93,10 @@ def test_the_error_of_fourier_ridge_falls_as_one_over_the_root_of_its_features()
     whole = KernelRidge(kernel, 1.0).fit(X, y).predict(NEW)
 
     def error(m):
-        every = [
+        predictions = [
             FourierRidge(kernel, m, alpha=1.0, seed=s).fit(X, y).predict(NEW) for s in range(12)
         ]
-        return np.sqrt(np.mean((np.array(every) - whole) ** 2))
+        return np.sqrt(np.mean((np.array(predictions) - whole) ** 2))
 
     # A power of -0.5, within what 12 draws tell.
     slope = np.log(error(32) / error(512)) / np.log(512 / 32)
@@ -158,14 +158,14 @@ def test_leaving_one_out_is_refitting_with_the_features_kept(make, intercept, we
         for rows, i in LeaveOneOut().split(X)
     ]
     ours.fit(X, Y, sample_weight=weights)
-    found = ours.loo_predict(X, Y, sample_weight=weights)
-    np.testing.assert_allclose(found, expected, atol=1e-8)
+    predictions = ours.loo_predict(X, Y, sample_weight=weights)
+    np.testing.assert_allclose(predictions, expected, atol=1e-8)
     # Any part of the rows may be asked for.
     part = ours.loo_predict(X[3:9], Y[3:9], sample_weight=w[3:9])
-    np.testing.assert_allclose(part, found[3:9], atol=1e-12)
+    np.testing.assert_allclose(part, predictions[3:9], atol=1e-12)
     single = clone(ours).set_params(alpha=0.3).fit(X, y, sample_weight=weights)
-    found = single.loo_predict(X, y, sample_weight=weights)
-    np.testing.assert_allclose(found, np.array(expected)[:, 0], atol=1e-8)
+    predictions = single.loo_predict(X, y, sample_weight=weights)
+    np.testing.assert_allclose(predictions, np.array(expected)[:, 0], atol=1e-8)
 
 
 @pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])
@@ -178,8 +178,8 @@ def test_every_point_of_the_path_is_a_fit_of_its_own(intercept, weights):
     phi = ours.features_.transform(X)
     design = np.column_stack([phi, np.ones(N)]) if intercept else phi
     for a, alpha in enumerate(alphas):
-        one = clone(ours).set_params(alpha=alpha, alphas=None).fit(X, Y, sample_weight=weights)
-        loo = one.loo_predict(X, Y, sample_weight=weights)
+        fitted = clone(ours).set_params(alpha=alpha, alphas=None).fit(X, Y, sample_weight=weights)
+        loo = fitted.loo_predict(X, Y, sample_weight=weights)
         loo = np.average((Y - loo) ** 2, axis=0, weights=w)
         np.testing.assert_allclose(ours.loo_path_[a], loo, rtol=1e-8)
         penalty = alpha * np.eye(design.shape[1])
@@ -242,8 +242,8 @@ def test_leave_one_out_says_where_it_has_lost_its_digits():
     Z = np.linspace(0.0, 1.0, 6)[:, None]
     ours = NystromRidge(RBF(0.1), Z, alpha=0.0).fit(Z, Z[:, 0])
     with pytest.warns(LinAlgWarning, match="a leverage is within"):
-        found = ours.loo_predict(Z, Z[:, 0])
-    assert not np.any(np.isinf(found))
+        predictions = ours.loo_predict(Z, Z[:, 0])
+    assert not np.any(np.isinf(predictions))
 
 
 def test_a_kernel_that_is_0_at_all_landmarks_has_no_features():
@@ -278,13 +278,13 @@ def test_chosen_landmarks_serve_better_than_random_ones(selection, factor):
 
 
 def test_greedy_landmarks_are_the_pivots_of_a_cholesky_factorisation():
-    found = NystromRidge(RBF(), 7, "greedy").fit(X, y).landmarks_
+    landmarks = NystromRidge(RBF(), 7, "greedy").fit(X, y).landmarks_
     left, pivots = np.array(RBF()(X)), []
     for _ in range(7):
         i = int(np.argmax(np.diagonal(left)))
         pivots.append(i)
         left = left - np.outer(left[:, i], left[i]) / left[i, i]
-    np.testing.assert_array_equal(found, X[pivots])
+    np.testing.assert_array_equal(landmarks, X[pivots])
 
 
 def test_greedy_stops_where_nothing_is_left():
@@ -293,11 +293,11 @@ def test_greedy_stops_where_nothing_is_left():
 
 def test_landmarks_follow_their_seed():
     for selection in ("kmeans", "random", "leverage"):
-        one, again, other = (
+        first, again, other = (
             NystromRidge(RBF(), 7, selection, seed=seed).fit(X, y).landmarks_ for seed in (1, 1, 2)
         )
-        np.testing.assert_array_equal(one, again)
-        assert not np.array_equal(one, other)
+        np.testing.assert_array_equal(first, again)
+        assert not np.array_equal(first, other)
 
 
 # -- as scikit-learn has it, and bad input --------------------------------------------------------

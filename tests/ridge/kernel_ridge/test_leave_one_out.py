@@ -28,8 +28,8 @@ def test_leaving_one_out_is_refitting(kernel, intercept, solver, weights):
 
 def test_leaving_one_out_agrees_with_cross_validation_by_scikit_learn():
     ours = KernelRidge(RBF(), 0.1, fit_intercept=True)
-    found = cross_val_predict(ours, X, Y, cv=LeaveOneOut())
-    np.testing.assert_allclose(ours.fit(X, Y).loo_predict(), found, atol=1e-10)
+    refitted = cross_val_predict(ours, X, Y, cv=LeaveOneOut())
+    np.testing.assert_allclose(ours.fit(X, Y).loo_predict(), refitted, atol=1e-10)
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 1e-9, 1e-12])
@@ -62,11 +62,11 @@ def test_every_point_of_the_path_is_a_fit_of_its_own(intercept, weights):
     w = np.ones(N) if weights is None else weights
     np.testing.assert_array_equal(ours.alphas_, alphas)
     for a, alpha in enumerate(alphas):
-        one = KernelRidge(RBF(), alpha, fit_intercept=intercept).fit(X, Y, sample_weight=weights)
-        loo = np.average((Y - one.loo_predict()) ** 2, axis=0, weights=w)
+        single = KernelRidge(RBF(), alpha, fit_intercept=intercept).fit(X, Y, sample_weight=weights)
+        loo = np.average((Y - single.loo_predict()) ** 2, axis=0, weights=w)
         np.testing.assert_allclose(ours.loo_path_[a], loo, rtol=1e-8)
         A = fitted_values(RBF(), alpha, w, intercept)
-        np.testing.assert_allclose(one.effective_dof_, np.trace(A), rtol=1e-8)
+        np.testing.assert_allclose(single.effective_dof_, np.trace(A), rtol=1e-8)
         gcv = np.average((Y - A @ Y) ** 2, axis=0, weights=w) / (1.0 - np.trace(A) / N) ** 2
         np.testing.assert_allclose(ours.gcv_path_[a], gcv, rtol=1e-8)
         covariance = np.asarray(RBF()(X)) + np.diag(alpha / w)
@@ -79,23 +79,23 @@ def test_every_point_of_the_path_is_a_fit_of_its_own(intercept, weights):
 def test_the_evidence_with_a_constant_is_that_of_contrasts():
     ours = KernelRidge(RBF(), "evidence", alphas=[0.1, 0.5], fit_intercept=True).fit(X, y)
     contrasts = np.linalg.qr(np.column_stack([np.ones(N), np.eye(N)[:, 1:]]))[0][:, 1:].T
-    for alpha, found in zip(ours.alphas_, ours.evidence_path_, strict=True):
+    for alpha, evidence in zip(ours.alphas_, ours.evidence_path_, strict=True):
         covariance = contrasts @ (np.asarray(RBF()(X)) + alpha * np.eye(N)) @ contrasts.T
         expected = stats.multivariate_normal(np.zeros(N - 1), covariance).logpdf(contrasts @ y)
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert evidence == pytest.approx(expected, rel=1e-9)
 
 
 def test_alpha_may_be_chosen_for_each_target():
     ours = KernelRidge(RBF(), "loo", alpha_per_target=True).fit(X, Y)
     assert ours.alpha_.shape == (2,)
     for j in range(2):
-        one = KernelRidge(RBF(), "loo").fit(X, Y[:, j])
-        assert ours.alpha_[j] == one.alpha_
-        np.testing.assert_allclose(ours.predict(NEW)[:, j], one.predict(NEW), rtol=1e-9)
-        np.testing.assert_allclose(ours.loo_predict()[:, j], one.loo_predict(), rtol=1e-9)
+        single = KernelRidge(RBF(), "loo").fit(X, Y[:, j])
+        assert ours.alpha_[j] == single.alpha_
+        np.testing.assert_allclose(ours.predict(NEW)[:, j], single.predict(NEW), rtol=1e-9)
+        np.testing.assert_allclose(ours.loo_predict()[:, j], single.loo_predict(), rtol=1e-9)
         _, sd = ours.predict(NEW, return_std=True)
-        np.testing.assert_allclose(sd[:, j], one.predict(NEW, return_std=True)[1], rtol=1e-9)
-        np.testing.assert_allclose(ours.effective_dof_[j], one.effective_dof_)
+        np.testing.assert_allclose(sd[:, j], single.predict(NEW, return_std=True)[1], rtol=1e-9)
+        np.testing.assert_allclose(ours.effective_dof_[j], single.effective_dof_)
     assert ours.loo_path_.shape == (50, 2)
 
 
@@ -123,10 +123,10 @@ def test_free_hyperparameters_are_at_an_optimum(criterion, intercept):
 
     # There is more than one optimum: this one is stationary, and none near it is better.
     at = np.log([ours.kernel_.lengthscale, ours.alpha_])
-    found = optimize.minimize(
+    best = optimize.minimize(
         score, at + 0.2, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-12}
     )
-    assert score(at) <= found.fun + 1e-6
+    assert score(at) <= best.fun + 1e-6
     assert optimize.approx_fprime(at, score, 1e-6) == pytest.approx(0.0, abs=1e-3)
 
 

@@ -72,9 +72,9 @@ def test_it_is_the_kernel_ridge_of_scikit_learn(ours, theirs, solver, weights):
     peer.fit(theirs(X), Y, sample_weight=weights)
     ours = KernelRidge(ours, [0.3, 0.02], solver="eigen").fit(X, Y, sample_weight=weights)
     np.testing.assert_allclose(ours.predict(NEW), peer.predict(theirs(NEW, X)), rtol=1e-9)
-    one = clone(ours).set_params(alpha=0.3, solver=solver).fit(X, y, sample_weight=weights)
-    np.testing.assert_allclose(one.predict(NEW), ours.predict(NEW)[:, 0], rtol=1e-9)
-    np.testing.assert_allclose(one.dual_coef_, ours.dual_coef_[:, 0], rtol=1e-8, atol=1e-10)
+    single = clone(ours).set_params(alpha=0.3, solver=solver).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(single.predict(NEW), ours.predict(NEW)[:, 0], rtol=1e-9)
+    np.testing.assert_allclose(single.dual_coef_, ours.dual_coef_[:, 0], rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])

@@ -62,8 +62,8 @@ def test_with_the_squared_loss_it_is_kernel_ridge(kernel):
         theirs = KernelRidge(alpha=penalty, kernel="precomputed").fit(kernel(X), Y, WEIGHTS)
         ours = KernelMachineRegressor(kernel, "squared", penalty).fit(X, Y, WEIGHTS)
         np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-6, atol=1e-9)
-        wanted = theirs.predict(np.asarray(kernel(NEW, X)))
-        np.testing.assert_allclose(ours.predict(NEW), wanted, atol=1e-10)
+        expected = theirs.predict(np.asarray(kernel(NEW, X)))
+        np.testing.assert_allclose(ours.predict(NEW), expected, atol=1e-10)
 
 
 def test_huber_with_a_wide_delta_is_kernel_ridge_and_with_a_narrow_one_absolute_loss():
@@ -107,8 +107,8 @@ def test_what_is_reported_is_the_objective_in_its_own_units():
     penalty = 0.3
     machine = KernelMachineRegressor(RBF(), "absolute", penalty).fit(X, Y, WEIGHTS)
     b, K = machine.dual_coef_, np.asarray(RBF()(X))
-    wanted = WEIGHTS @ np.abs(Y - machine.predict(X)) + 0.5 * penalty * b @ K @ b
-    assert machine.objective_ == pytest.approx(wanted, rel=1e-12)
+    expected = WEIGHTS @ np.abs(Y - machine.predict(X)) + 0.5 * penalty * b @ K @ b
+    assert machine.objective_ == pytest.approx(expected, rel=1e-12)
     assert machine.converged_
     assert 0.0 <= machine.duality_gap_ <= 1e-9 * machine.objective_
     assert 5 < machine.n_iter_ < 40
@@ -177,11 +177,11 @@ def test_the_hinge_loss_is_the_support_vector_machine(kernel):
     K, between = np.asarray(kernel(X)), np.asarray(kernel(NEW, X))
     theirs = SVC(kernel="precomputed", C=2.0, tol=1e-5)
     ours = KernelMachineClassifier(kernel, "hinge", 0.5, fit_intercept=True)
-    wanted = theirs.fit(K, TWO).decision_function(between)
-    np.testing.assert_allclose(ours.fit(X, TWO).decision_function(NEW), wanted, atol=1e-4)
-    wanted = OneVsRestClassifier(theirs).fit(K, LABELS).decision_function(between)
-    np.testing.assert_allclose(ours.fit(X, LABELS).decision_function(NEW), wanted, atol=1e-4)
-    assert np.array_equal(ours.predict(NEW), ours.classes_[np.argmax(wanted, axis=1)])
+    expected = theirs.fit(K, TWO).decision_function(between)
+    np.testing.assert_allclose(ours.fit(X, TWO).decision_function(NEW), expected, atol=1e-4)
+    expected = OneVsRestClassifier(theirs).fit(K, LABELS).decision_function(between)
+    np.testing.assert_allclose(ours.fit(X, LABELS).decision_function(NEW), expected, atol=1e-4)
+    assert np.array_equal(ours.predict(NEW), ours.classes_[np.argmax(expected, axis=1)])
 
 
 def test_only_the_logistic_loss_has_probabilities():

@@ -97,9 +97,9 @@ def test_each_step_takes_the_largest_gain_and_fits_all_coefficients_anew(name):
     path = KernelMatchingPursuit(kernel, n_nonzero=12).fit(X, Y).path_
     for k in range(12):
         chosen = D[:, path.atoms[:k]]
-        wanted = np.linalg.lstsq(chosen, Y)[0]
-        rest = Y - chosen @ wanted
-        np.testing.assert_allclose(path.coefficients(k)[1], wanted, rtol=1e-8)
+        expected = np.linalg.lstsq(chosen, Y)[0]
+        rest = Y - chosen @ expected
+        np.testing.assert_allclose(path.coefficients(k)[1], expected, rtol=1e-8)
         np.testing.assert_allclose(path.residual_squares[k], rest @ rest, rtol=1e-10)
         gains = (D.T @ rest) ** 2 / np.sum(D**2, axis=0)
         assert np.argmax(gains) == path.atoms[k]
@@ -148,12 +148,12 @@ def test_what_single_precision_cannot_tell_apart_double_does():
         groups = np.repeat(rng.normal(size=(n, p // 5)), 5, axis=1)
         D = (groups + spread * rng.normal(size=(n, p))) * 10.0 ** rng.uniform(-90, 90, p)
         dictionary, lengths = Dictionary(D), np.sqrt(np.sum(D**2, axis=0))
-        wanted = np.ones(p)
+        allowed = np.ones(p)
         for _ in range(20):
             r = rng.normal(size=n)
-            truth = np.argmax(wanted * np.abs(r @ (D / lengths)))
-            assert dictionary.best(r, wanted * lengths) == truth
-            wanted[truth] = 0.0
+            truth = np.argmax(allowed * np.abs(r @ (D / lengths)))
+            assert dictionary.best(r, allowed * lengths) == truth
+            allowed[truth] = 0.0
         assert dictionary._single is not None
 
 
@@ -164,9 +164,9 @@ def test_where_too_many_atoms_are_alike_double_precision_is_used_alone():
     dictionary = Dictionary(D)
     lengths = np.sqrt(np.sum(D**2, axis=0))
     for r in (y, y - y.mean(), x[:, 0] - 0.3):
-        found = dictionary.best(r, lengths)
+        best = dictionary.best(r, lengths)
         gains = np.abs(r @ (D / lengths))
-        np.testing.assert_allclose(gains[found], gains.max(), rtol=1e-14)
+        np.testing.assert_allclose(gains[best], gains.max(), rtol=1e-14)
     assert dictionary._single is None
     assert dictionary.best(y, np.zeros(1000)) is None
 
@@ -218,8 +218,8 @@ def test_cross_validation_is_that_of_separate_fits(dictionary):
     for k in range(1, 8):
         errors = np.zeros(len(y))
         for inside, outside in folds:
-            one = KernelMatchingPursuit(n_nonzero=k, **options).fit(features[inside], y[inside])
-            errors[outside] = y[outside] - one.predict(features[outside])
+            alone = KernelMatchingPursuit(n_nonzero=k, **options).fit(features[inside], y[inside])
+            errors[outside] = y[outside] - alone.predict(features[outside])
         np.testing.assert_allclose(model.cv_errors_[k], np.mean(errors**2), rtol=1e-9)
     assert len(model.atoms_) == np.argmin(model.cv_errors_)
     if len(model.atoms_):
@@ -239,16 +239,18 @@ def test_cross_validation_sees_noise_where_leave_one_out_given_the_atoms_does_no
 
 
 def test_by_default_it_is_cross_validated_in_five_folds():
-    one = KernelMatchingPursuit().fit(X, Y)
+    first = KernelMatchingPursuit().fit(X, Y)
     same = KernelMatchingPursuit(RBF(), n_nonzero="cv", folds=5, seed=0).fit(X, Y)
-    np.testing.assert_array_equal(one.cv_errors_, same.cv_errors_)
-    assert len(one.atoms_) == np.argmin(one.cv_errors_) > 0
+    np.testing.assert_array_equal(first.cv_errors_, same.cv_errors_)
+    assert len(first.atoms_) == np.argmin(first.cv_errors_) > 0
 
 
 def test_the_folds_follow_their_seed():
-    one, again, other = (KernelMatchingPursuit(seed=s).fit(X, Y).cv_errors_[:10] for s in (1, 1, 2))
-    np.testing.assert_array_equal(one, again)
-    assert not np.allclose(one, other)
+    first, again, other = (
+        KernelMatchingPursuit(seed=s).fit(X, Y).cv_errors_[:10] for s in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.allclose(first, other)
 
 
 # -- atoms that add nothing ------------------------------------------------------------------------
@@ -261,8 +263,8 @@ def test_dependent_atoms_are_passed_over_and_said():
         model = linear(n_nonzero=5).fit(D, Y_WIDE)
     assert len(model.atoms_) == 3
     assert model.remark_.startswith("4 atoms were passed over")
-    wanted = B @ np.linalg.lstsq(B, Y_WIDE)[0]
-    np.testing.assert_allclose(model.predict(D), wanted, atol=1e-12)
+    expected = B @ np.linalg.lstsq(B, Y_WIDE)[0]
+    np.testing.assert_allclose(model.predict(D), expected, atol=1e-12)
     with pytest.warns(ConvergenceWarning, match="tol=0.1 asked for, but after 3 atoms"):
         linear(tol=0.1).fit(D, Y_WIDE)
 
@@ -273,8 +275,8 @@ def test_an_atom_close_to_another_is_still_an_atom(distance):
     D = np.column_stack([a, a + distance * b])
     model = linear(n_nonzero=2).fit(D, 2.0 * a + 3.0 * b)
     assert model.remark_ is None
-    wanted = 2.0 * a + 3.0 * b
-    np.testing.assert_allclose(model.predict(D), wanted, rtol=0.0, atol=1e-14 / distance)
+    expected = 2.0 * a + 3.0 * b
+    np.testing.assert_allclose(model.predict(D), expected, rtol=0.0, atol=1e-14 / distance)
 
 
 def test_repeated_points_are_one_atom():
@@ -315,8 +317,8 @@ def test_selection_stays_right_when_the_residual_is_tiny_beside_y():
 def test_predictions_are_made_of_the_chosen_points_alone():
     model = KernelMatchingPursuit(KERNELS["composite"], n_nonzero=7).fit(X, Y)
     np.testing.assert_array_equal(model.points_, X[model.atoms_])
-    wanted = np.asarray(KERNELS["composite"](NEW, model.points_)) @ model.coef_
-    np.testing.assert_allclose(model.predict(NEW), wanted, rtol=1e-12)
+    expected = np.asarray(KERNELS["composite"](NEW, model.points_)) @ model.coef_
+    np.testing.assert_allclose(model.predict(NEW), expected, rtol=1e-12)
     assert len(pickle.dumps(model)) < 20_000
 
 
@@ -344,10 +346,10 @@ def test_white_noise_is_no_part_of_an_atom():
 def test_a_transformer_makes_the_columns(features):
     points, new = (np.round(X), np.round(NEW)) if "One" in str(features) else (X, NEW)
     model = KernelMatchingPursuit(dictionary=features, n_nonzero=5).fit(points, Y)
-    made = clone(features).fit(points)
+    fitted = clone(features).fit(points)
 
     def columns(A):
-        out = made.transform(A)
+        out = fitted.transform(A)
         return out.toarray() if hasattr(out, "toarray") else out
 
     direct = linear(n_nonzero=5).fit(columns(points), Y)
