@@ -6,7 +6,7 @@ NumPyro model.
 """
 
 from bayeskern.hyperparameters.names import Site, get, replace, sites
-from bayeskern.hyperparameters.parametrised import Parametrised, PointEstimate
+from bayeskern.hyperparameters.parametrized import Parametrized, PointEstimate
 from bayeskern.hyperparameters.sampling import sample, sample_value
 from bayeskern.hyperparameters.values import (
     Free,
@@ -21,7 +21,7 @@ from bayeskern.hyperparameters.values import (
 
 __all__ = [
     "Free",
-    "Parametrised",
+    "Parametrized",
     "PointEstimate",
     "Site",
     "as_hyperparameter",

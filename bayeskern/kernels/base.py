@@ -25,11 +25,11 @@ from numpyro.distributions import Distribution, constraints
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.functions import StaticFunction
-from bayeskern.hyperparameters import Free, Parametrised, hyperparameter
+from bayeskern.hyperparameters import Free, Parametrized, hyperparameter
 from bayeskern.kernels import feature_maps, spectral_density
 
 
-class Kernel(Parametrised):
+class Kernel(Parametrized):
     """A covariance function k(x, z) of two points.
 
     `k(X, Z)` is the Gram matrix between two sets of points, `k(X)` the one among the points

@@ -13,7 +13,7 @@ from numpyro.distributions import Distribution
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.hyperparameters.parametrised import Parametrised
+from bayeskern.hyperparameters.parametrized import Parametrized
 from bayeskern.likelihoods.links import LINKS
 
 # Hooks by their former names, which likelihoods written against them still use.
@@ -43,7 +43,7 @@ class Prepared(NamedTuple):
     extra: dict[str, jax.Array]
 
 
-class Likelihood(Parametrised):
+class Likelihood(Parametrized):
     """The distribution p(y | eta) of observations, eta being a linear predictor or latent function.
 
     A link g relates the two: g(E[y]) = eta. Hyperparameters are numbers, NumPyro distributions or

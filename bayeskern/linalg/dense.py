@@ -19,27 +19,43 @@ from bayeskern.linalg.factor import Factor
 
 # From this size on it is cheaper to compute an n x n array again than to fetch it from memory.
 RECOMPUTED_FROM = 1000
-# The jitter starts at n eps mean(diag K), the size of rounding errors, and grows tenfold as often
-# as this: to about 1e-7 of the diagonal for 1,000 points in float64.
-GROWTHS = 6
+# The jitter starts at n eps mean(diag K), the size of rounding errors, and grows tenfold at most so
+# many times: to about 1e-7 of the diagonal for 1,000 points in float64.
+MAX_GROWTHS = 6
 
 
 class DenseFactor(Factor):
-    """Lower Cholesky factor of a dense matrix."""
+    """A dense covariance matrix by its lower Cholesky factor. `compute` makes it.
+
+    Attributes:
+        L: The lower Cholesky factor, shape (n, n).
+        jitter: What was added to the diagonal to make the factorization succeed.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bayeskern.linalg import DenseFactor
+        >>> factor = DenseFactor.compute(jnp.array([[4.0, 2.0], [2.0, 3.0]]))
+        >>> print(factor.solve(jnp.array([2.0, 3.0])).round(4), factor.logdet().round(4))
+        [0. 1.] 2.0794
+    """
 
     L: jax.Array
     jitter: jax.Array
 
     @classmethod
     def compute(cls, K) -> DenseFactor:
-        """Factor K (n, n), with a jitter on the diagonal relative to its mean.
+        """Factor a matrix, with a jitter on its diagonal that is relative to the diagonal's mean.
 
-        Raises NotPositiveDefiniteError if K is not positive definite even with the largest
-        jitter; under jit, where nothing can be raised, the factor is NaN.
+        Args:
+            K: Symmetric matrix, shape (n, n).
+
+        Raises:
+            NotPositiveDefiniteError: K is not positive definite even with the largest jitter. Under
+                `jax.jit`, where nothing can be raised, the factor is NaN instead.
         """
         L, jitter = _cholesky(K)
         if not is_traced(L) and not np.isfinite(L[-1, -1]):
-            raise NotPositiveDefiniteError(_explain(np.asarray(K), float(jitter)))
+            raise NotPositiveDefiniteError(_failure_message(np.asarray(K), float(jitter)))
         return cls(L=L, jitter=jitter)
 
     def solve(self, B):
@@ -52,7 +68,7 @@ class DenseFactor(Factor):
         return self.L @ B
 
     def logdet(self):
-        return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.L)))
+        return _logdet(self.L)
 
     def inv_diag(self):
         return jnp.sum(
@@ -62,13 +78,26 @@ class DenseFactor(Factor):
 
 @jax.custom_jvp
 def log_density(K, r):
-    """log N(r; 0, K) for K (n, n) symmetric and r (n,); -inf if K is not positive definite.
+    """log N(r; 0, K), the log density of a Gaussian with mean 0.
 
-    The gradient is finite everywhere: it is 0 where the value is -inf.
+    It is -1/2 (r' K^-1 r + log |K| + n log 2 pi), and may be differentiated twice.
+
+    Args:
+        K: Covariance matrix, symmetric, shape (n, n).
+        r: Residuals, the observations minus their mean, shape (n,).
+
+    Returns:
+        A number; -inf, with a gradient of 0, if K is not positive definite.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from bayeskern.linalg import log_density
+        >>> round(float(log_density(jnp.eye(2), jnp.array([1.0, 0.0]))), 4)
+        -2.3379
     """
     L, _ = _cholesky(K)
     z = solve_triangular(L, r, lower=True)
-    value = _gaussian(z @ z, 2.0 * jnp.sum(jnp.log(jnp.diagonal(L))), r.shape[0])
+    value = _gaussian(z @ z, _logdet(L), r.shape[0])
     return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
 
@@ -88,6 +117,10 @@ def computed_once(array):
     return jax.lax.optimization_barrier(array) if array.shape[-1] < RECOMPUTED_FROM else array
 
 
+def _logdet(L):
+    return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
+
+
 def _gaussian(quadratic, logdet, n):
     return -0.5 * (quadratic + logdet + n * jnp.log(2.0 * jnp.pi))
 
@@ -103,7 +136,7 @@ def _cholesky(K):
 
     def failed(state):
         (L, _), growths = state
-        return ~jnp.isfinite(L[-1, -1]) & (growths < GROWTHS)
+        return ~jnp.isfinite(L[-1, -1]) & (growths < MAX_GROWTHS)
 
     def grow(state):
         (_, jitter), growths = state
@@ -144,7 +177,7 @@ def inverse_and_logdet(K, r):
     L, _ = _cholesky(K)
     eye = jnp.eye(K.shape[0], dtype=K.dtype)
     inverse, a = cho_solve((L, True), eye), cho_solve((L, True), r)
-    logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
+    logdet = _logdet(L)
     finite = jnp.isfinite(logdet)
     return [
         jnp.where(finite, inverse, 0.0),
@@ -166,7 +199,7 @@ def _by_lapack(K, r):
     K, r = np.asarray(K), np.asarray(r)
     diagonal = np.diag_indices(K.shape[0])
     jitter = K.shape[0] * np.finfo(K.dtype).eps * np.mean(np.diagonal(K))
-    for _ in range(GROWTHS + 1):
+    for _ in range(MAX_GROWTHS + 1):
         jittered = K.copy(order="C")
         jittered[diagonal] += jitter
         L = lapack.cholesky(jittered)
@@ -177,7 +210,7 @@ def _by_lapack(K, r):
     return np.zeros_like(K), np.zeros_like(r), np.array(np.inf, K.dtype)
 
 
-def _explain(K, jitter) -> str:
+def _failure_message(K, jitter) -> str:
     if not np.all(np.isfinite(K)):
         return (
             "the covariance matrix has values that are NaN or infinite. "

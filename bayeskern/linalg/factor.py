@@ -1,4 +1,4 @@
-"""The protocol that every factored covariance matrix follows."""
+"""The contract that every factored covariance matrix follows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from jaxtyping import Array, Float
 
 
 class Factor(eqx.Module):
-    """A positive definite matrix K = L L' of size n, factored once and used many times."""
+    """A positive definite matrix K = L L' of size n, factored once and used many times.
 
-    #: what was added to the diagonal to make the factorisation succeed
+    Attributes:
+        jitter: What was added to the diagonal to make the factorization succeed.
+    """
+
     jitter: eqx.AbstractVar[jax.Array]
 
     @abstractmethod

@@ -20,13 +20,13 @@ from numpyro.distributions import Distribution, constraints
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.hyperparameters import hyperparameter
-from bayeskern.hyperparameters.parametrised import Parametrised
+from bayeskern.hyperparameters.parametrized import Parametrized
 
 # Under a default scale one sd of x changes y by about this many of its sds, as in rstanarm.
 WEAKLY_INFORMATIVE = 2.5
 
 
-class Prior(Parametrised):
+class Prior(Parametrized):
     """The prior distribution of the weights of p features.
 
     To write one, subclass it, or `GaussianGivenScales` if the weights can be integrated out.

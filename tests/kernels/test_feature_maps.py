@@ -158,7 +158,7 @@ def test_from_a_kernel_to_its_features_and_back(name):
     close(kernel_from_features(lambda x: kernel.feature_map(x[None])[0])(X, Z), kernel(X, Z))
 
 
-# -- the door --------------------------------------------------------------------------------------
+# -- the input -------------------------------------------------------------------------------------
 
 
 def test_they_may_be_compiled_and_differentiated():

@@ -22,11 +22,11 @@ from bayeskern.hyperparameters.values import (
 class PointEstimate(dict):
     """One value for each site of a model, by name.
 
-    `Parametrised.at` takes from it the values of the hyperparameters, and leaves the other sites.
+    `Parametrized.at` takes from it the values of the hyperparameters, and leaves the other sites.
     """
 
 
-class Parametrised(eqx.Module):
+class Parametrized(eqx.Module):
     """A module that declares hyperparameters with `hyperparameter(default)`.
 
     Each is a number, a NumPyro distribution or `Free`; `sample` gives each of them a value inside a
@@ -101,7 +101,7 @@ class Parametrised(eqx.Module):
             )
         return self
 
-    def children(self) -> list[tuple[tuple, Parametrised]]:
+    def children(self) -> list[tuple[tuple, Parametrized]]:
         """The modules with hyperparameters that this one is made of: (path, child)."""
         return []
 
