@@ -2,8 +2,8 @@
 
     uv run python -m benchmarks.calibration
 
-SVI's ascents, and chains of NUTS, each for LANES data sets: in one batch by vmap, beside one after
-the other. JAX's cache on disk is off; everything has been compiled before the clock is read.
+SVI's ascents, and chains of NUTS, each for FITS_AT_ONCE data sets: in one batch by vmap, beside one
+after the other. JAX's cache on disk is off; everything has been compiled before the clock is read.
 """
 
 import time
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import bayeskern as bk
-from bayeskern.diagnostics.calibration.refit import LANES
+from bayeskern.diagnostics.calibration.refit import FITS_AT_ONCE
 from bayeskern.inference.mcmc.initialization import find_points
 from bayeskern.inference.mcmc.kernel import Density, Options, advance, begin
 from bayeskern.inference.model.target import Target
@@ -29,7 +29,7 @@ def targets():
     """Of eight schools, given other effects each."""
     problem, rng = eight_schools.problem(), np.random.default_rng(0)
     effect, error = eight_schools.data()
-    data = [(effect + 10.0 * rng.normal(size=8), error) for _ in range(LANES)]
+    data = [(effect + 10.0 * rng.normal(size=8), error) for _ in range(FITS_AT_ONCE)]
     return [Target.of(problem.model, one, {}) for one in data]
 
 
@@ -46,7 +46,7 @@ def ascents(guide) -> tuple[float, float]:
     def together():
         return method._ascend(families, begun, False)
 
-    return best(alone, repeats=3) / LANES, best(together, repeats=3) / LANES
+    return best(alone, repeats=3) / FITS_AT_ONCE, best(together, repeats=3) / FITS_AT_ONCE
 
 
 def chains() -> tuple[float, float]:
@@ -73,7 +73,8 @@ def chains() -> tuple[float, float]:
     def alone():
         return [advance(options, *one, steps) for one in zip(densities, states, strict=True)]
 
-    return best(alone, repeats=3) / LANES, best(lambda: in_step(density, state), repeats=3) / LANES
+    together = best(lambda: in_step(density, state), repeats=3)
+    return best(alone, repeats=3) / FITS_AT_ONCE, together / FITS_AT_ONCE
 
 
 def show(what, alone, together) -> None:

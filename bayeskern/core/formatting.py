@@ -63,3 +63,14 @@ def short(name: str, most: int) -> str:
     """A name in at most `most` letters; of a long one both ends stay, since names differ there."""
     head = (most - 1) // 2
     return name if len(name) <= most else f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
+
+
+def aligned(rows) -> list[str]:
+    """Rows of cells as lines of a table: the first column to the left, the others to the right."""
+    rows = list(rows)
+    first_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    lines = []
+    for first, *others in rows:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths, strict=True))
+        lines.append("  ".join([first.ljust(first_width), *cells]).rstrip())
+    return lines

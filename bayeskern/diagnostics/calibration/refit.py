@@ -22,8 +22,8 @@ from bayeskern.likelihoods.labels import decode
 
 #: what may go wrong with one data set and not with others; RuntimeError: of compiled code
 FAILURES = (ValueError, ArithmeticError, RuntimeError)
-# So many fits go side by side; `benchmarks.calibration` measures what that gains.
-LANES = 8
+# So many fits run at once; `benchmarks.calibration` measures what that gains.
+FITS_AT_ONCE = 8
 # What a model may offer that takes the data as arguments, past its sites.
 OFFERS = ("prepare", "marginal", "exact", "for_method")
 
@@ -33,51 +33,53 @@ def refit(given: Given, target: Target, data: dict, method, seeds) -> Iterator[C
 
     given: prepared, as is its target. data: (simulations, shape) by site; seeds: one for each. A
     model that has only sites gets the data there, so that its arguments stay what they were,
-    whatever else it does with them. One that offers more gets them in the arguments that hold the
-    observations.
+    whatever else it does with them. A model that offers more gets the data in the arguments that
+    hold the observations.
 
-    SVI is run for several data sets side by side, except by a guide by hand: it reads the arguments
+    SVI is run for several data sets at once, except with a guide by hand, which reads the arguments
     of the model itself.
     """
     offers = any(hasattr(given.model, name) for name in OFFERS)
     if offers or callable(getattr(method, "guide", None)):
         return _by_arguments(given, target, data, method, seeds)
     # Looked at once: that takes as long as many a fit.
-    first = Target.of(AtSites(target.model, target.arguments), (_arrays(data, 0),), {})
+    model = ConditionedModel(target.model, target.arguments)
+    first = Target.of(model, (_arrays(data, 0),), {})
 
     def target_at(i):
         return dataclasses.replace(first, arguments=((_arrays(data, i),), {}))
 
-    lanes = _lanes(max(target.size, *(value[0].size for value in data.values())))
-    # Another method may be made from it.
-    if type(method).run is SVI.run and lanes > 1:
-        return _in_batches(target_at, method, seeds, lanes)
-    return (partial(_alone, target_at(i), method, seed) for i, seed in enumerate(seeds))
+    at_once = _fits_at_once(max(target.size, *(values[0].size for values in data.values())))
+    # A subclass may run in another way.
+    if type(method).run is SVI.run and at_once > 1:
+        return _in_batches(target_at, method, seeds, at_once)
+    return (partial(_fit, target_at(i), method, seed) for i, seed in enumerate(seeds))
 
 
 def row(values: dict, i: int) -> dict:
+    """The values of simulation i, by site."""
     return {name: value[i] for name, value in values.items()}
 
 
 def _arrays(data: dict, i: int) -> dict:
-    """Those of one simulation. A single number too is an array: as a number it would be static."""
+    """The data of simulation i as arrays: a single number would be static."""
     return {name: jnp.asarray(value) for name, value in row(data, i).items()}
 
 
 def _by_arguments(given, target, data, method, seeds) -> Iterator[Callable]:
     first = row(data, 0)
-    places = {name: _argument(given, target, name, first) for name in data}
+    arguments_of = {site: _argument_of(given, target, site, first) for site in data}
     classes = getattr(given.model, "classes", None)
 
     def fit(i):
-        new = {places[name]: decode(value, classes) for name, value in row(data, i).items()}
-        args, kwargs = _with(given.model, given.raw, new)
+        new = {arguments_of[site]: decode(value, classes) for site, value in row(data, i).items()}
+        args, kwargs = _replace_arguments(given.model, given.raw, new)
         return infer(given.model, *args, method=method, seed=seeds[i], progress=False, **kwargs)
 
     return (partial(fit, i) for i in range(len(seeds)))
 
 
-def _alone(target, method, seed) -> Posterior:
+def _fit(target, method, seed) -> Posterior:
     return _posterior(target, method, seed, marginalization.run(method, target, seed, False))
 
 
@@ -85,40 +87,54 @@ def _posterior(target, method, seed, fit) -> Posterior:
     return Posterior.of(method.name, fit, target, {}, seed=seed)
 
 
-def _lanes(size: int) -> int:
+# -- several fits at once --------------------------------------------------------------------------
+
+
+def _fits_at_once(size: int) -> int:
     """How many fits to run at once that have `size` observations, or coordinates."""
-    # A process makes size x size matrices of the ones, a guide of the others.
-    return min(LANES, batch_size(size**2) or 1)
+    # A process makes size x size matrices of observations, a guide of coordinates.
+    return min(FITS_AT_ONCE, batch_size(size**2) or 1)
 
 
-def _in_batches(target_at, method, seeds, lanes) -> Iterator[Callable]:
-    for start in range(0, len(seeds), lanes):
-        each = [(target_at(i), method, seeds[i]) for i in range(len(seeds))[start : start + lanes]]
+def _in_batches(target_at, method, seeds, at_once) -> Iterator[Callable]:
+    for start in range(0, len(seeds), at_once):
+        batch = [
+            (target_at(i), method, seeds[i]) for i in range(len(seeds))[start : start + at_once]
+        ]
         try:
-            begun = [method.begin(target, seed, False) for target, _, seed in each]
+            begun = [method.begin(target, seed, False) for target, _, seed in batch]
             # All batches have one shape, so that nothing is compiled again.
-            begun += begun[-1:] * (lanes - len(begun))
-            found = method.finish(begun, False)[: len(each)]
-            fits = [partial(_posterior, *one, fit) for one, fit in zip(each, found, strict=True)]
+            begun += begun[-1:] * (at_once - len(begun))
+            fits = method.finish(begun, False)[: len(batch)]
+            posteriors = [
+                partial(_posterior, *settings, fit)
+                for settings, fit in zip(batch, fits, strict=True)
+            ]
         except FAILURES:
-            # An error of one must not cost the others theirs: each by itself, then.
-            fits = [partial(_alone, *one) for one in each]
-        yield from fits
+            # The error of one must not cost the others their fits, so each runs alone.
+            posteriors = [partial(_fit, *settings) for settings in batch]
+        yield from posteriors
 
 
-class AtSites(eqx.Module):
-    """A model of its data alone, which it puts at the observed sites: model(data), by site."""
+# -- data at the sites -----------------------------------------------------------------------------
+
+
+class ConditionedModel(eqx.Module):
+    """A model of its data alone, model(data): its observed sites are conditioned on data by site.
+
+    numpyro.handlers.condition does not know of plates that take a part of their rows.
+    """
 
     model: Callable
     arguments: tuple[tuple, dict]
 
     def __call__(self, data):
         args, kwargs = arguments.release(self.arguments)
-        return _Put(self.model, data)(*args, **kwargs)
+        return _Condition(self.model, data)(*args, **kwargs)
 
 
-class _Put(Messenger):
-    """Puts values of all rows at observed sites; where a plate takes a part, that part."""
+class _Condition(Messenger):
+    """Puts data of all rows at observed sites; where a plate takes a part of them, that part."""
 
     def __init__(self, fn, data):
         self.data, self.rows = data, {}
@@ -140,50 +156,55 @@ class _Put(Messenger):
             self.rows[msg["name"]] = msg["value"]
 
 
-def _argument(given: Given, target: Target, site: str, data: dict) -> str:
-    """The argument that holds what a site observes.
+# -- data in the arguments -------------------------------------------------------------------------
+
+
+def _argument_of(given: Given, target: Target, site: str, data: dict) -> str:
+    """The name of the argument that holds what a site observes.
 
     Raises ValueError where there is none, or where several might.
     """
     latents = {s.name: jnp.zeros(s.shape) for s in target.latents}
-    observed = _observed(target, latents, site)
+    observed = sites.observed(target, latents)[site]
     bound = inspect.signature(given.model).bind(*given.args, **given.kwargs).arguments
-    found = [name for name, value in bound.items() if _same(value, observed)]
-    if len(found) > 1:
+    candidates = [name for name, value in bound.items() if _holds(value, observed)]
+    if len(candidates) > 1:
         # Values may agree by chance: only the right one moves the site.
-        found = [name for name in found if _moves(given, latents, site, name, data[site])]
-    if len(found) != 1:
+        candidates = [
+            name for name in candidates if _moves_site(given, latents, site, name, data[site])
+        ]
+    if len(candidates) != 1:
         raise ValueError(
             f"no argument of the model holds the values of the observed site "
             f"{site!r} as they are, so simulated ones could not be given to it. Observe an "
             "argument itself, or calibrate a plain function of the same sites, without a guide by "
             "hand."
         )
-    return found[0]
+    return candidates[0]
 
 
-def _observed(target, latents, site) -> np.ndarray:
-    return sites.observed(target, latents)[site]
-
-
-def _same(value, observed) -> bool:
+def _holds(argument, observed) -> bool:
     """Whether an argument holds these values; NaN is a hole."""
-    if value is None or isinstance(value, str | dict) or np.shape(value) != observed.shape:
+    if argument is None or isinstance(argument, str | dict):
         return False
-    value = np.asarray(value)
-    return value.dtype.kind in "biuf" and np.array_equal(value, observed, equal_nan=True)
+    if np.shape(argument) != observed.shape:
+        return False
+    argument = np.asarray(argument)
+    is_number = argument.dtype.kind in "biuf"
+    return is_number and np.array_equal(argument, observed, equal_nan=True)
 
 
-def _moves(given, latents, site, name, value) -> bool:
-    args, kwargs = _with(given.model, (given.args, given.kwargs), {name: value})
+def _moves_site(given, latents, site, argument: str, value) -> bool:
+    """Whether the site observes `value` once the argument of that name is set to it."""
+    args, kwargs = _replace_arguments(given.model, (given.args, given.kwargs), {argument: value})
     changed = Target.of(given.model, args, kwargs)
-    return bool(np.array_equal(_observed(changed, latents, site), value))
+    return bool(np.array_equal(sites.observed(changed, latents)[site], value))
 
 
-def _with(model, given: tuple[tuple, dict], new: dict) -> tuple[tuple, dict]:
-    """Arguments of a model with others in the place of some, by name."""
+def _replace_arguments(model, old: tuple[tuple, dict], new: dict) -> tuple[tuple, dict]:
+    """Arguments of a model, some of which are replaced by name."""
     prepare = getattr(model, "prepare", model)
-    bound = inspect.signature(prepare).bind(*given[0], **given[1])
+    bound = inspect.signature(prepare).bind(*old[0], **old[1])
     for name, value in new.items():
         bound.arguments[name] = jnp.asarray(value) if np.ndim(value) == 0 else value
     return bound.args, bound.kwargs

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-import warnings
 from dataclasses import dataclass
 
 import equinox as eqx
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.core.formatting import aligned
 from bayeskern.diagnostics.comparison import marginals_plot
+from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
 from bayeskern.inference import Posterior
 from bayeskern.inference.model.constrain import columns
 
@@ -18,9 +19,18 @@ from bayeskern.inference.model.constrain import columns
 def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> Comparison:
     """Put posteriors of the same model and data side by side.
 
-    reference: the name of the one that the others are measured against; by default the first that
-    is exact, or MCMC, with a good verdict, if there is one. Raises ValueError on an unknown name,
-    and where a site has another shape in another posterior.
+    Args:
+        posteriors: The posteriors by name, as in `{"laplace": p1, "nuts": p2}`.
+        reference: The name of the posterior that the others are measured against. By default it is
+            the first one with a good verdict that is exact or comes from MCMC; without such a one
+            the differences are left out.
+
+    Returns:
+        The comparison; printed, it is a table.
+
+    Raises:
+        ValueError: If `posteriors` is no dict or empty, if `reference` is none of its names, or if
+            a posterior shares no site with the reference.
     """
     if not isinstance(posteriors, dict) or not posteriors:
         raise ValueError(
@@ -28,14 +38,13 @@ def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> C
             f"got {type(posteriors).__name__} of {np.size(posteriors)}."
         )
     if reference is None:
-        good = [n for n, p in posteriors.items() if may_refer(p) and p.trust.verdict == "good"]
-        reference = good[0] if good else None
+        reference = next((name for name, p in posteriors.items() if _is_good_reference(p)), None)
     else:
         validation.one_of("reference", reference, posteriors)
-    table = {name: _row(posterior) for name, posterior in posteriors.items()}
-    others, first = _of_other_data(posteriors, table, reference)
+    table = {name: _table_row(posterior) for name, posterior in posteriors.items()}
+    others, first = _with_other_data(posteriors, table, reference)
     for name in others:
-        table[name] |= UNKNOWN | NO_EVIDENCE
+        table[name] |= NO_LOO | NO_EVIDENCE
     return Comparison(
         posteriors=dict(posteriors),
         reference=reference,
@@ -51,19 +60,22 @@ def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> C
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Posteriors side by side.
+    """Posteriors side by side, as `compare` returns them.
 
-    table: for each of them a dict of method, verdict, seconds, draws, ess_per_second (of the worst
-    site for MCMC; of the weights p / q else; NaN where neither is known), khat, elbo, log_evidence
-    and its error, elpd (expected log predictive density, by PSIS-LOO) and its standard error, and
-    loo_khat, the largest of its k-hats.
-
-    parameters: for each of them but the reference, and each number of each site, mean_error (in
-    sds of the reference), sd_ratio, and wasserstein: the 1-Wasserstein distance of the marginals,
-    in sds of the reference.
-
-    remarks: what to know beside. An elpd, log evidence or ELBO of other data than those of the
-    reference (or else of the first that has one) is left out.
+    Attributes:
+        posteriors: The posteriors by name.
+        reference: The name of the posterior that the others are measured against, or None.
+        table: A dict for each posterior, by name. It holds method, verdict, seconds, draws,
+            ess_per_second (of the worst site for MCMC, of the weights p / q otherwise), khat, elbo,
+            log_evidence and log_evidence_error, elpd (the expected log predictive density by
+            PSIS-LOO) and elpd_error, its standard error, and loo_khat, the largest of its k-hats.
+            NaN stands for what is not known.
+        parameters: How each posterior but the reference differs from it, by posterior and by
+            number of a site: mean_error (in sds of the reference), sd_ratio, and wasserstein (the
+            1-Wasserstein distance of the marginals, in sds of the reference).
+        remarks: What a reader must know beside the numbers. The elpd, log evidence and ELBO of a
+            posterior are left out if its data are not those of the reference (or, without one, of
+            the first posterior that has such a number).
     """
 
     posteriors: dict[str, Posterior]
@@ -73,58 +85,67 @@ class Comparison:
     remarks: tuple[str, ...] = ()
 
     def to_frame(self):
-        """The table as a pandas data frame, a row for each posterior."""
-        import pandas as pd
+        """The table as a pandas data frame, with a row for each posterior."""
+        import pandas as pd  # optional
 
         return pd.DataFrame.from_dict(self.table, orient="index")
 
     def parameters_to_frame(self):
-        """The differences from the reference as a data frame: rows (posterior, parameter)."""
-        import pandas as pd
+        """The differences from the reference as a data frame, with rows (posterior, parameter)."""
+        import pandas as pd  # optional
 
         rows = {
-            (name, parameter): values
-            for name, found in self.parameters.items()
-            for parameter, values in found.items()
+            (name, parameter): measures
+            for name, differences in self.parameters.items()
+            for parameter, measures in differences.items()
         }
         frame = pd.DataFrame.from_dict(rows, orient="index", columns=list(MEASURES))
         frame.index = pd.MultiIndex.from_tuples(list(rows), names=["posterior", "parameter"])
         return frame
 
     def plot(self, parameters: list[str] | None = None):
-        """Overlaid marginals and intervals of the parameters (by default the first ten).
+        """Overlaid marginal densities, and their 50 % and 90 % intervals.
 
-        Returns the figure.
+        Args:
+            parameters: The numbers to show, such as "weights[0]"; by default the first ten.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            ValueError: If a parameter is unknown.
         """
-        numbers = {name: _numbers(p) for name, p in self.posteriors.items()}
-        known = list(next(iter(numbers.values())))
+        draws = {name: _draws_by_number(p) for name, p in self.posteriors.items()}
+        known = list(next(iter(draws.values())))
         for parameter in parameters or ():
             validation.one_of("parameter", parameter, known)
-        return marginals_plot.marginals(numbers, parameters or known[: marginals_plot.MOST])
+        return marginals_plot.marginals(draws, parameters or known[: marginals_plot.MAX_PARAMETERS])
 
     def __repr__(self) -> str:
-        lines = _aligned([HEADINGS, *(cells(n, row) for n, row in self.table.items())])
+        lines = aligned([HEADINGS, *(table_cells(n, row) for n, row in self.table.items())])
         if self.parameters:
             worst = [self.worst(name) for name in self.parameters]
             lines += ["", f"against {self.reference}, the worst parameter of each:"]
-            lines += _aligned([("", *MEASURES.values()), *worst])
+            lines += aligned([("", *MEASURES.values()), *worst])
         for remark in self.remarks:
             lines += ["", *textwrap.wrap(remark, WIDTH)]
         return "\n".join(lines)
 
     def worst(self, name) -> tuple[str, ...]:
-        found = self.parameters[name]
+        """The cells of one row: the posterior's name, and its worst parameter by each measure."""
+        differences = self.parameters[name]
 
-        def most(measure, size):
+        def largest(measure, size):
             # NaN is the worst of all.
-            at = max(found, key=lambda p: _infinite_if_nan(size(found[p][measure])))
-            return f"{found[at][measure]:.2f} ({at})"
+            sizes = {p: size(values[measure]) for p, values in differences.items()}
+            parameter = max(sizes, key=lambda p: np.inf if np.isnan(sizes[p]) else sizes[p])
+            return f"{differences[parameter][measure]:.2f} ({parameter})"
 
         return (
             name,
-            most("mean_error", abs),
-            most("sd_ratio", lambda x: abs(np.log(x)) if x > 0 else np.inf),
-            most("wasserstein", abs),
+            largest("mean_error", abs),
+            largest("sd_ratio", lambda x: abs(np.log(x)) if x > 0 else np.inf),
+            largest("wasserstein", abs),
         )
 
 
@@ -133,112 +154,101 @@ HEADINGS = (
     *("", "method", "verdict", "seconds", "draws", "ESS/s", "k-hat"),
     *("ELBO", "log evidence", "elpd (LOO)"),
 )
-
-
-# Lines of text are at most so long.
+# The longest line of text.
 WIDTH = 100
-# Of a posterior without LOO.
-UNKNOWN = {"elpd": np.nan, "elpd_error": np.nan, "loo_khat": np.nan}
+NO_LOO = {"elpd": np.nan, "elpd_error": np.nan, "loo_khat": np.nan}
 NO_EVIDENCE = {"elbo": np.nan, "log_evidence": np.nan, "log_evidence_error": np.nan}
-# What may be set beside that of the same data only.
-OF_THE_DATA = ("elpd", "elbo", "log_evidence")
+# Densities of the data, which can only be compared where the data are the same.
+DATA_DENSITIES = ("elpd", "elbo", "log_evidence")
 
 
-def may_refer(posterior) -> bool:
-    """Whether its method is right up to the noise of its draws, where nothing went wrong."""
+def is_asymptotically_exact(posterior) -> bool:
+    """Whether the method is right but for the noise of its draws, if nothing went wrong."""
     return posterior.method == "exact" or "diverging" in posterior.sample_stats
 
 
-def _row(posterior: Posterior) -> dict:
-    evidence, trust = posterior.log_evidence, posterior.trust
+def _is_good_reference(posterior) -> bool:
+    return is_asymptotically_exact(posterior) and posterior.trust.verdict == "good"
+
+
+def _table_row(posterior: Posterior) -> dict:
+    trust, elbo, log_evidence = posterior.trust, posterior.elbo, posterior.log_evidence
     seconds = posterior.timing.get("total", np.nan)
-    chains, count = next(iter(posterior.draws.values())).shape[:2]
+    chains, draws = next(iter(posterior.draws.values())).shape[:2]
     ess = trust.evidence.get("ess_bulk", trust.evidence.get("ess_of_weights", np.nan))
     if posterior.method == "exact":
-        ess = chains * count
-    elbo = posterior.elbo
+        ess = chains * draws
     return {
         "method": posterior.method,
         "verdict": trust.verdict,
         "seconds": seconds,
-        "draws": chains * count,
+        "draws": chains * draws,
         "ess_per_second": ess / seconds if seconds > 0 else np.nan,
         "khat": trust.evidence.get("khat", np.nan),
         "elbo": np.nan if elbo is None else elbo.value,
-        "log_evidence": np.nan if evidence is None else evidence.value,
-        "log_evidence_error": np.nan if evidence is None else evidence.error,
+        "log_evidence": np.nan if log_evidence is None else log_evidence.value,
+        "log_evidence_error": np.nan if log_evidence is None else log_evidence.error,
         **_elpd(posterior),
     }
 
 
 def _elpd(posterior: Posterior) -> dict[str, float]:
-    """The expected log predictive density by PSIS-LOO, summed over sites: a point has none."""
-    import arviz as az
+    """The expected log predictive density by PSIS-LOO, summed over sites; a point has none."""
+    import arviz as az  # slow to import
 
     if posterior.is_point or (posterior.target and posterior.target.discrete):
-        return UNKNOWN
-    pointwise = {k: v for k, v in posterior.log_likelihood().items() if v[0, 0].size > 1}
-    if not pointwise:
+        return NO_LOO
+    log_likelihood = {k: v for k, v in posterior.log_likelihood().items() if v[0, 0].size > 1}
+    if not log_likelihood:
         # Leaving out the only observation leaves nothing to learn from.
-        return UNKNOWN
+        return NO_LOO
     efficiency = relative_efficiency(posterior)
-    found = []
-    for values in pointwise.values():
-        # Not by the name of the site, which may hold what a tree does not allow.
-        tree = az.from_dict({"log_likelihood": {"y": np.asarray(values)}})
-        with warnings.catch_warnings():
-            # The k-hats stand in the table.
-            warnings.simplefilter("ignore")
-            found.append(az.loo(tree, var_name="y", reff=efficiency, pointwise=True))
+    # A tree does not allow every name that a site may have.
+    trees = [
+        az.from_dict({"log_likelihood": {"y": np.asarray(values)}})
+        for values in log_likelihood.values()
+    ]
+    by_site = [psis_loo(tree, "y", efficiency) for tree in trees]
     return {
-        "elpd": float(sum(f.elpd for f in found)),
-        "elpd_error": float(np.sqrt(sum(f.se**2 for f in found))),
-        "loo_khat": float(max(np.max(f.pareto_k.values) for f in found)),
+        "elpd": float(sum(loo.elpd for loo in by_site)),
+        "elpd_error": float(np.sqrt(sum(loo.se**2 for loo in by_site))),
+        "loo_khat": float(max(np.max(loo.pareto_k.values) for loo in by_site)),
     }
 
 
-def of_one_model(posteriors: dict[str, Posterior]) -> bool:
+def have_same_model(posteriors: dict[str, Posterior]) -> bool:
     """Whether all are known to be of the same model and arguments; a file keeps no model."""
     first, *others = (p.target for p in posteriors.values())
     return first is not None and all(
         other is not None
-        and _alike(other.model, first.model)
+        and _are_same_model(other.model, first.model)
         and bool(eqx.tree_equal(other.arguments, first.arguments))
         for other in others
     )
 
 
-def _alike(model, other) -> bool:
-    # What a user's own model holds is not known: it must be the very same.
+def _are_same_model(model, other) -> bool:
+    # A user's own model may hold anything, so only the very same object is known to be the same.
     return model is other or (isinstance(model, eqx.Module) and bool(eqx.tree_equal(model, other)))
 
 
-def _of_other_data(posteriors, table, reference) -> tuple[list[str], str | None]:
-    """Those whose densities are of other data than the reference's, or the first's; that name."""
-    known = [n for n in posteriors if any(not np.isnan(table[n][w]) for w in OF_THE_DATA)]
-    first = reference if reference in known else next(iter(known), None)
-    data = {name: list(posteriors[name].observed().values()) for name in known}
-    return [name for name in known if not _same(data[name], data[first])], first
+def _with_other_data(posteriors, table, reference) -> tuple[list[str], str | None]:
+    """The posteriors whose data densities are of other data than the first's; the first's name.
+
+    The first is the reference if it has such a density, or else the first posterior that has one.
+    """
+    names = [n for n in posteriors if not all(np.isnan(table[n][d]) for d in DATA_DENSITIES)]
+    first = reference if reference in names else next(iter(names), None)
+    data = {name: list(posteriors[name].observed().values()) for name in names}
+    return [name for name in names if not _are_equal(data[name], data[first])], first
 
 
-def _same(x: list, y: list) -> bool:
+def _are_equal(x: list, y: list) -> bool:
     return len(x) == len(y) and all(map(np.array_equal, x, y))
 
 
-def relative_efficiency(posterior) -> float:
-    """Effective draws for each draw, on average over the numbers of the posterior."""
-    if "diverging" not in posterior.sample_stats:
-        return 1.0
-    from arviz_stats.base import array_stats
-
-    chains, count = next(iter(posterior.draws.values())).shape[:2]
-    x = columns(posterior.flat)[1].reshape(chains, count, -1)
-    relative = array_stats.ess(np.moveaxis(x, -1, 0), method="mean", relative=True)
-    return float(np.clip(np.nanmean(relative), 1e-3, 1.0))
-
-
-def _numbers(posterior) -> dict[str, np.ndarray]:
-    """The draws of each number by name: (S,)."""
+def _draws_by_number(posterior) -> dict[str, np.ndarray]:
+    """The draws (S,) of each number of each site, by its name."""
     names, values = columns(posterior.flat)
     return dict(zip(names, values.T.astype(float), strict=True))
 
@@ -246,22 +256,23 @@ def _numbers(posterior) -> dict[str, np.ndarray]:
 def _differences(posteriors, reference) -> dict:
     if reference is None:
         return {}
-    numbers = {name: _numbers(p) for name, p in posteriors.items()}
-    truth = numbers[reference]
-    found = {}
-    for name, own in numbers.items():
-        if name == reference:
-            continue
-        shared = [parameter for parameter in truth if parameter in own]
+    draws = {name: _draws_by_number(p) for name, p in posteriors.items()}
+    truth = draws.pop(reference)
+    differences = {}
+    for name, approximate in draws.items():
+        shared = [parameter for parameter in truth if parameter in approximate]
         if not shared:
             raise ValueError(
-                f"{name!r} and {reference!r} share no site: {', '.join(own)} and "
+                f"{name!r} and {reference!r} share no site: {', '.join(approximate)} and "
                 f"{', '.join(truth)}. Compare posteriors of the same model."
             )
-        # A constant, such as the corner of a Cholesky factor, is left out.
-        moving = [p for p in shared if np.ptp(truth[p]) > 0 or np.any(own[p] != truth[p][0])]
-        found[name] = {p: _difference(own[p], truth[p]) for p in moving}
-    return found
+        differences[name] = {
+            parameter: _difference(approximate[parameter], truth[parameter])
+            for parameter in shared
+            # A constant, such as the corner of a Cholesky factor, is left out.
+            if np.ptp(truth[parameter]) > 0 or np.any(approximate[parameter] != truth[parameter][0])
+        }
+    return differences
 
 
 def _difference(x, y) -> dict[str, float]:
@@ -282,7 +293,8 @@ def _difference(x, y) -> dict[str, float]:
 # -- text ------------------------------------------------------------------------------------------
 
 
-def cells(name: str, row: dict) -> tuple[str, ...]:
+def table_cells(name: str, row: dict) -> tuple[str, ...]:
+    """A row of the table as text, in the order of HEADINGS."""
     return (
         name,
         row["method"],
@@ -305,18 +317,3 @@ def _with_error(value: float, error: float) -> str:
     if np.isnan(value):
         return "-"
     return f"{value:.2f}" if np.isnan(error) or error == 0 else f"{value:.2f} ± {error:.2f}"
-
-
-def _aligned(rows) -> list[str]:
-    """Columns of text: the first one to the left, the others to the right."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *others in rows:
-        cells = [first.ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def _infinite_if_nan(x: float) -> float:
-    return np.inf if np.isnan(x) else x

@@ -1,4 +1,4 @@
-"""What a section is made of. The template knows each by its `kind`."""
+"""The blocks that a section is made of. The template knows each by its `kind`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from markupsafe import Markup
-
-from bayeskern.core.formatting import number
 
 
 @dataclass(frozen=True)
@@ -20,7 +18,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Missing:
-    """What stands where something cannot be assessed: a sentence that says why."""
+    """A sentence that says why something cannot be assessed, in its place."""
 
     text: str
     kind: ClassVar[str] = "missing"
@@ -28,6 +26,8 @@ class Missing:
 
 @dataclass(frozen=True)
 class Heading:
+    """The title of a part of a section."""
+
     text: str
     kind: ClassVar[str] = "heading"
 
@@ -60,7 +60,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """svg: as `style.svg` made it; caption: what good looks like."""
+    """svg: as `style.svg` returns it; caption: what it shows, and what good looks like."""
 
     svg: Markup
     caption: str
@@ -77,30 +77,3 @@ class Verdict:
     advice: str
     facts: tuple[str, ...]
     kind: ClassVar[str] = "verdict"
-
-
-def khat(x) -> str:
-    """A Pareto k-hat; it is minus infinity where all weights of the tail are the same."""
-    return "far below 0" if x == float("-inf") else number(x)
-
-
-def percent(share: float) -> str:
-    """A share as a percentage, never rounded to all or nothing."""
-    if 0.0 < share < 0.01:
-        return "less than 1 %"
-    if 0.99 < share < 1.0:
-        return "more than 99 %"
-    return f"{100.0 * share:.0f} %"
-
-
-def listed(names, most: int = 6) -> str:
-    """Names in a sentence: "a, b and c", "a, b and 7 others"."""
-    names = list(names)
-    if len(names) > most:
-        names = [*names[: most - 1], f"{len(names) - most + 1} others"]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def of(name: str) -> str:
-    """ " of sales"; nothing where a series has no name, and is called as all such are."""
-    return "" if name == "value" else f" of {name}"

@@ -8,20 +8,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import singledispatch
 
+import jax
 import numpy as np
 
 from bayeskern.core.formatting import number
+from bayeskern.diagnostics.report.wording import three_digits
 from bayeskern.kernels import base, dot_product, periodic, stationary
 
-# Years in other units of time, from the largest that gives a number of at least 1.
-SPANS = {"year": 1.0, "month": 1.0 / 12.0, "day": 1.0 / 365.25, "hour": 1.0 / 8766.0}
+# Units of time in years, the longest first.
+YEARS = {"year": 1.0, "month": 1.0 / 12.0, "day": 1.0 / 365.25, "hour": 1.0 / 8766.0}
 # A spread below this share of the value is not worth an interval.
-SURE = 0.01
+NEGLIGIBLE = 0.01
 
 
 @dataclass(frozen=True)
-class Axis:
-    """What the inputs are measured in ("years", "steps" or "": unknown), and how far they reach."""
+class InputAxis:
+    """The inputs of a kernel.
+
+    unit: what they are measured in: "years", "steps", or "" if unknown. extent: how far the data
+    reach along each column. names: of the columns.
+    """
 
     unit: str
     extent: tuple[float, ...]
@@ -36,26 +42,29 @@ class Axis:
         if values.ndim > 2:
             return "a metric of its own"
         if values.ndim == 2:
-            each = [f"{self._one(v)} in {self.name(i)}" for i, v in enumerate(values.T)]
-            return ", ".join(each[:6]) + (", ..." if len(each) > 6 else "")
-        return self._one(values)
+            texts = [f"{self._length(v)} in {self.name(i)}" for i, v in enumerate(values.T)]
+            return ", ".join(texts[:6]) + (", ..." if len(texts) > 6 else "")
+        return self._length(values)
 
-    def _one(self, values) -> str:
-        middle, low, high = np.quantile(values, (0.5, 0.05, 0.95))
-        size, word = self._unit(middle)
-        text = number(middle / size)
-        if high - low > SURE * middle:
+    def _length(self, values) -> str:
+        median, low, high = np.quantile(values, (0.5, 0.05, 0.95))
+        size, unit = self._unit(median)
+        text = number(median / size)
+        if high - low > NEGLIGIBLE * median:
             text += f" ({number(low / size)} to {number(high / size)})"
-        plural = "s" if word and word in SPANS and text != "1" else ""
-        return f"{text} {word}{plural}".rstrip()
+        plural = "s" if unit in YEARS and text != "1" else ""
+        return f"{text} {unit}{plural}".rstrip()
 
-    def _unit(self, middle) -> tuple[float, str]:
+    def _unit(self, length: float) -> tuple[float, str]:
+        """The unit to measure a length in: its size along the axis, and its name."""
         if self.unit != "years":
             return 1.0, self.unit
-        for word, size in SPANS.items():
-            if middle >= 0.999 * size:
-                return size, word
-        return size, word
+        shortest = min(YEARS.values())
+        return next(
+            (size, unit)
+            for unit, size in YEARS.items()
+            if length >= 0.999 * size or size == shortest
+        )
 
     def beyond(self, values, wave: bool = False) -> str:
         """A remark where a lengthscale, or the period of a wave, is longer than the data."""
@@ -68,20 +77,20 @@ class Axis:
 
 
 @singledispatch
-def describe(kernel, axis: Axis) -> str:
+def describe(kernel, axis: InputAxis) -> str:
     """What a function under this kernel does, as the end of a sentence on it."""
     return f"follows the kernel {type(kernel).__name__}"
 
 
-def _smooth(manner: str):
-    def say(kernel, axis: Axis) -> str:
+def _varies(manner: str):
+    def describe_stationary(kernel, axis: InputAxis) -> str:
         lengthscale = kernel.lengthscale
         return f"{manner} over about {axis.span(lengthscale)}{axis.beyond(lengthscale)}"
 
-    return say
+    return describe_stationary
 
 
-for kind, manner in {
+for kernel_class, manner in {
     stationary.RBF: "varies very smoothly",
     stationary.Matern52: "varies smoothly",
     stationary.Matern32: "varies with some roughness",
@@ -89,16 +98,16 @@ for kind, manner in {
     stationary.RationalQuadratic: "varies smoothly, on short and long scales at once,",
     stationary.InverseMultiquadric: "varies smoothly, with a long memory,",
 }.items():
-    describe.register(kind)(_smooth(manner))
+    describe.register(kernel_class)(_varies(manner))
 
 
 @describe.register
-def _(kernel: stationary.White, axis: Axis) -> str:
+def _(kernel: stationary.White, axis: InputAxis) -> str:
     return "is noise without memory"
 
 
 @describe.register
-def _(kernel: periodic.Periodic, axis: Axis) -> str:
+def _(kernel: periodic.Periodic, axis: InputAxis) -> str:
     lengthscale = float(np.median(kernel.lengthscale))
     shape = "close to a sine wave" if lengthscale > 1.5 else "with a shape of its own"
     shape = "with a detailed shape" if lengthscale < 0.4 else shape
@@ -107,43 +116,43 @@ def _(kernel: periodic.Periodic, axis: Axis) -> str:
 
 
 @describe.register
-def _(kernel: periodic.Cosine, axis: Axis) -> str:
+def _(kernel: periodic.Cosine, axis: InputAxis) -> str:
     period = f"{axis.span(kernel.period)}{axis.beyond(kernel.period, wave=True)}"
     return f"swings as a pure wave with a period of {period}"
 
 
 @describe.register
-def _(kernel: dot_product.Linear, axis: Axis) -> str:
+def _(kernel: dot_product.Linear, axis: InputAxis) -> str:
     return "follows a straight line"
 
 
 @describe.register
-def _(kernel: base.Constant, axis: Axis) -> str:
+def _(kernel: base.Constant, axis: InputAxis) -> str:
     return "sets the level"
 
 
 @describe.register
-def _(kernel: dot_product.Polynomial, axis: Axis) -> str:
+def _(kernel: dot_product.Polynomial, axis: InputAxis) -> str:
     return f"follows a polynomial of degree {kernel.degree}"
 
 
 @describe.register
-def _(kernel: base.Sum, axis: Axis) -> str:
+def _(kernel: base.Sum, axis: InputAxis) -> str:
     return ", and ".join(dict.fromkeys(describe(k, axis) for k in kernel.terms))
 
 
 @describe.register
-def _(kernel: base.Product, axis: Axis) -> str:
+def _(kernel: base.Product, axis: InputAxis) -> str:
     terms = [_bare(k) for k in kernel.terms]
     waves = [k for k in terms if isinstance(k, periodic.Periodic | periodic.Cosine)]
-    drifts = [k for k in terms if isinstance(k, stationary.Stationary)]
-    if waves and len(waves) + len(drifts) == len(terms) and drifts:
+    decays = [k for k in terms if isinstance(k, stationary.Stationary)]
+    if waves and len(waves) + len(decays) == len(terms) and decays:
         # What multiplies a wave says how long it stays the same.
-        memory = axis.span(drifts[0].lengthscale)
-        if _forgets(drifts[0].lengthscale, waves):
+        memory = axis.span(decays[0].lengthscale)
+        if _forgets(decays[0].lengthscale, waves):
             return f"wanders, with a memory of about {memory}"
-        said = " and ".join(describe(k, axis) for k in waves)
-        return f"{said}; it changes over about {memory}"
+        shapes = " and ".join(describe(k, axis) for k in waves)
+        return f"{shapes}; it changes over about {memory}"
     return ", times one that ".join(describe(k, axis) for k in kernel.terms)
 
 
@@ -155,24 +164,25 @@ def _forgets(lengthscale, waves) -> bool:
 
 
 @describe.register
-def _(kernel: base.Select, axis: Axis) -> str:
+def _(kernel: base.Select, axis: InputAxis) -> str:
     return f"{describe(kernel.inner, axis)} (in {', '.join(map(axis.name, kernel.columns))})"
 
 
 @describe.register(base.Named)
 @describe.register(base.Scaled)
-def _(kernel, axis: Axis) -> str:
+def _(kernel, axis: InputAxis) -> str:
     return describe(kernel.inner, axis)
 
 
 @describe.register(base.Power)
 @describe.register(base.Exp)
 @describe.register(base.Warped)
-def _(kernel, axis: Axis) -> str:
+def _(kernel, axis: InputAxis) -> str:
     return f"{describe(kernel.inner, axis)}, transformed"
 
 
 def _bare(kernel):
+    """The kernel without its name and scale."""
     while isinstance(kernel, base.Named | base.Scaled):
         kernel = kernel.inner
     return kernel
@@ -180,33 +190,28 @@ def _bare(kernel):
 
 def rounded(kernel):
     """The kernel at the median of its draws, with three digits, to be read as one typed it."""
-    import jax
-
     return jax.tree.map(lambda leaf: three_digits(np.median(leaf, axis=0)), kernel)
 
 
-def three_digits(x) -> np.ndarray:
-    """Numbers rounded to be read."""
-    return np.reshape([float(f"{v:.3g}") for v in np.ravel(x)], np.shape(x))
-
-
 def direction(changes, unit: str = "", factor: bool = False) -> str:
-    """Whether a component rose or fell over the data, by how much, and how sure that is.
+    """Whether a component rose or fell over the data, by how much, and with what probability.
 
     changes: draws of its change, or of the factor by which it changed.
     """
-    zero = 1.0 if factor else 0.0
-    middle, low, high = np.quantile(changes, (0.5, 0.05, 0.95))
-    up = float(np.mean(changes > zero))
-    verb, sure = ("rises", up) if middle > zero else ("falls", 1.0 - up)
-    if low <= zero <= high:
-        return f"whether it rises or falls over the data is open (chance of a rise {_chance(up)})"
-    amounts = [number(abs(v)) for v in (middle, *sorted((low, high), key=abs))]
-    what = "by a factor of" if factor else "by"
-    of = f" {unit}" if unit else ""
+    none = 1.0 if factor else 0.0
+    median, low, high = np.quantile(changes, (0.5, 0.05, 0.95))
+    chance_of_rise = float(np.mean(changes > none))
+    if low <= none <= high:
+        chance = _chance(chance_of_rise)
+        return f"whether it rises or falls over the data is open (chance of a rise {chance})"
+    rises = median > none
+    chance = _chance(chance_of_rise if rises else 1.0 - chance_of_rise)
+    amounts = [number(abs(v)) for v in (median, *sorted((low, high), key=abs))]
+    by = "by a factor of" if factor else "by"
+    of_unit = f" {unit}" if unit else ""
     return (
-        f"over the data it {verb} {what} {amounts[0]}{of} ({amounts[1]} to {amounts[2]}; chance "
-        f"of a {'rise' if verb == 'rises' else 'fall'} {_chance(sure)})"
+        f"over the data it {'rises' if rises else 'falls'} {by} {amounts[0]}{of_unit} "
+        f"({amounts[1]} to {amounts[2]}; chance of a {'rise' if rises else 'fall'} {chance})"
     )
 
 

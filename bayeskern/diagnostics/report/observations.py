@@ -6,7 +6,6 @@ cross-validation and WAIC"; Gelfand, Dey and Chang (1992) for the probability in
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,22 +13,22 @@ import jax
 import numpy as np
 from scipy.special import ndtr, softmax
 
-from bayeskern.diagnostics.comparison.comparison import relative_efficiency
+from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
 from bayeskern.inference.approximation.psis import has_even_tail, smooth
 from bayeskern.inference.posterior import predictive
 
-# Observations that are weighted one by one; more are thinned evenly.
-MOST = 2000
-# Replicates at a point estimate; of sites that condition on the data they are costly.
-REPLICATES, COSTLY = 1000, 100
+# The most observations of a site for which draws are weighted to leave out each of them.
+MAX_WEIGHTED = 2000
+# Replicates at a point estimate; those of sites that condition on the data are costly.
+REPLICATES, COSTLY_REPLICATES = 1000, 100
 # Fewer observations say nothing of shares; fewer draws have no tail of weights to smooth.
-FEW, FEWEST_DRAWS = 20, 25
+MIN_OBSERVATIONS, MIN_DRAWS = 20, 25
 LEFT_OUT = "Each observation is predicted from all the others (leave-one-out)."
 FITTED_WITH = (
     "Each observation is predicted from all the others, but at hyperparameters that were fitted "
     "with it too: with few observations or many hyperparameters this flatters the model."
 )
-INSIDE = (
+IN_SAMPLE = (
     "These predictions have seen the observations that they are compared with, so they flatter "
     "the model: read misfit as real, and a good fit as unproven."
 )
@@ -39,12 +38,13 @@ NO_SPREAD = "LOO needs a spread of the parameters, which a point estimate has no
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """One observed site, flat.
+    """One observed site, laid flat.
 
-    y: (n,); labels: (n,) of text; replicates: (S, n), new data as the model would make it, or None;
-    mean: (n,), the prediction of each, and pit: (n,), where in its prediction each y lies (uniform
-    if the model is right), or None; how: LEFT_OUT, FITTED_WITH or INSIDE; log_density: of each y,
-    left out, where that has a closed form; loo: ArviZ's, or None.
+    y: (n,). labels: a text for each of them. replicates: (S, n), new data as the model would make
+    it, or None. mean: (n,), the prediction of each observation, or None. pit: (n,), the probability
+    integral transform, which is uniform if the model is right, or None. how: LEFT_OUT, FITTED_WITH
+    or IN_SAMPLE. log_density: (n,), of each y left out, where that has a closed form. loo: ArviZ's
+    PSIS-LOO, or None.
     """
 
     site: str
@@ -61,49 +61,47 @@ class Observations:
     @property
     def binary(self) -> bool:
         """Whether y is one of two classes, 0 and 1."""
-        seen = [self.y] if self.replicates is None else [self.y, self.replicates]
-        return all(np.isin(np.unique(x), (0, 1)).all() for x in seen)
+        values = [self.y] if self.replicates is None else [self.y, self.replicates]
+        return all(np.isin(np.unique(x), (0, 1)).all() for x in values)
 
     @property
     def discrete(self) -> bool:
         """Whether all values are whole numbers, as far as the model goes."""
-        seen = self.y if self.replicates is None else self.replicates
-        return bool(np.all(seen == np.round(seen)))
+        values = self.y if self.replicates is None else self.replicates
+        return bool(np.all(values == np.round(values)))
 
 
 def observations(subject) -> list[Observations]:
     """Every observed site of a model."""
-    gps = {p.site.replace("/", "."): p for p in subject.processes}
+    processes = {p.site.replace("/", "."): p for p in subject.processes}
     if subject.forecast is not None:
-        return [_of_forecast(subject, one) for one in gps.values()]
-    tree, found = subject.tree.children, []
+        return [_of_forecast(subject, process) for process in processes.values()]
+    tree = subject.tree.children
     at_point = _at_a_point(subject) if subject.posterior.is_point and subject.has_model else {}
+    found = []
     for name, values in tree.get("observed_data", {}).items():
         y, labels = np.asarray(values, float).ravel(), _labels(values)
         replicates = tree.get("posterior_predictive", {}).get(name)
-        replicates = at_point.get(name) if replicates is None else _rows(replicates)
-        loo, why = _loo(subject, name)
-        if name in gps:
-            own = _of_process(subject, gps[name], labels)
-            if replicates is not None and replicates.shape[1] == len(y):
-                own = replace(own, replicates=replicates)
-            found.append(replace(own, site=str(name), loo=loo, why_no_loo=why))
-            continue
+        replicates = at_point.get(name) if replicates is None else _joined(replicates)
         if replicates is not None and replicates.shape[1] != len(y):
             replicates = None
-        mean, pit, how = _predicted(subject, name, y, replicates)
-        one = Observations(str(name), y, labels, replicates, mean, pit, how, loo=loo)
-        found.append(replace(one, why_no_loo=why))
+        loo, why_no_loo = _loo(subject, name)
+        if name in processes:
+            site = _of_process(subject, processes[name], labels)
+            if replicates is not None:
+                site = replace(site, replicates=replicates)
+        else:
+            mean, pit, how = _predicted(subject, name, y, replicates)
+            site = Observations(str(name), y, labels, replicates, mean, pit, how)
+        found.append(replace(site, site=str(name), loo=loo, why_no_loo=why_no_loo))
     return found
 
 
 def _of_forecast(subject, process) -> Observations:
     series = subject.forecast.series
-    own = _of_process(subject, process, subject.forecast.time_labels(series.times[series.observed]))
-    if subject.posterior.is_point:
-        return replace(own, why_no_loo=NO_SPREAD)
-    loo, why = _loo(subject, process.site)
-    return replace(own, loo=loo, why_no_loo=why)
+    labels = subject.forecast.time_labels(series.times[series.observed])
+    loo, why_no_loo = _loo(subject, process.site)
+    return replace(_of_process(subject, process, labels), loo=loo, why_no_loo=why_no_loo)
 
 
 def _of_process(subject, process, labels) -> Observations:
@@ -115,7 +113,7 @@ def _of_process(subject, process, labels) -> Observations:
     w /= w.sum(axis=0)
     sds, y = np.sqrt(variances), process.y
     rng = subject.rng()
-    rows = rng.integers(len(means), size=COSTLY)
+    rows = rng.integers(len(means), size=COSTLY_REPLICATES)
     return Observations(
         process.site,
         y,
@@ -128,7 +126,8 @@ def _of_process(subject, process, labels) -> Observations:
     )
 
 
-def _rows(values) -> np.ndarray:
+def _joined(values) -> np.ndarray:
+    """Draws (chains, draws, shape) as a matrix with a row for each draw."""
     values = np.asarray(values, float)
     return values.reshape(values.shape[0] * values.shape[1], -1)
 
@@ -149,7 +148,7 @@ def _at_a_point(subject) -> dict[str, np.ndarray]:
     gps = {p.site for p in subject.processes}
     if (hasattr(target.model, "pointwise") and not given) or (given and gps == set(given)):
         return {}
-    count = COSTLY if given else REPLICATES
+    count = COSTLY_REPLICATES if given else REPLICATES
     draws = {k: np.broadcast_to(v, (count, *v.shape[1:])) for k, v in predictive.latents(p).items()}
     shapes = predictive.shapes_of(target, draws, target.arguments, given)
     made = predictive.replicates(target, draws, count, given, shapes)
@@ -157,10 +156,11 @@ def _at_a_point(subject) -> dict[str, np.ndarray]:
     return {name.replace("/", "."): x.reshape(count, -1) for name, x in made.items()}
 
 
+# -- leaving out observations ----------------------------------------------------------------------
+
+
 def _loo(subject, name):
     """ArviZ's PSIS-LOO of a site, and why there is none."""
-    import arviz as az
-
     if subject.posterior.is_point:
         return None, NO_SPREAD
     group = subject.tree.children.get("log_likelihood", {})
@@ -168,26 +168,24 @@ def _loo(subject, name):
         return None, "The model gives no log likelihood for each observation, so there is no LOO."
     if group[name][0, 0].size < 2:
         return None, "Leaving out the only observation leaves nothing to learn from."
-    why = _why_no_weights(_rows(group[name]))
+    log_likelihood = _joined(group[name])
+    why = _why_no_weights(log_likelihood)
     if why:
         return None, why
-    with warnings.catch_warnings():
-        # The k-hats are shown.
-        warnings.simplefilter("ignore")
-        reff = relative_efficiency(subject.posterior)
-        if any(has_even_tail(-column, reff) for column in _rows(group[name]).T):
-            return None, (
-                "There are too few distinct draws to leave out an observation by weighting them, "
-                "so there is no LOO."
-            )
-        return az.loo(subject.tree, var_name=name, pointwise=True, reff=reff), ""
+    efficiency = relative_efficiency(subject.posterior)
+    if any(has_even_tail(-column, efficiency) for column in log_likelihood.T):
+        return None, (
+            "There are too few distinct draws to leave out an observation by weighting them, "
+            "so there is no LOO."
+        )
+    return psis_loo(subject.tree, name, efficiency), ""
 
 
 def _why_no_weights(log_likelihood) -> str:
     """Why draws cannot be weighted to leave out observations, if they cannot: (S, n)."""
     count = len(log_likelihood)
-    if count < FEWEST_DRAWS:
-        return f"LOO takes {FEWEST_DRAWS} draws or more to weight them, and there are {count}."
+    if count < MIN_DRAWS:
+        return f"LOO takes {MIN_DRAWS} draws or more to weight them, and there are {count}."
     broken = ~np.isfinite(log_likelihood).all(axis=1)
     if broken.any():
         return (
@@ -198,22 +196,36 @@ def _why_no_weights(log_likelihood) -> str:
 
 
 def _predicted(subject, name, y, replicates):
-    """The predicted mean and the probability integral transform of each observation, and how."""
+    """The mean and the probability integral transform of each observation, and how it was left out.
+
+    Both are None without replicates.
+    """
     if replicates is None:
-        return None, None, INSIDE
-    rng = subject.rng()
-    log_lik = subject.tree.children.get("log_likelihood", {}).get(name)
+        return None, None, IN_SAMPLE
+    weights = _loo_weights(subject, name, replicates.shape)
+    how = IN_SAMPLE if weights is None else LEFT_OUT
+    if weights is None:
+        weights = np.full_like(replicates, 1.0 / len(replicates))
+        mean = replicates.mean(0)
+    else:
+        mean = (weights * replicates).sum(0)
+    return mean, _pit(replicates, y, weights, subject.rng()), how
+
+
+def _loo_weights(subject, name, shape) -> np.ndarray | None:
+    """The weights (S, n) of draws with each observation left out; None where they are not known."""
+    log_likelihood = subject.tree.children.get("log_likelihood", {}).get(name)
     sites = {k.replace("/", "."): s for k, s in subject.sites.items()} if subject.has_model else {}
     conditional = name in sites and sites[name].conditional
-    if log_lik is None or conditional or _rows(log_lik).shape != replicates.shape or len(y) > MOST:
-        return replicates.mean(0), _pit(replicates, y, None, rng), INSIDE
-    log_lik = _rows(log_lik)
-    w = np.stack([smooth(-column).normal for column in log_lik.T], axis=1)
-    return (w * replicates).sum(0), _pit(replicates, y, w, rng), LEFT_OUT
+    if log_likelihood is None or conditional or shape[1] > MAX_WEIGHTED:
+        return None
+    log_likelihood = _joined(log_likelihood)
+    if log_likelihood.shape != shape:
+        return None
+    return np.stack([smooth(-column).normal for column in log_likelihood.T], axis=1)
 
 
 def _pit(replicates, y, weights, rng) -> np.ndarray:
     """P(new < y) + u P(new = y), u uniform: it is uniform for discrete data too."""
-    w = np.full_like(replicates, 1.0 / len(replicates)) if weights is None else weights
-    less, same = (w * (replicates < y)).sum(0), (w * (replicates == y)).sum(0)
+    less, same = (weights * (replicates < y)).sum(0), (weights * (replicates == y)).sum(0)
     return np.clip(less + rng.uniform(size=len(y)) * same, 0.0, 1.0)

@@ -9,50 +9,59 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import Distribution
 
+from bayeskern.diagnostics.drawing import kde, within
+from bayeskern.diagnostics.report.wording import three_digits
 from bayeskern.hyperparameters import show
 from bayeskern.inference.model import sites
 
-# What a density shows: the rest of a heavy tail would squeeze it to a line.
-SHOWN = (0.005, 0.995)
-# In distances of the quartiles from one another.
+# The quantiles between which a density is shown: the rest of a heavy tail would squeeze it to a
+# line.
+CENTRAL = (0.005, 0.995)
+# How far from the median a density is shown, in interquartile ranges.
 REACH = 4.0
 POINTS, DRAWS = 120, 2000
 
 
-class Prior(NamedTuple):
-    """text: as one would type it; fixed: whether it is the same whatever the other sites are;
-    alike: whether all of its numbers have the same one; in_plate: whether it is of many members.
+class SitePrior(NamedTuple):
+    """The prior of a latent site.
+
+    text: as one would type it. distribution: None where there is no proper prior. is_constant:
+    whether it is the same whatever the other sites are. is_iid: whether all numbers of the site
+    have the same one. in_plate: whether the site has many members.
     """
 
     site: str
     text: str
     shape: tuple[int, ...]
-    fn: Distribution | None
-    fixed: bool
-    alike: bool
+    distribution: Distribution | None
+    is_constant: bool
+    is_iid: bool
     in_plate: bool
 
 
-class Density(NamedTuple):
+class DensityCurve(NamedTuple):
+    """The density y of a number at the points x."""
+
     name: str
     x: np.ndarray
     y: np.ndarray
 
 
-def priors(posterior) -> list[Prior]:
+def site_priors(posterior) -> list[SitePrior]:
     """The prior of every latent site, as the model has it at two of the draws."""
     flat, target = posterior.flat, posterior.target
-    last = len(next(iter(flat.values()))) - 1
-    traces = []
-    for row, shift in ((0, 0.0), (last, 1e-3)):
-        draw = {s.name: jnp.asarray(flat[s.name][row]) for s in target.latents}
-        if posterior.is_point and shift:
-            # A single point is moved a little, so that what depends on it shows.
-            draw = _nudged(target, draw, shift)
-        traces.append(
-            sites.trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
-        )
-    return [_prior(s, *(trace[s.name] for trace in traces)) for s in target.latents]
+    draws = [
+        {s.name: jnp.asarray(flat[s.name][row]) for s in target.latents}
+        for row in (0, len(next(iter(flat.values()))) - 1)
+    ]
+    if posterior.is_point:
+        # A single point is moved a little, so that what depends on it shows.
+        draws[1] = _nudged(target, draws[1], 1e-3)
+    traces = [
+        sites.trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
+        for draw in draws
+    ]
+    return [_site_prior(s, *(trace[s.name] for trace in traces)) for s in target.latents]
 
 
 def _nudged(target, draw, shift):
@@ -61,17 +70,23 @@ def _nudged(target, draw, shift):
     return {s.name: values[s.name] for s in target.latents}
 
 
-def _prior(latent, site, other) -> Prior:
-    in_plate = bool(site["cond_indep_stack"])
+def _site_prior(latent, site, other) -> SitePrior:
+    """latent: of the target; site, other: of the model's trace at two draws."""
+    in_plate, fn = bool(site["cond_indep_stack"]), site.get("fn")
     if latent.is_param:
-        return Prior(latent.name, "no prior (Free)", latent.shape, None, True, True, in_plate)
-    fn, text = site["fn"], _text(site["fn"])
+        return _without_density(latent, "no prior (Free)", in_plate)
     if type(_base(fn)).__name__ == "ImproperUniform":
-        return Prior(latent.name, "flat (improper)", latent.shape, None, True, True, in_plate)
-    fixed = _same(fn, other["fn"])
-    alike = _base(fn).event_dim == 0 and _constant(fn)
-    text = text if fixed else f"{type(_base(fn)).__name__}, which depends on other sites"
-    return Prior(latent.name, text, latent.shape, fn, fixed, alike, in_plate)
+        return _without_density(latent, "flat (improper)", in_plate)
+    is_constant = _have_equal_parameters(fn, other["fn"])
+    is_iid = _base(fn).event_dim == 0 and all(
+        np.ptp(np.asarray(leaf)) == 0 for leaf in jax.tree.leaves(_base(fn))
+    )
+    text = _text(fn) if is_constant else f"{type(_base(fn)).__name__}, which depends on other sites"
+    return SitePrior(latent.name, text, latent.shape, fn, is_constant, is_iid, in_plate)
+
+
+def _without_density(latent, text: str, in_plate: bool) -> SitePrior:
+    return SitePrior(latent.name, text, latent.shape, None, True, True, in_plate)
 
 
 def _base(fn):
@@ -81,7 +96,7 @@ def _base(fn):
 
 
 def _text(fn) -> str:
-    """As one would type it, each number in three digits, repeated numbers once."""
+    """As one would type it, with three digits of each number, and repeated numbers once."""
     fn = jax.tree.map(_short, _base(fn))
     text = show(fn)
     return text if len(text) < 200 else f"{type(fn).__name__}(...)"
@@ -89,65 +104,55 @@ def _text(fn) -> str:
 
 def _short(leaf):
     x = np.asarray(leaf, float)
-    x = x.ravel()[0] if x.size and np.all(x == x.ravel()[0]) else x
-    return np.asarray([float(f"{v:.3g}") for v in np.ravel(x)]).reshape(np.shape(x))
+    return three_digits(x.ravel()[0] if x.size and np.all(x == x.ravel()[0]) else x)
 
 
-def _same(fn, other) -> bool:
+def _have_equal_parameters(fn, other) -> bool:
     a, b = jax.tree.leaves(fn), jax.tree.leaves(other)
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def _constant(fn) -> bool:
-    return all(np.ptp(np.asarray(leaf)) == 0 for leaf in jax.tree.leaves(_base(fn)))
-
-
-def density(subject, prior: Prior) -> Density | None:
+def prior_density(subject, prior: SitePrior) -> DensityCurve | None:
     """The density of the first number of a site; None where there is no proper prior."""
-    if prior.fn is None or 0 in prior.shape:
+    if prior.distribution is None or 0 in prior.shape:
         return None
-    if prior.fixed:
-        # By itself, which costs nothing of the model.
-        drawn = prior.fn.sample(jax.random.key(subject.seed), (DRAWS,))
-    elif (drawn := subject.prior.get(prior.site.replace("/", "."))) is None:
+    if prior.is_constant:
+        # The distribution alone is drawn from: running the model would cost far more.
+        drawn = prior.distribution.sample(jax.random.key(subject.seed), (DRAWS,))
+    elif (drawn := subject.prior_draws(prior.site)) is None:
         return None
     name = subject.names[prior.site][0]
     drawn = np.asarray(drawn, float).reshape(len(drawn), -1)[:, 0]
     ends = limits(drawn)
-    if ends is None:
-        return None
-    low, high = ends
-    if prior.fixed and prior.alike:
+    if ends is not None and prior.is_constant and prior.is_iid:
+        low, high = ends
         # A density that starts at an end of its support is to be seen to start there.
         edge = 0.0 if 0.0 <= drawn.min() < 0.05 * (high - low) else low
         x = np.linspace(edge + 1e-6 * (high - edge), high, POINTS)
-        y = _at(_base(prior.fn), x)
+        y = _density_at(_base(prior.distribution), x)
         if np.isfinite(y).all():
-            return Density(name, x, y)
-    return Density(name, *kde(drawn[(drawn >= low) & (drawn <= high)]))
+            return DensityCurve(name, x, y)
+    return density_of_draws(name, drawn)
 
 
-def _at(fn, x):
+def _density_at(fn, x):
     # The first of those that are all alike.
-    one = jax.tree.map(lambda leaf: jnp.ravel(jnp.asarray(leaf))[0], fn)
+    first = jax.tree.map(lambda leaf: jnp.ravel(jnp.asarray(leaf))[0], fn)
     try:
-        return np.exp(np.asarray(jax.vmap(one.log_prob)(jnp.asarray(x))))
+        return np.exp(np.asarray(jax.vmap(first.log_prob)(jnp.asarray(x))))
     except (TypeError, ValueError):
         return np.full(len(x), np.nan)
 
 
+def density_of_draws(name: str, draws) -> DensityCurve | None:
+    """A kernel density estimate within `limits`; None where it has no width."""
+    ends = limits(draws)
+    return None if ends is None else DensityCurve(name, *kde(within(draws, *ends)))
+
+
 def limits(x) -> tuple[float, float] | None:
     """Where a density is shown; None where it has no width."""
-    low, q25, middle, q75, high = np.quantile(x, (SHOWN[0], 0.25, 0.5, 0.75, SHOWN[1]))
+    low, q25, median, q75, high = np.quantile(x, (CENTRAL[0], 0.25, 0.5, 0.75, CENTRAL[1]))
     reach = REACH * (q75 - q25)
-    low, high = max(low, middle - reach), min(high, middle + reach)
+    low, high = max(low, median - reach), min(high, median + reach)
     return (low, high) if np.isfinite([low, high]).all() and high > low else None
-
-
-def kde(x) -> tuple[np.ndarray, np.ndarray]:
-    """A density from draws, at fewer points than ArviZ makes it."""
-    from arviz_stats.base import array_stats
-
-    grid, y, *_ = array_stats.kde(np.asarray(x, float))
-    keep = np.linspace(0, len(grid) - 1, min(len(grid), POINTS)).round().astype(int)
-    return grid[keep], y[keep]

@@ -1,6 +1,6 @@
 """Gaussian processes that a model observes: left-out predictions, the function, its components.
 
-A `GPRegression` and a hand-written model that observes a `GaussianProcess` are looked at alike, by
+A `GPRegression` and a hand-written model that observes a `GaussianProcess` are treated alike, by
 tracing the model at draws of its latents.
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 from bayeskern.gp.components import centred_components
+from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import condition_at, predict_over, predictive_at
 from bayeskern.inference.model import sites
 from bayeskern.kernels import Kernel
@@ -26,32 +27,34 @@ from bayeskern.prediction.mixture import Prediction, map_draws
 DRAWS = 40
 # Draws of the function at the ends of the data, for each draw of the hyperparameters.
 PATHS = 50
-# The component that carries the level, where there is one of this name.
+# The component that carries the level, if one has this name.
 LEVEL = "trend"
 
 
-class Traced(eqx.Module):
-    """A site of a model as something that has a kernel, noise and a mean at each draw."""
+class ProcessModel(eqx.Module):
+    """The kernel, noise and mean of an observed process at each draw, as `GPRegression` has them.
+
+    kernel: at some draw, for the names of its components.
+    """
 
     target: eqx.Module
     kernel: Kernel
     site: str = eqx.field(static=True)
 
     def at(self, draw: dict):
-        t = self.target
-        fn = sites.trace_at(t.model, draw, jax.random.key(0), t.args, t.kwargs)[self.site]["fn"]
-        return SimpleNamespace(kernel=fn.kernel, noise=fn.noise, mean=fn.prior_mean)
+        process = _trace(self.target, draw)[self.site]["fn"]
+        return SimpleNamespace(kernel=process.kernel, noise=process.noise, mean=process.prior_mean)
 
 
 class Process(NamedTuple):
-    """A Gaussian process at draws of its hyperparameters.
+    """An observed Gaussian process at draws of its hyperparameters.
 
-    draws: of the latents, (S, ...); data: X (n, d), y (n,) and perhaps a mask; kernels: with one
-    value of every hyperparameter for each draw.
+    draws: of the latents, (S, ...); data: X (n, d), y (n,) and perhaps a mask; kernels: a kernel
+    that has S values of every hyperparameter, one for each draw.
     """
 
     site: str
-    model: Traced
+    model: ProcessModel
     draws: dict
     data: tuple
     kernels: Kernel
@@ -63,10 +66,12 @@ class Process(NamedTuple):
 
     @property
     def y(self) -> np.ndarray:
+        """The values that were observed: (m,)."""
         return np.asarray(self.data[1])[self.observed]
 
     @property
     def observed(self) -> np.ndarray:
+        """The mask of the observed points: (n,)."""
         return np.asarray(self.data[2]) if len(self.data) > 2 else np.ones(len(self.data[1]), bool)
 
     @property
@@ -76,9 +81,9 @@ class Process(NamedTuple):
         return [LEVEL, *(n for n in names if n != LEVEL)] if LEVEL in names else names
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Means, variances and log densities of each observation, given the others: (S, m)."""
-        found = jax.device_get(_loo(self.model, self.draws, self.data))
-        return tuple(np.asarray(x)[:, self.observed] for x in found)
+        """Mean, variance and log density of each observation, given the others: (S, m) each."""
+        predictions = jax.device_get(_loo(self.model, self.draws, self.data))
+        return tuple(np.asarray(x)[:, self.observed] for x in predictions)
 
     def function(self, X_new) -> Prediction:
         """The function itself, without noise, at X_new (m, d)."""
@@ -88,35 +93,39 @@ class Process(NamedTuple):
         """Each component at X_new (m, d), about zero over the data but for the first."""
         return centred_components(self.model, self.draws, self.data, X_new, self.names[0])
 
-    def changes(self, name: str, X_two) -> np.ndarray:
-        """Draws of how much a component changes between two points: (S * PATHS,)."""
-        found = _changes(self.model, self.draws, self.data, X_two, name, jax.random.key(0))
-        return np.asarray(found).ravel()
+    def changes(self, name: str, ends) -> np.ndarray:
+        """Draws of how much a component changes between two points (2, d): (S * PATHS,)."""
+        changes = _changes(self.model, self.draws, self.data, ends, name, jax.random.key(0))
+        return np.asarray(changes).ravel()
 
     def noise(self) -> float:
+        """The noise variance, averaged over points and draws."""
         return float(np.mean(_noise(self.model, self.draws)))
 
 
 def processes(subject) -> list[Process]:
     """Every Gaussian process that the model observes with Gaussian noise."""
-    p = subject.posterior
+    posterior = subject.posterior
+    target, flat = posterior.target, posterior.flat
+    rows = evenly(len(next(iter(flat.values()))), DRAWS)
+    draws = {s.name: jnp.asarray(flat[s.name][rows]) for s in target.latents}
     found = []
     for name, site in subject.sites.items():
         if site.kind != "observed" or not site.conditional or len(site.shape) != 1:
             continue
-        rows = evenly(len(next(iter(p.flat.values()))), DRAWS)
-        draws = {s.name: jnp.asarray(p.flat[s.name][rows]) for s in p.target.latents}
-        middle = {k: v[0] for k, v in draws.items()}
-        t = p.target
-        trace = sites.trace_at(t.model, middle, jax.random.key(0), t.args, t.kwargs)
-        fn, y = trace[name]["fn"], trace[name]["value"]
-        if not all(hasattr(fn, part) for part in ("condition", "prior_mean", "kernel")):
+        traced = _trace(target, {k: v[0] for k, v in draws.items()})[name]
+        process, y = traced["fn"], traced["value"]
+        if not isinstance(process, GaussianProcess):
             # Seen through a likelihood, or by inducing points.
             continue
-        model = Traced(p.target, fn.kernel, name)
-        data = (fn.X, y) if fn.observed is None else (fn.X, y, fn.observed)
+        model = ProcessModel(target, process.kernel, name)
+        data = (process.X, y) if process.observed is None else (process.X, y, process.observed)
         found.append(Process(name, model, draws, data, _kernels(model, draws)))
     return found
+
+
+def _trace(target, draw: dict) -> dict:
+    return sites.trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
 
 
 @eqx.filter_jit
@@ -135,9 +144,9 @@ def _loo(model, draws, data):
 
 
 @eqx.filter_jit
-def _changes(model, draws, data, X_two, name, key):
+def _changes(model, draws, data, ends, name, key):
     def change(draw, key):
-        ends = predictive_at(model, data, True, name, draw, X_two).sample(key, PATHS)
-        return ends[:, 1] - ends[:, 0]
+        paths = predictive_at(model, data, True, name, draw, ends).sample(key, PATHS)
+        return paths[:, 1] - paths[:, 0]
 
     return map_draws(change, draws, key)

@@ -14,19 +14,22 @@ from collections.abc import Callable
 import numpy as np
 from markupsafe import Markup
 
-# Okabe and Ito: told apart by people who see red and green alike.
-BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-SERIES = (BLUE, ORANGE, GREEN, PINK, "#E69F00", "#56B4E9")
+from bayeskern.core.formatting import short
+from bayeskern.core.plotting import figure
+from bayeskern.diagnostics.drawing import BLUE, COLORS
+
+# Black and yellow are not seen beside the ink, or on the paper, of the page.
+SERIES = COLORS[:6]
 INK, GREY, RULE, PAPER = "#000000", "#8a8a8a", "#dddddd", "#ffffff"
-# Pixels cannot take the colours of the page, so they have such as are seen on any paper.
+# Pixels cannot take the colours of the page, so they have others that are seen on any paper.
 PIXELS = {INK: GREY, BLUE: "#2a86c6"}
 LEVELS = (0.5, 0.8, 0.95)
 # How dark the band of each of LEVELS is, over those around it.
 ALPHAS = (0.30, 0.22, 0.15)
 # Inches: on a phone text of this size can still be read.
 WIDTH = 5.2
-# Along an axis of that width.
-MOST_DATES = 8
+# The most dates along an axis of that width, and letters of the name of a small panel.
+MAX_DATES, TITLE_LETTERS = 8, 24
 # More points than this are drawn as pixels.
 MANY = 400
 
@@ -56,7 +59,8 @@ STYLE = {
     "figure.dpi": 130,
     "savefig.dpi": 144,
 }
-COLOURS = {
+# The colours of matplotlib, and those of the page that take their place.
+PAGE_COLORS = {
     INK: "currentColor",
     "#333333": "currentColor",
     RULE: "var(--rule)",
@@ -67,14 +71,14 @@ COLOURS = {
 
 def svg(draw: Callable, *args, **options) -> Markup:
     """The figure that draw(*args) returns, as SVG to be put into a page."""
-    import matplotlib
+    import matplotlib  # slow to import
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # Names may have letters that the font has not; the browser's has.
         warnings.simplefilter("ignore")
-        made, buffer = draw(*args, **options), io.StringIO()
-        empty = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        made.savefig(buffer, format="svg", transparent=True, metadata=empty)
+        fig, buffer = draw(*args, **options), io.StringIO()
+        no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        fig.savefig(buffer, format="svg", transparent=True, metadata=no_metadata)
     return Markup(_inline(buffer.getvalue()))
 
 
@@ -87,12 +91,12 @@ def _inline(text: str) -> str:
     text = text.replace("xlink:href", "href")
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r'\1 role="img"', text, count=1)
-    # A hundredth of a point is finer than any screen.
     # How wide it is by itself, so that the page draws its text neither too large nor too small.
     width = float(re.search(r'viewBox="0 0 ([\d.]+)', text)[1])
     text = text.replace("<svg", f'<svg style="--width: {width:.0f}"', 1)
+    # A hundredth of a point is finer than any screen.
     text = re.sub(r' (d|points)="[^"]*"', lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]), text)
-    return _in_tags(lambda tag: re.sub(r'="[^"]*"', _coloured, tag), text)
+    return _in_tags(lambda tag: re.sub(r'="[^"]*"', _restyled, tag), text)
 
 
 def _in_tags(change: Callable[[str], str], text: str) -> str:
@@ -100,77 +104,89 @@ def _in_tags(change: Callable[[str], str], text: str) -> str:
     return re.sub(r"<[^>]*>", lambda tag: change(tag[0]), text)
 
 
-def _coloured(attribute: re.Match) -> str:
+def _restyled(attribute: re.Match) -> str:
+    """The value of an attribute with the colours and the font of the page."""
     text = attribute[0]
     if "base64" in text:
         return text
-    for colour, own in COLOURS.items():
-        text = text.replace(colour, own)
+    for color, page_color in PAGE_COLORS.items():
+        text = text.replace(color, page_color)
     return re.sub(r"'?DejaVu Sans'?(, [^;\"]*)?", "system-ui, sans-serif", text)
 
 
-def own_ids(text: str, prefix: str) -> Markup:
-    """The same SVG with names of its own, since a page may have each only once."""
+def with_prefixed_ids(text: str, prefix: str) -> Markup:
+    """The same SVG with a prefix to its ids, since a page may have each only once."""
 
-    def owned(tag: str) -> str:
+    def prefixed(tag: str) -> str:
         return re.sub(r'(\bid="|url\(#|\bhref="#)', rf"\g<1>{prefix}", tag)
 
-    return Markup(_in_tags(owned, text))
+    return Markup(_in_tags(prefixed, text))
+
+
+# -- parts of figures ------------------------------------------------------------------------------
 
 
 def panels(count: int, columns: int = 2, height: float = 1.9, **options):
     """A figure with so many panels, and their axes; what is left over is hidden."""
-    from bayeskern.core.plotting import figure
-
     columns = min(columns, count)
     rows = -(-count // columns)
-    made = figure((WIDTH, 0.3 + height * rows))
-    axes = made.subplots(rows, columns, squeeze=False, **options).ravel()
-    for axis in axes[count:]:
-        axis.set_visible(False)
-    return made, axes[:count]
+    fig = figure((WIDTH, 0.3 + height * rows))
+    axes = fig.subplots(rows, columns, squeeze=False, **options).ravel()
+    for ax in axes[count:]:
+        ax.set_visible(False)
+    return fig, axes[:count]
 
 
-def bands(axis, x, quantile, colour: str = BLUE, step: bool = False) -> None:
+def title(ax, name: str) -> None:
+    """A name above a small panel."""
+    ax.set_title(short(name, TITLE_LETTERS), fontsize=8.5)
+
+
+def curve(ax, x, y, color: str, label=None) -> None:
+    """A line, and a shade of its color below."""
+    ax.plot(x, y, color=color, label=label)
+    ax.fill_between(x, y, color=color, alpha=0.13, linewidth=0)
+
+
+def bands(ax, x, quantile, color: str = BLUE) -> None:
     """Central bands at LEVELS; quantile: probability -> values at x."""
     for level, alpha in zip(reversed(LEVELS), reversed(ALPHAS), strict=True):
         tail = 0.5 * (1.0 - level)
-        axis.fill_between(
+        ax.fill_between(
             x,
             quantile(tail),
             quantile(1.0 - tail),
-            color=colour,
+            color=color,
             alpha=alpha,
             linewidth=0,
-            step="mid" if step else None,
             label=f"{100 * level:g} %",
         )
 
 
-def points(axis, x, y, colour: str = BLUE, size: float = 7.0, alpha: float = 0.7, label=None):
+def points(ax, x, y, color: str = BLUE, size: float = 7.0, alpha: float = 0.7, label=None):
     """Dots, larger where there are few; as pixels where there are many."""
     many = len(x) > MANY
-    if many and colour in PIXELS:
-        colour, alpha = PIXELS[colour], max(alpha, 0.5)
+    if many and color in PIXELS:
+        color, alpha = PIXELS[color], max(alpha, 0.5)
     size = size * (2.5 if len(x) < 40 else 1.5 if len(x) < 150 else 1.0)
-    axis.scatter(
-        x, y, s=size, color=colour, alpha=alpha, label=label, linewidths=0, rasterized=many
-    )
+    ax.scatter(x, y, s=size, color=color, alpha=alpha, label=label, linewidths=0, rasterized=many)
 
 
-def dates(axis, x) -> None:
+def concise_dates(ax, x) -> None:
     """Where x are dates: so few of them along the axis, and so short, that each can be read."""
     if np.asarray(x).dtype.kind != "M":
         return
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # slow to import
 
-    locator = AutoDateLocator(minticks=3, maxticks=MOST_DATES)
-    axis.xaxis.set_major_locator(locator)
-    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    locator = AutoDateLocator(minticks=3, maxticks=MAX_DATES)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
-def below(figure, axis, columns: int = 4) -> None:
-    """The legend of an axis, above the figure, where it hides nothing."""
-    handles, labels = axis.get_legend_handles_labels()
-    known = dict(zip(labels, handles, strict=True))
-    figure.legend(known.values(), known, loc="outside upper left", ncols=columns, handlelength=1.4)
+def legend_above(fig, ax, columns: int = 4) -> None:
+    """The legend of an axes, above the figure, where it hides nothing."""
+    handles, labels = ax.get_legend_handles_labels()
+    by_label = dict(zip(labels, handles, strict=True))
+    fig.legend(
+        by_label.values(), by_label, loc="outside upper left", ncols=columns, handlelength=1.4
+    )

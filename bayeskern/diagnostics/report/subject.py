@@ -1,4 +1,4 @@
-"""What a report is about: a posterior, and what several sections need to know of it, found once."""
+"""What a report is about: a posterior, and what several sections need of it, computed once."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import ROUNDING
 from bayeskern.diagnostics.report import labels
 from bayeskern.diagnostics.report.observations import Observations, observations
+from bayeskern.diagnostics.report.priors import SitePrior, site_priors
 from bayeskern.diagnostics.report.processes import Process, processes
 from bayeskern.inference.approximation.psis import compare, smooth
 from bayeskern.inference.model import sites
 from bayeskern.inference.model.target import number_name
-from bayeskern.inference.posterior.arviz import summary as summary_of
+from bayeskern.inference.posterior.arviz import summary
 
-# About so many numbers are looked at, and so many of each site: a latent function has one for each
-# point, and an effective sample size takes milliseconds.
-MOST_NUMBERS, LEAST_OF_A_SITE = 500, 12
-# Log weights that are so far apart come of no density that could be computed.
-OVERFLOWS = 1e15
+# About so many numbers are examined, and at least so many of each site: a latent function has one
+# for each point, and an effective sample size takes milliseconds.
+MAX_NUMBERS, MIN_PER_SITE = 500, 12
+# Log weights that are so far apart come from a density that overflowed.
+OVERFLOW = 1e15
 
 
 class UnreadableError(ValueError):
@@ -33,9 +34,10 @@ class Subject:
     def __init__(self, posterior, name: str = "", seed: int = 0, forecast=None):
         self.posterior, self.name, self.seed, self.forecast = posterior, name, seed, forecast
         # Why part of the report cannot be made, once a section has come upon it.
-        self.trouble = ""
+        self.failure = ""
 
     def rng(self) -> np.random.Generator:
+        """A generator that is the same for each who asks."""
         return np.random.default_rng(self.seed)
 
     @cached_property
@@ -43,12 +45,12 @@ class Subject:
         """The posterior as ArviZ has it. Raises UnreadableError, as all that needs it does."""
         return self._read(self.posterior.to_arviz)
 
-    def _read(self, how):
+    def _read(self, read):
         try:
-            return how()
+            return read()
         except ValueError as error:
-            self.trouble = str(error)
-            raise UnreadableError(self.trouble) from error
+            self.failure = str(error)
+            raise UnreadableError(self.failure) from error
 
     @property
     def has_model(self) -> bool:
@@ -56,11 +58,18 @@ class Subject:
         return self.posterior is not None and self.posterior.target is not None
 
     @property
+    def model(self):
+        """The model that was fitted, or None."""
+        return self.posterior.target.model if self.has_model else None
+
+    @property
     def is_mcmc(self) -> bool:
+        """Whether the draws are Markov chains."""
         return "diverging" in self.posterior.sample_stats
 
     @cached_property
     def sites(self) -> dict[str, sites.Site]:
+        """What is known of each site of the model. Raises UnreadableError."""
         return self._read(lambda: sites.look(self.posterior.target))
 
     @cached_property
@@ -69,31 +78,46 @@ class Subject:
         return self._read(self.posterior.observed)
 
     @cached_property
-    def prior(self) -> dict[str, np.ndarray]:
-        """Draws of each site from the prior, (S, shape); nothing where it is improper."""
-        drawn = self.tree.children.get("prior", {})
-        found = {str(name): np.asarray(drawn[name], float) for name in drawn}
-        return {name: x.reshape(-1, *x.shape[2:]) for name, x in found.items()}
+    def priors(self) -> list[SitePrior]:
+        """The prior of each latent site of the model."""
+        return site_priors(self.posterior)
+
+    @property
+    def has_prior_draws(self) -> bool:
+        """Whether draws from the prior are known; there are none where it is improper."""
+        return len(self.tree.children.get("prior", {})) > 0
+
+    def prior_draws(self, site: str) -> np.ndarray | None:
+        """Draws of a site from the prior, (S, shape); None where there are none."""
+        draws = self.tree.children.get("prior", {}).get(site.replace("/", "."))
+        if draws is None:
+            return None
+        draws = np.asarray(draws, float)
+        return draws.reshape(-1, *draws.shape[2:])
 
     @cached_property
     def processes(self) -> list[Process]:
+        """The Gaussian processes that the model observes with Gaussian noise."""
         return processes(self) if self.has_model else []
 
     @cached_property
     def observations(self) -> list[Observations]:
+        """The observed sites, beside what the model says of them."""
         return observations(self)
+
+    # -- numbers and their names -------------------------------------------------------------------
 
     @cached_property
     def names(self) -> dict[str, list[str]]:
-        """What each number of each site is called, in the order of its draws laid flat."""
+        """The name of each number of each site, in the order of its draws laid flat."""
         axes = {}
         # Without labels nothing has to be asked of ArviZ.
         if self.posterior.coords and self.is_readable:
-            read = self.tree["posterior"]
+            group = self.tree["posterior"]
             for site in self.posterior.flat:
-                values = read[site.replace("/", ".")]
+                values = group[site.replace("/", ".")]
                 axes[site] = [[str(x) for x in values[d].values] for d in values.dims[2:]]
-        return labels.names(self.posterior.flat, axes)
+        return labels.number_names(self.posterior.flat, axes)
 
     @property
     def is_readable(self) -> bool:
@@ -104,50 +128,53 @@ class Subject:
             return False
 
     @cached_property
-    def renamed(self) -> dict[str, str]:
-        """The names that the verdict gives to numbers, and those that this report does."""
-        found = {}
-        for site, (i, name) in self._each():
-            found.setdefault(_place_name(self.posterior.flat[site], site, i), []).append(name)
-        return {own: names[0] for own, names in found.items() if len(names) == 1}
+    def label_of(self) -> dict[str, str]:
+        """The name here of a number, by its name in the verdict, which knows no labels."""
+        labels_of: dict[str, list[str]] = {}
+        for site, site_names in self.names.items():
+            for i, name in enumerate(site_names):
+                labels_of.setdefault(self._plain_name(site, i), []).append(name)
+        return {plain: names[0] for plain, names in labels_of.items() if len(names) == 1}
 
-    def _each(self):
-        return ((site, item) for site, each in self.names.items() for item in enumerate(each))
+    def _plain_name(self, site: str, i: int) -> str:
+        shape = self.posterior.flat[site].shape[1:]
+        return number_name(site, np.unravel_index(i, shape))
 
     @cached_property
-    def chosen(self) -> dict[str, np.ndarray]:
-        """Which numbers of each site are looked at: those that the verdict names, and others."""
+    def examined(self) -> dict[str, np.ndarray]:
+        """Which numbers of each site are examined: those that the verdict names, and others."""
         flat = {k: v for k, v in self.posterior.flat.items() if v.dtype.kind in "fiub"}
         sizes = {site: values[0].size for site, values in flat.items()}
-        share = labels.shares(sizes, MOST_NUMBERS, LEAST_OF_A_SITE)
-        found = {site: evenly(size, share[site]) for site, size in sizes.items()}
-        worst = {str(v) for k, v in self.posterior.trust.evidence.items() if k.endswith("_at")}
-        for site in self._unseen_of(found):
-            named = [i for i in range(sizes[site]) if _place_name(flat[site], site, i) in worst]
-            found[site] = np.union1d(found[site], named).astype(int)
-        return found
+        counts = labels.numbers_per_site(sizes, MAX_NUMBERS, MIN_PER_SITE)
+        examined = {site: evenly(size, counts[site]) for site, size in sizes.items()}
+        evidence = self.posterior.trust.evidence
+        worst = {str(value) for name, value in evidence.items() if name.endswith("_at")}
+        for site in self._counts_left_out(examined):
+            named = [i for i in range(sizes[site]) if self._plain_name(site, i) in worst]
+            examined[site] = np.union1d(examined[site], named).astype(int)
+        return examined
 
     @property
-    def unseen(self) -> dict[str, int]:
-        """How many numbers of a site are not looked at, where some are not."""
-        return self._unseen_of(self.chosen)
+    def not_examined(self) -> dict[str, int]:
+        """How many numbers of a site are not examined, where some are not."""
+        return self._counts_left_out(self.examined)
 
-    def _unseen_of(self, chosen) -> dict[str, int]:
-        left = {site: self.posterior.flat[site][0].size - len(i) for site, i in chosen.items()}
-        return {site: count for site, count in left.items() if count}
+    def _counts_left_out(self, examined) -> dict[str, int]:
+        counts = {s: self.posterior.flat[s][0].size - len(rows) for s, rows in examined.items()}
+        return {site: count for site, count in counts.items() if count}
 
     @cached_property
     def places(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """The site of each number that is looked at, and its place there."""
+        """The site of each number that is examined, and its place there, by name."""
         return {
             self.names[site][i]: (site, np.unravel_index(i, self.posterior.flat[site].shape[1:]))
-            for site, rows in self.chosen.items()
+            for site, rows in self.examined.items()
             for i in rows
         }
 
     @cached_property
     def numbers(self) -> dict[str, np.ndarray]:
-        """The draws of each number that is looked at: (chains, draws)."""
+        """The draws of each number that is examined, by name: (chains, draws)."""
         draws = self.posterior.draws
         return {
             name: np.asarray(draws[site][(slice(None), slice(None), *place)], float)
@@ -155,7 +182,7 @@ class Subject:
         }
 
     @cached_property
-    def moving(self) -> dict[str, np.ndarray]:
+    def varying(self) -> dict[str, np.ndarray]:
         """The numbers that are finite and, beyond rounding, not the same in all draws."""
         return {
             name: x
@@ -165,41 +192,41 @@ class Subject:
 
     def summary(self, draws: dict[str, np.ndarray], **options):
         """The table of posterior.summary, of some numbers (chains, draws) by their names here."""
-        import xarray as xr
+        import xarray as xr  # slow to import
 
         x = np.stack(list(draws.values()), axis=-1)
         data = xr.Dataset({"x": (("chain", "draw", "number"), x)})
-        table = summary_of(self.posterior, data, **options)
+        table = summary(self.posterior, data, **options)
         table.index = list(draws)
         return table
 
-    def first(self, most: int) -> list[str]:
-        """So many of the moving numbers, in turn from each site, in the order of the model."""
+    def first_of_each_site(self, count: int) -> list[str]:
+        """So many of the varying numbers, in turn from each site, in the order of the model."""
         by_site: dict[str, list[str]] = {}
-        for name in self.moving:
+        for name in self.varying:
             by_site.setdefault(self.places[name][0], []).append(name)
-        found: list[str] = []
-        for turn in range(most):
-            found += [names[turn] for names in by_site.values() if turn < len(names)]
-        kept = set(found[:most])
-        return [n for n in self.moving if n in kept]
+        names: list[str] = []
+        for turn in range(count):
+            names += [of_site[turn] for of_site in by_site.values() if turn < len(of_site)]
+        kept = set(names[:count])
+        return [name for name in self.varying if name in kept]
 
     @cached_property
-    def by_badness(self) -> list[str]:
-        """The moving numbers, those that behave worst first."""
-        names = list(self.moving)
+    def worst_first(self) -> list[str]:
+        """The varying numbers, those that mix worst, or that weighting moves most, first."""
+        names = list(self.varying)
         if not names:
             return []
         if self.is_mcmc:
-            from arviz_stats.base import array_stats
+            from arviz_stats.base import array_stats  # slow to import
 
-            x = np.stack([self.moving[n] for n in names])
+            x = np.stack([self.varying[n] for n in names])
             badness = -array_stats.ess(x)
             if x.shape[1] > 1:
                 # R-hat first; where it is fine, the number of effective draws.
                 badness = badness + 1e6 * np.maximum(array_stats.rhat(x) - 1.01, 0.0)
         elif self.log_weights is not None:
-            x = np.stack([self.moving[n].ravel() for n in names], axis=1)
+            x = np.stack([self.varying[n].ravel() for n in names], axis=1)
             shift = compare(x, x, y_weights=np.exp(self.log_weights))
             badness = np.maximum(shift.mean, shift.log_sd)
         else:
@@ -211,11 +238,6 @@ class Subject:
     def log_weights(self) -> np.ndarray | None:
         """The smoothed log weights p / q of the draws, where q is known and they are unweighted."""
         log_ratios = self.posterior.log_ratios
-        if log_ratios is None or not np.nanmax(log_ratios) - np.nanmin(log_ratios) < OVERFLOWS:
+        if log_ratios is None or not np.nanmax(log_ratios) - np.nanmin(log_ratios) < OVERFLOW:
             return None
         return smooth(log_ratios).log
-
-
-def _place_name(values, site: str, i: int) -> str:
-    """The name of a number outside of reports, which knows no labels."""
-    return number_name(site, np.unravel_index(i, values.shape[1:]))

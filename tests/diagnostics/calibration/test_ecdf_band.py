@@ -34,7 +34,7 @@ def test_a_p_value_is_below_alpha_as_often_as_it_says(n):
 def test_a_band_holds_whole_ecdfs_as_often_as_it_says(n, level):
     band, rng, count = ecdf_band.band(n, level), np.random.default_rng(2), 4000
     u = rng.random((count, n))
-    heights = np.array([ecdf_band.counts(one, band.at) for one in u]) / n
+    heights = np.array([ecdf_band.counts(one, band.grid) for one in u]) / n
     held = np.all((heights >= band.lower - 1e-9) & (heights <= band.upper + 1e-9), axis=1)
     error = np.sqrt(level * (1 - level) / count)
     assert level - 3.3 * error < held.mean() < level + 0.02 + 3.3 * error
@@ -43,8 +43,8 @@ def test_a_band_holds_whole_ecdfs_as_often_as_it_says(n, level):
 def test_the_band_is_that_of_arviz_but_for_its_noise():
     n, rng = 100, np.random.default_rng(3)
     band = ecdf_band.band(n, 0.95)
-    pointwise = simulate_confidence_bands(n, 1, band.at, 0.95, 4000, rng)
-    lower, upper = get_pointwise_confidence_band(pointwise, n, band.at)
+    pointwise = simulate_confidence_bands(n, 1, band.grid, 0.95, 4000, rng)
+    lower, upper = get_pointwise_confidence_band(pointwise, n, band.grid)
     # Theirs is simulated, so that a count may differ by one.
     assert np.all(np.abs(lower - band.lower) < 1.5 / n)
     assert np.all(np.abs(upper - band.upper) < 1.5 / n)
@@ -55,7 +55,7 @@ def test_what_leaves_the_band_has_a_small_p_value_and_what_stays_has_not():
     band, seen = ecdf_band.band(n, 0.9), set()
     for power in np.linspace(0.5, 1.5, 60):
         u = rng.random(n) ** power
-        heights = ecdf_band.counts(u, band.at) / n
+        heights = ecdf_band.counts(u, band.grid) / n
         inside = np.all((heights >= band.lower - 1e-9) & (heights <= band.upper + 1e-9))
         assert inside == (ecdf_band.p_value(u) > 1.0 - 0.9)
         seen.add(bool(inside))

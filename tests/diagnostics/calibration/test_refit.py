@@ -10,7 +10,7 @@ from numpyro.contrib.control_flow import scan
 
 import bayeskern as bk
 from bayeskern import priors
-from bayeskern.diagnostics.calibration.refit import AtSites, refit
+from bayeskern.diagnostics.calibration.refit import ConditionedModel, refit
 from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.prior_predictive import Given, simulate
@@ -20,7 +20,7 @@ from tests.diagnostics.calibration.known_posteriors import FromPrior, Known, Y
 def at_sites(model, *args):
     target = Target.of(model, args, {})
     data = {k: v[0] for k, v in simulate(target, 1, 7)[1].items()}
-    return Target.of(AtSites(target.model, target.arguments), (data,), {}), data
+    return Target.of(ConditionedModel(target.model, target.arguments), (data,), {}), data
 
 
 def test_sites_take_simulated_data_and_arguments_stay_what_they_are():

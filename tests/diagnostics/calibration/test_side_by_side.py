@@ -8,13 +8,13 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.diagnostics.calibration.refit import LANES, refit
+from bayeskern.diagnostics.calibration.refit import FITS_AT_ONCE, refit
 from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from bayeskern.inference import SVI
 from bayeskern.inference.approximation.elbo import Stack
 from bayeskern.inference.posterior.prior_predictive import Given
 
-ROWS, COUNT = 5, LANES + 3
+ROWS, COUNT = 5, FITS_AT_ONCE + 3
 DATA = {"y": np.random.default_rng(0).normal(1.0, 2.0, (COUNT, ROWS))}
 SEEDS = list(range(COUNT))
 
@@ -80,7 +80,7 @@ def test_the_posteriors_are_those_of_the_closed_form():
 )
 def test_they_are_what_each_is_by_itself(options):
     for i, fit in enumerate(fits(SVI(**options), heavy)):
-        if i in (0, LANES - 1, COUNT - 1):
+        if i in (0, FITS_AT_ONCE - 1, COUNT - 1):
             found = fit()
             one = bk.infer(heavy, DATA["y"][i], method=SVI(**options), seed=i, progress=False)
             np.testing.assert_allclose(found.z, one.z, rtol=1e-6, atol=1e-6)
@@ -95,7 +95,7 @@ def test_they_stop_at_their_own_steps():
 def test_they_run_in_batches_of_one_shape():
     batches.clear()
     assert len(list(fits(Counted()))) == COUNT
-    assert batches == [LANES, LANES]
+    assert batches == [FITS_AT_ONCE, FITS_AT_ONCE]
     before = len(compilations)
     list(fits(Counted()))
     assert len(compilations) == before

@@ -11,7 +11,8 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import priors
-from bayeskern.diagnostics.calibration.simulation_based import LIKELIHOOD, calibrate
+from bayeskern.diagnostics.calibration.calibration import LIKELIHOOD
+from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from tests.diagnostics.calibration.known_posteriors import ROWS, FromPrior, Held, Known, Y
 
 

@@ -9,7 +9,7 @@ from scipy.stats import norm, wasserstein_distance
 
 import bayeskern as bk
 from bayeskern.diagnostics.comparison import marginals_plot
-from bayeskern.diagnostics.comparison.comparison import of_one_model
+from bayeskern.diagnostics.comparison.comparison import have_same_model
 from bayeskern.kernels import RBF
 
 rng = np.random.default_rng(0)
@@ -129,21 +129,21 @@ def test_an_updated_model_has_observed_its_new_rows_only():
     assert found.remarks
 
 
-def test_one_model_is_known_by_its_priors_and_its_data(posteriors, tmp_path):
-    assert of_one_model(posteriors)
+def test_the_same_model_is_known_by_its_priors_and_its_data(posteriors, tmp_path):
+    assert have_same_model(posteriors)
     fewer = bk.infer(model, Y[:20], method="laplace", progress=False)
     posteriors["laplace"].save(tmp_path / "laplace.nc")
     # A file keeps no model, so that it is not known.
     for other in (fewer, bk.load(tmp_path / "laplace.nc")):
-        assert not of_one_model({"nuts": posteriors["nuts"], "other": other})
+        assert not have_same_model({"nuts": posteriors["nuts"], "other": other})
 
     def process(sd):
         gp = bk.GPRegression(RBF(dist.LogNormal(0.0, sd)), noise=0.1)
         return bk.infer(gp, np.arange(30.0), Y, method="laplace", progress=False)
 
     first = process(1.0)
-    assert of_one_model({"first": first, "again": process(1.0)})
-    assert not of_one_model({"first": first, "wider": process(2.0)})
+    assert have_same_model({"first": first, "again": process(1.0)})
+    assert not have_same_model({"first": first, "wider": process(2.0)})
 
 
 def test_cost_and_effective_draws(posteriors):

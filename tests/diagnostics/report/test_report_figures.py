@@ -59,7 +59,6 @@ def test_observed_points_are_seen_on_light_and_dark_paper(count):
         process_plots.functions,
         [("x", np.linspace(0.0, 1.0, 50), quantile)],
         "y",
-        "f",
         (x, 5.0 + x),
     )
     if count == 30:
@@ -98,7 +97,9 @@ def test_a_long_history_takes_the_ink_of_the_page():
 
 def test_names_in_a_figure_stay_as_they_are():
     name = 'id="q" x="#000000" url(#a)'
-    svg = style.own_ids(style.svg(parameters_plots.forest, {name: rng.normal(size=50)}), "f1-")
+    svg = style.with_prefixed_ids(
+        style.svg(parameters_plots.forest, {name: rng.normal(size=50)}), "f1-"
+    )
     assert f">{name}</text>" in svg
     ids = re.findall(r'<[^>]*\bid="([^"]*)"', svg)
     assert all(i.startswith("f1-") for i in ids) and len(set(ids)) == len(ids)
@@ -140,7 +141,7 @@ def test_bars_of_counts_are_those_of_numpy():
 def test_whole_numbers_of_a_wide_range_share_bars_and_none_is_lost():
     y = np.array([0, 10, 20, 60])
     at, observed, _ = bars(y, rng.integers(0, 200, size=(300, 4)).astype(float))
-    assert len(at) <= fit_plots.BARS and observed.sum() == len(y)
+    assert len(at) <= fit_plots.MAX_BARS and observed.sum() == len(y)
     assert len(set(np.diff(at))) == 1 and at[1] - at[0] > 1
 
 
@@ -191,9 +192,9 @@ def test_long_names_leave_room_for_what_is_drawn():
     name, x = "N" * 200, np.arange(50)
     parts = {name: (x, quantile), "b": (x, quantile)}
     made = (
-        process_plots.functions([(name, x, quantile), ("b", x, quantile)], name, "f"),
+        process_plots.functions([(name, x, quantile), ("b", x, quantile)], name),
         process_plots.components(parts, x_label=name),
-        process_plots.shares([name, "noise"], [0.4, 0.6]),
+        process_plots.variance_shares([name, "noise"], [0.4, 0.6]),
         parameters_plots.forest({name: rng.normal(size=50)}),
     )
     for one in made:
@@ -232,7 +233,7 @@ def stacked(kernel):
 
 @pytest.mark.parametrize("wave", [Cosine, Periodic])
 def test_a_wave_longer_than_the_data_is_said_to_be_so(wave):
-    axis = kernel_description.Axis("steps", (3.0,))
+    axis = kernel_description.InputAxis("steps", (3.0,))
     assert "longer than the data" in kernel_description.describe(
         stacked(wave(30.0) * RBF(20.0)), axis
     )

@@ -42,19 +42,19 @@ def labelled():
 
 def test_names_are_their_own_and_carry_labels():
     draws = {"x": np.zeros((5, 2)), "x[0]": np.zeros(5), "w": np.zeros((5, 2, 1))}
-    found = labels.names(draws, {"w": [["a", "b"], ["c"]]})
+    found = labels.number_names(draws, {"w": [["a", "b"], ["c"]]})
     assert found["w"] == ["w[a,c]", "w[b,c]"]
     every = [name for names in found.values() for name in names]
     assert len(set(every)) == len(every) == 5
     assert found["x"][1] == "x[1]" and "'x[0]'" in found["x[0]"][0]
     # Labels that are the same are told apart by their places.
-    assert len(set(labels.names({"w": draws["x"]}, {"w": [["a", "a"]]})["w"])) == 2
+    assert len(set(labels.number_names({"w": draws["x"]}, {"w": [["a", "a"]]})["w"])) == 2
 
 
 def test_small_sites_are_looked_at_whole_and_large_ones_in_part():
-    found = labels.shares({"f": 10_000, "a": 1, "g": 20_000, "b": 99}, 500, 12)
+    found = labels.numbers_per_site({"f": 10_000, "a": 1, "g": 20_000, "b": 99}, 500, 12)
     assert found == {"a": 1, "b": 99, "f": 200, "g": 200}
-    assert labels.shares({"f": 13, "g": 9}, 10, 12) == {"f": 12, "g": 9}
+    assert labels.numbers_per_site({"f": 13, "g": 9}, 10, 12) == {"f": 12, "g": 9}
 
 
 def test_a_large_site_is_looked_at_where_the_chains_mix_worst():
@@ -80,7 +80,8 @@ def test_sites_called_as_numbers_keep_their_draws_and_priors():
     flat = posterior.flat
     wanted = [flat["x[0]"].mean(), *flat["x"].mean(axis=0)]
     np.testing.assert_allclose([float(row[1]) for row in table.rows], wanted, atol=0.01)
-    assert set(subject.prior) == {"x[0]", "x"}
+    shapes = {site: subject.prior_draws(site).shape[1:] for site in ("x[0]", "x")}
+    assert shapes == {"x[0]": (), "x": (2,)}
     own = next(name for name, (site, _) in subject.places.items() if site == "x[0]")
     np.testing.assert_array_equal(subject.numbers[own].ravel(), flat["x[0]"])
 

@@ -13,7 +13,7 @@ from scipy.stats import norm
 import bayeskern as bk
 from bayeskern.core import formatting
 from bayeskern.diagnostics.report import kernel_description
-from bayeskern.diagnostics.report.priors import density, priors
+from bayeskern.diagnostics.report.priors import prior_density, site_priors
 from bayeskern.diagnostics.report.sections import convergence, sensitivity
 from bayeskern.diagnostics.report.sections.fit import fit
 from bayeskern.diagnostics.report.sections.parameters import parameters
@@ -118,11 +118,11 @@ def test_a_prior_that_contradicts_the_data_is_found_and_a_wide_one_is_not():
 
 def test_priors_are_told_as_written_and_drawn_as_their_density():
     p = bk.infer(pair, jnp.array([0.1, 0.2, 0.3]), method="laplace", seed=0, progress=False)
-    found = {prior.site: prior for prior in priors(p)}
-    assert found["scale"].text == "HalfCauchy(1.0)" and found["scale"].fixed
-    assert not found["theta"].fixed and "depends on other sites" in found["theta"].text
+    found = {prior.site: prior for prior in site_priors(p)}
+    assert found["scale"].text == "HalfCauchy(1.0)" and found["scale"].is_constant
+    assert not found["theta"].is_constant and "depends on other sites" in found["theta"].text
     assert found["theta"].in_plate and not found["scale"].in_plate
-    drawn = density(Subject(p), found["scale"])
+    drawn = prior_density(Subject(p), found["scale"])
     np.testing.assert_allclose(drawn.y, 2.0 / np.pi / (1.0 + drawn.x**2), rtol=1e-6)
 
 
@@ -147,14 +147,14 @@ def stacked(kernel):
 )  # fmt: skip
 def test_kernels_are_put_into_words(kernel, said):
     assert said in kernel_description.describe(
-        stacked(kernel), kernel_description.Axis("years", (10.0,))
+        stacked(kernel), kernel_description.InputAxis("years", (10.0,))
     )
 
 
 def test_words_say_how_certain_a_length_and_a_direction_are():
     kernel = RBF(np.linspace(1.0, 3.0, 101))
     assert "about 2 (1.1 to 2.9) steps" in kernel_description.describe(
-        kernel, kernel_description.Axis("steps", (10.0,))
+        kernel, kernel_description.InputAxis("steps", (10.0,))
     )
     draws = norm.ppf((np.arange(1000) + 0.5) / 1000)
     assert kernel_description.direction(draws + 10.0).startswith(
@@ -243,8 +243,8 @@ def test_predictions_differ_from_observations_by_what_is_shown(distant):
 def test_means_of_divergent_draws_have_the_digits_of_the_sd():
     mu = np.random.default_rng(0).normal(1234.5678, 0.01, size=(2, 50))
     diverging = mu > 1234.58
-    one = SimpleNamespace(moving={"mu": mu})
-    (row,) = table(convergence._divergences(one, diverging), "parameter").values()
+    subject = SimpleNamespace(varying={"mu": mu})
+    (row,) = table(convergence._divergences(subject, diverging), "parameter").values()
     inside, every, _ = (float(text.replace(",", "")) for text in row.values())
     assert inside == pytest.approx(mu[diverging].mean(), abs=1e-4)
     assert every == pytest.approx(mu.mean(), abs=1e-4)
@@ -268,7 +268,7 @@ def test_a_forecast_has_the_same_decimals_all_the_way():
 @pytest.mark.parametrize("lengthscale", [0.34, 5.4])
 def test_what_forgets_within_half_a_period_is_no_wave(wave, lengthscale):
     said = kernel_description.describe(
-        stacked(RBF(lengthscale) * wave), kernel_description.Axis("years", (60.0,))
+        stacked(RBF(lengthscale) * wave), kernel_description.InputAxis("years", (60.0,))
     )
     assert said.startswith("wanders, with a memory of about ")
     assert said.endswith("4.08 months" if lengthscale < 1.0 else "5.4 years")
@@ -277,6 +277,6 @@ def test_what_forgets_within_half_a_period_is_no_wave(wave, lengthscale):
 @pytest.mark.parametrize("wave", [Cosine(11.0), Periodic(11.0)])
 def test_what_lasts_for_half_a_period_is_a_wave(wave):
     said = kernel_description.describe(
-        stacked(RBF(5.6) * wave), kernel_description.Axis("years", (60.0,))
+        stacked(RBF(5.6) * wave), kernel_description.InputAxis("years", (60.0,))
     )
     assert "11 years" in said and said.endswith("it changes over about 5.6 years")

@@ -11,7 +11,7 @@ import pytest
 from arviz_stats.base import array_stats
 
 import bayeskern as bk
-from bayeskern.diagnostics.report import blocks, report
+from bayeskern.diagnostics.report import evidence, report
 from bayeskern.diagnostics.report.observations import LEFT_OUT, Observations, _loo
 from bayeskern.diagnostics.report.sections import convergence, fit, sensitivity, verdict
 from bayeskern.diagnostics.report.subject import Subject
@@ -118,11 +118,14 @@ def test_even_tails_are_those_that_arviz_refuses(count, same):
 
 
 def test_facts_of_the_verdict_say_what_they_mean():
-    facts = verdict._facts({"rhat": 1.3, "rhat_at": "s", "modes_missed": 1, "khat": -np.inf}, {})
+    facts = evidence.sentences(
+        {"rhat": 1.3, "rhat_at": "s", "modes_missed": 1, "khat": -np.inf}, {}
+    )
     assert facts[0].startswith("R-hat is at most 1.3, worst at s")
     assert "k-hat of the weights is far below 0" in facts[1]
     assert facts[2].endswith("do not cover: 1 (good: none).")
-    assert blocks.khat(0.5) == "0.5"
+    (sentence,) = evidence.sentences({"khat": 0.5}, {})
+    assert "k-hat of the weights is 0.5 (good below 0.7)" in sentence
 
 
 def test_the_share_of_the_others_is_a_fair_rival():

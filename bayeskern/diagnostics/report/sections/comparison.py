@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from bayeskern.diagnostics.comparison.comparison import (
     HEADINGS,
     MEASURES,
-    cells,
     compare,
-    may_refer,
-    of_one_model,
+    have_same_model,
+    is_asymptotically_exact,
+    table_cells,
 )
-from bayeskern.diagnostics.report.blocks import Figure, Missing, Table, Text, listed
+from bayeskern.diagnostics.report.blocks import Figure, Missing, Table, Text
 from bayeskern.diagnostics.report.style import svg
+from bayeskern.diagnostics.report.wording import listed
 
-ONE_MODEL = (
+SAME_MODEL = (
     "All are of one model and the same data, so differences in log evidence and elpd are errors of "
     "the methods: higher is not better here."
 )
@@ -30,45 +31,45 @@ def comparison(posteriors: dict) -> Iterator:
     if len(posteriors) < 2:
         yield Missing("There is one posterior only: give several by name to compare them.")
         return
-    found = compare(posteriors)
+    result = compare(posteriors)
     yield Table(
         ("posterior", *HEADINGS[1:]),
-        tuple(cells(name, row) for name, row in found.table.items()),
-        ONE_MODEL if of_one_model(posteriors) else SEVERAL_MODELS,
+        tuple(table_cells(name, row) for name, row in result.table.items()),
+        SAME_MODEL if have_same_model(posteriors) else SEVERAL_MODELS,
     )
-    for remark in found.remarks:
+    for remark in result.remarks:
         yield Text(remark)
-    if found.reference is None:
+    if result.reference is None:
         yield Missing(_no_reference(posteriors))
     else:
         yield Table(
             ("posterior", *MEASURES.values()),
-            tuple(found.worst(name) for name in found.parameters),
-            f"The worst parameter of each against {found.reference}, in its sds. Good: a mean "
+            tuple(result.worst(name) for name in result.parameters),
+            f"The worst parameter of each against {result.reference}, in its sds. Good: a mean "
             "within 0.25, a ratio of sds within 0.8 to 1.25.",
         )
     yield Figure(
-        svg(found.plot),
+        svg(result.plot),
         "Marginals of the first parameters, with 50 % and 90 % intervals. Good: they lie over one "
         "another.",
     )
 
 
 def _no_reference(posteriors: dict) -> str:
-    """Why nothing is measured, and what to do: none is fit for it, or none of those is good."""
-    runs = {name: p for name, p in posteriors.items() if may_refer(p)}
-    if not runs:
+    """Why nothing is measured, and what to do: no method is fit for a reference, or no verdict."""
+    candidates = {name: p for name, p in posteriors.items() if is_asymptotically_exact(p)}
+    if not candidates:
         return (
             "None of them is exact or a run of MCMC, so there is no reference to measure the "
             "others against: add one with method='nuts'."
         )
-    first = next(iter(runs))
-    said = [
+    descriptions = [
         f"{name} ({'exact' if p.method == 'exact' else 'MCMC'}, verdict: {p.trust.verdict})"
-        for name, p in runs.items()
+        for name, p in candidates.items()
     ]
+    first = next(iter(candidates))
     return (
-        f"Nothing is measured against {listed(said)}: a reference needs a good verdict, and the "
-        "advice above says what to mend. You may name it all the same: "
+        f"Nothing is measured against {listed(descriptions)}: a reference needs a good verdict, "
+        "and the advice above says what to mend. You may name it all the same: "
         f"bk.compare(..., reference={first!r})."
     )

@@ -7,21 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from bayeskern.core.formatting import alike, counted, number
-from bayeskern.diagnostics.report.blocks import (
-    Figure,
-    Missing,
-    Table,
-    Text,
-    khat,
-    listed,
-    percent,
-)
+from bayeskern.diagnostics.report.blocks import Figure, Missing, Table, Text
+from bayeskern.diagnostics.report.evidence import GOOD, checks
 from bayeskern.diagnostics.report.sections import convergence_plots as plots
 from bayeskern.diagnostics.report.style import svg
+from bayeskern.diagnostics.report.wording import listed, percent
 
-PANELS, ROWS = 6, 12
+PANELS, ROWS, DIVERGENCE_ROWS = 6, 12, 6
 # Shorter chains cannot be split in two.
-SHORTEST = 4
+MIN_DRAWS = 4
 
 
 def convergence(subject) -> Iterator:
@@ -42,51 +36,65 @@ def convergence(subject) -> Iterator:
 
 
 def _chains(subject) -> Iterator:
-    from arviz_stats.base import array_stats
-
     stats = subject.posterior.sample_stats
-    chains, count = np.shape(stats["diverging"])
-    if count < SHORTEST:
+    chains, draws = np.shape(stats["diverging"])
+    if draws < MIN_DRAWS:
         yield Missing(
-            f"Chains of {counted(count, 'draw')} say nothing of convergence: it takes "
-            f"{SHORTEST} or more, and some hundreds to be of use."
+            f"Chains of {counted(draws, 'draw')} say nothing of convergence: it takes "
+            f"{MIN_DRAWS} or more, and some hundreds to be of use."
         )
         return
-    names = subject.by_badness
+    names = subject.worst_first
     if not names:
         yield Missing("No number moves from draw to draw, so convergence cannot be looked at.")
         return
-    worst = {name: subject.moving[name] for name in names[:ROWS]}
+    yield from _mixing(subject, names)
+    if chains > 1:
+        yield _ranks(subject, names[:PANELS])
+    else:
+        yield Missing("One chain cannot be compared with others: take chains=4.")
+    yield _energy(np.asarray(stats["energy"]))
+    yield from _divergences(subject, np.asarray(stats["diverging"], bool))
+
+
+def _mixing(subject, names: list[str]) -> Iterator:
+    worst = {name: subject.varying[name] for name in names[:ROWS]}
     table = subject.summary(worst, kind="diagnostics", round_to="none")
     yield Table(
         ("parameter", *map(str, table.columns)),
         tuple((name, *(number(v, 4) for v in table.loc[name])) for name in worst),
         f"The {len(worst)} that mix worst of {counted(len(names), 'number')}. Good: r_hat "
-        "below 1.01, ess_bulk and ess_tail above 400.",
+        f"{GOOD['rhat']}, ess_bulk and ess_tail {GOOD['ess_bulk']}.",
     )
-    if subject.unseen:
-        left = [f"{count:,} of {site}" for site, count in subject.unseen.items()]
+    if subject.not_examined:
+        left_out = [f"{count:,} of {site}" for site, count in subject.not_examined.items()]
         yield Text(
-            f"Numbers that were not looked at here, for their size: {listed(left)}. The verdict "
-            "above looked at all, and what it found worst was looked at here too."
+            f"Numbers that were not looked at here, for their size: {listed(left_out)}. The "
+            "verdict above looked at all, and what it found worst was looked at here too."
         )
-    if chains > 1:
-        shown = names[:PANELS]
-        effective = {n: float(array_stats.ess(subject.moving[n][None])[0]) for n in shown}
-        yield Figure(
-            svg(plots.ranks, {n: subject.moving[n] for n in shown}, effective),
-            "How the ranks of each chain's draws differ from evenly spread, for the numbers that "
-            "mix worst. Good: every line stays within the grey band.",
-        )
-    else:
-        yield Missing("One chain cannot be compared with others: take chains=4.")
-    bfmi = array_stats.bfmi(np.asarray(stats["energy"]))
-    yield Figure(
-        svg(plots.energy, np.asarray(stats["energy"])),
-        f"Energy (E-BFMI by chain: {', '.join(f'{b:.2f}' for b in np.atleast_1d(bfmi))}). Good: "
-        "the two shapes are about as wide, and E-BFMI is above 0.3.",
+
+
+def _ranks(subject, names: list[str]) -> Figure:
+    from arviz_stats.base import array_stats  # slow to import
+
+    draws = {name: subject.varying[name] for name in names}
+    effective = {name: float(array_stats.ess(x[None])[0]) for name, x in draws.items()}
+    return Figure(
+        svg(plots.ranks, draws, effective),
+        "How the ranks of each chain's draws differ from evenly spread, for the numbers that "
+        "mix worst. Good: every line stays within the grey band.",
     )
-    yield from _divergences(subject, np.asarray(stats["diverging"], bool))
+
+
+def _energy(energy) -> Figure:
+    from arviz_stats.base import array_stats  # slow to import
+
+    by_chain = ", ".join(f"{bfmi:.2f}" for bfmi in np.atleast_1d(array_stats.bfmi(energy)))
+    return Figure(
+        svg(plots.energy, energy),
+        f"Energy (E-BFMI by chain: {by_chain}). Good: the two shapes are about as wide, and E-BFMI "
+        f"is {GOOD['bfmi']}.",
+    )
 
 
 def _divergences(subject, diverging) -> Iterator:
@@ -100,16 +108,15 @@ def _divergences(subject, diverging) -> Iterator:
         "not follow the posterior there, and may have missed what lies beyond."
     )
     rows = []
-    for name, x in subject.moving.items():
-        inside = x[diverging]
-        rows.append((abs(inside.mean() - x.mean()) / x.std(), name, inside, x))
+    for name, x in subject.varying.items():
+        mean_there = x[diverging].mean()
+        apart = abs(mean_there - x.mean()) / x.std()
+        means = alike((mean_there, x.mean()), x.std(), 3)
+        rows.append((apart, (name, *means, f"{apart:.2f}")))
     rows.sort(key=lambda row: -row[0])
     yield Table(
         ("parameter", "mean where it diverged", "mean of all", "apart, in sd"),
-        tuple(
-            (name, *alike((inside.mean(), x.mean()), x.std(), 3), f"{apart:.2f}")
-            for apart, name, inside, x in rows[:6]
-        ),
+        tuple(cells for _, cells in rows[:DIVERGENCE_ROWS]),
         "Where the divergent draws lie, by parameter. Those far apart point at the narrow place "
         "to reparametrise.",
     )
@@ -117,37 +124,12 @@ def _divergences(subject, diverging) -> Iterator:
 
 # -- approximations --------------------------------------------------------------------------------
 
-MEANINGS = {
-    "khat": ("k-hat of the weights", "below {threshold}"),
-    "ess_of_weights": ("effective draws after weighting", "above 400"),
-    "distinct_draws": ("distinct draws", "close to all"),
-    "own_khat": ("k-hat of these draws alone", "below {threshold}"),
-    "wider_khat": ("k-hat of a wider sample", "below {threshold}"),
-    "wider_ess": ("effective draws of the wider sample", "above 400"),
-    "mean_shift": ("largest shift of a mean by weighting, in sd", "below 0.25"),
-    "log_sd_ratio": ("largest change of a log sd by weighting", "below 0.22"),
-    "ks": ("largest distance of distribution functions", "below 0.1"),
-    "modes_missed": ("modes found but not covered", "0"),
-    "inner_khat": ("k-hat of the latent function", "below 0.7"),
-}
-
 
 def _approximation(subject) -> Iterator:
     p = subject.posterior
-    evidence = p.trust.evidence
-    threshold = number(evidence.get("khat_threshold", 0.7), 2)
-    rows = [
-        (
-            says,
-            khat(evidence[name]) if name.endswith("khat") else number(evidence[name]),
-            subject.renamed.get(at := str(evidence.get(f"{name}_at", "")), at),
-            good.format(threshold=threshold),
-        )
-        for name, (says, good) in MEANINGS.items()
-        if isinstance(evidence.get(name), int | float)
-    ]
+    rows = checks(p.trust.evidence, subject.label_of)
     if rows:
-        yield Table(("check", "value", "worst at", "good"), tuple(rows))
+        yield Table(("check", "value", "worst at", "good"), rows)
     else:
         yield Missing("The method kept no measure of how far its draws can be trusted.")
     yield from _evidence_gap(subject)
@@ -162,7 +144,7 @@ def _approximation(subject) -> Iterator:
 
 def _evidence_gap(subject) -> Iterator:
     p, rows = subject.posterior, []
-    if _is_improper(subject):
+    if _has_improper_prior(subject):
         yield Missing(
             "A prior that cannot be normalised, or none, leaves the evidence without a scale, so "
             "neither it nor a gap to it is shown."
@@ -184,20 +166,20 @@ def _evidence_gap(subject) -> Iterator:
         )
 
 
-def _is_improper(subject) -> bool:
-    """Whether a prior is; of a posterior without its model it is seen by there being no draws."""
+def _has_improper_prior(subject) -> bool:
     if subject.has_model:
         return bool(subject.posterior.target.without_prior)
-    return not subject.prior
+    # Without its model a posterior shows it by having no draws from the prior.
+    return not subject.has_prior_draws
 
 
 def _weights(subject) -> Iterator:
     p = subject.posterior
-    log = p.weighted[1] if p.weighted is not None else subject.log_weights
-    if log is None or not np.isfinite(log).any():
+    log_weights = p.weighted[1] if p.weighted is not None else subject.log_weights
+    if log_weights is None or not np.isfinite(log_weights).any():
         yield Missing("The density of these draws is not known, or overflows: they are unweighted.")
         return
-    w = np.exp(log)
+    w = np.exp(log_weights)
     top = np.sort(w)[::-1][: max(1, len(w) // 100)].sum()
     yield Figure(
         svg(plots.weights, w / w.sum()),
@@ -214,22 +196,22 @@ def _point(p) -> Iterator:
         "This is a single point, such as a mode: it has no spread, so nothing can be said of its "
         "uncertainty. What can be checked is whether the optimiser got there."
     )
-    o = p.optimum
-    if o is None:
+    optimum = p.optimum
+    if optimum is None:
         yield Missing("The point was found by the model's own solver, which left no trace.")
         return
-    smallest = float(np.min(o.eigenvalues))
+    smallest = float(np.min(optimum.eigenvalues))
     rows = [
-        ("largest slope", number(o.gradient_norm), "next to 0"),
-        ("distance to the mode, in sd", number(o.distance), "below 0.01"),
+        ("largest slope", number(optimum.gradient_norm), "next to 0"),
+        ("distance to the mode, in sd", number(optimum.distance), "below 0.01"),
         ("smallest curvature", number(smallest), "above 0"),
-        ("starts that agree", f"{o.agreeing} of {o.starts}", "most of them"),
-        ("other modes found", str(len(o.others)), "0"),
+        ("starts that agree", f"{optimum.agreeing} of {optimum.starts}", "most of them"),
+        ("other modes found", str(len(optimum.others)), GOOD["modes_missed"]),
     ]
     yield Table(("check", "value", "good"), tuple(rows))
-    if len(o.eigenvalues) > 1 and np.isfinite(o.eigenvalues).all():
+    if len(optimum.eigenvalues) > 1 and np.isfinite(optimum.eigenvalues).all():
         yield Figure(
-            svg(plots.curvature, o.eigenvalues),
+            svg(plots.curvature, optimum.eigenvalues),
             "Curvature of the log density at the point, by direction. Good: all are dots; a cross "
             "is a direction without curvature, which the data and the prior leave open.",
         )
@@ -243,5 +225,5 @@ def _exact(p) -> Iterator:
     else:
         yield Table(
             ("check", "value", "good"),
-            (("relative residual of the linear solve", number(residual), "below 1e-6"),),
+            (("relative residual of the linear solve", number(residual), GOOD["residual"]),),
         )

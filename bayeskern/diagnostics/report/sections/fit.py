@@ -7,33 +7,26 @@ from collections.abc import Iterator
 import numpy as np
 
 from bayeskern.core.formatting import alike, counted
-from bayeskern.diagnostics.report.blocks import (
-    Figure,
-    Heading,
-    Missing,
-    Table,
-    Text,
-    listed,
-    percent,
-)
+from bayeskern.diagnostics.report.blocks import Figure, Heading, Missing, Table, Text
 from bayeskern.diagnostics.report.observations import (
-    FEW,
     FITTED_WITH,
-    INSIDE,
+    IN_SAMPLE,
     LEFT_OUT,
+    MIN_OBSERVATIONS,
     Observations,
 )
 from bayeskern.diagnostics.report.sections import fit_plots as plots
 from bayeskern.diagnostics.report.style import LEVELS, svg
+from bayeskern.diagnostics.report.wording import listed, percent
 from bayeskern.inference.approximation.psis import khat_threshold
 
 WORST = 8
-# Observations in a group, at least.
-GROUP = 15
+# The fewest observations in a group, and the most groups.
+MIN_GROUP, MAX_GROUPS = 15, 6
 NAMES = {
     LEFT_OUT: "LOO-PIT",
     FITTED_WITH: "LOO-PIT, at hyperparameters that were fitted with each observation",
-    INSIDE: "PIT",
+    IN_SAMPLE: "PIT",
 }
 
 
@@ -41,23 +34,22 @@ def fit(subject) -> Iterator:
     if subject.posterior is None:
         yield Missing("Nothing was fitted, so there is no fit to look at.")
         return
-    found = subject.observations
-    if not found:
+    if not subject.observations:
         yield Missing("The model observes nothing, so there is no fit to look at.")
-    for one in found:
-        if len(found) > 1:
-            yield Heading(f"Observed site {one.site}")
-        classes = getattr(getattr(subject.posterior.target, "model", None), "classes", None)
+    classes = getattr(subject.model, "classes", None)
+    for site in subject.observations:
+        if len(subject.observations) > 1:
+            yield Heading(f"Observed site {site.site}")
         if subject.forecast is not None:
             yield Text(_scale(subject.forecast))
-        yield from _predictive(one)
-        yield from _left_out(one)
-        if one.binary:
-            yield from _calibration(one, classes)
+        yield from _predictive(site)
+        yield from _left_out(site)
+        if site.binary:
+            yield from _calibration(site, classes)
         elif classes is not None and len(classes) > 2:
-            yield from _several_classes(one, classes)
+            yield from _several_classes(site, classes)
         else:
-            yield from _intervals(one)
+            yield from _intervals(site)
 
 
 def _scale(f) -> str:
@@ -65,30 +57,30 @@ def _scale(f) -> str:
     return f"All of this section is on the scale that was fitted: {of}, brought to mean 0 and sd 1."
 
 
-def _predictive(one: Observations) -> Iterator:
-    if one.replicates is None:
+def _predictive(site: Observations) -> Iterator:
+    if site.replicates is None:
         yield Missing(
-            f"New data for {one.site} cannot be drawn from the model, so there is no posterior "
+            f"New data for {site.site} cannot be drawn from the model, so there is no posterior "
             "predictive check."
         )
         return
     # Of a process without replicates they were made from the left-out predictions.
-    by_value = one.log_density is not None and one.loo is None
+    by_value = site.log_density is not None and site.loo is None
     drawn = ", each value drawn by itself from what the others say of it" if by_value else ""
     yield Figure(
-        svg(plots.predictive_check, one.y, one.replicates, one.discrete),
+        svg(plots.predictive_check, site.y, site.replicates, site.discrete),
         f"Posterior predictive check{drawn}. Good: the observed data look like one of the data "
         "sets that the model would make.",
     )
 
 
-def _left_out(one: Observations) -> Iterator:
-    if one.loo is None:
-        yield Missing(one.why_no_loo)
-        if one.log_density is not None:
-            yield _worst(one, one.log_density, None)
+def _left_out(site: Observations) -> Iterator:
+    if site.loo is None:
+        yield Missing(site.why_no_loo)
+        if site.log_density is not None:
+            yield _worst(site, site.log_density, None)
         return
-    loo = one.loo
+    loo = site.loo
     k = np.asarray(loo.pareto_k).ravel()
     elpd = np.asarray(loo.elpd_i).ravel()
     threshold = khat_threshold(loo.n_samples)
@@ -107,39 +99,44 @@ def _left_out(one: Observations) -> Iterator:
         "Pareto k-hat of each observation. Good: all below the dashed line; one above it pulls the "
         "posterior so hard that its own prediction cannot be computed from these draws.",
     )
-    same = len(k) == len(one.y)
-    yield _worst(one, elpd, k)
+    yield _worst(site, elpd, k)
     bad = np.flatnonzero(~(k <= threshold))
     if len(bad):
-        names = [one.labels[i] if same else str(i) for i in bad]
+        names = [_label(site, i, len(k)) for i in bad]
         yield Text(
             f"Too influential: {listed(names, 10)}. Take a likelihood with heavier tails "
             "(StudentT), or fit again without them and see what changes."
         )
 
 
-def _worst(one: Observations, log_density, khat) -> Table:
+def _worst(site: Observations, log_density, khat) -> Table:
     """The observations that are predicted worst, by name."""
-    same, rows = len(log_density) == len(one.y), []
-    means = np.full(len(one.y), np.nan) if one.mean is None else one.mean
-    apart = 0.0 if one.discrete else float(np.std(one.y - means))
+    count, rows = len(log_density), []
+    means = np.full(len(site.y), np.nan) if site.mean is None else site.mean
+    spread = 0.0 if site.discrete else float(np.std(site.y - means))
     for i in np.argsort(log_density, kind="stable")[:WORST]:
-        value, mean = alike((one.y[i], means[i]), apart) if same else ("-", "-")
+        known = count == len(site.y)
+        value, mean = alike((site.y[i], means[i]), spread) if known else ("-", "-")
         k = "-" if khat is None else f"{khat[i]:.2f}"
-        rows.append((one.labels[i] if same else str(i), value, mean, f"{log_density[i]:.2f}", k))
+        rows.append((_label(site, i, count), value, mean, f"{log_density[i]:.2f}", k))
     return Table(
         ("observation", "observed", "predicted", "log density", "k-hat"),
         tuple(rows),
         "The observations that the model predicts worst. Look whether they are errors, or "
-        f"something that the model leaves out.{_seen(one)}",
+        f"something that the model leaves out.{_seen(site)}",
     )
 
 
-def _seen(one: Observations) -> str:
-    """What of a table of observations was fitted to them, though the log density is not."""
-    if one.how == FITTED_WITH:
+def _label(site: Observations, i: int, count: int) -> str:
+    """The name of observation i of `count`, which may be others than those of the site."""
+    return site.labels[i] if count == len(site.y) else str(i)
+
+
+def _seen(site: Observations) -> str:
+    """A remark where a table of left-out observations shows what was fitted to them."""
+    if site.how == FITTED_WITH:
         return " The hyperparameters were fitted with each of them."
-    if one.how == INSIDE and one.mean is not None:
+    if site.how == IN_SAMPLE and site.mean is not None:
         return (
             " The log density is that of each left out; the predicted value has seen the "
             "observation itself."
@@ -147,24 +144,25 @@ def _seen(one: Observations) -> str:
     return ""
 
 
-def _calibration(one: Observations, classes) -> Iterator:
-    chance = _chance(one)
-    if chance is None or len(one.y) < FEW:
+def _calibration(site: Observations, classes) -> Iterator:
+    chance = _chance(site)
+    if chance is None or len(site.y) < MIN_OBSERVATIONS:
         yield Missing(
-            f"A calibration curve needs predicted chances and at least {FEW} observations."
+            "A calibration curve needs predicted chances and at least "
+            f"{MIN_OBSERVATIONS} observations."
         )
         return
     of = f"of {classes[1]!r}" if classes is not None and len(classes) == 2 else "of 1"
-    wrong = float(np.mean((chance > 0.5) != (one.y > 0.5)))
-    left_out = one.loo is not None or one.how == LEFT_OUT
+    wrong = float(np.mean((chance > 0.5) != (site.y > 0.5)))
+    left_out = site.loo is not None or site.how == LEFT_OUT
     yield Text(
-        f"{LEFT_OUT if left_out else one.how} The likelier class is wrong for "
+        f"{LEFT_OUT if left_out else site.how} The likelier class is wrong for "
         f"{percent(wrong)} of the observations; the Brier score is "
-        f"{np.mean(np.square(chance - one.y)):.3f} (always saying the overall share"
-        f"{' of the others' if left_out else ''}: {_overall(one.y, left_out):.3f})."
+        f"{np.mean(np.square(chance - site.y)):.3f} (always saying the overall share"
+        f"{' of the others' if left_out else ''}: {_overall(site.y, left_out):.3f})."
     )
     yield Figure(
-        svg(plots.calibration, chance, one.y),
+        svg(plots.calibration, chance, site.y),
         f"Calibration of the predicted chance {of}. Good: the bars cross the dashed line; a curve "
         "steeper than it means chances that are too timid, a flatter one chances too bold.",
     )
@@ -176,21 +174,21 @@ def _overall(y, left_out: bool) -> float:
     return float(np.var(y)) * ((n / (n - 1)) ** 2 if left_out else 1.0)
 
 
-def _chance(one: Observations):
-    """The chance of class 1 for each observation, left out where that is known."""
-    if one.loo is not None and np.size(one.loo.elpd_i) == len(one.y):
-        own = np.clip(np.exp(np.asarray(one.loo.elpd_i).ravel()), 0.0, 1.0)
-        return np.where(one.y > 0.5, own, 1.0 - own)
-    return one.mean
+def _chance(site: Observations):
+    """The chance of class 1 for each observation, left out if that chance is known."""
+    if site.loo is not None and np.size(site.loo.elpd_i) == len(site.y):
+        chance_of_y = np.clip(np.exp(np.asarray(site.loo.elpd_i).ravel()), 0.0, 1.0)
+        return np.where(site.y > 0.5, chance_of_y, 1.0 - chance_of_y)
+    return site.mean
 
 
-def _several_classes(one: Observations, classes) -> Iterator:
-    if one.replicates is None or len(one.y) < FEW:
+def _several_classes(site: Observations, classes) -> Iterator:
+    if site.replicates is None or len(site.y) < MIN_OBSERVATIONS:
         yield Missing("The chances of the classes cannot be computed, so there is no calibration.")
         return
-    chances = np.stack([(one.replicates == c).mean(axis=0) for c in range(len(classes))], axis=1)
+    chances = np.stack([(site.replicates == c).mean(axis=0) for c in range(len(classes))], axis=1)
     best = chances.argmax(axis=1)
-    right = (best == one.y).astype(float)
+    right = (best == site.y).astype(float)
     yield Text(
         "These chances have seen the observations that they are compared with, so they flatter "
         f"the model. The likeliest class is right for {percent(float(right.mean()))} of them."
@@ -202,43 +200,43 @@ def _several_classes(one: Observations, classes) -> Iterator:
     )
 
 
-def _intervals(one: Observations) -> Iterator:
-    if one.pit is None:
+def _intervals(site: Observations) -> Iterator:
+    if site.pit is None:
         yield Missing("Without predictions of single observations, intervals cannot be checked.")
         return
-    yield Text(one.how)
+    yield Text(site.how)
     yield Figure(
-        svg(plots.residuals, one.mean, one.y),
+        svg(plots.residuals, site.mean, site.y),
         "Residuals. Good: a cloud about zero without a curve, and as wide on the left as on the "
         "right.",
     )
-    if len(one.y) < FEW:
+    if len(site.y) < MIN_OBSERVATIONS:
         yield Missing(
-            f"With {counted(len(one.y), 'observation')} nothing can be said of whether the "
-            f"intervals hold what they claim; it takes {FEW} or more."
+            f"With {counted(len(site.y), 'observation')} nothing can be said of whether the "
+            f"intervals hold what they claim; it takes {MIN_OBSERVATIONS} or more."
         )
         return
-    shares = [float(np.mean(2.0 * np.abs(one.pit - 0.5) <= level)) for level in LEVELS]
+    shares = [float(np.mean(plots.inside_interval(site.pit, level))) for level in LEVELS]
     yield Table(
         ("interval", *(f"{100 * level:g} %" for level in LEVELS)),
         (("observations inside", *(percent(s) for s in shares)),),
     )
     yield Figure(
-        svg(plots.pit, one.pit),
-        f"{NAMES[one.how]}. Good: all bars end in the grey band; a hill means intervals that are "
+        svg(plots.pit, site.pit),
+        f"{NAMES[site.how]}. Good: all bars end in the grey band; a hill means intervals that are "
         "too wide, a valley too narrow, a slope a bias.",
     )
     yield Figure(
-        svg(plots.coverage, one.pit),
+        svg(plots.coverage, site.pit),
         "Calibration of intervals. Good: the line stays in the grey band; below it the intervals "
         "are too narrow, above it too wide.",
     )
-    groups = min(6, len(one.y) // GROUP)
+    groups = min(MAX_GROUPS, len(site.y) // MIN_GROUP)
     if groups < 2:
         yield Missing("There are too few observations to look at coverage by predicted value.")
         return
     yield Figure(
-        svg(plots.coverage_by, one.mean, one.pit, groups),
+        svg(plots.coverage_by, site.mean, site.pit, groups),
         "Coverage by predicted value. Good: each series stays near its dashed line; one that falls "
         "shows where the noise is larger than the model says.",
     )

@@ -1,83 +1,86 @@
-"""Pictures of how well a model predicts its observations."""
+"""Figures of how well a model predicts its observations."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.stats import beta, binom
 
-from bayeskern.diagnostics.report.blocks import percent
-from bayeskern.diagnostics.report.priors import kde
+from bayeskern.core.batching import evenly
+from bayeskern.diagnostics.drawing import BLUE, ORANGE, kde, within
 from bayeskern.diagnostics.report.style import (
-    BLUE,
     GREY,
     INK,
     LEVELS,
-    ORANGE,
     SERIES,
-    below,
+    legend_above,
     panels,
     points,
 )
+from bayeskern.diagnostics.report.wording import percent
 
 REPLICATES = 40
-SHOWN = (0.005, 0.995)
+# The quantiles of the replicates between which they are shown.
+CENTRAL = (0.005, 0.995)
 # Bars of counts; whole numbers of a wider range share them.
-BARS = 60
+MAX_BARS = 60
 
 
 def predictive_check(y, replicates, discrete: bool):
     """The observed data among data sets that the model would make: y (n,), replicates (S, n)."""
-    made, (axis,) = panels(1, height=2.4)
-    rows = np.linspace(0, len(replicates) - 1, min(len(replicates), REPLICATES)).round().astype(int)
+    fig, (ax,) = panels(1, height=2.4)
     if discrete and len(np.unique(y)) <= 30 and np.ptp(y) <= 60:
-        _counts(axis, y, replicates)
+        _counts(ax, y, replicates)
     else:
-        low, high = _shown(y, replicates)
-        for i, row in enumerate(rows):
-            inside = replicates[row][(replicates[row] >= low) & (replicates[row] <= high)]
-            if len(inside) > 3 and np.ptp(inside) > 0:
-                x, density = kde(inside)
-                label = "data that the model would make" if i == 0 else None
-                share = len(inside) / replicates.shape[1]
-                axis.plot(x, share * density, color=BLUE, alpha=0.3, linewidth=0.7, label=label)
-        if np.ptp(y) > 0:
-            axis.plot(*kde(y), color=INK, linewidth=1.8, label="observed")
-        axis.set_yticks([])
-        axis.set_xlim(low, high)
-        axis.set_xlabel(f"value{_beyond(replicates, low, high)}")
-    below(made, axis)
-    return made
+        _densities(ax, y, replicates)
+    legend_above(fig, ax)
+    return fig
 
 
-def _counts(axis, y, replicates) -> None:
+def _densities(ax, y, replicates) -> None:
+    low, high = _shown(y, replicates)
+    rows = evenly(len(replicates), REPLICATES)
+    for row in rows:
+        inside = within(replicates[row], low, high)
+        if len(inside) > 3 and np.ptp(inside) > 0:
+            x, density = kde(inside)
+            # What is not shown keeps its share of the area.
+            density = density * len(inside) / replicates.shape[1]
+            label = "data that the model would make" if row == rows[0] else None
+            ax.plot(x, density, color=BLUE, alpha=0.3, linewidth=0.7, label=label)
+    if np.ptp(y) > 0:
+        ax.plot(*kde(y), color=INK, linewidth=1.8, label="observed")
+    ax.set_yticks([])
+    ax.set_xlim(low, high)
+    ax.set_xlabel(f"value{_beyond(replicates, low, high)}")
+
+
+def _counts(ax, y, replicates) -> None:
     first, last = np.round(_shown(y, replicates))
-    width = np.ceil((last - first + 1) / BARS)
-    count = int(np.ceil((last - first + 1) / width))
-    middles = first + width * np.arange(count) + 0.5 * (width - 1)
+    width = np.ceil((last - first + 1) / MAX_BARS)
+    bars = int(np.ceil((last - first + 1) / width))
+    centers = first + width * np.arange(bars) + 0.5 * (width - 1)
 
-    def counts(row):
-        places = np.floor((row[(row >= first) & (row <= last)] - first) / width)
-        return np.bincount(places.astype(int), minlength=count)
+    def counts(values):
+        places = np.floor((within(values, first, last) - first) / width)
+        return np.bincount(places.astype(int), minlength=bars)
 
-    made = np.stack([counts(row) for row in replicates])
-    low, middle, high = np.quantile(made, (0.025, 0.5, 0.975), axis=0)
-    axis.bar(middles, counts(y), 0.8 * width, color=GREY, alpha=0.45, label="observed")
-    axis.errorbar(
-        middles, middle, [middle - low, high - middle], fmt="o", color=BLUE, markersize=4,
-        label="the model, 95 %",
-    )  # fmt: skip
-    axis.set_xlabel(f"value{_beyond(replicates, first, last)}")
-    axis.set_ylabel("observations")
-    axis.yaxis.get_major_locator().set_params(integer=True)
-    if count <= 10 and width == 1:
-        axis.set_xticks(middles)
+    by_replicate = np.stack([counts(row) for row in replicates])
+    low, median, high = np.quantile(by_replicate, (0.025, 0.5, 0.975), axis=0)
+    ax.bar(centers, counts(y), 0.8 * width, color=GREY, alpha=0.45, label="observed")
+    error = [median - low, high - median]
+    ax.errorbar(centers, median, error, fmt="o", color=BLUE, markersize=4, label="the model, 95 %")
+    ax.set_xlabel(f"value{_beyond(replicates, first, last)}")
+    ax.set_ylabel("observations")
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    if bars <= 10 and width == 1:
+        ax.set_xticks(centers)
 
 
 def _shown(y, replicates) -> tuple[float, float]:
     """Where the replicates lie, but not so far from y that y becomes a line: tails may be heavy."""
-    known = replicates[np.isfinite(replicates)]
-    known = known if known.size else y
-    low, q25, q75, high = np.quantile(known, (SHOWN[0], 0.25, 0.75, SHOWN[1]))
+    finite = replicates[np.isfinite(replicates)]
+    finite = finite if finite.size else y
+    low, q25, q75, high = np.quantile(finite, (CENTRAL[0], 0.25, 0.75, CENTRAL[1]))
     pad = 2.0 * max(np.ptp(y), q75 - q25)
     pad = pad if pad > 0.0 else np.inf
     return min(y.min(), max(low, y.min() - pad)), max(y.max(), min(high, y.max() + pad))
@@ -89,68 +92,82 @@ def _beyond(replicates, low, high) -> str:
 
 
 def residuals(predicted, y):
-    made, (axis,) = panels(1, height=2.4)
-    axis.axhline(0.0, color=GREY, linewidth=0.9)
-    points(axis, predicted, y - predicted)
-    axis.set_xlabel("predicted")
-    axis.set_ylabel("observed - predicted")
-    return made
+    """What is left of each observation, by its prediction."""
+    fig, (ax,) = panels(1, height=2.4)
+    ax.axhline(0.0, color=GREY, linewidth=0.9)
+    points(ax, predicted, y - predicted)
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("observed - predicted")
+    return fig
 
 
 def pit(values):
     """A histogram of the probability integral transform, and the 95 % band of an even one."""
-    made, (axis,) = panels(1, height=2.1)
+    fig, (ax,) = panels(1, height=2.1)
     bins = int(np.clip(len(values) // 10, 5, 20))
     low, high = binom.ppf((0.025, 0.975), len(values), 1.0 / bins)
-    axis.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0)
-    axis.hist(values, bins=np.linspace(0, 1, bins + 1), color=BLUE, alpha=0.6, rwidth=0.94)
-    axis.yaxis.get_major_locator().set_params(integer=True)
-    axis.set_xlabel("where the observation lies in its prediction (0: below all, 1: above all)")
-    axis.set_ylabel("observations")
-    return made
+    ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0)
+    ax.hist(values, bins=np.linspace(0, 1, bins + 1), color=BLUE, alpha=0.6, rwidth=0.94)
+    ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel("where the observation lies in its prediction (0: below all, 1: above all)")
+    ax.set_ylabel("observations")
+    return fig
 
 
-def coverage(values):
+def coverage(pit_values):
     """The share of observations inside central intervals, by their level."""
-    made, (axis,) = panels(1, height=2.6)
+    fig, (ax,) = panels(1, height=2.6)
     levels = np.linspace(0.02, 0.98, 49)
-    inside = 2.0 * np.abs(values - 0.5)
-    share = np.mean(inside[:, None] <= levels, axis=0)
-    low, high = (binom.ppf(q, len(values), levels) / len(values) for q in (0.025, 0.975))
-    axis.fill_between(100 * levels, 100 * low, 100 * high, color=GREY, alpha=0.25, linewidth=0)
-    axis.plot([0, 100], [0, 100], color=GREY, linestyle="--", linewidth=0.9)
-    axis.plot(100 * levels, 100 * share, color=BLUE)
-    axis.set_xlabel("level of the interval, %")
-    axis.set_ylabel("observations inside, %")
-    return made
+    n = len(pit_values)
+    share = np.mean(inside_interval(pit_values[:, None], levels), axis=0)
+    low, high = (binom.ppf(q, n, levels) / n for q in (0.025, 0.975))
+    ax.fill_between(100 * levels, 100 * low, 100 * high, color=GREY, alpha=0.25, linewidth=0)
+    ax.plot([0, 100], [0, 100], color=GREY, linestyle="--", linewidth=0.9)
+    ax.plot(100 * levels, 100 * share, color=BLUE)
+    ax.set_xlabel("level of the interval, %")
+    ax.set_ylabel("observations inside, %")
+    return fig
 
 
-def coverage_by(predicted, values, groups: int):
+def inside_interval(pit_values, level):
+    """Whether an observation lies in its central interval of that level, by its PIT."""
+    return 2.0 * np.abs(pit_values - 0.5) <= level
+
+
+def coverage_by(predicted, pit_values, groups: int):
     """Coverage at LEVELS in groups of equal size by predicted value."""
-    made, (axis,) = panels(1, height=2.5)
+    fig, (ax,) = panels(1, height=2.5)
     parts = np.array_split(np.argsort(predicted, kind="stable"), groups)
-    middles = [float(np.median(predicted[p])) for p in parts]
+    medians = [float(np.median(predicted[part])) for part in parts]
     # Beside one another, so that no bar hides another.
-    apart = 0.008 * np.ptp(middles)
-    for i, (level, colour) in enumerate(zip(LEVELS, SERIES, strict=False)):
-        inside = 2.0 * np.abs(values - 0.5) <= level
-        share = np.array([inside[p].mean() for p in parts])
-        ends = np.array([_clopper(inside[p].sum(), len(p)) for p in parts]).T
-        error = np.abs(ends - share)
-        axis.axhline(100 * level, color=colour, linestyle="--", linewidth=0.8)
-        beside = np.add(middles, (i - 1) * apart)
-        axis.errorbar(
-            beside, 100 * share, 100 * error, fmt="o-", color=colour, markersize=4,
-            linewidth=1.0, label=f"{100 * level:g} % intervals",
-        )  # fmt: skip
-    axis.set_ylim(-4, 104)
-    axis.set_xlabel("predicted")
-    axis.set_ylabel("observations inside, %")
-    below(made, axis)
-    return made
+    offset = 0.008 * np.ptp(medians)
+    for i, (level, color) in enumerate(zip(LEVELS, SERIES, strict=False)):
+        inside = inside_interval(pit_values, level)
+        ax.axhline(100 * level, color=color, linestyle="--", linewidth=0.8)
+        _shares(
+            ax,
+            np.add(medians, (i - 1) * offset),
+            [inside[part] for part in parts],
+            color=color,
+            linewidth=1.0,
+            label=f"{100 * level:g} % intervals",
+        )
+    ax.set_ylim(-4, 104)
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("observations inside, %")
+    legend_above(fig, ax)
+    return fig
 
 
-def _clopper(k, n):
+def _shares(ax, x, groups: list, **options) -> None:
+    """The share of true values in each group, in %, with its 95 % interval."""
+    shares = np.array([group.mean() for group in groups])
+    ends = np.array([_clopper_pearson(group.sum(), len(group)) for group in groups]).T
+    error = 100 * np.abs(ends - shares)
+    ax.errorbar(x, 100 * shares, error, fmt="o-", markersize=4, **options)
+
+
+def _clopper_pearson(k, n):
     """The 95 % interval of Clopper and Pearson (1934) for a share of k in n."""
     low = beta.ppf(0.025, k, n - k + 1) if k > 0 else 0.0
     high = beta.ppf(0.975, k + 1, n - k) if k < n else 1.0
@@ -158,31 +175,29 @@ def _clopper(k, n):
 
 
 def khat(values, threshold: float):
-    made, (axis,) = panels(1, height=2.2)
+    """The Pareto k-hat of each observation, and the largest that is good."""
+    fig, (ax,) = panels(1, height=2.2)
     at = np.arange(len(values))
     high = values > threshold
-    axis.axhline(threshold, color=GREY, linestyle="--", linewidth=0.9)
-    points(axis, at[~high], values[~high], label="good")
+    ax.axhline(threshold, color=GREY, linestyle="--", linewidth=0.9)
+    points(ax, at[~high], values[~high], label="good")
     if high.any():
-        points(axis, at[high], values[high], ORANGE, size=16, alpha=1.0, label="too influential")
-        below(made, axis)
-    axis.set_xlabel("observation")
-    axis.set_ylabel("Pareto k-hat")
-    return made
+        points(ax, at[high], values[high], ORANGE, size=16, alpha=1.0, label="too influential")
+        legend_above(fig, ax)
+    ax.set_xlabel("observation")
+    ax.set_ylabel("Pareto k-hat")
+    return fig
 
 
 def calibration(chance, y):
     """How often the class came true, by its predicted chance: groups of about equal size."""
-    made, (axis,) = panels(1, height=2.8)
+    fig, (ax,) = panels(1, height=2.8)
     groups = int(np.clip(len(y) // 12, 3, 10))
     parts = [p for p in np.array_split(np.argsort(chance, kind="stable"), groups) if len(p)]
-    x = [100 * float(chance[p].mean()) for p in parts]
-    share = np.array([y[p].mean() for p in parts])
-    ends = np.array([_clopper(y[p].sum(), len(p)) for p in parts]).T
-    axis.plot([0, 100], [0, 100], color=GREY, linestyle="--", linewidth=0.9)
-    axis.errorbar(x, 100 * share, 100 * np.abs(ends - share), fmt="o-", color=BLUE, markersize=4)
-    axis.set_xlabel("predicted chance, %")
-    axis.set_ylabel("came true, %")
-    axis.set_xlim(-3, 103)
-    axis.set_ylim(-3, 103)
-    return made
+    ax.plot([0, 100], [0, 100], color=GREY, linestyle="--", linewidth=0.9)
+    _shares(ax, [100 * float(chance[p].mean()) for p in parts], [y[p] for p in parts], color=BLUE)
+    ax.set_xlabel("predicted chance, %")
+    ax.set_ylabel("came true, %")
+    ax.set_xlim(-3, 103)
+    ax.set_ylim(-3, 103)
+    return fig

@@ -13,23 +13,15 @@ import numpy as np
 from numpyro.primitives import Messenger
 
 from bayeskern.core.formatting import number
-from bayeskern.diagnostics.report import priors
-from bayeskern.diagnostics.report.blocks import (
-    Code,
-    Figure,
-    Heading,
-    Missing,
-    Table,
-    Text,
-    listed,
-    of,
-)
+from bayeskern.diagnostics.report.blocks import Code, Figure, Heading, Missing, Table, Text
+from bayeskern.diagnostics.report.priors import prior_density
 from bayeskern.diagnostics.report.sections import parameters_plots as plots
 from bayeskern.diagnostics.report.style import svg
+from bayeskern.diagnostics.report.wording import folded, listed, of_series, shape_text
 
 VERSIONS = ("bayeskern", "numpyro", "jax", "arviz", "numpy")
 # A longer representation of a model hides the rest of the report.
-MOST_TEXT = 6000
+MAX_LETTERS = 6000
 
 
 def fitted(subject) -> Iterator:
@@ -53,94 +45,97 @@ def _model(subject) -> Iterator:
             "bk.load(path, model=...) to see it here."
         )
         return
-    text, note = source(subject.posterior.target.model)
+    text, note = source(subject.model)
     if note:
         yield (Text if text else Missing)(note)
     if text:
-        yield Code(text if len(text) < MOST_TEXT else f"{text[:MOST_TEXT]}\n...")
+        yield Code(text if len(text) < MAX_LETTERS else f"{text[:MAX_LETTERS]}\n...")
 
 
 def source(model) -> tuple[str, str]:
-    """The source of a model, or what stands for it; and a sentence about it, where one is due."""
+    """The source of a model or its parts, if they can be had; and a sentence on what that is."""
     while isinstance(model, Messenger | partial):
         model = model.fn if isinstance(model, Messenger) else model.func
-    kind = type(model)
-    own = kind.__module__.partition(".")[0] == "bayeskern"
-    if own:
-        digits = re.sub(r"\d+\.\d{7,}", lambda x: f"{float(x[0]):.6g}", repr(model))
-        said = textwrap.fill(digits, 84, subsequent_indent="    ", break_long_words=False)
-        return said, f"A {kind.__name__} of bayeskern, with these parts:"
+    model_class = type(model)
+    if model_class.__module__.partition(".")[0] == "bayeskern":
+        parts = re.sub(r"\d+\.\d{7,}", lambda x: f"{float(x[0]):.6g}", repr(model))
+        return folded(parts, 84), f"A {model_class.__name__} of bayeskern, with these parts:"
     try:
-        found = inspect.getsource(model if inspect.isroutine(model) else kind)
+        text = inspect.getsource(model if inspect.isroutine(model) else model_class)
     except (OSError, TypeError):
-        name = getattr(model, "__qualname__", kind.__qualname__)
+        name = getattr(model, "__qualname__", model_class.__qualname__)
         return "", (
             f"The source of the model {name!r} cannot be had: it was not defined in a file that "
             "Python can still read."
         )
-    return textwrap.dedent(found).rstrip(), ""
+    return textwrap.dedent(text).rstrip(), ""
 
 
 def _priors(subject) -> Iterator:
     if not subject.has_model:
         yield Missing("Without the model its priors cannot be shown.")
         return
-    known = priors.priors(subject.posterior)
-    if not known:
+    if not subject.priors:
         yield Missing("Every value of the model is fixed, so there is no prior to show.")
         return
     yield Table(
         ("site", "prior", "shape"),
-        tuple((p.site, p.text, " x ".join(map(str, p.shape)) or "one number") for p in known),
+        tuple((p.site, p.text, shape_text(p.shape)) for p in subject.priors),
     )
-    drawn = [d for p in known if (d := priors.density(subject, p)) is not None]
+    densities = {p.site: prior_density(subject, p) for p in subject.priors}
+    drawn = [density for density in densities.values() if density is not None]
     if drawn:
         yield Figure(
-            svg(plots.densities, drawn[: plots.MOST]),
+            svg(plots.densities, drawn[: plots.MAX_DENSITIES]),
             "Prior densities, of the first number of each site. Good: each puts its weight on "
             "values that you would believe before seeing the data, in the units of the model.",
         )
-    left = [p.site for p in known if priors.density(subject, p) is None]
-    if left:
-        yield Missing(f"No density can be drawn for {listed(left)}: there is no proper prior.")
+    without = [site for site, density in densities.items() if density is None]
+    if without:
+        yield Missing(f"No density can be drawn for {listed(without)}: there is no proper prior.")
 
 
 def _data(subject) -> Iterator:
     if subject.forecast is not None:
         yield from _series(subject.forecast)
         return
-    rows = []
-    groups = {"observed_data": "observed", "constant_data": "given"}
-    for group, role in groups.items():
-        for name, values in subject.tree.children.get(group, {}).items():
-            rows.append(_described(str(name), role, np.asarray(values)))
+    roles = {"observed_data": "observed", "constant_data": "given"}
+    rows = [
+        _description(str(name), role, np.asarray(values))
+        for group, role in roles.items()
+        for name, values in subject.tree.children.get(group, {}).items()
+    ]
     if rows:
         head = ("name", "role", "shape", "smallest", "mean", "largest", "distinct")
         yield Table(head, tuple(rows))
     else:
         yield Missing("The model has no data: nothing is observed.")
-    names = getattr(getattr(subject.posterior.target, "model", None), "columns", None)
-    design = getattr(getattr(subject.posterior.target, "model", None), "design", None)
-    names = names or getattr(getattr(design, "value", None), "names", None)
-    if names:
-        yield Text(f"Columns, in order: {', '.join(map(str, names))}.")
+    columns = _columns(subject.model)
+    if columns:
+        yield Text(f"Columns, in order: {', '.join(map(str, columns))}.")
 
 
-def _described(name: str, role: str, values) -> tuple[str, ...]:
+def _columns(model):
+    """The names of the columns of the inputs, where the model knows them."""
+    design = getattr(model, "design", None)
+    return getattr(model, "columns", None) or getattr(getattr(design, "value", None), "names", None)
+
+
+def _description(name: str, role: str, values) -> tuple[str, ...]:
     x = values.astype(float)
-    known = x[np.isfinite(x)]
-    shape = " x ".join(map(str, x.shape)) or "one number"
-    if not known.size:
+    finite = x[np.isfinite(x)]
+    shape = shape_text(x.shape)
+    if not finite.size:
         return (name, role, shape, "-", "-", "-", "-")
-    stats = (number(known.min()), number(known.mean()), number(known.max()))
-    return (name, role, shape, *stats, number(len(np.unique(known))))
+    stats = (number(finite.min()), number(finite.mean()), number(finite.max()))
+    return (name, role, shape, *stats, number(len(np.unique(finite))))
 
 
 def _series(f) -> Iterator:
     s = f.series
     y, labels = s.values[s.observed], f.time_labels(s.times[[0, -1]])
     rows = [
-        ("values", f"{len(y)}{of(s.value_name)}"),
+        ("values", f"{len(y)}{of_series(s.value_name)}"),
         ("from, to", f"{labels[0]} to {labels[1]}"),
         ("time axis", s.calendar.description),
         ("smallest, mean, largest", ", ".join(map(number, (y.min(), y.mean(), y.max())))),

@@ -6,6 +6,8 @@ sensitivity with power-scaling".
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterator
 
 import equinox as eqx
@@ -16,13 +18,16 @@ from numpyro import handlers
 from numpyro.infer.util import compute_log_probs
 
 from bayeskern.core.batching import by_chunk, evenly
-from bayeskern.diagnostics.report import priors
-from bayeskern.diagnostics.report.blocks import Missing, Table, Text, listed
+from bayeskern.diagnostics.report.blocks import Missing, Table, Text
+from bayeskern.diagnostics.report.priors import SitePrior
+from bayeskern.diagnostics.report.wording import listed
 from bayeskern.inference.approximation.psis import has_even_tail
 from bayeskern.inference.model.target import Whole
 
-# Draws that densities are computed at; each may cost O(n^3).
-DRAWS, ROWS, FEW = 1000, 40, 100
+# At most so many draws are weighted, since the density of each may cost O(n^3), and at least so
+# many.
+MAX_DRAWS, MIN_DRAWS = 1000, 100
+MAX_ROWS = 40
 # A log density that varies by less than this share of its size is that of a flat one.
 FLAT = 1e-12
 
@@ -32,20 +37,20 @@ def sensitivity(subject) -> Iterator:
     if why:
         yield Missing(why)
         return
-    scaled, left = _scaled(subject)
+    scaled, not_scaled = _scaled(subject)
     if not scaled:
         yield Missing(
             "No site has a proper prior that is the same whatever the others are, so there is no "
             "prior to scale."
         )
         return
-    numbers = dict(list(subject.moving.items())[: 2 * ROWS])
+    numbers = dict(list(subject.varying.items())[: 2 * MAX_ROWS])
     if not numbers:
         yield Missing("No number moves from draw to draw, so there is nothing to watch.")
         return
     log_prior, log_likelihood, rows = densities(subject, scaled)
-    of = listed([s.site for s in scaled], 10)
-    why = _why_no_weights(log_prior, log_likelihood, of)
+    sites = listed([prior.site for prior in scaled], 10)
+    why = _why_no_weights(log_prior, log_likelihood, sites)
     if why:
         yield Missing(why)
         return
@@ -58,35 +63,17 @@ def sensitivity(subject) -> Iterator:
         "say."
     )
     head = ("parameter", *map(str, table.columns))
-    yield Table(head, tuple((n, *map(_cell, table.loc[n])) for n in list(numbers)[:ROWS]))
+    yield Table(head, tuple((n, *map(_cell, table.loc[n])) for n in list(numbers)[:MAX_ROWS]))
     conflict = [str(i) for i in table.index if str(table.loc[i].iloc[-1]) not in ("✓", "")]
     if conflict:
         yield Text(f"Look at the priors that bear on {listed(conflict)}.")
-    yield Text(f"Scaled: the priors of {of}.")
-    if left:
+    yield Text(f"Scaled: the priors of {sites}.")
+    if not_scaled:
         yield Text(
             "Not scaled, since their priors depend on other sites, or are those of members of "
             "groups or of single observations, which are part of the model: "
-            f"{listed([s.site for s in left])}."
+            f"{listed([prior.site for prior in not_scaled])}."
         )
-
-
-def _summary(tree):
-    import logging
-    import warnings
-
-    import arviz as az
-
-    log = logging.getLogger("arviz_stats")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        level = log.level
-        # It says where to read about its findings, which the report says itself.
-        log.setLevel(logging.ERROR)
-        try:
-            return az.psense_summary(tree)
-        finally:
-            log.setLevel(level)
 
 
 def _cell(value) -> str:
@@ -105,75 +92,90 @@ def _why_not(subject) -> str | None:
         return "Discrete sites were summed out, so prior and likelihood cannot be told apart."
     if not subject.observed:
         return "Nothing is observed: the posterior is the prior."
-    if len(next(iter(p.flat.values()))) < FEW:
-        return f"There are fewer than {FEW} draws, too few to weight them."
+    if len(next(iter(p.flat.values()))) < MIN_DRAWS:
+        return f"There are fewer than {MIN_DRAWS} draws, too few to weight them."
     return None
 
 
-def _scaled(subject):
+def _scaled(subject) -> tuple[list[SitePrior], list[SitePrior]]:
     """The priors to scale, those at the top of the model, and the others.
 
     Below the top a prior is part of the model (Kallioinen et al. 2024, on hierarchical models), as
     is that of the members of a plate, or of as many numbers as there are observations.
     """
-    data = max(np.size(v) for v in subject.observed.values())
-    known = [p for p in priors.priors(subject.posterior) if p.fn is not None]
-    top = [p for p in known if p.fixed]
+    observations = max(np.size(values) for values in subject.observed.values())
+    proper = [p for p in subject.priors if p.distribution is not None]
+    top = [p for p in proper if p.is_constant]
     # Without others at the top, as of coefficients in a plate, members are what there is.
-    scaled = [p for p in top if not p.in_plate and np.prod(p.shape) < max(data, 2)] or top
-    return scaled, [p for p in known if p not in scaled]
+    scaled = [p for p in top if not p.in_plate and np.prod(p.shape) < max(observations, 2)] or top
+    return scaled, [p for p in proper if p not in scaled]
 
 
-def densities(subject, scaled):
+def densities(subject, scaled: list[SitePrior]):
     """log prior and log likelihood, (chains, draws) each, and which draws of a chain they are of.
 
     The prior is that of the sites to be scaled.
     """
     p = subject.posterior
     chains, count = next(iter(p.draws.values())).shape[:2]
-    rows = evenly(count, DRAWS // chains)
+    rows = evenly(count, MAX_DRAWS // chains)
     draws = {
         s.name: p.draws[s.name][:, rows].reshape(-1, *p.draws[s.name].shape[2:])
         for s in p.target.latents
     }
-    found = log_probs(p.target, draws)
-    names = {s.site for s in scaled}
-    log_prior = sum(v for k, v in found.items() if k in names)
-    log_likelihood = sum(v for k, v in found.items() if k not in draws)
+    by_site = log_probs(p.target, draws)
+    names = {prior.site for prior in scaled}
+    log_prior = sum(v for site, v in by_site.items() if site in names)
+    log_likelihood = sum(v for site, v in by_site.items() if site not in draws)
     shape = (chains, len(rows))
     return np.reshape(log_prior, shape), np.reshape(log_likelihood, shape), rows
 
 
 def _why_no_weights(log_prior, log_likelihood, sites: str) -> str:
     """Why draws cannot be weighted by a power of these, if they cannot."""
-    of = {"prior": log_prior.ravel(), "likelihood": log_likelihood.ravel()}
-    for name, log in of.items():
-        if not np.isfinite(log).all():
+    log_densities = {"prior": log_prior.ravel(), "likelihood": log_likelihood.ravel()}
+    for name, log_density in log_densities.items():
+        if not np.isfinite(log_density).all():
             return f"The {name} is not finite at some draws, so it cannot be scaled."
-        if np.ptp(log) <= FLAT * max(1.0, np.abs(log).max()):
+        if np.ptp(log_density) <= FLAT * max(1.0, np.abs(log_density).max()):
             if name == "prior":
                 return f"The prior of {sites} is flat where the draws lie: nothing to scale."
             return "The likelihood is the same at all draws: the data say nothing here."
-        if has_even_tail(log) or has_even_tail(-log):
+        if has_even_tail(log_density) or has_even_tail(-log_density):
             return f"The {name} is the same at many draws, too many to weight them by it."
     return ""
 
 
 def power_scaling(numbers: dict, log_prior, log_likelihood):
     """ArviZ's table of sensitivities of numbers (chains, draws), by their names."""
-    import arviz as az
+    import arviz as az  # slow to import
 
     tree = az.from_dict(
         {
-            # Not by their names, which may hold what a tree does not allow.
+            # A tree does not allow every name that a number may have.
             "posterior": {"x": np.stack(list(numbers.values()), axis=-1)},
             "log_prior": {"prior": log_prior},
             "log_likelihood": {"data": log_likelihood[..., None]},
         }
     )
-    table = _summary(tree)
+    table = _quiet_summary(tree)
     table.index = list(numbers)
     return table
+
+
+def _quiet_summary(tree):
+    """ArviZ's table without its log, which says where to read about its findings."""
+    import arviz as az  # slow to import
+
+    log = logging.getLogger("arviz_stats")
+    level = log.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        log.setLevel(logging.ERROR)
+        try:
+            return az.psense_summary(tree)
+        finally:
+            log.setLevel(level)
 
 
 def log_probs(target, draws: dict) -> dict[str, np.ndarray]:
@@ -183,9 +185,9 @@ def log_probs(target, draws: dict) -> dict[str, np.ndarray]:
 
 @eqx.filter_jit
 def _log_probs(target, draws):
-    def one(draw):
+    def at_draw(draw):
         model = handlers.seed(Whole(target.model), jax.random.key(0))
-        found, _ = compute_log_probs(model, target.args, target.kwargs, draw)
-        return {name: jnp.sum(value) for name, value in found.items()}
+        by_site, _ = compute_log_probs(model, target.args, target.kwargs, draw)
+        return {name: jnp.sum(value) for name, value in by_site.items()}
 
-    return jax.lax.map(one, draws)
+    return jax.lax.map(at_draw, draws)
