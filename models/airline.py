@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 import bayeskern as bk
 from bayeskern.kernels import RBF, Linear, Matern32, Periodic
 
-# Standardised log passengers; time in years since 1949.
+# Of standardised log passengers, over time in years since 1949.
 KERNEL = (
     (
         Linear(variance=bk.from_sd(dist.HalfNormal(1.0)))
@@ -33,7 +33,7 @@ KERNEL = (
 
 
 def data():
-    """Years since 1949 and standardised log passengers, month by month (144,)."""
+    """Years since 1949 and standardised log passengers, by month (144,)."""
     series = bk.datasets.load("airline")
     logs = np.log(series.values)
     return np.arange(len(logs)) / 12.0, (logs - logs.mean()) / logs.std()
@@ -49,6 +49,7 @@ def model(years, passengers=None):
 
 def problem():
     """To predict: the next three years, month by month."""
-    years, _ = values = data()
+    years, passengers = data()
     ahead = years[-1] + np.arange(1, 37) / 12.0
-    return bk.Problem(model, values, {"year": 1949.0 + years}, {"passengers": ["year"]}, (ahead,))
+    coords, dims = {"year": 1949.0 + years}, {"passengers": ["year"]}
+    return bk.Problem(model, (years, passengers), coords, dims, (ahead,))

@@ -1,7 +1,7 @@
-"""A number of which only the size was measured: the posterior has two modes.
+"""A number measured without its sign: the posterior has two modes.
 
-x ~ N(0, 10^2), and |x| = 3 was seen with an error of 1. By symmetry the mean is exactly 0, where
-the posterior has almost no mass, so its moments alone mislead.
+x ~ N(0, 10^2), and |x| was measured as 3 with a standard error of 1. By symmetry the posterior mean
+is exactly 0, where there is almost no mass, so the moments alone mislead.
 """
 
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ SIZE, ERROR = np.array(3.0), 1.0
 
 
 def data():
-    """The argument of the model."""
+    """The argument of the model: the measured size."""
     return (SIZE,)
 
 

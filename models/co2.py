@@ -1,8 +1,8 @@
 """CO2 at Mauna Loa, 1958 to 2001: a trend, a season and the weather.
 
-Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section 5.4.3, with three
-of its four terms, and priors in place of maximum likelihood. Every third month, so that a fit
-takes seconds. Keeling and Whorf (2004), CDIAC.
+The model is that of Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section
+5.4.3, with three of its four terms, and priors in place of maximum likelihood. The data are from
+Keeling and Whorf (2004), CDIAC; only every third month is used, so that a fit takes seconds.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpyro.distributions as dist
 import bayeskern as bk
 from bayeskern.kernels import RBF, Matern32, Periodic
 
-# Standardised CO2; time in years since 1958.
+# Of standardised CO2, over time in years since 1958.
 KERNEL = (
     RBF(lengthscale=dist.LogNormal(4.0, 0.5), variance=dist.LogNormal(2.0, 1.0)).named("trend")
     + (
@@ -30,12 +30,12 @@ KERNEL = (
 
 
 def data(every: int = 3):
-    """Years since 1958 and standardised CO2, of every so many months, without the missing ones."""
+    """Years since 1958 and standardised CO2, one month in `every`; missing months are left out."""
     series = bk.datasets.load("co2")
     years = (series.times - np.datetime64("1958-01-01")).astype(float) / 365.25
-    there = np.flatnonzero(np.isfinite(series.values))[::every]
-    values = series.values[there]
-    return years[there], (values - values.mean()) / values.std()
+    months = np.flatnonzero(np.isfinite(series.values))[::every]
+    values = series.values[months]
+    return years[months], (values - values.mean()) / values.std()
 
 
 def model(years, co2=None):
@@ -46,6 +46,6 @@ def model(years, co2=None):
 
 def problem():
     """To predict: the twenty years after the record, month by month."""
-    years, _ = values = data()
+    years, co2 = data()
     ahead = years[-1] + np.arange(1, 241) / 12.0
-    return bk.Problem(model, values, {"year": 1958.0 + years}, {"co2": ["year"]}, (ahead,))
+    return bk.Problem(model, (years, co2), {"year": 1958.0 + years}, {"co2": ["year"]}, (ahead,))

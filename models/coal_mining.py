@@ -1,10 +1,10 @@
 """Disasters in British coal mines, 1851 to 1962: a rate that changes over time.
 
 Jarrett (1979), "A note on the intervals between coal-mining disasters", Biometrika 66, 191-193: 191
-explosions that killed ten or more, here counted by year. A log-Gaussian Cox process: the counts are
-Poisson, and the log of the rate is a Gaussian process. About 1890 the rate fell from 3.2 a year to
-0.9: as a jump it lies between 1887 and 1895 (Raftery and Akman 1986, Biometrika 73, 85-89). A
-Gaussian process draws it as a slope.
+explosions that killed ten people or more, counted here by year. The model is a log-Gaussian Cox
+process: the counts are Poisson, and the log of their rate is a Gaussian process. About 1890 the
+rate fell from 3.2 a year to 0.9. A model with a jump puts it between 1887 and 1895 (Raftery and
+Akman 1986, Biometrika 73, 85-89); a Gaussian process shows a slope.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ DISASTERS = np.array([
 
 
 def data():
-    """Years and disasters in each (112,)."""
+    """Years, and the number of disasters in each (112,)."""
     return YEARS, DISASTERS
 
 

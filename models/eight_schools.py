@@ -1,11 +1,11 @@
-"""Coaching for a test in eight schools, each effect with an error of its own.
+"""Coaching for a test in eight schools: effects measured with known standard errors.
 
 Rubin (1981), "Estimation in parallel randomized experiments", Journal of Educational Statistics 6,
-377-401; Gelman et al. (2013), Bayesian Data Analysis, section 5.5. The two models have the same
-posterior of mu, tau and theta. Where tau is small the centred one has a funnel, so no Gaussian fits
-it and NUTS diverges; `noncentred`, which `problem()` takes, is the remedy. Its posterior mean of mu
-is 4.4 and of tau 3.6 (posteriordb, eight_schools_noncentered): the schools differ less than their
-errors suggest, and an effect of 28 becomes one of 6.
+377-401; Gelman et al. (2013), Bayesian Data Analysis, section 5.5. Two models have the same
+posterior of mu, tau and theta. The centred one, `model`, has a funnel where tau is small, so that
+no Gaussian fits it and NUTS diverges. `problem()` takes the other one, `noncentred`. The posterior
+means are 4.4 for mu and 3.6 for tau (posteriordb, eight_schools_noncentered): the schools differ
+less than the measured effects suggest, and a measured effect of 28 is estimated as 6.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def data():
 
 
 def model(effect, standard_error):
-    """theta ~ N(mu, tau^2), centred."""
+    """The centred model: theta ~ N(mu, tau^2)."""
     mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
     tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
     with numpyro.plate("school", len(standard_error)):
@@ -33,7 +33,7 @@ def model(effect, standard_error):
 
 
 def noncentred(effect, standard_error):
-    """theta = mu + tau * standardised, standardised ~ N(0, 1)."""
+    """The same model, not centred: theta = mu + tau * standardised, standardised ~ N(0, 1)."""
     mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
     tau = numpyro.sample("tau", dist.HalfCauchy(5.0))
     with numpyro.plate("school", len(standard_error)):
@@ -43,6 +43,6 @@ def noncentred(effect, standard_error):
 
 
 def problem():
-    """The effects by school, from the model that is not centred."""
+    """The effects by school, under the model that is not centred."""
     coords = {"school": list("ABCDEFGH")}
     return bk.Problem(noncentred, data(), coords)

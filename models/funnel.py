@@ -1,8 +1,8 @@
-"""Neal's funnel: a scale and nine values that have it, with nothing observed.
+"""Neal's funnel: nine values and the log variance they share, with nothing observed.
 
 Neal (2003), "Slice sampling", Annals of Statistics 31, 705-767, section 8. This is what a
-hierarchical model looks like where its groups say little: centred, so hard for every method. The
-exact posterior is known, being the prior: log_variance ~ N(0, 3^2).
+centred hierarchical model looks like if its groups say little, and is hard for every method. The
+posterior is known exactly, since it is the prior: log_variance ~ N(0, 3^2).
 """
 
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ SIZE = 9
 
 
 def data():
-    """There are none."""
+    """The model has no arguments."""
     return ()
 
 

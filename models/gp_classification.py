@@ -1,11 +1,11 @@
-"""Iris versicolor or virginica by petal size: a Gaussian process seen as classes.
+"""Iris versicolor or virginica by petal size: a Gaussian process classifier.
 
 Fisher (1936), "The use of multiple measurements in taxonomic problems"; 50 flowers of each, lengths
-and widths in cm. The two overlap in a narrow band only: a linear discriminant errs on 6 of the 100
-flowers, and leave-one-out predictions of any sensible classifier on 4 to 7 of them.
+and widths in cm. The two species overlap only in a narrow band: a linear discriminant errs on 6 of
+the 100 flowers, and leave-one-out predictions of any sensible classifier on 4 to 7 of them.
 
-The latent function is integrated out by Laplace's approximation for most methods, and sampled by
-"nuts" and "svi"; `posterior.trust` compares the two.
+Most methods integrate the latent function out by Laplace's approximation; "nuts" and "svi" sample
+it, and `posterior.trust` compares the two.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from bayeskern.kernels import RBF
 
 
 def data():
-    """Petal length and width (100, 2), in cm, and whether it is a virginica (100,)."""
+    """Petal length and width in cm (100, 2), and whether the flower is a virginica (100,)."""
     flowers = load_iris()
     rows = flowers.target > 0
     return flowers.data[rows, 2:], flowers.target[rows] == 2

@@ -1,10 +1,10 @@
-"""Diabetes by ten measurements, of which a few matter: a horseshoe prior.
+"""Diabetes by ten measurements, few of which matter: a horseshoe prior.
 
 Efron, Hastie, Johnstone and Tibshirani (2004), "Least angle regression", Annals of Statistics 32,
-407-499: 442 patients, and how far the disease went in a year. Least squares explains 52 % of the
-variance. The lasso takes bmi, s5 and bp first; s1 to s5 are measurements of the same blood and tell
-of one another. The prior is that of Piironen and Vehtari (2017), which leaves the large weights
-alone and draws the others to zero.
+407-499: 442 patients, and how far the disease progressed in a year. Least squares explains 52 % of
+the variance. The lasso takes bmi, s5 and bp first; s1 to s5 are measurements of the same blood
+samples, and correlated. The prior of Piironen and Vehtari (2017) leaves large weights as they are
+and shrinks the others to zero.
 """
 
 import numpy as np

@@ -1,13 +1,13 @@
 """Employment in the United States by six indicators that all grew together.
 
-The years 1947 to 1962. Longley (1967), "An appraisal of least squares programs for the electronic
-computer from the point of view of the user", Journal of the American Statistical Association 62,
-819-841; numbers in the public domain (as stated by statsmodels). Its columns are nearly collinear
-and far from 0: their condition number is 5e9, which many programs of the time did not survive.
+The data cover the years 1947 to 1962. Longley (1967), "An appraisal of least squares programs for
+the electronic computer from the point of view of the user", Journal of the American Statistical
+Association 62, 819-841; numbers in the public domain (as stated by statsmodels). The columns are
+nearly collinear and far from 0: their condition number of 5e9 defeated many programs of the time.
 
-Under flat priors the posterior means are least squares whatever the noise, and these are known to
-15 digits: NIST Statistical Reference Datasets, "Longley", certified values. With the noise
-integrated out the weights are close to Student t with 9 degrees of freedom.
+Under flat priors the posterior means are the least-squares estimates, whatever the noise, and NIST
+certifies these to 15 digits (Statistical Reference Datasets, "Longley"). With the noise integrated
+out, the weights are close to Student t with 9 degrees of freedom.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 import bayeskern as bk
 
 NAMES = ("price deflator", "gnp", "unemployed", "armed forces", "population", "year")
-# Columns: thousands employed, then NAMES: 1954 = 100; million dollars; thousands; years.
+# Columns: employed, in thousands; then NAMES: 1954 = 100; million dollars; thousands (3); years.
 TABLE = np.array(
     [
         [60323, 83.0, 234289, 2356, 1590, 107608, 1947],
@@ -39,7 +39,7 @@ TABLE = np.array(
 
 
 def data():
-    """The indicators (16, 6) and the employed, in thousands (16,)."""
+    """The indicators (16, 6), and how many thousands were employed (16,)."""
     return TABLE[:, 1:], TABLE[:, 0]
 
 
@@ -47,7 +47,7 @@ model = bk.BayesianLinearRegression(prior=bk.priors.Flat(), intercept=bk.priors.
 
 
 def problem():
-    """To predict: 1963, by carrying on as from 1961 to 1962."""
+    """To predict: 1963, if the indicators change as from 1961 to 1962."""
     X, y = data()
     ahead = 2.0 * X[-1] - X[-2]
     return bk.Problem(model, (X, y), {"feature": list(NAMES)}, predict=(ahead[None],))

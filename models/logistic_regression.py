@@ -1,10 +1,10 @@
 """Damage to the rings of the space shuttle, by temperature, before Challenger.
 
 Dalal, Fowlkes and Hoadley (1989), "Risk analysis of the space shuttle: pre-Challenger prediction of
-failure", Journal of the American Statistical Association 84, 945-957. Of 23 flights the rings of 7
-were damaged, the more likely the colder it was (degrees Fahrenheit). By maximum likelihood the log
-odds are 15.043 - 0.232 t (statsmodels finds the same), which at the 31 degrees of the last launch
-gives a chance of 0.9996. With the uncertainty of so few flights it is less, and still very high.
+failure", Journal of the American Statistical Association 84, 945-957. Rings were damaged in 7 of 23
+flights, more often the colder it was (degrees Fahrenheit). By maximum likelihood the log odds are
+15.043 - 0.232 t (statsmodels finds the same), which gives a probability of 0.9996 at the 31 degrees
+of the last launch. With the uncertainty of so few flights it is lower, and still very high.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ DAMAGED = np.array([0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 
 
 
 def data():
-    """Temperature of each flight, and whether rings were damaged (23,)."""
+    """The temperature at each flight, and whether rings were damaged (23,)."""
     return TEMPERATURE, DAMAGED
 
 

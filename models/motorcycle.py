@@ -2,11 +2,11 @@
 
 Silverman (1985), "Some aspects of the spline smoothing approach to non-parametric regression curve
 fitting", Journal of the Royal Statistical Society B 47, 1-52: 133 measurements of acceleration (g)
-against time (ms). Before the crash is felt, at about 14 ms, they scatter by 1 or 2 g; later by 20
-and more. A process with one noise for all gets both wrong.
+against time (ms). Before the crash is felt, at about 14 ms, they scatter by 1 or 2 g; later by 20 g
+and more. A Gaussian process with one noise variance for all times gets both wrong.
 
-The function is a Gaussian process, and so is the log of the noise's sd, at knots with straight
-lines between them.
+Here the acceleration is a Gaussian process, and so is the log of the noise's sd, given at knots and
+interpolated linearly between them.
 """
 
 import jax.numpy as jnp
@@ -21,12 +21,12 @@ KNOTS = np.arange(0.0, 61.0, 5.0)
 KERNEL = RBF(
     lengthscale=dist.LogNormal(np.log(5.0), 0.5), variance=bk.from_sd(dist.HalfNormal(100.0))
 )
-# The log of an sd: around 10 g, a factor of e^1.5 up or down, over some 10 ms.
+# The prior on the log sd: around 10 g, within a factor of e^1.5, varying over some 10 ms.
 LOG_SD = bk.GaussianProcess(RBF(10.0, 1.5**2), KNOTS, noise=0.1**2, mean=np.log(10.0))
 
 
 def data():
-    """Times in ms and accelerations in g (133,)."""
+    """Times in ms, and accelerations in g (133,)."""
     series = bk.datasets.load("motorcycle")
     return series.times, series.values
 

@@ -1,11 +1,11 @@
-"""Belgian telephone calls, of which a third were recorded in another unit.
+"""Belgian telephone calls, a third of them recorded in another unit.
 
-The years 1950 to 1973. Rousseeuw and Leroy (1987), Robust Regression and Outlier Detection, section
-2.2, table 1: from 1964 to 1969 another system recorded minutes in place of calls, and the years on
-either side are part of each. Least squares follows them, to 5.04 million more calls a year. The
-other years alone give 1.08, the least median of squares 1.15 (there), and Tukey's biweight 1.10
-(Venables and Ripley 2002, section 6.5). Student t noise finds the slope of the other years, and df
-comes out below 1. The posterior is skewed, so that no Gaussian fits it.
+The data cover the years 1950 to 1973. Rousseeuw and Leroy (1987), Robust Regression and Outlier
+Detection, section 2.2, table 1: from 1964 to 1969 minutes were recorded in place of calls, and the
+years on either side mix the two. Least squares follows these years, to 5.04 million more calls a
+year. The other years alone give 1.08, the least median of squares 1.15 (in the same section), and
+Tukey's biweight 1.10 (Venables and Ripley 2002, section 6.5). Student t noise finds the slope of
+the other years, with df below 1. The posterior is skewed, so that no Gaussian fits it.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ CALLS = np.array([
 
 
 def data():
-    """Years (24,) and calls in millions (24,)."""
+    """Years, and calls in millions (24,)."""
     return YEARS, CALLS
 
 

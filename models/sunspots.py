@@ -1,9 +1,9 @@
-"""Sunspots: a cycle of eleven years that keeps neither its time nor its height.
+"""Sunspots: a cycle of about eleven years, whose length and height vary.
 
-The last 160 yearly means, 1849 to 2008, of the record of the National Geophysical Data Center,
-NOAA. Wolf (1852) put the cycle at 11.1 years. One cycle is longer or higher than the next, so the
-process is quasi-periodic: a periodic kernel times one that forgets. On the scale of square roots
-the noise is about the same at high and at low counts.
+The data are the last 160 yearly means, 1849 to 2008, of the record of the National Geophysical Data
+Center, NOAA. Wolf (1852) put the cycle at 11.1 years. Cycles differ in length and height, so the
+process is quasi-periodic: a periodic kernel times one that decays. On the scale of square roots the
+noise is about the same at high and at low counts.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpyro.distributions as dist
 import bayeskern as bk
 from bayeskern.kernels import RBF, Matern32, Periodic
 
-# Standardised square roots; time in years.
+# Of standardised square roots of the sunspot number, over time in years.
 KERNEL = (
     Periodic(
         period=dist.LogNormal(np.log(11.0), 0.1),
@@ -27,11 +27,11 @@ KERNEL = (
 
 
 def data(since: int = 1849):
-    """Years and standardised square roots of the sunspot number."""
+    """Years and standardised square roots of the sunspot number, from the year `since` on."""
     series = bk.datasets.load("sunspots")
-    kept = series.times >= since
-    roots = np.sqrt(series.values[kept])
-    return series.times[kept].astype(float), (roots - roots.mean()) / roots.std()
+    recent = series.times >= since
+    roots = np.sqrt(series.values[recent])
+    return series.times[recent].astype(float), (roots - roots.mean()) / roots.std()
 
 
 def model(years, sunspots=None):
@@ -42,6 +42,6 @@ def model(years, sunspots=None):
 
 def problem():
     """To predict: the 22 years after the record."""
-    years, _ = values = data()
+    years, sunspots = data()
     ahead = years[-1] + np.arange(1.0, 23.0)
-    return bk.Problem(model, values, {"year": years}, {"sunspots": ["year"]}, (ahead,))
+    return bk.Problem(model, (years, sunspots), {"year": years}, {"sunspots": ["year"]}, (ahead,))
