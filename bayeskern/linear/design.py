@@ -117,9 +117,9 @@ def _rows(X, name: str):
     return X[:, None] if X.ndim == 1 else X
 
 
-def _numbers(X, name: str, wanted=None) -> tuple[np.ndarray, tuple[str, ...] | None]:
+def _numbers(X, name: str, columns=None) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Read X as `validation.inputs` does, but without a copy where it is a float64 array."""
     if isinstance(X, np.ndarray) and X.dtype == float and X.ndim == 2 and 0 not in X.shape:
         return X, None
-    X, columns = validation.inputs(X, name, wanted)
+    X, columns = validation.inputs(X, name, columns)
     return np.asarray(X), columns

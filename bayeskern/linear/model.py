@@ -1,4 +1,4 @@
-"""What linear models share: their features and priors, the NumPyro model, and predictions."""
+"""What linear models share: the NumPyro model, its data and priors, and what `infer` asks of it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayeskern.core import validation
-from bayeskern.core.batching import CHUNK, batch_size, evenly
 from bayeskern.likelihoods import Likelihood
 from bayeskern.likelihoods.labels import decode
 from bayeskern.linear.design import Design, OpaqueStatic
 from bayeskern.linear.intercept import FIXED, Intercept, as_intercept
+from bayeskern.linear.prediction import (
+    DRAWS_AT_A_POINT,
+    linear_predictor,
+    linear_predictors,
+    responses,
+    thinned_draws,
+)
 from bayeskern.linear.priors import Prior, as_prior
 from bayeskern.linear.statistics import Statistics
 from bayeskern.prediction.empirical import SampledPrediction
-from bayeskern.prediction.mixture import MOST_DRAWS
 from bayeskern.prediction.response import ResponsePrediction, from_prior
 
 # Of columns scaled to norm 1, singular values below this share of the largest count as 0.
 RANK_TOLERANCE = 1e-10
 # A column whose sd is below this share of its mean is constant.
 CONSTANT = 1e-10
-# A point estimate has one draw of the weights; so many observations are drawn at it.
-DRAWS_AT_A_POINT = 1000
-# A prediction holds at most so many numbers, draws times points, as long as it keeps MOST_DRAWS.
-MOST_NUMBERS = 2 * 10**7
 
 
 class LinearModel(eqx.Module):
@@ -311,8 +312,7 @@ class LinearModel(eqx.Module):
     ):
         """Predict new observations at X_new.
 
-        At many points the draws are thinned evenly, so that the prediction holds no more than
-        MOST_NUMBERS numbers, but never to fewer than MOST_DRAWS draws.
+        At many points the draws are thinned evenly, to save memory.
 
         Args:
             draws: Posterior draws of all sites, each of shape (S, ...).
@@ -338,7 +338,7 @@ class LinearModel(eqx.Module):
         sites = jax.tree.map(lambda site: jnp.asarray(site)[chosen], sites)
         if latent:
             return SampledPrediction("eta", linear_predictors(X, *sites[1:]))
-        y, mean, probabilities = _responses(likelihood, X, sites, extra, jax.random.key(seed))
+        y, mean, probabilities = responses(likelihood, X, sites, extra, jax.random.key(seed))
         ordered = likelihood.is_ordered
         return ResponsePrediction(y, mean, probabilities, self.classes, ordered=ordered)
 
@@ -366,62 +366,11 @@ class LinearModel(eqx.Module):
         return from_prior(model, (features, None, extra), draws, seed)
 
 
-def thinned_draws(count: int, size: int) -> np.ndarray:
-    """Which of `count` draws a prediction takes that has `size` numbers for each of them."""
-    return evenly(count, max(MOST_DRAWS, MOST_NUMBERS // size))
-
-
 def require_finite(statistics: Statistics, X) -> None:
     """Refuse features that are not finite, by their first row."""
     if not statistics.is_finite:
         validation.finite(X, "X")
         raise ValueError("X has values so large that their squares overflow: take other units.")
-
-
-def linear_predictor(X, weights, intercept):
-    """eta: (n,), or (n, outputs) for weights (outputs, p)."""
-    eta = X @ weights.T
-    return eta if intercept is None else eta + intercept
-
-
-@eqx.filter_jit
-def linear_predictors(X, weights, intercept):
-    """The linear predictor at features X (m, p) for S draws of the weights: (S, m, ...)."""
-    return jax.lax.map(lambda draw: linear_predictor(X, *draw), (weights, intercept))
-
-
-def _responses(likelihood, X, sites, extra, key):
-    """Draws of y (S, m), the mean of E[y | x], and the mean class probabilities, or None.
-
-    sites: draws of the likelihood's hyperparameters, the weights and the intercept.
-    """
-    count = len(sites[1])
-    step = max(1, CHUNK // (count * (likelihood.outputs or 1)))
-    chunks = []
-    for start in range(0, len(X), step):
-        rows = slice(start, start + step)
-        extra_rows = {name: value[rows] for name, value in extra.items()}
-        key_rows = jax.random.fold_in(key, start)
-        responses = _responses_at(likelihood, X[rows], sites, extra_rows, key_rows)
-        chunks.append(jax.device_get(responses))
-    y, mean, probabilities = zip(*chunks, strict=True)
-    probabilities = np.concatenate(probabilities) if likelihood.classifies else None
-    return np.concatenate(y, axis=1), np.concatenate(mean), probabilities
-
-
-@eqx.filter_jit
-def _responses_at(likelihood, X, sites, extra, key):
-    def at_draw(draw_and_key):
-        (values, *coefficients), key = draw_and_key
-        concrete = likelihood.at(values)
-        eta = linear_predictor(X, *coefficients)
-        y = concrete.distribution(eta, **extra).sample(key)
-        probabilities = concrete.probabilities(eta, **extra) if concrete.classifies else None
-        return y, concrete.mean(eta, **extra), probabilities
-
-    keys = jax.random.split(key, len(sites[1]))
-    y, *means = jax.lax.map(at_draw, (sites, keys), batch_size=batch_size(len(X)))
-    return y, *jax.tree.map(lambda v: jnp.mean(v, axis=0), means)
 
 
 def _collinear_columns(statistics: Statistics, centered: bool, names) -> str | None:

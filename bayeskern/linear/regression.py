@@ -27,13 +27,8 @@ from bayeskern.linear.collapsed import (
 )
 from bayeskern.linear.conjugate import NormalInverseGamma
 from bayeskern.linear.design import OpaqueStatic, as_opaque
-from bayeskern.linear.model import (
-    RANK_TOLERANCE,
-    LinearModel,
-    linear_predictors,
-    require_finite,
-    thinned_draws,
-)
+from bayeskern.linear.model import RANK_TOLERANCE, LinearModel, require_finite
+from bayeskern.linear.prediction import linear_predictors, thinned_draws
 from bayeskern.linear.statistics import Statistics
 from bayeskern.linear.whitened import whitened
 from bayeskern.prediction.mixture import Prediction, spread, thin

@@ -13,7 +13,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
-from bayeskern.linear.model import LinearModel, linear_predictor
+from bayeskern.linear.model import LinearModel
+from bayeskern.linear.prediction import linear_predictor
 from bayeskern.protocols import Marginal
 
 # The site of the whitened coordinates.

@@ -92,15 +92,15 @@ def test_the_seed_decides_the_draws_and_nothing_else(counts):
 
 
 def test_many_points_are_predicted_in_bounded_memory(monkeypatch, of_labels):
-    from bayeskern.linear import model
+    from bayeskern.linear import prediction
 
     new = FRAME.iloc[:20]
     whole = of_labels.predict(new)
-    monkeypatch.setattr(model, "CHUNK", 7 * 3 * len(whole.draws))
+    monkeypatch.setattr(prediction, "CHUNK", 7 * 3 * len(whole.draws))
     chunked = of_labels.predict(new)
     np.testing.assert_allclose(chunked.probabilities, whole.probabilities, rtol=1e-9)
     assert chunked.draws.shape == whole.draws.shape
-    monkeypatch.setattr(model, "MOST_NUMBERS", 300 * 3 * 20)
+    monkeypatch.setattr(prediction, "MOST_NUMBERS", 300 * 3 * 20)
     thinned = of_labels.predict(new)
     assert thinned.draws.shape == (300, 20)
     np.testing.assert_allclose(thinned.probabilities, whole.probabilities, atol=0.02)

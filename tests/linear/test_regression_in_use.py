@@ -177,12 +177,12 @@ def test_predictions_at_many_points_take_fewer_draws(monkeypatch):
     posterior = fit(model, method=bk.NUTS(warmup=200, draws=300, chains=2))
     whole = posterior.predict(NEW)
     assert len(whole.parts[0]) == 600
-    monkeypatch.setattr("bayeskern.linear.model.MOST_NUMBERS", 300 * len(NEW))
+    monkeypatch.setattr("bayeskern.linear.prediction.MOST_NUMBERS", 300 * len(NEW))
     fewer = posterior.predict(NEW)
     assert len(fewer.parts[0]) == 300
     off = np.abs(fewer.mean - whole.mean) / np.sqrt(whole.variance - 0.8)
     assert np.all(off < 5.0 / np.sqrt(300))
-    monkeypatch.setattr("bayeskern.linear.model.MOST_NUMBERS", 1)
+    monkeypatch.setattr("bayeskern.linear.prediction.MOST_NUMBERS", 1)
     assert len(posterior.predict(NEW).parts[0]) == 200
 
 

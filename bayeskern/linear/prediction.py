@@ -1,0 +1,67 @@
+"""Predictions of a linear model from draws of its weights, at many points in bounded memory."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core.batching import CHUNK, batch_size, evenly
+from bayeskern.prediction.mixture import MOST_DRAWS
+
+# A point estimate has one draw of the weights; so many observations are drawn at it.
+DRAWS_AT_A_POINT = 1000
+# A prediction holds at most so many numbers, draws times points, as long as it keeps MOST_DRAWS.
+MOST_NUMBERS = 2 * 10**7
+
+
+def thinned_draws(count: int, size: int) -> np.ndarray:
+    """Which of `count` draws a prediction takes that has `size` numbers for each of them."""
+    return evenly(count, max(MOST_DRAWS, MOST_NUMBERS // size))
+
+
+def linear_predictor(X, weights, intercept):
+    """eta: (n,), or (n, outputs) for weights (outputs, p)."""
+    eta = X @ weights.T
+    return eta if intercept is None else eta + intercept
+
+
+@eqx.filter_jit
+def linear_predictors(X, weights, intercept):
+    """The linear predictor at features X (m, p) for S draws of the weights: (S, m, ...)."""
+    return jax.lax.map(lambda draw: linear_predictor(X, *draw), (weights, intercept))
+
+
+def responses(likelihood, X, sites, extra, key):
+    """Draws of y (S, m), the mean of E[y | x], and the mean class probabilities, or None.
+
+    sites: draws of the likelihood's hyperparameters, the weights and the intercept.
+    """
+    count = len(sites[1])
+    step = max(1, CHUNK // (count * (likelihood.outputs or 1)))
+    chunks = []
+    for start in range(0, len(X), step):
+        rows = slice(start, start + step)
+        extra_rows = {name: value[rows] for name, value in extra.items()}
+        key_rows = jax.random.fold_in(key, start)
+        responses = _responses_at(likelihood, X[rows], sites, extra_rows, key_rows)
+        chunks.append(jax.device_get(responses))
+    y, mean, probabilities = zip(*chunks, strict=True)
+    probabilities = np.concatenate(probabilities) if likelihood.classifies else None
+    return np.concatenate(y, axis=1), np.concatenate(mean), probabilities
+
+
+@eqx.filter_jit
+def _responses_at(likelihood, X, sites, extra, key):
+    def at_draw(draw_and_key):
+        (values, *coefficients), key = draw_and_key
+        concrete = likelihood.at(values)
+        eta = linear_predictor(X, *coefficients)
+        y = concrete.distribution(eta, **extra).sample(key)
+        probabilities = concrete.probabilities(eta, **extra) if concrete.classifies else None
+        return y, concrete.mean(eta, **extra), probabilities
+
+    keys = jax.random.split(key, len(sites[1]))
+    y, *means = jax.lax.map(at_draw, (sites, keys), batch_size=batch_size(len(X)))
+    return y, *jax.tree.map(lambda v: jnp.mean(v, axis=0), means)
