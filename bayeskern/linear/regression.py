@@ -265,18 +265,10 @@ class BayesianLinearRegression(LinearModel):
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
     ):
-        """Predict new observations at X_new.
+        """Predict new observations at X_new: see `LinearModel.predictive` for the arguments.
 
         Gaussian weights are averaged over exactly, given the scales. If the noise is conjugate it
         is averaged over as well: the prediction is Student t, whatever the draws.
-
-        Args:
-            draws: Posterior draws of all sites, each of shape (S, ...).
-            data: The data that the model was fitted to; not used here.
-            X_new: New inputs, shape (m,) or (m, d), or a data frame.
-            latent: Whether to predict the linear predictor instead.
-            seed: The same seed gives the same draws.
-            **extra: What the likelihood needs of each new row.
 
         Returns:
             A `Prediction`; a `ResponsePrediction` if the noise is not Gaussian.
