@@ -16,7 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 import bayeskern as bk
-from bayeskern.forecast.backtest import SeasonalNaive
+from bayeskern.forecast.seasonal_naive import SeasonalNaive
 
 SEASON = {"MONTHLY": 12, "QUARTERLY": 4, "YEARLY": 0}
 

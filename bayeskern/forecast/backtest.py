@@ -7,14 +7,15 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from scipy.special import ndtri
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.progress import Progress
 from bayeskern.forecast import plot
-from bayeskern.forecast.forecast import Forecast, forecast, require_within_reach
+from bayeskern.forecast.forecast import forecast, require_within_reach
 from bayeskern.forecast.reading import read_series
+from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.series import FEWEST, Series
 from bayeskern.forecast.times import parse_times
 
@@ -23,55 +24,18 @@ COVERAGES = (0.5, 0.8, 0.95)
 PROBABILITIES = (np.arange(200) + 0.5) / 200
 
 
-@dataclass(frozen=True)
-class SeasonalNaive:
-    """The value one season ago, with the spread of past seasonal differences.
-
-    Hyndman and Athanasopoulos (2021), Forecasting: Principles and Practice, section 5.5: the sd of
-    the step h is that of the differences times sqrt(k + 1), with k the full seasons before h.
-    """
-
-    mean: np.ndarray
-    sd: np.ndarray
-    in_sample_mae: float
-
-    @classmethod
-    def of(cls, values: np.ndarray, horizon: int, season: int) -> SeasonalNaive:
-        """values: regular, NaN where missing; season: 1 for the plain naive forecast."""
-        known = values.copy()
-        for i in range(season, len(known)):
-            if np.isnan(known[i]):
-                known[i] = known[i - season]
-        last = known[-season:]
-        last = np.where(np.isnan(last), np.nanmean(values), last)
-        steps = np.arange(horizon)
-        differences = seasonal_differences(values, season)
-        if len(differences) == 0:
-            differences = values[np.isfinite(values)] - np.nanmean(values)
-        spread = np.sqrt(np.mean(np.square(differences)))
-        sd = spread * np.sqrt(steps // season + 1.0)
-        return cls(last[steps % season], sd, float(np.mean(np.abs(differences))))
-
-    def quantile(self, q) -> np.ndarray:
-        return self.mean + self.sd * ndtri(np.asarray(q))[..., None]
-
-    def log_density(self, y) -> np.ndarray:
-        if not np.any(self.sd):
-            return np.where(y == self.mean, np.inf, -np.inf)
-        z = (y - self.mean) / self.sd
-        return -0.5 * z**2 - np.log(self.sd) - 0.5 * np.log(2.0 * np.pi)
-
-
-def seasonal_differences(values: np.ndarray, season: int) -> np.ndarray:
-    """y_t - y_(t - season), where both are there."""
-    differences = values[season:] - values[:-season]
-    return differences[np.isfinite(differences)]
-
-
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A forecast from one past date. count: how many times it saw; pick: the steps that can be
-    scored; times, actual: what came true at those steps."""
+    """A forecast from one past date, and what came true.
+
+    Attributes:
+        count: How many of the times the forecast saw.
+        forecast: The forecast.
+        naive: The seasonal-naive forecast beside it.
+        pick: Which of its steps can be scored, counted from 0.
+        times: The times of those steps.
+        actual: The values that came true at those steps.
+    """
 
     count: int
     forecast: Forecast
@@ -83,7 +47,15 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """Scores of forecasts made at past dates, beside those of the seasonal-naive forecast."""
+    """Scores of forecasts made at past dates, beside those of the seasonal-naive forecast.
+
+    Returned by `backtest`.
+
+    Attributes:
+        series: The data as they were read.
+        season: The season of the seasonal-naive forecast, in steps; 1 for none.
+        folds: A forecast from each of the past dates, with what came true.
+    """
 
     series: Series
     season: int
@@ -98,44 +70,8 @@ class Backtest:
         coverage_80: share of values inside the central 80 % interval.
         """
         return {
-            "forecast": self._score(lambda f: f.forecast),
-            "seasonal naive": self._score(lambda f: f.naive),
-        }
-
-    def _score(self, of) -> dict[str, float]:
-        errors, scaled, crps, log, covered = [], [], [], [], {c: [] for c in COVERAGES}
-        for fold in self.folds:
-            model, y, pick = of(fold), fold.actual, fold.pick
-            levels = [(1 - c) / 2 for c in COVERAGES] + [(1 + c) / 2 for c in COVERAGES]
-            q = model.quantile(np.concatenate([PROBABILITIES, [0.5], levels]))[:, pick]
-            grid, median, edges = (
-                q[: len(PROBABILITIES)],
-                q[len(PROBABILITIES)],
-                q[len(PROBABILITIES) + 1 :],
-            )
-            errors.append(y - median)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                scaled.append(np.abs(y - median) / np.float64(fold.naive.in_sample_mae))
-            loss = (y - grid) * (PROBABILITIES[:, None] - (y < grid))
-            crps.append(2.0 * loss.mean(axis=0))
-            full = model.quantile(0.5).copy()
-            full[pick] = y
-            log.append(model.log_density(full)[pick])
-            for i, c in enumerate(COVERAGES):
-                covered[c].append((edges[i] <= y) & (y <= edges[i + len(COVERAGES)]))
-        error, log = np.concatenate(errors), np.concatenate(log)
-        # A value that was ruled out is not made good by a constant series that hit another.
-        log_score = -np.inf if np.any(np.isneginf(log)) else np.mean(log)
-        return {
-            "mae": float(np.mean(np.abs(error))),
-            "rmse": float(np.sqrt(np.mean(error**2))),
-            "mase": float(np.mean(np.concatenate(scaled))),
-            "crps": float(np.mean(np.concatenate(crps))),
-            "log_score": float(log_score),
-            **{
-                f"coverage_{100 * c:g}": float(np.mean(np.concatenate(v)))
-                for c, v in covered.items()
-            },
+            "forecast": _mean_scores([(fold.forecast, fold) for fold in self.folds]),
+            "seasonal naive": _mean_scores([(fold.naive, fold) for fold in self.folds]),
         }
 
     @property
@@ -146,7 +82,7 @@ class Backtest:
 
     def to_frame(self):
         """A pandas data frame: a row for each model, a column for each score."""
-        import pandas as pd
+        import pandas as pd  # slow to import
 
         return pd.DataFrame.from_dict(self.scores, orient="index")
 
@@ -175,7 +111,7 @@ class Backtest:
         head = f"{self.series.name}: {len(self.folds)} forecasts of {horizon} steps, {count} values"
         names = list(next(iter(self.scores.values())))
         cells = [["", *names]]
-        cells += [[m, *(_shown(k, v) for k, v in s.items())] for m, s in self.scores.items()]
+        cells += [[m, *(_format(k, v) for k, v in s.items())] for m, s in self.scores.items()]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [head, *(f"  remark    {remark}" for remark in self.remarks), ""]
         for first, *row in cells:
@@ -184,8 +120,44 @@ class Backtest:
         return "\n".join(lines)
 
 
-def _shown(name: str, value: float) -> str:
-    return f"{100 * value:.0f} %" if name.startswith("coverage") else f"{value:.4g}"
+def _format(score: str, value: float) -> str:
+    return f"{100 * value:.0f} %" if score.startswith("coverage") else f"{value:.4g}"
+
+
+def _mean_scores(pairs: list[tuple[Forecast | SeasonalNaive, Fold]]) -> dict[str, float]:
+    """Score -> its mean over the values of all folds, from pairs of a forecast and its fold."""
+    by_fold = [_scores(model, fold) for model, fold in pairs]
+    per_value = {name: np.concatenate([scores[name] for scores in by_fold]) for name in by_fold[0]}
+    # A value that was ruled out is not made good by a constant series that hit another.
+    if np.any(np.isneginf(per_value["log_score"])):
+        per_value["log_score"] = np.array([-np.inf])
+    means = {name: float(np.mean(values)) for name, values in per_value.items()}
+    return means | {"rmse": float(np.sqrt(means["rmse"]))}
+
+
+def _scores(model: Forecast | SeasonalNaive, fold: Fold) -> dict[str, np.ndarray]:
+    """Score -> shape (values that can be scored,); the square of the error for the rmse."""
+    y = fold.actual
+    ends = [(1 - c) / 2 for c in COVERAGES] + [(1 + c) / 2 for c in COVERAGES]
+    quantiles = model.quantile(np.concatenate([PROBABILITIES, [0.5], ends]))
+    splits = np.cumsum([len(PROBABILITIES), 1, len(COVERAGES)])
+    grid, (median,), lower, upper = np.split(quantiles[:, fold.pick], splits)
+    error = y - median
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = np.abs(error) / np.float64(fold.naive.in_sample_mae)
+    loss = (y - grid) * (PROBABILITIES[:, None] - (y < grid))
+    # Steps that cannot be scored need some value, which is not looked at.
+    path = quantiles[len(PROBABILITIES)].copy()
+    path[fold.pick] = y
+    covered = (lower <= y) & (y <= upper)
+    return {
+        "mae": np.abs(error),
+        "rmse": error**2,
+        "mase": scaled,
+        "crps": 2.0 * loss.mean(axis=0),
+        "log_score": model.log_density(path)[fold.pick],
+        **{f"coverage_{100 * c:g}": inside for c, inside in zip(COVERAGES, covered, strict=True)},
+    }
 
 
 def backtest(
@@ -202,13 +174,37 @@ def backtest(
 ) -> Backtest:
     """Forecast `horizon` steps from each of several past dates and score what came true.
 
-    cutoffs: how many, the last one `horizon` steps before the end and each `horizon` steps before
-    the next; or the dates themselves (the last that each forecast may see). The other arguments
-    are those of `forecast`. Raises ValueError where too little is left to learn from or to score.
+    The rolling forecasting origin of Hyndman and Athanasopoulos (2021), Forecasting: Principles and
+    Practice, section 5.10.
+
+    Args:
+        series: What `forecast` takes; its times must be regular, gaps allowed.
+        horizon: How many steps each forecast goes ahead.
+        cutoffs: How many past dates, the last one `horizon` steps before the end and each `horizon`
+            steps before the next; or the dates themselves, the last that each forecast may see.
+        season: The length of a season in steps, or several; 0 for none; None infers them.
+        times: The times of an array.
+        time: The column of times of a file or a frame.
+        value: The column of values of a file or a frame.
+        progress: Whether to show a progress bar.
+        **options: Further arguments of `forecast`: kernel, method, positive, seed.
+
+    Returns:
+        The forecasts and their scores.
+
+    Raises:
+        ValueError: Where the times are irregular, or too little is left to learn from or to score.
+
+    Examples:
+        ```python
+        result = bk.backtest("co2", 12, cutoffs=4)
+        result.scores["forecast"]["mase"]
+        result.plot()
+        ```
     """
     horizon = validation.positive_integer(horizon, "horizon")
     series = read_series(series, times, time, value)
-    require_within_reach(series, horizon, int(series.observed.sum()))
+    require_within_reach(series, horizon)
     if not series.calendar.regular:
         raise ValueError(
             "a backtest needs regular times (gaps are allowed), so that forecasts meet "
@@ -225,57 +221,66 @@ def backtest(
 
 def _counts(series: Series, horizon: int, cutoffs) -> list[int]:
     """How many of the times each forecast sees."""
-    n, steps = len(series.times), series.calendar.steps()
     if isinstance(cutoffs, int | np.integer) and not isinstance(cutoffs, bool):
+        steps = series.calendar.steps()
         number = validation.positive_integer(cutoffs, "cutoffs")
         # However many there are, the first is refused below if it lies before all times.
         number = min(number, int(steps[-1]) + 1)
         ends = steps[-1] - horizon * np.arange(number, 0, -1)
         counts = np.searchsorted(steps, ends, side="right")
     else:
-        dates = np.sort(parse_times(np.atleast_1d(cutoffs), "cutoffs"))
-        if len(dates) == 0:
-            raise ValueError("cutoffs: came none, wanted how many, or their dates.")
-        if (dates.dtype.kind == "M") != (series.times.dtype.kind == "M"):
-            wanted = "dates" if series.times.dtype.kind == "M" else "numbers"
-            raise ValueError(f"cutoffs: came {dates[0]}, but the times of the series are {wanted}.")
-        counts = np.searchsorted(series.times, dates, side="right")
+        counts = np.searchsorted(series.times, _cutoff_times(series, cutoffs), side="right")
     for count in counts:
-        if np.sum(series.observed[:count]) < FEWEST:
-            raise ValueError(
-                f"a cutoff leaves {count} of {n} times to learn from; wanted at least "
-                f"{FEWEST} values. Take fewer cutoffs, later ones, or a shorter horizon."
-            )
-        if len(_scored(series, count, horizon)) == 0:
-            last = series.calendar.labels(series.times[[count - 1]])[0]
-            raise ValueError(
-                f"the cutoff after {last} leaves no value to score in the next {horizon} steps; "
-                "take an earlier one."
-            )
+        _require_enough(series, count, horizon)
     return [int(count) for count in counts]
 
 
-def _scored(series: Series, count: int, horizon: int) -> np.ndarray:
+def _cutoff_times(series: Series, cutoffs) -> np.ndarray:
+    times = np.sort(parse_times(np.atleast_1d(cutoffs), "cutoffs"))
+    if len(times) == 0:
+        raise ValueError("cutoffs: came none, wanted how many, or their dates.")
+    if (times.dtype.kind == "M") != (series.times.dtype.kind == "M"):
+        wanted = "dates" if series.times.dtype.kind == "M" else "numbers"
+        raise ValueError(f"cutoffs: came {times[0]}, but the times of the series are {wanted}.")
+    return times
+
+
+def _require_enough(series: Series, count: int, horizon: int) -> None:
+    """Raise ValueError where a forecast from the first `count` times learns or scores nothing."""
+    if np.sum(series.observed[:count]) < FEWEST:
+        raise ValueError(
+            f"a cutoff leaves {count} of {len(series.times)} times to learn from; wanted at least "
+            f"{FEWEST} values. Take fewer cutoffs, later ones, or a shorter horizon."
+        )
+    if len(_scored_rows(series, count, horizon)) == 0:
+        last = series.calendar.labels(series.times[[count - 1]])[0]
+        raise ValueError(
+            f"the cutoff after {last} leaves no value to score in the next {horizon} steps; "
+            "take an earlier one."
+        )
+
+
+def _scored_rows(series: Series, count: int, horizon: int) -> np.ndarray:
     """The rows after the first `count` that a forecast from them reaches, with a value."""
     steps, last = series.calendar.steps(), np.flatnonzero(series.observed[:count])[-1]
     rows = np.arange(count, len(series.times))
     return rows[series.observed[rows] & (steps[rows] <= steps[last] + horizon)]
 
 
-def _fold(series, count, horizon, season, options) -> Fold:
+def _fold(series: Series, count: int, horizon: int, season, options: dict) -> Fold:
     past = series.until(count)
     f = forecast(past, horizon, season=season, progress=False, **options)
-    rows = _scored(series, count, horizon)
+    rows = _scored_rows(series, count, horizon)
     pick = series.calendar.steps()[rows] - past.calendar.steps()[-1] - 1
-    return Fold(count, f, _naive(f, horizon), pick, series.times[rows], series.values[rows])
+    return Fold(count, f, _naive(f), pick, series.times[rows], series.values[rows])
 
 
 def _naive_season(f: Forecast) -> int:
-    periods = [round(p / f.series.calendar.step) for p in f.seasons.values()]
+    periods = [round(period / f.series.calendar.step) for period in f.seasons.values()]
     # The shortest season is the one with the most data behind it.
     return min(periods, default=1)
 
 
-def _naive(f: Forecast, horizon: int) -> SeasonalNaive:
+def _naive(f: Forecast) -> SeasonalNaive:
     values = f.series.on_grid()
-    return SeasonalNaive.of(values, horizon, min(_naive_season(f), len(values) - 1))
+    return SeasonalNaive.of(values, f.horizon, min(_naive_season(f), len(values) - 1))

@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 import bayeskern as bk
-from bayeskern.forecast.backtest import SeasonalNaive
+from bayeskern.forecast.seasonal_naive import SeasonalNaive
 
 N, HORIZON = 60, 6
 

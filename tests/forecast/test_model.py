@@ -1,18 +1,14 @@
-"""The default model: its prior medians against the notes' table, its scale against SciPy."""
+"""The default model: its prior medians against the notes' table."""
 
 import numpy as np
 import pytest
 import scipy.stats
-from scipy.differentiate import derivative
 
 from bayeskern.forecast.frequency import infer_calendar
 from bayeskern.forecast.model import (
-    Scale,
     default_kernel,
     default_noise,
-    is_constant,
     name_seasons,
-    require_positive,
 )
 
 SEASONS = {"season_daily": 1 / 365.25, "season": 1.0}
@@ -131,54 +127,8 @@ def test_bad_seasons(season):
 
 # -- the scale -------------------------------------------------------------------------------------
 
-Y = np.array([0.5, 3.0, 4.0, 20.0, 1.5])
-
-
-@pytest.mark.parametrize("log", [False, True])
-def test_scale_round_trip(log):
-    scale = Scale.of(Y, log)
-    z = scale.forward(Y)
-    np.testing.assert_allclose([z.mean(), z.std()], [0, 1], atol=1e-12)
-    np.testing.assert_allclose(scale.back(z), Y, rtol=1e-12)
-    np.testing.assert_allclose(z, scipy.stats.zscore(np.log(Y) if log else Y), rtol=1e-12)
-
-
-@pytest.mark.parametrize("log", [False, True])
-def test_log_jacobian_is_the_derivative(log):
-    scale = Scale.of(Y, log)
-    slope = derivative(scale.forward, Y, initial_step=0.1).df
-    np.testing.assert_allclose(scale.log_jacobian(Y), np.log(slope), rtol=1e-7)
-    np.testing.assert_allclose(scale.log_jacobian(4), np.log(slope[2]), rtol=1e-7)  # an integer
-
-
-def test_moments_are_the_lognormals():
-    scale = Scale(True, 1.2, 0.4)
-    means, variances = np.array([[0.3, -1.0], [0.0, 2.0]]), np.array([[0.5, 1.0], [2.0, 1e-8]])
-    y = scipy.stats.lognorm(s=0.4 * np.sqrt(variances), scale=np.exp(1.2 + 0.4 * means))
-    m, v = scale.moments(means, variances)
-    np.testing.assert_allclose(m, y.mean(), rtol=1e-12)
-    np.testing.assert_allclose(v, y.var(), rtol=1e-7)  # SciPy loses digits where it is tiny
-    m, v = Scale(False, 1.2, 0.4).moments(means, variances)
-    np.testing.assert_allclose(m, 1.2 + 0.4 * means, rtol=1e-15)
-    np.testing.assert_allclose(v, 0.16 * variances, rtol=1e-15)
-
-
-def test_constant_is_relative_to_the_size():
-    assert is_constant(np.full(5, 3.7)) and is_constant(np.zeros(4))
-    assert is_constant(1e9 * (1 + 1e-15 * np.arange(4)))
-    assert not is_constant(np.array([1.0, 1.0, 1.0 + 1e-9]))
-    assert not is_constant(1e13 + np.array([0.0, 0.5, 1.0]))
-    # Watts of a radio signal: small, but not constant.
-    assert not is_constant(1e-15 * np.array([1.0, 2.0, 3.0]))
-
 
 @pytest.mark.parametrize("season", [[0, 12], (7, 0)])
 def test_no_season_goes_with_no_other(season):
     with pytest.raises(ValueError, match="season: 0 is for none and goes with no other"):
         name_seasons(calendar("2020-01", 48, "M"), season)
-
-
-def test_positive_names_the_time():
-    require_positive(np.array([1.0, 2.0]), ["a", "b"])
-    with pytest.raises(ValueError, match="above zero, but that at 2020-02 is 0"):
-        require_positive(np.array([1.0, 0.0, -1.0]), ["2020-01", "2020-02", "2020-03"])

@@ -25,7 +25,7 @@ from bayeskern.diagnostics.report.size_limit import MAX_BYTES, leave_out
 from bayeskern.diagnostics.report.style import with_prefixed_ids
 from bayeskern.diagnostics.report.subject import Subject, UnreadableError
 from bayeskern.diagnostics.report.wording import of_series
-from bayeskern.forecast.forecast import Forecast
+from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 
 # A name may have letters that UTF-8 has not.

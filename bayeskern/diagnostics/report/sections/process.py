@@ -30,7 +30,7 @@ from bayeskern.diagnostics.report.processes import Process
 from bayeskern.diagnostics.report.sections import process_plots as plots
 from bayeskern.diagnostics.report.style import LEVELS, svg
 from bayeskern.diagnostics.report.wording import folded, percent, three_digits
-from bayeskern.forecast.model import Scale
+from bayeskern.forecast.scale import Scale
 from bayeskern.kernels import periodic
 from bayeskern.kernels.components import component
 

@@ -1,0 +1,78 @@
+"""The scale that a series is fitted on: standardised as it is, or after the logarithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Scale:
+    """y <-> z: z = (g(y) - shift) / size, with g the identity or the logarithm.
+
+    Attributes:
+        log: Whether g is the logarithm.
+        shift: The mean of g(y) over the series.
+        size: The standard deviation of g(y) over the series; 0 for a constant series.
+    """
+
+    log: bool
+    shift: float
+    size: float
+
+    @classmethod
+    def of(cls, y: np.ndarray, log: bool) -> Scale:
+        """The scale on which y has mean 0 and standard deviation 1."""
+        g = np.log(y) if log else y
+        return cls(log, float(np.mean(g)), float(np.std(g)))
+
+    def forward(self, y) -> np.ndarray:
+        """y -> z."""
+        return ((np.log(y) if self.log else np.asarray(y)) - self.shift) / self.size
+
+    def covers(self, y) -> np.ndarray:
+        """Which values this scale has at all."""
+        return np.asarray(y) > 0 if self.log else np.ones(np.shape(y), bool)
+
+    def back(self, z) -> np.ndarray:
+        """z -> y."""
+        g = self.shift + self.size * np.asarray(z)
+        return np.exp(g) if self.log else g
+
+    def log_jacobian(self, y) -> np.ndarray:
+        """log |dz/dy| at each y: what turns a density of z into one of y."""
+        slope = np.full(np.shape(y), -np.log(self.size))
+        return slope - np.log(y) if self.log else slope
+
+    def moments(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of y, from those of Gaussian z."""
+        m, v = self.shift + self.size * means, self.size**2 * variances
+        if not self.log:
+            return m, v
+        mean = np.exp(m + 0.5 * v)
+        return mean, np.expm1(v) * mean**2
+
+
+def is_constant(y: np.ndarray) -> bool:
+    """Whether y varies by no more than rounding."""
+    return bool(np.ptp(y) <= 1e-14 * np.max(np.abs(y)))
+
+
+def require_ordinary(y: np.ndarray) -> None:
+    """Raise ValueError where squares would leave the range of floating-point numbers."""
+    if np.max(np.abs(y)) > 1e100 or np.ptp(y) < 1e-100:
+        raise ValueError(
+            f"the values reach {np.max(np.abs(y)):.3g} in size and vary by {np.ptp(y):.3g}, out of "
+            "the range that can be computed with; give them in another unit."
+        )
+
+
+def require_positive(y: np.ndarray, labels: list[str]) -> None:
+    """Raise ValueError naming the first time (one of labels) whose value is not above zero."""
+    if not np.all(y > 0):
+        row = int(np.argmin(y > 0))
+        raise ValueError(
+            f"a positive forecast needs every value above zero, but that at {labels[row]} is "
+            f"{y[row]:g}. Do not ask for one, or add a small constant to the series."
+        )
