@@ -19,7 +19,7 @@ def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
     """The history and the forecast: median and a fan of central intervals."""
     ax = figure().subplots() if ax is None else ax
     levels = np.ravel(levels)
-    _history(ax, f.series, _first_shown(f))
+    _history(ax, f.series, first_shown(f))
     # Joined to the last value, so that the eye does not have to jump.
     last = f.series.values[-1]
     x = f.series.calendar.wall(np.concatenate([f.series.times[-1:], f.times]))
@@ -49,7 +49,8 @@ def _shade(weight: float):
     return tuple(1.0 - 0.6 * weight * (1.0 - c) for c in to_rgb(FUTURE))
 
 
-def _first_shown(f) -> int:
+def first_shown(f) -> int:
+    """The first step of the history that is shown: as much as the horizon and the season ask."""
     season = max(f.seasons.values(), default=0.0) / f.series.calendar.step
     count = int(f.series.calendar.steps()[-1]) + 1
     return max(0, count - int(max(HORIZONS_SHOWN * f.horizon, 3 * season, 30)))

@@ -116,10 +116,11 @@ class Comparison:
             ValueError: If a parameter is unknown.
         """
         draws = {name: _draws_by_number(p) for name, p in self.posteriors.items()}
-        known = list(next(iter(draws.values())))
+        numbers = list(next(iter(draws.values())))
         for parameter in parameters or ():
-            validation.one_of("parameter", parameter, known)
-        return marginals_plot.marginals(draws, parameters or known[: marginals_plot.MAX_PARAMETERS])
+            validation.one_of("parameter", parameter, numbers)
+        parameters = parameters or numbers[: marginals_plot.MAX_PARAMETERS]
+        return marginals_plot.marginals(draws, parameters)
 
     def __repr__(self) -> str:
         lines = aligned([HEADINGS, *(table_cells(n, row) for n, row in self.table.items())])

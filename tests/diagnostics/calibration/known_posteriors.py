@@ -19,10 +19,10 @@ Y = np.zeros(ROWS)
 class Known(eqx.Module):
     """mu ~ N(0, 1), y_i ~ N(mu, 1): the posterior is N(sum(y) / (n + 1), 1 / (n + 1)).
 
-    wider, shift: what is wrong with the one that it offers, in posterior sds.
+    scale, shift: what is wrong with the one that it offers, in posterior sds.
     """
 
-    wider: float = 1.0
+    scale: float = 1.0
     shift: float = 0.0
     prior: bool = eqx.field(static=True, default=False)
 
@@ -36,7 +36,7 @@ class Known(eqx.Module):
             mean, sd = 0.0, 1.0
 
         def draw(key, n):
-            return {"mu": mean + sd * (self.shift + self.wider * jax.random.normal(key, (n,)))}
+            return {"mu": mean + sd * (self.shift + self.scale * jax.random.normal(key, (n,)))}
 
         return ClosedForm(draw, 0.0)
 
@@ -62,7 +62,7 @@ class FromPrior:
         )
 
 
-class Held:
+class ProblemLike:
     """What a gallery file offers: a model with its data."""
 
     def __init__(self, model, data):

@@ -13,7 +13,7 @@ import bayeskern as bk
 from bayeskern import priors
 from bayeskern.diagnostics.calibration.calibration import LIKELIHOOD
 from bayeskern.diagnostics.calibration.simulation_based import calibrate
-from tests.diagnostics.calibration.known_posteriors import ROWS, FromPrior, Held, Known, Y
+from tests.diagnostics.calibration.known_posteriors import ROWS, FromPrior, Known, ProblemLike, Y
 
 
 @cache
@@ -99,7 +99,7 @@ def test_a_wrong_posterior_is_named(wrong, named):
 
 def test_a_posterior_of_half_the_sd_covers_as_little_as_the_normal_says():
     # 0.95 of N(0, (1/2)^2) reaches 0.98 sds: 0.673 of N(0, 1).
-    share, error = checked(120, wider=0.5).coverage(0.95)["mu"]
+    share, error = checked(120, scale=0.5).coverage(0.95)["mu"]
     assert abs(share - 0.673) < 3.3 * np.sqrt(0.673 * 0.327 / 120)
     assert abs(share - 0.95) > 5 * error
 
@@ -187,7 +187,7 @@ def test_draws_that_are_not_finite_are_failures():
 
 @pytest.mark.parametrize("data", [(Y,), {"y": Y}])
 def test_a_problem_is_calibrated_as_its_model_and_data_are(data):
-    found = calibrate(Held(Known(), data), method="exact", simulations=12, seed=5)
+    found = calibrate(ProblemLike(Known(), data), method="exact", simulations=12, seed=5)
     expected = calibrate(Known(), Y, method="exact", simulations=12, seed=5)
     np.testing.assert_array_equal(found.uniforms["mu"], expected.uniforms["mu"])
 
@@ -290,14 +290,14 @@ def test_a_method_that_does_not_apply_is_no_failed_fit():
 
 def test_a_problem_takes_no_other_data():
     with pytest.raises(TypeError, match="holds its own data"):
-        calibrate(Held(Known(), (Y,)), Y)
+        calibrate(ProblemLike(Known(), (Y,)), Y)
 
 
 # -- what is shown ---------------------------------------------------------------------------------
 
 
 def test_the_table_has_the_verdict_and_a_row_for_each_parameter():
-    text = repr(checked(120, wider=0.5))
+    text = repr(checked(120, scale=0.5))
     assert text.startswith("exact: mu: posterior too narrow")
     assert "50 % interval" in text and "120 good" in text
     starts = [
@@ -324,7 +324,7 @@ def test_what_was_summed_out_is_said_to_have_no_row():
 
 
 def test_the_figure_has_a_panel_for_each_parameter_and_no_window():
-    found = checked(120, wider=0.5)
+    found = checked(120, scale=0.5)
     made = found.plot()
     titles = [axis.get_title() for axis in made.axes if axis.get_visible()]
     assert [t.split("\n")[0] for t in titles] == ["mu", LIKELIHOOD]
@@ -336,7 +336,7 @@ def test_the_figure_has_a_panel_for_each_parameter_and_no_window():
 
 
 def test_the_curve_of_the_figure_is_the_ecdf_less_the_diagonal():
-    found = checked(120, wider=0.5)
+    found = checked(120, scale=0.5)
     _, curve = found.plot(["mu"]).axes[0].get_lines()
     at, height = curve.get_data()
     expected = [np.mean(found.uniforms["mu"] <= x) - x for x in at]
@@ -344,9 +344,9 @@ def test_the_curve_of_the_figure_is_the_ecdf_less_the_diagonal():
 
 
 def test_arviz_plots_and_tests_the_same_ranks():
-    shown = az.plot_ecdf_pit(checked(120, wider=0.5).to_arviz(), backend="none")
+    shown = az.plot_ecdf_pit(checked(120, scale=0.5).to_arviz(), backend="none")
     assert set(shown.viz["ecdf_lines"].data_vars) == {"mu", LIKELIHOOD}
-    for found, right in ((checked(), True), (checked(120, wider=0.5), False)):
+    for found, right in ((checked(), True), (checked(120, scale=0.5), False)):
         p, *_ = found.to_arviz()["prior_sbc"].to_dataset().azstats.uniformity_test(method="pot_c")
         assert (float(p["mu"]) > 0.01) == right
 

@@ -53,8 +53,11 @@ def fit(subject) -> Iterator:
 
 
 def _scale(f) -> str:
-    of = "the logarithm of the values" if f.scale.log else "the values"
-    return f"All of this section is on the scale that was fitted: {of}, brought to mean 0 and sd 1."
+    values = "the logarithm of the values" if f.scale.log else "the values"
+    return (
+        f"All of this section is on the scale that was fitted: {values}, brought to mean 0 and "
+        "sd 1."
+    )
 
 
 def _predictive(site: Observations) -> Iterator:
@@ -115,8 +118,9 @@ def _worst(site: Observations, log_density, khat) -> Table:
     means = np.full(len(site.y), np.nan) if site.mean is None else site.mean
     spread = 0.0 if site.discrete else float(np.std(site.y - means))
     for i in np.argsort(log_density, kind="stable")[:WORST]:
-        known = count == len(site.y)
-        value, mean = alike((site.y[i], means[i]), spread) if known else ("-", "-")
+        value, mean = ("-", "-")
+        if count == len(site.y):
+            value, mean = alike((site.y[i], means[i]), spread)
         k = "-" if khat is None else f"{khat[i]:.2f}"
         rows.append((_label(site, i, count), value, mean, f"{log_density[i]:.2f}", k))
     return Table(
@@ -152,7 +156,7 @@ def _calibration(site: Observations, classes) -> Iterator:
             f"{MIN_OBSERVATIONS} observations."
         )
         return
-    of = f"of {classes[1]!r}" if classes is not None and len(classes) == 2 else "of 1"
+    event = repr(classes[1]) if classes is not None and len(classes) == 2 else "1"
     wrong = float(np.mean((chance > 0.5) != (site.y > 0.5)))
     left_out = site.loo is not None or site.how == LEFT_OUT
     yield Text(
@@ -163,8 +167,8 @@ def _calibration(site: Observations, classes) -> Iterator:
     )
     yield Figure(
         svg(plots.calibration, chance, site.y),
-        f"Calibration of the predicted chance {of}. Good: the bars cross the dashed line; a curve "
-        "steeper than it means chances that are too timid, a flatter one chances too bold.",
+        f"Calibration of the predicted chance of {event}. Good: the bars cross the dashed line; a "
+        "curve steeper than it means chances that are too timid, a flatter one chances too bold.",
     )
 
 

@@ -30,6 +30,7 @@ from bayeskern.diagnostics.report.processes import Process
 from bayeskern.diagnostics.report.sections import process_plots as plots
 from bayeskern.diagnostics.report.style import LEVELS, svg
 from bayeskern.diagnostics.report.wording import folded, percent, three_digits
+from bayeskern.forecast.plot import first_shown
 from bayeskern.forecast.scale import Scale
 from bayeskern.kernels import periodic
 from bayeskern.kernels.components import component
@@ -229,7 +230,7 @@ def _as_draws(kernel):
 def _forecast(subject) -> Iterator:
     f = subject.forecast
     yield Figure(
-        svg(plots.forecast, f, _first_shown(f)),
+        svg(plots.forecast, f, first_shown(f)),
         "History and forecast: median and bands at 50, 80 and 95 % for new observations. Good: the "
         "bands widen with the horizon, and the forecast goes on as the history went.",
     )
@@ -247,12 +248,6 @@ def _forecast(subject) -> Iterator:
         "observation and values brought to mean 0 and sd 1:"
     )
     yield Code(folded(repr(rounded(process.kernels))))
-
-
-def _first_shown(f) -> int:
-    steps = int(f.series.calendar.steps()[-1]) + 1
-    season = max(f.seasons.values(), default=0.0) / f.series.calendar.step
-    return max(0, steps - int(max(5 * f.horizon, 3 * season, 30)))
 
 
 def _values(f) -> Table:
