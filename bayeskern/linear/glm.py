@@ -92,7 +92,9 @@ class BayesianGLM(LinearModel):
         """The model in whitened coordinates; None if its prior is not Gaussian given its scales.
 
         Args:
-            X, y, extra: The arguments of the prepared model.
+            X: The features, shape (n, p), as `prepare` returned them.
+            y: The observations, as `prepare` returned them.
+            extra: The values that the likelihood needs of each row beside y.
         """
         if y is None:
             raise ValueError("y is missing: give the observations, one for each row of X.")

@@ -196,7 +196,9 @@ class BayesianLinearRegression(LinearModel):
         """The model with its weights integrated out, or in whitened coordinates; see `infer`.
 
         Args:
-            X, y, extra: The arguments of the prepared model.
+            X: The features, shape (n, p), as `prepare` returned them.
+            y: The observations, shape (n,), as `prepare` returned them.
+            extra: The values that the likelihood needs of each row beside y.
         """
         if not self.is_gaussian:
             return whitened(self, X, y, extra)
@@ -216,7 +218,9 @@ class BayesianLinearRegression(LinearModel):
         weights are then Student t.
 
         Args:
-            X, y, extra: The arguments of the prepared model.
+            X: The features, shape (n, p), as `prepare` returned them.
+            y: The observations, shape (n,), as `prepare` returned them.
+            extra: The values that the likelihood needs of each row beside y.
 
         Raises:
             NoClosedFormError: If there is no closed form, with the reason.
