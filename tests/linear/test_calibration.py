@@ -175,11 +175,11 @@ def test_intervals_hold_as_many_new_observations_as_they_say(path, count):
 @pytest.mark.parametrize("wrong", ["too wide", "too narrow", "shifted"])
 def test_the_ranks_show_draws_that_are_wrong(wrong):
     draws, truth, _ = fitted("known noise", 500)
-    own = draws["weights"]
-    mean, sd = own.mean(axis=1, keepdims=True), own.std(axis=1, keepdims=True)
+    weights = draws["weights"]
+    mean, sd = weights.mean(axis=1, keepdims=True), weights.std(axis=1, keepdims=True)
     factor = {"too wide": 1.25, "too narrow": 0.8, "shifted": 1.0}[wrong]
     shift = 0.25 * sd if wrong == "shifted" else 0.0
-    found = p_values(mean + factor * (own - mean) + shift, truth["weights"])
+    found = p_values(mean + factor * (weights - mean) + shift, truth["weights"])
     assert np.all(found.min(axis=0) < ALPHA)
 
 

@@ -46,8 +46,8 @@ def test_evidence_mean_and_variance(n, p, relative_sds):
     posterior, new = model.posterior(loc, sd, noise), rng.normal(size=(3, p))
     np.testing.assert_allclose(model.log_evidence(loc, sd, noise), evidence, rtol=1e-10)
     np.testing.assert_allclose(posterior.mean, mean, atol=1e-9)
-    wanted = np.einsum("ij,jk,ik->i", new, covariance, new)
-    np.testing.assert_allclose(posterior.variance(new), wanted, atol=1e-9)
+    expected = np.einsum("ij,jk,ik->i", new, covariance, new)
+    np.testing.assert_allclose(posterior.variance(new), expected, atol=1e-9)
     assert model.residual(posterior.mean, loc, sd, noise) < 1e-10
 
 
@@ -62,13 +62,13 @@ def test_one_factor_for_all_prior_sds_but_the_first_costs_less(first, factor):
     )
     assert type(fast) is SharedScale and type(slow) is WeightSpace
     now = sd * np.array([first, factor, factor, factor])
-    wanted = slow.log_evidence(loc, now, noise)
-    np.testing.assert_allclose(fast.log_evidence(loc, now, noise), wanted, rtol=1e-10)
+    expected = slow.log_evidence(loc, now, noise)
+    np.testing.assert_allclose(fast.log_evidence(loc, now, noise), expected, rtol=1e-10)
     np.testing.assert_allclose(
         fast.posterior(loc, now, noise).mean, slow.posterior(loc, now, noise).mean
     )
     if np.isfinite(first):
-        np.testing.assert_allclose(wanted, truth(X, y, loc, now, noise)[0], rtol=1e-10)
+        np.testing.assert_allclose(expected, truth(X, y, loc, now, noise)[0], rtol=1e-10)
 
 
 @pytest.mark.parametrize(("n", "p"), [(30, 4), (6, 10)])
@@ -98,8 +98,8 @@ def test_the_gradient_of_the_evidence(n, p):
 
     at = np.log(np.append(sd, noise))
     step = 1e-5 * np.eye(p + 1)
-    wanted = [(evidence(at + e) - evidence(at - e)) / 2e-5 for e in step]
-    np.testing.assert_allclose(jax.grad(evidence)(at), wanted, rtol=1e-5, atol=1e-6)
+    expected = [(evidence(at + e) - evidence(at - e)) / 2e-5 for e in step]
+    np.testing.assert_allclose(jax.grad(evidence)(at), expected, rtol=1e-5, atol=1e-6)
     assert np.all(np.isfinite(jax.hessian(evidence)(at)))
 
 
@@ -111,9 +111,9 @@ def test_a_weight_that_its_prior_sets_to_0_costs_the_others_no_digits(tiny, apar
     X[:, 1] = X[:, 0] + apart * X[:, 1]
     zero, without = np.zeros(4), np.delete(X, 2, axis=1)
     model = LinearGaussian.reduced(30, Statistics.of(X, y).about_zero(), np.ones(4))
-    own = np.delete(sd, 2)
+    other_sds = np.delete(sd, 2)
     sd[2] = tiny
-    wanted, mean, _ = truth(without, y, np.zeros(3), own, noise)
+    expected, mean, _ = truth(without, y, np.zeros(3), other_sds, noise)
     found = model.posterior(zero, sd, noise).mean
     np.testing.assert_allclose(np.delete(found, 2), mean, atol=1e-7)
     assert abs(found[2]) < tiny**2 * 1e4
@@ -121,12 +121,12 @@ def test_a_weight_that_its_prior_sets_to_0_costs_the_others_no_digits(tiny, apar
     def evidence(log_sd):
         return model.log_evidence(zero, jnp.exp(log_sd), noise)
 
-    np.testing.assert_allclose(evidence(np.log(sd)), wanted, rtol=1e-10)
+    np.testing.assert_allclose(evidence(np.log(sd)), expected, rtol=1e-10)
     # d log p(y) / d log sd_j = (E[b_j^2] / sd_j^2) - 1 under the posterior.
-    K = (without * own**2) @ without.T + noise * np.eye(30)
+    K = (without * other_sds**2) @ without.T + noise * np.eye(30)
     pull = without.T @ np.linalg.solve(K, y)
     spread = np.einsum("ij,ij->j", without, np.linalg.solve(K, without))
-    gradient = np.insert(own**2 * (pull**2 - spread), 2, 0.0)
+    gradient = np.insert(other_sds**2 * (pull**2 - spread), 2, 0.0)
     np.testing.assert_allclose(jax.grad(evidence)(np.log(sd)), gradient, atol=1e-7)
 
 
@@ -151,10 +151,10 @@ def test_a_flat_intercept_beside_more_weights_than_rows():
     sd[0], X[:, 0] = np.inf, 1.0
     model = LinearGaussian.reduced(6, Statistics.of(X, y).about_zero(), np.ones(10), proper=False)
     # Generalised least squares for the level, then the others around it.
-    Z, own = X[:, 1:], sd[1:]
-    K, r, ones = (Z * own**2) @ Z.T + noise * np.eye(6), y - Z @ loc[1:], np.ones(6)
+    Z, sds = X[:, 1:], sd[1:]
+    K, r, ones = (Z * sds**2) @ Z.T + noise * np.eye(6), y - Z @ loc[1:], np.ones(6)
     level = ones @ np.linalg.solve(K, r) / (ones @ np.linalg.solve(K, ones))
-    weights = loc[1:] + own**2 * (Z.T @ np.linalg.solve(K, r - level))
+    weights = loc[1:] + sds**2 * (Z.T @ np.linalg.solve(K, r - level))
     found = model.posterior(loc, sd, noise).mean
     np.testing.assert_allclose(found, np.append(level, weights), atol=1e-9)
 

@@ -202,8 +202,8 @@ def _agree(likelihood, scale, y, estimator):
     estimator.fit(X, y)
     model = bk.BayesianGLM(likelihood, prior=scale, intercept=priors.Flat())
     found = coefficients(fit(model, X, y, "map"))[0]
-    wanted = np.append(estimator.intercept_, estimator.coef_)
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    expected = np.append(estimator.intercept_, estimator.coef_)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 # -- whitened coordinates --------------------------------------------------------------------------
@@ -216,14 +216,14 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_whitened_coordinates_are_the_same_model_and_far_easier_to_move_in(name):
-    likelihood, own, truth, inverse = BY_HAND[name]
+    likelihood, distribution, truth, inverse = BY_HAND[name]
     y = truth(inverse(COLLINEAR @ [0.5, 0.2, -0.5])).rvs(random_state=1)
     scale = np.array([1.0, 1.5, 0.7])
 
     def by_hand(X, y):
         weights = numpyro.sample("weights", dist.Normal(0.0, scale).to_event(1))
         intercept = numpyro.sample("intercept", dist.Normal(0.3, 2.0))
-        numpyro.sample("y", own(intercept + X @ weights), obs=y)
+        numpyro.sample("y", distribution(intercept + X @ weights), obs=y)
 
     model = bk.BayesianGLM(likelihood, prior=scale, intercept=dist.Normal(0.3, 2.0))
     nuts = bk.NUTS(warmup=500, draws=1500, chains=2)
@@ -253,10 +253,10 @@ def test_whitened_coordinates_are_the_same_model_and_far_easier_to_move_in(name)
     ids=lambda value: type(value).__name__,
 )
 def test_inferred_scales_find_the_features_that_matter(prior, kept):
-    own = np.random.default_rng(3)
-    wide = own.normal(size=(250, 8))
+    rng = np.random.default_rng(3)
+    wide = rng.normal(size=(250, 8))
     truth = np.array([2.0, -1.5, 0, 0, 0, 0, 0, 0])
-    y = own.random(250) < expit(wide @ truth)
+    y = rng.random(250) < expit(wide @ truth)
     nuts = bk.NUTS(warmup=500, draws=500, target_accept=0.95, chains=2)
     posterior = fit(bk.BayesianGLM(lk.Bernoulli(), prior=prior), wide, y, nuts)
     assert posterior.trust.verdict in ("good", "caution")
@@ -306,9 +306,9 @@ def test_cutpoints_speak_of_the_mean_of_the_features_or_of_0(ordered):
 
 
 def _with_outliers():
-    own = np.random.default_rng(2)
-    x = own.uniform(0.0, 10.0, (60, 1))
-    y = 1.0 + 2.0 * x[:, 0] + 0.3 * own.normal(size=60)
+    rng = np.random.default_rng(2)
+    x = rng.uniform(0.0, 10.0, (60, 1))
+    y = 1.0 + 2.0 * x[:, 0] + 0.3 * rng.normal(size=60)
     y[x[:, 0] > 9.0] -= 40.0
     return x, y
 

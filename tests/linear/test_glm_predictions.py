@@ -108,19 +108,19 @@ def test_many_points_are_predicted_in_bounded_memory(monkeypatch, of_labels):
 
 
 def test_predictive_intervals_cover_what_is_observed():
-    own, covered, inside = np.random.default_rng(5), [], []
+    rng, covered, inside = np.random.default_rng(5), [], []
     model = bk.BayesianGLM(lk.Poisson(), prior=0.7, intercept=dist.Normal(1.0, 0.5))
     laplace = bk.Laplace(draws=400, starts=1)
     for _ in range(200):
         # The truth comes from the prior, so that coverage is exact on average.
-        level, weights = own.normal(1.0, 0.5), 0.7 * own.normal(size=2)
-        small = own.normal(size=(15, 2))
-        y = own.poisson(np.exp(level + small @ weights))
+        level, weights = rng.normal(1.0, 0.5), 0.7 * rng.normal(size=2)
+        small = rng.normal(size=(15, 2))
+        y = rng.poisson(np.exp(level + small @ weights))
         prediction = fit(model, small[:14], y[:14], laplace).predict(small[14:])
         lower, upper = prediction.interval(0.9)
         covered.append(lower[0] <= y[14] <= upper[0])
         # Counts make intervals too wide; smeared over their steps they have the very probability.
-        rank = np.mean(prediction.draws < y[14]) + own.random() * np.mean(prediction.draws == y[14])
+        rank = np.mean(prediction.draws < y[14]) + rng.random() * np.mean(prediction.draws == y[14])
         inside.append(0.05 < rank < 0.95)
     error = np.sqrt(0.9 * 0.1 / 200)
     assert np.mean(covered) > 0.9 - 3.0 * error

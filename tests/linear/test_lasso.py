@@ -54,9 +54,9 @@ def test_the_lasso_with_inferred_noise_is_a_stationary_point_of_the_full_density
 
 def test_the_lasso_finds_the_higher_of_two_modes():
     # All weights at 0 and much noise is a mode too, 11 nats lower.
-    own = np.random.default_rng(0)
-    x = own.normal(size=(20, 2))
-    y = x @ [1.0, 2.0] + 0.3 * own.normal(size=20)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 2))
+    y = x @ [1.0, 2.0] + 0.3 * rng.normal(size=20)
     prior = dist.InverseGamma(2.0, 1.0)
     model = blr(prior=priors.Laplace(0.1), noise=prior, intercept=False)
     found = fit(model, x, y).draws
@@ -79,16 +79,16 @@ def test_the_lasso_finds_the_higher_of_two_modes():
     ids=["default", "root of a prior", "free"],
 )
 def test_a_perfect_fit_leaves_the_lasso_no_mode(noise):
-    own = np.random.default_rng(0)
-    x, y = own.normal(size=(8, 20)), own.normal(size=8)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(8, 20)), rng.normal(size=8)
     model = blr(prior=priors.Laplace(1.0), noise=noise)
     with pytest.raises(ValueError, match="no mode: the features fit y perfectly"):
         fit(model, x, y)
 
 
 def test_a_prior_that_keeps_the_noise_from_0_leaves_it_one():
-    own = np.random.default_rng(0)
-    x, y = own.normal(size=(5, 7)), own.normal(size=5)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(5, 7)), rng.normal(size=5)
     prior = dist.InverseGamma(3.0, 0.5)
     model = blr(prior=priors.Laplace(1.0), noise=prior, intercept=False)
     found = fit(model, x, y).draws

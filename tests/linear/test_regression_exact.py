@@ -52,8 +52,8 @@ def test_fewer_rows_than_features():
 
 @pytest.mark.parametrize("wide", [1e4, 1e7])
 def test_a_wide_prior_costs_no_digits_of_the_variance(wide):
-    own = np.random.default_rng(3)
-    x = own.normal(size=(5, 8))
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(5, 8))
     model = blr(prior=1.0, noise=0.01, intercept=dist.Normal(0.0, wide))
     found = fit(model, x, x[:, 0] + 3.0).predict(x, latent=True).sd
     # In the limit the level takes one observation, and the others shrink by K (K + noise)^-1.
@@ -67,12 +67,12 @@ def test_a_wide_prior_costs_no_digits_of_the_variance(wide):
 
 @pytest.mark.parametrize("unit", [1e-8, 1.0, 1e10])
 def test_the_units_of_y_change_nothing_but_units(unit):
-    own = np.random.default_rng(0)
-    x = own.normal(size=(20, 2))
-    y = x @ [1.0, 2.0] + 0.3 * own.normal(size=20) + 5.0
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 2))
+    y = x @ [1.0, 2.0] + 0.3 * rng.normal(size=20) + 5.0
     noise = fit(blr(intercept=priors.Flat()), x, unit * y, method="laplace").flat["noise"]
-    wanted = fit(blr(intercept=priors.Flat()), x, y, method="laplace").flat["noise"]
-    np.testing.assert_allclose(noise.mean() / unit**2, wanted.mean(), rtol=1e-6)
+    expected = fit(blr(intercept=priors.Flat()), x, y, method="laplace").flat["noise"]
+    np.testing.assert_allclose(noise.mean() / unit**2, expected.mean(), rtol=1e-6)
 
 
 def test_conjugate_noise_gives_students_t():
@@ -96,14 +96,16 @@ def test_conjugate_noise_gives_students_t():
     assert kstest(posterior.flat["weights"][:, 0], marginal.cdf).pvalue > 1e-3
     x = np.append(1.0, NEW[0])
     spread = np.sqrt(rate / (a + N / 2) * (1.0 + x @ covariance @ x))
-    wanted = student(2 * a + N, x @ mean, spread).interval(0.95)
+    expected = student(2 * a + N, x @ mean, spread).interval(0.95)
     prediction = posterior.predict(NEW)
-    np.testing.assert_allclose([v[0] for v in prediction.interval(0.95)], wanted, rtol=1e-9)
-    own = student(2 * a + N, x @ mean, spread)
-    np.testing.assert_allclose(prediction.log_density(np.ones(5))[0], own.logpdf(1.0), rtol=1e-9)
-    np.testing.assert_allclose(prediction.sd[0], own.std(), rtol=1e-9)
+    np.testing.assert_allclose([v[0] for v in prediction.interval(0.95)], expected, rtol=1e-9)
+    predictive = student(2 * a + N, x @ mean, spread)
+    np.testing.assert_allclose(
+        prediction.log_density(np.ones(5))[0], predictive.logpdf(1.0), rtol=1e-9
+    )
+    np.testing.assert_allclose(prediction.sd[0], predictive.std(), rtol=1e-9)
     draws = prediction.sample(20_000, seed=1)
-    assert kstest(draws[:, 0], own.cdf).pvalue > 1e-3
+    assert kstest(draws[:, 0], predictive.cdf).pvalue > 1e-3
     # Jointly: what two points share is their line.
     Z = np.column_stack([np.ones(5), NEW])
     shared = np.corrcoef(draws.T)[0, 1]
@@ -209,8 +211,8 @@ def test_nystrom_features_of_all_points_are_the_gaussian_process():
     np.testing.assert_allclose(posterior.log_evidence.value, gp.log_prob(y), rtol=1e-8)
     # The features have no covariance away from the points, but the same mean.
     new = np.linspace(-2.5, 2.5, 11)[:, None]
-    wanted = gp.condition(y).predict(new).mean
-    np.testing.assert_allclose(posterior.predict(new).mean, wanted, atol=1e-7)
+    expected = gp.condition(y).predict(new).mean
+    np.testing.assert_allclose(posterior.predict(new).mean, expected, atol=1e-7)
 
 
 def test_random_features_come_close_to_the_gaussian_process():
@@ -218,6 +220,6 @@ def test_random_features_come_close_to_the_gaussian_process():
     y, kernel = np.sin(3.0 * x[:, 0]), RBF(0.7)
     features = RandomFourierFeatures(kernel, n_components=2000)
     posterior = fit(blr(features=features, prior=1.0, noise=0.01, intercept=False), x, y)
-    wanted = bk.GaussianProcess(kernel, x, noise=0.01).condition(y).predict(x)
-    np.testing.assert_allclose(posterior.predict(x).mean, wanted.mean, atol=0.05)
-    np.testing.assert_allclose(posterior.predict(x).sd, wanted.sd, rtol=0.05)
+    expected = bk.GaussianProcess(kernel, x, noise=0.01).condition(y).predict(x)
+    np.testing.assert_allclose(posterior.predict(x).mean, expected.mean, atol=0.05)
+    np.testing.assert_allclose(posterior.predict(x).sd, expected.sd, rtol=0.05)

@@ -51,13 +51,13 @@ def test_the_first_rows_need_not_vary():
     # One row, then two of the same y: no scale for a default noise until more has been seen.
     y = np.append(np.full(3, 2.0), Y[3:])
     rows = [slice(0, 1), slice(1, 3), slice(3, N)]
-    model = blr().stream((X[own], y[own]) for own in rows)
+    model = blr().stream((X[chunk], y[chunk]) for chunk in rows)
     after, data = model.prepare()
     once, rest = blr().prepare(X, y)
     at = {"noise": 0.7, "weights": jnp.asarray(TRUE), "intercept": 1.5}
     found = numpyro.infer.util.log_density(after, data, {}, at)[0]
-    wanted = numpyro.infer.util.log_density(once, rest, {}, at)[0]
-    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    expected = numpyro.infer.util.log_density(once, rest, {}, at)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_a_fitted_model_goes_on_from_its_posterior():
@@ -148,8 +148,8 @@ def test_default_priors_are_on_the_scale_of_the_data():
 def test_the_prior_predictive_is_the_models_own():
     draws = blr(**KNOWN).prior_predictive(X, draws=20_000, seed=1).draws
     Z, sd = np.column_stack([np.ones(N), X]), np.append(5.0, SCALES)
-    wanted = np.sqrt(np.sum((Z * sd) ** 2, axis=1) + 0.8)
-    np.testing.assert_allclose(draws.std(axis=0), wanted, rtol=0.04)
+    expected = np.sqrt(np.sum((Z * sd) ** 2, axis=1) + 0.8)
+    np.testing.assert_allclose(draws.std(axis=0), expected, rtol=0.04)
     assert blr().prior_predictive(X, Y).draws.shape == (1000, N)
 
 
@@ -160,9 +160,9 @@ def test_joint_draws_of_a_prediction_are_correlated_as_they_ought_to_be():
     posterior = fit(blr(**KNOWN))
     _, covariance, _ = gaussian(SCALES, 5.0, 0.8)
     Z = np.column_stack([np.ones(5), NEW])
-    wanted = Z @ covariance @ Z.T
+    expected = Z @ covariance @ Z.T
     draws = posterior.predict(NEW, latent=True).sample(40_000, seed=1)
-    np.testing.assert_allclose(np.cov(draws.T), wanted, atol=0.05 * wanted.max())
+    np.testing.assert_allclose(np.cov(draws.T), expected, atol=0.05 * expected.max())
 
 
 def test_the_seed_decides_draws_under_robust_noise():
@@ -191,8 +191,8 @@ def test_the_log_likelihood_is_pointwise():
     found = posterior.log_likelihood()["y"]
     draws = posterior.draws
     mean = draws["intercept"][0, 7] + X @ draws["weights"][0, 7]
-    wanted = dist.Normal(mean, np.sqrt(draws["noise"][0, 7])).log_prob(Y)
-    np.testing.assert_allclose(found[0, 7], wanted, rtol=1e-10)
+    expected = dist.Normal(mean, np.sqrt(draws["noise"][0, 7])).log_prob(Y)
+    np.testing.assert_allclose(found[0, 7], expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("method", ["map", "laplace", "nuts"])

@@ -41,9 +41,9 @@ def test_the_reference_posteriors(name):
     elif options["intercept"]:
         found["alpha"] = draws["intercept"]
     found |= {f"beta[{j + 1}]": weights[:, j] for j in range(weights.shape[1])}
-    for name, wanted in reference.items():
-        assert abs(found[name].mean() - wanted["mean"]) < 0.1 * wanted["sd"], name
-        assert abs(found[name].std() / wanted["sd"] - 1.0) < 0.1, name
+    for name, expected in reference.items():
+        assert abs(found[name].mean() - expected["mean"]) < 0.1 * expected["sd"], name
+        assert abs(found[name].std() / expected["sd"] - 1.0) < 0.1, name
 
 
 # -- every method finds the same posterior ---------------------------------------------------------
@@ -96,8 +96,8 @@ def test_the_evidence_is_that_of_a_gaussian_process():
     def integrand(noise):
         return np.exp(gaussian(SCALES, 5.0, noise)[2] + float(prior.log_prob(noise)) + 110.0)
 
-    wanted = np.log(quad(integrand, 0.2, 4.0, epsabs=0, epsrel=1e-8, points=[0.9])[0]) - 110.0
-    assert abs(found.value - wanted) < max(4.0 * found.error, 0.01)
+    expected = np.log(quad(integrand, 0.2, 4.0, epsabs=0, epsrel=1e-8, points=[0.9])[0]) - 110.0
+    assert abs(found.value - expected) < max(4.0 * found.error, 0.01)
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def test_collinear_columns_take_the_slower_way_and_keep_half_the_digits():
     R = Statistics.of(X, y).R
     # The smallest singular value would drown in the rounding of the cross product, at 1e-8.
     Z = np.column_stack([X, y])
-    wanted = np.linalg.svd(Z - Z.mean(axis=0), compute_uv=False)
-    np.testing.assert_allclose(np.linalg.svd(R, compute_uv=False), wanted, rtol=1e-5)
+    expected = np.linalg.svd(Z - Z.mean(axis=0), compute_uv=False)
+    np.testing.assert_allclose(np.linalg.svd(R, compute_uv=False), expected, rtol=1e-5)
 
 
 def test_what_is_merged_is_what_all_rows_give():
@@ -74,8 +74,10 @@ def test_the_log_likelihood_is_that_of_the_rows():
 
     X, y = rows(60, 3)
     w, b, noise = np.array([0.3, -1.0, 2.0]), 0.7, 0.4
-    wanted = norm(b + X @ w, np.sqrt(noise)).logpdf(y).sum()
-    np.testing.assert_allclose(Statistics.of(X, y).log_likelihood(w, b, noise), wanted, rtol=1e-12)
+    expected = norm(b + X @ w, np.sqrt(noise)).logpdf(y).sum()
+    np.testing.assert_allclose(
+        Statistics.of(X, y).log_likelihood(w, b, noise), expected, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("n", [3, 100])
