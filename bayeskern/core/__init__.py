@@ -1,1 +1,1 @@
-"""What every room needs and none owns: validation, batching, formatting, files, plots, timing."""
+"""What all packages share: checks of input, batching, formatting, files, figures, timing."""

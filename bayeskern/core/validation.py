@@ -7,6 +7,7 @@ and what to do next. Values that JAX is tracing are checked by shape only.
 from __future__ import annotations
 
 import difflib
+import keyword
 import math
 from collections.abc import Iterable, Sequence
 
@@ -71,19 +72,19 @@ def positive(value, name: str, zero: bool = False) -> float:
     return number
 
 
+def positive_integer(value, name: str) -> int:
+    """A whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    return int(value)
+
+
 def _number(value) -> float:
     """The value as a float, NaN if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError):
         return math.nan
-
-
-def positive_integer(value, name: str) -> int:
-    """A whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
-    return int(value)
 
 
 def seed(value) -> int:
@@ -215,3 +216,26 @@ def column_indices(selection: Sequence[int | str], columns: Sequence[str]) -> tu
             )
         indices.append(int(column))
     return tuple(indices)
+
+
+def array_columns(selection: Sequence[int | str], d: int) -> np.ndarray:
+    """The indices of selected columns of an array with d columns, which have no names."""
+    names = [column for column in selection if isinstance(column, str)]
+    if names:
+        raise ValueError(
+            f"columns {names} are names, but X is an array without names. "
+            "Pass a data frame, or call kernel.resolve(columns) first."
+        )
+    # JAX clamps an index that is out of range instead of refusing it.
+    if max(selection) >= d or min(selection) < -d:
+        raise ValueError(f"columns {list(selection)} wanted, but X has {d} columns.")
+    return np.array(selection)
+
+
+def kernel_name(name) -> str:
+    """An identifier that may name a kernel and its component."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"a kernel's name must be an identifier such as 'trend', got {name!r}.")
+    if name == "rest" or keyword.iskeyword(name):
+        raise ValueError(f"{name!r} is reserved; choose another name for the kernel.")
+    return name

@@ -8,7 +8,6 @@ named. The operators return the kernels `Sum`, `Product`, `Scaled`, `Power`, `Ex
 
 from __future__ import annotations
 
-import keyword
 import operator
 from abc import abstractmethod
 from collections.abc import Callable
@@ -211,19 +210,33 @@ class Kernel(Parametrized):
         return Power(self, power)
 
     def exp(self) -> Exp:
-        """exp(k(x, z)), again a kernel."""
+        """The kernel exp(k(x, z))."""
         return Exp(self)
 
     def warp(self, f: Callable) -> Warped:
-        """k(f(x), f(z)) for a function f of one point, shape (d,), to a number or a vector."""
+        """The kernel k(f(x), f(z)).
+
+        Args:
+            f: A function of one point, shape (d,), to a number or a vector, in the operations of
+                JAX; it may be an equinox module with parameters of its own.
+        """
         return Warped(self, f if isinstance(f, eqx.Module) else StaticFunction(f))
 
     def on(self, columns) -> Select:
-        """k on some columns only, given by index or by name: `k.on([0, 2])`, `k.on(["age"])`."""
+        """The kernel on some columns of X only.
+
+        Args:
+            columns: One column or several, each an index or, for data frames, a name:
+                `k.on([0, 2])`, `k.on(["age"])`.
+        """
         return Select(self, columns)
 
     def named(self, name: str) -> Named:
-        """The same kernel with a name, which its hyperparameters and its component then have."""
+        """The same kernel with a name, which its hyperparameters and its component then have.
+
+        Args:
+            name: An identifier, such as "trend".
+        """
         return Named(self.inner if isinstance(self, Named) else self, name)
 
     # -- the tree -----------------------------------------------------------------------------
@@ -506,18 +519,7 @@ class Select(Wrapper):
         return self.inner.features(self._take(X), degree)
 
     def _take(self, X):
-        names = [c for c in self.columns if isinstance(c, str)]
-        if names:
-            raise ValueError(
-                f"columns {names} are names, but X is an array without names. "
-                "Pass a data frame, or call kernel.resolve(columns) first."
-            )
-        # JAX clamps an index that is out of range instead of refusing it.
-        if max(self.columns) >= X.shape[1] or min(self.columns) < -X.shape[1]:
-            raise ValueError(
-                f"columns {list(self.columns)} wanted, but X has {X.shape[1]} columns."
-            )
-        return X[:, np.array(self.columns)]
+        return X[:, validation.array_columns(self.columns, X.shape[1])]
 
     def __repr__(self):
         return f"{self.inner._show_in(4)}.on({list(self.columns)})"
@@ -528,7 +530,7 @@ class Named(Wrapper):
 
     Args:
         inner: The kernel.
-        name: An identifier, such as "trend"; "rest" is reserved for the unnamed components.
+        name: An identifier, such as "trend"; "rest" is reserved for the unnamed terms.
     """
 
     name: str = eqx.field(static=True)
@@ -536,12 +538,7 @@ class Named(Wrapper):
     is_name: ClassVar[bool] = True
 
     def __check_init__(self):
-        if not isinstance(self.name, str) or not self.name.isidentifier():
-            raise ValueError(
-                f"a kernel's name must be an identifier such as 'trend', got {self.name!r}."
-            )
-        if self.name == "rest" or keyword.iskeyword(self.name):
-            raise ValueError(f"{self.name!r} is reserved; choose another name for the kernel.")
+        validation.kernel_name(self.name)
 
     def own_name(self):
         return self.name
