@@ -1,11 +1,11 @@
-"""Kernel expansions f = sum_i b_i k(., x_i) + c over training points, and class labels."""
+"""Kernel expansions f = sum_i b_i k(., x_i) + c over training points, labels and weights."""
 
 from __future__ import annotations
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import gram_times
@@ -19,13 +19,13 @@ class KernelExpansion(KernelEstimator):
 
     def _values(self, X) -> np.ndarray:
         """f(X): (m,) or (m, k), for X: (m, d) with the columns that `fit` saw."""
-        return self._at(self._points(X))
+        return self._evaluate(self._validated(X))
 
-    def _points(self, X) -> np.ndarray:
+    def _validated(self, X) -> np.ndarray:
         check_is_fitted(self)
         return validate_data(self, X, dtype=np.float64, reset=False)
 
-    def _at(self, X) -> np.ndarray:
+    def _evaluate(self, X) -> np.ndarray:
         return gram_times(self.kernel_, X, self.X_fit_, self.dual_coef_) + self.intercept_
 
 
@@ -89,3 +89,10 @@ def read_classes(y) -> tuple[np.ndarray, np.ndarray]:
             "Give points of at least one more class."
         )
     return classes, codes
+
+
+def read_weights(sample_weight, X) -> np.ndarray:
+    """Weights (n,) of 0 or more, not all of them 0; they are 1 where sample_weight is None."""
+    return _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+    )

@@ -28,7 +28,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     References:
         Schoelkopf, Smola and Mueller (1998), "Nonlinear component analysis as a kernel eigenvalue
-        problem", equations 7 and 16.
+        problem".
 
     Examples:
         >>> import numpy as np

@@ -40,6 +40,14 @@ class LeastSquares(NamedTuple):
         iterations: For lms and sgd, the number of steps; None for the others.
         intercept: a, a number or (k,); 0 unless asked for.
         residual_sum_of_squares: |y - a - X b|^2, a number or (k,).
+
+    Examples:
+        >>> from bayeskern.ridge import least_squares
+        >>> solution = least_squares([[1.0], [1.0], [2.0]], [0.0, 2.0, 2.0])
+        >>> solution.coefficients.round(3), round(solution.residual_sum_of_squares, 3)
+        (array([1.]), 2.0)
+        >>> solution.rank, round(solution.condition_number, 3)
+        (1, 1.0)
     """
 
     coefficients: np.ndarray

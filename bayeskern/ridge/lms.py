@@ -53,8 +53,8 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
 
     References:
         Kivinen, Smola and Williamson (2004), "Online learning with kernels". Liu, Pokharel and
-        Principe (2008), "The kernel least-mean-square algorithm", equation 10. Yao, Rosasco and
-        Caponnetto (2007), "On early stopping in gradient descent learning".
+        Principe (2008), "The kernel least-mean-square algorithm". Yao, Rosasco and Caponnetto
+        (2007), "On early stopping in gradient descent learning".
 
     Examples:
         >>> import numpy as np

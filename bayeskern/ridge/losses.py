@@ -172,6 +172,12 @@ class Absolute(Kinked):
     """The absolute loss |y - f|, in the units of y.
 
     f is a median, and the loss is minus the log density of Laplace noise up to a constant.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import losses
+        >>> losses.Absolute().value(np.array([3.0]), np.array([1.0]))
+        array([2.])
     """
 
     def value(self, y, f):
@@ -351,18 +357,7 @@ class Logistic(MarginLoss):
         return weights * ((y > 0.0) - P[:, 1]), float(c[0]), iterations
 
     def classify(self, K, codes, classes, weights, intercept=False):
-        """Minimize J as any loss of the margin does, but for more than two classes all at once.
-
-        Args:
-            K: The Gram matrix, (n, n), positive semidefinite.
-            codes: The index of each point's class, (n,).
-            classes: The number of classes.
-            weights: Weights w, (n,), all above 0.
-            intercept: Whether to minimize over c too; otherwise c = 0.
-
-        Returns:
-            The minimum, with coefficients (n,) for two classes, (n, classes) for more.
-        """
+        """Minimize J as any loss of the margin does, but several classes all at once."""
         if classes == 2:
             return super().classify(K, codes, classes, weights, intercept)
         P, c, iterations = _logistic_regression(K, codes, weights, intercept)

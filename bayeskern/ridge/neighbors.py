@@ -96,7 +96,7 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
         y_fit_: Their targets, (n,) or (n, k).
 
     References:
-        Yu, Ji and Zhang (2002), "Kernel nearest-neighbor algorithm", equation 9.
+        Yu, Ji and Zhang (2002), "Kernel nearest-neighbor algorithm".
 
     Examples:
         >>> from bayeskern.ridge import KernelKNNRegressor
@@ -169,7 +169,7 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
         codes_: The index in `classes_` of the class of each training point, (n,).
 
     References:
-        Yu, Ji and Zhang (2002), "Kernel nearest-neighbor algorithm", equation 9.
+        Yu, Ji and Zhang (2002), "Kernel nearest-neighbor algorithm".
 
     Examples:
         >>> from bayeskern.ridge import KernelKNNClassifier

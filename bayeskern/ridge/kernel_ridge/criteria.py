@@ -1,4 +1,4 @@
-"""What kernel ridge is judged by, for NumPy arrays (paths of alpha) and JAX arrays (gradients).
+"""Selection criteria of kernel ridge, for NumPy arrays (paths of alpha) and JAX (gradients).
 
 C is (K + alpha I)^-1; with an unpenalized constant it is the first n x n block of the inverse of
 the bordered matrix. C t are the dual coefficients of targets t: (n,) or (n, k), and C_ii is the
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+#: what may choose a penalty; `RegularizationPath` has a field for each
+CRITERIA = ("loo", "gcv", "evidence")
 LOG_2PI = math.log(2.0 * math.pi)
 
 

@@ -14,10 +14,11 @@ from bayeskern.core import validation
 from bayeskern.kernels.approximation import NystromFeatures, RandomFourierFeatures
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import blocks
+from bayeskern.ridge.base import read_weights
 from bayeskern.ridge.kernel_ridge.moments import Moments
+from bayeskern.ridge.kernel_ridge.penalties import read_alpha, read_alphas
 from bayeskern.ridge.kernel_ridge.regularization_path import default_alphas, forget_path
 from bayeskern.ridge.kernel_ridge.regularized_system import EPS, CholeskySystem, Eigendecomposition
-from bayeskern.ridge.validation import read_alpha, read_alphas, read_weights
 
 # The default number of landmarks, where there are as many points.
 LANDMARKS = 100
@@ -277,8 +278,7 @@ class NystromRidge(_FeatureRidge):
 
     References:
         Williams and Seeger (2001), "Using the Nystrom method to speed up kernel machines". Rudi,
-        Camoriano and Rosasco (2015), "Less is more: Nystrom computational regularization",
-        equation 3.
+        Camoriano and Rosasco (2015), "Less is more: Nystrom computational regularization".
 
     Examples:
         >>> import numpy as np

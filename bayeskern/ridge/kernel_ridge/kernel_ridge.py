@@ -12,8 +12,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayeskern.core import validation
 from bayeskern.kernels.base import Exp, Kernel, Power, Product
 from bayeskern.kernels.gram_matrix import blocks, gram
-from bayeskern.ridge.base import KernelExpansion
+from bayeskern.ridge.base import KernelExpansion, read_weights
+from bayeskern.ridge.kernel_ridge.criteria import CRITERIA
 from bayeskern.ridge.kernel_ridge.dual_system import DualSpectrum, DualSystem, without_constant
+from bayeskern.ridge.kernel_ridge.penalties import read_alpha, read_alphas
 from bayeskern.ridge.kernel_ridge.regularization_path import (
     RegularizationPath,
     default_alphas,
@@ -21,7 +23,6 @@ from bayeskern.ridge.kernel_ridge.regularization_path import (
 )
 from bayeskern.ridge.kernel_ridge.regularized_system import EPS, CholeskySystem, Eigendecomposition
 from bayeskern.ridge.kernel_ridge.tuning import Objective, tune
-from bayeskern.ridge.validation import CRITERIA, read_alpha, read_alphas, read_weights
 
 # A search for hyperparameters starts again, at most this often, where the path of alphas shows an
 # optimum that is better by this part of its value.
@@ -70,7 +71,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
     References:
         Saunders, Gammerman and Vovk (1998), "Ridge regression learning algorithm in dual
         variables". Rasmussen and Williams (2006), "Gaussian Processes for Machine Learning",
-        equations 2.23 to 2.30 and 5.12.
+        equations 2.25, 2.26, 2.30 and 5.12.
 
     Examples:
         >>> import numpy as np
@@ -174,8 +175,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             f(X), (m,) or (m, k); with `return_std` the pair of f(X) and standard deviations of the
             same shape.
         """
-        X = self._points(X)
-        mean = self._at(X)
+        X = self._validated(X)
+        mean = self._evaluate(X)
         return (mean, self._sd(X)) if return_std else mean
 
     def loo_predict(self) -> np.ndarray:
@@ -196,7 +197,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         predictions = np.empty((len(self._used), self._T.shape[1]))
         predictions[self._used] = (self._T - residuals) / self._sqrt_weights[self._used, None]
         if not np.all(self._used):
-            unused = self._at(self.X_fit_[~self._used])
+            unused = self._evaluate(self.X_fit_[~self._used])
             predictions[~self._used] = unused.reshape(-1, predictions.shape[1])
         return predictions[:, 0] if self._single else predictions
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bayeskern.ridge.kernel_ridge import criteria
+from bayeskern.ridge.kernel_ridge.criteria import CRITERIA
 from bayeskern.ridge.kernel_ridge.dual_system import DualSpectrum
-from bayeskern.ridge.validation import CRITERIA
 
 # The default grid: its length, and its lowest penalty relative to the mean of diag(K).
 GRID_LENGTH = 50

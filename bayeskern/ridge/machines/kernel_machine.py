@@ -17,6 +17,7 @@ from bayeskern.ridge.base import (
     ExpansionRegressor,
     KernelExpansion,
     read_classes,
+    read_weights,
 )
 from bayeskern.ridge.losses import (
     Absolute,
@@ -27,7 +28,6 @@ from bayeskern.ridge.losses import (
     Minimum,
     Squared,
 )
-from bayeskern.ridge.validation import read_weights
 
 REGRESSION = {
     "squared": Squared,
@@ -253,8 +253,7 @@ class KernelLogisticRegression(KernelMachineClassifier):
         fit_intercept: Whether to find constants c, which are not penalized; otherwise c = 0.
 
     References:
-        Zhu and Hastie (2005), "Kernel logistic regression and the import vector machine",
-        equation 2.
+        Zhu and Hastie (2005), "Kernel logistic regression and the import vector machine".
 
     Examples:
         >>> from bayeskern.ridge import KernelLogisticRegression

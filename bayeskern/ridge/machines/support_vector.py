@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayeskern.core import validation
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import blocks, gram
-from bayeskern.ridge.base import ExpansionRegressor, read_classes
-from bayeskern.ridge.validation import read_weights
+from bayeskern.ridge.base import ExpansionRegressor, read_classes, read_weights
 
 
 class KernelSVR(ExpansionRegressor):

@@ -60,8 +60,8 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         remark_: What else should be known, or None.
 
     References:
-        Vincent and Bengio (2002), "Kernel matching pursuit", section 2.3. Mallat and Zhang (1993),
-        "Matching pursuits with time-frequency dictionaries".
+        Vincent and Bengio (2002), "Kernel matching pursuit", the variant with back-fitting. Mallat
+        and Zhang (1993), "Matching pursuits with time-frequency dictionaries".
 
     Examples:
         >>> import numpy as np

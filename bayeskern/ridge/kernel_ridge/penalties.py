@@ -1,14 +1,11 @@
-"""Penalties and sample weights, as the estimators of this folder check them."""
+"""The arguments alpha and alphas: penalties, or the criterion that chooses among them."""
 
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
 
 from bayeskern.core import validation
-
-#: what may choose a penalty; `RegularizationPath` has a field for each
-CRITERIA = ("loo", "gcv", "evidence")
+from bayeskern.ridge.kernel_ridge.criteria import CRITERIA
 
 
 def read_alpha(alpha, targets: int):
@@ -51,10 +48,3 @@ def _penalties(name, value) -> np.ndarray:
             f"{name} must be a finite penalty of 0 or more, or several, got {value!r}."
         )
     return numbers
-
-
-def read_weights(sample_weight, X) -> np.ndarray:
-    """Weights (n,) of 0 or more, not all of them 0; they are 1 where sample_weight is None."""
-    return _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
-    )
