@@ -80,7 +80,7 @@ class _KernelNeighbors(KernelEstimator):
 class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
     """The mean of y over the nearest neighbours in the feature space of a kernel.
 
-    The distance is |phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z).
+    Its squared distance is |phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z).
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers. None means `RBF()`,
