@@ -14,7 +14,7 @@ from sklearn.linear_model import OrthogonalMatchingPursuit, orthogonal_mp
 from bayeskern.kernels import RBF
 from bayeskern.kernels.gram_matrix import gram
 from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
-from bayeskern.ridge.matching_pursuit.orthogonal import Dictionary, Pursuit
+from bayeskern.ridge.matching_pursuit.orthogonal import Dictionary, OrthogonalPursuit
 from benchmarks.linear import in_turn
 
 SIZE, ATOMS = 5_000, 200
@@ -53,7 +53,7 @@ def main():
         found[ours.atoms_] = ours.coef_
         theirs = calls["orthogonal_mp"]()
         same = np.array_equal(np.flatnonzero(found), np.flatnonzero(theirs))
-        pursuit = Pursuit(Dictionary(atoms), y)
+        pursuit = OrthogonalPursuit(Dictionary(atoms), y)
         while len(pursuit.taken) < ATOMS and pursuit.step():
             pass
         Q = pursuit.Q[: len(pursuit.taken)]
