@@ -266,7 +266,7 @@ def test_mistakes_in_the_command_itself(folder, here, arguments, message):
 
 MODEL = """
 import numpyro, numpyro.distributions as dist
-from bayeskern.problem import Problem
+from bayeskern import Problem
 
 def model(y):
     mu = numpyro.sample("mu", dist.Normal(0.0, 3.0))

@@ -228,7 +228,7 @@ def test_no_verdict_good_is_wrong(name, method):
 OWN = """
 import numpyro, numpyro.distributions as dist
 from beside import Y
-from bayeskern.problem import Problem
+from bayeskern import Problem
 
 def model(y):
     mu = numpyro.sample("mu", dist.Normal(0.0, 3.0))
@@ -263,7 +263,7 @@ BAD_FILES = {
         "line 2: KeyError: 'a'",
     ),
     "a model that cannot be called": (
-        "from bayeskern.problem import Problem\ndef problem():\n    return Problem(3)\n",
+        "from bayeskern import Problem\ndef problem():\n    return Problem(3)\n",
         "line 3: TypeError: model must be a NumPyro model, which can be called; got int",
     ),
 }

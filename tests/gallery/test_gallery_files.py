@@ -8,7 +8,7 @@ from bayeskern import gallery
 from bayeskern.inference.problem import Problem
 
 HEAD = """import numpy as np, numpyro, numpyro.distributions as dist, equinox as eqx
-from bayeskern.problem import Problem
+from bayeskern import Problem
 
 def model(y):
     mu = numpyro.sample("mu", dist.Normal(0.0, 3.0))
