@@ -1,4 +1,4 @@
-"""Coaching for a test in eight schools: effects measured with known standard errors.
+"""Coaching in eight schools: effects measured with known standard errors.
 
 Rubin (1981), "Estimation in parallel randomized experiments", Journal of Educational Statistics 6,
 377-401; Gelman et al. (2013), Bayesian Data Analysis, section 5.5. Two models have the same
