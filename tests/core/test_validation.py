@@ -75,32 +75,32 @@ def test_bad_positive_integer(value):
      np.array([1, 2, 3], np.uint8), np.array([1, 2, 3], np.float16)],
 )  # fmt: skip
 def test_points_in_one_dimension(X):
-    got, columns = validation.inputs(X)
-    assert columns is None and isinstance(got, jax.Array) and got.dtype == jnp.float64
-    np.testing.assert_array_equal(got, [[1.0], [2.0], [3.0]])
+    actual, columns = validation.inputs(X)
+    assert columns is None and isinstance(actual, jax.Array) and actual.dtype == jnp.float64
+    np.testing.assert_array_equal(actual, [[1.0], [2.0], [3.0]])
 
 
 def test_points_in_several_dimensions():
     X = np.arange(6.0).reshape(3, 2)
     for value in (X, X.tolist(), jnp.asarray(X), np.asfortranarray(X), X > 2):
-        got, columns = validation.inputs(value)
+        actual, columns = validation.inputs(value)
         assert columns is None
-        np.testing.assert_array_equal(got, np.asarray(value, dtype=float))
+        np.testing.assert_array_equal(actual, np.asarray(value, dtype=float))
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames(frame):
-    got, columns = validation.inputs(frame({"b": [1, 2], "a": [0.5, 1.5]}))
-    assert columns == ("b", "a") and got.dtype == jnp.float64
-    np.testing.assert_array_equal(got, [[1.0, 0.5], [2.0, 1.5]])
+    actual, columns = validation.inputs(frame({"b": [1, 2], "a": [0.5, 1.5]}))
+    assert columns == ("b", "a") and actual.dtype == jnp.float64
+    np.testing.assert_array_equal(actual, [[1.0, 0.5], [2.0, 1.5]])
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_required_columns_of_a_frame(frame):
     data = frame({"b": [1, 2], "t": ["x", "y"], "a": [0.5, 1.5]})
-    got, columns = validation.inputs(data, "X", required=["a", "b"])
+    actual, columns = validation.inputs(data, "X", required=["a", "b"])
     assert columns == ("a", "b")
-    np.testing.assert_array_equal(got, [[0.5, 1.0], [1.5, 2.0]])
+    np.testing.assert_array_equal(actual, [[0.5, 1.0], [1.5, 2.0]])
     with pytest.raises(ValueError, match="X has no column 'c', .* it has 'b', 't', 'a'"):
         validation.inputs(data, "X", required=["c"])
     with pytest.raises(ValueError, match="column 't' of X is String, not numeric"):
@@ -178,9 +178,9 @@ def test_traced_points_are_checked_by_shape():
           pl.DataFrame({"y": [1, 2]}), jnp.array([1, 2])],
 )  # fmt: skip
 def test_targets(y):
-    got = validation.targets(y, 2)
-    assert got.dtype == jnp.float64
-    np.testing.assert_array_equal(got, [1.0, 2.0])
+    actual = validation.targets(y, 2)
+    assert actual.dtype == jnp.float64
+    np.testing.assert_array_equal(actual, [1.0, 2.0])
     np.testing.assert_array_equal(validation.targets(y), [1.0, 2.0])
 
 

@@ -31,7 +31,7 @@ def names(kernel):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "wanted"),
+    ("kernel", "expected"),
     [
         (RBF(), "lengthscale variance"),
         (RationalQuadratic(), "lengthscale variance alpha"),
@@ -101,8 +101,8 @@ def names(kernel):
         (Sum((White(),)), "white.variance"),
     ],
 )  # fmt: skip
-def test_names(kernel, wanted):
-    assert names(kernel) == wanted.split()
+def test_names(kernel, expected):
+    assert names(kernel) == expected.split()
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,9 @@ def test_values():
 def test_at():
     k = RBF().named("a") + 2.0 * Linear(variance=dist.HalfNormal(1.0))
     new = k.at({"a.lengthscale": [0.5, 2.0], "linear.scale": 3, "linear.variance": jnp.array(0.7)})
-    wanted = RBF(lengthscale=[0.5, 2.0]).named("a") + 3.0 * Linear(variance=0.7)
+    expected = RBF(lengthscale=[0.5, 2.0]).named("a") + 3.0 * Linear(variance=0.7)
     X = np.random.default_rng(0).normal(size=(4, 2))
-    np.testing.assert_allclose(new(X), wanted(X), rtol=1e-14)
+    np.testing.assert_allclose(new(X), expected(X), rtol=1e-14)
     assert k.hyperparameters()["linear.scale"] == 2.0  # the old one is as it was
     assert isinstance(new.at({"a.variance": Free(2.0)}).hyperparameters()["a.variance"], Free)
     assert repr(k.at({})) == repr(k)
@@ -84,8 +84,8 @@ def test_at_a_lengthscale_of_another_shape(before, after):
 
 def test_at_traced_values():
     X = np.linspace(0.0, 1.0, 4)
-    got = jax.jit(lambda v: RBF().at({"lengthscale": v})(X))(0.3)
-    np.testing.assert_allclose(got, RBF(lengthscale=0.3)(X), rtol=1e-14)
+    actual = jax.jit(lambda v: RBF().at({"lengthscale": v})(X))(0.3)
+    np.testing.assert_allclose(actual, RBF(lengthscale=0.3)(X), rtol=1e-14)
     batch = jax.vmap(lambda v: RBF().at({"lengthscale": v})(X))(jnp.array([0.3, 2.0]))
     np.testing.assert_allclose(batch[1], RBF(lengthscale=2.0)(X), rtol=1e-14)
 
@@ -109,13 +109,13 @@ def test_a_specification_cannot_be_evaluated():
 def test_repr():
     k = 2.0 * RBF(lengthscale=[0.5, 1.0], variance=from_sd(dist.HalfNormal(0.5)))
     k = k.named("a") + Linear(center=Free(0.5)) ** 2 * (Matern52() + 1)
-    wanted = (
+    expected = (
         "(2.0 * RBF(lengthscale=[0.5, 1.0], "
         "variance=TransformedDistribution(HalfNormal(0.5), PowerTransform))).named('a')"
         " + Linear(variance=1.0, center=Free(0.5)) ** 2"
         " * (Matern52(lengthscale=1.0, variance=1.0) + Constant(variance=1.0))"
     )
-    assert repr(k) == wanted
+    assert repr(k) == expected
 
 
 def test_repr_while_traced():

@@ -57,8 +57,8 @@ def test_sample():
 def test_sample_uses_substituted_values():
     k = RBF(lengthscale=dist.LogNormal(0.0, 1.0), variance=Free(1.0))
     X, values = np.linspace(0.0, 1.0, 4), {"lengthscale": 0.3, "variance": 2.0}
-    got = handlers.substitute(lambda: sample(k)(X), values)()
-    np.testing.assert_allclose(got, RBF(lengthscale=0.3, variance=2.0)(X), rtol=1e-14)
+    actual = handlers.substitute(lambda: sample(k)(X), values)()
+    np.testing.assert_allclose(actual, RBF(lengthscale=0.3, variance=2.0)(X), rtol=1e-14)
 
 
 def test_sample_of_a_concrete_kernel_makes_no_sites():
@@ -72,8 +72,8 @@ def test_sample_a_metric():
     L = handlers.seed(lambda: sample(k), 0)().lengthscale
     X = np.random.default_rng(0).normal(size=(4, 3))
     y = np.linalg.solve(np.asarray(L), X.T).T
-    wanted = np.exp(-((y[:, None] - y[None]) ** 2).sum(-1) / 2)
-    np.testing.assert_allclose(RBF(lengthscale=L)(X), wanted, rtol=1e-12)
+    expected = np.exp(-((y[:, None] - y[None]) ** 2).sum(-1) / 2)
+    np.testing.assert_allclose(RBF(lengthscale=L)(X), expected, rtol=1e-12)
     free = RBF(lengthscale=Free(np.eye(2)))
     trace = handlers.trace(lambda: sample(free)).get_trace()
     assert trace["lengthscale"]["kwargs"]["constraint"] is constraints.lower_cholesky
@@ -82,7 +82,7 @@ def test_sample_a_metric():
 def test_density_of_a_model():
     k = RBF(lengthscale=dist.LogNormal(0.2, 0.5), variance=from_sd(dist.HalfNormal(0.5)))
     values = {"k.lengthscale": 0.8, "k.variance": 0.36}
-    got, _ = numpyro.infer.util.log_density(lambda: sample(k, "k"), (), {}, values)
-    wanted = stats.lognorm(0.5, scale=np.exp(0.2)).logpdf(0.8)
-    wanted += stats.halfnorm(scale=0.5).logpdf(0.6) - np.log(2 * 0.6)
-    np.testing.assert_allclose(got, wanted, rtol=1e-12)
+    actual, _ = numpyro.infer.util.log_density(lambda: sample(k, "k"), (), {}, values)
+    expected = stats.lognorm(0.5, scale=np.exp(0.2)).logpdf(0.8)
+    expected += stats.halfnorm(scale=0.5).logpdf(0.6) - np.log(2 * 0.6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12)

@@ -37,8 +37,8 @@ def test_what_is_no_hyperparameter(value):
 def test_from_sd(prior, density):
     variance = np.array([1e-3, 0.1, 0.7, 4.0])
     sd = np.sqrt(variance)
-    wanted = density.logpdf(sd) - np.log(2 * sd)
-    np.testing.assert_allclose(from_sd(prior).log_prob(variance), wanted, rtol=1e-12)
+    expected = density.logpdf(sd) - np.log(2 * sd)
+    np.testing.assert_allclose(from_sd(prior).log_prob(variance), expected, rtol=1e-12)
     key = jax.random.key(0)
     np.testing.assert_allclose(
         from_sd(prior).sample(key, (5,)), prior.sample(key, (5,)) ** 2, rtol=1e-14
@@ -48,8 +48,8 @@ def test_from_sd(prior, density):
 def test_from_sd_of_a_lognormal():
     # log v = 2 log s ~ N(2 mu, 2 sigma)
     v = np.array([0.01, 0.5, 3.0])
-    wanted = stats.lognorm(2 * 0.4, scale=np.exp(2 * 0.3)).logpdf(v)
-    np.testing.assert_allclose(from_sd(dist.LogNormal(0.3, 0.4)).log_prob(v), wanted, rtol=1e-12)
+    expected = stats.lognorm(2 * 0.4, scale=np.exp(2 * 0.3)).logpdf(v)
+    np.testing.assert_allclose(from_sd(dist.LogNormal(0.3, 0.4)).log_prob(v), expected, rtol=1e-12)
 
 
 def test_from_sd_wants_a_prior_on_the_positive_numbers():

@@ -167,8 +167,8 @@ def test_pytree(name):
         return k(X, Z), k(X), k.diag(X)
 
     for kernel in (k, jax.tree.map(lambda leaf: leaf * 1.1, k)):
-        wanted = kernel(X, Z), kernel(X), kernel.diag(X)
-        for a, b in zip(gram(kernel, X, Z), wanted, strict=True):
+        expected = kernel(X, Z), kernel(X), kernel.diag(X)
+        for a, b in zip(gram(kernel, X, Z), expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
     assert len(traced) == 1  # other values of the hyperparameters do not recompile
 

@@ -19,8 +19,8 @@ RNG = np.random.default_rng(11)
 X, Z = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
 
 
-def close(got, wanted, rtol=1e-12, atol=1e-13):
-    np.testing.assert_allclose(np.asarray(got), wanted, rtol=rtol, atol=atol)
+def close(actual, expected, rtol=1e-12, atol=1e-13):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 def test_components():
@@ -71,5 +71,5 @@ def test_unknown_component():
 
 def test_components_under_jit():
     k = 2.0 * (Linear().named("a") + RBF())
-    got = jax.jit(lambda k: component(k, "a")(X))(k)
-    close(got, 2 * X @ X.T)
+    actual = jax.jit(lambda k: component(k, "a")(X))(k)
+    close(actual, 2 * X @ X.T)

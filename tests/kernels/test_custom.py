@@ -23,8 +23,8 @@ def weighted(x, z, a, b):
 
 def test_values():
     k = Custom(weighted, {"b": 0.3, "a": 2.0})
-    wanted = 2.0 * np.exp(-0.3 * ((X[:, None] - Z[None]) ** 2).sum(-1))
-    np.testing.assert_allclose(k(X, Z), wanted, rtol=1e-13)
+    expected = 2.0 * np.exp(-0.3 * ((X[:, None] - Z[None]) ** 2).sum(-1))
+    np.testing.assert_allclose(k(X, Z), expected, rtol=1e-13)
     np.testing.assert_allclose(k(X), 2.0 * np.exp(-0.3 * ((X[:, None] - X) ** 2).sum(-1)))
     np.testing.assert_allclose(k.diag(X), np.full(5, 2.0), rtol=1e-15)
 

@@ -16,8 +16,8 @@ RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
 
 
-def close(got, wanted, rtol=1e-11, atol=1e-13):
-    np.testing.assert_allclose(np.asarray(got), wanted, rtol=rtol, atol=atol)
+def close(actual, expected, rtol=1e-11, atol=1e-13):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 def test_constant():
@@ -121,13 +121,13 @@ def with_bias(A):
 
 @pytest.mark.parametrize("order", [0, 1, 2])
 def test_arc_cosine(order):
-    wanted = np.empty((6, 4))
+    expected = np.empty((6, 4))
     for i, j in np.ndindex(6, 4):
         x, z = with_bias(X)[i], with_bias(Z)[j]
         size = np.linalg.norm(x) * np.linalg.norm(z)
-        wanted[i, j] = size**order * J[order](np.arccos(x @ z / size)) / J[order](0.0)
+        expected[i, j] = size**order * J[order](np.arccos(x @ z / size)) / J[order](0.0)
     k = ArcCosine(order=order, variance=0.6)
-    close(k(X, Z), 0.6 * wanted, rtol=1e-10)  # the arc cosine loses a digit near 1
+    close(k(X, Z), 0.6 * expected, rtol=1e-10)  # the arc cosine loses a digit near 1
     close(k.diag(X), 0.6 * (1 + (X**2).sum(1)) ** order)
     close(np.diag(k(X)), 0.6 * (1 + (X**2).sum(1)) ** order)
 
@@ -152,8 +152,8 @@ def test_arc_cosine_is_an_infinitely_wide_network(order):
 
     k = ArcCosine(order=order)
     ratio = integrand(x, z) / np.sqrt(integrand(x, x) * integrand(z, z))
-    got = k([x[0]], [z[0]])[0, 0] / np.sqrt(k.diag([x[0]])[0] * k.diag([z[0]])[0])
-    close(got, ratio, rtol=1e-10)
+    actual = k([x[0]], [z[0]])[0, 0] / np.sqrt(k.diag([x[0]])[0] * k.diag([z[0]])[0])
+    close(actual, ratio, rtol=1e-10)
 
 
 @pytest.mark.parametrize("order", [1, 2])

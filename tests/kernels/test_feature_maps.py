@@ -33,8 +33,8 @@ X, Z = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
 CHOLESKY = np.array([[1.2, 0, 0], [0.4, 0.9, 0], [-0.3, 0.5, 1.5]])
 
 
-def close(got, wanted, rtol=1e-12, atol=1e-12):
-    np.testing.assert_allclose(np.asarray(got), wanted, rtol=rtol, atol=atol)
+def close(actual, expected, rtol=1e-12, atol=1e-12):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 # A kernel, and how many features it has in three dimensions.
@@ -72,8 +72,8 @@ def test_the_features_of_degree_2_are_those_of_the_notes():
     c, root = 0.7, np.sqrt(2.0)
     x1, x2 = X[:, 0], X[:, 1]
     one = np.ones(6)
-    wanted = [c * one, np.sqrt(2 * c) * x1, np.sqrt(2 * c) * x2, x1**2, root * x1 * x2, x2**2]
-    close(Polynomial(degree=2, offset=c).feature_map(X[:, :2]), np.stack(wanted, axis=1))
+    expected = [c * one, np.sqrt(2 * c) * x1, np.sqrt(2 * c) * x2, x1**2, root * x1 * x2, x2**2]
+    close(Polynomial(degree=2, offset=c).feature_map(X[:, :2]), np.stack(expected, axis=1))
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 6])
@@ -101,11 +101,11 @@ def test_all_subsets_has_one_feature_for_each_subset():
 def test_features_of_the_rbf_are_the_terms_of_its_series():
     x, length = np.linspace(-2.0, 2.0, 7), 0.8
     phi = RBF(length, variance=2.0).feature_map(x, degree=5)
-    wanted = [
+    expected = [
         np.sqrt(2.0 / math.factorial(a)) * np.exp(-(x**2) / (2 * length**2)) * x**a / length**a
         for a in range(6)
     ]
-    close(phi, np.stack(wanted, axis=1))
+    close(phi, np.stack(expected, axis=1))
 
 
 @pytest.mark.parametrize("degree", [1, 2, 4, 8])

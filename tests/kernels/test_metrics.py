@@ -27,9 +27,9 @@ def test_single_precision_far_from_the_origin(d):
     X = (1e3 + RNG.normal(size=(100, d))).astype(np.float32)
     Z = (1e3 + RNG.normal(size=(50, d))).astype(np.float32)
     exact = cdist(X.astype(float), Z.astype(float), "sqeuclidean")
-    got = metrics.squared_distance(jnp.asarray(X), jnp.asarray(Z))
-    assert got.dtype == jnp.float32
-    assert np.abs(got - exact).max() < 1e-4
+    actual = metrics.squared_distance(jnp.asarray(X), jnp.asarray(Z))
+    assert actual.dtype == jnp.float32
+    assert np.abs(actual - exact).max() < 1e-4
     within = metrics.squared_distance(jnp.asarray(X))
     assert np.abs(within - cdist(X.astype(float), X.astype(float), "sqeuclidean")).max() < 1e-4
     # The shift is what matters: expanding without it loses every digit after the point.
@@ -73,8 +73,8 @@ def test_scale():
     np.testing.assert_allclose(metrics.scale(X, 2.0), X / 2, rtol=1e-15)
     np.testing.assert_allclose(metrics.scale(X, np.array([2.0])), X / 2, rtol=1e-15)
     np.testing.assert_allclose(metrics.scale(X, np.array([1.0, 2, 4])), X / [1, 2, 4], rtol=1e-15)
-    wanted = np.stack([solve_triangular(L, x, lower=True) for x in X])
-    np.testing.assert_allclose(metrics.scale(X, L), wanted, rtol=1e-12)
+    expected = np.stack([solve_triangular(L, x, lower=True) for x in X])
+    np.testing.assert_allclose(metrics.scale(X, L), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(2,), (4,), (2, 2), (3, 1), (1, 3), (5, 3, 3)])

@@ -39,8 +39,8 @@ RNG = np.random.default_rng(11)
 X, Z = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
 
 
-def close(got, wanted, rtol=1e-12, atol=1e-13):
-    np.testing.assert_allclose(np.asarray(got), wanted, rtol=rtol, atol=atol)
+def close(actual, expected, rtol=1e-12, atol=1e-13):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 # -- random nested expressions ----------------------------------------------------------------
@@ -168,9 +168,9 @@ quick = settings(max_examples=60, deadline=None)
 
 def evaluate(f):
     with np.errstate(over="ignore", invalid="ignore"):
-        wanted = f(X, Z), f(X, None)
-    assume(all(np.isfinite(w).all() and np.abs(w).max() < 1e100 for w in wanted))
-    return wanted
+        expected = f(X, Z), f(X, None)
+    assume(all(np.isfinite(w).all() and np.abs(w).max() < 1e100 for w in expected))
+    return expected
 
 
 @given(expressions)
@@ -259,14 +259,14 @@ def test_python_sum():
 @pytest.mark.parametrize("c", [2, 2.0, np.float64(2), np.float32(2), np.array(2.0), jnp.array(2.0)])
 def test_numbers_on_either_side(c):
     a, K = RBF(), np.asarray(RBF()(X))
-    for k, kind, wanted in [
+    for k, kind, expected in [
         (c * a, Scaled, 2 * K),
         (a * c, Scaled, 2 * K),
         (c + a, Sum, 2 + K),
         (a + c, Sum, 2 + K),
     ]:
         assert type(k) is kind
-        close(k(X), wanted)
+        close(k(X), expected)
     assert [type(t) for t in (c + a).terms] == [Constant, RBF]
     assert [type(t) for t in (a + c).terms] == [RBF, Constant]
 
@@ -382,8 +382,8 @@ def test_select_by_name(frame):
     # Inside every kind of expression; each branch resolves for itself.
     k = 2.0 * (Linear().on("height").named("h") + RBF().on("age") ** 2) * Linear().on("mass").exp()
     r = np.subtract.outer(A[:, 0], A[:, 0])
-    wanted = 2.0 * (np.outer(A[:, 1], A[:, 1]) + np.exp(-(r**2)))
-    close(k(frame), wanted * np.exp(np.outer(A[:, 2], A[:, 2])))
+    expected = 2.0 * (np.outer(A[:, 1], A[:, 1]) + np.exp(-(r**2)))
+    close(k(frame), expected * np.exp(np.outer(A[:, 2], A[:, 2])))
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=["pandas", "polars"])

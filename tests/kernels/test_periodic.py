@@ -12,8 +12,8 @@ from bayeskern.kernels import Cosine, Custom, Periodic, check_psd
 RNG = np.random.default_rng(8)
 
 
-def close(got, wanted, rtol=1e-11, atol=1e-13):
-    np.testing.assert_allclose(np.asarray(got), wanted, rtol=rtol, atol=atol)
+def close(actual, expected, rtol=1e-11, atol=1e-13):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_periodic_in_two_dimensions_is_positive_definite_where_scikit_learns_is_
 @pytest.mark.parametrize("period", [1.3, [1.3, 0.4]])
 def test_cosine(period):
     X, Z = RNG.normal(size=(6, 2)), RNG.normal(size=(4, 2))
-    wanted = 0.7 * np.cos(2 * np.pi * ((X[:, None] - Z[None]) / np.array(period)).sum(-1))
-    close(Cosine(period=period, variance=0.7)(X, Z), wanted)
+    expected = 0.7 * np.cos(2 * np.pi * ((X[:, None] - Z[None]) / np.array(period)).sum(-1))
+    close(Cosine(period=period, variance=0.7)(X, Z), expected)
 
 
 @pytest.mark.parametrize(
@@ -80,23 +80,23 @@ def test_hessian_of_periodic_in_the_lengthscale_and_period(coincident):
     dds = 2 * np.cos(2 * a) * (a / p) ** 2 + np.sin(2 * a) * 2 * a / p**2
     gp, gpp, glp = -2 * ds / length**2, -2 * dds / length**2, 4 * ds / length**3
     assert k == np.exp(g)
-    wanted = k * np.array([[gl * gl + gll, gl * gp + glp], [gl * gp + glp, gp * gp + gpp]])
+    expected = k * np.array([[gl * gl + gll, gl * gp + glp], [gl * gp + glp, gp * gp + gpp]])
 
     def value(theta):
         return Periodic().at({"lengthscale": theta[0], "period": theta[1]})([0.0], [t])[0, 0]
 
     theta = np.array([length, p])
     close(jax.grad(value)(theta), [k * gl, k * gp])
-    close(jax.hessian(value)(theta), wanted, rtol=1e-10)
+    close(jax.hessian(value)(theta), expected, rtol=1e-10)
 
 
 def test_mixed_second_derivative_of_periodic_at_coincident_points():
     # near 0: exp(-2 (pi t / p)^2 / l^2), the RBF kernel of lengthscale p l / (2 pi)
     k = Periodic(period=[1.7, 0.6], lengthscale=[0.8, 2.0])
     x = RNG.normal(size=2)
-    got = jax.jacfwd(jax.jacrev(lambda x, z: k(x[None], z[None])[0, 0], 0), 1)(x, jnp.asarray(x))
-    wanted = np.diag((2 * np.pi / (np.array([1.7, 0.6]) * np.array([0.8, 2.0]))) ** 2)
-    close(got, wanted, atol=1e-10)
+    actual = jax.jacfwd(jax.jacrev(lambda x, z: k(x[None], z[None])[0, 0], 0), 1)(x, jnp.asarray(x))
+    expected = np.diag((2 * np.pi / (np.array([1.7, 0.6]) * np.array([0.8, 2.0]))) ** 2)
+    close(actual, expected, atol=1e-10)
 
 
 @pytest.mark.parametrize(

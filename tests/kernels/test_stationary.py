@@ -76,8 +76,8 @@ def make(kind, **values):
     return kind(**values, **({"alpha": ALPHA} if kind is RationalQuadratic else {}))
 
 
-def close(got, wanted, rtol=1e-11, atol=1e-14):
-    np.testing.assert_allclose(np.asarray(got), wanted, rtol=rtol, atol=atol)
+def close(actual, expected, rtol=1e-11, atol=1e-14):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -237,32 +237,32 @@ def blocks(kind, x, z):
 def test_second_derivatives_in_the_inputs(kind, d):
     X, W = RNG.normal(size=(3, d)), RNG.normal(size=(3, 3))
     X[2] = X[0]
-    wanted = np.zeros((3, d, 3, d))
+    expected = np.zeros((3, d, 3, d))
     for i, j in np.ndindex(3, 3):
         if i != j:
             block = W[i, j] * blocks(kind, X[i], X[j])
-            wanted[i, :, i] += block
-            wanted[j, :, j] += block
-            wanted[i, :, j] -= block
-            wanted[j, :, i] -= block
+            expected[i, :, i] += block
+            expected[j, :, j] += block
+            expected[i, :, j] -= block
+            expected[j, :, i] -= block
     k = make(kind)
-    close(jax.hessian(lambda X: jnp.sum(W * k(X)))(X), wanted, rtol=1e-10, atol=1e-11)
+    close(jax.hessian(lambda X: jnp.sum(W * k(X)))(X), expected, rtol=1e-10, atol=1e-11)
     # The same matrix as a Gram matrix between: its diagonal, too, has a vanishing derivative.
-    close(jax.hessian(lambda X: jnp.sum(W * k(X, X)))(X), wanted, rtol=1e-10, atol=1e-11)
+    close(jax.hessian(lambda X: jnp.sum(W * k(X, X)))(X), expected, rtol=1e-10, atol=1e-11)
 
 
 @every
 def test_first_derivative_in_the_inputs(kind):
     X, W, d = RNG.normal(size=(4, 2)), RNG.normal(size=(4, 4)), 2
     X[2] = X[0]
-    wanted = np.zeros((4, d))
+    expected = np.zeros((4, d))
     for i, j in np.ndindex(4, 4):
         if np.any(X[i] != X[j]):
             slope = 2 * DERIVATIVES[kind][0](np.linalg.norm(X[i] - X[j])) * (X[i] - X[j])
-            wanted[i] += W[i, j] * slope
-            wanted[j] -= W[i, j] * slope
-    close(jax.grad(lambda X: jnp.sum(W * make(kind)(X)))(X), wanted, atol=1e-12)
-    close(jax.jacfwd(lambda X: jnp.sum(W * make(kind)(X)))(X), wanted, atol=1e-12)
+            expected[i] += W[i, j] * slope
+            expected[j] -= W[i, j] * slope
+    close(jax.grad(lambda X: jnp.sum(W * make(kind)(X)))(X), expected, atol=1e-12)
+    close(jax.jacfwd(lambda X: jnp.sum(W * make(kind)(X)))(X), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "d"), FEW_AND_MANY)
@@ -276,16 +276,16 @@ def test_hessian_in_the_lengthscales(kind, d):
     # Where points coincide u does not depend on the lengthscale at all.
     first, second = np.where(apart, first(r), 0.0), np.where(apart, second(r), 0.0)
     du = -2 * squares / scales**3
-    wanted = second[..., None, None] * du[..., :, None] * du[..., None, :]
-    wanted += first[..., None, None] * np.eye(d) * (6 * squares / scales**4)[..., None]
+    expected = second[..., None, None] * du[..., :, None] * du[..., None, :]
+    expected += first[..., None, None] * np.eye(d) * (6 * squares / scales**4)[..., None]
 
     def gram(scales, Z=None):
         return make(kind, variance=1.4).at({"lengthscale": scales})(X, Z)
 
     close(jax.jacfwd(gram)(scales), 1.4 * first[..., None] * du, atol=1e-12)
-    close(jax.hessian(gram)(scales), 1.4 * wanted, rtol=1e-9, atol=1e-11)
+    close(jax.hessian(gram)(scales), 1.4 * expected, rtol=1e-9, atol=1e-11)
     if d == 2:  # above 8 dimensions the square is expanded and u is only almost 0
-        close(jax.hessian(gram)(scales, X), 1.4 * wanted, rtol=1e-9, atol=1e-11)
+        close(jax.hessian(gram)(scales, X), 1.4 * expected, rtol=1e-9, atol=1e-11)
 
 
 @every
@@ -294,11 +294,11 @@ def test_hessian_along_a_stretching_metric(kind):
     X, L = RNG.normal(size=(4, 2)), np.array([[0.8, 0.0], [-0.4, 1.5]])
     r = cdist(X, X, "mahalanobis", VI=np.linalg.inv(L @ L.T))
     with np.errstate(divide="ignore", invalid="ignore"):
-        wanted = 4 * r**2 * DERIVATIVES[kind][0](r) + 4 * r**4 * DERIVATIVES[kind][1](r)
-    wanted[np.diag_indices(4)] = 0.0
+        expected = 4 * r**2 * DERIVATIVES[kind][0](r) + 4 * r**4 * DERIVATIVES[kind][1](r)
+    expected[np.diag_indices(4)] = 0.0
     k = make(kind, lengthscale=L)
-    got = jax.hessian(lambda t: k.at({"lengthscale": L * jnp.exp(t)})(X))(0.0)
-    close(got, wanted, rtol=1e-10, atol=1e-12)
+    actual = jax.hessian(lambda t: k.at({"lengthscale": L * jnp.exp(t)})(X))(0.0)
+    close(actual, expected, rtol=1e-10, atol=1e-12)
 
 
 @every
@@ -308,12 +308,12 @@ def test_reverse_over_reverse(kind):
     X[3] = X[1]
     r = cdist(X, X) / length
     first, second = (np.where(r > 0, f(np.where(r > 0, r, 1.0)), 0.0) for f in DERIVATIVES[kind])
-    wanted = np.sum(W * (4 * r**4 * second + 6 * r**2 * first)) / length**2
+    expected = np.sum(W * (4 * r**4 * second + 6 * r**2 * first)) / length**2
 
     def total(length):
         return jnp.sum(W * make(kind).at({"lengthscale": length})(X))
 
-    close(jax.grad(jax.grad(total))(length), wanted, rtol=1e-10)
+    close(jax.grad(jax.grad(total))(length), expected, rtol=1e-10)
 
 
 def test_hessian_in_alpha():
@@ -322,9 +322,9 @@ def test_hessian_in_alpha():
     w = cdist(X, X) ** 2 / 2
     first = w / (a + w) - np.log1p(w / a)
     second = w / (a * (a + w)) - w / (a + w) ** 2
-    wanted = (1 + w / a) ** -a * (first**2 + second)
+    expected = (1 + w / a) ** -a * (first**2 + second)
     k = RationalQuadratic()
-    close(jax.hessian(lambda a: k.at({"alpha": a})(X))(a), wanted, atol=1e-13)
+    close(jax.hessian(lambda a: k.at({"alpha": a})(X))(a), expected, atol=1e-13)
 
 
 @pytest.mark.parametrize("forward", [True, False])
@@ -337,8 +337,8 @@ def test_matern12_of_points_that_differ_by_rounding(forward):
     def total(length):
         return jnp.sum(W * Matern12().at({"lengthscale": length})(X))
 
-    got = (jax.jacfwd if forward else jax.grad)(total)(0.7)
-    close(got, np.sum(W * r * np.exp(-r / 0.7) / 0.49), rtol=1e-9)
+    actual = (jax.jacfwd if forward else jax.grad)(total)(0.7)
+    close(actual, np.sum(W * r * np.exp(-r / 0.7) / 0.49), rtol=1e-9)
     second = np.exp(-r / 0.7) * (r**2 / 0.7**4 - 2 * r / 0.7**3)
     close(jax.hessian(total)(0.7), np.sum(W * second), rtol=1e-9)
 
@@ -354,9 +354,9 @@ def test_float32_far_from_the_origin():
 
     value, slope = gram(jnp.float32(0.3)), jax.jacfwd(gram)(jnp.float32(0.3))
     assert value.dtype == slope.dtype == jnp.float32
-    wanted = np.exp(-(d**2) / (2 * length**2))
-    close(value, wanted, rtol=0, atol=1e-6)  # single precision has 7 digits
-    close(slope, wanted * d**2 / length**3, rtol=0, atol=5e-5)
+    expected = np.exp(-(d**2) / (2 * length**2))
+    close(value, expected, rtol=0, atol=1e-6)  # single precision has 7 digits
+    close(slope, expected * d**2 / length**3, rtol=0, atol=5e-5)
 
 
 # -- White, Multiquadric, SpectralMixture -----------------------------------------------------
@@ -387,13 +387,13 @@ def test_spectral_mixture():
     # Wilson and Adams (2013), equation 12, entry by entry.
     w, mu, s = RNG.uniform(1, 2, 2), RNG.uniform(0, 2, (2, 3)), RNG.uniform(0.05, 0.3, (2, 3))
     X, Z = RNG.normal(size=(5, 3)), RNG.normal(size=(4, 3))
-    wanted = np.zeros((5, 4))
+    expected = np.zeros((5, 4))
     for i, j, q in np.ndindex(5, 4, 2):
         t = X[i] - Z[j]
         wave = np.cos(2 * np.pi * t * mu[q])
-        wanted[i, j] += w[q] * np.prod(np.exp(-2 * np.pi**2 * t**2 * s[q] ** 2) * wave)
+        expected[i, j] += w[q] * np.prod(np.exp(-2 * np.pi**2 * t**2 * s[q] ** 2) * wave)
     k = SpectralMixture(weights=w, means=mu, scales=s)
-    close(k(X, Z), wanted, atol=1e-13)
+    close(k(X, Z), expected, atol=1e-13)
     close(k.diag(X), np.full(5, w.sum()))
 
 

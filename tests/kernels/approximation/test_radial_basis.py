@@ -16,8 +16,8 @@ X = 0.8 * RNG.normal(size=(7, 3))
 def test_radial_basis_is_the_formula():
     centers = RNG.normal(size=(5, 3))
     phi = RadialBasis(centers, 0.7).fit_transform(X)
-    wanted = np.exp(-cdist(X, centers, "sqeuclidean") / (2 * 0.7**2))
-    np.testing.assert_allclose(phi, wanted, rtol=1e-12)
+    expected = np.exp(-cdist(X, centers, "sqeuclidean") / (2 * 0.7**2))
+    np.testing.assert_allclose(phi, expected, rtol=1e-12)
 
 
 def test_the_number_of_centers_stands_for_those_of_k_means():
