@@ -1,4 +1,4 @@
-"""Neal's funnel: nine values and their unknown log variance, with nothing observed.
+"""Neal's funnel: nine values and their log variance, with nothing observed.
 
 Neal (2003), "Slice sampling", Annals of Statistics 31, 705-767, section 8. This is what a
 centred hierarchical model looks like if its groups say little, and is hard for every method. The
