@@ -22,6 +22,7 @@ from bayeskern.inference.assessment.approximation import judge_approximation
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
+from tests.marks import slow
 
 METHODS = {
     "laplace": Laplace(draws=4000),
@@ -122,8 +123,12 @@ def errors(posterior, exact):
     return max(means), max(sds)
 
 
+# One that no Gaussian can stand for and one that a Gaussian can.
+QUICK = ("two equal modes", "a Gaussian")
+
+
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", [n if n in QUICK else slow(n) for n in ZOO])
 def test_a_verdict_good_is_never_wrong_and_not_withheld(name, method):
     model, args, gaussian = ZOO[name]
     posterior = bk.infer(model, *args, method=METHODS[method], progress=False)
@@ -138,6 +143,7 @@ def test_a_verdict_good_is_never_wrong_and_not_withheld(name, method):
         assert posterior.trust.verdict != "good", message
 
 
+@pytest.mark.slow
 def test_models_of_the_gallery():
     from models import bimodal, coin, eight_schools, funnel
 

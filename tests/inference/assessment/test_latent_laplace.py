@@ -13,6 +13,7 @@ from bayeskern import likelihoods
 from bayeskern.inference.assessment.approximation import judge_inner
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF
+from tests.marks import slow
 
 GOOD, BAD = Trust("good", "fine"), Trust("bad", "worse", {"khat": 2.0})
 rng = np.random.default_rng(0)
@@ -62,7 +63,7 @@ def test_a_bad_verdict_stays_bad():
     assert trust.verdict == "bad" and trust.advice == "worse" and "inner_khat" in trust.evidence
 
 
-@pytest.mark.parametrize(("level", "verdict"), [(6.0, "good"), (-1.0, "caution")])
+@pytest.mark.parametrize(("level", "verdict"), [slow(6.0, "good"), (-1.0, "caution")])
 def test_large_counts_are_good_and_rare_events_are_not(level, verdict):
     x = np.linspace(0.0, 1.0, 12)
     y = np.random.default_rng(1).poisson(np.exp(level + np.sin(3.0 * x)))
@@ -107,6 +108,7 @@ def grouped(distribution):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "verdict"), [(6.0, "good"), (-1.0, "caution")])
 def test_processes_under_a_plate_have_a_verdict(level, verdict):
     x = np.linspace(0.0, 1.0, 8)

@@ -38,6 +38,7 @@ def test_exact_comes_first_where_the_model_offers_it():
     np.testing.assert_allclose(posterior.log_evidence.value, betabinom(20, 2, 2).logpmf(14))
 
 
+@pytest.mark.slow
 def test_it_says_why_there_was_no_closed_form_and_goes_on():
     from bayeskern.kernels import RBF
 
@@ -83,6 +84,7 @@ def test_every_method_has_its_name():
         bk.infer(nearly_gaussian, Y, method="laplas")
 
 
+@pytest.mark.slow
 def test_laplace_is_left_out_where_the_density_has_kinks():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))

@@ -13,6 +13,7 @@ import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace
 from bayeskern.inference.approximation.adaptive import tempered
 from bayeskern.inference.approximation.psis import smooth
+from tests.marks import slow
 
 
 def fit(model, *args, seed=0, **options):
@@ -66,7 +67,7 @@ def regression_truth():
 
 CASES = [
     (coin, (HEADS,), coin_truth),
-    (normal, (Y,), normal_truth),
+    slow(normal, (Y,), normal_truth),
     (regression, (X, TARGETS), regression_truth),
 ]
 
@@ -86,6 +87,7 @@ def test_moments_and_evidence_in_closed_form(model, args, truth):
     assert posterior.trust.verdict == "good"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "args", "truth"), CASES)
 def test_the_error_of_the_evidence_is_honest_over_seeds(model, args, truth):
     evidence = truth()[0]
@@ -102,9 +104,9 @@ def test_the_error_of_the_evidence_is_honest_over_seeds(model, args, truth):
     [
         {"proposal": "prior", "draws": 20_000},
         {"proposal": "laplace", "tails": None, "adapt": 0},
-        {"proposal": "laplace", "adapt": 0},
+        slow({"proposal": "laplace", "adapt": 0}),
         {"proposal": dist.MultivariateNormal(jnp.zeros(1), 4.0 * jnp.eye(1))},
-        {"proposal": dist.MultivariateNormal(jnp.zeros(1), 4.0 * jnp.eye(1)), "tails": None},
+        slow({"proposal": dist.MultivariateNormal(jnp.zeros(1), 4.0 * jnp.eye(1)), "tails": None}),
     ],
 )
 def test_every_kind_of_proposal(options):
@@ -148,6 +150,7 @@ def test_without_replacement_no_draw_comes_twice():
     assert abs(p.mean() - mean[0]) < 0.15 * sd[0]
 
 
+@pytest.mark.slow
 def test_adaptation_finds_what_a_poor_proposal_does_not():
     # The posterior of other data lies several posterior sds away.
     poor = bk.infer(regression, X, TARGETS + 0.5 * X[:, 0], method="laplace", progress=False)

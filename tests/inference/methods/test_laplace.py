@@ -16,6 +16,7 @@ from bayeskern.inference import Laplace
 from bayeskern.inference.methods.laplace import square_root
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.protocols import DoesNotApplyError
+from tests.marks import slow
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3)) * [1.0, 100.0, 0.01]
@@ -57,6 +58,7 @@ def test_a_gaussian_posterior_is_exact():
     assert posterior.draws["w"].shape == (1, 20_000, 3)
 
 
+@pytest.mark.slow
 def test_the_evidence_of_a_normal_mean():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(1.0, 2.0))
@@ -79,6 +81,7 @@ def test_the_gaussian_lives_in_unconstrained_space():
     np.testing.assert_allclose(posterior.log_evidence.value, stirling - gammaln(3.0), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_raw_unit_regression_with_flat_priors():
     # Intercept -8e4, slope 1e3, sigma 2e4: the posterior is in closed form, and flat priors have
     # no evidence.
@@ -103,6 +106,7 @@ def test_a_raw_unit_regression_with_flat_priors():
     np.testing.assert_allclose(posterior.flat["b"].std(0) / sd, 1.0, atol=0.1)
 
 
+@pytest.mark.slow
 def test_scales_of_1e4_beside_1e_3():
     def model():
         numpyro.sample("large", dist.Normal(5e4, 1e4))
@@ -115,6 +119,7 @@ def test_scales_of_1e4_beside_1e_3():
         np.testing.assert_allclose(posterior.flat[name].std(), sd, rtol=0.06)
 
 
+@pytest.mark.slow
 def test_nearly_collinear_columns():
     x = RNG.normal(size=(50, 1))
     A = np.hstack([x, x + 1e-4 * RNG.normal(size=(50, 1))])
@@ -146,6 +151,7 @@ def test_a_flat_direction_is_said_by_its_site():
     assert np.all(np.isfinite(posterior.z))
 
 
+@pytest.mark.slow
 def test_two_values_of_which_only_the_sum_counts():
     def model(y):
         w = numpyro.sample("w", dist.ImproperUniform(constraints.real, (), (2,)))
@@ -264,7 +270,12 @@ def kinked_once_moved(y):
 
 
 @pytest.mark.parametrize(
-    ("model", "site"), [(kinked_prior, "effect"), (kinked_noise, "data"), (kinked_once_moved, "a")]
+    ("model", "site"),
+    [
+        (kinked_noise, "data"),
+        slow(kinked_prior, "effect"),
+        slow(kinked_once_moved, "a"),
+    ],
 )
 def test_a_density_with_kinks_is_refused_by_its_site(model, site):
     with pytest.raises(DoesNotApplyError, match=f"the site '{site}' has kinks.*method='nuts'"):
@@ -274,6 +285,7 @@ def test_a_density_with_kinks_is_refused_by_its_site(model, site):
     assert mode.trust.verdict != "good"
 
 
+@pytest.mark.slow
 def test_what_is_smooth_is_not_refused():
     def smooth(y):
         mu = numpyro.sample("mu", dist.SoftLaplace(0.0, 1.0))

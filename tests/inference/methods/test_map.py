@@ -21,6 +21,7 @@ import bayeskern as bk
 from bayeskern import MAP, Free
 from bayeskern.inference import Optimum
 from bayeskern.kernels import RBF, Matern32, Periodic
+from tests.marks import slow
 
 compilations = []
 jax.monitoring.register_event_duration_secs_listener(
@@ -89,6 +90,7 @@ def test_linear_regression_mode_and_curvature():
     assert posterior.trust.evidence["smallest_eigenvalue"] == posterior.optimum.eigenvalues[0]
 
 
+@pytest.mark.slow
 def test_logistic_regression_against_scikit_learn():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(120, 4))
@@ -181,6 +183,7 @@ def test_starts_that_agree_are_counted_where_there_are_two_modes():
     assert re.search("found 2 modes.*1 nats lower", posterior.trust.advice)
 
 
+@pytest.mark.slow
 def test_a_mode_with_a_negligible_share_of_the_evidence_is_no_rival():
     # Two Gaussians of equal width: the share of the lower one is that of its height, e^-4 or e^-6.
     def model(gap):
@@ -333,7 +336,10 @@ def airline():
     return years, standardised(y), ours, peer
 
 
-@pytest.mark.parametrize(("problem", "starts"), [(nile, 4), (motorcycle, 4), (airline, 4)])
+@pytest.mark.parametrize(
+    ("problem", "starts"),
+    [(nile, 4), *(slow(p, 4) for p in (motorcycle, airline))],
+)
 def test_evidence_at_least_that_of_scikit_learn(problem, starts):
     X, y, ours, peer = problem()
     posterior = fit(bk.GPRegression(ours, noise=Free(0.1)), X, y, starts=starts)
@@ -365,6 +371,7 @@ def order(posterior):
     return [*names[len(posterior.draws) - 1], "noise"]
 
 
+@pytest.mark.slow
 def test_same_seed_same_numbers():
     first, again, other = (fit(two_modes, starts=12, seed=s).optimum for s in (3, 3, 4))
     np.testing.assert_array_equal(first.z, again.z)
@@ -414,6 +421,7 @@ def test_a_rounded_gradient_is_sound_where_the_newton_step_is_short():
         assert found.trust().verdict == verdict
 
 
+@pytest.mark.slow
 def test_the_distance_to_the_mode_of_a_gaussian():
     # One step of L-BFGS on a Gaussian of sds 1 and 1e4 stops short; the distance is the truth.
     def model():

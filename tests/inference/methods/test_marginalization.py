@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 import bayeskern as bk
 from bayeskern.protocols import ClosedForm, Marginal, NoClosedFormError
+from tests.marks import slow
 
 rng = np.random.default_rng(0)
 Y = rng.normal(1.5, 2.0, 30)
@@ -83,7 +84,14 @@ def truth():
     return mean, np.sqrt(square - mean**2), np.log(total) - 70.0
 
 
-@pytest.mark.parametrize("method", ["laplace", "svi", "importance", "nuts", "pathfinder", "auto"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "laplace",
+        "nuts",
+        *(slow(m) for m in ("svi", "importance", "pathfinder", "auto")),
+    ],
+)
 def test_what_was_integrated_out_comes_back(method):
     posterior = fit(Level(), method)
     mean, sd, evidence = truth()

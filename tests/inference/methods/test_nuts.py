@@ -21,6 +21,7 @@ from bayeskern.inference.assessment.mcmc import judge_mcmc
 from bayeskern.inference.mcmc import chains
 from bayeskern.inference.mcmc.initialization import find_points
 from bayeskern.inference.model.target import Target
+from tests.marks import slow
 
 compilations = []
 jax.monitoring.register_event_duration_secs_listener(
@@ -84,7 +85,12 @@ def line_case(seed=0, n=40):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"dense_mass": True}, {"chain_method": "vectorized"}, {"chains": 1, "draws": 2000}],
+    [
+        {},
+        slow({"dense_mass": True}),
+        {"chain_method": "vectorized"},
+        slow({"chains": 1, "draws": 2000}),
+    ],
     ids=["plain", "dense", "vectorized", "one chain"],
 )
 def test_linear_regression(options):
@@ -111,6 +117,7 @@ def flat_line(x, y):
     numpyro.sample("y", dist.Normal(a + b * x, s), obs=y)
 
 
+@pytest.mark.slow
 def test_raw_units_and_flat_priors():
     rng = np.random.default_rng(0)
     x = rng.uniform(100.0, 200.0, 60)
@@ -128,6 +135,7 @@ def test_raw_units_and_flat_priors():
     assert posterior.log_evidence is None
 
 
+@pytest.mark.slow
 def test_parameters_of_very_different_sizes_take_short_trajectories():
     def model():
         numpyro.sample("large", dist.Normal(1e4, 3e3))
@@ -142,6 +150,7 @@ def test_parameters_of_very_different_sizes_take_short_trajectories():
     assert np.mean(posterior.sample_stats["n_steps"]) < 8
 
 
+@pytest.mark.slow
 def test_a_simplex_against_the_dirichlet():
     counts = np.array([1, 0, 12, 27])
 
@@ -157,6 +166,7 @@ def test_a_simplex_against_the_dirichlet():
     assert posterior.trust.verdict == "good", posterior.trust
 
 
+@pytest.mark.slow
 def test_a_correlation_matrix_and_an_ordered_vector():
     def model():
         numpyro.sample("corr", dist.LKJ(3, 1.0))
@@ -190,6 +200,7 @@ SCHOOLS = (
 )
 
 
+@pytest.mark.slow
 def test_the_same_as_numpyro():
     ours = fit(eight_schools, *SCHOOLS, draws=1000, target_accept=0.9)
     theirs = MCMC(
@@ -231,6 +242,7 @@ def test_the_draws_do_not_depend_on_the_stretches(monkeypatch):
         np.testing.assert_array_equal(values, short.sample_stats[name])
 
 
+@pytest.mark.slow
 def test_new_values_of_the_same_shapes_do_not_compile_again():
     data, _, _ = line_case(1, n=37)
     before = len(compilations)
@@ -270,6 +282,7 @@ def test_sample_stats_mean_what_their_names_say():
     assert len(np.unique(stats["step_size"])) == 4
 
 
+@pytest.mark.slow
 def test_the_wanted_acceptance_is_met():
     for wanted in (0.6, 0.95):
         posterior = fit(eight_schools, *SCHOOLS, target_accept=wanted)
@@ -317,6 +330,7 @@ def test_starts_are_at_both_modes():
     assert 0 < np.sum(x > 0) < 16
 
 
+@pytest.mark.slow
 def test_no_start_is_in_the_spike_of_a_funnel():
     # Its mode lies at v = -40.5, 13 sds from the mean.
     found = points(funnel)
@@ -324,6 +338,7 @@ def test_no_start_is_in_the_spike_of_a_funnel():
     assert all(np.all(p.inverse_mass == 1.0) for p in found)
 
 
+@pytest.mark.slow
 def test_a_mode_of_next_to_no_weight_is_left():
     # Equally wide, e^-8 as high: a share of 0.0003.
     def model():
@@ -355,6 +370,7 @@ def test_chains_stuck_in_two_modes_are_bad():
     assert trust.evidence["rhat"] > 1.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_funnel_is_not_good(seed):
     trust = fit(funnel, seed=seed, draws=1000, warmup=1000).trust
@@ -362,6 +378,7 @@ def test_a_funnel_is_not_good(seed):
     assert trust.evidence["rhat_at"] is not None
 
 
+@pytest.mark.slow
 def test_one_chain_is_never_good():
     trust = fit(coin, HEADS, chains=1, draws=4000).trust
     assert trust.verdict == "caution"
@@ -441,6 +458,7 @@ def test_verdicts(posterior, verdict, advice):
         assert trust.evidence["constants_left_out"] == 1
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_arviz():
     posterior = fit(eight_schools, *SCHOOLS)
     evidence = posterior.trust.evidence

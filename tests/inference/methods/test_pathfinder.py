@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal
 import bayeskern as bk
 from bayeskern.inference import Pathfinder
 from models import bimodal
+from tests.marks import slow
 
 compilations = []
 jax.monitoring.register_event_duration_secs_listener(
@@ -33,7 +34,7 @@ def fit(model, *args, seed=0, **options):
     return bk.infer(model, *args, method=Pathfinder(**options), seed=seed, progress=False)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_a_gaussian_posterior(seed):
     posterior = fit(regression, X, Y, seed=seed)
     assert posterior.trust.verdict == "good", posterior.trust
@@ -46,6 +47,7 @@ def test_a_gaussian_posterior(seed):
     assert abs(posterior.log_evidence.value - expected) < 4 * posterior.log_evidence.error
 
 
+@pytest.mark.slow
 def test_each_of_two_modes_has_its_paths():
     posterior = fit(bimodal.model, *bimodal.data())
     x = posterior.draws["x"][0]

@@ -38,6 +38,7 @@ def fitted(name, method):
     return posterior, found, f"{method} on {name}\n{posterior.trust!r}\n{found}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "method"), list(itertools.product(posteriordb.NAMES, APPROXIMATE))
 )
@@ -47,6 +48,7 @@ def test_no_verdict_good_is_wrong(name, method):
     assert not (wrong and posterior.trust.verdict == "good"), message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "method"), list(itertools.product(NEARLY_GAUSSIAN, APPROXIMATE)))
 def test_draws_that_are_right_are_called_good(name, method):
     posterior, found, message = fitted(name, method)
@@ -54,6 +56,7 @@ def test_draws_that_are_right_are_called_good(name, method):
         assert posterior.trust.verdict == "good", message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEARLY_GAUSSIAN)
 def test_importance_sampling_is_good_where_the_posterior_is_nearly_gaussian(name):
     posterior, found, message = fitted(name, "importance")
@@ -61,18 +64,21 @@ def test_importance_sampling_is_good_where_the_posterior_is_nearly_gaussian(name
     assert np.max(found.mean) < 0.1 and np.max(found.sd) < 0.1, message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEARLY_GAUSSIAN)
 def test_svi_of_full_rank_is_good_where_the_posterior_is_nearly_gaussian(name):
     posterior, _, message = fitted(name, METHODS["svi"](guide="full_rank"))
     assert posterior.trust.verdict == "good", message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kidiq-kidscore_interaction", "kidiq-kidscore_momiq"])
 def test_laplace_is_good_where_mode_and_mean_agree(name):
     posterior, _, message = fitted(name, "laplace")
     assert posterior.trust.verdict == "good", message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAPLACE_IS_OFF)
 def test_laplace_names_the_scale_whose_mode_is_not_its_mean(name):
     posterior, found, message = fitted(name, "laplace")
@@ -86,11 +92,13 @@ def test_laplace_of_eight_schools_is_not_good():
     assert posterior.trust.verdict == "bad", message
 
 
+@pytest.mark.slow
 def test_mean_field_svi_of_eight_schools_is_not_good():
     posterior, _, message = fitted(EIGHT_SCHOOLS, METHODS["svi"](guide="mean_field"))
     assert posterior.trust.verdict != "good", message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", posteriordb.NAMES)
 def test_nuts_agrees_with_the_reference(name):
     # At 0.8 a draw or two of eight schools diverge, and that is said.
@@ -99,6 +107,7 @@ def test_nuts_agrees_with_the_reference(name):
     assert posterior.trust.verdict == "good", message
 
 
+@pytest.mark.slow
 def test_the_reference_of_a_gaussian_process_through_gp_regression():
     _, (x, y), reference = posteriordb.load("gp_pois_regr-gp_regr")
     kernel = RBF(dist.Gamma(25.0, 4.0), variance=bk.from_sd(dist.HalfNormal(2.0)))

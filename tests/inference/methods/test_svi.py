@@ -16,6 +16,7 @@ from bayeskern.inference import SVI
 from bayeskern.inference.approximation.guides import AutoGuide
 from bayeskern.inference.methods.svi import Begun
 from bayeskern.inference.model.target import Target
+from tests.marks import slow
 
 compilations = []
 jax.monitoring.register_event_duration_secs_listener(
@@ -25,6 +26,11 @@ jax.monitoring.register_event_duration_secs_listener(
 
 def fit(model, *args, seed=0, **options):
     return bk.infer(model, *args, method=SVI(**options), seed=seed, progress=False)
+
+
+def seeds(count):
+    """The first seed; the others are longer runs."""
+    return [0, *(slow(seed) for seed in range(1, count))]
 
 
 # -- a linear regression with known noise: the posterior is a correlated Gaussian ------------------
@@ -46,7 +52,7 @@ def regression(X, y=None):
 
 
 @pytest.mark.parametrize("guide", ["full_rank", "flow"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", seeds(2))
 def test_an_expressive_guide_finds_a_gaussian_posterior(guide, seed):
     posterior = fit(regression, X, Y, guide=guide, seed=seed)
     w, sd = posterior.draws["w"][0], np.sqrt(np.diag(COVARIANCE))
@@ -61,7 +67,7 @@ def test_an_expressive_guide_finds_a_gaussian_posterior(guide, seed):
 
 
 @pytest.mark.parametrize("gradient", ["pathwise", "score"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_both_gradients_land_on_the_exact_mean_from_somewhere_else(gradient, seed):
     target, method = Target.of(regression, (X, Y), {}), SVI(gradient=gradient)
     sd = np.sqrt(np.diag(COVARIANCE))
@@ -124,6 +130,7 @@ def test_forward_kl_has_the_moments_of_the_posterior():
     assert abs(float(posterior.approximation.trils[0, 0, 0]) / sd - 1.0) < 0.04
 
 
+@pytest.mark.slow
 def test_reverse_kl_is_narrower_than_forward_kl_where_the_family_is_too_small():
     diagonal = {o: fit(regression, X, Y, guide="mean_field", objective=o) for o in OBJECTIVES}
     reverse, forward = (np.diag(diagonal[o].approximation.trils[0]) for o in OBJECTIVES)
@@ -139,7 +146,7 @@ def bimodal():
     numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.5, 0.5])), parts))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_reverse_kl_picks_one_of_two_modes_and_says_bad(seed):
     posterior = fit(bimodal, seed=seed)
     q = posterior.approximation
@@ -148,7 +155,7 @@ def test_reverse_kl_picks_one_of_two_modes_and_says_bad(seed):
     assert posterior.trust.verdict == "bad", posterior.trust
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_forward_kl_covers_both_modes_and_says_that_the_shape_does_not_match(seed):
     posterior = fit(bimodal, seed=seed, objective="forward_kl")
     q = posterior.approximation
@@ -198,6 +205,7 @@ def test_a_guide_by_hand():
     assert posterior.trust.verdict == "good", posterior.trust
 
 
+@pytest.mark.slow
 def test_a_guide_by_hand_on_the_positive_line_counts_the_change_of_variables():
     def guide(y):
         a = numpyro.param("a", 1.0, constraint=constraints.positive)
@@ -238,6 +246,7 @@ def test_the_elbo_trace_is_kept_and_it_stops_by_itself():
     assert np.mean(posterior.trace["elbo"][-100:]) < EVIDENCE + 0.05
 
 
+@pytest.mark.slow
 def test_a_funnel_is_never_good_under_mean_field():
     def model():
         scale = numpyro.sample("v", dist.Normal(0.0, 3.0))
@@ -252,7 +261,13 @@ def test_the_same_seed_gives_the_same_draws_and_another_seed_others():
     assert np.any(first != other)
 
 
-@pytest.mark.parametrize("options", [{}, {"gradient": "score"}, {"guide": "flow"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        *(slow(o) for o in ({"gradient": "score"}, {"guide": "flow"})),
+    ],
+)
 def test_new_values_of_the_same_shapes_do_not_compile_again(options):
     draws = np.random.default_rng(1)
     fit(regression, X, Y, **options)
@@ -291,6 +306,7 @@ def test_a_flow_needs_two_coordinates():
         fit(bimodal, guide="flow")
 
 
+@pytest.mark.slow
 def test_a_log_density_that_is_minus_infinity_in_places_does_no_harm():
     def model():
         x = numpyro.sample("x", dist.Normal(0.0, 1.0))
@@ -300,6 +316,7 @@ def test_a_log_density_that_is_minus_infinity_in_places_does_no_harm():
     assert abs(float(q.means[0, 0])) < 0.05
 
 
+@pytest.mark.slow
 def test_a_full_factor_of_many_coordinates_is_found():
     # y ~ Poisson(e^z), z ~ N(0, 4), independent: the best Gaussian is diagonal, and its ELBO a sum.
     y = np.random.default_rng(0).poisson(1.0, size=80)

@@ -8,6 +8,7 @@ import pytest
 from numpyro.distributions import constraints
 
 import bayeskern as bk
+from tests.marks import slow
 
 rng = np.random.default_rng(0)
 N = 200
@@ -44,9 +45,17 @@ def test_the_mode_is_least_squares(design):
 
 
 @pytest.mark.parametrize(
-    "method", ["laplace", "svi", "importance", bk.NUTS(warmup=500, dense_mass=True)]
+    "method",
+    [
+        "laplace",
+        *(slow(method) for method in ("svi", "importance", bk.NUTS(warmup=500, dense_mass=True))),
+    ],
 )
-@pytest.mark.parametrize("design", [X, COLLINEAR], ids=["raw units", "nearly collinear"])
+@pytest.mark.parametrize(
+    "design",
+    [X, slow(COLLINEAR)],
+    ids=["raw units", "nearly collinear"],
+)
 def test_it_is_right_or_says_that_it_is_not(design, method):
     posterior = bk.infer(flat, design, Y, method=method, progress=False)
     beta, sd, _ = closed_form(design, Y)
@@ -60,13 +69,17 @@ def test_it_is_right_or_says_that_it_is_not(design, method):
     assert posterior.log_evidence is None
 
 
-@pytest.mark.parametrize("method", ["map", "laplace", "svi", "importance"])
+@pytest.mark.parametrize(
+    "method",
+    ["laplace", *(slow(m) for m in ("map", "svi", "importance"))],
+)
 def test_columns_that_differ_by_rounding_are_said_to_be_too_much(method):
     design = np.stack([np.ones(N), YEAR, YEAR + 1e-3 * np.random.default_rng(1).normal(size=N)], 1)
     assert np.linalg.cond(design.T @ design) > 1e10
     assert bk.infer(flat, design, Y, method=method, progress=False).trust.verdict == "bad"
 
 
+@pytest.mark.slow
 def test_parameters_of_1e4_beside_1e_minus_3():
     def model(y):
         large = numpyro.sample("large", dist.Normal(0.0, 1e5))
