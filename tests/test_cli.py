@@ -114,6 +114,7 @@ def test_the_report_of_a_forecast_escapes_what_stands_in_the_file(here, tmp_path
     assert hostile not in text and "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
+@pytest.mark.slow
 def test_backtest(sales, tmp_path):
     path, frame = sales
     status, out, err = run(
@@ -130,6 +131,7 @@ def test_backtest(sales, tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_compiled_is_kept(tmp_path):
     """JAX reads its environment when it is imported, before this code runs."""
     code = (
@@ -213,6 +215,7 @@ def test_bad_input_is_one_line(folder, here, arguments, message):
     assert sorted(p.stem for p in folder.iterdir()) == sorted(FILES)
 
 
+@pytest.mark.slow
 def test_bad_input_from_outside(folder):
     status, out, err = run("forecast", "text.csv", "--horizon", 6)
     assert (status, out) == (2, "") and "row 2: 'many'" in one_line(err)
@@ -314,6 +317,7 @@ def test_the_posterior_is_there_even_if_it_cannot_be_printed(here, tmp_path, mon
     assert bk.load(tmp_path / "posterior.nc").draws["p"].size
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error():
     """As in `bayeskern models | head -1`, but that nobody reads at all."""
     reader, writer = os.pipe()
@@ -328,6 +332,7 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
+@pytest.mark.slow
 def test_a_file_of_ones_own_is_fitted(tmp_path):
     (tmp_path / "mine.py").write_text(MODEL)
     status, out, err = run("fit", "mine.py", cwd=tmp_path)

@@ -171,6 +171,7 @@ def test_the_long_runs_found_what_is_known():
     assert min(away[name] for name in ("bmi", "s5", "bp")) > 3.0 and away["age"] < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "method", "verdict"),
     [

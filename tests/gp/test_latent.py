@@ -136,6 +136,7 @@ def _white(given):
     return np.linalg.solve(np.linalg.cholesky(K), np.asarray(given.mode.f[0]) - 0.2)
 
 
+@pytest.mark.slow
 def test_where_f_is_kept_nuts_finds_its_exact_posterior():
     X = np.array([0.0, 0.5, 1.0, 3.0])
     y = np.array([3, 1, 0, 6])

@@ -15,6 +15,7 @@ from bayeskern.gp import newton
 from bayeskern.gp.curvature import Observed
 from bayeskern.kernels import RBF
 from bayeskern.linalg import lapack
+from tests.marks import slow
 
 rng = np.random.default_rng(0)
 
@@ -196,7 +197,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [n if n == "student_t" else slow(n) for n in CASES])
 def test_gradient_and_hessian_are_those_of_finite_differences(name):
     make, values, draw, extra = CASES[name]
     X = points(14)

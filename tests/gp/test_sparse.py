@@ -54,6 +54,7 @@ def test_enough_points_predict_as_the_whole_process_does():
     np.testing.assert_allclose(found.sd, wanted.sd, rtol=5.0 / np.sqrt(2000))
 
 
+@pytest.mark.slow
 def test_minibatches_find_the_posterior_of_all_rows():
     rng = np.random.default_rng(1)
     x = rng.uniform(-3.0, 3.0, 1000)
@@ -67,6 +68,7 @@ def test_minibatches_find_the_posterior_of_all_rows():
     assert evidence - 2.0 < posterior.elbo.value < evidence + 3.0 * posterior.elbo.error
 
 
+@pytest.mark.slow
 def test_hyperparameters_are_inferred():
     kernel = RBF(dist.LogNormal(0.0, 1.0), variance=dist.HalfNormal(2.0))
     model = bk.SparseGP(kernel, likelihoods.Gaussian(bk.from_sd(dist.HalfNormal(1.0))), inducing=20)

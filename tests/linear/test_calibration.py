@@ -16,6 +16,7 @@ from scipy.stats import chi2, kstest, norm
 
 import bayeskern as bk
 from bayeskern import priors
+from tests.marks import slow
 
 DRAWS, LEVEL, NEW = 99, 0.9, 5
 LOC, SCALES, LEVEL_SD = 0.5, np.array([1.0, 0.3, 2.0]), 1.5
@@ -150,9 +151,9 @@ def p_values(draws, truth, seed=0) -> np.ndarray:
     return np.array([location, 2.0 * np.minimum(*tails)])
 
 
-FAST = [("known noise", 500), ("conjugate noise", 100), ("inferred, weighted", 60)]
-LONG = [(path, 600) for path in PATHS if path != "known noise"]
-RUNS = FAST + [pytest.param(*run, marks=pytest.mark.slow) for run in LONG]
+LONG = [("conjugate noise", 100), ("inferred, weighted", 60)]
+LONG += [(path, 600) for path in PATHS if path != "known noise"]
+RUNS = [("known noise", 500), *(slow(*run) for run in LONG)]
 
 
 @pytest.mark.parametrize(("path", "count"), RUNS)

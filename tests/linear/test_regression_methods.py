@@ -11,6 +11,7 @@ import bayeskern as bk
 from bayeskern import priors
 from tests import posteriordb
 from tests.linear.regression_data import INFERRED, SCALES, TRUE, P, X, Y, blr, fit, gaussian, plain
+from tests.marks import slow
 
 # -- reference posteriors --------------------------------------------------------------------------
 
@@ -23,6 +24,7 @@ REFERENCES = {
 }
 
 
+@pytest.mark.slow
 @posteriordb.needed
 @pytest.mark.parametrize("name", REFERENCES)
 def test_the_reference_posteriors(name):
@@ -54,7 +56,9 @@ def by_hand():
     return fit(plain, jnp.asarray(X), jnp.asarray(Y), method=bk.NUTS(dense_mass=True, draws=2000))
 
 
-@pytest.mark.parametrize("method", ["laplace", "svi", "importance", "nuts", "pathfinder", "auto"])
+@pytest.mark.parametrize(
+    "method", ["laplace", *(slow(m) for m in ("svi", "importance", "nuts", "pathfinder", "auto"))]
+)
 def test_every_method_finds_the_posterior_of_the_model_by_hand(method, by_hand):
     posterior = fit(blr(prior=priors.Gaussian(SCALES), **INFERRED), method=method)
     for name in ("noise", "weights", "intercept"):
@@ -86,6 +90,7 @@ def test_numpyros_own_sampler_takes_it_as_it_stands():
         np.testing.assert_array_less(off, 0.25)
 
 
+@pytest.mark.slow
 def test_the_evidence_is_that_of_a_gaussian_process():
     model = blr(prior=priors.Gaussian(SCALES), **INFERRED)
     found = fit(model, method="importance").log_evidence
@@ -100,6 +105,7 @@ def test_the_evidence_is_that_of_a_gaussian_process():
     assert abs(found.value - expected) < max(4.0 * found.error, 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prior", [priors.Horseshoe(scale=0.1, unit=1.0), priors.ARD(dist.HalfNormal(2.0))]
 )

@@ -16,6 +16,7 @@ from bayeskern.diagnostics.report import report
 from bayeskern.diagnostics.report.document import SECTIONS
 from bayeskern.diagnostics.report.sections.comparison import comparison
 from bayeskern.kernels import RBF, Periodic
+from tests.marks import slow
 
 HOSTILE = "<script>alert(1)</script>"
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -165,7 +166,7 @@ def made():
     return get
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", [n if n in ("nuts", "laplace") else slow(n) for n in MAKERS])
 def test_a_report_has_all_sections_and_needs_nothing_else(name, made, tmp_path):
     page, text = read(made(name), tmp_path)
     assert page.ids[0] == "verdict"
@@ -216,6 +217,7 @@ def test_a_difference_is_an_error_on_one_model_and_a_merit_between_several(made)
     assert "higher is better" in compared({"laplace": laplace, "other": other})
 
 
+@pytest.mark.slow
 def test_names_from_data_and_models_are_text(made, tmp_path):
     of_model = fit("laplace", hostile)
     for posterior, name in ((made("linear regression"), HOSTILE), (of_model, "<b>$a$")):
@@ -253,6 +255,7 @@ def test_the_numbers_are_those_of_arviz(made, tmp_path):
     assert worst_row == str(int(np.argmin(loo.elpd_i.values)))
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_file(made, tmp_path):
     first = report(made("laplace"), tmp_path / "a.html", seed=3).read_bytes()
     assert report(made("laplace"), tmp_path / "b.html", seed=3).read_bytes() == first

@@ -69,6 +69,7 @@ def page(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_overflows_and_the_console_is_silent(page, scheme, tmp_path):
