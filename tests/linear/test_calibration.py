@@ -151,9 +151,9 @@ def p_values(draws, truth, seed=0) -> np.ndarray:
     return np.array([location, 2.0 * np.minimum(*tails)])
 
 
-LONG = [("conjugate noise", 100), ("inferred, weighted", 60)]
+LONG = [("known noise", 500), ("inferred, weighted", 60)]
 LONG += [(path, 600) for path in PATHS if path != "known noise"]
-RUNS = [("known noise", 500), *(slow(*run) for run in LONG)]
+RUNS = [("conjugate noise", 100), *(slow(*run) for run in LONG)]
 
 
 @pytest.mark.parametrize(("path", "count"), RUNS)
@@ -173,6 +173,7 @@ def test_intervals_hold_as_many_new_observations_as_they_say(path, count):
     assert error < 0.01 or count < 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["too wide", "too narrow", "shifted"])
 def test_the_ranks_show_draws_that_are_wrong(wrong):
     draws, truth, _ = fitted("known noise", 500)
@@ -184,6 +185,7 @@ def test_the_ranks_show_draws_that_are_wrong(wrong):
     assert np.all(found.min(axis=0) < ALPHA)
 
 
+@pytest.mark.slow
 def test_the_ranks_of_the_likelihood_show_the_prior_in_place_of_the_posterior():
     rng = np.random.default_rng(2)
     draws, truths = [], []

@@ -13,6 +13,7 @@ from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from bayeskern.inference import SVI
 from bayeskern.inference.approximation.elbo import Stack
 from bayeskern.inference.posterior.prior_predictive import Given
+from tests.marks import slow
 
 ROWS, COUNT = 5, FITS_AT_ONCE + 3
 DATA = {"y": np.random.default_rng(0).normal(1.0, 2.0, (COUNT, ROWS))}
@@ -71,10 +72,10 @@ def test_the_posteriors_are_those_of_the_closed_form():
 @pytest.mark.parametrize(
     "options",
     [
-        {"guide": "mean_field"},
-        {"guide": "flow"},
-        {"gradient": "score"},
-        {"objective": "forward_kl"},
+        slow({"guide": "mean_field"}),
+        slow({"guide": "flow"}),
+        slow({"gradient": "score"}),
+        slow({"objective": "forward_kl"}),
         {"steps": 250},
     ],
 )
@@ -88,6 +89,7 @@ def test_they_are_what_each_is_by_itself(options):
             assert found.trust.verdict == one.trust.verdict
 
 
+@pytest.mark.slow
 def test_they_stop_at_their_own_steps():
     assert len({len(fit().trace["elbo"]) for fit in fits(SVI())}) > 1
 
@@ -132,7 +134,7 @@ def test_many_coordinates_run_one_by_one():
     assert batches == [1]
 
 
-@pytest.mark.parametrize("kind", [int, bool, float])
+@pytest.mark.parametrize("kind", [int, slow(bool), slow(float)])
 def test_single_numbers_of_every_kind_are_those_of_their_own_fit(kind):
     # Beta(2 + heads, 2 + tails).
     total = 1 if kind is bool else 100
@@ -151,6 +153,7 @@ def test_single_numbers_of_every_kind_are_those_of_their_own_fit(kind):
         assert abs(fit().flat["p"].mean() - a / (a + b)) < 0.3 * sd
 
 
+@pytest.mark.slow
 def test_several_sites_are_fitted_together():
     def sites(y, count):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
@@ -188,6 +191,7 @@ def amortised(x, y):
     numpyro.sample("slope", dist.Normal((x @ y) / (1.0 + x @ x), width))
 
 
+@pytest.mark.slow
 def test_a_guide_by_hand_sees_the_simulated_data_as_arguments():
     x = np.linspace(-1.0, 2.0, ROWS)
     given = Given.of(regression, (x, DATA["y"][0]), {})
@@ -219,6 +223,7 @@ def test_a_method_made_from_svi_is_run_as_it_is():
     assert seen == [0]
 
 
+@pytest.mark.slow
 def test_calibrating_in_batches_passes_what_is_right_and_faults_what_is_not():
     right = calibrate(two_levels, DATA["y"][0], method="svi", simulations=60, progress=False)
     assert not right.faults and right.verdicts == {"good": 60}

@@ -63,6 +63,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
         assert np.all(first.uniforms[name] != other.uniforms[name])
 
 
+@pytest.mark.slow
 def test_a_linear_regression_with_default_priors_and_a_frame_is_calibrated():
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
@@ -115,6 +116,7 @@ def counts(y):
     numpyro.sample("y", dist.Poisson(rate), obs=y)
 
 
+@pytest.mark.slow
 def test_laplace_on_a_skewed_posterior_is_off_by_as_much_as_its_closed_form():
     # rate | y ~ Gamma(y + 1, 2). Of log(rate) Laplace makes N(log((y + 1) / 2), 1 / (y + 1)).
     rng = np.random.default_rng(0)

@@ -23,6 +23,7 @@ from bayeskern.inference.posterior.netcdf import pack, unpack
 from bayeskern.inference.result import Estimate
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF, Matern32
+from tests.inference.any_draws import AnyDraws
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=12)
@@ -159,7 +160,7 @@ def test_names_with_slashes(tmp_path):
             mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
             numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
 
-    posterior = fit(scoped, Y)
+    posterior = fit(scoped, Y, method=AnyDraws(300))
     posterior.save(tmp_path / "p.nc")
     loaded = bk.load(tmp_path / "p.nc")
     assert list(loaded.draws) == ["part/mu"] and list(loaded.log_likelihood()) == ["part/y"]
@@ -209,7 +210,7 @@ def test_prediction_needs_the_model_and_is_then_the_same(tmp_path):
 )
 def test_another_model_than_was_fitted_is_refused(tmp_path, other):
     gp = bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.1)
-    fit(gp, X, Y).save(tmp_path / "p.nc")
+    fit(gp, X, Y, method=AnyDraws(300)).save(tmp_path / "p.nc")
     assert bk.load(tmp_path / "p.nc", model=gp).predict(X[:3]).mean.shape == (3,)
     with pytest.raises(ValueError, match="model is not the one that was fitted"):
         bk.load(tmp_path / "p.nc", model=other)
@@ -220,7 +221,7 @@ def test_regression_on_named_columns(tmp_path):
     gp = bk.GPRegression(
         RBF(lengthscale=dist.LogNormal(0.0, 0.3)).on(["year"]) + RBF().on(["age"]), noise=0.1
     )
-    posterior = fit(gp, frame, X * Y)
+    posterior = fit(gp, frame, X * Y, method=AnyDraws(300))
     posterior.save(tmp_path / "p.nc")
     loaded = bk.load(tmp_path / "p.nc", model=gp)
     new = pd.DataFrame({"year": [0.3, 0.1], "age": [1.0, -1.0]})
@@ -235,7 +236,7 @@ def test_an_argument_that_a_file_cannot_keep(tmp_path):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
         numpyro.sample("y", dist.Normal(link(mu), 1.0), obs=y)
 
-    posterior = fit(with_function, jnp.tanh, Y)
+    posterior = fit(with_function, jnp.tanh, Y, method=AnyDraws(300))
     posterior.save(tmp_path / "p.nc")
     loaded = bk.load(tmp_path / "p.nc", model=with_function)
     assert_same_posterior(posterior, loaded)

@@ -16,6 +16,7 @@ from bayeskern.core import batching
 from bayeskern.inference import Laplace
 from bayeskern.kernels import RBF
 from bayeskern.prediction.empirical import Predictions, SampledPrediction
+from tests.inference.any_draws import AnyDraws
 
 compilations = []
 jax.monitoring.register_event_duration_secs_listener(
@@ -120,7 +121,7 @@ def test_several_sites_are_asked_by_name():
         numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
         numpyro.sample("k", dist.Bernoulli(logits=mu), obs=k)
 
-    new = fit(model, np.array([0.2]), np.array([1])).predict()
+    new = fit(model, np.array([0.2]), np.array([1]), method=AnyDraws(2000)).predict()
     assert isinstance(new, Predictions) and list(new) == ["y", "k"]
     assert set(np.unique(new["k"].draws)) == {0, 1}
     with pytest.raises(AttributeError, match=r"'y', 'k'.*predictions\['y'\].mean"):
@@ -149,7 +150,7 @@ def test_a_masked_multivariate_site_in_a_plate_keeps_its_shape():
         with numpyro.plate("n", 3), handlers.mask(mask=keep):
             numpyro.sample("y", dist.Normal(mu, 1.0).to_event(1), obs=y)
 
-    posterior = fit(model, np.zeros((3, 2)))
+    posterior = fit(model, np.zeros((3, 2)), method=AnyDraws(2000))
     assert posterior.predict().draws.shape == (2000, 3, 2)
     assert posterior.predict(np.zeros((3, 2))).draws.shape == (2000, 3, 2)
 
@@ -182,7 +183,7 @@ def test_a_latent_of_another_shape_is_an_error_that_names_it():
             a = numpyro.sample("a", dist.Normal(0.0, 1.0))
             numpyro.sample("y", dist.Normal(a, 1.0), obs=y)
 
-    posterior = fit(model, 3, np.zeros(3))
+    posterior = fit(model, 3, np.zeros(3), method=AnyDraws(2000))
     assert posterior.predict(3).mean.shape == (3,)
     with pytest.raises(ValueError, match=r"'a' has shape \(4,\).*draws have shape \(3,\)"):
         posterior.predict(4)
@@ -283,8 +284,8 @@ def test_regression_and_the_same_model_by_hand_agree(masked):
     X, y = series()
     mask = (np.arange(len(X)) % 4 > 0) if masked else None
     data = (X, y) if mask is None else (X, y, mask)
-    ours = fit(regression(), *data)
-    hand = fit(by_hand, *data, method="map")
+    ours = fit(regression(), *data, method=AnyDraws(2000))
+    hand = fit(by_hand, *data, method=AnyDraws(1))
     hand = dataclasses.replace(hand, draws={k: ours.draws[k] for k in hand.draws})
     X_new = np.linspace(-1.0, 6.0, 300)
     a, b = ours.predict(X_new), hand.predict(X_new)
@@ -295,7 +296,7 @@ def test_regression_and_the_same_model_by_hand_agree(masked):
 
 def test_regression_takes_only_its_own_draws():
     X, y = series()
-    posterior = fit(regression(), X, y)
+    posterior = fit(regression(), X, y, method=AnyDraws(2000))
     with_f = {**posterior.draws, "f": np.zeros((1, 2000, len(X)))}
     more = dataclasses.replace(posterior, draws=with_f)
     np.testing.assert_array_equal(more.predict(X).mean, posterior.predict(X).mean)
@@ -308,7 +309,8 @@ def test_a_process_beside_other_sites():
         numpyro.sample("k", dist.Poisson(scale), obs=k)
 
     X, y = series(10)
-    new = fit(model, X, y, np.array([2, 1])).predict(X[:4], None, np.array([0]))
+    posterior = fit(model, X, y, np.array([2, 1]), method=AnyDraws(2000))
+    new = posterior.predict(X[:4], None, np.array([0]))
     assert list(new) == ["y", "k"]
     assert isinstance(new["y"], bk.Prediction) and new["y"].mean.shape == (4,)
     assert new["k"].draws.shape == (2000, 1)
@@ -321,6 +323,6 @@ def test_a_process_under_a_plate_is_refused_not_drawn_from_the_prior():
             numpyro.sample("y", bk.GaussianProcess(RBF(lengthscale=scale), X, 0.1), obs=y)
 
     X, y = series(10)
-    posterior = fit(model, X, np.stack([y, -y]), method="map")
+    posterior = fit(model, X, np.stack([y, -y]), method=AnyDraws(1))
     with pytest.raises(ValueError, match="'y' is a GaussianProcess under a plate"):
         posterior.predict(X)

@@ -1,0 +1,19 @@
+"""A method for tests of what is done with draws, whatever draws they are."""
+
+import numpy as np
+
+from bayeskern.inference.result import Fit
+from bayeskern.inference.verdict import Trust
+
+
+class AnyDraws:
+    """Standard normal draws in unconstrained space, without a look at the data."""
+
+    name = "any draws"
+
+    def __init__(self, draws):
+        self.draws = draws
+
+    def run(self, target, seed, progress):
+        z = np.random.default_rng(seed).normal(size=(1, self.draws, target.size))
+        return Fit(z=z, judge=lambda _: Trust("not assessable", "These are any draws."))
