@@ -10,6 +10,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern.inference.approximation import proposals
+from tests.marks import slow
 
 TITLES = {
     "map": "MAP",
@@ -31,7 +32,10 @@ def model(y):
     numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
 
 
-@pytest.mark.parametrize(("method", "title"), TITLES.items())
+@pytest.mark.parametrize(
+    ("method", "title"),
+    [item if item[0] == "laplace" else slow(*item) for item in TITLES.items()],
+)
 def test_a_fit_shows_its_bar_and_takes_it_away(method, title):
     with redirect_stderr(Terminal()) as terminal:
         bk.infer(model, np.ones(3), method=method)
@@ -41,7 +45,7 @@ def test_a_fit_shows_its_bar_and_takes_it_away(method, title):
     assert shown.endswith("\r") and not shown.split("\r")[-2].strip()
 
 
-@pytest.mark.parametrize("method", TITLES)
+@pytest.mark.parametrize("method", [m if m == "laplace" else slow(m) for m in TITLES])
 def test_progress_false_shows_nothing(method):
     with redirect_stderr(Terminal()) as terminal:
         assert bk.infer(model, np.ones(3), method=method, progress=False).trust.verdict

@@ -186,6 +186,7 @@ def test_gaps():
     assert result.scores["forecast"]["mase"] == pytest.approx(np.mean(np.concatenate(scaled)))
 
 
+@pytest.mark.slow
 def test_business_days_in_a_zone():
     """Midnight in Tokyo is the day before in UTC: Mondays must not become Sundays."""
     index = pd.bdate_range("2024-01-01", periods=N, tz="Asia/Tokyo")
@@ -194,6 +195,7 @@ def test_business_days_in_a_zone():
     np.testing.assert_array_equal(result.folds[0].naive.mean, seasonal()[[49, 50, 51, 52, 53, 49]])
 
 
+@pytest.mark.slow
 def test_a_season_longer_than_the_past():
     result = bk.backtest(monthly(seasonal()), HORIZON, cutoffs=["2018-06-01"], season=50)
     assert np.all(np.isfinite(list(result.scores["seasonal naive"].values())))

@@ -158,6 +158,7 @@ def test_what_cannot_be_meant_is_refused(call, kind, message):
         call()
 
 
+@pytest.mark.slow
 def test_a_constant_count_is_no_trouble_under_the_default_prior():
     nuts = bk.NUTS(warmup=400, draws=400, chains=2)
     posterior = fit(bk.BayesianGLM(lk.Poisson()), X, np.zeros(N), nuts)

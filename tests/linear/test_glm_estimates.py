@@ -37,6 +37,7 @@ from tests.linear.glm_data import (
     X,
     fit,
 )
+from tests.marks import slow
 
 Z = sm.add_constant(X)
 FLAT = {"prior": priors.Flat(), "intercept": priors.Flat()}
@@ -136,7 +137,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        case if name in ("logit", "negative binomial") else slow(case)
+        for name, case in CASES.items()
+    ],
+    ids=CASES,
+)
 def test_under_flat_priors_the_mode_and_its_curvature_are_those_of_statsmodels(case):
     estimate, error, scale = case.fitted(case.y)
     model = bk.BayesianGLM(case.likelihood(scale), **FLAT)
@@ -156,7 +164,7 @@ def test_a_dispersion_without_a_prior_is_estimated_with_the_weights():
     np.testing.assert_allclose(1.0 / mode.flat["concentration"][0], dispersion, rtol=1e-4)
 
 
-@pytest.mark.parametrize("link", ["logit", "probit"])
+@pytest.mark.parametrize("link", ["logit", slow("probit")])
 def test_ordered_regression_is_that_of_statsmodels(link, ordered):
     found = OrderedModel(THREE, X, distr=link).fit(method="newton", disp=0, tol=1e-12)
     cutpoints = found.model.transform_threshold_params(found.params)[1:-1]
@@ -170,6 +178,7 @@ def test_ordered_regression_is_that_of_statsmodels(link, ordered):
         np.testing.assert_allclose(ordered.flat["weights"].std(axis=0), found.bse[:2], rtol=0.05)
 
 
+@pytest.mark.slow
 def test_differences_of_a_categorical_are_those_of_the_multinomial_logit():
     found = sm.MNLogit(THREE, Z).fit(method="newton", disp=0, tol=1e-12)
     wide = bk.BayesianGLM(lk.Categorical(), prior=1e3, intercept=dist.Normal(0.0, 1e4))
@@ -214,6 +223,7 @@ BY_HAND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_HAND)
 def test_whitened_coordinates_are_the_same_model_and_far_easier_to_move_in(name):
     likelihood, distribution, truth, inverse = BY_HAND[name]
@@ -243,6 +253,7 @@ def test_whitened_coordinates_are_the_same_model_and_far_easier_to_move_in(name)
 # -- scales that are inferred ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prior", "kept"),
     [
@@ -282,7 +293,7 @@ def test_default_priors_are_on_the_scale_of_the_linear_predictor():
     np.testing.assert_allclose(model.prior.scale, 2.5 * spread / X.std(axis=0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("prior", [None, priors.ARD(), priors.Horseshoe()], ids=repr)
+@pytest.mark.parametrize("prior", [None, *map(slow, (priors.ARD(), priors.Horseshoe()))], ids=repr)
 def test_units_of_the_features_change_nothing_but_the_units_of_the_weights(prior):
     model = bk.BayesianGLM(lk.Bernoulli(), prior=prior)
     one, other = (
@@ -313,7 +324,7 @@ def _with_outliers():
     return x, y
 
 
-@pytest.mark.parametrize("noise", [lk.StudentT(), lk.Laplace()], ids=repr)
+@pytest.mark.parametrize("noise", [lk.StudentT(), slow(lk.Laplace())], ids=repr)
 def test_heavy_tailed_noise_is_not_moved_by_outliers(noise):
     x, y = _with_outliers()
     gaussian = fit(bk.BayesianLinearRegression(), x, y, "map")
@@ -331,6 +342,7 @@ def test_laplace_noise_has_no_laplace_approximation():
         fit(bk.BayesianGLM(lk.Bernoulli(), prior=priors.Laplace(1.0)), X, BINARY)
 
 
+@pytest.mark.slow
 def test_the_mode_under_laplace_noise_is_the_median_regression():
     x, y = _with_outliers()
     model = bk.BayesianLinearRegression(noise=lk.Laplace(1.0), **FLAT)

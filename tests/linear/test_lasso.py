@@ -52,6 +52,7 @@ def test_the_lasso_with_inferred_noise_is_a_stationary_point_of_the_full_density
             assert float(density(other)) < best, name
 
 
+@pytest.mark.slow
 def test_the_lasso_finds_the_higher_of_two_modes():
     # All weights at 0 and much noise is a mode too, 11 nats lower.
     rng = np.random.default_rng(0)
@@ -86,6 +87,7 @@ def test_a_perfect_fit_leaves_the_lasso_no_mode(noise):
         fit(model, x, y)
 
 
+@pytest.mark.slow
 def test_a_prior_that_keeps_the_noise_from_0_leaves_it_one():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(5, 7)), rng.normal(size=5)

@@ -14,6 +14,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import bayeskern as bk
 from bayeskern import likelihoods, priors
+from tests.inference.any_draws import AnyDraws
 from tests.linear.regression_data import (
     INFERRED,
     KNOWN,
@@ -28,6 +29,7 @@ from tests.linear.regression_data import (
     gaussian,
     plain,
 )
+from tests.marks import slow
 
 # -- sequential ------------------------------------------------------------------------------------
 
@@ -172,6 +174,7 @@ def test_the_seed_decides_draws_under_robust_noise():
     assert not np.array_equal(first, other)
 
 
+@pytest.mark.slow
 def test_predictions_at_many_points_take_fewer_draws(monkeypatch):
     model = blr(prior=priors.Laplace(0.5), noise=0.8)
     posterior = fit(model, method=bk.NUTS(warmup=200, draws=300, chains=2))
@@ -187,7 +190,7 @@ def test_predictions_at_many_points_take_fewer_draws(monkeypatch):
 
 
 def test_the_log_likelihood_is_pointwise():
-    posterior = fit(blr(prior=priors.Gaussian(SCALES), **INFERRED), method="nuts")
+    posterior = fit(blr(prior=priors.Gaussian(SCALES), **INFERRED), method=AnyDraws(20))
     found = posterior.log_likelihood()["y"]
     draws = posterior.draws
     mean = draws["intercept"][0, 7] + X @ draws["weights"][0, 7]
@@ -195,7 +198,7 @@ def test_the_log_likelihood_is_pointwise():
     np.testing.assert_allclose(found[0, 7], expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("method", ["map", "laplace", "nuts"])
+@pytest.mark.parametrize("method", ["map", slow("laplace"), slow("nuts")])
 def test_a_second_fit_compiles_nothing(method):
     model = blr(prior=priors.Gaussian(dist.HalfNormal(3.0)))
     run = bk.NUTS(warmup=50, draws=50) if method == "nuts" else method

@@ -11,6 +11,7 @@ import bayeskern as bk
 from bayeskern.diagnostics.comparison import marginals_plot
 from bayeskern.diagnostics.comparison.comparison import have_same_model
 from bayeskern.kernels import RBF
+from tests.inference.any_draws import AnyDraws
 
 rng = np.random.default_rng(0)
 Y = rng.normal(1.0, 2.0, size=30)
@@ -118,6 +119,7 @@ def test_the_evidence_of_other_data_is_left_out_where_nothing_has_a_predictive_d
     assert [r[: len(remark)] for r in bk.compare(found).remarks] == [remark]
 
 
+@pytest.mark.slow
 def test_an_updated_model_has_observed_its_new_rows_only():
     x = rng.normal(size=30)
     blr = bk.BayesianLinearRegression()
@@ -131,7 +133,7 @@ def test_an_updated_model_has_observed_its_new_rows_only():
 
 def test_the_same_model_is_known_by_its_priors_and_its_data(posteriors, tmp_path):
     assert have_same_model(posteriors)
-    fewer = bk.infer(model, Y[:20], method="laplace", progress=False)
+    fewer = bk.infer(model, Y[:20], method=AnyDraws(100), progress=False)
     posteriors["laplace"].save(tmp_path / "laplace.nc")
     # A file keeps no model, so that it is not known.
     for other in (fewer, bk.load(tmp_path / "laplace.nc")):
@@ -139,7 +141,7 @@ def test_the_same_model_is_known_by_its_priors_and_its_data(posteriors, tmp_path
 
     def process(sd):
         gp = bk.GPRegression(RBF(dist.LogNormal(0.0, sd)), noise=0.1)
-        return bk.infer(gp, np.arange(30.0), Y, method="laplace", progress=False)
+        return bk.infer(gp, np.arange(30.0), Y, method=AnyDraws(100), progress=False)
 
     first = process(1.0)
     assert have_same_model({"first": first, "again": process(1.0)})
@@ -222,6 +224,6 @@ def test_an_unknown_reference_and_another_model_are_refused(posteriors):
     def another():
         numpyro.sample("x", dist.Normal())
 
-    other = bk.infer(another, method="laplace", progress=False)
+    other = bk.infer(another, method=AnyDraws(100), progress=False)
     with pytest.raises(ValueError, match="share no site"):
         bk.compare({"other": other, "nuts": posteriors["nuts"]})

@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 
 from bayeskern.inference.mcmc.bridge_sampling import bridge
 from bayeskern.inference.model.target import Target
+from tests.marks import slow
 
 SEEDS = range(24)
 
@@ -65,7 +66,7 @@ def normal_case():
 
 @pytest.mark.parametrize(
     "case",
-    [coin_case, normal_case, lambda: line_case(0.0), lambda: line_case(0.9)],
+    [slow(coin_case), slow(normal_case), slow(lambda: line_case(0.0)), lambda: line_case(0.9)],
     ids=["coin", "normal", "regression", "autocorrelated"],
 )
 def test_the_evidence_and_an_honest_error(case):

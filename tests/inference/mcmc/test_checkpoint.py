@@ -76,6 +76,7 @@ def assert_same(one, other):
         np.testing.assert_array_equal(values, other.sample_stats[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [20, WARMUP + 20], ids=["in warmup", "while sampling"])
 def test_a_killed_run_goes_on_to_the_same_draws(tmp_path, steps, monkeypatch):
     path = tmp_path / "run.npz"

@@ -35,7 +35,9 @@ def exact():
     return np.array([Y[g == GROUP].sum() / 0.25 / precision for g in range(3)]), precision**-0.5
 
 
-@pytest.mark.parametrize("method", ["map", "laplace", "importance", "svi", bk.NUTS(warmup=200)])
+@pytest.mark.parametrize(
+    "method", ["laplace", *map(slow, ("map", "importance", "svi", bk.NUTS(warmup=200)))]
+)
 def test_a_model_that_looks_at_the_values_of_its_data(method):
     posterior = bk.infer(grouped, GROUP, Y, method=method, progress=False)
     mean, sd = exact()
@@ -86,7 +88,9 @@ def test_a_logical_scalar_is_static():
     assert jnp.isfinite(target.log_density(jnp.zeros(1)))
 
 
-@pytest.mark.parametrize("guide", [AutoNormal, AutoMultivariateNormal, AutoNormal(grouped)])
+@pytest.mark.parametrize(
+    "guide", [AutoNormal, *map(slow, (AutoMultivariateNormal, AutoNormal(grouped)))]
+)
 def test_autoguides_are_guides(guide):
     posterior = bk.infer(grouped, GROUP, Y, method=bk.SVI(guide), progress=False)
     mean, sd = exact()

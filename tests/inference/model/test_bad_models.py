@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
+from tests.marks import slow
 
 Y = np.array([0.3, -1.2, 2.0, 0.7, 1.1, -0.4])
 X = np.linspace(-1.0, 1.0, 6)
@@ -161,7 +162,9 @@ def test_data_outside_the_support_of_their_distribution(likelihood, y):
         infer(counts(likelihood), y, method="map")
 
 
-@pytest.mark.parametrize("method", ["map", "mle", "laplace", "svi", "importance", "nuts"])
+@pytest.mark.parametrize(
+    "method", ["laplace", *map(slow, ("map", "mle", "svi", "importance", "nuts"))]
+)
 def test_a_density_that_is_zero_everywhere_names_its_factor(method):
     def model(y):
         scale = numpyro.sample("scale", dist.HalfNormal(1.0))
@@ -182,7 +185,7 @@ def test_nan_data_are_refused_by_every_method(method):
 # -- what is not good ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["map", "mle"])
+@pytest.mark.parametrize("method", ["map", slow("mle")])
 def test_a_point_estimate_is_never_good_and_has_no_loo(method):
     posterior = infer(line, X, Y, method=method)
     assert posterior.trust.verdict != "good"
@@ -190,7 +193,7 @@ def test_a_point_estimate_is_never_good_and_has_no_loo(method):
         posterior.log_likelihood()
 
 
-@pytest.mark.parametrize("method", ["laplace", "importance", "nuts"])
+@pytest.mark.parametrize("method", ["laplace", slow("importance"), slow("nuts")])
 def test_a_deterministic_that_is_nan_in_some_draws_is_not_good(method):
     def model(y):
         mu = numpyro.sample("mu", dist.Normal())

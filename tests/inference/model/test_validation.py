@@ -9,6 +9,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern.inference import Target
+from tests.marks import slow
 
 Y = np.array([0.3, -1.2, 2.0, 0.7, 1.1, -0.4])
 
@@ -159,7 +160,7 @@ def test_the_noisy_density_has_the_whole_one_as_its_mean():
     assert abs(noisy.mean() - target.log_density(z)) < 4 * noisy.std() / np.sqrt(4_000)
 
 
-@pytest.mark.parametrize("method", ["map", "laplace"])
+@pytest.mark.parametrize("method", [slow("map"), "laplace"])
 def test_fits_of_a_subsampled_model_are_fits_of_the_whole(method):
     whole = bk.infer(in_parts, Y, method=method, progress=False)
     parts = bk.infer(in_parts, Y, subsample_size=3, method=method, progress=False)

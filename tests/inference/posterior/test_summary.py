@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import bayeskern as bk
 from bayeskern.core.formatting import alike
+from tests.marks import slow
 
 sizes = st.floats(-12.0, 12.0).map(lambda x: 10.0**x)
 
@@ -27,7 +28,7 @@ def far(y):
     numpyro.sample("y", dist.Normal(mu, 0.05).expand([len(y)]), obs=y)
 
 
-@pytest.mark.parametrize("method", ["laplace", "nuts"])
+@pytest.mark.parametrize("method", ["laplace", slow("nuts")])
 @pytest.mark.parametrize("options", [{}, {"kind": "stats_median"}])
 def test_a_mean_far_from_zero_is_shown_whole(method, options):
     # N(1234.5600, 0.0144^2), next to nothing of the prior.
