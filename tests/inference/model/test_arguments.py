@@ -10,6 +10,7 @@ from numpyro.infer.autoguide import AutoMultivariateNormal, AutoNormal
 
 import bayeskern as bk
 from bayeskern.inference import Target
+from tests.marks import slow
 
 rng = np.random.default_rng(0)
 GROUP = np.repeat([0, 1, 2], 8)
