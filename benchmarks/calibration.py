@@ -15,8 +15,8 @@ import numpy as np
 
 import bayeskern as bk
 from bayeskern.diagnostics.calibration.refit import FITS_AT_ONCE
-from bayeskern.inference.mcmc.initialization import find_points
-from bayeskern.inference.mcmc.kernel import Density, Options, advance, begin
+from bayeskern.inference.mcmc.initialization import initial_points
+from bayeskern.inference.mcmc.kernel import KernelOptions, ScaledTarget, initial_state, take_steps
 from bayeskern.inference.model.target import Target
 from benchmarks.timing import best
 from models import eight_schools
@@ -51,13 +51,13 @@ def ascents(guide) -> tuple[float, float]:
 
 def chains() -> tuple[float, float]:
     """Seconds for STEPS steps of each chain, one after the other and in step."""
-    options = Options(1000, 0.8, 10, False)
+    options = KernelOptions(1000, 0.8, 10, False)
     densities, states = [], []
     for target in targets():
-        point = find_points(target, 1, 0, False)[0]
+        point = initial_points(target, 1, 0, False)[0]
         scale = np.sqrt(point.inverse_mass)
-        densities.append(Density(target, jnp.asarray(scale)))
-        states.append(begin(options, densities[-1], point.over(scale), jax.random.key(0)))
+        densities.append(ScaledTarget(target, jnp.asarray(scale)))
+        states.append(initial_state(options, densities[-1], point.over(scale), jax.random.key(0)))
     steps = jnp.asarray(STEPS)
     arrays, others = eqx.partition(densities, eqx.is_array)
     density = jax.tree.map(lambda *x: jnp.stack(x), *arrays)
@@ -66,12 +66,12 @@ def chains() -> tuple[float, float]:
     @eqx.filter_jit
     def in_step(density, state):
         def one(density, state):
-            return advance(options, eqx.combine(density, others[0]), state, steps)
+            return take_steps(options, eqx.combine(density, others[0]), state, steps)
 
         return jax.vmap(one)(density, state)
 
     def alone():
-        return [advance(options, *one, steps) for one in zip(densities, states, strict=True)]
+        return [take_steps(options, *one, steps) for one in zip(densities, states, strict=True)]
 
     together = best(lambda: in_step(density, state), repeats=3)
     return best(alone, repeats=3) / FITS_AT_ONCE, together / FITS_AT_ONCE

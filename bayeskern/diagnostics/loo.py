@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 
-from bayeskern.inference.model.constrain import columns
+from bayeskern.core.scalars import scalar_columns
 
 
 def psis_loo(tree, site: str, efficiency: float):
@@ -33,7 +33,7 @@ def relative_efficiency(posterior) -> float:
     from arviz_stats.base import array_stats
 
     chains, draws = next(iter(posterior.draws.values())).shape[:2]
-    x = columns(posterior.flat)[1].reshape(chains, draws, -1)
+    x = scalar_columns(posterior.flat)[1].reshape(chains, draws, -1)
     with warnings.catch_warnings():
         # A number that never moves has no effective draws, and is left out of the mean.
         warnings.simplefilter("ignore")

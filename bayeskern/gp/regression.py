@@ -73,6 +73,10 @@ class GPRegression(eqx.Module):
         """A copy that takes data with these columns."""
         return dataclasses.replace(self, kernel=self.kernel.resolve(columns), columns=columns)
 
+    def restore(self, args: tuple, columns, classes) -> tuple[GPRegression, tuple]:
+        """The model as it was prepared, and its arguments, for `bk.load`."""
+        return self.resolve(columns), args
+
     def at(self, values: dict) -> GPRegression:
         """A copy with every hyperparameter in `values` set, by site name."""
         own = {name: values[name] for name in ("noise", "mean") if name in values}

@@ -1,7 +1,9 @@
 """Any NumPyro model in, a posterior out, with a verdict on how far to trust it."""
 
+from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.infer import METHODS, as_method, infer
 from bayeskern.inference.methods.auto import Auto
+from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.exact import Exact
 from bayeskern.inference.methods.importance import ImportanceSampling
 from bayeskern.inference.methods.laplace import Laplace
@@ -11,10 +13,11 @@ from bayeskern.inference.methods.pathfinder import Pathfinder
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.posterior.netcdf import load
+from bayeskern.inference.posterior.load import load
 from bayeskern.inference.posterior.posterior import Posterior
-from bayeskern.inference.posterior.prior_predictive import prior_predictive
+from bayeskern.inference.prior_predictive import prior_predictive
 from bayeskern.inference.problem import Problem
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 
 __all__ = [
@@ -24,9 +27,12 @@ __all__ = [
     "NUTS",
     "SVI",
     "Auto",
+    "Estimate",
     "Exact",
+    "Fit",
     "ImportanceSampling",
     "Laplace",
+    "Method",
     "Optimum",
     "Pathfinder",
     "Posterior",

@@ -6,6 +6,7 @@ from bayeskern.core import validation
 from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.methods import marginalization
 from bayeskern.inference.methods.auto import Auto
+from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.exact import Exact
 from bayeskern.inference.methods.importance import ImportanceSampling
 from bayeskern.inference.methods.laplace import Laplace
@@ -13,9 +14,8 @@ from bayeskern.inference.methods.map import MAP, MLE
 from bayeskern.inference.methods.nuts import NUTS
 from bayeskern.inference.methods.pathfinder import Pathfinder
 from bayeskern.inference.methods.svi import SVI
-from bayeskern.inference.model import sites
+from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.posterior import arviz
 from bayeskern.inference.posterior.posterior import Posterior
 
 METHODS = {
@@ -34,41 +34,74 @@ def infer(
     progress: bool = True,
     **kwargs,
 ) -> Posterior:
-    """Fit a NumPyro model to data: `infer(model, X, y)`.
+    """Fit a NumPyro model to data.
 
-    method: a name from METHODS or an object with options, such as `MAP(starts=8)`. coords, dims:
-    names for the axes of sites, as ArviZ takes them, beside those that plates give. Raises
-    ValueError on an unknown method, on bad data, and on a model that cannot be fitted, naming the
-    site.
+    Args:
+        model: A NumPyro model: a function of the data, or an object such as `GPRegression`.
+        *args: The data, as the model takes them: `infer(model, X, y)`.
+        method: "auto", "exact", "map", "mle", "laplace", "svi", "importance", "pathfinder" or
+            "nuts"; or an object with options, such as `MAP(starts=8)`. "auto" takes the cheapest
+            one whose verdict is good.
+        seed: A whole number from 0 to 2**32 - 1, from which everything random follows. The same
+            seed gives the same numbers.
+        coords: Labels along named axes, as ArviZ takes them: `{"school": ["A", "B"]}`.
+        dims: Names for the axes of sites, beside those that plates give: `{"theta": ["school"]}`.
+        progress: Whether to show a progress bar, on a terminal, for what takes long.
+        **kwargs: Named arguments of the model.
+
+    Returns:
+        The posterior: its draws, a verdict on how far to trust them (`posterior.trust`),
+        predictions, and the way to ArviZ.
+
+    Raises:
+        ValueError: If the method is unknown, the data are bad, or the model cannot be fitted; the
+            message names the argument or the site, and says what to do. `DoesNotApplyError`, which
+            is a ValueError, says that another method would do.
+        TypeError: If the model cannot be called, the method is neither a name nor a method, or
+            coords or dims are no dicts.
+
+    Examples:
+        >>> import numpyro, numpyro.distributions as dist, bayeskern as bk
+        >>> def coin(heads):
+        ...     p = numpyro.sample("p", dist.Beta(1.0, 1.0))
+        ...     numpyro.sample("heads", dist.Binomial(20, p), obs=heads)
+        >>> posterior = bk.infer(coin, 14, method="laplace", seed=1)
+        >>> print(posterior.draws["p"].mean().round(1))
+        0.7
     """
     method, seed = as_method(method), validation.seed(seed)
-    for name, value in (("coords", coords), ("dims", dims)):
-        if value is not None and not hasattr(value, "items"):
-            raise TypeError(
-                f"{name} must be a dict, as ArviZ takes it, got {type(value).__name__}."
-            )
-    if hasattr(model, "prepare"):
-        model, args = model.prepare(*args, **kwargs)
-        kwargs = {}
+    bound = BoundModel.of(model, args, kwargs, coords, dims)
     with Stopwatch() as watch:
-        target = Target.of(model, args, kwargs)
+        target = bound.target()
         target.require_summable()
-        coords = {**getattr(model, "coords", {}), **(coords or {})}
-        if coords or dims:
-            arviz.require_axes(sites.look(target), coords, dims or {})
-        fit = marginalization.run(method, target, seed, progress)
-        return Posterior.of(method.name, fit, target, watch.seconds, coords, dims, seed, progress)
+        return fit_target(
+            method,
+            target,
+            seed,
+            progress,
+            coords=bound.coords,
+            dims=bound.dims,
+            timing=watch.seconds,
+        )
 
 
-def as_method(method):
+def fit_target(
+    method: Method, target: Target, seed: int, progress: bool = False, **known
+) -> Posterior:
+    """The posterior of a target by a method. known: other fields of the Posterior."""
+    fit = marginalization.run(method, target, seed, progress)
+    return Posterior.of(method.name, fit, target, seed=seed, progress=progress, **known)
+
+
+def as_method(method) -> Method:
     """The method itself, or a new one of that name."""
     if isinstance(method, str):
         return METHODS[validation.one_of("method", method, METHODS)]()
-    if isinstance(method, type) and method in METHODS.values():
+    if isinstance(method, type) and issubclass(method, Method):
         raise TypeError(f"method must be an object: bk.{method.__name__}(), with the parentheses.")
-    if not hasattr(method, "run") or not hasattr(method, "name") or isinstance(method, type):
+    if not isinstance(method, Method):
         raise TypeError(
             f"method must be one of {', '.join(METHODS)}, or an object such as bk.NUTS(chains=4); "
-            f"got {method!r}."
+            f"got {method!r}. A method of your own extends bayeskern.inference.Method."
         )
     return method

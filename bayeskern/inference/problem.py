@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bayeskern.inference.infer import infer
+from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.posterior.posterior import Posterior
 
 
@@ -37,24 +38,38 @@ class Problem:
         fits = self.predict is None or isinstance(self.predict, tuple)
         _require("predict", self.predict, fits, "a tuple of arguments, such as (X_new,), or None")
         try:
-            inspect.signature(self.model).bind(*self._given, **self._named)
+            inspect.signature(self.model).bind(*self._args, **self._kwargs)
         except TypeError as reason:
             raise TypeError(f"data are not what the model takes: {reason}.") from None
 
     def fit(self, method="auto", **options) -> Posterior:
         """`bk.infer` of the model with its data; options: seed, progress."""
         axes = {"coords": self.coords, "dims": self.dims}
-        return infer(self.model, *self._given, method=method, **axes, **options, **self._named)
+        return infer(self.model, *self._args, method=method, **axes, **options, **self._kwargs)
 
     @property
-    def _given(self) -> tuple:
+    def _args(self) -> tuple:
         return self.data if isinstance(self.data, tuple) else ()
 
     @property
-    def _named(self) -> dict:
+    def _kwargs(self) -> dict:
         return self.data if isinstance(self.data, dict) else {}
 
 
 def _require(name: str, value, fits: bool, wanted: str) -> None:
     if not fits:
         raise TypeError(f"{name} must be {wanted}; got {type(value).__name__}.")
+
+
+def bind(problem, args: tuple, kwargs: dict) -> BoundModel:
+    """A Problem, which has its data with it, or a model with its arguments, read and checked."""
+    if not isinstance(problem, Problem):
+        return BoundModel.of(problem, args, kwargs)
+    if args or kwargs:
+        raise TypeError(
+            "a Problem holds its own data, so that there are no other arguments to give; to fit "
+            "its model to other data, give problem.model and these."
+        )
+    return BoundModel.of(
+        problem.model, problem._args, problem._kwargs, problem.coords, problem.dims
+    )

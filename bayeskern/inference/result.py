@@ -1,59 +1,85 @@
-"""What a backend hands back, before it becomes a Posterior."""
+"""What a method hands back, before it becomes a Posterior."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from bayeskern.inference.approximation.proposals import Approximation
-    from bayeskern.inference.methods.marginalization import Reduced
-    from bayeskern.inference.model.target import Target
-    from bayeskern.inference.optimization.modes import Optimum
-    from bayeskern.inference.posterior.posterior import Posterior
-    from bayeskern.inference.verdict import Trust
+from bayeskern.inference.approximation.proposals import Approximation
+from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.model.marginalized import Marginalized
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.verdict import Trust
 
 
-class Estimate(NamedTuple):
-    """A number and its standard error: 0 where it is exact, NaN where it is unknown."""
+class Assessable(Protocol):
+    """What an assessment looks at; a Posterior has all of it.
 
-    value: float
-    error: float
+    Attributes:
+        fitted_target: The target that the method ran on, of which z are the coordinates.
+        fitted_draws: Its latent and deterministic sites, chains joined, each (S, *site).
+        flat: The sites of the full model, chains joined, each (S, *site).
+        z: Draws in unconstrained coordinates, (chains, draws, d).
+        log_p: log p(z) of draws from a known density, (S,), else None.
+        log_q: log q(z) of them, (S,), else None.
+        log_ratios: log p(z) - log q(z), (S,), else None.
+        elbo: The mean of the log ratios, else None.
+        approximation: q, where the draws come from one.
+        sample_stats: Statistics of MCMC by ArviZ's names, each (chains, draws).
+        progress: Whether work that takes long shows a bar.
+    """
 
-    def __repr__(self) -> str:
-        error = "(error unknown)" if np.isnan(self.error) else f"± {self.error:.2g}"
-        return f"{self.value:.6g} {error}"
+    fitted_target: Target
+    fitted_draws: dict[str, np.ndarray]
+    flat: dict[str, np.ndarray]
+    z: np.ndarray
+    log_p: np.ndarray | None
+    log_q: np.ndarray | None
+    log_ratios: np.ndarray | None
+    elbo: Estimate | None
+    approximation: Approximation | None
+    sample_stats: dict[str, np.ndarray]
+    progress: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Draws of z, in unconstrained coordinates, and all that the backend knows about them.
+    """Draws of z, in unconstrained coordinates, and all that the method knows about them.
 
-    z: (chains, draws, d), equally weighted. judge: Posterior -> Trust, called when the verdict is
-    first asked for. weighted: (z: (S, d), log weights (S,) that sum to one), where there are some.
-    log_q: log q(z), (draws,), where z are draws from `approximation`. draws: the sites, where they
-    do not follow from z. log_evidence: log p(data). optimum: the mode, where one was looked for.
-    trace: numbers by step, such as the ELBO. sample_stats: by ArviZ's names, each (chains, draws).
-    attempts: what `auto` tried; method: what it took. target: the form of the model that was
-    fitted, where it is not the one that was given; reduced: what the method ran on instead. timing:
-    seconds of what the method times itself.
+    Attributes:
+        z: Equally weighted draws, (chains, draws, d); a point estimate is (1, 1, d).
+        assess: Makes the verdict, when it is first asked for.
+        weighted: Draws (S, d) and log weights (S,) that sum to one, where there are some.
+        log_q: log q(z) of the draws, (draws,), where they come from `approximation`.
+        approximation: q, where the draws come from one.
+        draws: The sites, each (chains, draws, *site), where they do not follow from z.
+        log_evidence: log p(data).
+        optimum: The mode, where one was looked for.
+        trace: Numbers by step, such as the ELBO.
+        sample_stats: Statistics of MCMC by ArviZ's names, each (chains, draws).
+        attempts: What `auto` tried.
+        method: The method that was taken, where it is not the one that was asked for.
+        timing: Seconds, of what the method times itself.
+        target: The form of the model that was fitted, where it is not the one that was given.
+        marginalized: The marginal of that form, where the method ran on it.
     """
 
     z: np.ndarray
-    judge: Callable[[Posterior], Trust]
+    assess: Callable[[Assessable], Trust]
     weighted: tuple[np.ndarray, np.ndarray] | None = None
     log_q: np.ndarray | None = None
+    approximation: Approximation | None = None
     draws: dict[str, np.ndarray] | None = None
     log_evidence: Estimate | None = None
     optimum: Optimum | None = None
-    approximation: Approximation | None = None
     trace: dict[str, np.ndarray] = field(default_factory=dict)
     sample_stats: dict[str, np.ndarray] = field(default_factory=dict)
     attempts: tuple = ()
     method: str | None = None
     timing: dict[str, float] = field(default_factory=dict)
     target: Target | None = None
-    reduced: Reduced | None = None
+    marginalized: Marginalized | None = None

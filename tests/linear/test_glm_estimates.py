@@ -149,7 +149,7 @@ def test_under_flat_priors_the_mode_and_its_curvature_are_those_of_statsmodels(c
     estimate, error, scale = case.fitted(case.y)
     model = bk.BayesianGLM(case.likelihood(scale), **FLAT)
     posterior = fit(model, X, case.y, bk.Laplace(draws=10_000, starts=1), **case.extra)
-    mode = posterior.reduced.draws(posterior.optimum.z[None, None])
+    mode = posterior.marginalized.draws(posterior.optimum.z[None, None])
     mode = np.append(mode["intercept"], mode["weights"])
     np.testing.assert_allclose(mode, estimate, rtol=1e-5, atol=1e-5)
     # The standard error of an sd of 10,000 draws is 0.7 %.

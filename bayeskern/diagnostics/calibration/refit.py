@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,25 +12,30 @@ import numpy as np
 from numpyro.primitives import Messenger
 
 from bayeskern.core.batching import batch_size
-from bayeskern.inference import SVI, Posterior, infer
-from bayeskern.inference.methods import marginalization
-from bayeskern.inference.model import arguments, sites
-from bayeskern.inference.model.target import Target
-from bayeskern.inference.posterior.prior_predictive import Given
+from bayeskern.inference import Method, Posterior, Target, infer
+from bayeskern.inference.infer import fit_target
+from bayeskern.inference.model.bound import BoundModel
 from bayeskern.likelihoods.labels import decode
+from bayeskern.protocols import (
+    ChoosesForm,
+    HasClosedForm,
+    HasMarginal,
+    PreparesData,
+    classes_of,
+)
 
 #: what may go wrong with one data set and not with others; RuntimeError: of compiled code
 FAILURES = (ValueError, ArithmeticError, RuntimeError)
 # So many fits run at once; `benchmarks.calibration` measures what that gains.
 FITS_AT_ONCE = 8
 # What a model may offer that takes the data as arguments, past its sites.
-OFFERS = ("prepare", "marginal", "exact", "for_method")
+PAST_ITS_SITES = PreparesData | HasMarginal | HasClosedForm | ChoosesForm
 
 
-def refit(given: Given, target: Target, data: dict, method, seeds) -> Iterator[Callable]:
+def refit(bound_model: BoundModel, target: Target, data: dict, method, seeds) -> Iterator[Callable]:
     """For each simulated data set a function that gives its Posterior, or raises what went wrong.
 
-    given: prepared, as is its target. data: (simulations, shape) by site; seeds: one for each. A
+    bound_model: prepared, as is its target. data: (simulations, shape) by site; seeds: one for each. A
     model that has only sites gets the data there, so that its arguments stay what they were,
     whatever else it does with them. A model that offers more gets the data in the arguments that
     hold the observations.
@@ -39,21 +43,18 @@ def refit(given: Given, target: Target, data: dict, method, seeds) -> Iterator[C
     SVI is run for several data sets at once, except with a guide by hand, which reads the arguments
     of the model itself.
     """
-    offers = any(hasattr(given.model, name) for name in OFFERS)
-    if offers or callable(getattr(method, "guide", None)):
-        return _by_arguments(given, target, data, method, seeds)
+    if isinstance(bound_model.model, PAST_ITS_SITES) or method.reads_arguments:
+        return _by_arguments(bound_model, target, data, method, seeds)
     # Looked at once: that takes as long as many a fit.
-    model = ConditionedModel(target.model, target.arguments)
-    first = Target.of(model, (_arrays(data, 0),), {})
+    first = Target.of(ConditionedModel(target), (_arrays(data, 0),), {})
 
     def target_at(i):
-        return dataclasses.replace(first, arguments=((_arrays(data, i),), {}))
+        return first.with_arguments(_arrays(data, i))
 
     at_once = _fits_at_once(max(target.size, *(values[0].size for values in data.values())))
-    # A subclass may run in another way.
-    if type(method).run is SVI.run and at_once > 1:
+    if method.runs_side_by_side and at_once > 1:
         return _in_batches(target_at, method, seeds, at_once)
-    return (partial(_fit, target_at(i), method, seed) for i, seed in enumerate(seeds))
+    return (partial(fit_target, method, target_at(i), seed) for i, seed in enumerate(seeds))
 
 
 def row(values: dict, i: int) -> dict:
@@ -66,25 +67,19 @@ def _arrays(data: dict, i: int) -> dict:
     return {name: jnp.asarray(value) for name, value in row(data, i).items()}
 
 
-def _by_arguments(given, target, data, method, seeds) -> Iterator[Callable]:
+def _by_arguments(bound_model, target, data, method, seeds) -> Iterator[Callable]:
     first = row(data, 0)
-    arguments_of = {site: _argument_of(given, target, site, first) for site in data}
-    classes = getattr(given.model, "classes", None)
+    arguments_of = {site: _argument_of(bound_model, target, site, first) for site in data}
+    classes = classes_of(bound_model.model)
 
     def fit(i):
         new = {arguments_of[site]: decode(value, classes) for site, value in row(data, i).items()}
-        args, kwargs = _replace_arguments(given.model, given.raw, new)
-        return infer(given.model, *args, method=method, seed=seeds[i], progress=False, **kwargs)
+        args, kwargs = _replace_arguments(bound_model.model, bound_model.original, new)
+        return infer(
+            bound_model.model, *args, method=method, seed=seeds[i], progress=False, **kwargs
+        )
 
     return (partial(fit, i) for i in range(len(seeds)))
-
-
-def _fit(target, method, seed) -> Posterior:
-    return _posterior(target, method, seed, marginalization.run(method, target, seed, False))
-
-
-def _posterior(target, method, seed, fit) -> Posterior:
-    return Posterior.of(method.name, fit, target, {}, seed=seed)
 
 
 # -- several fits at once --------------------------------------------------------------------------
@@ -96,27 +91,23 @@ def _fits_at_once(size: int) -> int:
     return min(FITS_AT_ONCE, batch_size(size**2) or 1)
 
 
-def _in_batches(target_at, method, seeds, at_once) -> Iterator[Callable]:
+def _in_batches(target_at, method: Method, seeds, at_once) -> Iterator[Callable]:
     for start in range(0, len(seeds), at_once):
-        batch = [
-            (target_at(i), method, seeds[i]) for i in range(len(seeds))[start : start + at_once]
-        ]
+        batch = range(start, min(start + at_once, len(seeds)))
+        targets, batch_seeds = [target_at(i) for i in batch], [seeds[i] for i in batch]
+        # All batches have one shape, so that nothing is compiled again.
+        padding = at_once - len(batch)
         try:
-            begun = [method.begin(target, seed, False) for target, _, seed in batch]
-            # All batches have one shape, so that nothing is compiled again.
-            begun += begun[-1:] * (at_once - len(begun))
-            fits = method.finish(begun, False)[: len(batch)]
-            posteriors = [
-                partial(_posterior, *settings, fit)
-                for settings, fit in zip(batch, fits, strict=True)
-            ]
+            fits = method.run_many(
+                targets + targets[-1:] * padding, batch_seeds + batch_seeds[-1:] * padding
+            )
         except FAILURES:
             # The error of one must not cost the others their fits, so each runs alone.
-            posteriors = [partial(_fit, *settings) for settings in batch]
-        yield from posteriors
-
-
-# -- data at the sites -----------------------------------------------------------------------------
+            for target, seed in zip(targets, batch_seeds, strict=True):
+                yield partial(fit_target, method, target, seed)
+            continue
+        for target, seed, fit in zip(targets, batch_seeds, fits, strict=False):
+            yield partial(Posterior.of, method.name, fit, target, seed=seed)
 
 
 class ConditionedModel(eqx.Module):
@@ -125,12 +116,10 @@ class ConditionedModel(eqx.Module):
     numpyro.handlers.condition does not know of plates that take a part of their rows.
     """
 
-    model: Callable
-    arguments: tuple[tuple, dict]
+    target: Target
 
     def __call__(self, data):
-        args, kwargs = arguments.release(self.arguments)
-        return _Condition(self.model, data)(*args, **kwargs)
+        return _Condition(self.target.model, data)(*self.target.args, **self.target.kwargs)
 
 
 class _Condition(Messenger):
@@ -159,19 +148,21 @@ class _Condition(Messenger):
 # -- data in the arguments -------------------------------------------------------------------------
 
 
-def _argument_of(given: Given, target: Target, site: str, data: dict) -> str:
+def _argument_of(bound_model: BoundModel, target: Target, site: str, data: dict) -> str:
     """The name of the argument that holds what a site observes.
 
     Raises ValueError where there is none, or where several might.
     """
     latents = {s.name: jnp.zeros(s.shape) for s in target.latents}
-    observed = sites.observed(target, latents)[site]
-    bound = inspect.signature(given.model).bind(*given.args, **given.kwargs).arguments
+    observed = target.observed(latents)[site]
+    bound = (
+        inspect.signature(bound_model.model).bind(*bound_model.args, **bound_model.kwargs).arguments
+    )
     candidates = [name for name, value in bound.items() if _holds(value, observed)]
     if len(candidates) > 1:
         # Values may agree by chance: only the right one moves the site.
         candidates = [
-            name for name in candidates if _moves_site(given, latents, site, name, data[site])
+            name for name in candidates if _moves_site(bound_model, latents, site, name, data[site])
         ]
     if len(candidates) != 1:
         raise ValueError(
@@ -194,16 +185,18 @@ def _holds(argument, observed) -> bool:
     return is_number and np.array_equal(argument, observed, equal_nan=True)
 
 
-def _moves_site(given, latents, site, argument: str, value) -> bool:
+def _moves_site(bound_model, latents, site, argument: str, value) -> bool:
     """Whether the site observes `value` once the argument of that name is set to it."""
-    args, kwargs = _replace_arguments(given.model, (given.args, given.kwargs), {argument: value})
-    changed = Target.of(given.model, args, kwargs)
-    return bool(np.array_equal(sites.observed(changed, latents)[site], value))
+    args, kwargs = _replace_arguments(
+        bound_model.model, (bound_model.args, bound_model.kwargs), {argument: value}
+    )
+    changed = Target.of(bound_model.model, args, kwargs)
+    return bool(np.array_equal(changed.observed(latents)[site], value))
 
 
 def _replace_arguments(model, old: tuple[tuple, dict], new: dict) -> tuple[tuple, dict]:
     """Arguments of a model, some of which are replaced by name."""
-    prepare = getattr(model, "prepare", model)
+    prepare = model.prepare if isinstance(model, PreparesData) else model
     bound = inspect.signature(prepare).bind(*old[0], **old[1])
     for name, value in new.items():
         bound.arguments[name] = jnp.asarray(value) if np.ndim(value) == 0 else value

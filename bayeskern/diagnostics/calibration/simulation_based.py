@@ -13,6 +13,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.batching import BATCH, evenly
 from bayeskern.core.progress import Progress
+from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.calibration.calibration import (
     LIKELIHOOD,
     MIN_SIMULATIONS,
@@ -20,8 +21,8 @@ from bayeskern.diagnostics.calibration.calibration import (
 )
 from bayeskern.diagnostics.calibration.refit import FAILURES, refit, row
 from bayeskern.inference import Posterior, as_method
-from bayeskern.inference.model.constrain import columns
-from bayeskern.inference.posterior.prior_predictive import Given, simulate
+from bayeskern.inference.prior_predictive import simulate
+from bayeskern.inference.problem import bind
 from bayeskern.protocols import DoesNotApplyError
 
 
@@ -83,8 +84,8 @@ def calibrate(
             f"simulations must be at least {MIN_SIMULATIONS}, since fewer tell nothing; got "
             f"{simulations}."
         )
-    given = Given.of(problem, args, kwargs).prepared()
-    target = given.target()
+    bound_model = bind(problem, args, kwargs)
+    target = bound_model.target()
     target.require_latents()
     target.require_summable()
     if any(s.name == LIKELIHOOD for s in target.latents):
@@ -96,7 +97,7 @@ def calibrate(
     seeds = np.random.SeedSequence(seed).generate_state(simulations).tolist()
     ranked, failures = [], {}
     with Progress("calibrate", simulations, progress) as bar:
-        for i, fit in enumerate(refit(given, target, data, method, seeds)):
+        for i, fit in enumerate(refit(bound_model, target, data, method, seeds)):
             try:
                 ranked.append(_rank(fit(), row(truths, i), draws))
             except (DoesNotApplyError, TooFewDrawsError):
@@ -120,7 +121,7 @@ class TooFewDrawsError(ValueError):
 def _method_with_draws(method):
     """The method itself, or a new one of that name; refused where it gives a point."""
     method = as_method(method)
-    if getattr(method, "is_point", False):
+    if method.is_point:
         raise ValueError(
             f"method={method.name!r} gives a point, among which the truth has no rank. Take one "
             "that gives draws, such as 'laplace' or 'nuts'."
@@ -164,13 +165,13 @@ def _rank(posterior: Posterior, truth: dict, count: int) -> RankedTruth:
         )
     rows = evenly(total, count)
     truth_first = {name: np.concatenate([truth[name][None], flat[name][rows]]) for name in latents}
-    names, values = columns(truth_first)
+    names, values = scalar_columns(truth_first)
     log_likelihoods = np.asarray(_log_likelihoods(posterior.target, truth_first))
     names, values = [*names, LIKELIHOOD], np.column_stack([values, log_likelihoods])
     if not np.all(np.isfinite(values)):
         wrong = names[int(np.argmax(~np.all(np.isfinite(values), axis=0)))]
         raise FloatingPointError(f"the draws or the truth of {wrong!r} are not finite")
-    _, all_draws = columns(flat)
+    _, all_draws = scalar_columns(flat)
     true_values, drawn = values[0], values[1:]
     return RankedTruth(
         posterior.method,

@@ -10,10 +10,10 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import aligned
+from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.comparison import marginals_plot
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
 from bayeskern.inference import Posterior
-from bayeskern.inference.model.constrain import columns
 
 
 def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> Comparison:
@@ -250,7 +250,7 @@ def _are_equal(x: list, y: list) -> bool:
 
 def _draws_by_number(posterior) -> dict[str, np.ndarray]:
     """The draws (S,) of each number of each site, by its name."""
-    names, values = columns(posterior.flat)
+    names, values = scalar_columns(posterior.flat)
     return dict(zip(names, values.T.astype(float), strict=True))
 
 

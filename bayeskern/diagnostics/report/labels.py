@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from bayeskern.inference.model.target import number_name
+from bayeskern.core.scalars import scalar_name
 
 
 def number_names(draws: dict, axes: dict[str, list]) -> dict[str, list[str]]:
@@ -21,7 +21,7 @@ def number_names(draws: dict, axes: dict[str, list]) -> dict[str, list[str]]:
         shape = np.shape(values)[1:]
         labels = axes.get(site) or [list(map(str, range(size))) for size in shape]
         names[site] = [
-            number_name(site, [axis[i] for axis, i in zip(labels, place, strict=True)])
+            scalar_name(site, [axis[i] for axis, i in zip(labels, place, strict=True)])
             for place in np.ndindex(shape)
         ]
     count = Counter(name for site_names in names.values() for name in site_names)

@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
-from bayeskern.inference.approximation.psis import has_even_tail, smooth
-from bayeskern.inference.posterior import predictive
+from bayeskern.inference.approximation.psis import has_even_tail, pareto_smooth
 
 # The most observations of a site for which draws are weighted to leave out each of them.
 MAX_WEIGHTED = 2000
@@ -143,17 +141,16 @@ def _labels(values) -> list[str]:
 
 def _at_a_point(subject) -> dict[str, np.ndarray]:
     """New data at a point estimate, for sites whose observations are not masked."""
-    p, target = subject.posterior, subject.posterior.target
-    given = tuple(name for name, site in subject.sites.items() if site.conditional)
-    gps = {p.site for p in subject.processes}
-    if (hasattr(target.model, "pointwise") and not given) or (given and gps == set(given)):
+    conditional = {name for name, site in subject.sites.items() if site.conditional}
+    if conditional and conditional == {process.site for process in subject.processes}:
+        # Processes know their new data in closed form.
         return {}
-    count = COSTLY_REPLICATES if given else REPLICATES
-    draws = {k: np.broadcast_to(v, (count, *v.shape[1:])) for k, v in predictive.latents(p).items()}
-    shapes = predictive.shapes_of(target, draws, target.arguments, given)
-    made = predictive.replicates(target, draws, count, given, shapes)
-    made = {name: np.asarray(jax.device_get(x), float) for name, x in made.items()}
-    return {name.replace("/", "."): x.reshape(count, -1) for name, x in made.items()}
+    count = COSTLY_REPLICATES if conditional else REPLICATES
+    replicates = subject.posterior.replicates(count)
+    return {
+        name.replace("/", "."): np.asarray(values, float).reshape(count, -1)
+        for name, values in replicates.items()
+    }
 
 
 # -- leaving out observations ----------------------------------------------------------------------
@@ -222,7 +219,7 @@ def _loo_weights(subject, name, shape) -> np.ndarray | None:
     log_likelihood = _joined(log_likelihood)
     if log_likelihood.shape != shape:
         return None
-    return np.stack([smooth(-column).normal for column in log_likelihood.T], axis=1)
+    return np.stack([pareto_smooth(-column).normal for column in log_likelihood.T], axis=1)
 
 
 def _pit(replicates, y, weights, rng) -> np.ndarray:

@@ -12,7 +12,6 @@ from numpyro.distributions import Distribution
 from bayeskern.diagnostics.drawing import kde, within
 from bayeskern.diagnostics.report.wording import three_digits
 from bayeskern.hyperparameters import show
-from bayeskern.inference.model import sites
 
 # The quantiles between which a density is shown: the rest of a heavy tail would squeeze it to a
 # line.
@@ -57,10 +56,7 @@ def site_priors(posterior) -> list[SitePrior]:
     if posterior.is_point:
         # A single point is moved a little, so that what depends on it shows.
         draws[1] = _nudged(target, draws[1], 1e-3)
-    traces = [
-        sites.trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
-        for draw in draws
-    ]
+    traces = [target.trace_at(draw) for draw in draws]
     return [_site_prior(s, *(trace[s.name] for trace in traces)) for s in target.latents]
 
 

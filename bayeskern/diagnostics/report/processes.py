@@ -18,7 +18,6 @@ from bayeskern.core.batching import evenly
 from bayeskern.gp.components import centred_components
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import condition_at, predict_over, predictive_at
-from bayeskern.inference.model import sites
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.prediction.mixture import Prediction, map_draws
@@ -42,7 +41,7 @@ class ProcessModel(eqx.Module):
     site: str = eqx.field(static=True)
 
     def at(self, draw: dict):
-        process = _trace(self.target, draw)[self.site]["fn"]
+        process = self.target.trace_at(draw)[self.site]["fn"]
         return SimpleNamespace(kernel=process.kernel, noise=process.noise, mean=process.prior_mean)
 
 
@@ -113,7 +112,7 @@ def processes(subject) -> list[Process]:
     for name, site in subject.sites.items():
         if site.kind != "observed" or not site.conditional or len(site.shape) != 1:
             continue
-        traced = _trace(target, {k: v[0] for k, v in draws.items()})[name]
+        traced = target.trace_at({k: v[0] for k, v in draws.items()})[name]
         process, y = traced["fn"], traced["value"]
         if not isinstance(process, GaussianProcess):
             # Seen through a likelihood, or by inducing points.
@@ -122,10 +121,6 @@ def processes(subject) -> list[Process]:
         data = (process.X, y) if process.observed is None else (process.X, y, process.observed)
         found.append(Process(name, model, draws, data, _kernels(model, draws)))
     return found
-
-
-def _trace(target, draw: dict) -> dict:
-    return sites.trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
 
 
 @eqx.filter_jit

@@ -8,20 +8,18 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import ROUNDING
+from bayeskern.core.scalars import scalar_name
 from bayeskern.diagnostics.report import labels
 from bayeskern.diagnostics.report.observations import Observations, observations
 from bayeskern.diagnostics.report.priors import SitePrior, site_priors
 from bayeskern.diagnostics.report.processes import Process, processes
-from bayeskern.inference.approximation.psis import compare, smooth
-from bayeskern.inference.model import sites
-from bayeskern.inference.model.target import number_name
-from bayeskern.inference.posterior.arviz import summary
+from bayeskern.inference.approximation.psis import weighted_difference
+from bayeskern.inference.model.sites import Site
+from bayeskern.inference.posterior.summary import summary
 
 # About so many numbers are examined, and at least so many of each site: a latent function has one
 # for each point, and an effective sample size takes milliseconds.
 MAX_NUMBERS, MIN_PER_SITE = 500, 12
-# Log weights that are so far apart come from a density that overflowed.
-OVERFLOW = 1e15
 
 
 class UnreadableError(ValueError):
@@ -68,9 +66,9 @@ class Subject:
         return "diverging" in self.posterior.sample_stats
 
     @cached_property
-    def sites(self) -> dict[str, sites.Site]:
+    def sites(self) -> dict[str, Site]:
         """What is known of each site of the model. Raises UnreadableError."""
-        return self._read(lambda: sites.look(self.posterior.target))
+        return self._read(lambda: self.posterior.target.sites())
 
     @cached_property
     def observed(self) -> dict[str, np.ndarray]:
@@ -138,7 +136,7 @@ class Subject:
 
     def _plain_name(self, site: str, i: int) -> str:
         shape = self.posterior.flat[site].shape[1:]
-        return number_name(site, np.unravel_index(i, shape))
+        return scalar_name(site, np.unravel_index(i, shape))
 
     @cached_property
     def examined(self) -> dict[str, np.ndarray]:
@@ -227,7 +225,7 @@ class Subject:
                 badness = badness + 1e6 * np.maximum(array_stats.rhat(x) - 1.01, 0.0)
         elif self.log_weights is not None:
             x = np.stack([self.varying[n].ravel() for n in names], axis=1)
-            shift = compare(x, x, y_weights=np.exp(self.log_weights))
+            shift = weighted_difference(x, x, y_weights=np.exp(self.log_weights))
             badness = np.maximum(shift.mean, shift.log_sd)
         else:
             return names
@@ -237,7 +235,5 @@ class Subject:
     @cached_property
     def log_weights(self) -> np.ndarray | None:
         """The smoothed log weights p / q of the draws, where q is known and they are unweighted."""
-        log_ratios = self.posterior.log_ratios
-        if log_ratios is None or not np.nanmax(log_ratios) - np.nanmin(log_ratios) < OVERFLOW:
-            return None
-        return smooth(log_ratios).log
+        weights = self.posterior.importance_weights
+        return None if weights is None else weights.log

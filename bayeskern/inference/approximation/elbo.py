@@ -15,7 +15,7 @@ import numpy as np
 import optax
 
 from bayeskern.core.progress import Progress
-from bayeskern.inference.approximation.stopping import Plateau
+from bayeskern.inference.approximation.stopping import StoppingRule
 
 # Steps between two looks at the ELBO.
 STRETCH = 100
@@ -23,7 +23,7 @@ STRETCH = 100
 PARTICLES = {"pathwise": 8, "score": 64}
 
 
-class Ascended(NamedTuple):
+class MaximizedELBO(NamedTuple):
     """Parameters averaged over the last steps, the ELBO at each step, and doubts, if any."""
 
     params: object
@@ -31,37 +31,37 @@ class Ascended(NamedTuple):
     doubt: str | None
 
 
-def ascend(
+def maximize_elbo(
     families: list, targets: list, seeds, gradient: str, rates, steps: int, progress: bool
-) -> list[Ascended]:
+) -> list[MaximizedELBO]:
     """Adam from each family's start, at each of the learning rates until the ELBO is level.
 
     families, targets: of the same structure and shapes. steps: at most so many. Each fit goes
     through the rates at its own pace; one that has arrived waits for the others.
     """
-    family, target = Stack.of(families), Stack.of(targets)
+    family, target = Batched.of(families), Batched.of(targets)
     setting = gradient, PARTICLES[gradient]
-    state = _begin(family, target, jnp.stack([jax.random.key(seed) for seed in seeds]))
-    climbs = [Climb(rates, steps) for _ in families]
+    state = _initial_state(family, target, jnp.stack([jax.random.key(seed) for seed in seeds]))
+    schedules = [LearningRateSchedule(rates, steps) for _ in families]
     with Progress("SVI", steps, progress) as bar:
-        while not all(climb.finished for climb in climbs):
-            rate, count = (jnp.asarray(x) for x in zip(*(c.next for c in climbs), strict=True))
-            state, *found = _stretch(family, target, state, rate, count, setting)
-            found = jax.device_get(found)
-            for i, climb in enumerate(climbs):
-                climb.add(*_lane(found, i))
-            done = max(climb.done for climb in climbs)
-            bar.to(done, f"ELBO {climbs[0].plateau.latest:.3f}")
+        while not all(schedule.finished for schedule in schedules):
+            rate, count = (jnp.asarray(x) for x in zip(*(c.next for c in schedules), strict=True))
+            state, *last_steps = _run_steps(family, target, state, rate, count, setting)
+            last_steps = jax.device_get(last_steps)
+            for i, schedule in enumerate(schedules):
+                schedule.add(*_item(last_steps, i))
+            done = max(schedule.done for schedule in schedules)
+            bar.to(done, f"ELBO {schedules[0].stopping.latest:.3f}")
     last = jax.device_get(state.params)
-    return [climb.end(_lane(last, i)) for i, climb in enumerate(climbs)]
+    return [schedule.end(_item(last, i)) for i, schedule in enumerate(schedules)]
 
 
-class Climb:
+class LearningRateSchedule:
     """How far one fit has come: its learning rate, and what the last steps said."""
 
     def __init__(self, rates, steps: int):
         self.rates, self.steps, self.done = list(rates), steps, 0
-        self.plateau, self.averages = Plateau(), []
+        self.stopping, self.averages = StoppingRule(), []
 
     @property
     def finished(self) -> bool:
@@ -80,24 +80,24 @@ class Climb:
             return
         count = self.next[1]
         self.averages.append(average)
-        self.plateau.add(elbo[:count])
+        self.stopping.add(elbo[:count])
         self.done += count
-        while self.rates and (self.plateau.reached or self.done == self.steps):
+        while self.rates and (self.stopping.reached or self.done == self.steps):
             self.rates.pop(0)
             if self.rates:
-                self.plateau.next_level()
+                self.stopping.next_level()
                 self.averages = []
 
-    def end(self, last) -> Ascended:
-        """What was found; last: the parameters after the last step."""
+    def end(self, last) -> MaximizedELBO:
+        """What was averages_and_elbos; last: the parameters after the last step."""
         # The iterates wander about the optimum; their mean over the second half does not.
         half = self.averages[len(self.averages) // 2 :] or [last]
         mean = jax.tree.map(lambda *x: np.mean(x, axis=0), *half)
-        doubt = None if self.plateau.reached else self.plateau.describe(self.steps)
-        return Ascended(mean, self.plateau.trace, doubt)
+        doubt = None if self.stopping.reached else self.stopping.describe(self.steps)
+        return MaximizedELBO(mean, self.stopping.trace, doubt)
 
 
-class State(NamedTuple):
+class AdamState(NamedTuple):
     """Where the fits stand; every leaf has an axis of fits in front."""
 
     params: object
@@ -105,49 +105,49 @@ class State(NamedTuple):
     key: jax.Array
 
 
-class Stack(eqx.Module):
-    """Pytrees of one structure: `own` has an axis of them in front, `shared` is the same in all.
+class Batched(eqx.Module):
+    """Pytrees of one structure: `stacked` has an axis of them in front, `shared` is one for all.
 
     So that what they have in common, such as the arguments of a model, is there once.
     """
 
-    own: object
+    stacked: object
     shared: object
 
     @classmethod
-    def of(cls, items) -> Stack:
+    def of(cls, items) -> Batched:
         arrays, others = zip(*(eqx.partition(item, eqx.is_array) for item in items), strict=True)
         if not all(eqx.tree_equal(others[0], other) for other in others):
             raise ValueError("they differ in more than arrays, so that they cannot be stacked.")
-        own = jax.tree.map(lambda *x: None if _is_one(x) else jnp.stack(x), *arrays)
-        shared = jax.tree.map(lambda *x: x[0] if _is_one(x) else None, *arrays)
-        return cls(own, eqx.combine(shared, others[0]))
+        stacked = jax.tree.map(lambda *x: None if _is_shared(x) else jnp.stack(x), *arrays)
+        shared = jax.tree.map(lambda *x: x[0] if _is_shared(x) else None, *arrays)
+        return cls(stacked, eqx.combine(shared, others[0]))
 
 
-def _is_one(arrays) -> bool:
+def _is_shared(arrays) -> bool:
     return all(x is arrays[0] for x in arrays)
 
 
-def _lane(stacked, i: int):
+def _item(stacked, i: int):
     return jax.tree.map(lambda x: x[i], stacked)
 
 
-def _each(one, stacks: tuple[Stack, ...], *stacked):
-    """one(...) for each lane of the stacks, and of arrays; their axis comes first in the result."""
+def _map_fits(function, batches: tuple[Batched, ...], *arrays):
+    """function(...) for each fit; the axis of fits comes first in the batches and in the arrays."""
 
-    def at(own, *others):
-        parts = [eqx.combine(o, s.shared) for o, s in zip(own, stacks, strict=True)]
-        return one(*parts, *others)
+    def at_one(stacked, *others):
+        items = [eqx.combine(x, batch.shared) for x, batch in zip(stacked, batches, strict=True)]
+        return function(*items, *others)
 
-    given = (tuple(s.own for s in stacks), *stacked)
-    if jax.tree.leaves(stacked)[0].shape[0] > 1:
-        return jax.vmap(at)(*given)
+    stacked = (tuple(batch.stacked for batch in batches), *arrays)
+    if jax.tree.leaves(arrays)[0].shape[0] > 1:
+        return jax.vmap(at_one)(*stacked)
     # As it is, since vmap takes time to compile.
-    return jax.tree.map(lambda x: x[None], at(*_lane(given, 0)))
+    return jax.tree.map(lambda x: x[None], at_one(*_item(stacked, 0)))
 
 
 @eqx.filter_jit
-def _begin(families: Stack, targets: Stack, keys) -> State:
+def _initial_state(families: Batched, targets: Batched, keys) -> AdamState:
     """Parameters at the better of two widths, and Adam's state."""
 
     def one(family, target, key):
@@ -156,22 +156,22 @@ def _begin(families: Stack, targets: Stack, keys) -> State:
         # NaN is the worse.
         first = ~(elbos[1] > elbos[0]) & jnp.isfinite(elbos[0])
         params = jax.tree.map(lambda a, b: jnp.where(first, a, b), *starts)
-        return State(params, optax.adam(1.0).init(params), key)
+        return AdamState(params, optax.adam(1.0).init(params), key)
 
-    return _each(one, (families, targets), keys)
+    return _map_fits(one, (families, targets), keys)
 
 
 @eqx.filter_jit
-def _stretch(families: Stack, targets: Stack, states, rates, counts, setting):
+def _run_steps(families: Batched, targets: Batched, states, rates, counts, setting):
     """`count` steps each; also the mean of the parameters over them, and the ELBO at each."""
 
     def one(family, target, state, rate, count):
-        return _climb(family, target, state, rate, count, setting)
+        return _adam_steps(family, target, state, rate, count, setting)
 
-    return _each(one, (families, targets), states, rates, counts)
+    return _map_fits(one, (families, targets), states, rates, counts)
 
 
-def _climb(family, target, state, rate, count, setting):
+def _adam_steps(family, target, state, rate, count, setting):
     gradient = jax.value_and_grad(
         lambda params, key: _elbo(family, target, params, key, setting), has_aux=True
     )
@@ -195,7 +195,7 @@ def _climb(family, target, state, rate, count, setting):
     carry, elbos = jax.lax.scan(step, (state.params, state.optimiser, zero), jnp.arange(STRETCH))
     params, optimiser, total = carry
     mean = jax.tree.map(lambda t: t / jnp.maximum(count, 1), total)
-    return State(params, optimiser, after), mean, elbos
+    return AdamState(params, optimiser, after), mean, elbos
 
 
 def _elbo(family, target, params, key, setting):

@@ -25,11 +25,11 @@ from numpyro.infer.initialization import init_to_value
 from bayeskern.inference.approximation.proposals import (
     Approximation,
     Elliptical,
-    defended,
     log_density,
-    triangular,
+    with_defensive_tails,
 )
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.factors import triangular_root
 
 GUIDES = {
     "mean_field": autoguide.AutoDiagonalNormal,
@@ -85,11 +85,11 @@ class AutoGuide(eqx.Module):
     def approximation(self, params) -> Approximation:
         """What was found, as a distribution over z."""
         if self.name == "flow":
-            return Flow(self, params)
+            return FittedFlow(self, params)
         q = self.distribution(params)
         mean, factor = np.asarray(q.mean), np.asarray(_factor(q))
         A = np.asarray(self.A)
-        tril = triangular(A @ factor)
+        tril = triangular_root(A @ factor)
         return Elliptical.of(np.asarray(self.centre) + A @ mean, tril)
 
 
@@ -115,7 +115,7 @@ def _autoguide(name: str, d: int, scale: float) -> _Made:
         return _Made(guide, _constraints(trace), jax.device_get(_unconstrained(trace)))
 
 
-class ByHand(eqx.Module):
+class UserGuide(eqx.Module):
     """A NumPyro guide for the model's own sites; of an autoguide's class, one is made."""
 
     target: Target
@@ -158,20 +158,20 @@ class ByHand(eqx.Module):
             )
 
     def approximation(self, params) -> Approximation:
-        return Guided(self, params)
+        return FittedGuide(self, params)
 
 
-class Guided(eqx.Module):
+class FittedGuide(eqx.Module):
     """A guide by hand with its parameters, as a distribution to draw z from."""
 
-    family: ByHand
+    family: UserGuide
     params: object
 
     def draw(self, key, n):
         return _draw(self, jax.random.split(key, n))
 
 
-class Flow(eqx.Module):
+class FittedFlow(eqx.Module):
     """A flow with its parameters, as a distribution over z."""
 
     family: AutoGuide
@@ -191,7 +191,7 @@ class Flow(eqx.Module):
         return jax.vmap(lambda one: self.family.log_density(self.params, one))(z)
 
     def with_tails(self, tails, z):
-        return defended(self, tails, z)
+        return with_defensive_tails(self, tails, z)
 
 
 @eqx.filter_jit

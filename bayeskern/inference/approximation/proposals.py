@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -13,9 +13,10 @@ from scipy.special import softmax
 
 from bayeskern.core.batching import BATCH, by_chunk
 from bayeskern.core.progress import Progress
-from bayeskern.inference.approximation.psis import moments
-from bayeskern.inference.model.distribution_pytrees import as_made, in_order
+from bayeskern.inference.approximation.psis import weighted_moments
+from bayeskern.inference.model.distribution_pytrees import restore_leaves, sort_leaves
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.factors import robust_cholesky
 
 # The share of draws that come from the Student t beside a proposal of another shape.
 DEFENSIVE = 0.25
@@ -26,13 +27,41 @@ MOMENT = 2.0
 
 
 class Approximation(Protocol):
-    """draw(key, n) -> z (n, d) and log q(z) (n,).
+    """A distribution over z that can be drawn from with its density.
 
-    It may also offer log_density(z), for any z (n, d); with_tails(df, z), a relative with heavier
-    tails; and refit(z, weights), the same family fitted to weighted draws.
+    draw: (key, n) -> z (n, d) and log q(z) (n,).
     """
 
     def draw(self, key, n: int) -> tuple[jax.Array, jax.Array]: ...
+
+
+@runtime_checkable
+class Evaluable(Approximation, Protocol):
+    """One that knows its density at any z (n, d): log q(z) (n,)."""
+
+    def log_density(self, z) -> jax.Array: ...
+
+
+@runtime_checkable
+class Widenable(Approximation, Protocol):
+    """One that has a relative with heavier tails: `tails` degrees of freedom, around draws z."""
+
+    def with_tails(self, tails: float | None, z) -> Approximation: ...
+
+
+@runtime_checkable
+class Refittable(Approximation, Protocol):
+    """One that can be fitted again, within its family, to draws z (n, d) with weights (n,)."""
+
+    def refit(self, z, weights) -> Approximation: ...
+
+
+class Sample(NamedTuple):
+    """Draws z (S, d) of an approximation q, with log p and log q of each: (S,)."""
+
+    z: np.ndarray
+    log_p: np.ndarray
+    log_q: np.ndarray
 
 
 class Elliptical(eqx.Module):
@@ -55,8 +84,8 @@ class Elliptical(eqx.Module):
     @classmethod
     def around(cls, z, tails: float | None, wider: float = 1.0) -> Elliptical:
         """A single part at the moments of draws z (n, d), its scale `wider` times theirs."""
-        mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
-        return cls.of(mean, wider * cholesky(covariance), tails)
+        mean, covariance = weighted_moments(z, np.full(len(z), 1.0 / len(z)))
+        return cls.of(mean, wider * robust_cholesky(covariance), tails)
 
     @property
     def parts(self) -> dist.Distribution:
@@ -109,24 +138,24 @@ class Elliptical(eqx.Module):
                 # Too few draws to fit it again.
                 mean, tril = self.means[k], self.trils[k]
             else:
-                mean, covariance = moments(z, share[:, k] / size)
-                tril = cholesky(covariance)
+                mean, covariance = weighted_moments(z, share[:, k] / size)
+                tril = robust_cholesky(covariance)
             means.append(mean), trils.append(tril), sizes.append(max(size, LEAST_SHARE))
         parts = (jnp.asarray(np.stack(a)) for a in (means, trils))
         return Elliptical(*parts, jnp.log(jnp.asarray(sizes)), self.tails)
 
 
-class Density(eqx.Module):
+class DistributionProposal(eqx.Module):
     """A NumPyro distribution over z, event shape (d,)."""
 
     ordered: object
 
     def __init__(self, distribution):
-        self.ordered = in_order(distribution)
+        self.ordered = sort_leaves(distribution)
 
     @property
     def distribution(self) -> dist.Distribution:
-        return as_made(self.ordered)
+        return restore_leaves(self.ordered)
 
     def draw(self, key, n):
         return _draw_with_density(self, key, n)
@@ -141,17 +170,17 @@ class Density(eqx.Module):
         return self.distribution.log_prob(z)
 
     def with_tails(self, tails: float | None, z) -> Approximation:
-        return defended(self, tails, z)
+        return with_defensive_tails(self, tails, z)
 
 
-def defended(q, tails: float | None, z) -> Approximation:
+def with_defensive_tails(q, tails: float | None, z) -> Approximation:
     """A mixture of q with a Student t at the moments of draws z (n, d)."""
     if tails is None:
         return q
-    return Defended(q, Elliptical.around(z, tails))
+    return DefensiveMixture(q, Elliptical.around(z, tails))
 
 
-class Defended(eqx.Module):
+class DefensiveMixture(eqx.Module):
     """A mixture of a proposal of any shape and, for DEFENSIVE of the draws, a Student t."""
 
     main: eqx.Module
@@ -172,11 +201,11 @@ class Defended(eqx.Module):
         main = self.main.evaluate(z) + np.log1p(-DEFENSIVE)
         return jnp.logaddexp(main, self.guard.evaluate(z) + np.log(DEFENSIVE))
 
-    def refit(self, z, weights) -> Defended:
-        return Defended(self.main, self.guard.refit(z, weights))
+    def refit(self, z, weights) -> DefensiveMixture:
+        return DefensiveMixture(self.main, self.guard.refit(z, weights))
 
 
-class Prior(eqx.Module):
+class PriorProposal(eqx.Module):
     """The model's own prior, in unconstrained coordinates."""
 
     target: Target
@@ -186,23 +215,6 @@ class Prior(eqx.Module):
 
     def log_density(self, z):
         return _log_priors(self.target, jnp.asarray(z))
-
-
-def cholesky(covariance) -> np.ndarray:
-    """A Cholesky factor; a covariance that has none is mended on its diagonal, relatively."""
-    size = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
-    correlation = covariance / np.outer(size, size)
-    values, vectors = np.linalg.eigh(0.5 * (correlation + correlation.T))
-    return size[:, None] * triangular(vectors * np.sqrt(np.maximum(values, 1e-12)))
-
-
-def triangular(root) -> np.ndarray:
-    """L, lower triangular with a positive diagonal, with L L' = root root'.
-
-    By QR, so that no direction is too small for it, as it would be for Cholesky.
-    """
-    r = np.linalg.qr(root.T, mode="r")
-    return (r * np.where(np.diag(r) < 0, -1.0, 1.0)[:, None]).T
 
 
 @eqx.filter_jit

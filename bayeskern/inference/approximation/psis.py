@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.inference.result import Estimate
+from bayeskern.inference.estimate import Estimate
 
 # A tail of log ratios that spans more than this has no digits left when its ratios are formed.
 WIDEST = 500.0
@@ -59,7 +59,7 @@ def khat_threshold(count: int) -> float:
     return min(1.0 - 1.0 / np.log10(max(count, 2)), 0.7)
 
 
-def smooth(log_ratios) -> Weights:
+def pareto_smooth(log_ratios) -> Weights:
     """Pareto smoothed weights from log p - log q: (S,).
 
     A ratio of -inf is a weight of zero. NaN or +inf leave k-hat unknown (NaN).
@@ -121,7 +121,7 @@ def resample(weights: np.ndarray, count: int, rng, replace: bool = True) -> np.n
     )
 
 
-def moments(z, weights) -> tuple[np.ndarray, np.ndarray]:
+def weighted_moments(z, weights) -> tuple[np.ndarray, np.ndarray]:
     """Weighted mean (d,) and covariance (d, d) of z (S, d)."""
     mean = weights @ z
     centred = z - mean
@@ -136,7 +136,7 @@ class Shift(NamedTuple):
     ks: np.ndarray  # Kolmogorov-Smirnov distance
 
 
-def compare(x, y, x_weights=None, y_weights=None) -> Shift:
+def weighted_difference(x, y, x_weights=None, y_weights=None) -> Shift:
     """The draws x (S, m) against the draws y (T, m), each with weights or equally weighted.
 
     Infinite where a draw that has weight is not finite: such a difference cannot be told.

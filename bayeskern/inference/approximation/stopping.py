@@ -10,7 +10,7 @@ SHORT, LONG = 200, 1000
 SIGNIFICANT = 2.0
 
 
-class Plateau:
+class StoppingRule:
     """Fed with the ELBO of each step, it says whether the last steps still rose.
 
     The mean of the last h steps is compared with that of the h before them, for a short and for a

@@ -8,17 +8,23 @@ prior, and weighted together with them.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtri, logsumexp
+from scipy.special import chdtri
 
-from bayeskern.inference.approximation.proposals import cholesky
-from bayeskern.inference.approximation.psis import Shift, Weights, compare, moments, smooth
-from bayeskern.inference.assessment.overdispersed import Sample, look_wider
-from bayeskern.inference.assessment.tails import heavy
-from bayeskern.inference.model.constrain import columns
+from bayeskern.core.scalars import scalar_columns
+from bayeskern.inference.approximation.proposals import Sample
+from bayeskern.inference.approximation.psis import (
+    Shift,
+    Weights,
+    pareto_smooth,
+    weighted_difference,
+    weighted_moments,
+)
+from bayeskern.inference.assessment.overdispersed import overdispersed_sample
+from bayeskern.inference.assessment.tails import heavy_tail_advice
+from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.verdict import Trust, effective
 
@@ -48,7 +54,7 @@ class Difference(NamedTuple):
     ess: float
 
 
-def judge_approximation(
+def assess_approximation(
     posterior,
     optimum: Optimum | None = None,
     problem: str | None = None,
@@ -62,16 +68,16 @@ def judge_approximation(
     if problem:
         # Such draws may overflow whatever is computed from them.
         return Trust("bad", problem, {} if optimum is None else optimum.evidence())
-    names, delivered = columns(posterior.searched_draws)
+    names, delivered = scalar_columns(posterior.fitted_draws)
     sample = Sample(posterior.z[0], posterior.log_p, posterior.log_q)
-    own = smooth(posterior.log_ratios)
-    by_own = Difference(compare(delivered, delivered, y_weights=own.normal), own.ess)
-    wide, by_wide = _against_wider(posterior, sample, delivered)
+    own = pareto_smooth(posterior.log_ratios)
+    by_own = Difference(weighted_difference(delivered, delivered, y_weights=own.normal), own.ess)
+    wide, by_wide = _against_overdispersed(posterior, sample, delivered)
     # Weights that cannot be relied on measure nothing, where there are others; but a density that
     # is NaN somewhere is no matter of reliance.
     wide_decides = is_reliable(wide) and not np.isnan(own.khat)
     only_wide = wide_decides and not is_reliable(own)
-    evidence = _evidence(names, own, [by_wide] if only_wide else [by_own, by_wide])
+    evidence = differences_evidence(names, own, [by_wide] if only_wide else [by_own, by_wide])
     if only_wide:
         evidence |= {"khat": wide.khat, "ess_of_weights": wide.ess}
     evidence |= {"own_khat": own.khat, "wider_khat": wide.khat, "wider_ess": wide.ess}
@@ -94,7 +100,7 @@ def judge_approximation(
     )
 
 
-def judge_weighted(
+def assess_weighted(
     posterior,
     sample: Sample,
     weights: Weights,
@@ -107,7 +113,7 @@ def judge_weighted(
     distinct: how many of them differ; optimum: with the modes that they ought to reach; moved: the
     coordinate whose estimate still changed in the last round of adaptation, if one did.
     """
-    names, delivered = columns(posterior.searched_draws)
+    names, delivered = scalar_columns(posterior.fitted_draws)
     evidence = {
         "khat": weights.khat,
         "khat_threshold": weights.threshold,
@@ -123,9 +129,9 @@ def judge_weighted(
     verdict = _hopeless(evidence, missed, few, [weights])
     if verdict:
         return verdict
-    wide, by_wide = _against_wider(posterior, sample, delivered)
+    wide, by_wide = _against_overdispersed(posterior, sample, delivered)
     by_wide = by_wide._replace(ess=min(by_wide.ess, weights.ess))
-    evidence = {**_evidence(names, weights, [by_wide]), **evidence}
+    evidence = {**differences_evidence(names, weights, [by_wide]), **evidence}
     evidence |= {"wider_khat": wide.khat, "wider_ess": wide.ess}
     elsewhere = (
         f"A wider look finds mass where there are no draws (k-hat {wide.khat:.2g}, "
@@ -151,62 +157,39 @@ def judge_weighted(
     return _heavy(names, delivered, evidence) or Trust("good", good, evidence)
 
 
-def judge_inner(trust: Trust, f, log_ratio) -> Trust:
-    """A verdict, made worse where a latent was integrated out by an approximation that is off.
-
-    f: draws of it (S, n, m), from the approximation at each of S draws of the parameters, of which
-    the verdict speaks; log_ratio: log p / q of each (S, n), q normalised by its own evidence.
-    """
-    weights = smooth(log_ratio.ravel())
-    flat = f.reshape(log_ratio.size, -1)
-    shift = compare(flat, flat, y_weights=weights.normal)
-    names = [f"f[{i}]" for i in range(flat.shape[1])]
-    own = _evidence(names, weights, [Difference(shift, weights.ess)])
-    # How much the evidence is off, and that from one draw of the parameters to the next.
-    off = logsumexp(log_ratio, axis=1) - np.log(log_ratio.shape[1])
-    known = {"inner_khat": weights.khat, "inner_ess": weights.ess, "inner_evidence_sd": np.std(off)}
-    evidence = {**trust.evidence, **known, **{f"inner_{w}": own[w] for w in MOST}}
-    instead = "Take LatentGP(..., integrate=False) with method='nuts'."
-    if not is_reliable(weights):
-        advice = (
-            "The latent function was integrated out by an approximation whose error cannot be "
-            f"measured (k-hat {weights.khat:.2g}, {effective(weights.ess)}). {instead}"
-        )
-    elif not np.std(off) < MOST["mean_shift"]:
-        advice = (
-            "The evidence of the latent function, as approximated, is off by amounts that differ "
-            f"by {np.std(off):.2g} nats over the posterior of the parameters. {instead}"
-        )
-    elif wrong := [w for w, most in MOST.items() if not own[w] + ERRORS[w] * own["error"] < most]:
-        advice = f"The latent function: {_advice(wrong, own).removesuffix(CORRECT)}{instead}"
-    else:
-        return dataclasses.replace(trust, evidence=evidence)
-    if trust.verdict == "bad":
-        return dataclasses.replace(trust, evidence=evidence)
-    return Trust("caution", advice, evidence)
-
-
 def uncovered(optimum: Optimum, z) -> list[Optimum]:
     """The modes of the posterior that draws z (S, d) do not reach."""
-    mean, covariance = moments(z, np.full(len(z), 1.0 / len(z)))
-    L, d = cholesky(covariance), z.shape[1]
+    mean, covariance = weighted_moments(z, np.full(len(z), 1.0 / len(z)))
+    L, d = robust_cholesky(covariance), z.shape[1]
     modes = (optimum, *optimum.rivals)
     far = [np.sum(np.square(np.linalg.solve(L, m.z - mean))) for m in modes]
     return [m for m, r in zip(modes, far, strict=True) if not r < chdtri(d, 1e-4)]
 
 
+def still_changing(before, after, coordinates) -> str | None:
+    """The coordinate whose mean or sd changed from one round to the next by more than chance."""
+    (first, w0), (last, w1) = before, after
+    shift = weighted_difference(first.z, last.z, w0.normal, w1.normal)
+    noise = 3.0 * np.sqrt(1.0 / w0.ess + 1.0 / w1.ess)
+    for values, most in ((shift.mean, MOST["mean_shift"]), (shift.log_sd, MOST["log_sd_ratio"])):
+        values = np.where(np.isnan(values), np.inf, values)
+        if np.max(values) > most + noise:
+            return coordinates[int(np.argmax(values))]
+    return None
+
+
 # -- pieces ----------------------------------------------------------------------------------------
 
 
-def _against_wider(posterior, sample, delivered) -> tuple[Weights, Difference]:
+def _against_overdispersed(posterior, sample, delivered) -> tuple[Weights, Difference]:
     q, progress = posterior.approximation, posterior.progress
-    wider = look_wider(posterior.searched, q, sample, posterior.z[0], progress)
-    numbers, weights = columns(wider.draws)[1], wider.weights
-    shift = compare(delivered, numbers, y_weights=weights.normal)
+    wider = overdispersed_sample(posterior.fitted_target, q, sample, posterior.z[0], progress)
+    numbers, weights = scalar_columns(wider.draws)[1], wider.weights
+    shift = weighted_difference(delivered, numbers, y_weights=weights.normal)
     return weights, Difference(shift, weights.ess)
 
 
-def _evidence(names, own: Weights, differences: list[Difference]) -> dict:
+def differences_evidence(names, own: Weights, differences: list[Difference]) -> dict:
     """k-hat and effective draws of the own weights, and the worst difference of each kind."""
     evidence = {"khat": own.khat, "khat_threshold": own.threshold, "ess_of_weights": own.ess}
     for i, what in enumerate(MOST):
@@ -251,7 +234,7 @@ def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trus
     wrong = [w for w, most in MOST.items() if not evidence[w] + ERRORS[w] * error < most]
     if wrong:
         bad = any(not evidence[w] < most for w, most in HOPELESS.items())
-        return Trust("bad" if bad else "caution", _advice(wrong, evidence), evidence)
+        return Trust("bad" if bad else "caution", difference_advice(wrong, evidence), evidence)
     if not all(is_reliable(w) for w in weights):
         worst = max(weights, key=lambda w: np.inf if np.isnan(w.khat) else w.khat)
         advice = (
@@ -262,7 +245,7 @@ def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trus
     return Trust("caution", doubt, evidence) if doubt else None
 
 
-def _advice(wrong, evidence) -> str:
+def difference_advice(wrong, evidence) -> str:
     # What is furthest beyond what it may be, infinite first.
     what = max(wrong, key=lambda w: np.nan_to_num(evidence[w] / MOST[w], nan=np.inf))
     size, at = evidence[what], evidence[f"{what}_at"]
@@ -283,5 +266,5 @@ def _advice(wrong, evidence) -> str:
 
 
 def _heavy(names, delivered, evidence) -> Trust | None:
-    advice = heavy(names, delivered, evidence)
+    advice = heavy_tail_advice(names, delivered, evidence)
     return Trust("caution", advice, evidence) if advice else None

@@ -9,16 +9,28 @@ what it got wrong.
 
 from __future__ import annotations
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import logsumexp
 
 from bayeskern.core.batching import evenly
-from bayeskern.inference.assessment.approximation import judge_inner
-from bayeskern.inference.model import sites
+from bayeskern.inference.approximation.psis import pareto_smooth, weighted_difference
+from bayeskern.inference.assessment.approximation import (
+    CORRECT,
+    ERRORS,
+    MOST,
+    Difference,
+    difference_advice,
+    differences_evidence,
+    is_reliable,
+)
+from bayeskern.inference.model.sites import trace_at
 from bayeskern.inference.model.validation import innermost
-from bayeskern.inference.verdict import Trust
+from bayeskern.inference.verdict import Trust, effective
 
 # So many draws of the parameters, so many of the latent for each: the first cost O(n^3).
 OUTER, INNER = 20, 200
@@ -26,13 +38,13 @@ OUTER, INNER = 20, 200
 MARK = "inner_khat"
 
 
-def judged(posterior, trust: Trust) -> Trust:
+def assess_latent_laplace(posterior, trust: Trust) -> Trust:
     """The verdict, made worse where what was integrated out was not done well enough."""
     if posterior.is_point or posterior.target is None or MARK in trust.evidence:
         return trust
     for name in posterior.target.approximate:
         f, log_ratio = _drawn(posterior, name)
-        trust = judge_inner(trust, f, log_ratio)
+        trust = assess_latent_draws(trust, f, log_ratio)
     return trust
 
 
@@ -49,7 +61,7 @@ def _drawn(posterior, name: str) -> tuple[np.ndarray, np.ndarray]:
 def _log_ratios(target, draws, keys, name, n):
     def one(item):
         draw, key = item
-        site = sites.trace_at(target.model, draw, key, target.args, target.kwargs)[name]
+        site = trace_at(target.model, draw, key, target.args, target.kwargs)[name]
         process = innermost(site["fn"])
         # The observations of a plate, one set after the other, are approximated one by one.
         y = jnp.reshape(site["value"], (-1, *process.event_shape))
@@ -58,3 +70,40 @@ def _log_ratios(target, draws, keys, name, n):
         return jnp.moveaxis(f, 0, 1), jnp.sum(log_ratio, axis=0)
 
     return jax.lax.map(one, (draws, keys))
+
+
+def assess_latent_draws(trust: Trust, f, log_ratio) -> Trust:
+    """A verdict, made worse where a latent was integrated out by an approximation that is off.
+
+    f: draws of it (S, n, m), from the approximation at each of S draws of the parameters, of which
+    the verdict speaks; log_ratio: log p / q of each (S, n), q normalised by its own evidence.
+    """
+    weights = pareto_smooth(log_ratio.ravel())
+    flat = f.reshape(log_ratio.size, -1)
+    shift = weighted_difference(flat, flat, y_weights=weights.normal)
+    names = [f"f[{i}]" for i in range(flat.shape[1])]
+    own = differences_evidence(names, weights, [Difference(shift, weights.ess)])
+    # How much the evidence is off, and that from one draw of the parameters to the next.
+    off = logsumexp(log_ratio, axis=1) - np.log(log_ratio.shape[1])
+    known = {"inner_khat": weights.khat, "inner_ess": weights.ess, "inner_evidence_sd": np.std(off)}
+    evidence = {**trust.evidence, **known, **{f"inner_{w}": own[w] for w in MOST}}
+    instead = "Take LatentGP(..., integrate=False) with method='nuts'."
+    if not is_reliable(weights):
+        advice = (
+            "The latent function was integrated out by an approximation whose error cannot be "
+            f"measured (k-hat {weights.khat:.2g}, {effective(weights.ess)}). {instead}"
+        )
+    elif not np.std(off) < MOST["mean_shift"]:
+        advice = (
+            "The evidence of the latent function, as approximated, is off by amounts that differ "
+            f"by {np.std(off):.2g} nats over the posterior of the parameters. {instead}"
+        )
+    elif wrong := [w for w, most in MOST.items() if not own[w] + ERRORS[w] * own["error"] < most]:
+        advice = (
+            f"The latent function: {difference_advice(wrong, own).removesuffix(CORRECT)}{instead}"
+        )
+    else:
+        return dataclasses.replace(trust, evidence=evidence)
+    if trust.verdict == "bad":
+        return dataclasses.replace(trust, evidence=evidence)
+    return Trust("caution", advice, evidence)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.inference.assessment.tails import heavy
-from bayeskern.inference.model.constrain import columns
+from bayeskern.core.scalars import scalar_columns
+from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.verdict import Trust, effective
 
 # What good chains have, and what is still of use.
@@ -23,14 +23,14 @@ FEW_DIVERGENCES, FEW_SATURATED = 0.01, 0.05
 APART = 3.0
 
 
-def judge_mcmc(posterior) -> Trust:
+def assess_mcmc(posterior) -> Trust:
     """Judge the draws of several chains, over all latent and deterministic sites.
 
     Numbers that are the same in all draws, such as the diagonal of a correlation matrix, are left
     out, and counted in the evidence.
     """
     chains, count = posterior.z.shape[:2]
-    names, flat = columns(posterior.flat)
+    names, flat = scalar_columns(posterior.flat)
     x = flat.reshape(chains, count, -1)
     varying = _varying(x)
     found = _convergence([n for n, v in zip(names, varying, strict=True) if v], x[..., varying])
@@ -49,7 +49,7 @@ def judge_mcmc(posterior) -> Trust:
     if verdict.verdict != "good":
         return verdict
     efficiency = min(1.0, evidence["ess_tail"] / (chains * count))
-    tail = heavy(names, x.reshape(chains * count, -1), evidence, efficiency)
+    tail = heavy_tail_advice(names, x.reshape(chains * count, -1), evidence, efficiency)
     return Trust("caution", tail, evidence) if tail else verdict
 
 

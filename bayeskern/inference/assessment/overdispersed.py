@@ -11,10 +11,12 @@ from scipy.special import logsumexp
 from bayeskern.inference.approximation.proposals import (
     Approximation,
     Elliptical,
-    Prior,
+    Evaluable,
+    PriorProposal,
+    Sample,
     log_densities,
 )
-from bayeskern.inference.approximation.psis import Weights, smooth
+from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.model.target import Target
 
@@ -26,24 +28,16 @@ WIDE_KEY, PRIOR_KEY = 0x9E3779B9, 0x7F4A7C15
 FROM_PRIOR = 0.5
 
 
-class Sample(NamedTuple):
-    """Draws z (S, d) of an approximation q, with log p and log q of each: (S,)."""
-
-    z: np.ndarray
-    log_p: np.ndarray
-    log_q: np.ndarray
-
-
-class Wider(NamedTuple):
+class OverdispersedSample(NamedTuple):
     """The sites at all draws, (T, shape) each, and their weights."""
 
     draws: dict[str, np.ndarray]
     weights: Weights
 
 
-def look_wider(
+def overdispersed_sample(
     target: Target, q: Approximation, sample: Sample, z, progress: bool = False
-) -> Wider:
+) -> OverdispersedSample:
     """Weighted draws from q, a Student t wider than the draws z (S, d), and the prior.
 
     They are one mixture: each draw is weighted by p over the density of all of it (Owen and Zhou,
@@ -53,10 +47,10 @@ def look_wider(
     count = len(sample.z)
     # A Student t has TAILS / (TAILS - 2) times the variance of its scale.
     wide = Elliptical.around(z, TAILS, WIDER * np.sqrt((TAILS - 2.0) / TAILS))
-    own = [(q, sample.z)] if hasattr(q, "log_density") else []
+    own = [(q, sample.z)] if isinstance(q, Evaluable) else []
     parts = [*own, (wide, np.asarray(wide.draw(jax.random.key(WIDE_KEY), count)[0]))]
     if not target.without_prior:
-        prior = Prior(target)
+        prior = PriorProposal(target)
         drawn = prior.draw(jax.random.key(PRIOR_KEY), int(FROM_PRIOR * count))[0]
         parts.append((prior, np.asarray(drawn)))
     z = np.concatenate([drawn for _, drawn in parts])
@@ -71,5 +65,5 @@ def look_wider(
     log_q, log_p = (np.where(np.isnan(x), -np.inf, x) for x in (log_q, log_p))
     log_p = np.where(lost, -np.inf, log_p)
     mixture = logsumexp(log_q, axis=0, b=shares[:, None])
-    weights = smooth(np.where(np.isneginf(log_p), -np.inf, log_p - mixture))
-    return Wider({k: v[0] for k, v in constrain(target, z[None]).items()}, weights)
+    weights = pareto_smooth(np.where(np.isneginf(log_p), -np.inf, log_p - mixture))
+    return OverdispersedSample({k: v[0] for k, v in constrain(target, z[None]).items()}, weights)

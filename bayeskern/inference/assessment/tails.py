@@ -12,7 +12,9 @@ FAR = 5.5
 FEW = 0.05
 
 
-def heavy(names: list[str], x: np.ndarray, evidence: dict, efficiency: float = 1.0) -> str | None:
+def heavy_tail_advice(
+    names: list[str], x: np.ndarray, evidence: dict, efficiency: float = 1.0
+) -> str | None:
     """Advice, if a number has no variance as far as its draws x (S, m) can tell; else None.
 
     The tail index k of a generalised Pareto distribution, fitted to either tail of the draws; it

@@ -7,15 +7,15 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayeskern.inference.approximation.proposals import Elliptical, log_densities
+from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Estimate
 
 # The iteration has converged when the log evidence moves by less than this.
 TOLERANCE = 1e-10
 STEPS = 1000
 
 
-def bridge(target: Target, z, seed: int) -> Estimate:
+def bridge_log_evidence(target: Target, z, seed: int) -> Estimate:
     """log p(data) from posterior draws z: (chains, draws, d), in unconstrained coordinates.
 
     A normal q is fitted to the first half of each chain. With the n1 effective draws of the second

@@ -14,7 +14,14 @@ import numpy as np
 from numpyro.infer.hmc import HMCState
 
 from bayeskern.core.progress import Progress
-from bayeskern.inference.mcmc.kernel import ROWS, Density, Options, Rows, advance, advance_together
+from bayeskern.inference.mcmc.kernel import (
+    ROWS,
+    KernelOptions,
+    ScaledTarget,
+    Transitions,
+    take_steps,
+    take_steps_vectorized,
+)
 from bayeskern.inference.model.target import Target
 
 # A stretch takes about so many seconds; the first one has so many steps.
@@ -22,7 +29,7 @@ STRETCH = 0.5
 FIRST = 10
 
 
-class Stage(NamedTuple):
+class ChainProgress(NamedTuple):
     """How far some chains have come: done, steps; rows, those after warmup, (chains, n, ...) each.
 
     state has an axis of chains if they run together, and none for a single chain; scale: (d,), of
@@ -32,22 +39,22 @@ class Stage(NamedTuple):
     state: HMCState
     scale: np.ndarray
     done: int = 0
-    rows: tuple[Rows, ...] = ()
+    rows: tuple[Transitions, ...] = ()
 
     @property
     def chains(self) -> int:
         return self.state.i.size
 
 
-class Group:
+class ChainGroup:
     """One chain, or several in step, that run on one thread.
 
     `stage` is replaced as a whole after each stretch, so another thread may read it at any time.
     """
 
-    def __init__(self, options: Options, target: Target, steps: int, stage: Stage):
+    def __init__(self, options: KernelOptions, target: Target, steps: int, stage: ChainProgress):
         self.options, self.steps, self.stage = options, steps, stage
-        self.density = Density(target, jnp.asarray(stage.scale))
+        self.density = ScaledTarget(target, jnp.asarray(stage.scale))
 
     @property
     def finished(self) -> bool:
@@ -67,7 +74,7 @@ class Group:
         """Compile by taking no step."""
         self._call(0)
 
-    def _further(self, steps) -> Stage:
+    def _further(self, steps) -> ChainProgress:
         state, rows = self._call(steps)
         done = self.stage.done
         first = max(0, self.options.warmup - done)
@@ -77,17 +84,17 @@ class Group:
             x = np.asarray(x)
             return (x if together else x[None])[:, first:steps].copy()
 
-        new = (Rows(*map(kept, rows)),) if first < steps else ()
-        return Stage(state, self.stage.scale, done + steps, self.stage.rows + new)
+        new = (Transitions(*map(kept, rows)),) if first < steps else ()
+        return ChainProgress(state, self.stage.scale, done + steps, self.stage.rows + new)
 
     def _call(self, steps):
-        call = advance_together if self.stage.state.i.ndim == 1 else advance
+        call = take_steps_vectorized if self.stage.state.i.ndim == 1 else take_steps
         return jax.block_until_ready(
             call(self.options, self.density, self.stage.state, jnp.asarray(steps))
         )
 
 
-def sample(groups: list[Group], workers: int, progress: bool, save: Callable) -> Rows:
+def sample(groups: list[ChainGroup], workers: int, progress: bool, save: Callable) -> Transitions:
     """Run the groups, `workers` at a time: rows (chains, draws, ...) of all of them.
 
     save(stages) is called now and then, and when the run ends or is interrupted.
@@ -119,5 +126,5 @@ def _note(stages) -> str:
     return f"{diverging} divergences" if diverging else ""
 
 
-def _joined(rows, axis) -> Rows:
-    return Rows(*(np.concatenate(x, axis=axis) for x in zip(*rows, strict=True)))
+def _joined(rows, axis) -> Transitions:
+    return Transitions(*(np.concatenate(x, axis=axis) for x in zip(*rows, strict=True)))

@@ -13,8 +13,8 @@ import numpy as np
 from numpyro.infer.hmc import HMCState
 
 from bayeskern.core import files
-from bayeskern.inference.mcmc.chains import Stage
-from bayeskern.inference.mcmc.kernel import Rows, potentials
+from bayeskern.inference.mcmc.chains import ChainProgress
+from bayeskern.inference.mcmc.kernel import Transitions, potential_and_gradient
 from bayeskern.inference.model.target import Target
 
 # At most so often is it written, in seconds; and never for more than this share of the time.
@@ -35,7 +35,7 @@ class Checkpoint:
         self.fingerprint = fingerprint(target, settings)
         self._due = 0.0
 
-    def save(self, stages: list[Stage], last: bool = False) -> None:
+    def save(self, stages: list[ChainProgress], last: bool = False) -> None:
         """Write the file, unless that was done a moment ago and more is to come."""
         start = time.monotonic()
         if start < self._due and not last:
@@ -48,7 +48,7 @@ class Checkpoint:
         end = time.monotonic()
         self._due = end + max(EVERY, (end - start) / SHARE)
 
-    def read(self, like: HMCState) -> list[Stage] | None:
+    def read(self, like: HMCState) -> list[ChainProgress] | None:
         """The stages in the file, with states shaped `like` this one; None if there is no file.
 
         Raises ValueError if it is not a checkpoint, or belongs to another run.
@@ -77,7 +77,7 @@ class Checkpoint:
         """Whether the model gives the log densities that the states hold."""
         z = np.concatenate([np.atleast_2d(s.state.z * s.scale) for s in stages])
         held = np.concatenate([np.atleast_1d(s.state.potential_energy) for s in stages])
-        potential, _ = potentials(self.target, jnp.asarray(z))
+        potential, _ = potential_and_gradient(self.target, jnp.asarray(z))
         return bool(np.allclose(potential, held, rtol=1e-6, atol=1e-6))
 
 
@@ -108,18 +108,18 @@ def _arrays(stage) -> dict[str, np.ndarray]:
     arrays |= {"done": np.array(stage.done), "scale": np.asarray(stage.scale)}
     if stage.rows:
         kept = (np.concatenate(x, axis=1) for x in zip(*stage.rows, strict=True))
-        arrays |= {f"rows.{name}": x for name, x in zip(Rows._fields, kept, strict=True)}
+        arrays |= {f"rows.{name}": x for name, x in zip(Transitions._fields, kept, strict=True)}
     return arrays
 
 
-def _stage(arrays, prefix, like) -> Stage:
+def _stage(arrays, prefix, like) -> ChainProgress:
     leaves, structure = jax.tree.flatten(like)
     found = [jnp.asarray(arrays[f"{prefix}state.{j}"]) for j in range(len(leaves))]
     found = [
         jax.random.wrap_key_data(x) if _is_key(old) else x
         for x, old in zip(found, leaves, strict=True)
     ]
-    kept = [arrays.get(f"{prefix}rows.{name}") for name in Rows._fields]
-    rows = () if kept[0] is None else (Rows(*kept),)
+    kept = [arrays.get(f"{prefix}rows.{name}") for name in Transitions._fields]
+    rows = () if kept[0] is None else (Transitions(*kept),)
     state = jax.tree.unflatten(structure, found)
-    return Stage(state, arrays[f"{prefix}scale"], int(arrays[f"{prefix}done"]), rows)
+    return ChainProgress(state, arrays[f"{prefix}scale"], int(arrays[f"{prefix}done"]), rows)

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.inference.mcmc.kernel import Point, potentials
-from bayeskern.inference.methods.laplace import square_root
+from bayeskern.inference.mcmc.kernel import InitialPoint, potential_and_gradient
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
+from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import NEGLIGIBLE, Optimum, find_optimum
 
 # Sds from the mode, tried in turn until the density there is neither zero nor absurdly low.
@@ -26,14 +26,14 @@ STEPS = 200
 LARGEST = 1000
 
 
-class Mode(NamedTuple):
+class ModeWithRoot(NamedTuple):
     """An optimum, and L with L L' = H^-1."""
 
     optimum: Optimum
     tril: np.ndarray
 
 
-class Evaluated(NamedTuple):
+class Candidates(NamedTuple):
     """Values of z (n, d) with -log p (n,) and its gradient (n, d)."""
 
     z: np.ndarray
@@ -45,9 +45,9 @@ class Evaluated(NamedTuple):
         return (self.potential < highest) & np.all(np.isfinite(self.gradient), axis=1)
 
 
-def find_points(
+def initial_points(
     target: Target, chains: int, seed: int, progress: bool, dense: bool = False
-) -> list[Point]:
+) -> list[InitialPoint]:
     """A start for each chain, with a finite density, and its first inverse mass matrix.
 
     Each chain takes the mode at which its own start of L-BFGS ended, and begins two posterior sds
@@ -72,7 +72,7 @@ def find_points(
     for mode, box, near in zip(modes, boxes, around, strict=True):
         point = None
         if mode is not None and _is_home(mode.optimum, near, elsewhere):
-            last = Evaluated(*(x[TRIES:] for x in near))
+            last = Candidates(*(x[TRIES:] for x in near))
             point = _first(last, _highest(mode.optimum), _mass(mode.tril, dense))
         if point is None:
             point = _first(box, np.inf, unit)
@@ -82,11 +82,11 @@ def find_points(
     return points
 
 
-def _first(candidates: Evaluated, highest: float, inverse_mass) -> Point | None:
+def _first(candidates: Candidates, highest: float, inverse_mass) -> InitialPoint | None:
     """The first of the candidates at which a chain could start."""
     fine = candidates.below(highest)
     i = int(np.argmax(fine))
-    return Point(*(x[i] for x in candidates), inverse_mass) if fine.any() else None
+    return InitialPoint(*(x[i] for x in candidates), inverse_mass) if fine.any() else None
 
 
 def _evidence_on_box(boxes) -> float:
@@ -96,7 +96,7 @@ def _evidence_on_box(boxes) -> float:
     return total - np.log(len(potential)) + d * np.log(2.0 * RADIUS)
 
 
-def _modes(target, chains, seed, progress) -> list[Mode | None]:
+def _modes(target, chains, seed, progress) -> list[ModeWithRoot | None]:
     """For each chain the mode that its own start found, or None if that is no sound one."""
     if target.size > LARGEST:
         return [None] * chains
@@ -104,8 +104,10 @@ def _modes(target, chains, seed, progress) -> list[Mode | None]:
     found = []
     for i in range(chains):
         mode = optimum.at(i) if np.isfinite(optimum.start_log_densities[i]) else None
-        tril, repaired = square_root(mode) if mode and mode.converged else (None, "no mode")
-        found.append(None if repaired else Mode(mode, tril))
+        tril, repaired = (
+            inverse_hessian_root(mode) if mode and mode.converged else (None, "no mode")
+        )
+        found.append(None if repaired else ModeWithRoot(mode, tril))
     sound = [mode for mode in found if mode is not None]
     if not sound:
         return found
@@ -129,7 +131,7 @@ def _mass(tril, dense) -> np.ndarray:
     return tril @ tril.T if dense else np.sum(np.square(tril), axis=1)
 
 
-def _is_home(optimum, near: Evaluated, elsewhere: float) -> bool:
+def _is_home(optimum, near: Candidates, elsewhere: float) -> bool:
     """Whether a chain that starts here is near most of the posterior, as far as can be seen.
 
     In a spike the density is foretold badly by its curvature, or far more lies elsewhere.
@@ -143,10 +145,11 @@ def _highest(optimum) -> float:
     return -optimum.log_density + 4.0 * len(optimum.z) + 25.0
 
 
-def _evaluate(target, parts) -> list[Evaluated]:
+def _evaluate(target, parts) -> list[Candidates]:
     z = np.stack(parts)
-    potential, gradient = potentials(target, jnp.asarray(z.reshape(-1, z.shape[-1])))
+    potential, gradient = potential_and_gradient(target, jnp.asarray(z.reshape(-1, z.shape[-1])))
     potential = np.asarray(potential).reshape(z.shape[:2])
     return [
-        Evaluated(*x) for x in zip(z, potential, np.asarray(gradient).reshape(z.shape), strict=True)
+        Candidates(*x)
+        for x in zip(z, potential, np.asarray(gradient).reshape(z.shape), strict=True)
     ]

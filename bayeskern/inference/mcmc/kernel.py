@@ -18,7 +18,7 @@ from bayeskern.inference.optimization.modes import NegativeLogDensity
 ROWS = 250
 
 
-class Options(NamedTuple):
+class KernelOptions(NamedTuple):
     """What the kernel is compiled for."""
 
     warmup: int
@@ -27,7 +27,7 @@ class Options(NamedTuple):
     dense_mass: bool
 
 
-class Density(eqx.Module):
+class ScaledTarget(eqx.Module):
     """A target in coordinates u = z / scale, scale (d,), in which its sds are about 1.
 
     NumPyro adds a little of the unit matrix to what it learns of the mass matrix, which is far too
@@ -41,7 +41,7 @@ class Density(eqx.Module):
         return NegativeLogDensity(self.target, jacobian=True)(self.scale * u)
 
 
-class Point(NamedTuple):
+class InitialPoint(NamedTuple):
     """Where a chain starts: z (d,), -log p(z), its gradient, and a first inverse mass matrix.
 
     inverse_mass: (d, d), or (d,) for its diagonal.
@@ -52,14 +52,14 @@ class Point(NamedTuple):
     gradient: np.ndarray
     inverse_mass: np.ndarray
 
-    def over(self, scale) -> Point:
+    def over(self, scale) -> InitialPoint:
         """The same point in coordinates z / scale."""
         square = np.square(scale) if self.inverse_mass.ndim == 1 else np.outer(scale, scale)
         mass = self.inverse_mass / square
-        return Point(self.z / scale, self.potential, self.gradient * scale, mass)
+        return InitialPoint(self.z / scale, self.potential, self.gradient * scale, mass)
 
 
-class Rows(NamedTuple):
+class Transitions(NamedTuple):
     """What is kept of each step: (steps, ...)."""
 
     z: jax.Array
@@ -71,7 +71,7 @@ class Rows(NamedTuple):
     step_size: jax.Array
 
     @classmethod
-    def of(cls, density: Density, state: HMCState) -> Rows:
+    def of(cls, density: ScaledTarget, state: HMCState) -> Transitions:
         return cls(
             density.scale * state.z,
             state.diverging,
@@ -84,38 +84,46 @@ class Rows(NamedTuple):
 
 
 @eqx.filter_jit
-def begin(options: Options, density: Density, point: Point, key) -> HMCState:
+def initial_state(
+    options: KernelOptions, density: ScaledTarget, point: InitialPoint, key
+) -> HMCState:
     """The state of a chain before its first step."""
     return _kernel(options, density, point, key)[0]
 
 
 @eqx.filter_jit
-def advance(options: Options, density: Density, state: HMCState, steps) -> tuple[HMCState, Rows]:
+def take_steps(
+    options: KernelOptions, density: ScaledTarget, state: HMCState, steps
+) -> tuple[HMCState, Transitions]:
     """One chain, `steps` <= ROWS steps further; only the first `steps` rows have a meaning."""
     return _advance(options, density, state, steps)
 
 
 @eqx.filter_jit
-def advance_together(options: Options, density: Density, states: HMCState, steps):
+def take_steps_vectorized(options: KernelOptions, density: ScaledTarget, states: HMCState, steps):
     """The same for several chains in step: every leaf has an axis of chains in front."""
     return jax.vmap(lambda state: _advance(options, density, state, steps))(states)
 
 
 @eqx.filter_jit
-def potentials(target: Target, z):
+def potential_and_gradient(target: Target, z):
     """-log p(z) and its gradient, for z (n, d)."""
     return jax.lax.map(jax.value_and_grad(NegativeLogDensity(target, jacobian=True)), z)
 
 
 def _advance(options, density, state, steps):
-    here = Point(state.z, state.potential_energy, state.z_grad, None)
+    here = InitialPoint(state.z, state.potential_energy, state.z_grad, None)
     _, step = _kernel(options, density, here, state.rng_key)
-    rows = jax.tree.map(lambda x: jnp.zeros((ROWS, *x.shape), x.dtype), Rows.of(density, state))
+    rows = jax.tree.map(
+        lambda x: jnp.zeros((ROWS, *x.shape), x.dtype), Transitions.of(density, state)
+    )
 
     def body(i, carried):
         state, rows = carried
         state = step(state)
-        return state, jax.tree.map(lambda row, x: row.at[i].set(x), rows, Rows.of(density, state))
+        return state, jax.tree.map(
+            lambda row, x: row.at[i].set(x), rows, Transitions.of(density, state)
+        )
 
     return jax.lax.fori_loop(0, steps, body, (state, rows))
 

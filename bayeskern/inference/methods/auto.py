@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.exact import Exact
 from bayeskern.inference.methods.importance import ImportanceSampling
 from bayeskern.inference.methods.laplace import Laplace
@@ -16,7 +17,7 @@ from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
-from bayeskern.protocols import DoesNotApplyError
+from bayeskern.protocols import DoesNotApplyError, HasClosedForm
 
 
 class Attempt(NamedTuple):
@@ -29,7 +30,7 @@ class Attempt(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Auto:
+class Auto(Method):
     """Exact, Laplace, SVI (full rank, then a flow), NUTS: the first whose verdict is good.
 
     Laplace and SVI are corrected by importance sampling before the next one is tried. If none is
@@ -38,7 +39,7 @@ class Auto:
     """
 
     name = "auto"
-    as_written = True
+    takes_marginal = False
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         attempts: list[Attempt] = []
@@ -51,7 +52,7 @@ class Auto:
                 seconds = time.perf_counter() - started
                 attempts.append(Attempt(name, seconds, "not assessable", str(reason)))
                 return None
-            posterior = Posterior.of(name, fit, target, {}, progress=progress)
+            posterior = Posterior.of(name, fit, target, progress=progress)
             trust = posterior.trust
             seconds = time.perf_counter() - started
             attempts.append(Attempt(name, seconds, trust.verdict, trust.advice))
@@ -71,13 +72,13 @@ class Auto:
         name = attempts[-1].method
         trust = posterior.trust
         return dataclasses.replace(
-            fits[name], method=name, judge=lambda _: trust, attempts=tuple(attempts)
+            fits[name], method=name, assess=lambda _: trust, attempts=tuple(attempts)
         )
 
     def _ladder(self, target: Target):
-        if hasattr(target.model, "exact"):
+        if isinstance(target.model, HasClosedForm):
             yield "exact", Exact()
-        if hasattr(target.model, "exact") and not target.latents:
+        if isinstance(target.model, HasClosedForm) and not target.latents:
             return
         yield "laplace", Laplace()
         yield "svi", SVI()

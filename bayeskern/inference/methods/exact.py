@@ -9,17 +9,19 @@ import jax
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Estimate, Fit
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
-from bayeskern.protocols import NoClosedFormError
+from bayeskern.protocols import HasClosedForm, NoClosedFormError
 
 # The largest relative residual of the solve that is rounding.
 RESIDUAL = 1e-6
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(Method):
     """Independent draws from the posterior itself, where the model offers `exact(*data)`.
 
     draws: how many. Raises NoClosedFormError, with the reason, where there is no closed form.
@@ -28,25 +30,26 @@ class Exact:
     draws: int = 4000
 
     name = "exact"
-    as_written = True
+    takes_marginal = False
 
     def __post_init__(self):
         validation.positive_integer(self.draws, "draws")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         model = target.model
-        if not hasattr(model, "exact"):
+        if not isinstance(model, HasClosedForm):
             name = getattr(model, "__name__", type(model).__name__)
             raise NoClosedFormError(
                 f"{name} offers no exact(*data), so its posterior has no closed form here. Take "
                 "method='auto', which finds the cheapest method that fits."
             )
         form = model.exact(*target.args, **target.kwargs)
-        drawn = {k: np.asarray(v) for k, v in form.draw(jax.random.key(seed), self.draws).items()}
-        latents = {s.name: drawn[s.name] for s in target.latents}
+        draws = form.draw(jax.random.key(seed), self.draws)
+        draws = {name: np.asarray(values) for name, values in draws.items()}
+        latents = {s.name: draws[s.name] for s in target.latents}
         z = np.asarray(_unconstrain(target, latents)) if latents else np.zeros((self.draws, 0))
 
-        def judge(posterior) -> Trust:
+        def assess(posterior) -> Trust:
             evidence = {"residual": float(form.residual)}
             if not form.residual < RESIDUAL:
                 advice = (
@@ -58,8 +61,8 @@ class Exact:
 
         return Fit(
             z=z[None],
-            judge=judge,
-            draws={k: v[None] for k, v in drawn.items()},
+            assess=assess,
+            draws={name: values[None] for name, values in draws.items()},
             log_evidence=Estimate(float(form.log_evidence), 0.0),
         )
 

@@ -1,4 +1,4 @@
-"""A fit whose draws come from an approximation of known density."""
+"""Fits whose draws come from an approximation of known density, plain or weighted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import jax
 import numpy as np
 
 from bayeskern.inference.approximation.proposals import Approximation
-from bayeskern.inference.assessment.approximation import judge_approximation
+from bayeskern.inference.approximation.psis import resample
+from bayeskern.inference.assessment.approximation import assess_approximation, assess_weighted
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Fit
+from bayeskern.inference.verdict import Trust
 
 
-def drawn_fit(
+def fit_from_approximation(
     q: Approximation,
     count: int,
     seed: int,
@@ -22,14 +24,34 @@ def drawn_fit(
 ) -> Fit:
     """`count` draws of q, to be judged against the posterior.
 
-    problem, doubt: as in `judge_approximation`; known: what else the Fit holds.
+    problem, doubt: as in `assess_approximation`; known: what else the Fit holds.
     """
     z, log_q = q.draw(jax.random.fold_in(jax.random.key(seed), 1), count)
     return Fit(
         z=np.asarray(z)[None],
         log_q=np.asarray(log_q),
-        judge=lambda posterior: judge_approximation(posterior, optimum, problem, doubt),
+        assess=lambda posterior: assess_approximation(posterior, optimum, problem, doubt),
         optimum=optimum,
         approximation=q,
         **known,
+    )
+
+
+def fit_from_weights(sample, weights, q, count, replace, seed, optimum=None, moved=None) -> Fit:
+    """Resample weighted draws to `count` equal ones, to a quarter of them without replacement."""
+    count = count if replace else max(1, count // 4)
+    chosen = resample(weights.normal, count, np.random.default_rng(seed), replace)
+
+    def assess(posterior) -> Trust:
+        distinct = len(np.unique(chosen))
+        return assess_weighted(posterior, sample, weights, distinct, optimum, moved)
+
+    return Fit(
+        z=sample.z[chosen][None],
+        weighted=(sample.z, weights.log),
+        assess=assess,
+        log_evidence=weights.log_evidence,
+        optimum=optimum,
+        approximation=q,
+        trace={"khat": np.array([weights.khat])},
     )

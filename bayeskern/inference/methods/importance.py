@@ -7,22 +7,33 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpyro.distributions import Distribution
 
 from bayeskern.core import validation
 from bayeskern.core.progress import Progress
-from bayeskern.inference.approximation.adaptive import adapted, around_modes, weighted_fit
-from bayeskern.inference.approximation.proposals import Approximation, Density, Elliptical, Prior
+from bayeskern.inference.approximation.adaptive import adapt_proposal, proposal_around_modes
+from bayeskern.inference.approximation.proposals import (
+    Approximation,
+    DistributionProposal,
+    Elliptical,
+    PriorProposal,
+    Widenable,
+)
+from bayeskern.inference.assessment.approximation import still_changing
+from bayeskern.inference.methods.base import Method
+from bayeskern.inference.methods.from_approximation import fit_from_weights
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.modes import Optimum, find_optimum
+from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
 
 PROPOSALS = ("laplace", "svi", "prior")
 
 
 @dataclass(frozen=True)
-class ImportanceSampling:
+class ImportanceSampling(Method):
     """Draws from a proposal, weighted by p / q and resampled to equal weights.
 
     proposal: "laplace" (a mixture over all modes that were found), "svi", "prior", a Posterior, or
@@ -60,31 +71,38 @@ class ImportanceSampling:
         target.require_priors("importance sampling")
         q, optimum = self._proposal(target, seed, progress)
         with Progress("importance sampling", self.adapt + 1, progress) as bar:
-            found = adapted(q, target, self.draws, self.adapt, jax.random.key(seed), bar)
-        q, sample, weights, moved = found
+            key = jax.random.key(seed)
+            q, sample, weights, previous = adapt_proposal(
+                q, target, self.draws, self.adapt, key, bar
+            )
         if optimum is None and not np.any(np.isfinite(sample.log_p)):
             refuse_nonfinite(target, sample.z[0])
-        return weighted_fit(sample, weights, q, self.draws, self.replace, seed, optimum, moved)
+        changing = None
+        if previous is not None:
+            changing = still_changing(previous, (sample, weights), target.coordinates)
+        return fit_from_weights(
+            sample, weights, q, self.draws, self.replace, seed, optimum, changing
+        )
 
     def _proposal(self, target, seed, progress) -> tuple[Approximation, Optimum | None]:
-        wanted = self.proposal
-        if wanted == "prior":
+        proposal = self.proposal
+        if proposal == "prior":
             if target.without_prior:
                 raise ValueError(
                     f"{', '.join(map(repr, target.without_prior))} has an improper prior, which "
                     "cannot be drawn from. Take proposal='laplace'."
                 )
-            return Prior(target), None
-        if wanted == "laplace":
+            return PriorProposal(target), None
+        if proposal == "laplace":
             optimum = find_optimum(target, 8, seed, 1000, progress, title="importance: modes")
-            return around_modes(optimum, self.tails), optimum
-        if hasattr(wanted, "event_shape"):
-            if tuple(wanted.event_shape) != (target.size,):
+            return proposal_around_modes(optimum, self.tails), optimum
+        if isinstance(proposal, Distribution):
+            if tuple(proposal.event_shape) != (target.size,):
                 raise ValueError(
-                    f"proposal has event shape {tuple(wanted.event_shape)}, but there are "
+                    f"proposal has event shape {tuple(proposal.event_shape)}, but there are "
                     f"{target.size} unconstrained coordinates: {', '.join(target.coordinates)}."
                 )
-            return Density(wanted), None
+            return DistributionProposal(proposal), None
         posterior = self._fitted(target, seed, progress)
         return widened(posterior, target, self.tails), posterior.optimum
 
@@ -92,7 +110,7 @@ class ImportanceSampling:
         """The Posterior, or the Fit, that the proposal is made from."""
         if self.proposal == "svi":
             return SVI(draws=4000).run(target, seed, progress)
-        if not hasattr(self.proposal, "z"):
+        if not isinstance(self.proposal, Posterior | Fit):
             raise TypeError(
                 f"proposal must be one of {', '.join(PROPOSALS)}, a Posterior or a NumPyro "
                 f"distribution, got {type(self.proposal).__name__}."
@@ -109,6 +127,6 @@ def widened(posterior, target: Target, tails: float | None) -> Approximation:
             f"draws of {target.size}. Fit the same model, by a method that gives draws."
         )
     q = posterior.approximation
-    if q is not None and (tails is None or hasattr(q, "with_tails")):
+    if q is not None and (tails is None or isinstance(q, Widenable)):
         return q if tails is None else q.with_tails(tails, z)
     return Elliptical.around(z, tails)

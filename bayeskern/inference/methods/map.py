@@ -7,14 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.inference.assessment.point import assess_point
+from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum, find_optimum
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
+from bayeskern.protocols import HasMode
 
 
 @dataclass(frozen=True)
-class MAP:
+class MAP(Method):
     """The mode of the posterior density, by L-BFGS.
 
     starts: how many starts. The first is at the median of the prior (at the given value for
@@ -36,7 +39,7 @@ class MAP:
         validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
-        if hasattr(target.model, "mode"):
+        if isinstance(target.model, HasMode):
             known = target.model.mode(*target.args, jacobian=self.jacobian)
             if known is not None:
                 return _known(target, known)
@@ -44,7 +47,7 @@ class MAP:
 
 
 @dataclass(frozen=True)
-class MLE:
+class MLE(Method):
     """The maximum of the likelihood: the densities of latent sites are left out.
 
     Observed sites and factors count. Where latents are integrated out, as in `GPRegression`, it is
@@ -69,11 +72,11 @@ class MLE:
 
 
 def _point(optimum: Optimum) -> Fit:
-    return Fit(z=optimum.z[None, None], judge=optimum.trust, optimum=optimum)
+    return Fit(z=optimum.z[None, None], assess=lambda _: assess_point(optimum), optimum=optimum)
 
 
 def _known(target: Target, values: dict) -> Fit:
     """A mode that the model itself knows how to find."""
     z = np.asarray(target.unconstrain(values)[0])
     advice = "The mode, by the model's own solver; a point carries no uncertainty."
-    return Fit(z=z[None, None], judge=lambda _: Trust("not assessable", advice, {}))
+    return Fit(z=z[None, None], assess=lambda _: Trust("not assessable", advice, {}))

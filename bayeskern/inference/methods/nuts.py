@@ -14,12 +14,19 @@ from numpyro.infer.hmc import HMCState
 
 from bayeskern.core import validation
 from bayeskern.core.timing import Stopwatch
-from bayeskern.inference.assessment.mcmc import judge_mcmc
-from bayeskern.inference.mcmc.bridge_sampling import bridge
-from bayeskern.inference.mcmc.chains import Group, Stage, sample
+from bayeskern.inference.assessment.mcmc import assess_mcmc
+from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
+from bayeskern.inference.mcmc.chains import ChainGroup, ChainProgress, sample
 from bayeskern.inference.mcmc.checkpoint import Checkpoint
-from bayeskern.inference.mcmc.initialization import find_points
-from bayeskern.inference.mcmc.kernel import Density, Options, Point, Rows, begin
+from bayeskern.inference.mcmc.initialization import initial_points
+from bayeskern.inference.mcmc.kernel import (
+    InitialPoint,
+    KernelOptions,
+    ScaledTarget,
+    Transitions,
+    initial_state,
+)
+from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Fit
 
@@ -27,7 +34,7 @@ CHAIN_METHODS = ("parallel", "sequential", "vectorized")
 
 
 @dataclass(frozen=True)
-class NUTS:
+class NUTS(Method):
     """The No-U-Turn sampler (Hoffman and Gelman, 2014), with NumPyro's kernel and adaptation.
 
     warmup, draws: steps of each chain. target_accept: nearer to 1 for smaller steps. dense_mass: a
@@ -67,21 +74,21 @@ class NUTS:
         if stages is None:
             stages = self._begin(target, seed, progress)
         steps = self.warmup + self.draws
-        groups = [Group(self._options, target, steps, stage) for stage in stages]
+        groups = [ChainGroup(self._options, target, steps, stage) for stage in stages]
         workers = 1 if self.chain_method == "sequential" else os.cpu_count() or 1
         with Stopwatch() as watch:
             rows = sample(groups, workers, progress, saved.save if saved else _save_nothing)
         return Fit(
             z=rows.z,
-            judge=judge_mcmc,
+            assess=assess_mcmc,
             sample_stats=_sample_stats(rows, self.max_tree_depth),
-            log_evidence=bridge(target, rows.z, seed) if self.evidence else None,
+            log_evidence=bridge_log_evidence(target, rows.z, seed) if self.evidence else None,
             timing={"sampling": watch.seconds["run"]},
         )
 
     @property
-    def _options(self) -> Options:
-        return Options(self.warmup, self.target_accept, self.max_tree_depth, self.dense_mass)
+    def _options(self) -> KernelOptions:
+        return KernelOptions(self.warmup, self.target_accept, self.max_tree_depth, self.dense_mass)
 
     @property
     def _together(self) -> bool:
@@ -91,40 +98,42 @@ class NUTS:
         """What the draws depend on, beside the target."""
         return (seed, self.chains, self.draws, *self._options, self._together)
 
-    def _begin(self, target, seed, progress) -> list[Stage]:
+    def _begin(self, target, seed, progress) -> list[ChainProgress]:
         """The first stage of each group of chains."""
-        points = find_points(target, self.chains, seed, progress, self.dense_mass)
+        points = initial_points(target, self.chains, seed, progress, self.dense_mass)
         # One scale for all chains: the median of what their starts say.
         variances = [
             p.inverse_mass if p.inverse_mass.ndim == 1 else np.diag(p.inverse_mass) for p in points
         ]
         scale = np.sqrt(np.median(variances, axis=0))
-        density = Density(target, jnp.asarray(scale))
+        density = ScaledTarget(target, jnp.asarray(scale))
         # Not the keys that the starts were drawn with.
         keys = jax.random.split(jax.random.key(seed), 2 * self.chains)[self.chains :]
         states = [
-            begin(self._options, density, point.over(scale), key)
+            initial_state(self._options, density, point.over(scale), key)
             for point, key in zip(points, keys, strict=True)
         ]
         if self._together:
             states = [jax.tree.map(lambda *x: jnp.stack(x), *states)]
-        return [Stage(state, scale) for state in states]
+        return [ChainProgress(state, scale) for state in states]
 
     def _abstract(self, target) -> HMCState:
         """The state of one chain, without values."""
         d = target.size
-        point = Point(
+        point = InitialPoint(
             np.zeros(d), np.zeros(()), np.zeros(d), np.zeros((d,) * (1 + self.dense_mass))
         )
-        density = Density(target, jnp.ones(d))
-        return eqx.filter_eval_shape(begin, self._options, density, point, jax.random.key(0))
+        density = ScaledTarget(target, jnp.ones(d))
+        return eqx.filter_eval_shape(
+            initial_state, self._options, density, point, jax.random.key(0)
+        )
 
 
 def _save_nothing(stages, last=False) -> None:
     """Where no checkpoint is kept."""
 
 
-def _sample_stats(rows: Rows, max_tree_depth: int) -> dict[str, np.ndarray]:
+def _sample_stats(rows: Transitions, max_tree_depth: int) -> dict[str, np.ndarray]:
     """By ArviZ's names, each (chains, draws)."""
     depth = np.ceil(np.log2(rows.n_steps + 1)).astype(int)
     return {

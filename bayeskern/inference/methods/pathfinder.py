@@ -10,11 +10,14 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.progress import Progress
-from bayeskern.inference.approximation.adaptive import reweigh, weighted_fit
-from bayeskern.inference.approximation.proposals import Elliptical, cholesky
+from bayeskern.inference.approximation.adaptive import weighted_sample
+from bayeskern.inference.approximation.proposals import Elliptical
+from bayeskern.inference.methods.base import Method
+from bayeskern.inference.methods.from_approximation import fit_from_weights
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
-from bayeskern.inference.optimization.modes import NegativeLogDensity, find_starts
+from bayeskern.inference.optimization.factors import robust_cholesky
+from bayeskern.inference.optimization.modes import NegativeLogDensity, initial_positions
 from bayeskern.inference.result import Fit
 
 # Draws from which each Gaussian along a path is judged.
@@ -22,7 +25,7 @@ TRIALS = 50
 
 
 @dataclass(frozen=True)
-class Pathfinder:
+class Pathfinder(Method):
     """blackjax's Pathfinder from several starts, its draws weighted by p / q and resampled.
 
     paths: how many starts. draws: how many are weighted, and how many come out. replace: False to
@@ -43,7 +46,7 @@ class Pathfinder:
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("Pathfinder")
         path_key, key = jax.random.split(jax.random.key(seed))
-        begin = find_starts(NegativeLogDensity(target, True), self.paths, seed)
+        begin = initial_positions(NegativeLogDensity(target, True), self.paths, seed)
         with Progress("Pathfinder", 1, progress) as bar:
             means, covariances = map(np.asarray, _paths(target, begin, path_key))
             bar.to(1)
@@ -51,17 +54,18 @@ class Pathfinder:
         sound = np.isfinite(means).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2))
         if not np.any(sound):
             refuse_nonfinite(target, begin[0])
-        trils = np.stack([cholesky(c) for c in covariances[sound]])
+        trils = np.stack([robust_cholesky(c) for c in covariances[sound]])
         q = Elliptical(means[sound], trils, np.zeros(len(trils)))
-        sample, weights = reweigh(q, target, key, self.draws)
+        sample, weights = weighted_sample(q, target, key, self.draws)
         if not np.any(np.isfinite(sample.log_p)):
             refuse_nonfinite(target, begin[0])
-        return weighted_fit(sample, weights, q, self.draws, self.replace, seed)
+        return fit_from_weights(sample, weights, q, self.draws, self.replace, seed)
 
 
 @eqx.filter_jit
 def _paths(target, begin, key):
     """The best Gaussian along each path: means (paths, d) and covariances (paths, d, d)."""
+    # blackjax takes a while to import.
     from blackjax.optimizers.lbfgs import lbfgs_inverse_hessian_formula_1
     from blackjax.vi.pathfinder import approximate
 

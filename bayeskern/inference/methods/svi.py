@@ -12,15 +12,16 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.progress import Progress
-from bayeskern.inference.approximation.adaptive import adapted, around_modes
-from bayeskern.inference.approximation.elbo import PARTICLES, Ascended, ascend
-from bayeskern.inference.approximation.guides import GUIDES, AutoGuide, ByHand
-from bayeskern.inference.approximation.proposals import Elliptical, cholesky
-from bayeskern.inference.approximation.psis import moments
+from bayeskern.inference.approximation.adaptive import adapt_proposal, proposal_around_modes
+from bayeskern.inference.approximation.elbo import PARTICLES, MaximizedELBO, maximize_elbo
+from bayeskern.inference.approximation.guides import GUIDES, AutoGuide, UserGuide
+from bayeskern.inference.approximation.proposals import Elliptical
+from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.assessment.approximation import FEWEST_ESS, HOPELESS_KHAT
-from bayeskern.inference.methods.from_approximation import drawn_fit
-from bayeskern.inference.methods.laplace import square_root
+from bayeskern.inference.methods.base import Method
+from bayeskern.inference.methods.from_approximation import fit_from_approximation
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum, find_optimum
 from bayeskern.inference.result import Fit
 from bayeskern.protocols import DoesNotApplyError
@@ -34,7 +35,7 @@ WIDE = 24
 ROUNDS, TAILS = 3, 5.0
 
 
-class Begun(NamedTuple):
+class SVIStart(NamedTuple):
     """A fit of which the modes are known."""
 
     target: Target
@@ -43,7 +44,7 @@ class Begun(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SVI:
+class SVI(Method):
     """The member of a family that is closest to the posterior, by Adam on the ELBO.
 
     guide: "mean_field", "full_rank", "low_rank" (Gaussians), "flow" (inverse autoregressive), or a
@@ -81,10 +82,26 @@ class SVI:
                 "guide by hand does not give. Take gradient='pathwise'."
             )
 
-    def run(self, target: Target, seed: int, progress: bool) -> Fit:
-        return self.finish([self.begin(target, seed, progress)], progress)[0]
+    @property
+    def runs_side_by_side(self) -> bool:
+        """Whether several fits go through one compiled step."""
+        return not self.reads_arguments
 
-    def begin(self, target: Target, seed: int, progress: bool) -> Begun:
+    @property
+    def reads_arguments(self) -> bool:
+        """Whether the guide is one by hand, which is called with the arguments of the model."""
+        return callable(self.guide)
+
+    def run(self, target: Target, seed: int, progress: bool) -> Fit:
+        return self._finish([self._start(target, seed, progress)], progress)[0]
+
+    def run_many(self, targets, seeds) -> list[Fit]:
+        started = [
+            self._start(target, seed, False) for target, seed in zip(targets, seeds, strict=True)
+        ]
+        return self._finish(started, False)
+
+    def _start(self, target: Target, seed: int, progress: bool) -> SVIStart:
         """What each fit does for itself: refuse what cannot be fitted, and look for the modes."""
         target.require_priors("SVI")
         if self.guide == "flow" and target.size < 2:
@@ -94,44 +111,44 @@ class SVI:
             )
         starts = 8 if self.objective == "forward_kl" else 4
         optimum = find_optimum(target, starts, seed, 1000, progress, title="SVI: modes")
-        return Begun(target, seed, optimum)
+        return SVIStart(target, seed, optimum)
 
-    def finish(self, begun: list[Begun], progress: bool) -> list[Fit]:
+    def _finish(self, starts: list[SVIStart], progress: bool) -> list[Fit]:
         """The rest, of fits side by side: one model given data of the same shapes."""
         if self.objective == "forward_kl":
-            return [self._forward(one, progress) for one in begun]
-        families = self._families(begun, progress)
-        found = self._ascend(families, begun, progress)
+            return [self._forward(start, progress) for start in starts]
+        families = self._families(starts, progress)
+        maxima = self._maximize(families, starts, progress)
         return [
-            drawn_fit(
-                family.approximation(one.params),
+            fit_from_approximation(
+                family.approximation(maximum.params),
                 self.draws,
                 start.seed,
                 start.optimum,
-                doubt=one.doubt,
-                trace={"elbo": one.trace},
+                doubt=maximum.doubt,
+                trace={"elbo": maximum.trace},
             )
-            for family, start, one in zip(families, begun, found, strict=True)
+            for family, start, maximum in zip(families, starts, maxima, strict=True)
         ]
 
     # -- reverse KL -------------------------------------------------------------------------------
 
-    def _families(self, begun: list[Begun], progress) -> list:
+    def _families(self, starts: list[SVIStart], progress) -> list:
         if callable(self.guide):
-            return [ByHand(one.target, self.guide) for one in begun]
+            return [UserGuide(start.target, self.guide) for start in starts]
         if self.guide != "flow":
-            return [AutoGuide(self.guide, *_frame(one.optimum, self.guide)) for one in begun]
+            return [AutoGuide(self.guide, *_frame(start.optimum, self.guide)) for start in starts]
         # A flow starts from the best Gaussian, which is far closer than its own start.
-        first = SVI(steps=self.steps)
-        gaussians = first._families(begun, progress)
-        found = first._ascend(gaussians, begun, progress)
-        best = [q.approximation(one.params) for q, one in zip(gaussians, found, strict=True)]
+        full_rank = SVI(steps=self.steps)
+        gaussians = full_rank._families(starts, progress)
+        maxima = full_rank._maximize(gaussians, starts, progress)
+        best = [q.approximation(m.params) for q, m in zip(gaussians, maxima, strict=True)]
         return [AutoGuide("flow", q.means[0], q.trils[0]) for q in best]
 
-    def _ascend(self, families, begun: list[Begun], progress) -> list[Ascended]:
-        targets, seeds = [one.target for one in begun], [one.seed for one in begun]
+    def _maximize(self, families, starts: list[SVIStart], progress) -> list[MaximizedELBO]:
+        targets, seeds = [start.target for start in starts], [start.seed for start in starts]
         rates = self._rates(targets[0].size)
-        return ascend(families, targets, seeds, self.gradient, rates, self.steps, progress)
+        return maximize_elbo(families, targets, seeds, self.gradient, rates, self.steps, progress)
 
     def _rates(self, d):
         """A step moves each of the d^2/2 entries of a full factor: all together no further."""
@@ -140,30 +157,29 @@ class SVI:
 
     # -- forward KL -------------------------------------------------------------------------------
 
-    def _forward(self, begun: Begun, progress) -> Fit:
-        target, seed, optimum = begun
+    def _forward(self, start: SVIStart, progress) -> Fit:
+        target, seed, optimum = start
         with Progress("SVI", ROUNDS + 1, progress) as bar:
-            start = around_modes(optimum, TAILS)
-            found = adapted(start, target, 2 * self.draws, ROUNDS, jax.random.key(seed), bar)
-        _, sample, weights, _ = found
-        mean, covariance = moments(sample.z, weights.normal)
+            q = proposal_around_modes(optimum, TAILS)
+            key = jax.random.key(seed)
+            _, sample, weights, _ = adapt_proposal(q, target, 2 * self.draws, ROUNDS, key, bar)
+        mean, covariance = weighted_moments(sample.z, weights.normal)
         if self.guide == "mean_field":
             covariance = np.diag(np.diag(covariance))
-        q = Elliptical.of(mean, cholesky(covariance))
+        q = Elliptical.of(mean, robust_cholesky(covariance))
         problem = None
         if not (weights.khat < HOPELESS_KHAT and weights.ess >= FEWEST_ESS):
             problem = (
                 f"The moments rest on too few effective draws ({weights.ess:.0f}, k-hat "
                 f"{weights.khat:.2g}). Take objective='reverse_kl' or method='nuts'."
             )
-
-        return drawn_fit(q, self.draws, seed, optimum, problem)
+        return fit_from_approximation(q, self.draws, seed, optimum, problem)
 
 
 def _frame(optimum: Optimum, guide: str):
     """Centre and A: the mode and its sds, if it is a sound one; else the origin and unit sds."""
     d = len(optimum.z)
-    tril, repaired = square_root(optimum)
+    tril, repaired = inverse_hessian_root(optimum)
     if repaired or not optimum.converged:
         return jnp.zeros(d), jnp.eye(d)
     if guide in ("mean_field", "low_rank"):

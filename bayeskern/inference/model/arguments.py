@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 # What JAX raises where a traced value is looked at.
-LOOKED_AT = (
+CONCRETIZATION_ERRORS = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerBoolConversionError,
@@ -24,11 +24,11 @@ LOOKED_AT = (
 
 
 @contextmanager
-def refusing_looks():
+def forbid_value_inspection():
     """Where the arguments are held, so that what a model still looks at is what JAX makes."""
     try:
         yield
-    except LOOKED_AT as error:
+    except CONCRETIZATION_ERRORS as error:
         raise ValueError(
             "the model looks at a value that JAX has yet to compute, as by `if`, int() or NumPy: "
             "what it draws, the rows of a plate, or jax.numpy of its data. Use NumPy on data, and "
@@ -37,7 +37,7 @@ def refusing_looks():
 
 
 @jax.tree_util.register_pytree_node_class
-class Held:
+class StaticArray:
     """An array that is never traced. Two are equal if their values are."""
 
     def __init__(self, array):
@@ -47,7 +47,7 @@ class Held:
         self._hash = hash(self._key)
 
     def __eq__(self, other):
-        return self is other or (isinstance(other, Held) and self._key == other._key)
+        return self is other or (isinstance(other, StaticArray) and self._key == other._key)
 
     def __hash__(self):
         return self._hash
@@ -56,42 +56,48 @@ class Held:
         return (), self
 
     @classmethod
-    def tree_unflatten(cls, held, _):
-        return held
+    def tree_unflatten(cls, static, _):
+        return static
 
 
-def read(arguments):
+def as_jax(arguments):
     """Arguments with data frames as arrays and NumPy's own numbers as Python's."""
-    return jax.tree.map(_read, arguments, is_leaf=lambda x: hasattr(x, "to_numpy"))
+    return jax.tree.map(_read, arguments, is_leaf=_is_frame)
 
 
 def _read(x):
-    if hasattr(x, "to_numpy"):
+    if _is_frame(x):
         x = np.asarray(x.to_numpy())
     if isinstance(x, np.bool_ | np.integer):
         return x.item()
     if isinstance(x, np.ndarray) and not is_numeric(x):
         # Strings and dates cannot be traced.
-        return Held(x)
+        return StaticArray(x)
     # A plate's indices are traced, and cannot pick the rows of a NumPy array.
     return jnp.asarray(x) if is_numeric(x) else x
+
+
+def _is_frame(x) -> bool:
+    """Whether this is a data frame or a column of one, of whatever library."""
+    return hasattr(x, "to_numpy")
 
 
 def is_numeric(x) -> bool:
     return isinstance(x, np.ndarray | np.floating) and np.asarray(x).dtype.kind in "biufc"
 
 
-def hold(arguments):
+def make_static(arguments):
     """Arrays as constants."""
     return jax.tree.map(
-        lambda x: Held(np.asarray(x)) if isinstance(x, jax.Array | np.ndarray) else x, arguments
+        lambda x: StaticArray(np.asarray(x)) if isinstance(x, jax.Array | np.ndarray) else x,
+        arguments,
     )
 
 
-def release(arguments):
-    """The inverse of `hold`."""
+def without_static(arguments):
+    """The inverse of `make_static`."""
     return jax.tree.map(
-        lambda x: x.array if isinstance(x, Held) else x,
+        lambda x: x.array if isinstance(x, StaticArray) else x,
         arguments,
-        is_leaf=lambda x: isinstance(x, Held),
+        is_leaf=lambda x: isinstance(x, StaticArray),
     )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import BATCH
-from bayeskern.inference.model.target import Target, number_name
+from bayeskern.inference.model.target import Target
 
 
 @eqx.filter_jit
@@ -33,14 +33,3 @@ def constrain(target: Target, z) -> dict[str, np.ndarray]:
     # A compiled function returns dictionaries sorted by name.
     order = [s.name for s in target.latents]
     return {name: found[name] for name in dict.fromkeys([*order, *target.deterministics])}
-
-
-def columns(draws: dict) -> tuple[list[str], np.ndarray]:
-    """The numbers of all sites side by side: their names, and an array (S, m)."""
-    names, parts = [], []
-    for name, value in draws.items():
-        value = np.asarray(value)
-        for index in np.ndindex(value.shape[1:]):
-            names.append(number_name(name, index))
-        parts.append(value.reshape(len(value), -1))
-    return names, np.concatenate(parts, axis=1)

@@ -12,24 +12,24 @@ from numpyro.distributions import Distribution
 
 
 @jax.tree_util.register_pytree_node_class
-class _Ordered:
+class _SortedLeaves:
     """A distribution taken apart: its parameters by the order of their names."""
 
     def __init__(self, kind, names, static, values):
         self.kind, self.names, self.static, self.values = kind, names, static, values
 
     @classmethod
-    def of(cls, distribution: Distribution) -> _Ordered:
+    def of(cls, distribution: Distribution) -> _SortedLeaves:
         kind = type(distribution)
         values, static = distribution.tree_flatten()
         by_name = dict(zip(kind.gather_pytree_data_fields(), values, strict=True))
         names = tuple(sorted(by_name))
         # A parameter may be a distribution itself.
-        return cls(kind, names, static, tuple(in_order(by_name[name]) for name in names))
+        return cls(kind, names, static, tuple(sort_leaves(by_name[name]) for name in names))
 
     def distribution(self) -> Distribution:
         by_name = dict(zip(self.names, self.values, strict=True))
-        values = [as_made(by_name[name]) for name in self.kind.gather_pytree_data_fields()]
+        values = [restore_leaves(by_name[name]) for name in self.kind.gather_pytree_data_fields()]
         return self.kind.tree_unflatten(self.static, values)
 
     def tree_flatten(self):
@@ -40,19 +40,19 @@ class _Ordered:
         return cls(*static, tuple(values))
 
 
-def in_order(tree):
+def sort_leaves(tree):
     """The tree with every distribution in it taken apart."""
     return jax.tree.map(
-        lambda x: _Ordered.of(x) if isinstance(x, Distribution) else x,
+        lambda x: _SortedLeaves.of(x) if isinstance(x, Distribution) else x,
         tree,
         is_leaf=lambda x: isinstance(x, Distribution),
     )
 
 
-def as_made(tree):
-    """The inverse of `in_order`."""
+def restore_leaves(tree):
+    """The inverse of `sort_leaves`."""
     return jax.tree.map(
-        lambda x: x.distribution() if isinstance(x, _Ordered) else x,
+        lambda x: x.distribution() if isinstance(x, _SortedLeaves) else x,
         tree,
-        is_leaf=lambda x: isinstance(x, _Ordered),
+        is_leaf=lambda x: isinstance(x, _SortedLeaves),
     )

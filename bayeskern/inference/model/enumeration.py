@@ -148,10 +148,3 @@ def log_density(model, args: tuple, kwargs: dict, nesting: int):
     from numpyro.contrib import funsor
 
     return funsor.log_density(_enumerated(model, nesting), args, kwargs, {})[0]
-
-
-def without_data(model):
-    """The model without its observed sites, whose density is that of the prior."""
-    return handlers.block(
-        model, hide_fn=lambda site: site["type"] == "sample" and site["is_observed"]
-    )

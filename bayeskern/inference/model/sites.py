@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
-from numpyro.distributions import Unit
-from numpyro.primitives import Messenger
 
-from bayeskern.inference.model.arguments import release
-from bayeskern.inference.model.target import Whole
-from bayeskern.inference.model.validation import innermost
+from bayeskern.inference.model.arguments import without_static
+from bayeskern.inference.model.handlers import FullPlates
+from bayeskern.inference.model.validation import innermost, is_observed
+from bayeskern.protocols import ConditionsOnData
 
 
 class Site(NamedTuple):
@@ -31,7 +30,7 @@ class Site(NamedTuple):
     conditional: bool
 
 
-def look(target) -> dict[str, Site]:
+def inspect_sites(target) -> dict[str, Site]:
     """Every latent, discrete, deterministic and observed site, by name; nothing is computed."""
     found = {}
     latents = [s.name for s in target.latents]
@@ -51,7 +50,7 @@ def look(target) -> dict[str, Site]:
             else:
                 continue
             shape = jnp.shape(site["value"])
-            conditional = kind == "observed" and hasattr(innermost(site["fn"]), "given")
+            conditional = kind == "observed" and isinstance(innermost(site["fn"]), ConditionsOnData)
             if conditional and site["fn"] is not innermost(site["fn"]):
                 raise ValueError(
                     f"the site {name!r} is a {type(innermost(site['fn'])).__name__} under a plate, "
@@ -64,10 +63,17 @@ def look(target) -> dict[str, Site]:
     return found
 
 
-def observed(target, draw: dict) -> dict[str, np.ndarray]:
+def conditional_sites(target) -> tuple[str, ...]:
+    """The observed sites whose distribution conditions new values on the old ones."""
+    return tuple(name for name, site in inspect_sites(target).items() if site.conditional)
+
+
+def observed_values(target, draw: dict) -> dict[str, np.ndarray]:
     """The values of the observed sites, in the order of the model."""
     found = jax.device_get(_observed(target, draw))
-    return {name: found[name] for name, site in look(target).items() if site.kind == "observed"}
+    return {
+        name: found[name] for name, site in inspect_sites(target).items() if site.kind == "observed"
+    }
 
 
 @eqx.filter_jit
@@ -90,39 +96,10 @@ def trace_at(model, draw: dict, key, args, kwargs) -> dict:
             _same_shape(site, jnp.shape(value))
         return value
 
-    model = handlers.seed(Whole(model), key)
+    model = handlers.seed(FullPlates(model), key)
     return handlers.trace(handlers.substitute(model, substitute_fn=place)).get_trace(
-        *release(args), **release(kwargs)
+        *without_static(args), **without_static(kwargs)
     )
-
-
-def is_observed(site) -> bool:
-    """Whether a site holds data; a `numpyro.factor` does not."""
-    return site["type"] == "sample" and site["is_observed"] and not is_factor(site)
-
-
-def is_factor(site) -> bool:
-    return isinstance(innermost(site["fn"]), Unit)
-
-
-class Unobserved(Messenger):
-    """Draws the observed sites too, in the shape of their data; those in `zero` become zero."""
-
-    def __init__(self, fn, zero=()):
-        self.zero = zero
-        super().__init__(fn)
-
-    def process_message(self, msg):
-        if msg["type"] != "sample" or is_factor(msg):
-            return
-        if msg["name"] in self.zero:
-            msg["value"], msg["is_observed"] = jnp.zeros(msg["fn"].shape()), False
-        elif msg["is_observed"]:
-            fn = msg["fn"]
-            shape = jnp.shape(msg["value"])
-            batch = shape[: max(0, len(shape) - fn.event_dim)]
-            msg["fn"] = fn.expand(np.broadcast_shapes(batch, fn.batch_shape))
-            msg["value"], msg["is_observed"] = None, False
 
 
 def _same_shape(site, shape) -> None:

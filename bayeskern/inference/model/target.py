@@ -6,6 +6,7 @@ laid out in one flat vector z. A `numpyro.param` site takes part as a value with
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,24 +15,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
-from numpyro.distributions import biject_to, constraints
+from numpyro.distributions import biject_to
 from numpyro.infer.util import compute_log_probs
-from numpyro.primitives import Messenger
 
+from bayeskern.core.scalars import scalar_name
 from bayeskern.inference.model import arguments, validation
-from bayeskern.inference.model.distribution_pytrees import as_made, in_order
+from bayeskern.inference.model.distribution_pytrees import restore_leaves, sort_leaves
 from bayeskern.inference.model.enumeration import (
     log_density,
     require_plates,
     require_summable,
+)
+from bayeskern.inference.model.handlers import (
+    FullPlates,
+    at_unconstrained,
+    centre_improper,
+    support,
     without_data,
 )
-from bayeskern.protocols import DoesNotApplyError
-
-
-def number_name(site: str, index) -> str:
-    """The name of one of the numbers of a site: `site`, or `site[i,j]`."""
-    return f"{site}[{','.join(map(str, index))}]" if len(index) else site
+from bayeskern.inference.model.sites import Site, inspect_sites, observed_values, trace_at
+from bayeskern.protocols import DoesNotApplyError, PreparesData
 
 
 class Latent(NamedTuple):
@@ -54,7 +57,7 @@ class Target(eqx.Module):
     ValueError if a site is not as it ought to be, naming it.
     """
 
-    ordered_model: Callable
+    sorted_model: Callable
     arguments: tuple[tuple, dict]
     latents: tuple[Latent, ...] = eqx.field(static=True)
     #: latents whose prior is improper, or that have none, and so cannot be drawn from it
@@ -79,34 +82,36 @@ class Target(eqx.Module):
             kind = type(model).__name__
             raise TypeError(f"model must be a NumPyro model, a function of the data, got {kind}.")
         # What a model has prepared it knows how to use: large arrays are not copied.
-        prepared = hasattr(model, "prepare")
-        given = (args, kwargs) if prepared else arguments.read((args, kwargs))
+        prepared = isinstance(model, PreparesData)
+        given = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
         try:
             found = _look(model, given)
-        except arguments.LOOKED_AT:
+        except arguments.CONCRETIZATION_ERRORS:
             # It looks at the values of its arrays, as in len(np.unique(group)).
-            given = arguments.hold(given)
-            with arguments.refusing_looks():
+            given = arguments.make_static(given)
+            with arguments.forbid_value_inspection():
                 found = _look(model, given)
-        return cls(in_order(model), given, **found)
+        return cls(sort_leaves(model), given, **found)
 
     @property
     def args(self) -> tuple:
-        return arguments.release(self.arguments[0])
+        return arguments.without_static(self.arguments[0])
 
     @property
     def kwargs(self) -> dict:
-        return arguments.release(self.arguments[1])
+        return arguments.without_static(self.arguments[1])
 
     @property
     def holds_data(self) -> bool:
         """Whether its arrays are constants, since the model looks at their values."""
-        leaves = jax.tree.leaves(self.arguments, is_leaf=lambda x: isinstance(x, arguments.Held))
-        return any(isinstance(x, arguments.Held) for x in leaves)
+        leaves = jax.tree.leaves(
+            self.arguments, is_leaf=lambda x: isinstance(x, arguments.StaticArray)
+        )
+        return any(isinstance(x, arguments.StaticArray) for x in leaves)
 
     @property
     def model(self) -> Callable:
-        return as_made(self.ordered_model)
+        return restore_leaves(self.sorted_model)
 
     @property
     def size(self) -> int:
@@ -117,7 +122,7 @@ class Target(eqx.Module):
     def coordinates(self) -> list[str]:
         """A name for each coordinate of z: `site`, or `site[i,j]`."""
         return [
-            number_name(s.name, index)
+            scalar_name(s.name, index)
             for s in self.latents
             for index in np.ndindex(s.unconstrained_shape)
         ]
@@ -146,7 +151,9 @@ class Target(eqx.Module):
             whole = self._summed(self.model, z, jacobian)
             return whole if prior else whole - self._summed(without_data(self.model), z, jacobian)
         latents = set() if prior else {s.name for s in self.latents}
-        return self._log_density(Whole(self.model), z, jacobian, lambda name: name not in latents)
+        return self._log_density(
+            FullPlates(self.model), z, jacobian, lambda name: name not in latents
+        )
 
     def noisy_log_density(self, z, key):
         """log p(z) of the unconstrained parameters, with plates subsampled at random by `key`."""
@@ -157,14 +164,15 @@ class Target(eqx.Module):
 
         counts: whether the site of a name does.
         """
-        placed = _Placed(self.unravel(z), jax.random.key(0) if key is None else key)
-        log_probs, trace = compute_log_probs(placed.model(model), self.args, self.kwargs, {})
+        key = jax.random.key(0) if key is None else key
+        placed = at_unconstrained(model, self.unravel(z), key)
+        log_probs, trace = compute_log_probs(placed, self.args, self.kwargs, {})
         total = sum((v for name, v in log_probs.items() if counts(name)), jnp.zeros(()))
         return total + self._log_det(z, trace) if jacobian else total
 
     def _summed(self, model, z, jacobian):
         """The log density with discrete sites summed out."""
-        placed = _Placed(self.unravel(z), jax.random.key(0)).model(model)
+        placed = at_unconstrained(model, self.unravel(z), jax.random.key(0))
         total = log_density(placed, self.args, self.kwargs, self.nesting)
         return total + self._log_det(z, self.trace(z)) if jacobian else total
 
@@ -173,7 +181,7 @@ class Target(eqx.Module):
         placed, total = self.unravel(z), jnp.zeros(())
         for name in (s.name for s in self.latents if not s.is_param):
             site, u = trace[name], placed[name]
-            total += jnp.sum(biject_to(_support(site)).log_abs_det_jacobian(u, site["value"]))
+            total += jnp.sum(biject_to(support(site)).log_abs_det_jacobian(u, site["value"]))
         return total
 
     def log_prior(self, z):
@@ -181,7 +189,7 @@ class Target(eqx.Module):
         if self.discrete:
             return self._summed(without_data(self.model), z, True)
         latents = {s.name for s in self.latents}
-        return self._log_density(Whole(self.model), z, counts=lambda name: name in latents)
+        return self._log_density(FullPlates(self.model), z, counts=lambda name: name in latents)
 
     def constrain(self, z) -> dict:
         """Values of all latent and deterministic sites at z, the latent ones first."""
@@ -192,21 +200,45 @@ class Target(eqx.Module):
     def unconstrain(self, values: dict):
         """z at given values of the latent sites, and log |d value / d z|."""
         # The support of one site may depend on the value of another.
-        model = handlers.seed(Whole(self.model), jax.random.key(0))
+        model = handlers.seed(FullPlates(self.model), jax.random.key(0))
         model = handlers.substitute(model, data=values)
         trace = handlers.trace(model).get_trace(*self.args, **self.kwargs)
         z = self.ravel(
-            {
-                k: biject_to(_support(trace[k])).inv(values[k])
-                for k in (s.name for s in self.latents)
-            }
+            {k: biject_to(support(trace[k])).inv(values[k]) for k in (s.name for s in self.latents)}
         )
         return z, self._log_det(z, trace)
 
     def trace(self, z) -> dict:
         """NumPyro's trace at z."""
-        model = _Placed(self.unravel(z), jax.random.key(0)).model(Whole(self.model))
+        model = at_unconstrained(FullPlates(self.model), self.unravel(z), jax.random.key(0))
         return handlers.trace(model).get_trace(*self.args, **self.kwargs)
+
+    def trace_at(self, draw: dict, key=None) -> dict:
+        """NumPyro's trace with latents at the values of one draw, no plate subsampled.
+
+        Everything else is drawn from the key. Raises ValueError, naming the site, if a value does
+        not have the shape of its site.
+        """
+        key = jax.random.key(0) if key is None else key
+        return trace_at(self.model, draw, key, self.args, self.kwargs)
+
+    def sites(self) -> dict[str, Site]:
+        """What is known of every latent, discrete, deterministic and observed site, by name."""
+        return inspect_sites(self)
+
+    def observed(self, draw: dict) -> dict[str, np.ndarray]:
+        """The values of the observed sites at one draw of the latents."""
+        return observed_values(self, draw)
+
+    def site_log_probs(self, draw: dict) -> dict[str, jax.Array]:
+        """The log density of each sample site, summed, at one draw of the latents."""
+        model = handlers.seed(FullPlates(self.model), jax.random.key(0))
+        log_probs, _ = compute_log_probs(model, self.args, self.kwargs, draw)
+        return {name: jnp.sum(value) for name, value in log_probs.items()}
+
+    def with_arguments(self, *args, **kwargs) -> Target:
+        """The same model given other data of the same shapes; it is not looked at again."""
+        return dataclasses.replace(self, arguments=(args, kwargs))
 
     def require_latents(self) -> None:
         """Raise ValueError if the model has no latent site."""
@@ -227,7 +259,7 @@ class Target(eqx.Module):
         if self.discrete and self.latents:
             # Anywhere but where parameters are the same, so that a mistake would show.
             z = jnp.asarray(np.random.default_rng(0).normal(size=self.size))
-            model = _Placed(self.unravel(z), jax.random.key(0)).model(Whole(self.model))
+            model = at_unconstrained(FullPlates(self.model), self.unravel(z), jax.random.key(0))
             require_summable(model, self.args, self.kwargs, self.nesting, self.discrete)
 
     def require_priors(self, method: str) -> None:
@@ -255,51 +287,18 @@ class Target(eqx.Module):
         Coordinates without a proper prior are normal around their first value, with sd `spread`.
         """
         key, jitter = jax.random.split(key)
-        model = handlers.substitute(Whole(self.model), substitute_fn=_centre_improper)
+        model = handlers.substitute(FullPlates(self.model), substitute_fn=centre_improper)
         model = handlers.seed(model, key)
         trace = handlers.trace(model).get_trace(*self.args, **self.kwargs)
         unconstrained = {}
         for i, latent in enumerate(self.latents):
             site = trace[latent.name]
-            value = jnp.asarray(biject_to(_support(site)).inv(site["value"]))
+            value = jnp.asarray(biject_to(support(site)).inv(site["value"]))
             if latent.name in self.without_prior:
                 noise = jax.random.normal(jax.random.fold_in(jitter, i), value.shape)
                 value = value + spread * noise.astype(value.dtype)
             unconstrained[latent.name] = value
         return self.ravel(unconstrained)
-
-
-class Whole(Messenger):
-    """Makes every plate of a model take all of its rows, whatever its subsample_size."""
-
-    def process_message(self, msg):
-        if msg["type"] == "plate":
-            size = msg["args"][0]
-            msg["args"], msg["value"] = (size, size), jnp.arange(size)
-
-
-class _Placed:
-    """Puts unconstrained values at their sites."""
-
-    def __init__(self, unconstrained: dict, key):
-        self.unconstrained, self.key = unconstrained, key
-
-    def model(self, model):
-        # Whatever the model draws beside its latent sites is drawn from the key.
-        return handlers.substitute(handlers.seed(model, self.key), substitute_fn=self._substitute)
-
-    def _substitute(self, site):
-        if site["name"] not in self.unconstrained or site["type"] not in ("sample", "param"):
-            return None
-        transform, u = biject_to(_support(site)), self.unconstrained[site["name"]]
-        if site["type"] == "param":
-            return transform(u)
-        step = site["infer"].get("_scan_current_index")
-        inside = len(site["fn"].shape()) + transform.domain.event_dim - transform.codomain.event_dim
-        if step is not None and jnp.ndim(u) > inside:
-            # One step of a scan takes its own part.
-            u = u[step]
-        return transform(u)
 
 
 def _look(model, given) -> dict:
@@ -311,10 +310,10 @@ def _look(model, given) -> dict:
     kinked, approximate, partial, nesting = [], [], set(), [0]
 
     def run(given):
-        args, kwargs = arguments.release(given)
+        args, kwargs = arguments.without_static(given)
         partial.update(validation.subsampled(_first_trace(model, args, kwargs)))
         # In here, since the bounds of a support may be traced values themselves.
-        trace = _first_trace(Whole(model), args, kwargs)
+        trace = _first_trace(FullPlates(model), args, kwargs)
         for name, site in trace.items():
             validation.look_at(name, site)
             nesting.extend(-frame.dim for frame in site.get("cond_indep_stack", ()))
@@ -354,26 +353,11 @@ def _look(model, given) -> dict:
 
 
 def _first_trace(model, args, kwargs) -> dict:
-    handled = handlers.substitute(model, substitute_fn=_centre_improper)
+    handled = handlers.substitute(model, substitute_fn=centre_improper)
     return handlers.trace(handlers.seed(handled, jax.random.key(0))).get_trace(*args, **kwargs)
 
 
 def _latent(name, site) -> Latent:
     shape = jnp.shape(site["value"])
-    unconstrained_shape = biject_to(_support(site)).inverse_shape(shape)
+    unconstrained_shape = biject_to(support(site)).inverse_shape(shape)
     return Latent(name, site["type"] == "param", shape, unconstrained_shape)
-
-
-def _support(site) -> constraints.Constraint:
-    if site["type"] == "param":
-        return site["kwargs"].get("constraint", constraints.real)
-    return site["fn"].support
-
-
-def _centre_improper(site):
-    """A value for a site that cannot be sampled: the image of 0."""
-    fn = site.get("fn")
-    if site["type"] != "sample" or type(fn).__name__ != "ImproperUniform":
-        return None
-    transform = biject_to(fn.support)
-    return transform(jnp.zeros(transform.inverse_shape(fn.batch_shape + fn.event_shape)))

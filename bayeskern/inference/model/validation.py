@@ -16,6 +16,7 @@ from numpyro.distributions import (
 
 from bayeskern.core.formatting import counted
 from bayeskern.inference.model.enumeration import require_enumerable
+from bayeskern.protocols import ApproximatesLatent
 
 # Their densities have no second derivative at their location.
 KINKED = (dist.Laplace, dist.AsymmetricLaplace, dist.AsymmetricLaplaceQuantile)
@@ -63,7 +64,16 @@ def is_kinked(site: dict) -> bool:
 def is_approximate(site: dict) -> bool:
     """Whether a site integrates a latent out by an approximation, which has a verdict coming."""
     observed = site["type"] == "sample" and site["is_observed"]
-    return observed and hasattr(innermost(site["fn"]), "log_ratio")
+    return observed and isinstance(innermost(site["fn"]), ApproximatesLatent)
+
+
+def is_observed(site) -> bool:
+    """Whether a site holds data; a `numpyro.factor` does not."""
+    return site["type"] == "sample" and site["is_observed"] and not is_factor(site)
+
+
+def is_factor(site) -> bool:
+    return isinstance(innermost(site["fn"]), dist.Unit)
 
 
 def innermost(fn: Distribution) -> Distribution:

@@ -15,7 +15,6 @@ from bayeskern.core.progress import Progress
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.lbfgs import minimise
-from bayeskern.inference.verdict import Trust
 
 # Log densities closer than this, so few posterior sds apart, are the same optimum.
 SAME = 1e-2
@@ -193,17 +192,6 @@ class Optimum:
             )
         return None
 
-    def trust(self, posterior=None) -> Trust:
-        """`not assessable` where the optimum is sound, since a point has no spread; else bad."""
-        problem = self.problem()
-        if problem:
-            return Trust("bad", problem, self.evidence())
-        advice = (
-            "A sound optimum, but a point carries no uncertainty about the hyperparameters: "
-            "intervals built on it are somewhat too narrow."
-        )
-        return Trust("not assessable", advice, self.evidence())
-
 
 def find_optimum(
     target: Target,
@@ -221,7 +209,7 @@ def find_optimum(
     """
     target.require_latents()
     objective = NegativeLogDensity(target, jacobian, prior)
-    begin = find_starts(objective, starts, seed)
+    begin = initial_positions(objective, starts, seed)
     with Progress(title, steps, progress) as bar:
         ends, values, gradients = minimise(
             objective,
@@ -266,7 +254,7 @@ def _polish(objective, z, value, gradient):
     return z, value, gradient
 
 
-def find_starts(objective: NegativeLogDensity, count: int, seed: int) -> jax.Array:
+def initial_positions(objective: NegativeLogDensity, count: int, seed: int) -> jax.Array:
     """Where to start: (count, d).
 
     The first start is the median of MIDDLE draws from the prior; of the others, half are the best

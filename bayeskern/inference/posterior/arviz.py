@@ -8,20 +8,17 @@ import math
 import numpy as np
 from numpyro.primitives import Messenger
 
-from bayeskern.core import validation
 from bayeskern.core.batching import evenly
-from bayeskern.core.formatting import counted
-from bayeskern.inference.model import sites
+from bayeskern.inference.model.axes import DatasetMaker
+from bayeskern.inference.model.sites import Site, conditional_sites
 from bayeskern.inference.posterior import predictive
-from bayeskern.inference.posterior.log_likelihood import masks_of, pointwise
-from bayeskern.inference.posterior.summary import shown
+from bayeskern.inference.posterior.log_likelihood import masks_of, pointwise, spread_constants
 from bayeskern.prediction.mixture import MOST_DRAWS
+from bayeskern.protocols import HasLogLikelihood
 
 # Draws of the data are thinned to at most so many numbers.
 MOST_NUMBERS = 2 * 10**7
 PRIOR_DRAWS = 1000
-# Relative spread of log likelihoods that counts as none.
-HAIR = 1e-10
 
 
 def to_arviz(posterior):
@@ -32,54 +29,45 @@ def to_arviz(posterior):
     `infer={"event_dims": [...]}` and of `dims`. Observations that are masked out are left out, and
     what remains lies along one axis, `<site>_observed`.
     """
+    # xarray takes a while to import.
     import xarray as xr
 
-    target, found = posterior.target, sites.look(posterior.target)
-    groups = {"posterior": _parameters(posterior, found)}
-    stats = _sample_stats(posterior)
-    if stats:
-        groups["sample_stats"] = _Group(posterior, {}).dataset(stats)
+    target = posterior.target
     data, masks = _data(posterior)
+    groups = {"posterior": parameters(posterior)}
+    statistics = _sample_stats(posterior)
+    if statistics:
+        groups["sample_stats"] = _datasets(posterior, {}).dataset(statistics)
     if data and not posterior.is_point and not target.discrete:
-        parts, rows = pointwise(posterior)
-        group, said = _Group(posterior, found, masks, rows), _thinned(posterior, rows)
-        values = {name: spread_constants(part.values) for name, part in parts.items()}
-        groups["log_likelihood"] = group.dataset(values, thinned=said)
-    groups |= _predictives(posterior, found, masks, data)
-    kept = _kept(data, masks)
-    if kept:
-        groups["observed_data"] = _Group(posterior, found, masks).dataset(kept, sample_dims=[])
-    constant = _constants(target, data)
-    if constant:
-        groups["constant_data"] = _Group(posterior, {}).dataset(constant, sample_dims=[])
+        by_site, rows = pointwise(posterior)
+        values = {name: spread_constants(density.values) for name, density in by_site.items()}
+        maker = _datasets(posterior, target.sites(), masks, rows)
+        groups["log_likelihood"] = maker.dataset(values, thinned=_thinned(posterior, rows))
+    groups |= _replicates(posterior, data, masks)
+    groups |= _prior(posterior, data, masks)
+    unmasked = _unmasked_data(data, masks)
+    if unmasked:
+        maker = _datasets(posterior, target.sites(), masks)
+        groups["observed_data"] = maker.dataset(unmasked, sample_dims=[])
+    constants = _constants(target, data)
+    if constants:
+        maker = _datasets(posterior, {})
+        groups["constant_data"] = maker.dataset(constants, sample_dims=[])
     return xr.DataTree.from_dict(groups)
 
 
 def observed(posterior) -> dict[str, np.ndarray]:
     """The observations by site; of a site that is masked in part, those that count, as a vector."""
-    return _kept(*_data(posterior))
+    return _unmasked_data(*_data(posterior))
 
 
-def summary(posterior, data, **options):
-    """ArviZ's table of means, sds and intervals of every latent and deterministic.
+def parameters(posterior):
+    """The draws of the latents and deterministics as a data set."""
+    return _datasets(posterior, posterior.target.sites()).dataset(posterior.draws)
 
-    R-hat and effective sample sizes stand in it for MCMC only, where they mean what they say. Of
-    a point estimate it has the values. Unless `round_to` says otherwise, as many digits are shown
-    as the sd lets matter. data: what `parameters` returns.
-    """
-    import arviz as az
 
-    show = (lambda table: table) if "round_to" in options else shown
-
-    # ArviZ takes differences, which truth values have not.
-    data = data.map(lambda x: x.astype(int) if x.dtype == bool else x)
-    if "diverging" in posterior.sample_stats:
-        return show(az.summary(data, **options))
-    median = options.pop("kind", "stats").endswith("_median")
-    if not posterior.is_point:
-        return show(az.summary(data, kind="stats_median" if median else "stats", **options))
-    table = az.summary(data, **{"kind": "stats", "round_to": "none", **options})
-    return table[["mean"]].rename(columns={"mean": "value"})
+def _datasets(posterior, sites: dict[str, Site], masks=None, rows=None) -> DatasetMaker:
+    return DatasetMaker(posterior.method, sites, posterior.coords, posterior.dims, masks, rows)
 
 
 # -- groups ----------------------------------------------------------------------------------------
@@ -88,221 +76,86 @@ def summary(posterior, data, **options):
 def _data(posterior) -> tuple[dict, dict]:
     """The values of every observed site, and where they are not masked out, if not everywhere."""
     target = posterior.target
-    data = sites.observed(target, {k: v[0] for k, v in predictive.latents(posterior).items()})
-    masks = {} if hasattr(target.model, "pointwise") else masks_of(posterior)
+    first = {name: values[0] for name, values in predictive.latents(posterior).items()}
+    data = target.observed(first)
+    masks = {} if isinstance(target.model, HasLogLikelihood) else masks_of(posterior)
     masks = {name: mask for name, mask in masks.items() if mask is not None and not mask.all()}
     # What is masked out everywhere is no data, nor is what has no rows.
     data = {k: v for k, v in data.items() if v.size and (k not in masks or masks[k].any())}
     return data, masks
 
 
-def _kept(data: dict, masks: dict) -> dict[str, np.ndarray]:
-    return {name: _unmasked(value, masks.get(name), 0) for name, value in data.items()}
-
-
-def require_axes(found: dict[str, sites.Site], coords: dict, dims: dict) -> None:
-    """Raise what would be raised for coords and dims when the tree is made: before the fit.
-
-    found: what `sites.look` returns. Raises ValueError naming the site and the axis, TypeError
-    where names are none.
-    """
-    for name, names in dims.items():
-        validation.one_of("dims: site", name, found)
-        if isinstance(names, str) or not hasattr(names, "__iter__"):
-            raise TypeError(
-                f"dims of {name!r} must be a list of names of its axes, such as [{str(names)!r}]; "
-                f"got {names!r}."
-            )
-        given = [axis for axis in names if axis is not None]
-        if len(set(given)) < len(given) or set(given) & {"chain", "draw"}:
-            raise ValueError(
-                f"dims of {name!r} are {given}: axes need names of their own, other than 'chain' "
-                "and 'draw', which the draws have."
-            )
-    for axis, labels in coords.items():
-        if np.ndim(labels) != 1:
-            raise TypeError(
-                f"coords of {axis!r} must be a list of labels, one for each place; got {labels!r}."
-            )
-    for name, site in found.items():
-        axes = _axes(name, site.shape, site, dims)
-        _require_labels(name, site.shape, axes, coords)
-
-
-def _axes(name: str, shape, site, dims: dict) -> list[str | None]:
-    """The names of the axes of values of this shape, by plates and by dims."""
-    names = list(site.names[: len(shape)]) if site else []
-    if site is None or site.shape[: len(shape)] != tuple(shape):
-        # A plate that was subsampled, or a site that the model itself does not have.
-        names = [None] * len(shape)
-    given = list(dims.get(name, []))
-    whole = len(site.shape) if site else len(shape)
-    if len(given) > whole:
-        has = f"has {whole}" if whole else "is one number"
-        raise ValueError(
-            f"dims names {counted(len(given), 'axis', 'axes')} of {name!r}, {given}, but it {has}."
-        )
-    # Fewer names than axes are those of the last ones.
-    names[whole - len(given) :] = given[: max(0, len(shape) - (whole - len(given)))]
-    return names
-
-
-def _require_labels(name: str, shape, axes, coords) -> None:
-    for axis, size in zip(axes, shape, strict=True):
-        if axis in coords and len(coords[axis]) != size:
-            raise ValueError(
-                f"coords has {counted(len(coords[axis]), 'label')} for {axis!r}, but that "
-                f"axis of {name!r} has {counted(size, 'place')}."
-            )
-
-
-class _Group:
-    """Makes the data set of one group: names for the axes, labels along them."""
-
-    def __init__(self, posterior, found: dict, masks: dict | None = None, rows=None):
-        self.posterior, self.found = posterior, found
-        self.masks = dict(masks or {})
-        self.coords = {axis: np.asarray(labels) for axis, labels in posterior.coords.items()}
-        if rows is not None:
-            self.coords["draw"] = rows
-
-    def dataset(self, values: dict, sample_dims=("chain", "draw"), **attributes):
-        import arviz as az
-        import numpyro
-
-        given = {name: attribute for name, attribute in attributes.items() if attribute}
-        skip = len(sample_dims)
-        dims = {name: self._dims(name, np.shape(v)[skip:]) for name, v in values.items()}
-        dims = {k: [d and d.replace("/", ".") for d in axes] for k, axes in dims.items()}
-        return az.dict_to_dataset(
-            {_safe(name, values): np.asarray(value) for name, value in values.items()},
-            dims={_safe(name, values): dims[name] for name in values},
-            coords={axis.replace("/", "."): labels for axis, labels in self.coords.items()},
-            sample_dims=list(sample_dims),
-            attrs={"method": self.posterior.method, **given},
-            inference_library=numpyro,
-        )
-
-    def _dims(self, name: str, shape) -> list[str | None]:
-        if name in self.masks:
-            return [self._masked(name)]
-        names = _axes(name, shape, self.found.get(name), self.posterior.dims)
-        _require_labels(name, shape, names, self.coords)
-        return names
-
-    def _masked(self, name: str) -> str:
-        """The axis of the observations that count, labelled by where they lie among all."""
-        mask = self.masks[name]
-        (*_, last), axis = (None, *self._dims_of_all(name)), f"{name}_observed"
-        labels = self.coords.get(last) if mask.ndim == 1 else None
-        labels = np.arange(mask.size) if labels is None else np.asarray(labels)
-        self.coords[axis] = labels[mask.ravel()]
-        return axis
-
-    def _dims_of_all(self, name: str) -> list[str | None]:
-        mask = self.masks.pop(name)
-        try:
-            return self._dims(name, mask.shape)
-        finally:
-            self.masks[name] = mask
-
-
-def spread_constants(values):
-    """The log likelihood with a hair's breadth of spread for observations that have none.
-
-    ArviZ's LOO refuses values that are all equal, as they are where an observation tells nothing
-    of the latents; this much changes none of its digits. values: (chains, draws, ...).
-    """
-    constant, first = _constant(values, HAIR)
-    chains, draws, *shape = values.shape
-    ramp = np.linspace(0.0, HAIR, chains * draws).reshape(chains, draws, *[1] * len(shape))
-    return np.where(constant, first + _scale(first) * ramp, values)
-
-
-def without_spread(values):
-    """The inverse of `spread_constants`."""
-    constant, first = _constant(values, 2.0 * HAIR)
-    return np.where(constant, first, values)
-
-
-def _constant(values, width):
-    first = values[:1, :1]
-    # Of infinities, which differ by NaN, none is constant.
-    with np.errstate(invalid="ignore"):
-        return np.ptp(values, axis=(0, 1), keepdims=True) <= width * _scale(first), first
-
-
-def _scale(first):
-    return np.maximum(1.0, np.abs(first))
-
-
-def _safe(name: str, names) -> str:
-    """A name that may stand in a netCDF file, where "/" divides groups."""
-    safe = name.replace("/", ".")
-    if safe != name and safe in names:
-        raise ValueError(f"sites {name!r} and {safe!r} would have one name; rename one of them.")
-    return safe
-
-
-def parameters(posterior):
-    """The draws of the latents and deterministics as a data set."""
-    return _parameters(posterior, sites.look(posterior.target))
-
-
-def _parameters(posterior, found):
-    return _Group(posterior, found).dataset(posterior.draws)
+def _unmasked_data(data: dict, masks: dict) -> dict[str, np.ndarray]:
+    return {name: _unmasked(values, masks.get(name), 0) for name, values in data.items()}
 
 
 def _sample_stats(posterior) -> dict:
-    stats = dict(posterior.sample_stats)
-    if "lp" not in stats and posterior.log_p is not None:
-        stats["lp"] = posterior.log_p[None]
-    return stats
+    statistics = dict(posterior.sample_stats)
+    if "lp" not in statistics and posterior.log_p is not None:
+        statistics["lp"] = posterior.log_p[None]
+    return statistics
 
 
-def _predictives(posterior, found, masks, data) -> dict:
-    """Replicates of the data from the posterior and from the prior, where they can be drawn."""
-    target, groups = posterior.target, {}
-    given = tuple(name for name, site in found.items() if site.conditional)
-    # Such a model says that its observations, as it stands, are not those given the draws.
-    own = hasattr(target.model, "pointwise") and not given
+def _replicates(posterior, data, masks) -> dict:
+    """The group posterior_predictive, where the model can draw its own observations."""
+    if posterior.is_point or not predictive.draws_own_data(posterior.target):
+        return {}
+    target, draws = posterior.target, predictive.latents(posterior)
+    conditional = conditional_sites(target)
+    shapes = predictive.shapes_of(target, draws, target.arguments, conditional)
+    if not _has_rows(shapes):
+        return {}
+    chains, count = posterior.shape
+    rows = evenly(count, _most_replicates(shapes, conditional) // chains)
+    thinned = {k: v.reshape(chains, count, *v.shape[1:])[:, rows] for k, v in draws.items()}
+    thinned = {k: v.reshape(-1, *v.shape[2:]) for k, v in thinned.items()}
+    new = predictive.replicates(target, thinned, chains * len(rows), conditional, shapes)
+    new = {name: new[name].reshape(chains, -1, *new[name].shape[1:]) for name in shapes}
+    maker = _datasets(posterior, target.sites(), masks, rows)
+    observed_part = _observed_part(new, data, masks)
+    dataset = maker.dataset(observed_part, thinned=_thinned(posterior, rows))
+    return {"posterior_predictive": dataset}
+
+
+def _prior(posterior, data, masks) -> dict:
+    """The groups prior and prior_predictive, where the prior is proper."""
+    target, sites, groups = posterior.target, posterior.target.sites(), {}
+    if target.without_prior:
+        return {}
+    conditional = conditional_sites(target)
     draws = predictive.latents(posterior)
-    shapes = predictive.shapes_of(target, draws, target.arguments, given)
-    # A site without rows has no replicates, and JAX cannot map over it.
-    shapes = shapes if all(map(math.prod, shapes.values())) else {}
-    numbers = sum(math.prod(shape) for shape in shapes.values())
-    most = MOST_DRAWS if given else max(1, MOST_NUMBERS // max(1, numbers))
-
-    def group(values, keep, **options):
-        chosen = {
-            name: _unmasked(value, masks.get(name), 2)
-            for name, value in values.items()
-            if name in data
-        }
-        return _Group(posterior, found, masks, keep).dataset(chosen, **options)
-
-    if shapes and not own and not posterior.is_point:
-        chains, count = next(iter(posterior.draws.values())).shape[:2]
-        rows = evenly(count, most // chains)
-        thinned = {k: v.reshape(chains, count, *v.shape[1:])[:, rows] for k, v in draws.items()}
-        thinned = {k: v.reshape(-1, *v.shape[2:]) for k, v in thinned.items()}
-        new = predictive.replicates(target, thinned, chains * len(rows), given, shapes)
-        new = {name: new[name].reshape(chains, -1, *new[name].shape[1:]) for name in shapes}
-        said = _thinned(posterior, rows)
-        groups["posterior_predictive"] = group(new, rows, thinned=said)
-    if not target.without_prior:
-        size = sum(math.prod(site.shape) for site in found.values())
-        count = min(PRIOR_DRAWS, most, max(1, MOST_NUMBERS // max(1, size)))
-        before = predictive.prior(target, count, size)
-        own = {s.name: before[s.name] for s in target.latents}
-        if before:
-            before = {name: before[name][None] for name in found if name in before}
-            groups["prior"] = _Group(posterior, found).dataset(before)
-        if shapes:
-            new = predictive.replicates(target, own, count, (), shapes)
-            new = {name: new[name][None] for name in shapes}
-            groups["prior_predictive"] = group(new, None)
+    shapes = predictive.shapes_of(target, draws, target.arguments, conditional)
+    size = sum(math.prod(site.shape) for site in sites.values())
+    most = _most_replicates(shapes, conditional)
+    count = min(PRIOR_DRAWS, most, max(1, MOST_NUMBERS // max(1, size)))
+    prior = predictive.prior(target, count, size)
+    if prior:
+        by_site = {name: prior[name][None] for name in sites if name in prior}
+        groups["prior"] = _datasets(posterior, sites).dataset(by_site)
+    if _has_rows(shapes):
+        latents = {s.name: prior[s.name] for s in target.latents}
+        new = predictive.replicates(target, latents, count, (), shapes)
+        new = {name: new[name][None] for name in shapes}
+        maker = _datasets(posterior, sites, masks)
+        groups["prior_predictive"] = maker.dataset(_observed_part(new, data, masks))
     return groups
+
+
+def _has_rows(shapes: dict) -> bool:
+    """Whether there are replicates: a site without rows has none, and JAX cannot map over it."""
+    return bool(shapes) and all(map(math.prod, shapes.values()))
+
+
+def _most_replicates(shapes: dict, conditional) -> int:
+    """How many sets of replicates to draw at most."""
+    if conditional:
+        return MOST_DRAWS
+    numbers = sum(map(math.prod, shapes.values())) if _has_rows(shapes) else 0
+    return max(1, MOST_NUMBERS // max(1, numbers))
+
+
+def _observed_part(new: dict, data: dict, masks: dict) -> dict:
+    return {name: _unmasked(v, masks.get(name), 2) for name, v in new.items() if name in data}
 
 
 def _unmasked(values, mask, axes: int):
@@ -314,7 +167,7 @@ def _unmasked(values, mask, axes: int):
 
 
 def _thinned(posterior, rows) -> str | None:
-    count = next(iter(posterior.draws.values())).shape[1]
+    count = posterior.shape[1]
     if len(rows) == count:
         return None
     return f"{len(rows)} of {count} draws of each chain, evenly spaced"
@@ -330,7 +183,7 @@ def _constants(target, data: dict) -> dict:
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
-            arguments |= {f"{name}_{i}": each for i, each in enumerate(value)}
+            arguments |= {f"{name}_{i}": argument for i, argument in enumerate(value)}
         elif kind is inspect.Parameter.VAR_KEYWORD:
             arguments |= value
         else:
@@ -341,11 +194,11 @@ def _constants(target, data: dict) -> dict:
         for name, array in arrays.items()
         if array.ndim
         and array.dtype.kind in "biuf"
-        and not any(_same(array, value) for value in data.values())
+        and not any(_holds(array, values) for values in data.values())
     }
 
 
-def _same(argument, observed) -> bool:
+def _holds(argument, observed) -> bool:
     """Whether an argument holds what was observed; a hole in it may have been filled."""
     if argument.size != observed.size:
         return False

@@ -11,9 +11,13 @@ import numpy as np
 from numpyro.distributions import MaskedDistribution
 
 from bayeskern.core.batching import batch_size, by_chunk, evenly
-from bayeskern.inference.model import sites
-from bayeskern.inference.model.validation import WRAPPERS
+from bayeskern.inference.model.sites import trace_at
+from bayeskern.inference.model.validation import WRAPPERS, is_observed
 from bayeskern.prediction.mixture import MOST_DRAWS
+from bayeskern.protocols import HasLogLikelihood, HasPointwise
+
+# Relative spread of log likelihoods that counts as none.
+HAIR = 1e-10
 
 
 class Pointwise(NamedTuple):
@@ -46,19 +50,19 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
             "summed out: an observation has no density without it. Sum it out in the model, for "
             "example with dist.MixtureSameFamily."
         )
-    chains, count = next(iter(posterior.draws.values())).shape[:2]
+    chains, count = posterior.shape
     model = target.model
-    if hasattr(model, "pointwise"):
+    if isinstance(model, HasLogLikelihood):
         found = model.pointwise(posterior.flat, *target.args, **target.kwargs)
-        if not hasattr(found, "items"):
-            (name,) = [k for k, site in sites.look(target).items() if site.kind == "observed"]
+        if not isinstance(found, dict):
+            (name,) = [k for k, site in target.sites().items() if site.kind == "observed"]
             found = {name: found}
         rows = np.arange(count)
         return {k: Pointwise(_chains(np.asarray(v), chains), None) for k, v in found.items()}, rows
     # A model that was shown its data before may have none now.
     observed = {
         k: site
-        for k, site in sites.look(target).items()
+        for k, site in target.sites().items()
         if site.kind == "observed" and 0 not in site.shape
     }
     if not observed:
@@ -107,7 +111,7 @@ def density(fn, value):
         if isinstance(fn, MaskedDistribution):
             masks.append((jnp.asarray(fn._mask), fn.event_dim))
         fn = fn.base_dist
-    if hasattr(fn, "pointwise"):
+    if isinstance(fn, HasPointwise):
         each, counted = fn.pointwise(value)
         event_dim = 0
     else:
@@ -122,11 +126,11 @@ def density(fn, value):
 
 
 def _by_site(target, draw):
-    trace = sites.trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
+    trace = trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
     return {
         name: density(site["fn"], site["value"])
         for name, site in trace.items()
-        if sites.is_observed(site)
+        if is_observed(site)
     }
 
 
@@ -154,3 +158,35 @@ def _joined(values):
 
 def _chains(values, chains: int):
     return values.reshape(chains, -1, *values.shape[1:])
+
+
+# -- values that ArviZ would refuse ----------------------------------------------------------------
+
+
+def spread_constants(values):
+    """The log likelihood with a hair's breadth of spread for observations that have none.
+
+    ArviZ's LOO refuses values that are all equal, as they are where an observation tells nothing
+    of the latents; this much changes none of its digits. values: (chains, draws, ...).
+    """
+    constant, first = _constant(values, HAIR)
+    chains, draws, *shape = values.shape
+    ramp = np.linspace(0.0, HAIR, chains * draws).reshape(chains, draws, *[1] * len(shape))
+    return np.where(constant, first + _scale(first) * ramp, values)
+
+
+def without_spread(values):
+    """The inverse of `spread_constants`."""
+    constant, first = _constant(values, 2.0 * HAIR)
+    return np.where(constant, first, values)
+
+
+def _constant(values, width):
+    first = values[:1, :1]
+    # Of infinities, which differ by NaN, none is constant.
+    with np.errstate(invalid="ignore"):
+        return np.ptp(values, axis=(0, 1), keepdims=True) <= width * _scale(first), first
+
+
+def _scale(first):
+    return np.maximum(1.0, np.abs(first))

@@ -1,4 +1,4 @@
-"""Posterior: what every inference backend returns."""
+"""Posterior: what every inference method returns."""
 
 from __future__ import annotations
 
@@ -11,120 +11,150 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.hyperparameters import PointEstimate
 from bayeskern.inference.approximation.proposals import Approximation, log_densities
+from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.assessment import latent_laplace
-from bayeskern.inference.methods.marginalization import Reduced
+from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.posterior import arviz, log_likelihood, predictive
-from bayeskern.inference.result import Estimate, Fit
+from bayeskern.inference.posterior import arviz, log_likelihood, netcdf, predictive, summary
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.prediction.empirical import SampledPrediction
 from bayeskern.prediction.mixture import Prediction
+
+# Log ratios that span more than this have no digits left.
+OVERFLOWS = 1e15
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """Draws from a posterior, or its mode as a single draw, and how far to trust them.
 
-    draws: each latent and deterministic site as an array chain x draw x shape, equally weighted.
-    weighted: (draws, each (S, shape); log weights (S,) that sum to one), where there are weights.
-    log_evidence: log p(data) with its standard error. judge: makes `trust` when it is first asked
-    for. optimum: the mode, where one was looked for. z: the draws in unconstrained coordinates,
-    (chains, draws, d), and log_q: log q(z) where they come from a known density, which is
-    `approximation`. reduced: what the method ran on, where the model offers a marginal; z are its
-    coordinates. trace: numbers by step, such as the ELBO. sample_stats: by ArviZ's names.
-    attempts: what `auto` tried. progress: whether long work on it shows a bar. timing: seconds, by
-    part ("sampling" is that of NUTS, warmup and all, without compilation). coords, dims: as ArviZ
-    takes them. seed: of the fit, where known.
+    Attributes:
+        method: The name of the method.
+        draws: Each latent and deterministic site as an array (chains, draws, *site), equally
+            weighted.
+        fit: What the method handed back, in unconstrained coordinates.
+        target: The model and its data; None where it was loaded without the model.
+        weighted: Draws, each (S, *site), and log weights (S,) that sum to one, where there are
+            weights.
+        log_evidence: log p(data) with its standard error, where it is known and the prior is
+            proper.
+        timing: Seconds by part: "compile", "run" and "total"; "sampling" is that of NUTS, warmup
+            and all, without compilation.
+        coords, dims: Names for the axes of sites, as ArviZ takes them.
+        seed: The seed of the fit, where known.
+        progress: Whether long work on it shows a bar.
     """
 
     method: str
     draws: dict[str, np.ndarray]
-    judge: Callable[[Posterior], Trust]
+    fit: Fit
     target: Target | None
-    timing: dict[str, float] = field(default_factory=dict)
-    optimum: Optimum | None = None
-    z: np.ndarray | None = None
-    log_q: np.ndarray | None = None
-    approximation: Approximation | None = None
-    reduced: Reduced | None = None
     weighted: tuple[dict[str, np.ndarray], np.ndarray] | None = None
     log_evidence: Estimate | None = None
-    trace: dict[str, np.ndarray] = field(default_factory=dict)
-    sample_stats: dict[str, np.ndarray] = field(default_factory=dict)
-    attempts: tuple = ()
+    timing: dict[str, float] = field(default_factory=dict)
     coords: dict = field(default_factory=dict)
     dims: dict = field(default_factory=dict)
     seed: int | None = None
     progress: bool = False
 
     @classmethod
-    def of(
-        cls,
-        method: str,
-        fit: Fit,
-        target: Target,
-        timing,
-        coords=None,
-        dims=None,
-        seed=None,
-        progress: bool = False,
-    ) -> Posterior:
-        """Constrain what a backend has found."""
-        target, weighted = fit.target or target, None
-        # The stopwatch of the whole fit still runs, and writes into this when it stops.
+    def of(cls, method: str, fit: Fit, target: Target, timing=None, **known) -> Posterior:
+        """The sites at the draws of a fit of a target. known: other fields."""
+        target = fit.target or target
+        # The stopwatch of the whole fit may still run, and writes into this when it stops.
+        timing = {} if timing is None else timing
         timing.update(fit.timing)
-        sites = partial(constrain, target) if fit.reduced is None else fit.reduced.draws
+        sites_at: Callable = partial(constrain, target)
+        if fit.marginalized is not None:
+            sites_at = fit.marginalized.draws
+        weighted = None
         if fit.weighted is not None:
             z, log_weights = fit.weighted
-            weighted = ({k: v[0] for k, v in sites(z[None]).items()}, log_weights)
+            weighted = ({name: v[0] for name, v in sites_at(z[None]).items()}, log_weights)
         return cls(
             method=fit.method or method,
-            draws=sites(fit.z) if fit.draws is None else fit.draws,
-            judge=fit.judge,
+            draws=sites_at(fit.z) if fit.draws is None else fit.draws,
+            fit=fit,
             target=target,
-            timing=timing,
-            optimum=fit.optimum,
-            z=fit.z,
-            log_q=fit.log_q,
-            approximation=fit.approximation,
-            reduced=fit.reduced,
             weighted=weighted,
             # An improper prior leaves the evidence without a scale.
             log_evidence=None if target.without_prior else fit.log_evidence,
-            trace=fit.trace,
-            sample_stats=fit.sample_stats,
-            attempts=fit.attempts,
-            coords=dict(coords or {}),
-            dims=dict(dims or {}),
-            seed=seed,
-            progress=progress,
+            timing=timing,
+            **known,
         )
+
+    # -- what the method knows --------------------------------------------------------------------
+
+    @property
+    def z(self) -> np.ndarray:
+        """The draws in unconstrained coordinates of what the method ran on: (chains, draws, d)."""
+        return self.fit.z
+
+    @property
+    def log_q(self) -> np.ndarray | None:
+        """log q(z) of draws from a known density, `approximation`: (S,)."""
+        return self.fit.log_q
+
+    @property
+    def approximation(self) -> Approximation | None:
+        """The density q that the draws come from, where there is one."""
+        return self.fit.approximation
+
+    @property
+    def optimum(self) -> Optimum | None:
+        """The mode, where one was looked for."""
+        return self.fit.optimum
+
+    @property
+    def trace(self) -> dict[str, np.ndarray]:
+        """Numbers by step of the method, such as the ELBO."""
+        return self.fit.trace
+
+    @property
+    def sample_stats(self) -> dict[str, np.ndarray]:
+        """Statistics of Markov chains by ArviZ's names, each (chains, draws)."""
+        return self.fit.sample_stats
+
+    @property
+    def attempts(self) -> tuple:
+        """What `auto` tried: method, seconds, verdict and reason of each."""
+        return self.fit.attempts
+
+    @property
+    def marginalized(self) -> Marginalized | None:
+        """The marginal that the method ran on, where the model offers one."""
+        return self.fit.marginalized
+
+    @property
+    def fitted_target(self) -> Target:
+        """What z are the coordinates of: the target itself, or its marginal."""
+        return self.target if self.marginalized is None else self.marginalized.target
+
+    @cached_property
+    def fitted_draws(self) -> dict[str, np.ndarray]:
+        """The draws of what the method moved over, with chains joined: each site (S, *site)."""
+        if self.marginalized is None:
+            return self.flat
+        by_chain = constrain(self.fitted_target, self.z)
+        return {name: v.reshape(-1, *v.shape[2:]) for name, v in by_chain.items()}
+
+    # -- how far to trust it ----------------------------------------------------------------------
 
     @cached_property
     def trust(self) -> Trust:
         """The verdict on these draws, and the evidence for it."""
-        return latent_laplace.judged(self, self.judge(self))
-
-    @property
-    def searched(self) -> Target:
-        """What z are the coordinates of: the target itself, or its marginal."""
-        return self.target if self.reduced is None else self.reduced.target
-
-    @cached_property
-    def searched_draws(self) -> dict[str, np.ndarray]:
-        """The draws of what the method moved over, with chains joined: each site (S, shape)."""
-        if self.reduced is None:
-            return self.flat
-        return {k: v.reshape(-1, *v.shape[2:]) for k, v in constrain(self.searched, self.z).items()}
+        return latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
 
     @cached_property
     def log_p(self) -> np.ndarray | None:
         """log p(z) of draws from a known density: (S,); None where there is none."""
         if self.log_q is None:
             return None
-        return log_densities(self.searched, self.z[0], self.progress)
+        return log_densities(self.fitted_target, self.z[0], self.progress)
 
     @property
     def log_ratios(self) -> np.ndarray | None:
@@ -141,72 +171,145 @@ class Posterior:
             error = np.std(self.log_ratios) / np.sqrt(len(self.log_ratios))
         return Estimate(float(np.mean(self.log_ratios)), float(error))
 
+    @cached_property
+    def importance_weights(self) -> Weights | None:
+        """The smoothed weights p / q of the draws; None where q is unknown, or they overflow."""
+        log_ratios = self.log_ratios
+        if log_ratios is None or not np.nanmax(log_ratios) - np.nanmin(log_ratios) < OVERFLOWS:
+            return None
+        return pareto_smooth(log_ratios)
+
+    # -- its draws --------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many chains there are, and how many draws each of them has."""
+        return next(iter(self.draws.values())).shape[:2]
+
     @property
     def is_point(self) -> bool:
         """Whether this is a single point, such as a mode, which has no spread."""
-        chains, count = next(iter(self.draws.values())).shape[:2]
-        return chains * count == 1
+        return self.shape == (1, 1)
+
+    @property
+    def is_mcmc(self) -> bool:
+        """Whether the draws are Markov chains."""
+        return "diverging" in self.sample_stats
 
     @property
     def flat(self) -> dict[str, np.ndarray]:
-        """The draws with chains joined: each site (chains x draws, shape)."""
-        return {k: v.reshape(-1, *v.shape[2:]) for k, v in self.draws.items()}
+        """The draws with chains joined: each site (chains x draws, *site)."""
+        return {name: v.reshape(-1, *v.shape[2:]) for name, v in self.draws.items()}
+
+    def point(self, statistic: str = "mean") -> PointEstimate:
+        """One value for each site, for whatever takes a kernel of numbers.
+
+        `kernel.at(posterior.point("mean"))` is the kernel of a model with those values in it.
+
+        Args:
+            statistic: "mean" or "median", over all draws.
+
+        Returns:
+            A dict of arrays by site, each of the shape of the site.
+
+        Raises:
+            ValueError: If the statistic is neither.
+        """
+        statistics = {"mean": np.mean, "median": np.median}
+        average = statistics[validation.one_of("statistic", statistic, statistics)]
+        return PointEstimate(
+            {name: average(draws, axis=(0, 1)) for name, draws in self.draws.items()}
+        )
+
+    # -- what follows from them -------------------------------------------------------------------
 
     def predict(self, *new_args, seed: int = 0, **kwargs) -> Prediction | SampledPrediction:
         """The posterior predictive at new arguments of the model.
 
-        A Prediction, in closed form for each draw, where the model offers `predictive` or observes
-        a `GaussianProcess`. Otherwise observations are drawn, one for each draw of the posterior (a
-        thousand for a point estimate): a SampledPrediction, or a dict of them where the model has
-        several sites. Data among the arguments do not matter: their sites are drawn anew.
+        It is in closed form for each draw where the model offers `predictive` or observes a
+        `GaussianProcess`. Otherwise observations are drawn, one for each draw of the posterior (a
+        thousand for a point estimate). Data among the arguments do not matter: their sites are
+        drawn anew.
 
-        Raises ValueError, naming the site, if a latent has another shape at the new arguments.
+        Args:
+            *new_args: The arguments of the model, for new data.
+            seed: A whole number from which everything random follows.
+            **kwargs: Named arguments of the model; `latent=True` where it offers that.
+
+        Returns:
+            A `Prediction`, or a `SampledPrediction`; a dict of them by site where the model
+            observes several.
+
+        Raises:
+            ValueError: If a latent has another shape at the new arguments, naming the site.
         """
         return predictive.predict(self, new_args, seed, kwargs)
 
-    def log_likelihood(self) -> dict[str, np.ndarray]:
-        """log p(y_i | draw), observation by observation: for each site (chains, draws, shape).
+    def replicates(self, count: int) -> dict[str, np.ndarray]:
+        """New data at the model's own arguments, at `count` evenly spaced draws, chains joined.
 
-        Observations under `.to_event` are taken apart, those that are masked out left out,
-        `numpyro.factor` is no observation, and plates that are subsampled count in full, unscaled.
-        For a `GaussianProcess` it is log p(y_i | the others, draw), at up to 200 evenly spaced
-        draws. Raises ValueError for a point estimate.
+        Returns:
+            Each site (count, *data); empty where the model cannot draw its own observations.
+        """
+        return predictive.replicates_at(self, count)
+
+    def log_likelihood(self) -> dict[str, np.ndarray]:
+        """log p(y_i | draw), observation by observation.
+
+        Observations under `.to_event` are taken apart, masked ones are left out, and plates that
+        are subsampled count in full, unscaled; a `numpyro.factor` is no observation. For a
+        `GaussianProcess` it is log p(y_i | the others, draw), at up to 200 evenly spaced draws
+        (Buerkner, Gabry and Vehtari 2021).
+
+        Returns:
+            For each observed site (chains, draws, *data).
+
+        Raises:
+            ValueError: If this is a point estimate, or discrete latents were summed out.
         """
         return log_likelihood.log_likelihood(self)
-
-    def point(self, statistic: str = "mean") -> PointEstimate:
-        """The posterior "mean" or "median" of each site.
-
-        `kernel.at(posterior.point("mean"))` is the kernel of a model with those values in it, for
-        whatever takes a kernel of numbers.
-        """
-        of = {"mean": np.mean, "median": np.median}
-        of = of[validation.one_of("statistic", statistic, of)]
-        return PointEstimate({name: of(draws, axis=(0, 1)) for name, draws in self.draws.items()})
 
     def observed(self) -> dict[str, np.ndarray]:
         """The observations that it was fitted to, by site."""
         return arviz.observed(self)
 
     def to_arviz(self):
-        """An xarray DataTree with the groups that ArviZ knows, its axes named."""
+        """An xarray DataTree with the groups that ArviZ knows, its axes named.
+
+        Returns:
+            The groups posterior, sample_stats, log_likelihood, posterior_predictive, prior,
+            prior_predictive, observed_data and constant_data, as far as the model and the method
+            have them.
+        """
         return arviz.to_arviz(self)
 
     def summary(self, **options):
-        """A table of means, sds and intervals of all sites: `az.summary` with its options.
+        """A table of means, sds and intervals of all sites.
 
-        R-hat and effective sample sizes are shown for MCMC only.
+        R-hat and effective sample sizes are shown for MCMC only. Numbers are shown to the second
+        digit of their sd, and are whole in the table.
+
+        Args:
+            **options: Options of `arviz.summary`.
+
+        Returns:
+            A pandas data frame with a row for each number.
         """
-        return arviz.summary(self, arviz.parameters(self), **options)
+        return summary.summary(self, arviz.parameters(self), **options)
 
     def save(self, path) -> None:
-        """Write it to a netCDF file, which `bk.load`, ArviZ and xarray can read."""
-        from bayeskern.inference.posterior.netcdf import save
+        """Write it to a netCDF file, which `bk.load`, ArviZ and xarray can read.
 
-        save(self, path)
+        Args:
+            path: The name of the file; it is written whole or not at all.
+
+        Raises:
+            OSError: If the path is a folder or cannot be written to.
+        """
+        netcdf.save(self, path)
 
     def __repr__(self) -> str:
         sites = ", ".join(f"{k}{list(v.shape[2:]) or ''}" for k, v in self.draws.items())
-        chains, count = next(iter(self.draws.values())).shape[:2]
+        chains, count = self.shape
         head = f"Posterior(method={self.method!r}, {chains} x {count} draws of {sites})"
         return f"{head}\n{self.trust!r}"

@@ -9,11 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.core.batching import batch_size, by_chunk
-from bayeskern.inference.model import sites
-from bayeskern.inference.model.arguments import hold, read
+from bayeskern.core.batching import batch_size, by_chunk, evenly
+from bayeskern.inference.model.arguments import as_jax, make_static
+from bayeskern.inference.model.handlers import DrawObserved
+from bayeskern.inference.model.sites import conditional_sites, trace_at
+from bayeskern.inference.model.validation import is_factor
 from bayeskern.prediction.empirical import Predictions, SampledPrediction
 from bayeskern.prediction.mixture import Prediction, count_draws, mixture, thin
+from bayeskern.protocols import HasLogLikelihood, HasPredictive
 
 # A point estimate has one draw; so many observations are drawn at it.
 AT_A_POINT = 1000
@@ -22,99 +25,100 @@ AT_A_POINT = 1000
 def predict(posterior, args: tuple, seed: int, kwargs: dict):
     """The posterior predictive at new arguments of the model.
 
-    By the model itself where it offers `predictive(draws, data, *new_args, seed=)`; conditioned on
-    what was observed where a site's distribution offers `given`, as `GaussianProcess` does; else
-    one draw of every site that is not latent for each draw of the posterior. A Prediction, or one
-    for each site in a dict.
+    The model itself makes it where it offers `predictive`. Sites whose distribution conditions on
+    data, as `GaussianProcess` does, are conditioned on what was observed. All others are drawn,
+    once for each draw of the posterior. A Prediction, or one for each site in a dict.
     """
     target = posterior.target
-    if hasattr(target.model, "predictive"):
+    if isinstance(target.model, HasPredictive):
         return target.model.predictive(posterior.flat, target.args, *args, seed=seed, **kwargs)
-    given = {name: site for name, site in sites.look(target).items() if site.conditional}
-    draws, new = latents(posterior), read((args, kwargs))
+    sites, conditional = target.sites(), conditional_sites(target)
+    draws, new = latents(posterior), as_jax((args, kwargs))
     if target.holds_data:
-        new = hold(new)
-    shapes = shapes_of(target, draws, new, tuple(given))
-    found = {
-        name: _mixture(target, draws, new, name, given[name].shape[-1], shapes[name][-1], seed)
+        new = make_static(new)
+    shapes = shapes_of(target, draws, new, conditional)
+    predictions = {
+        name: _mixture(target, draws, new, name, sites[name].shape[-1], shapes[name][-1], seed)
         for name in shapes
-        if name in given
+        if name in conditional
     }
-    if set(shapes) - set(given):
-        drawn = _sampled(posterior, draws, new, tuple(given), shapes, seed)
-        found |= {name: SampledPrediction(name, drawn[name]) for name in shapes if name in drawn}
-    if not found:
+    if set(shapes) - set(conditional):
+        samples = _sampled(posterior, draws, new, conditional, shapes, seed)
+        predictions |= {
+            name: SampledPrediction(name, samples[name]) for name in shapes if name in samples
+        }
+    if not predictions:
         raise ValueError("the model has no site to predict: all of its sample sites are latent.")
-    return Predictions(found) if len(found) > 1 else next(iter(found.values()))
+    return Predictions(predictions) if len(predictions) > 1 else next(iter(predictions.values()))
 
 
 def latents(posterior) -> dict[str, np.ndarray]:
-    """The draws of the model's latent sites, with chains joined: each (S, shape)."""
+    """The draws of the model's latent sites, with chains joined: each (S, *site)."""
     return {s.name: posterior.flat[s.name] for s in posterior.target.latents}
 
 
 # -- draws of the observations ---------------------------------------------------------------------
 
 
-def _drawn(target, draw, key, new, given) -> dict:
-    """A value of every site that is not latent, in the order of the model."""
-    model = sites.Unobserved(target.model, given)
+def _drawn(target, draw, key, new, conditional) -> dict:
+    """A value of every site that is not latent, in order; 0 at those that are conditional."""
+    model = DrawObserved(target.model, conditional)
     # What was summed out is drawn on the way, and is no prediction.
     skipped = {*(s.name for s in target.latents), *target.discrete}
-    trace = sites.trace_at(model, draw, key, *new)
+    trace = trace_at(model, draw, key, *new)
     return {
         name: jnp.asarray(site["value"])
         for name, site in trace.items()
         if site["type"] == "sample"
-        and not (name in skipped or sites.is_factor(site))
+        and not (name in skipped or is_factor(site))
         # Data inside a scan, which handlers do not reach, are no prediction.
         and not site["is_observed"]
     }
 
 
-def shapes_of(target, draws, new, given) -> dict[str, tuple[int, ...]]:
+def shapes_of(target, draws, new, conditional) -> dict[str, tuple[int, ...]]:
     """The shape of every site that can be predicted, in the order of the model."""
     order = []
 
     def run(draw, new):
-        found = _drawn(target, draw, jax.random.key(0), new, given)
-        order.extend(found)
-        return found
+        values = _drawn(target, draw, jax.random.key(0), new, conditional)
+        order.extend(values)
+        return values
 
     first = {name: value[0] for name, value in draws.items()}
     shapes = eqx.filter_eval_shape(run, first, new)
     return {name: shapes[name].shape for name in order}
 
 
-def _sampled(posterior, draws, new, given, shapes, seed) -> dict[str, np.ndarray]:
-    """One draw of every site but the given ones for each draw of the posterior."""
-    chains, count = next(iter(posterior.draws.values())).shape[:2]
-    count = chains * count
+def _sampled(posterior, draws, new, conditional, shapes, seed) -> dict[str, np.ndarray]:
+    """One draw of every site that is not conditional for each draw of the posterior."""
+    count = math.prod(posterior.shape)
     if posterior.is_point:
         draws = {k: np.broadcast_to(v, (AT_A_POINT, *v.shape[1:])) for k, v in draws.items()}
         count = AT_A_POINT
     keys = jax.random.split(jax.random.key(seed), count)
-    size = sum(math.prod(shape) for name, shape in shapes.items() if name not in given)
+    size = sum(math.prod(shape) for name, shape in shapes.items() if name not in conditional)
     batch = batch_size(size)
     return by_chunk(
-        lambda items: _sample(posterior.target, *items, new, given, False, batch),
+        lambda items: _sample(posterior.target, *items, new, conditional, False, batch),
         (draws, keys),
         size,
     )
 
 
 @eqx.filter_jit
-def _sample(target, draws, keys, new, given, joint, batch):
-    """joint: draw the given sites as well, each conditioned on what was observed."""
+def _sample(target, draws, keys, new, conditional, joint, batch):
+    """joint: draw the conditional sites as well, each given what was observed."""
 
     def one(item):
         draw, key = item
-        found = _drawn(target, draw, key, new, given)
-        for i, site in enumerate(given):
-            rows, own = jnp.arange(found.pop(site).shape[-1]), jax.random.fold_in(key, i)
+        values = _drawn(target, draw, key, new, conditional)
+        for i, site in enumerate(conditional):
+            rows, site_key = jnp.arange(values.pop(site).shape[-1]), jax.random.fold_in(key, i)
             if joint:
-                found[site] = _given(target, new, site, (draw, key), rows).sample(own, 1)[0]
-        return found
+                new_values = _new_values(target, new, site, (draw, key), rows)
+                values[site] = new_values.sample(site_key, 1)[0]
+        return values
 
     return jax.lax.map(one, (draws, keys), batch_size=batch)
 
@@ -122,50 +126,78 @@ def _sample(target, draws, keys, new, given, joint, batch):
 # -- sites that condition on what was observed -----------------------------------------------------
 
 
-def _given(target, new, site, draw_and_key, rows):
+def _new_values(target, new, site, draw_and_key, rows):
     """The distribution of new values of a site, given the old ones, at one draw."""
     draw, key = draw_and_key
-    old = sites.trace_at(target.model, draw, key, target.args, target.kwargs)[site]
-    model = sites.Unobserved(target.model, (site,))
-    return old["fn"].given(old["value"], sites.trace_at(model, draw, key, *new)[site]["fn"], rows)
+    old = trace_at(target.model, draw, key, target.args, target.kwargs)[site]
+    model = DrawObserved(target.model, (site,))
+    return old["fn"].given(old["value"], trace_at(model, draw, key, *new)[site]["fn"], rows)
 
 
 def _mixture(target, draws, new, site, n, m, seed) -> Prediction:
     """Gaussians at m new values of a site, one for each draw, given n old ones."""
     draws = thin(draws)
     keys = jax.random.split(jax.random.key(seed), count_draws(draws))
-    return mixture(eqx.Partial(_given, target, new, site), (draws, keys), np.arange(m), n)
+    return mixture(eqx.Partial(_new_values, target, new, site), (draws, keys), np.arange(m), n)
 
 
 # -- replicates of the data, and the prior ---------------------------------------------------------
 
 
-def replicates(target, draws: dict, count: int, given: tuple, shapes: dict) -> dict:
+def draws_own_data(target) -> bool:
+    """Whether new data of the model, as it stands, are those given its draws.
+
+    A model that has its own densities of observations says that they are not.
+    """
+    return not isinstance(target.model, HasLogLikelihood) or bool(conditional_sites(target))
+
+
+def replicates_at(posterior, count: int) -> dict[str, np.ndarray]:
+    """New data at the model's own arguments, at `count` draws: each (count, *data)."""
+    target = posterior.target
+    if not draws_own_data(target):
+        return {}
+    conditional, draws = conditional_sites(target), latents(posterior)
+    size = math.prod(posterior.shape)
+    rows = np.resize(evenly(size, count), count)
+    at_rows = {name: values[rows] for name, values in draws.items()}
+    shapes = shapes_of(target, draws, target.arguments, conditional)
+    return replicates(target, at_rows, count, conditional, shapes)
+
+
+def replicates(target, draws: dict, count: int, conditional: tuple, shapes: dict) -> dict:
     """New data at the model's own arguments, one set for each of `count` draws.
 
-    given: the sites that are conditioned on the data that were observed.
+    conditional: the sites that are conditioned on the data that were observed.
     """
     size = sum(math.prod(shape) for shape in shapes.values())
     keys = jax.random.split(jax.random.key(0), count)
-    new, batch = target.arguments, None if given else batch_size(size)
+    new, batch = target.arguments, None if conditional else batch_size(size)
     return by_chunk(
-        lambda items: _sample(target, *items, new, given, True, batch), (draws, keys), size
+        lambda items: _sample(target, *items, new, conditional, True, batch), (draws, keys), size
     )
 
 
 def prior(target, count: int, size: int) -> dict[str, np.ndarray]:
     """Draws of the latents and deterministics, `size` numbers in each, from the prior."""
-    keys, batch = jax.random.split(jax.random.key(1), count), batch_size(size)
-    return by_chunk(lambda keys: _prior(target, keys, batch), keys, size)
+    names = (*(s.name for s in target.latents), *target.deterministics)
+    return from_prior(target, jax.random.split(jax.random.key(1), count), names, size)
+
+
+def from_prior(target, keys, names: tuple[str, ...], size: int) -> dict[str, np.ndarray]:
+    """The sites of these names, drawn from the prior with each key: (len(keys), *site) each.
+
+    Observed sites are drawn too. size: how many numbers a draw has.
+    """
+    batch = batch_size(size)
+    return by_chunk(lambda keys: _from_prior(target, keys, names, batch), keys, size)
 
 
 @eqx.filter_jit
-def _prior(target, keys, batch):
-    wanted = {*(s.name for s in target.latents), *target.deterministics}
-
+def _from_prior(target, keys, names, batch):
     def one(key):
-        model = sites.Unobserved(target.model)
-        trace = sites.trace_at(model, {}, key, target.args, target.kwargs)
-        return {name: jnp.asarray(trace[name]["value"]) for name in trace if name in wanted}
+        model = DrawObserved(target.model)
+        trace = trace_at(model, {}, key, target.args, target.kwargs)
+        return {name: jnp.asarray(trace[name]["value"]) for name in names}
 
     return jax.lax.map(one, keys, batch_size=batch)

@@ -7,7 +7,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
-from bayeskern.inference.posterior.prior_predictive import simulate
+from bayeskern.inference import Method
+from bayeskern.inference.prior_predictive import simulate
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import ClosedForm
@@ -41,10 +42,10 @@ class Known(eqx.Module):
         return ClosedForm(draw, 0.0)
 
 
-class FromPrior:
+class FromPrior(Method):
     """Returns the prior in the place of the posterior, and fails where it is told to."""
 
-    name, as_written = "prior", True
+    name, takes_marginal = "prior", False
 
     def __init__(self, fails=lambda target: False, value=None, error=ValueError):
         self.fails, self.value, self.error = fails, value, error
@@ -57,13 +58,6 @@ class FromPrior:
             found = {name: np.full_like(x, self.value) for name, x in found.items()}
         return Fit(
             z=np.zeros((1, 200, target.size)),
-            judge=lambda _: Trust("good", "", {}),
+            assess=lambda _: Trust("good", "", {}),
             draws={name: x[None] for name, x in found.items()},
         )
-
-
-class ProblemLike:
-    """What a gallery file offers: a model with its data."""
-
-    def __init__(self, model, data):
-        self.model, self.data, self.coords, self.dims = model, data, None, None

@@ -12,8 +12,9 @@ import bayeskern as bk
 from bayeskern import priors
 from bayeskern.diagnostics.calibration.refit import ConditionedModel, refit
 from bayeskern.diagnostics.calibration.simulation_based import calibrate
+from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.posterior.prior_predictive import Given, simulate
+from bayeskern.inference.prior_predictive import simulate
 from tests.diagnostics.calibration.known_posteriors import FromPrior, Known, Y
 
 
@@ -86,11 +87,11 @@ def test_masked_values_stay_masked():
 def test_simulated_classes_have_the_labels_of_the_data_even_where_one_is_missing():
     X, y = np.array([[-1.0], [0.0], [1.0]]), ["no", "yes", "yes"]
     model = bk.BayesianGLM(bk.likelihoods.Bernoulli(), prior=priors.Gaussian(1.0))
-    given = Given.of(model, (X, y), {}).prepared()
-    target = given.target()
+    bound = BoundModel.of(model, (X, y), {})
+    target = bound.target()
     data = np.array([[0, 1, 0], [1, 1, 1]])
     for codes, fit in zip(
-        data, refit(given, target, {"y": data}, FromPrior(), [0, 0]), strict=True
+        data, refit(bound, target, {"y": data}, FromPrior(), [0, 0]), strict=True
     ):
         posterior = fit()
         np.testing.assert_array_equal(posterior.target.args[1], codes)
@@ -103,8 +104,8 @@ def test_the_argument_with_the_data_is_found_where_another_has_the_same_values()
             p = numpyro.sample("p", dist.Beta(2.0, 2.0))
             numpyro.sample("heads", dist.Binomial(throws, p), obs=heads)
 
-    given = Given.of(Throws(), (5, 5), {})
-    _, second = refit(given, given.target(), {"heads": np.array([2, 3])}, FromPrior(), [0, 0])
+    bound = BoundModel.of(Throws(), (5, 5), {})
+    _, second = refit(bound, bound.target(), {"heads": np.array([2, 3])}, FromPrior(), [0, 0])
     assert [int(x) for x in second().target.args] == [5, 3]
 
 

@@ -11,8 +11,8 @@ import bayeskern as bk
 from bayeskern.diagnostics.calibration.refit import FITS_AT_ONCE, refit
 from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from bayeskern.inference import SVI
-from bayeskern.inference.approximation.elbo import Stack
-from bayeskern.inference.posterior.prior_predictive import Given
+from bayeskern.inference.approximation.elbo import Batched
+from bayeskern.inference.model.bound import BoundModel
 from tests.marks import slow
 
 ROWS, COUNT = 5, FITS_AT_ONCE + 3
@@ -40,21 +40,21 @@ def heavy(y):
 
 
 def fits(method, model=two_levels, data=DATA):
-    given = Given.of(model, (data["y"][0],), {})
-    return refit(given, given.target(), data, method, SEEDS)
+    bound = BoundModel.of(model, (data["y"][0],), {})
+    return refit(bound, bound.target(), data, method, SEEDS)
 
 
 class Counted(SVI):
     """Keeps how many fits each batch had, and fails where the data are infinite."""
 
-    def begin(self, target, seed, progress):
+    def run_many(self, targets, seeds):
+        batches.append(len(targets))
+        return super().run_many(targets, seeds)
+
+    def _start(self, target, seed, progress):
         if np.isinf(target.args[0]["y"]).any():
             raise ValueError("there is infinity in the data.")
-        return super().begin(target, seed, progress)
-
-    def finish(self, begun, progress):
-        batches.append(len(begun))
-        return super().finish(begun, progress)
+        return super()._start(target, seed, progress)
 
 
 batches = []
@@ -146,8 +146,8 @@ def test_single_numbers_of_every_kind_are_those_of_their_own_fit(kind):
 
     heads = np.arange(COUNT) % 2 == 0 if kind is bool else 9 * np.arange(COUNT)
     heads = heads.astype(kind)
-    given = Given.of(coin, (heads[0].item(),), {})
-    for i, fit in enumerate(refit(given, given.target(), {"heads": heads}, SVI(), SEEDS)):
+    bound = BoundModel.of(coin, (heads[0].item(),), {})
+    for i, fit in enumerate(refit(bound, bound.target(), {"heads": heads}, SVI(), SEEDS)):
         a, b = 2.0 + heads[i], 2.0 + total - heads[i]
         sd = np.sqrt(a * b / (a + b + 1.0)) / (a + b)
         assert abs(fit().flat["p"].mean() - a / (a + b)) < 0.3 * sd
@@ -160,9 +160,9 @@ def test_several_sites_are_fitted_together():
         numpyro.sample("y", dist.Normal(mu, 1.0).expand([len(y)]), obs=y)
         numpyro.sample("z", dist.Normal(mu, 0.5), obs=count)
 
-    given = Given.of(sites, (DATA["y"][0], 1.0), {})
+    bound = BoundModel.of(sites, (DATA["y"][0], 1.0), {})
     data = {"y": DATA["y"], "z": np.arange(COUNT) % 3}
-    for i, fit in enumerate(refit(given, given.target(), data, SVI(), SEEDS)):
+    for i, fit in enumerate(refit(bound, bound.target(), data, SVI(), SEEDS)):
         precision = 1.0 + ROWS + 4.0
         mean = (DATA["y"][i].sum() + 4.0 * data["z"][i]) / precision
         np.testing.assert_allclose(fit().approximation.means[0], mean, atol=0.02)
@@ -170,11 +170,11 @@ def test_several_sites_are_fitted_together():
 
 def test_what_is_common_is_not_copied():
     table, rows = jnp.zeros(1000), [jnp.full(3, float(i)) for i in range(4)]
-    stack = Stack.of([{"table": table, "row": row, "n": 2} for row in rows])
-    assert stack.shared["table"] is table and stack.own["table"] is None
-    np.testing.assert_array_equal(stack.own["row"], np.stack(rows))
+    stack = Batched.of([{"table": table, "row": row, "n": 2} for row in rows])
+    assert stack.shared["table"] is table and stack.stacked["table"] is None
+    np.testing.assert_array_equal(stack.stacked["row"], np.stack(rows))
     with pytest.raises(ValueError, match="differ in more than arrays"):
-        Stack.of([{"n": 1}, {"n": 2}])
+        Batched.of([{"n": 1}, {"n": 2}])
 
 
 # -- what does not go side by side -----------------------------------------------------------------
@@ -194,8 +194,8 @@ def amortised(x, y):
 @pytest.mark.slow
 def test_a_guide_by_hand_sees_the_simulated_data_as_arguments():
     x = np.linspace(-1.0, 2.0, ROWS)
-    given = Given.of(regression, (x, DATA["y"][0]), {})
-    found = list(refit(given, given.target(), DATA, SVI(guide=amortised), SEEDS))
+    bound = BoundModel.of(regression, (x, DATA["y"][0]), {})
+    found = list(refit(bound, bound.target(), DATA, SVI(guide=amortised), SEEDS))
     for i in (0, COUNT - 1):
         sd = 1.0 / np.sqrt(1.0 + x @ x)
         slope = found[i]().flat["slope"]

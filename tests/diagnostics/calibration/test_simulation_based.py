@@ -13,7 +13,7 @@ import bayeskern as bk
 from bayeskern import priors
 from bayeskern.diagnostics.calibration.calibration import LIKELIHOOD
 from bayeskern.diagnostics.calibration.simulation_based import calibrate
-from tests.diagnostics.calibration.known_posteriors import ROWS, FromPrior, Known, ProblemLike, Y
+from tests.diagnostics.calibration.known_posteriors import ROWS, FromPrior, Known, Y
 
 
 @cache
@@ -189,7 +189,7 @@ def test_draws_that_are_not_finite_are_failures():
 
 @pytest.mark.parametrize("data", [(Y,), {"y": Y}])
 def test_a_problem_is_calibrated_as_its_model_and_data_are(data):
-    found = calibrate(ProblemLike(Known(), data), method="exact", simulations=12, seed=5)
+    found = calibrate(bk.Problem(Known(), data), method="exact", simulations=12, seed=5)
     expected = calibrate(Known(), Y, method="exact", simulations=12, seed=5)
     np.testing.assert_array_equal(found.uniforms["mu"], expected.uniforms["mu"])
 
@@ -292,7 +292,7 @@ def test_a_method_that_does_not_apply_is_no_failed_fit():
 
 def test_a_problem_takes_no_other_data():
     with pytest.raises(TypeError, match="holds its own data"):
-        calibrate(ProblemLike(Known(), (Y,)), Y)
+        calibrate(bk.Problem(Known(), (Y,)), Y)
 
 
 # -- what is shown ---------------------------------------------------------------------------------

@@ -202,7 +202,10 @@ def compared(found) -> str:
 
 def test_an_mcmc_run_with_a_verdict_of_caution_is_named_and_not_asked_for(made):
     laplace, nuts = made("laplace"), made("nuts")
-    doubted = dataclasses.replace(nuts, judge=lambda _: bk.Trust("caution", "One diverged."))
+    doubted = dataclasses.replace(
+        nuts,
+        fit=dataclasses.replace(nuts.fit, assess=lambda _: bk.Trust("caution", "One diverged.")),
+    )
     said = compared({"laplace": laplace, "chains": doubted})
     assert "chains (MCMC, verdict: caution)" in said and "reference='chains'" in said
     assert "add one" not in said and "None of them" not in said

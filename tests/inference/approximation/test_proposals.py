@@ -15,10 +15,9 @@ from bayeskern.inference.approximation.proposals import (
     Density,
     Elliptical,
     Prior,
-    cholesky,
     log_densities,
-    triangular,
 )
+from bayeskern.inference.optimization.factors import robust_cholesky, triangular_root
 
 COVARIANCE = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 0.5]])
 MEAN = np.array([1.0, -2.0, 0.5])
@@ -118,7 +117,10 @@ def test_factors_of_covariances_of_very_different_scales():
     A = rng.normal(size=(5, 5))
     correlation = A @ A.T + np.eye(5)
     covariance = correlation * np.outer(size, size)
-    for L in (cholesky(covariance), triangular(size[:, None] * np.linalg.cholesky(correlation))):
+    for L in (
+        robust_cholesky(covariance),
+        triangular_root(size[:, None] * np.linalg.cholesky(correlation)),
+    ):
         assert np.all(np.triu(L, 1) == 0) and np.all(np.diag(L) > 0)
         # Each entry on its own scale.
         np.testing.assert_allclose(L @ L.T / np.outer(size, size), correlation, atol=1e-9)
@@ -126,7 +128,7 @@ def test_factors_of_covariances_of_very_different_scales():
 
 def test_the_triangular_factor_of_any_root():
     root = np.random.default_rng(1).normal(size=(4, 4)) * [1e6, 1e-6, 1.0, 1e3]
-    L = triangular(root)
+    L = triangular_root(root)
     np.testing.assert_allclose(L @ L.T, root @ root.T, rtol=1e-8, atol=1e-3)
     np.testing.assert_array_equal(np.triu(L, 1), 0.0)
 
@@ -134,7 +136,7 @@ def test_the_triangular_factor_of_any_root():
 def test_a_singular_covariance_is_mended_where_it_is_singular():
     x = np.random.default_rng(0).normal(size=(100, 1))
     covariance = np.cov(np.hstack([x, 1e5 * x]).T)
-    L = cholesky(covariance)
+    L = robust_cholesky(covariance)
     assert np.all(np.isfinite(L)) and np.all(np.diag(L) > 0)
     np.testing.assert_allclose(L @ L.T, covariance, rtol=1e-6)
 

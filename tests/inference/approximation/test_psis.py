@@ -6,11 +6,11 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from bayeskern.inference.approximation.psis import (
-    compare,
     khat_threshold,
-    moments,
+    pareto_smooth,
     resample,
-    smooth,
+    weighted_difference,
+    weighted_moments,
 )
 
 # -- Pareto smoothing ----------------------------------------------------------------------------
@@ -19,7 +19,9 @@ from bayeskern.inference.approximation.psis import (
 @pytest.mark.parametrize("k", [0.2, 0.5, 0.8, 1.2])
 def test_khat_of_pareto_ratios_is_their_tail_index(k):
     # r = u^-k is Pareto with tail index k exactly, and log r is exponential with mean k.
-    found = [smooth(k * np.random.default_rng(s).exponential(size=20_000)).khat for s in range(10)]
+    found = [
+        pareto_smooth(k * np.random.default_rng(s).exponential(size=20_000)).khat for s in range(10)
+    ]
     # The tail has 3 sqrt(20000) = 424 draws: the sd of k-hat is about (1 + k) / sqrt(424).
     assert abs(np.mean(found) - k) < 3 * (1 + k) / np.sqrt(424 * 10)
 
@@ -27,8 +29,8 @@ def test_khat_of_pareto_ratios_is_their_tail_index(k):
 def test_khat_has_the_right_sign():
     # Weights in reverse have the bounded tail of u^k, and a generalised Pareto shape of -1/k or so.
     log_ratios = 0.5 * np.random.default_rng(0).exponential(size=20_000)
-    assert smooth(log_ratios).khat > 0.3
-    assert smooth(-log_ratios).khat < -0.5
+    assert pareto_smooth(log_ratios).khat > 0.3
+    assert pareto_smooth(-log_ratios).khat < -0.5
 
 
 @pytest.mark.parametrize("s", [0.4, 0.6, 0.8])
@@ -38,22 +40,22 @@ def test_khat_of_a_gaussian_proposal_that_is_too_narrow(s):
     found = []
     for seed in range(10):
         z = s * np.random.default_rng(seed).normal(size=40_000)
-        found.append(smooth(stats.norm.logpdf(z) - stats.norm.logpdf(z, scale=s)).khat)
+        found.append(pareto_smooth(stats.norm.logpdf(z) - stats.norm.logpdf(z, scale=s)).khat)
     # The logarithm in the tail of the chi-square brings k-hat a little below its limit.
     assert -0.15 < np.mean(found) - (1 - s**2) < 0.05
 
 
 def test_a_proposal_that_is_too_wide_has_bounded_ratios():
     z = 2.0 * np.random.default_rng(0).normal(size=8_000)
-    assert smooth(stats.norm.logpdf(z) - stats.norm.logpdf(z, scale=2.0)).khat < 0
+    assert pareto_smooth(stats.norm.logpdf(z) - stats.norm.logpdf(z, scale=2.0)).khat < 0
 
 
 def test_smoothed_weights_are_normal_and_keep_the_order():
     log_ratios = 0.7 * np.random.default_rng(0).exponential(size=3_000)
-    weights = smooth(log_ratios + 1e4)  # a constant does not matter
+    weights = pareto_smooth(log_ratios + 1e4)  # a constant does not matter
     np.testing.assert_allclose(weights.normal.sum(), 1.0, rtol=1e-12)
     np.testing.assert_array_equal(np.argsort(weights.log), np.argsort(log_ratios))
-    np.testing.assert_allclose(weights.log, smooth(log_ratios).log, atol=1e-8)
+    np.testing.assert_allclose(weights.log, pareto_smooth(log_ratios).log, atol=1e-8)
     np.testing.assert_allclose(weights.ess, 1.0 / np.sum(weights.normal**2), rtol=1e-12)
 
 
@@ -63,23 +65,23 @@ def test_smoothing_makes_the_estimate_of_a_mean_better():
     plain, smoothed = [], []
     for seed in range(200):
         z = 0.7 * np.random.default_rng(seed).normal(size=1_000)
-        weights = smooth(stats.norm.logpdf(z) - stats.norm.logpdf(z, scale=0.7))
+        weights = pareto_smooth(stats.norm.logpdf(z) - stats.norm.logpdf(z, scale=0.7))
         raw = np.exp(weights.raw - logsumexp(weights.raw))
         plain.append(raw @ z**2 - 1.0), smoothed.append(weights.normal @ z**2 - 1.0)
     assert np.mean(np.square(smoothed)) < np.mean(np.square(plain))
 
 
 def test_equal_ratios_say_that_the_proposal_is_exact():
-    weights = smooth(np.full(100, -7.0))
+    weights = pareto_smooth(np.full(100, -7.0))
     assert weights.khat == -np.inf
     np.testing.assert_allclose(weights.ess, 100)
     # Rounding does not count.
     rounding = np.random.default_rng(0).normal(size=4_000) * 1e-12 - 5e3
-    assert smooth(rounding).khat == -np.inf
+    assert pareto_smooth(rounding).khat == -np.inf
 
 
 def test_few_draws_leave_khat_unknown():
-    weights = smooth(np.random.default_rng(0).normal(size=24))
+    weights = pareto_smooth(np.random.default_rng(0).normal(size=24))
     assert np.isnan(weights.khat)
     np.testing.assert_allclose(weights.log, weights.raw - logsumexp(weights.raw))
 
@@ -88,7 +90,7 @@ def test_few_draws_leave_khat_unknown():
 def test_a_ratio_that_is_not_a_number_leaves_khat_unknown_and_has_no_weight(value):
     log_ratios = np.random.default_rng(0).normal(size=1_000)
     log_ratios[3] = value
-    weights = smooth(log_ratios)
+    weights = pareto_smooth(log_ratios)
     assert np.isnan(weights.khat)
     assert weights.normal[3] == 0
     np.testing.assert_allclose(weights.normal.sum(), 1.0)
@@ -96,7 +98,7 @@ def test_a_ratio_that_is_not_a_number_leaves_khat_unknown_and_has_no_weight(valu
 
 def test_no_finite_ratio_at_all():
     for value in (-np.inf, np.nan):
-        weights = smooth(np.full(50, value))
+        weights = pareto_smooth(np.full(50, value))
         assert np.isnan(weights.khat)
         np.testing.assert_allclose(weights.normal, 1 / 50)
 
@@ -104,7 +106,7 @@ def test_no_finite_ratio_at_all():
 def test_a_ratio_of_minus_infinity_is_a_weight_of_zero():
     # A truncated normal by draws from the whole one: half of the draws have no weight.
     z = np.random.default_rng(0).normal(size=4_000)
-    weights = smooth(np.where(z > 0, 0.3 * z, -np.inf))
+    weights = pareto_smooth(np.where(z > 0, 0.3 * z, -np.inf))
     assert np.isfinite(weights.khat)
     assert np.all(weights.normal[z < 0] == 0)
     np.testing.assert_allclose(weights.normal.sum(), 1.0)
@@ -119,7 +121,8 @@ def test_the_threshold_grows_with_the_number_of_draws():
 def test_log_evidence_and_its_error_are_honest():
     # E[exp(0.5 e)] of a standard normal is e^(1/8).
     found = [
-        smooth(0.5 * np.random.default_rng(s).normal(size=2_000)).log_evidence for s in range(300)
+        pareto_smooth(0.5 * np.random.default_rng(s).normal(size=2_000)).log_evidence
+        for s in range(300)
     ]
     scores = np.array([(e.value - 0.125) / e.error for e in found])
     # A mean of 300 standard normals, and their sd.
@@ -172,7 +175,7 @@ def test_moments_against_numpy():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(50, 3)) * [1.0, 1e3, 1e-3] + [0.0, 1e5, 1.0]
     weights = rng.dirichlet(np.ones(50))
-    mean, covariance = moments(z, weights)
+    mean, covariance = weighted_moments(z, weights)
     np.testing.assert_allclose(mean, np.average(z, axis=0, weights=weights), rtol=1e-12)
     np.testing.assert_allclose(covariance, np.cov(z.T, aweights=weights, ddof=0), rtol=1e-8)
 
@@ -182,7 +185,7 @@ def test_compare_against_scipy():
     x, y = rng.normal(size=(300, 2)), rng.normal(0.3, 1.5, size=(170, 2))
     # Ties within and between.
     x[:, 1], y[:, 1] = np.round(x[:, 1]), np.round(y[:, 1])
-    found = compare(x, y)
+    found = weighted_difference(x, y)
     for j in range(2):
         ks = stats.ks_2samp(x[:, j], y[:, j], method="asymp").statistic
         np.testing.assert_allclose(found.ks[j], ks, rtol=1e-12)
@@ -193,22 +196,25 @@ def test_compare_against_scipy():
 def test_a_weight_of_two_is_two_draws():
     rng = np.random.default_rng(1)
     x, y, times = rng.normal(size=(40, 1)), rng.normal(size=(30, 1)), rng.integers(0, 4, 30)
-    weighted = compare(x, y, y_weights=times / times.sum())
-    repeated = compare(x, np.repeat(y, times, axis=0))
+    weighted = weighted_difference(x, y, y_weights=times / times.sum())
+    repeated = weighted_difference(x, np.repeat(y, times, axis=0))
     # Rounding apart.
     np.testing.assert_allclose(np.concatenate(weighted), np.concatenate(repeated), rtol=1e-10)
 
 
 def test_compare_keeps_small_differences_beside_large_numbers():
     x = np.random.default_rng(0).normal(size=(500, 1))
-    shifted, plain = compare(x * 1e-3 + 1e6, 2e-3 * x + 1e6), compare(x, 2 * x)
+    shifted, plain = (
+        weighted_difference(x * 1e-3 + 1e6, 2e-3 * x + 1e6),
+        weighted_difference(x, 2 * x),
+    )
     np.testing.assert_allclose(np.concatenate(shifted), np.concatenate(plain), atol=1e-5)
 
 
 def test_a_constant_agrees_with_itself_only():
-    same = compare(np.full((10, 1), 3.0), np.full((20, 1), 3.0))
+    same = weighted_difference(np.full((10, 1), 3.0), np.full((20, 1), 3.0))
     np.testing.assert_array_equal(np.concatenate(same), 0.0)
-    other = compare(np.full((10, 1), 3.0), np.full((20, 1), 4.0))
+    other = weighted_difference(np.full((10, 1), 3.0), np.full((20, 1), 4.0))
     assert not np.any(np.concatenate(other) < 0.15)
 
 
@@ -216,7 +222,7 @@ def test_nan_never_reads_as_agreement():
     x = np.random.default_rng(0).normal(size=(50, 1))
     broken = x.copy()
     broken[3] = np.nan
-    for found in (compare(broken, x), compare(x, broken)):
+    for found in (weighted_difference(broken, x), weighted_difference(x, broken)):
         assert not found.mean[0] < 0.15
         assert not found.log_sd[0] < 0.15
 
@@ -225,7 +231,7 @@ def test_nan_never_reads_as_agreement():
 def test_ratios_of_any_size_are_weighed(scale):
     # Where one draw has all the weight, the tail is as heavy as can be: never equal, and no error.
     log_ratios = -scale * (1.0 + np.arange(200.0))
-    found = smooth(log_ratios)
+    found = pareto_smooth(log_ratios)
     assert not found.khat < 0.7
     np.testing.assert_allclose(found.ess, 1.0)
 
@@ -233,7 +239,7 @@ def test_ratios_of_any_size_are_weighed(scale):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("k", [140.0, 300.0, 1e5])
 def test_khat_of_the_heaviest_tails_is_their_index_too(k):
-    found = [smooth(k * np.random.default_rng(s).exponential(size=4_000)) for s in range(10)]
+    found = [pareto_smooth(k * np.random.default_rng(s).exponential(size=4_000)) for s in range(10)]
     # The tail has 190 draws: the sd of Hill's estimate is k / sqrt(190).
     assert abs(np.mean([w.khat for w in found]) - k) < 3 * k / np.sqrt(190 * 10)
     assert all(weights.normal.sum() == pytest.approx(1.0) for weights in found)

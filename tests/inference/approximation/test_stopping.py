@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from bayeskern.inference.approximation.stopping import LONG, SHORT, Plateau
+from bayeskern.inference.approximation.stopping import LONG, SHORT, StoppingRule
 
 
-def fed(values) -> Plateau:
-    plateau = Plateau()
+def fed(values) -> StoppingRule:
+    plateau = StoppingRule()
     plateau.next_level()
     plateau.add(np.asarray(values, float))
     return plateau

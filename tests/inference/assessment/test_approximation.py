@@ -18,7 +18,7 @@ from numpyro.infer import Predictive
 import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace, Pathfinder
 from bayeskern.inference.approximation.proposals import Elliptical
-from bayeskern.inference.assessment.approximation import judge_approximation
+from bayeskern.inference.assessment.approximation import assess_approximation
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
@@ -187,11 +187,11 @@ def judged(mean, sds, **options):
     z, log_q = map(np.asarray, q.draw(jax.random.key(0), 4000))
     fit = Fit(
         z=z[None],
-        judge=lambda posterior: judge_approximation(posterior, **options),
+        assess=lambda posterior: assess_approximation(posterior, **options),
         log_q=log_q,
         approximation=q,
     )
-    return Posterior.of("by hand", fit, target, {}).trust
+    return Posterior.of("by hand", fit, target).trust
 
 
 def test_an_exact_approximation_is_good():
@@ -256,8 +256,8 @@ def test_nan_never_reads_as_good():
     for broken in (np.nan, -np.inf):
         damaged = log_q.copy()
         damaged[0] = broken
-        fit = Fit(z=z[None], judge=judge_approximation, log_q=damaged)
-        assert Posterior.of("by hand", fit, target, {}).trust.verdict != "good"
+        fit = Fit(z=z[None], assess=assess_approximation, log_q=damaged)
+        assert Posterior.of("by hand", fit, target).trust.verdict != "good"
 
 
 def test_a_deterministic_is_judged_like_a_latent():
@@ -269,8 +269,8 @@ def test_a_deterministic_is_judged_like_a_latent():
     def verdict(mean):
         q = Elliptical.of(np.array([mean]), np.eye(1))
         z, log_q = map(np.asarray, q.draw(jax.random.key(0), 20_000))
-        fit = Fit(z=z[None], judge=judge_approximation, log_q=log_q, approximation=q)
-        return Posterior.of("by hand", fit, Target.of(model, (), {}), {}).trust
+        fit = Fit(z=z[None], assess=assess_approximation, log_q=log_q, approximation=q)
+        return Posterior.of("by hand", fit, Target.of(model, (), {})).trust
 
     trust = verdict(-0.13)
     assert trust.verdict != "good"

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import bayeskern as bk
 from bayeskern import likelihoods
-from bayeskern.inference.assessment.approximation import judge_inner
+from bayeskern.inference.assessment.approximation import assess_latent_draws
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF
 from tests.marks import slow
@@ -28,13 +28,13 @@ def ratio(mean=0.0, sd=1.0, spread=0.0, dimensions=2):
 
 
 def test_an_exact_approximation_changes_nothing():
-    trust = judge_inner(GOOD, *ratio())
+    trust = assess_latent_draws(GOOD, *ratio())
     assert trust.verdict == "good" and trust.advice == "fine"
     assert trust.evidence["inner_ess"] == pytest.approx(S * N)
 
 
 def test_one_that_is_close_enough_is_good():
-    assert judge_inner(GOOD, *ratio(mean=0.05, sd=1.03)).verdict == "good"
+    assert assess_latent_draws(GOOD, *ratio(mean=0.05, sd=1.03)).verdict == "good"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_one_that_is_close_enough_is_good():
     ],
 )
 def test_one_that_is_off_is_caution(options, says):
-    trust = judge_inner(GOOD, *ratio(**options))
+    trust = assess_latent_draws(GOOD, *ratio(**options))
     assert trust.verdict == "caution" and says in trust.advice
     assert "integrate=False" in trust.advice
 
@@ -55,11 +55,11 @@ def test_one_that_is_off_is_caution(options, says):
 def test_nan_is_never_good():
     f, log = ratio()
     log[3, 5] = np.nan
-    assert judge_inner(GOOD, f, log).verdict == "caution"
+    assert assess_latent_draws(GOOD, f, log).verdict == "caution"
 
 
 def test_a_bad_verdict_stays_bad():
-    trust = judge_inner(BAD, *ratio(mean=1.0))
+    trust = assess_latent_draws(BAD, *ratio(mean=1.0))
     assert trust.verdict == "bad" and trust.advice == "worse" and "inner_khat" in trust.evidence
 
 

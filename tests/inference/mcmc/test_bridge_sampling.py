@@ -8,7 +8,7 @@ import pytest
 from scipy.special import betaln, logit
 from scipy.stats import multivariate_normal
 
-from bayeskern.inference.mcmc.bridge_sampling import bridge
+from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.model.target import Target
 from tests.marks import slow
 
@@ -72,7 +72,7 @@ def normal_case():
 def test_the_evidence_and_an_honest_error(case):
     model, data, truth, draw = case()
     target = Target.of(model, data, {})
-    found = [bridge(target, draw(np.random.default_rng(s)), s) for s in SEEDS]
+    found = [bridge_log_evidence(target, draw(np.random.default_rng(s)), s) for s in SEEDS]
     scores = np.array([(e.value - truth) / e.error for e in found])
     assert np.all(np.abs(scores) < 4.0)
     # Of 24 independent standard scores the root mean square lies in here 99.8 times in 100.
@@ -83,7 +83,7 @@ def test_the_evidence_and_an_honest_error(case):
 def test_few_draws_are_no_evidence():
     model, data, _, draw = line_case(0.0)
     z = draw(np.random.default_rng(0))
-    found = bridge(Target.of(model, data, {}), z[:1, :8], 0)
+    found = bridge_log_evidence(Target.of(model, data, {}), z[:1, :8], 0)
     assert np.isnan(found.value)
     assert np.isnan(found.error)
 
@@ -94,4 +94,4 @@ def test_a_density_that_is_not_finite_is_no_evidence():
         numpyro.factor("f", jnp.nan * x)
 
     z = np.random.default_rng(0).normal(size=(4, 100, 1))
-    assert np.isnan(bridge(Target.of(broken, (), {}), z, 0).value)
+    assert np.isnan(bridge_log_evidence(Target.of(broken, (), {}), z, 0).value)

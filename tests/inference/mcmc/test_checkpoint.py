@@ -35,13 +35,18 @@ def run(path=None, model=line, y=Y, seed=0, **options):
 
 def run_slowly(path):
     """A step at a time with a rest after each, and the file written as often as can be."""
-    quick = chains.Group._further
+    quick = chains.ChainGroup._further
 
     def slow(self, steps):
         time.sleep(0.02)
         return quick(self, 1)
 
-    chains.Group._further, chains.STRETCH, checkpoint.EVERY, checkpoint.SHARE = slow, 0.01, 0.0, 1.0
+    chains.ChainGroup._further, chains.STRETCH, checkpoint.EVERY, checkpoint.SHARE = (
+        slow,
+        0.01,
+        0.0,
+        1.0,
+    )
     run(path)
 
 
@@ -83,13 +88,13 @@ def test_a_killed_run_goes_on_to_the_same_draws(tmp_path, steps, monkeypatch):
     kill_after(path, steps)
     done = steps_done(path)
     assert steps <= max(done) < WARMUP + DRAWS
-    taken, further = [], chains.Group._further
+    taken, further = [], chains.ChainGroup._further
 
     def counted(self, steps):
         taken.append(steps)
         return further(self, steps)
 
-    monkeypatch.setattr(chains.Group, "_further", counted)
+    monkeypatch.setattr(chains.ChainGroup, "_further", counted)
     resumed = run(path)
     # It went on, and did not begin again.
     assert sum(taken) == 2 * (WARMUP + DRAWS) - sum(done)
@@ -105,20 +110,20 @@ def test_a_finished_run_gives_its_draws_back(tmp_path, chain_method, monkeypatch
     def refuse(*args):
         raise AssertionError("a step was taken")
 
-    monkeypatch.setattr(chains.Group, "_call", refuse)
+    monkeypatch.setattr(chains.ChainGroup, "_call", refuse)
     assert_same(run(path, chain_method=chain_method), first)
 
 
 def test_chains_in_step_go_on_to_the_same_draws(tmp_path, monkeypatch):
     whole = run(chain_method="vectorized")
-    path, further = tmp_path / "run.npz", chains.Group._further
+    path, further = tmp_path / "run.npz", chains.ChainGroup._further
 
     def fail(self, steps):
         if self.stage.done > WARMUP:
             raise KeyboardInterrupt
         return further(self, 7)
 
-    monkeypatch.setattr(chains.Group, "_further", fail)
+    monkeypatch.setattr(chains.ChainGroup, "_further", fail)
     with pytest.raises(KeyboardInterrupt):
         run(path, chain_method="vectorized")
     assert WARMUP < max(steps_done(path)) < WARMUP + DRAWS

@@ -11,8 +11,8 @@ from scipy.special import betaln
 
 import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace
-from bayeskern.inference.approximation.adaptive import tempered
-from bayeskern.inference.approximation.psis import smooth
+from bayeskern.inference.approximation.adaptive import tempered_weights
+from bayeskern.inference.approximation.psis import pareto_smooth
 from tests.marks import slow
 
 
@@ -203,12 +203,12 @@ def test_an_improper_prior_has_no_evidence():
 
 
 def test_tempering_leaves_so_many_effective():
-    weights = smooth(5.0 * np.random.default_rng(0).normal(size=1_000))
+    weights = pareto_smooth(5.0 * np.random.default_rng(0).normal(size=1_000))
     assert weights.ess < 20
-    flat = tempered(weights, 50)
+    flat = tempered_weights(weights, 50)
     np.testing.assert_allclose([flat.sum(), 1 / np.sum(flat**2)], [1.0, 50.0], rtol=1e-6)
-    even = smooth(0.1 * np.random.default_rng(0).normal(size=1_000))
-    np.testing.assert_allclose(tempered(even, 50), even.normal, rtol=1e-10)
+    even = pareto_smooth(0.1 * np.random.default_rng(0).normal(size=1_000))
+    np.testing.assert_allclose(tempered_weights(even, 50), even.normal, rtol=1e-10)
 
 
 @pytest.mark.parametrize(

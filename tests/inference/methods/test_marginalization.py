@@ -100,7 +100,7 @@ def test_what_was_integrated_out_comes_back(method):
     np.testing.assert_allclose(mu.std(), sd, rtol=0.1)
     assert list(posterior.draws) == ["s", "mu"]
     # Only s was searched for.
-    assert posterior.z.shape[-1] == 1 and posterior.searched_draws.keys() == {"s"}
+    assert posterior.z.shape[-1] == 1 and posterior.fitted_draws.keys() == {"s"}
     assert posterior.trust.verdict == "good"
     if posterior.log_evidence is not None:
         assert abs(posterior.log_evidence.value - evidence) < 0.05

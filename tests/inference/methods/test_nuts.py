@@ -19,7 +19,7 @@ from bayeskern import NUTS, Free
 from bayeskern.inference.approximation.proposals import log_densities
 from bayeskern.inference.assessment.mcmc import judge_mcmc
 from bayeskern.inference.mcmc import chains
-from bayeskern.inference.mcmc.initialization import find_points
+from bayeskern.inference.mcmc.initialization import initial_points
 from bayeskern.inference.model.target import Target
 from tests.marks import slow
 
@@ -303,7 +303,7 @@ def funnel():
 
 
 def points(model, *args, count=16, dense=False):
-    return find_points(Target.of(model, args, {}), count, 0, False, dense)
+    return initial_points(Target.of(model, args, {}), count, 0, False, dense)
 
 
 def test_starts_are_spread_twice_as_wide_as_the_posterior():

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.inference.model.distribution_pytrees import as_made, in_order
+from bayeskern.inference.model.distribution_pytrees import restore_leaves, sort_leaves
 from bayeskern.kernels import RBF
 
 DISTRIBUTIONS = [
@@ -28,7 +28,7 @@ DISTRIBUTIONS = [
 @pytest.mark.parametrize("made", DISTRIBUTIONS, ids=lambda d: type(d).__name__)
 def test_taken_apart_and_put_together_it_is_the_same(made):
     value = made.sample(jax.random.key(0))
-    again = as_made(jax.jit(lambda d: d)(in_order(made)))
+    again = restore_leaves(jax.jit(lambda d: d)(sort_leaves(made)))
     assert type(again) is type(made)
     np.testing.assert_array_equal(again.log_prob(value), made.log_prob(value))
     assert again.shape() == made.shape()
@@ -38,9 +38,9 @@ def test_a_tree_without_distributions_is_left_alone():
     def model():
         return None
 
-    assert in_order(model) is model
+    assert sort_leaves(model) is model
     kernel = RBF(lengthscale=dist.LogNormal(0.0, 1.0)) + RBF()
-    assert repr(as_made(in_order(kernel))) == repr(kernel)
+    assert repr(restore_leaves(sort_leaves(kernel))) == repr(kernel)
 
 
 PROGRAM = """
@@ -50,7 +50,7 @@ from bayeskern.inference import Target
 from bayeskern.kernels import RBF
 model = bk.GPRegression(RBF(dist.InverseGamma(5.0, 30.0)), 0.1, dist.StudentT(3.0, 1.0, 2.0))
 model, args = model.prepare([0.0, 1.0, 2.0], [1.0, 2.0, 0.5])
-print(jax.tree.leaves(Target.of(model, args, {}).ordered_model))
+print(jax.tree.leaves(Target.of(model, args, {}).sorted_model))
 """
 
 

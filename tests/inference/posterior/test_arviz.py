@@ -18,6 +18,7 @@ from scipy import stats
 import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace
 from bayeskern.inference.posterior import arviz
+from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF
 from tests.inference.any_draws import AnyDraws
@@ -92,15 +93,13 @@ def chains():
     draws = jax.device_get(mcmc.get_samples(group_by_chain=True))
     stats = jax.device_get(mcmc.get_extra_fields(group_by_chain=True))
     stats["lp"] = -stats.pop("potential_energy")
-    return dataclasses.replace(
-        fit(plain, X),
-        method="nuts",
-        judge=lambda _: Trust("good", "As a test."),
-        draws=draws,
+    posterior = fit(plain, X)
+    chains = Fit(
         z=draws["mu"][..., None],
-        log_q=None,
+        assess=lambda _: Trust("good", "As a test."),
         sample_stats=stats,
     )
+    return dataclasses.replace(posterior, method="nuts", draws=draws, fit=chains)
 
 
 # -- groups and names ----------------------------------------------------------------------------

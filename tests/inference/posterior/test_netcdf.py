@@ -19,8 +19,8 @@ from numpyro import handlers
 
 import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace
-from bayeskern.inference.posterior.netcdf import pack, unpack
-from bayeskern.inference.result import Estimate
+from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.posterior.json_arrays import pack, unpack
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF, Matern32
 from tests.inference.any_draws import AnyDraws
@@ -104,15 +104,13 @@ def test_all_of_it_comes_back(tmp_path, method):
 def test_odd_values_come_back(tmp_path):
     posterior = fit(model, X, Y)
     Attempt = collections.namedtuple("Attempt", "method seconds verdict")
-    odd = dataclasses.replace(
-        posterior,
-        judge=lambda _: Trust(
+    fitted = dataclasses.replace(
+        posterior.fit,
+        assess=lambda _: Trust(
             "caution",
             "A “quoted” advice.",
             {"nan": math.nan, "inf": -math.inf, "n": 3, "who": None, "yes": True},
         ),
-        timing={"compile": 1e-300, "run": 0.1 + 0.2, "total": math.nan},
-        log_evidence=Estimate(-1.5, math.nan),
         trace={"elbo": np.array([np.nan, -np.inf, 0.1]), "none": np.zeros(0), "k": np.array(3)},
         sample_stats={
             "diverging": RNG.random((1, 300)) < 0.5,
@@ -120,6 +118,12 @@ def test_odd_values_come_back(tmp_path):
             "energy": RNG.normal(size=(1, 300)).astype(np.float32),
         },
         attempts=({"method": "laplace", "k": math.inf}, Attempt("nuts", 1.5, "good")),
+    )
+    odd = dataclasses.replace(
+        posterior,
+        fit=fitted,
+        timing={"compile": 1e-300, "run": 0.1 + 0.2, "total": math.nan},
+        log_evidence=Estimate(-1.5, math.nan),
         coords={"n": np.arange("2020-01", "2021-01", dtype="datetime64[M]"), "k": ("x", "y")},
         dims={"b": ("k",)},
     )

@@ -12,17 +12,13 @@ from collections.abc import Iterator
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from numpyro import handlers
-from numpyro.infer.util import compute_log_probs
 
 from bayeskern.core.batching import by_chunk, evenly
 from bayeskern.diagnostics.report.blocks import Missing, Table, Text
 from bayeskern.diagnostics.report.priors import SitePrior
 from bayeskern.diagnostics.report.wording import listed
 from bayeskern.inference.approximation.psis import has_even_tail
-from bayeskern.inference.model.target import Whole
 
 # At most so many draws are weighted, since the density of each may cost O(n^3), and at least so
 # many.
@@ -186,8 +182,6 @@ def log_probs(target, draws: dict) -> dict[str, np.ndarray]:
 @eqx.filter_jit
 def _log_probs(target, draws):
     def at_draw(draw):
-        model = handlers.seed(Whole(target.model), jax.random.key(0))
-        by_site, _ = compute_log_probs(model, target.args, target.kwargs, draw)
-        return {name: jnp.sum(value) for name, value in by_site.items()}
+        return target.site_log_probs(draw)
 
     return jax.lax.map(at_draw, draws)

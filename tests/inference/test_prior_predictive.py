@@ -11,7 +11,7 @@ from numpyro.infer import Predictive
 
 import bayeskern as bk
 from bayeskern import priors
-from bayeskern.inference.posterior.prior_predictive import prior_predictive
+from bayeskern.inference.prior_predictive import prior_predictive
 
 Y = np.array([1.0, 2.0, 4.0])
 
@@ -80,15 +80,13 @@ def test_the_same_seed_gives_the_same_draws_and_another_does_not():
     assert first.prior_predictive["y"].shape == (1, 5, 3)
 
 
-class Held:
-    """What a gallery file offers: a model with its data and names."""
-
-    def __init__(self, model, data, coords=None):
-        self.model, self.data, self.coords, self.dims = model, data, coords, {"y": ["when"]}
-
-
 def test_a_problem_gives_its_data_and_the_names_of_its_axes(tree):
-    problem = Held(groups, {"y": Y, "group": GROUP}, {"school": list("abc"), "when": [7, 8, 9]})
+    problem = bk.Problem(
+        groups,
+        {"y": Y, "group": GROUP},
+        {"school": list("abc"), "when": [7, 8, 9]},
+        {"y": ["when"]},
+    )
     found = prior_predictive(problem, draws=4000, seed=3)
     np.testing.assert_array_equal(found.prior["mu"], tree.prior["mu"])
     assert list(found.prior["school"].values) == ["a", "b", "c"]
@@ -181,6 +179,8 @@ def test_discrete_latents_are_drawn_with_what_follows_from_them():
 
 
 def test_names_of_axes_are_looked_at_before_anything_is_drawn():
-    problem = Held(groups, {"y": Y, "group": GROUP}, {"school": list("ab"), "when": [7, 8, 9]})
+    problem = bk.Problem(
+        groups, {"y": Y, "group": GROUP}, {"school": list("ab"), "when": [7, 8, 9]}, {"y": ["when"]}
+    )
     with pytest.raises(ValueError, match="2 labels for 'school', but that axis of 'effect' has 3"):
         prior_predictive(problem)

@@ -1,0 +1,18 @@
+"""A number that was estimated, with its standard error."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Estimate(NamedTuple):
+    """A number and its standard error: 0 where it is exact, NaN where it is unknown."""
+
+    value: float
+    error: float
+
+    def __repr__(self) -> str:
+        error = "(error unknown)" if np.isnan(self.error) else f"± {self.error:.2g}"
+        return f"{self.value:.6g} {error}"

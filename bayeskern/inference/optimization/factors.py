@@ -1,0 +1,53 @@
+"""Triangular roots of covariance matrices and of inverse Hessians, mended where they must be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeskern.inference.optimization.modes import CURVED, Optimum
+
+
+def inverse_hessian_root(optimum: Optimum) -> tuple[np.ndarray, str | None]:
+    """A lower triangular L with L L' = H^-1, and what had to be repaired to get one.
+
+    The Hessian is brought to a unit diagonal first, so that scales of 1e4 beside 1e-3 do no harm.
+    Directions without curvature, or with a negative one, get that of an sd a thousand times the
+    sd along the axes, or the absolute value.
+    """
+    H, d = optimum.hessian, len(optimum.z)
+    if not np.all(np.isfinite(H)):
+        return np.eye(d), "The Hessian at the mode is not finite; a unit covariance stands in."
+    size = np.sqrt(np.abs(np.diag(H)))
+    size = np.where(size > 0, size, max(1.0, size.max()) * 1e-3)
+    values, vectors = np.linalg.eigh(H / np.outer(size, size))
+    repaired = None
+    wrong = ~(values > CURVED)
+    if wrong.any():
+        main = np.argmax(np.abs(vectors[:, wrong]), axis=0)
+        shown = ", ".join(
+            f"it {'rises' if value < -CURVED else 'is flat'} along {optimum.coordinates[i]}"
+            for i, value in zip(main, values[wrong], strict=True)
+        )
+        repaired = (
+            f"The Hessian at the mode had to be repaired ({shown}): the draws mean nothing there. "
+            "Give that site a proper prior, or take method='nuts'."
+        )
+        values = np.maximum(np.abs(values), 1e-6)
+    return triangular_root((vectors / np.sqrt(values)) / size[:, None]), repaired
+
+
+def robust_cholesky(covariance) -> np.ndarray:
+    """A Cholesky factor; a covariance that has none is mended on its diagonal, relatively."""
+    size = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
+    correlation = covariance / np.outer(size, size)
+    values, vectors = np.linalg.eigh(0.5 * (correlation + correlation.T))
+    return size[:, None] * triangular_root(vectors * np.sqrt(np.maximum(values, 1e-12)))
+
+
+def triangular_root(root) -> np.ndarray:
+    """L, lower triangular with a positive diagonal, with L L' = root root'.
+
+    By QR, so that no direction is too small for it, as it would be for Cholesky.
+    """
+    r = np.linalg.qr(root.T, mode="r")
+    return (r * np.where(np.diag(r) < 0, -1.0, 1.0)[:, None]).T
