@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 from bayeskern.inference import Target
 from bayeskern.inference.approximation.proposals import (
     DEFENSIVE,
-    Density,
+    DistributionProposal,
     Elliptical,
-    Prior,
+    PriorProposal,
     log_densities,
 )
 from bayeskern.inference.optimization.factors import robust_cholesky, triangular_root
@@ -146,7 +146,7 @@ def test_a_singular_covariance_is_mended_where_it_is_singular():
 
 def test_a_numpyro_distribution_as_a_proposal_and_with_tails():
     peer = stats.multivariate_normal(MEAN, COVARIANCE)
-    q = Density(dist.MultivariateNormal(MEAN, COVARIANCE))
+    q = DistributionProposal(dist.MultivariateNormal(MEAN, COVARIANCE))
     z, log_q = q.draw(jax.random.key(0), 20_000)
     np.testing.assert_allclose(log_q, peer.logpdf(z), rtol=1e-9)
     assert q.with_tails(None, z) is q
@@ -167,7 +167,7 @@ def model(y):
 
 def test_the_prior_as_a_proposal():
     target = Target.of(model, (np.array([0.3, 2.0]),), {})
-    z, log_q = map(np.asarray, Prior(target).draw(jax.random.key(0), 4_000))
+    z, log_q = map(np.asarray, PriorProposal(target).draw(jax.random.key(0), 4_000))
     s = np.exp(z[:, 1])
     density = stats.norm(1.0, 2.0).logpdf(z[:, 0]) + stats.gamma(3.0, scale=0.5).logpdf(s) + z[:, 1]
     np.testing.assert_allclose(log_q, density, rtol=1e-10)

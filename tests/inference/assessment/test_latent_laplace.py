@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import bayeskern as bk
 from bayeskern import likelihoods
-from bayeskern.inference.assessment.approximation import assess_latent_draws
+from bayeskern.inference.assessment.latent_laplace import assess_latent_draws
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF
 from tests.marks import slow

@@ -17,7 +17,7 @@ from scipy.stats import beta
 import bayeskern as bk
 from bayeskern import NUTS, Free
 from bayeskern.inference.approximation.proposals import log_densities
-from bayeskern.inference.assessment.mcmc import judge_mcmc
+from bayeskern.inference.assessment.mcmc import assess_mcmc
 from bayeskern.inference.mcmc import chains
 from bayeskern.inference.mcmc.initialization import initial_points
 from bayeskern.inference.model.target import Target
@@ -451,7 +451,7 @@ SHIFTED = INDEPENDENT + np.array([0.0, 0.0, 0.0, 1.0])[:, None]
     ],
 )
 def test_verdicts(posterior, verdict, advice):
-    trust = judge_mcmc(posterior)
+    trust = assess_mcmc(posterior)
     assert trust.verdict == verdict, trust
     assert re.search(advice, trust.advice), trust
     if not np.all(posterior.z == 0.3):
