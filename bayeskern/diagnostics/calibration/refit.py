@@ -35,13 +35,13 @@ PAST_ITS_SITES = PreparesData | HasMarginal | HasClosedForm | ChoosesForm
 def refit(bound_model: BoundModel, target: Target, data: dict, method, seeds) -> Iterator[Callable]:
     """For each simulated data set a function that gives its Posterior, or raises what went wrong.
 
-    bound_model: prepared, as is its target. data: (simulations, shape) by site; seeds: one for each. A
-    model that has only sites gets the data there, so that its arguments stay what they were,
-    whatever else it does with them. A model that offers more gets the data in the arguments that
-    hold the observations.
+    bound_model: prepared, as is its target. data: (simulations, shape) by site; seeds: one for
+    each. A model that has only sites gets the data there, so that its arguments stay what they
+    were, whatever else it does with them. One that offers more gets them in the arguments that hold
+    the observations.
 
-    SVI is run for several data sets at once, except with a guide by hand, which reads the arguments
-    of the model itself.
+    A method that runs side by side is given several data sets at once, unless it reads the
+    arguments of the model itself, as a guide by hand does.
     """
     if isinstance(bound_model.model, PAST_ITS_SITES) or method.reads_arguments:
         return _by_arguments(bound_model, target, data, method, seeds)
