@@ -16,7 +16,9 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-settings.register_profile("bayeskern", deadline=None, derandomize=True)
+# A few examples of each property by default; --hypothesis-profile many takes more.
+settings.register_profile("bayeskern", deadline=None, derandomize=True, max_examples=20)
+settings.register_profile("many", settings.get_profile("bayeskern"), max_examples=100)
 settings.load_profile("bayeskern")
 
 

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from bayeskern import datasets
 from bayeskern.forecast.frequency import infer_calendar
@@ -332,7 +332,6 @@ OFFSETS = ["MS", "ME", "BME", "QS", "QE-JAN", "QE", "BQE", "YS-APR", "YE", "W-SU
 OFFSETS += ["D", "B", "h", "min", "s", "ms"]
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(OFFSETS),
     st.integers(1, 6),

@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 import bayeskern.kernels as kernels
 from bayeskern.kernels import (
@@ -163,7 +163,6 @@ def extend(inner):
 
 
 expressions = st.recursive(leaves, extend, max_leaves=6)
-quick = settings(max_examples=60, deadline=None)
 
 
 def evaluate(f):
@@ -174,7 +173,6 @@ def evaluate(f):
 
 
 @given(expressions)
-@quick
 def test_nested_expressions_mean_what_they_say(expression):
     k, f = expression
     between, within = evaluate(f)
@@ -186,14 +184,12 @@ def test_nested_expressions_mean_what_they_say(expression):
 
 
 @given(expressions)
-@quick
 def test_nested_expressions_print_as_they_are_typed(expression):
     k, _ = expression
     assert eqx.tree_equal(eval(repr(k), {**vars(kernels), **globals()}), k)
 
 
 @given(expressions)
-@quick
 def test_nested_expressions_are_the_sum_of_their_components(expression):
     k, f = expression
     _, within = evaluate(f)
@@ -203,7 +199,6 @@ def test_nested_expressions_are_the_sum_of_their_components(expression):
 
 
 @given(expressions)
-@quick
 def test_hyperparameters_of_nested_expressions(expression):
     k, _ = expression
     values = k.hyperparameters()
