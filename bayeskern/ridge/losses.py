@@ -22,8 +22,8 @@ from scipy.special import expit, logsumexp, xlogy
 from sklearn.linear_model import LogisticRegression
 
 from bayeskern.core import validation
-from bayeskern.ridge.machines import interior_point
-from bayeskern.ridge.machines.shifted_gram import ShiftedGram
+from bayeskern.ridge import interior_point
+from bayeskern.ridge.shifted_gram import ShiftedGram
 
 # A gradient below rounding: the solver stops where it can go no further.
 GRADIENT_TOLERANCE = 1e-15

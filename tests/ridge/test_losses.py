@@ -18,7 +18,7 @@ from bayeskern.ridge.losses import (
     Logistic,
     Squared,
 )
-from bayeskern.ridge.machines.shifted_gram import ShiftedGram
+from bayeskern.ridge.shifted_gram import ShiftedGram
 
 REAL = [Squared(), Absolute(), Huber(0.4), EpsilonInsensitive(0.2)]
 MARGIN = [Hinge(), Logistic()]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayeskern.ridge.machines.shifted_gram import ShiftedGram
+from bayeskern.ridge.shifted_gram import ShiftedGram
 
 MAX_ITERATIONS = 100
 # The mean complementarity at which to stop, relative to its start: near what rounding allows.
