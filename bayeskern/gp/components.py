@@ -35,7 +35,7 @@ def centred_components(model, draws: dict, data: tuple, X_new, level: str) -> di
 
 
 def _no_draws(key, n):
-    raise NotImplementedError("joint draws of centred components are not offered.")
+    raise NotImplementedError("joint draws of draw_gaussian components are not offered.")
 
 
 @eqx.filter_jit

@@ -16,11 +16,13 @@ from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.gp.conditioned_latent import ConditionedLatent
-from bayeskern.gp.curvature import cholesky, eta
+from bayeskern.gp.laplace_factor import cholesky
+from bayeskern.gp.latent_posterior import ConditionedLatent
 from bayeskern.gp.latent_prediction import LatentMixture, latent_prediction, response_prediction
 from bayeskern.gp.latent_process import LatentProcess
-from bayeskern.gp.process import is_function, mean_function, new_points, positive_definite
+from bayeskern.gp.log_likelihood import eta
+from bayeskern.gp.posterior import new_points
+from bayeskern.gp.prior import is_function, mean_function, positive_definite
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode
@@ -61,15 +63,15 @@ class LatentGP(eqx.Module):
             kind = type(self.likelihood).__name__
             raise TypeError(f"likelihood must be one of bayeskern.likelihoods, got {kind}.")
         names = ["white", "f", "y", *(name for name, _, _ in self._sites())]
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if twice:
+        repeated = [name for name, count in Counter(names).items() if count > 1]
+        if repeated:
             raise ValueError(
-                f"the name {twice[0]!r} stands for several values; name the kernels differently."
+                f"the name {repeated[0]!r} stands for several values; name the kernels differently."
             )
 
-    def __call__(self, X, y=None, extra: dict | None = None, **given):
+    def __call__(self, X, y=None, extra: dict | None = None, **extras):
         likelihood, kernels, mean = self.sample_parameters()
-        process = LatentProcess(kernels, X, likelihood, mean, {**(extra or {}), **given})
+        process = LatentProcess(kernels, X, likelihood, mean, {**(extra or {}), **extras})
         if self.integrate:
             return numpyro.sample("y", process, obs=y)
         prior = process.means()
@@ -134,8 +136,8 @@ class LatentGP(eqx.Module):
         X, y, extra = args
         model = self.resolve(columns)
         if classes is not None:
-            own = dataclasses.replace(self.likelihood, classes=classes)
-            model = dataclasses.replace(model, likelihood=own)
+            likelihood = dataclasses.replace(self.likelihood, classes=classes)
+            model = dataclasses.replace(model, likelihood=likelihood)
         model, args = model.prepare(X, decode(y, classes), **extra)
         return dataclasses.replace(model, columns=columns), args
 
@@ -150,11 +152,11 @@ class LatentGP(eqx.Module):
 
     def at(self, values: dict) -> LatentGP:
         """A copy with every hyperparameter in `values` set, by site name."""
-        known = {name: (path, constraint) for name, path, constraint in self._sites()}
+        sites = {name: (path, constraint) for name, path, constraint in self._sites()}
         for name, value in values.items():
-            validation.one_of("hyperparameter", name, known)
-            hyper.check(name, value, known[name][1])
-        paths = [known[name][0] for name in values]
+            validation.one_of("hyperparameter", name, sites)
+            hyper.check(name, value, sites[name][1])
+        paths = [sites[name][0] for name in values]
         return hyper.replace(self, paths, [hyper.as_hyperparameter(v) for v in values.values()])
 
     def process(self, X, extra: dict | None = None) -> LatentProcess:
@@ -178,8 +180,8 @@ class LatentGP(eqx.Module):
         what the likelihood needs of each new row.
         """
         X_new = new_points(X_new, data[0], self.columns)
-        own = {*self.hyperparameters(), "white"}
-        draws = {name: value for name, value in draws.items() if name in own}
+        names = {*self.hyperparameters(), "white"}
+        draws = {name: value for name, value in draws.items() if name in names}
         draws = thin(draws, self.most_draws)
         condition_at, n = eqx.Partial(_condition_at, self, data), data[0].shape[0]
         over = LatentMixture(condition_at, draws, self.kernels, self.likelihood, n)
@@ -206,15 +208,15 @@ class LatentGP(eqx.Module):
 
     def _sites(self) -> list[tuple]:
         """(name, path, constraint) of every hyperparameter of the whole model."""
-        found = [] if is_function(self.mean) else [("mean", ("mean",), constraints.real)]
+        sites = [] if is_function(self.mean) else [("mean", ("mean",), constraints.real)]
         parts = [("likelihood", ("likelihood",), self.likelihood)]
         for i, (prefix, kernel) in enumerate(self._prefixed()):
             path = ("kernel", i) if isinstance(self.kernel, tuple) else ("kernel",)
             parts.append((prefix, path, kernel))
         for prefix, path, part in parts:
             before = f"{prefix}." if prefix else ""
-            found += [(before + s.name, path + s.path, s.constraint) for s in hyper.sites(part)]
-        return found
+            sites += [(before + s.name, path + s.path, s.constraint) for s in hyper.sites(part)]
+        return sites
 
 
 def _condition_at(model: LatentGP, data: tuple, draw: dict) -> ConditionedLatent:
@@ -223,7 +225,7 @@ def _condition_at(model: LatentGP, data: tuple, draw: dict) -> ConditionedLatent
     at_draw = model.at({name: value for name, value in draw.items() if name != "white"})
     process = at_draw.process(X, extra)
     if "white" in draw:
-        return ConditionedLatent.knowing(process, draw["white"].reshape(-1, X.shape[0]))
+        return ConditionedLatent.noise_free(process, draw["white"].reshape(-1, X.shape[0]))
     return process.condition(y)
 
 

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.gp.curvature import eta, outputs, spread_over
-from bayeskern.gp.quadrature import at_nodes, draw_responses
+from bayeskern.gp.laplace_factor import repeat_kernels
+from bayeskern.gp.log_likelihood import count_latents, eta
+from bayeskern.gp.quadrature import draw_responses, gaussian_expectation
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, component_names
 from bayeskern.likelihoods.base import Likelihood
@@ -67,7 +68,7 @@ def latent_names(kernels, C: int) -> list[str]:
 
 def latent_prediction(over: LatentMixture, X_new):
     """The latent function at X_new; of several, one Prediction for each, by name."""
-    C = outputs(over.likelihood)
+    C = count_latents(over.likelihood)
     names = latent_names(over.kernels, C)
     predictions = {name: _predict_latent(over, X_new, c) for c, name in enumerate(names)}
     return Predictions(predictions) if C > 1 else predictions[names[0]]
@@ -77,7 +78,7 @@ def _predict_latent(over: LatentMixture, X_new, c: int, name: str | None = None)
     at = eqx.Partial(_latent_at, over.condition_at, c, name)
     if name is not None:
         return mixture(at, over.draws, X_new, over.n)
-    names = component_names(spread_over(over.kernels, outputs(over.likelihood))[c])
+    names = component_names(repeat_kernels(over.kernels, count_latents(over.likelihood))[c])
 
     def of_component(name):
         return _predict_latent(over, X_new, c, name)
@@ -90,7 +91,7 @@ def _latent_at(condition_at, c: int, name: str | None, draw, X_new) -> LatentFun
     posterior = condition_at(draw)
     if name is None:
         return LatentFunction(posterior, X_new, c, None)
-    kernels = list(spread_over(posterior.kernels, posterior.weights.shape[0]))
+    kernels = list(repeat_kernels(posterior.kernels, posterior.weights.shape[0]))
     kernels[c] = component(kernels[c], name)
     return LatentFunction(posterior, X_new, c, tuple(kernels))
 
@@ -134,7 +135,7 @@ def _responses(over: LatentMixture, X_new, extra, key, number):
                 return [mean]
             return [mean, likelihood.probabilities(eta(likelihood, f), **extra)]
 
-        averages = at_nodes(averaged, *posterior.moments(X_new))
+        averages = gaussian_expectation(averaged, *posterior.moments(X_new))
         key_f, key_y = jax.random.split(key)
         f = posterior.draws(X_new, key_f, number)
         return averages, draw_responses(likelihood, f, extra, key_y)

@@ -13,9 +13,11 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.gp import newton
-from bayeskern.gp.conditioned_latent import ConditionedLatent, NewResponses, evaluate
-from bayeskern.gp.curvature import Observed, cholesky, eta, factory, outputs
-from bayeskern.gp.process import RECOMPUTE_FROM, is_function, mean_function, positive_definite
+from bayeskern.gp.laplace_factor import BlockFactor, cholesky, factorizer
+from bayeskern.gp.latent_posterior import ConditionedLatent, NewResponses, latent_means
+from bayeskern.gp.log_likelihood import LogLikelihood, count_latents, eta
+from bayeskern.gp.prior import RECOMPUTE_FROM, is_function, mean_function, positive_definite
+from bayeskern.gp.quadrature import sample_responses
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 
@@ -41,71 +43,64 @@ class LatentProcess(Distribution):
         self, kernel, X, likelihood: Likelihood, mean=0.0, extra=None, *, validate_args=None
     ):
         X, self.columns = validation.inputs(X)
-        self.likelihood = known(likelihood).require_concrete()
+        self.likelihood = check_likelihood(likelihood).require_concrete()
         self.kernels = tuple(
-            k.resolve(self.columns).require_concrete() for k in kernels_of(kernel, likelihood)
+            k.resolve(self.columns).require_concrete() for k in read_kernels(kernel, likelihood)
         )
         self.X = X
-        self.prior_mean = latent_mean(mean, outputs(likelihood), X.shape[0])
+        self.prior_mean = read_mean(mean, count_latents(likelihood), X.shape[0])
         self.extra = likelihood.read_extra(extra or {}, X.shape[0])
-        own = self._likelihood_at_0()
-        event = own.batch_shape + own.event_shape
+        at_0 = self._likelihood_at_0()
+        event = at_0.batch_shape + at_0.event_shape
         super().__init__(batch_shape=(), event_shape=event, validate_args=validate_args)
 
     @property
     def support(self):
-        own = self._likelihood_at_0()
-        return constraints.independent(own.support, len(own.batch_shape))
+        at_0 = self._likelihood_at_0()
+        return constraints.independent(at_0.support, len(at_0.batch_shape))
 
     def _likelihood_at_0(self) -> Distribution:
-        f = jnp.zeros((outputs(self.likelihood), self.X.shape[0]))
+        f = jnp.zeros((count_latents(self.likelihood), self.X.shape[0]))
         return self.likelihood.distribution(eta(self.likelihood, f), **self.extra)
 
     def covariances(self):
         """K, one for each latent function: (C, n, n)."""
-        return covariances(self.kernels, self.X, outputs(self.likelihood))
+        return covariances(self.kernels, self.X, count_latents(self.likelihood))
 
     def means(self):
         """The prior mean of the latent functions: (C, n)."""
-        return evaluate(self.prior_mean, self.X, outputs(self.likelihood))
+        return latent_means(self.prior_mean, self.X, count_latents(self.likelihood))
 
     def sample(self, key, sample_shape=()):
         key_f, key_y = jax.random.split(key)
         C, n = self.means().shape
         white = jax.random.normal(key_f, (*sample_shape, C, n), self.X.dtype)
         f = self.means() + jnp.einsum("cij,...cj->...ci", cholesky(self.covariances()), white)
-
-        def draw(f, key):
-            return self.likelihood.distribution(eta(self.likelihood, f), **self.extra).sample(key)
-
-        keys = jax.random.split(key_y, sample_shape) if sample_shape else key_y
-        for _ in sample_shape:
-            draw = jax.vmap(draw)
-        return draw(f, keys)
+        return sample_responses(self.likelihood, f, self.extra, key_y)
 
     def log_prob(self, value):
         """Laplace's approximation of log p(y), twice differentiable in all that it depends on."""
-        smooth(self.likelihood)
+        check_smooth(self.likelihood)
         large = self.X.shape[0] >= RECOMPUTE_FROM
-        make = eqx.filter_checkpoint(covariances) if large else covariances
-        K, m = make(self.kernels, self.X, outputs(self.likelihood)), self.means()
+        compute = eqx.filter_checkpoint(covariances) if large else covariances
+        K, m = compute(self.kernels, self.X, count_latents(self.likelihood)), self.means()
 
-        def one(y):
-            return _log_evidence(K, m, Observed.of(self.likelihood, y, self.extra))
+        def log_evidence(y):
+            return _log_evidence(K, m, LogLikelihood.of(self.likelihood, y, self.extra))
 
-        return self._each(one, "->()")(jnp.asarray(value))
+        return self._vectorize(log_evidence, "->()")(jnp.asarray(value))
 
     def condition(self, y) -> ConditionedLatent:
         """The latent processes given y, factored once; predict as often as you like.
 
         Raises NotPositiveDefiniteError if there is no mode to be found.
         """
-        smooth(self.likelihood)
+        check_smooth(self.likelihood)
         y = jnp.asarray(y)
         if y.shape != self.event_shape:
             raise ValueError(f"y has shape {y.shape} but X asks for {self.event_shape}.")
-        observed = Observed.of(self.likelihood, y, self.extra)
-        mode, W, factor = _approximation(self.covariances(), self.means(), observed)
+        log_likelihood = LogLikelihood.of(self.likelihood, y, self.extra)
+        mode, W, factor = _approximation(self.covariances(), self.means(), log_likelihood)
         if not is_traced(mode.decrement) and not (
             mode.found and np.isfinite(float(factor.logdet()))
         ):
@@ -120,7 +115,7 @@ class LatentProcess(Distribution):
         weights = jnp.where(usable, mode.weights, jnp.nan)
         return ConditionedLatent(
             self.kernels, self.X, self.likelihood, self.prior_mean, weights, factor, self.columns,
-            observed, mode, W,
+            log_likelihood, mode, W,
         )  # fmt: skip
 
     def pointwise(self, y):
@@ -130,8 +125,8 @@ class LatentProcess(Distribution):
         averaged over what remains (Vehtari et al. 2016, "Bayesian leave-one-out cross-validation
         approximations for Gaussian latent variable models", section 3.2).
         """
-        each = self._each(lambda y: self.condition(y).loo(), "->(n)")
-        return each(jnp.asarray(y)), jnp.ones(self.X.shape[0], bool)
+        loo = self._vectorize(lambda y: self.condition(y).loo(), "->(n)")
+        return loo(jnp.asarray(y)), jnp.ones(self.X.shape[0], bool)
 
     def log_ratio(self, y, key, n: int):
         """n draws f from the approximation q, of evidence Z, and log [p(y | f) p(f) / (q(f) Z)].
@@ -139,17 +134,16 @@ class LatentProcess(Distribution):
         (n, C, points) and (n,). The ratios are all 0 where the approximation is exact; the mean of
         their exponentials is p(y) / Z.
         """
-        given = self.condition(y)
-        return _log_ratio(given, self.covariances(), self.means(), key, n)
+        return _log_ratio(self.condition(y), self.covariances(), self.means(), key, n)
 
     def given(self, y, new: LatentProcess, rows) -> NewResponses:
         """Observations of `new` (m points) at the rows (k,) of them, given those of this one."""
-        at = self.condition(y)
-        prior = evaluate(new.prior_mean, new.X, outputs(self.likelihood))[:, rows]
+        posterior = self.condition(y)
+        prior = latent_means(new.prior_mean, new.X, count_latents(self.likelihood))[:, rows]
         extra = {name: value[rows] for name, value in new.extra.items()}
-        return NewResponses(at, new.X[rows], prior, extra)
+        return NewResponses(posterior, new.X[rows], prior, extra)
 
-    def _each(self, function, out):
+    def _vectorize(self, function, out):
         """The function of one set of observations, applied to a batch of them."""
         axes = "(n)" if len(self.event_shape) == 1 else "(n,k)"
         return jnp.vectorize(function, signature=axes + out)
@@ -161,26 +155,26 @@ _log_evidence = jax.jit(newton.log_evidence)
 
 
 @jax.jit
-def _approximation(K, m, observed):
-    mode = newton.find_mode(K, m, observed)
-    W = observed.curvature(mode.f)
-    return mode, W, factory(K, observed.concave)(W)
+def _approximation(K, m, log_likelihood):
+    mode = newton.find_mode(K, m, log_likelihood)
+    W = log_likelihood.curvature(mode.f)
+    return mode, W, factorizer(K, log_likelihood.concave)(W)
 
 
 @eqx.filter_jit
-def _log_ratio(given, K, m, key, n):
+def _log_ratio(posterior, K, m, key, n):
     """In the coordinates v = L^-1 (f - m), so that K need not be inverted."""
     roots, (C, size) = cholesky(K), m.shape
-    joined = jnp.einsum("cji,cdj,djk->cidk", roots, given.W, roots).reshape(C * size, C * size)
-    M = jnp.linalg.cholesky(jnp.eye(C * size) + joined)
-    centre = jnp.einsum("cji,cj->ci", roots, given.weights)
+    M = BlockFactor.compute(roots, posterior.W).M
+    center = jnp.einsum("cji,cj->ci", roots, posterior.weights)
     white = jax.random.normal(key, (n, C * size), m.dtype)
     steps = solve_triangular(M, white.T, lower=True, trans=1).T
-    v = centre + steps.reshape(n, C, size)
+    v = center + steps.reshape(n, C, size)
     f = m + jnp.einsum("cij,ncj->nci", roots, v)
-    log_p = jax.lax.map(given.observed.log_density, f) - 0.5 * jnp.sum(jnp.square(v), (1, 2))
+    log_p = jax.lax.map(posterior.log_likelihood.log_density, f)
+    log_p = log_p - 0.5 * jnp.sum(jnp.square(v), (1, 2))
     log_q = -0.5 * jnp.sum(jnp.square(white), 1) + jnp.sum(jnp.log(jnp.diagonal(M)))
-    evidence = given.mode.value - 0.5 * given.factor.logdet()
+    evidence = posterior.mode.value - 0.5 * posterior.factor.logdet()
     return f, log_p - log_q - evidence
 
 
@@ -188,24 +182,25 @@ def _log_ratio(given, K, m, key, n):
 
 
 def covariances(kernels, X, C: int):
-    found = jnp.stack([k.evaluate(X) for k in kernels])
-    return found if len(kernels) == C else jnp.broadcast_to(found, (C, *found.shape[1:]))
+    """K, one for each of C latent functions: (C, n, n)."""
+    K = jnp.stack([k.evaluate(X) for k in kernels])
+    return K if len(kernels) == C else jnp.broadcast_to(K, (C, *K.shape[1:]))
 
 
-def kernels_of(kernel, likelihood) -> tuple[Kernel, ...]:
+def read_kernels(kernel, likelihood) -> tuple[Kernel, ...]:
     """The kernels as a tuple: one, or one for each latent function."""
     kernels = tuple(kernel) if isinstance(kernel, tuple | list) else (kernel,)
-    wanted = outputs(likelihood)
-    if len(kernels) not in (1, wanted):
+    C = count_latents(likelihood)
+    if len(kernels) not in (1, C):
         raise ValueError(
-            f"kernel is a tuple of {len(kernels)}, but {type(likelihood).__name__} has {wanted} "
+            f"kernel is a tuple of {len(kernels)}, but {type(likelihood).__name__} has {C} "
             "latent functions: give one kernel, or one for each."
         )
     return tuple(positive_definite(k) for k in kernels)
 
 
-def known(likelihood) -> Likelihood:
-    """Refuse what is no likelihood."""
+def check_likelihood(likelihood) -> Likelihood:
+    """Refuse anything but a likelihood."""
     if not isinstance(likelihood, Likelihood):
         raise TypeError(
             f"likelihood must be one of bayeskern.likelihoods, got {type(likelihood).__name__}."
@@ -213,7 +208,7 @@ def known(likelihood) -> Likelihood:
     return likelihood
 
 
-def smooth(likelihood) -> Likelihood:
+def check_smooth(likelihood) -> None:
     """Refuse a likelihood without curvature."""
     if likelihood.kinked:
         raise ValueError(
@@ -221,10 +216,9 @@ def smooth(likelihood) -> Likelihood:
             "does not fit it. Do not integrate the latent function out: "
             "LatentGP(..., integrate=False) with method='nuts' or 'svi'."
         )
-    return likelihood
 
 
-def latent_mean(mean, C: int, n: int | None = None):
+def read_mean(mean, C: int, n: int | None = None):
     """A prior mean as it is kept: a function, a number, one for each of C functions, or (n,)."""
     if is_function(mean):
         return mean_function(mean)

@@ -28,7 +28,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import block_diag, cho_solve
 
-from bayeskern.gp.curvature import Curvature, Observed, blocks_of, clipped, factory, mul, times
+from bayeskern.gp.laplace_factor import (
+    DiagonalFactor,
+    LaplaceFactor,
+    factorizer,
+    mul,
+    positive_part,
+    row_blocks,
+    times,
+)
+from bayeskern.gp.log_likelihood import LogLikelihood
 from bayeskern.linalg import lapack
 from bayeskern.linalg.dense import computed_once
 
@@ -37,8 +46,8 @@ FACTORS, HALVINGS = 60, 40
 # A step takes O(n^2) with an old factor, O(n^3) with a new one. The old one does while it takes the
 # decrement, about twice what is missing to the largest log posterior, down by this.
 CONTRACTION = 0.1
-# The decrement at which the mode is found, and that above which it is not.
-FOUND, LOST = 1e-20, 1e-8
+# Newton goes on until the decrement is below the first; up to the second the mode counts as found.
+CONVERGED, ACCEPTED = 1e-20, 1e-8
 
 
 class Mode(NamedTuple):
@@ -59,19 +68,19 @@ class Mode(NamedTuple):
 
     @property
     def found(self):
-        return self.decrement < LOST
+        return self.decrement < ACCEPTED
 
 
-def find_mode(K, m, observed: Observed) -> Mode:
+def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
     """Newton's method with a line search, so that the log posterior never falls.
 
     Rasmussen and Williams (2006), algorithms 3.1 and 3.3, in terms of a = K^-1 (f - m), with
     several steps for each factor as long as they do.
     """
-    factor_at = factory(K, observed.concave)
+    factor_at = factorizer(K, log_likelihood.concave)
 
     def value_at(f, a):
-        return observed.log_density(f) - 0.5 * jnp.sum(a * (f - m))
+        return log_likelihood.log_density(f) - 0.5 * jnp.sum(a * (f - m))
 
     def step(mode, da, df):
         """As far along the way as the log posterior rises; no further where it does not."""
@@ -96,16 +105,16 @@ def find_mode(K, m, observed: Observed) -> Mode:
 
     def with_one_factor(state):
         mode, _ = state
-        factor = _upward(factor_at, observed.curvature(mode.f), observed.concave)
+        factor = _upward(factor_at, log_likelihood.curvature(mode.f), log_likelihood.concave)
 
         def go(state):
             mode, first, _, _ = state
-            r = observed.gradient(mode.f) - mode.weights
-            da = factor.ascend(K, r)
+            r = log_likelihood.gradient(mode.f) - mode.weights
+            da = factor.newton_direction(K, r)
             df = mul(K, da)
             # Rounding may push what is nearly 0 below it.
             decrement = jnp.abs(jnp.sum(r * df))
-            on = (decrement > FOUND) & (decrement <= CONTRACTION * mode.decrement)
+            on = (decrement > CONVERGED) & (decrement <= CONTRACTION * mode.decrement)
             mode = mode._replace(gradient_norm=jnp.linalg.norm(r), decrement=decrement)
             moved, rose = jax.lax.cond(on, step, lambda mode, *_: (mode, True), mode, da, df)
             return moved, jnp.where(jnp.isinf(first), decrement, first), on & rose, rose
@@ -116,73 +125,77 @@ def find_mode(K, m, observed: Observed) -> Mode:
             lambda state: state[2], go, (start, start.decrement, True, True)
         )
         # Once the decrement is as small as rounding lets it be it goes up and down.
-        stalled = (mode.decrement < LOST) & (mode.decrement > 0.25 * first)
-        again = (mode.decrement > FOUND) & ~stalled & rose & (mode.factors + 1 < FACTORS)
+        stalled = (mode.decrement < ACCEPTED) & (mode.decrement > 0.25 * first)
+        again = (mode.decrement > CONVERGED) & ~stalled & rose & (mode.factors + 1 < FACTORS)
         return mode._replace(factors=mode.factors + 1), again
 
     nan = jnp.full((), jnp.nan, K.dtype)
-    start = Mode(m, jnp.zeros_like(m), observed.log_density(m), nan, nan, 0, 0)
+    start = Mode(m, jnp.zeros_like(m), log_likelihood.log_density(m), nan, nan, 0, 0)
     mode, _ = jax.lax.while_loop(
         lambda state: state[1], with_one_factor, (start, jnp.isfinite(start.value))
     )
     return mode
 
 
-def _upward(factor_at, W, concave) -> Curvature:
+def _upward(factor_at, W, concave) -> LaplaceFactor:
     """A factor at W, or where K^-1 + W is not positive definite at W without what is below 0."""
     factor = factor_at(W)
     if concave:
         return factor
     usable = jnp.isfinite(factor.logdet())
-    return jax.lax.cond(usable, lambda: factor, lambda: factor_at(clipped(W)))
+    return jax.lax.cond(usable, lambda: factor, lambda: factor_at(positive_part(W)))
 
 
 # -- the evidence ----------------------------------------------------------------------------------
 
 
 @jax.custom_jvp
-def log_evidence(K, m, observed: Observed):
+def log_evidence(K, m, log_likelihood: LogLikelihood):
     """Laplace's approximation of log p(y), twice differentiable in all of its arguments.
 
     -inf, with a gradient of 0, where there is no mode to be found. The derivative is written by
     hand (Rasmussen and Williams 2006, algorithm 5.1); differentiating through Newton's steps would
     cost several times as much.
     """
-    mode = find_mode(K, m, observed)
-    W = observed.curvature(mode.f)
-    value = mode.value - 0.5 * factory(K, observed.concave)(W).logdet()
+    mode = find_mode(K, m, log_likelihood)
+    W = log_likelihood.curvature(mode.f)
+    value = mode.value - 0.5 * factorizer(K, log_likelihood.concave)(W).logdet()
     return jnp.where(mode.found & jnp.isfinite(value), value, -jnp.inf)
 
 
 @log_evidence.defjvp
 def _log_evidence_jvp(primals, tangents):
-    (K, m, observed), (dK, dm, d_observed) = primals, tangents
+    (K, m, log_likelihood), (dK, dm, d_likelihood) = primals, tangents
     C, _ = m.shape
-    f, R, S, logdet = _solution(K, m, observed)
+    f, R, S, logdet = _solution(K, m, log_likelihood)
     ok = jnp.isfinite(logdet)
     f = jnp.where(ok, f, m)
 
-    def explicit(f, observed, u):
+    def explicit(f, log_likelihood, u):
         """What the evidence has of the data, K and the mode being as they are; u moves the mode."""
-        gradient, W = observed.gradient(f), observed.curvature(f)
-        return observed.log_density(f) - 0.5 * jnp.sum(S * W) + jnp.sum(u * gradient)
+        gradient, W = log_likelihood.gradient(f), log_likelihood.curvature(f)
+        return log_likelihood.log_density(f) - 0.5 * jnp.sum(S * W) + jnp.sum(u * gradient)
 
-    a = observed.gradient(f)
-    s = jax.grad(lambda f: -0.5 * jnp.sum(S * observed.curvature(f)))(f)
+    a = log_likelihood.gradient(f)
+    s = jax.grad(lambda f: -0.5 * jnp.sum(S * log_likelihood.curvature(f)))(f)
     # d f^ = (I - K R) (dK a + dm + K dg), g the gradient of log p(y | f) at f^.
     u = s - (R @ mul(K, s).ravel()).reshape(s.shape)
-    weights = 0.5 * (a[:, :, None] * a[:, None, :] - _own_blocks(R, C)) + u[:, :, None] * a[:, None]
+    weights = (
+        0.5 * (a[:, :, None] * a[:, None, :] - _diagonal_blocks(R, C)) + u[:, :, None] * a[:, None]
+    )
     weights, slopes = computed_once(jnp.where(ok, weights, 0.0)), jnp.where(ok, a + u, 0.0)
     tangent = jnp.sum(weights * dK) + jnp.sum(slopes * dm)
 
-    moving, fixed = eqx.partition(observed, eqx.is_inexact_array)
+    moving, fixed = eqx.partition(log_likelihood, eqx.is_inexact_array)
     Ku = mul(K, u)
     own = jax.grad(lambda x: explicit(f, eqx.combine(x, fixed), Ku))(moving)
-    d_moving = eqx.filter(d_observed, jax.tree.map(lambda x: x is not None, moving, is_leaf=_none))
+    d_moving = eqx.filter(
+        d_likelihood, jax.tree.map(lambda x: x is not None, moving, is_leaf=_none)
+    )
     for each, d in zip(jax.tree.leaves(own), jax.tree.leaves(d_moving), strict=True):
         tangent += jnp.sum(jnp.where(ok & jnp.isfinite(each), each, 0.0) * d)
 
-    value = observed.log_density(f) - 0.5 * jnp.sum(a * (f - m)) - 0.5 * logdet
+    value = log_likelihood.log_density(f) - 0.5 * jnp.sum(a * (f - m)) - 0.5 * logdet
     return jnp.where(ok, value, -jnp.inf), tangent
 
 
@@ -191,11 +204,11 @@ def _none(x):
 
 
 @jax.custom_jvp
-def _solution(K, m, observed):
+def _solution(K, m, log_likelihood):
     """(f^, R, S, log |I + K W|); the last is inf, and R and S are 0, where it fails."""
-    mode = find_mode(K, m, observed)
-    W = observed.curvature(mode.f)
-    R, S, logdet = _inverse(K, W, observed.concave)
+    mode = find_mode(K, m, log_likelihood)
+    W = log_likelihood.curvature(mode.f)
+    R, S, logdet = _inverse(K, W, log_likelihood.concave)
     ok = mode.found & jnp.isfinite(logdet)
     return (
         mode.f,
@@ -207,18 +220,18 @@ def _solution(K, m, observed):
 
 @_solution.defjvp
 def _solution_jvp(primals, tangents):
-    (K, m, observed), (dK, dm, d_observed) = primals, tangents
+    (K, m, log_likelihood), (dK, dm, d_likelihood) = primals, tangents
     C, n = m.shape
-    f, R, S, logdet = _solution(K, m, observed)
-    a, dg = jax.jvp(lambda o: o.gradient(f), (observed,), (d_observed,))
+    f, R, S, logdet = _solution(K, m, log_likelihood)
+    a, dg = jax.jvp(lambda o: o.gradient(f), (log_likelihood,), (d_likelihood,))
     v = mul(dK, a) + dm + mul(K, dg)
     df = v - mul(K, (R @ v.ravel()).reshape(C, n))
-    _, dW = jax.jvp(lambda f, o: o.curvature(f), (f, observed), (df, d_observed))
+    _, dW = jax.jvp(lambda f, o: o.curvature(f), (f, log_likelihood), (df, d_likelihood))
     K, dK = _joined(K), _joined(dK)
     A = jnp.eye(C * n, dtype=K.dtype) - R @ K
     dR = A @ times(dW, A.T) - R @ dK @ R
     covariance = K @ A
-    dS = blocks_of(A, dK @ A, C) - blocks_of(covariance, times(dW, covariance), C)
+    dS = row_blocks(A, dK @ A, C) - row_blocks(covariance, times(dW, covariance), C)
     d_logdet = jnp.sum(R * dK) + jnp.sum(S * dW)
     return (f, R, S, logdet), (df, dR, dS, d_logdet)
 
@@ -227,8 +240,8 @@ def _joined(K):
     return K[0] if K.shape[0] == 1 else block_diag(*K)
 
 
-def _own_blocks(R, C: int):
-    """Those on the diagonal: (C, n, n)."""
+def _diagonal_blocks(R, C: int):
+    """The C diagonal blocks of R: (C, n, n)."""
     if C == 1:
         return R[None]
     n = R.shape[0] // C
@@ -238,7 +251,7 @@ def _own_blocks(R, C: int):
 def _inverse(K, W, concave):
     """R, S and log |I + K W|, which is not finite where K^-1 + W is not positive definite."""
     if K.shape[0] > 1 or not concave:
-        factor = factory(K, concave)(W)
+        factor = factorizer(K, concave)(W)
         covariance = factor.covariance()
         P = covariance.shape[0]
         WS = times(W, covariance)
@@ -246,23 +259,23 @@ def _inverse(K, W, concave):
         S = jnp.einsum("cidi->cdi", covariance.reshape(*K.shape[:2], *K.shape[:2]))
         return dense - times(W, WS.T), S, factor.logdet()
     root = jnp.sqrt(W[0, 0])
-    inverse, logdet = _inverse_of_B(K[0], root)
+    inverse, logdet = _inverse_of_B(K, W)
     # B^-1 = I - W^1/2 S W^1/2. Where W is 0 nothing that follows depends on S.
-    some = root > 0.0
-    S = (1.0 - jnp.diagonal(inverse)) / jnp.where(some, W[0, 0], 1.0)
-    S = jnp.where(some, S, jnp.diagonal(K[0]))
+    curved = root > 0.0
+    S = (1.0 - jnp.diagonal(inverse)) / jnp.where(curved, W[0, 0], 1.0)
+    S = jnp.where(curved, S, jnp.diagonal(K[0]))
     return root[:, None] * inverse * root, S[None, None], logdet
 
 
-def _inverse_of_B(K, root):
-    """B^-1 and log |B| for B = I + W^1/2 K W^1/2."""
-    n = K.shape[0]
+def _inverse_of_B(K, W):
+    """B^-1 and log |B| for B = I + W^1/2 K W^1/2, K (1, n, n)."""
+    n = K.shape[-1]
     if lapack.is_faster(n):
         shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in ((n, n), ())]
-        return jax.pure_callback(_by_lapack, shapes, K, root, vmap_method="sequential")
-    eye = jnp.eye(n, dtype=K.dtype)
-    L = jnp.linalg.cholesky(eye + root[:, None] * K * root, symmetrize_input=False)
-    return cho_solve((L, True), eye), 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
+        root = jnp.sqrt(W[0, 0])
+        return jax.pure_callback(_by_lapack, shapes, K[0], root, vmap_method="sequential")
+    factor = DiagonalFactor.compute(K, W)
+    return cho_solve((factor.L, True), jnp.eye(n, dtype=K.dtype)), factor.logdet()
 
 
 def _by_lapack(K, root):

@@ -1,4 +1,4 @@
-"""Observations under a likelihood whose latent functions are Gaussian: averages and draws."""
+"""Observations whose latent functions are Gaussian: averages by quadrature, and draws."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from bayeskern.gp.curvature import eta
+from bayeskern.gp.log_likelihood import eta
+from bayeskern.linalg.root import square_root
 
-# Nodes for each of one and of two dimensions and how far they go; nodes for more; how many of them
-# are looked at together, which divides them all.
-ONE, TWO, MORE = (240, 12.0), (32, 8.0), 1024
-TOGETHER = 16
+# How many nodes an axis has, and how far they reach: in one dimension, and in two.
+NODES_1D, NODES_2D = (240, 12.0), (32, 8.0)
+# In more dimensions.
+SOBOL_POINTS = 1024
+# Nodes that are evaluated together; it divides the number of them all.
+BATCH = 16
 
 
 @cache
@@ -27,12 +30,18 @@ def nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
     with a fixed seed, in more.
     """
     if C > 2:
-        return sobol(C, MORE)
-    count, reach = ONE if C == 1 else TWO
+        return sobol(C, SOBOL_POINTS)
+    count, reach = NODES_1D if C == 1 else NODES_2D
     x = np.linspace(-reach, reach, count)
+    return product_rule(x, np.exp(-0.5 * np.square(x)), C)
+
+
+def product_rule(x, weights, C: int) -> tuple[np.ndarray, np.ndarray]:
+    """A rule in C dimensions from nodes and weights in one: (Q, C), (Q,) with sum 1."""
     grid = np.stack(np.meshgrid(*[x] * C, indexing="ij"), -1).reshape(-1, C)
-    weights = np.prod(np.exp(-0.5 * np.square(grid)), axis=1)
-    return grid, weights / np.sum(weights)
+    products = np.stack(np.meshgrid(*[weights] * C, indexing="ij"), -1).reshape(-1, C)
+    products = np.prod(products, axis=1)
+    return grid, products / np.sum(products)
 
 
 def sobol(C: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -43,58 +52,68 @@ def sobol(C: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     return ndtri(qmc.Sobol(C, seed=0).random(count)), np.full(count, 1.0 / count)
 
 
-def at_nodes(function, mean, covariance):
+def gaussian_expectation(function, mean, covariance):
     """E[function(f)] for f ~ N(mean, covariance) at each point: f (C, m) -> arrays (m, ...)."""
     z, w = nodes(mean.shape[0])
     L = covariance_roots(covariance)
 
-    def add(total, some):
-        z, w = some
+    def add(total, batch):
+        z, w = batch
         values = jax.vmap(lambda z: function(mean + jnp.einsum("cdm,d->cm", L, z)))(z)
         return jax.tree.map(lambda t, v: t + jnp.tensordot(w, v, 1), total, values), None
 
-    some = z.reshape(-1, TOGETHER, z.shape[1]), w.reshape(-1, TOGETHER)
+    batches = z.reshape(-1, BATCH, z.shape[1]), w.reshape(-1, BATCH)
     zero = jax.tree.map(jnp.zeros_like, function(mean))
-    return jax.lax.scan(add, zero, jax.tree.map(jnp.asarray, some))[0]
+    return jax.lax.scan(add, zero, jax.tree.map(jnp.asarray, batches))[0]
 
 
 def covariance_roots(covariance):
     """A square root of the C x C covariance at each point: (C, C, m)."""
     if covariance.shape[0] == 1:
         return jnp.sqrt(covariance)
-    # Eigenvectors, for where the data leave nothing open the covariance is rounding error.
-    values, vectors = jnp.linalg.eigh(jnp.moveaxis(covariance, -1, 0))
-    return jnp.moveaxis(vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None], 0, -1)
+    return jnp.moveaxis(square_root(jnp.moveaxis(covariance, -1, 0)), 0, -1)
 
 
 def mean_response(likelihood, mean, covariance, extra):
     """E[y] where the latent functions are Gaussian: (m,)."""
-    return at_nodes(lambda f: likelihood.mean(eta(likelihood, f), **extra), mean, covariance)
+    return gaussian_expectation(
+        lambda f: likelihood.mean(eta(likelihood, f), **extra), mean, covariance
+    )
 
 
 def draw_responses(likelihood, f, extra, key):
-    """y given each of n draws of f (n, C, m): (n, m)."""
+    """y given each of n draws of f (n, C, m), one after the other: (n, m)."""
 
-    def one(item):
-        f, key = item
+    def draw(f_and_key):
+        f, key = f_and_key
         return likelihood.distribution(eta(likelihood, f), **extra).sample(key)
 
-    return jax.lax.map(one, (f, jax.random.split(key, f.shape[0])))
+    return jax.lax.map(draw, (f, jax.random.split(key, f.shape[0])))
 
 
-def centred(covariance, key, n: int):
+def sample_responses(likelihood, f, extra, key):
+    """y given draws of f (..., C, m), all at once: (..., m)."""
+
+    def draw(f, key):
+        return likelihood.distribution(eta(likelihood, f), **extra).sample(key)
+
+    sample_shape = f.shape[:-2]
+    keys = jax.random.split(key, sample_shape) if sample_shape else key
+    for _ in sample_shape:
+        draw = jax.vmap(draw)
+    return draw(f, keys)
+
+
+def draw_gaussian(covariance, key, n: int):
     """n draws from N(0, covariance) of p numbers: (n, p)."""
     white = jax.random.normal(key, (n, covariance.shape[0]), covariance.dtype)
     p = covariance.shape[0]
     scale = jnp.mean(jnp.diagonal(covariance))
     L = jnp.linalg.cholesky(covariance + 1e-10 * scale * jnp.eye(p))
 
-    def safe():
-        values, vectors = jnp.linalg.eigh(covariance)
-        return (white * jnp.sqrt(jnp.maximum(values, 0.0))) @ vectors.T
-
     # Where the data leave little open the covariance is rounding error; eigenvectors take longer.
-    return jax.lax.cond(jnp.all(jnp.isfinite(L)), lambda: white @ L.T, safe)
+    root = jax.lax.cond(jnp.all(jnp.isfinite(L)), lambda: L, lambda: square_root(covariance))
+    return white @ root.T
 
 
 def log_normal(r, S):

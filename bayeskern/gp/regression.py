@@ -13,17 +13,9 @@ from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.gp.process import (
-    ConditionedGP,
-    GaussianProcess,
-    Predictive,
-    draws_jit,
-    evaluate_mean,
-    is_function,
-    mean_function,
-    new_points,
-    positive_definite,
-)
+from bayeskern.gp.posterior import ConditionedGP, Predictive, draws_jit, new_points
+from bayeskern.gp.prior import evaluate_mean, is_function, mean_function, positive_definite
+from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, component_names
 from bayeskern.prediction.mixture import Prediction, mixture, thin
@@ -79,10 +71,10 @@ class GPRegression(eqx.Module):
 
     def at(self, values: dict) -> GPRegression:
         """A copy with every hyperparameter in `values` set, by site name."""
-        own = {name: values[name] for name in ("noise", "mean") if name in values}
-        kernel = self.kernel.at({k: v for k, v in values.items() if k not in own})
+        beside = {name: values[name] for name in ("noise", "mean") if name in values}
+        kernel = self.kernel.at({k: v for k, v in values.items() if k not in beside})
         model = eqx.tree_at(lambda m: m.kernel, self, kernel)
-        return hyper.replace(model, [(name,) for name in own], own.values())
+        return hyper.replace(model, [(name,) for name in beside], beside.values())
 
     def condition(self, X, y, mask=None) -> ConditionedGP:
         """The process given data, for a model whose hyperparameters are all numbers."""
@@ -96,9 +88,9 @@ class GPRegression(eqx.Module):
         values = {**self.kernel.hyperparameters(), "noise": self.noise}
         if not is_function(self.mean):
             values["mean"] = self.mean
-        open_ = [name for name, value in values.items() if hyper.is_specified(value)]
-        if open_ or y is None:
-            reason = f"{', '.join(open_)} are to be inferred" if open_ else "there is no y"
+        inferred = [name for name, value in values.items() if hyper.is_specified(value)]
+        if inferred or y is None:
+            reason = f"{', '.join(inferred)} are to be inferred" if inferred else "there is no y"
             raise NoClosedFormError(
                 f"the posterior of this GPRegression has no closed form: {reason}. Fix them with "
                 "model.at({...}), or take method='auto'."
@@ -122,8 +114,8 @@ class GPRegression(eqx.Module):
         seed: of nothing, since the prediction is in closed form and its `sample` takes its own.
         """
         X_new = new_points(X_new, data[0], self.columns)
-        own = {*self.kernel.hyperparameters(), "noise", "mean"}
-        draws = {name: value for name, value in draws.items() if name in own}
+        names = {*self.kernel.hyperparameters(), "noise", "mean"}
+        draws = {name: value for name, value in draws.items() if name in names}
         return predict_over(self, thin(draws), data, X_new, latent)
 
 
@@ -133,9 +125,8 @@ class GPRegression(eqx.Module):
 def condition_at(model, draw, data) -> ConditionedGP:
     """The process of a GPRegression at one draw of its hyperparameters, given data."""
     X, y, *mask = data
-    at = model.at(draw)
-    gp = GaussianProcess(at.kernel, X, at.noise, at.mean, *mask)
-    return gp.condition(y)
+    at_draw = model.at(draw)
+    return GaussianProcess(at_draw.kernel, X, at_draw.noise, at_draw.mean, *mask).condition(y)
 
 
 def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> Predictive:

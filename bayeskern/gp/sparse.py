@@ -15,14 +15,14 @@ import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
 from bayeskern.core import validation
-from bayeskern.gp.conditioned_latent import ConditionedLatent
-from bayeskern.gp.curvature import eta, outputs
 from bayeskern.gp.latent import LatentGP
+from bayeskern.gp.latent_posterior import ConditionedLatent
 from bayeskern.gp.latent_process import LatentProcess
-from bayeskern.gp.quadrature import covariance_roots, sobol
+from bayeskern.gp.log_likelihood import count_latents, eta
+from bayeskern.gp.quadrature import covariance_roots, product_rule, sample_responses, sobol
 
 # Nodes for the average of a log density over one latent function, over each of two, and over more.
-ONE, TWO, MORE = 20, 10, 128
+NODES_1D, NODES_2D, SOBOL_POINTS = 20, 10, 128
 
 
 class SparseGP(LatentGP):
@@ -44,22 +44,23 @@ class SparseGP(LatentGP):
     inducing: Any = eqx.field(default=100, kw_only=True)
     batch: int | None = eqx.field(static=True, default=None, kw_only=True)
 
-    def __call__(self, X, y=None, extra: dict | None = None, **given):
+    def __call__(self, X, y=None, extra: dict | None = None, **extras):
         if isinstance(self.inducing, int):
             # NumPyro's own inference traces the model, though the data are known.
             with jax.ensure_compile_time_eval():
-                model, args = self.prepare(X, y, **(extra or {}), **given)
+                model, args = self.prepare(X, y, **(extra or {}), **extras)
             return model(*args)
         likelihood, kernels, mean = self.sample_parameters()
-        shape = (outputs(likelihood), len(self.inducing))
-        own = shape if likelihood.outputs else shape[1:]
-        white = numpyro.sample("white", dist.Normal().expand(own).to_event(len(own)))
-        at = LatentProcess(kernels, self.inducing, likelihood, mean, self._beside)
-        u = ConditionedLatent.knowing(at, white.reshape(shape))
+        shape = (count_latents(likelihood), len(self.inducing))
+        site_shape = shape if likelihood.outputs else shape[1:]
+        normal = dist.Normal().expand(site_shape).to_event(len(site_shape))
+        white = numpyro.sample("white", normal)
+        process = LatentProcess(kernels, self.inducing, likelihood, mean, self._inducing_extra)
+        u = ConditionedLatent.noise_free(process, white.reshape(shape))
         n = X.shape[0]
         with numpyro.plate("rows", n, subsample_size=self.batch) as rows:
-            some = {name: value[rows] for name, value in (extra or {}).items()}
-            observed = Averaged(likelihood, *u.moments(X[rows]), some)
+            batch_extra = {name: value[rows] for name, value in (extra or {}).items()}
+            observed = ExpectedLogLikelihood(likelihood, *u.moments(X[rows]), batch_extra)
             return numpyro.sample("y", observed, obs=None if y is None else y[rows])
 
     def for_method(self, name: str) -> SparseGP:
@@ -68,7 +69,7 @@ class SparseGP(LatentGP):
     def prepare(self, X, y=None, **extra):
         """As `LatentGP.prepare`; finds the inducing points too."""
         model, (X, y, extra) = super().prepare(X, y, **extra)
-        Z = _places(self.inducing, np.asarray(X), model.columns or self.columns)
+        Z = _inducing_points(self.inducing, np.asarray(X), model.columns or self.columns)
         if self.batch is not None:
             validation.positive_integer(self.batch, "batch")
         batch = None if self.batch is None else min(self.batch, X.shape[0])
@@ -77,7 +78,7 @@ class SparseGP(LatentGP):
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
     ):
-        knots = (self.inducing, None, self._beside)
+        knots = (self.inducing, None, self._inducing_extra)
         return super().predictive(draws, knots, X_new, latent, seed, **extra)
 
     def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
@@ -85,12 +86,12 @@ class SparseGP(LatentGP):
         return super(SparseGP, whole).prior_predictive(X, y, draws, seed, **extra)
 
     @property
-    def _beside(self) -> dict[str, float]:
+    def _inducing_extra(self) -> dict[str, float]:
         """What the likelihood needs beside y, at inducing points, where nothing is observed."""
         return dict.fromkeys(self.likelihood.needs, 1.0)
 
 
-class Averaged(Distribution):
+class ExpectedLogLikelihood(Distribution):
     """y ~ likelihood(f), f Gaussian; its log density is averaged over f, not its density.
 
     mean: (C, n); covariance: (C, C, n), at each row.
@@ -99,8 +100,8 @@ class Averaged(Distribution):
     def __init__(self, likelihood, mean, covariance, extra):
         self.likelihood, self.latent_mean, self.covariance = likelihood, mean, covariance
         self.extra = extra
-        own = self._at(mean)
-        super().__init__(batch_shape=own.batch_shape, event_shape=own.event_shape)
+        at_mean = self._at(mean)
+        super().__init__(batch_shape=at_mean.batch_shape, event_shape=at_mean.event_shape)
 
     @property
     def support(self):
@@ -122,33 +123,22 @@ class Averaged(Distribution):
         return jax.lax.scan(add, jnp.zeros(self.batch_shape), nodes)[0]
 
     def sample(self, key, sample_shape=()):
-        white, own = jax.random.split(key)
+        key_f, key_y = jax.random.split(key)
         roots = covariance_roots(self.covariance)
-        z = jax.random.normal(white, (*sample_shape, *self.latent_mean.shape))
-        f = self.latent_mean + jnp.einsum("cdn,...dn->...cn", roots, z)
-
-        def draw(f, key):
-            return self._at(f).sample(key)
-
-        keys = jax.random.split(own, sample_shape) if sample_shape else own
-        for _ in sample_shape:
-            draw = jax.vmap(draw)
-        return draw(f, keys)
+        white = jax.random.normal(key_f, (*sample_shape, *self.latent_mean.shape))
+        f = self.latent_mean + jnp.einsum("cdn,...dn->...cn", roots, white)
+        return sample_responses(self.likelihood, f, self.extra, key_y)
 
 
 @cache
 def _nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
     """(Q, C) nodes and (Q,) weights under N(0, I)."""
     if C > 2:
-        return sobol(C, MORE)
-    x, w = np.polynomial.hermite_e.hermegauss(ONE if C == 1 else TWO)
-    w = w / np.sum(w)
-    grid = np.stack(np.meshgrid(*[x] * C, indexing="ij"), -1).reshape(-1, C)
-    weights = np.stack(np.meshgrid(*[w] * C, indexing="ij"), -1).reshape(-1, C)
-    return grid, np.prod(weights, axis=1)
+        return sobol(C, SOBOL_POINTS)
+    return product_rule(*np.polynomial.hermite_e.hermegauss(NODES_1D if C == 1 else NODES_2D), C)
 
 
-def _places(inducing, X, columns) -> np.ndarray:
+def _inducing_points(inducing, X, columns) -> np.ndarray:
     """The inducing points: those that were given, or the centres of so many clusters."""
     if not isinstance(inducing, int | np.integer):
         Z = np.asarray(validation.inputs(inducing, "inducing", columns)[0])

@@ -8,7 +8,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 import bayeskern as bk
-from bayeskern.gp import process as gp_module
+from bayeskern.gp import posterior as gp_module
 from bayeskern.kernels import RBF, Constant, Linear, Matern32, White
 from bayeskern.linalg import DenseFactor
 from bayeskern.prediction import mixture

@@ -12,7 +12,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from bayeskern import likelihoods
 from bayeskern.gp import newton
-from bayeskern.gp.curvature import Observed
+from bayeskern.gp.log_likelihood import LogLikelihood
 from bayeskern.kernels import RBF
 from bayeskern.linalg import lapack
 from tests.marks import slow
@@ -34,7 +34,7 @@ def gram(X, lengthscale=1.0, variance=1.0):
 
 
 def observed(likelihood, y, **extra):
-    return Observed.of(likelihood, y, extra)
+    return LogLikelihood.of(likelihood, y, extra)
 
 
 find_mode = jax.jit(newton.find_mode)
@@ -212,7 +212,7 @@ def test_gradient_and_hessian_are_those_of_finite_differences(name):
         # One kernel for three classes.
         K = K if len(K) == C else jnp.broadcast_to(K[:1], (C, *K.shape[1:]))
         mean = jnp.arange(1.0, C + 1.0)[:, None] * theta[2] * jnp.ones((C, len(X)))
-        return newton.log_evidence(K, mean, Observed.of(make(theta[3:]), y, extra))
+        return newton.log_evidence(K, mean, LogLikelihood.of(make(theta[3:]), y, extra))
 
     theta = jnp.asarray([0.3, -0.2, 0.15, *values])
 

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal, norm, poisson
 
 import bayeskern as bk
 from bayeskern import likelihoods
-from bayeskern.gp.sparse import Averaged
+from bayeskern.gp.sparse import ExpectedLogLikelihood
 from bayeskern.kernels import RBF
 
 rng = np.random.default_rng(0)
@@ -81,7 +81,7 @@ def test_hyperparameters_are_inferred():
 
 def averaged(likelihood, mean, variance, **extra):
     arrays = {name: jnp.asarray([value]) for name, value in extra.items()}
-    return Averaged(likelihood, jnp.array([[mean]]), jnp.array([[[variance]]]), arrays)
+    return ExpectedLogLikelihood(likelihood, jnp.array([[mean]]), jnp.array([[[variance]]]), arrays)
 
 
 @pytest.mark.parametrize("variance", [0.01, 0.5, 2.0])

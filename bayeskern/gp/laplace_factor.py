@@ -1,4 +1,4 @@
-"""What the data say of the latent functions, and K + W^-1 factored, W being their curvature.
+"""R = (K + W^-1)^-1 factored, W being the curvature of the log likelihood: Laplace's approximation.
 
 Arrays as in newton.py: K (C, n, n), f (C, n), W (C, C, n), and (C n, C n) for what joins them.
 """
@@ -13,72 +13,18 @@ import jax.numpy as jnp
 from jax.scipy.linalg import block_diag, cho_solve, solve_triangular
 
 from bayeskern.kernels.base import Kernel
-from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg import DenseFactor
 
 
-class Observed(eqx.Module):
-    """log p(y | f) with its derivatives in f (C, n); rows are independent given f.
-
-    Every leaf is an array.
-    """
-
-    likelihood: Likelihood
-    y: jax.Array
-    extra: dict[str, jax.Array]
-
-    @classmethod
-    def of(cls, likelihood: Likelihood, y, extra: dict) -> Observed:
-        extra = {name: jnp.asarray(value) for name, value in extra.items()}
-        return cls(jax.tree.map(jnp.asarray, likelihood), jnp.asarray(y), extra)
-
-    @property
-    def concave(self) -> bool:
-        return self.likelihood.log_concave
-
-    def log_densities(self, f):
-        """log p(y_i | f_i): (n,)."""
-        return self.likelihood.distribution(eta(self.likelihood, f), **self.extra).log_prob(self.y)
-
-    def log_density(self, f):
-        return jnp.sum(self.log_densities(f))
-
-    def gradient(self, f):
-        """d log p(y | f) / df: (C, n)."""
-        return jax.grad(self.log_density)(f)
-
-    def curvature(self, f):
-        """W = -d2 log p(y_i | f_i) / df_i df_i': (C, C, n); at least 0 where that is known."""
-        # Rows do not touch each other, so one direction does for all of them.
-        ones = jnp.eye(f.shape[0], dtype=f.dtype)[:, :, None] * jnp.ones_like(f)
-        W = -jax.vmap(lambda e: jax.jvp(self.gradient, (f,), (e,))[1])(ones)
-        return jnp.maximum(W, 0.0) if self.concave and f.shape[0] == 1 else W
-
-
-def eta(likelihood, f):
-    """Latent functions (C, n) as the likelihood takes them: (n,), or (n, C)."""
-    return f[0] if likelihood.outputs is None else f.T
-
-
-def outputs(likelihood) -> int:
-    """How many latent functions a likelihood has."""
-    return likelihood.outputs or 1
-
-
-def spread_over(kernels, C: int) -> tuple[Kernel, ...]:
-    """One kernel for each of C latent functions."""
-    return kernels if len(kernels) == C else kernels * C
-
-
-class Curvature(eqx.Module):
+class LaplaceFactor(eqx.Module):
     """R = (K + W^-1)^-1, factored."""
 
     @abstractmethod
-    def ascend(self, K, r):
+    def newton_direction(self, K, r):
         """(I - R K) r: what to add to a = K^-1 (f - m) where the gradient in f is r (C, n)."""
 
     @abstractmethod
-    def products(self, V, joint: bool = False):
+    def quadratic_forms(self, V, joint: bool = False):
         """V_c' R_cd V_d for V (C, n, m): its diagonals (C, C, m), or all of it (C, m, C, m)."""
 
     @abstractmethod
@@ -86,7 +32,7 @@ class Curvature(eqx.Module):
         """log |I + K W|."""
 
 
-class Diagonal(Curvature):
+class DiagonalFactor(LaplaceFactor):
     """One latent function, W >= 0: the Cholesky factor L of B = I + W^1/2 K W^1/2.
 
     Rasmussen and Williams (2006), equation 3.26.
@@ -96,17 +42,17 @@ class Diagonal(Curvature):
     L: jax.Array
 
     @classmethod
-    def compute(cls, K, W) -> Diagonal:
+    def compute(cls, K, W) -> DiagonalFactor:
         root = jnp.sqrt(W[0, 0])
         B = jnp.eye(K.shape[-1], dtype=K.dtype) + root[:, None] * K[0] * root
         return cls(root, jnp.linalg.cholesky(B, symmetrize_input=False))
 
-    def ascend(self, K, r):
+    def newton_direction(self, K, r):
         v = self.root * mul(K, r)[0]
         return r - self.root * cho_solve((self.L, True), v)
 
-    def products(self, V, joint=False):
-        return pair(self._whiten(V), joint)
+    def quadratic_forms(self, V, joint=False):
+        return inner_products(self._whiten(V), joint)
 
     def _whiten(self, V):
         return solve_triangular(self.L, self.root[:, None] * V[0], lower=True)[None]
@@ -115,7 +61,7 @@ class Diagonal(Curvature):
         return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.L)))
 
 
-class Blocks(Curvature):
+class BlockFactor(LaplaceFactor):
     """Any W: the Cholesky factor of M = I + L' W L, where K = L L' (with a jitter).
 
     M is positive definite exactly where K^-1 + W is, so that f^ is a maximum. R = W - W S W with
@@ -127,7 +73,7 @@ class Blocks(Curvature):
     M: jax.Array
 
     @classmethod
-    def compute(cls, roots, W) -> Blocks:
+    def compute(cls, roots, W) -> BlockFactor:
         """roots: the Cholesky factors of K."""
         P = roots.shape[0] * roots.shape[1]
         eye = jnp.eye(P, dtype=W.dtype)
@@ -135,7 +81,7 @@ class Blocks(Curvature):
         joined = jnp.einsum("cji,cdj,djk->cidk", roots, W, roots).reshape(C * n, C * n)
         return cls(roots, W, jnp.linalg.cholesky(eye + joined, symmetrize_input=False))
 
-    def ascend(self, K, r):
+    def newton_direction(self, K, r):
         step = jnp.einsum("cji,cj->ci", self.roots, r)
         step = cho_solve((self.M, True), step.ravel()).reshape(r.shape)
         step = jnp.einsum("cij,cj->ci", self.roots, step)
@@ -146,41 +92,46 @@ class Blocks(Curvature):
         T = solve_triangular(self.M, block_diag(*self.roots).T, lower=True)
         return T.T @ T
 
-    def products(self, V, joint=False):
+    def quadratic_forms(self, V, joint=False):
         direct = "cin,cdi,dim->cndm" if joint else "cim,cdi,dim->cdm"
         WV = jnp.einsum("dci,cim->cdim", self.W, V)
         LWV = jnp.einsum("dji,cdjm->cdim", self.roots, WV)
         C, n, m = V.shape
         T = jax.vmap(lambda B: solve_triangular(self.M, B, lower=True))(LWV.reshape(C, C * n, m))
-        return jnp.einsum(direct, V, self.W, V) - pair(T, joint)
+        return jnp.einsum(direct, V, self.W, V) - inner_products(T, joint)
 
     def logdet(self):
         return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.M)))
 
 
-class Known(Curvature):
+class NoiseFreeFactor(LaplaceFactor):
     """The limit in which f itself is observed: R = K^-1, from the Cholesky factors of K."""
 
     roots: jax.Array
 
-    def ascend(self, K, r):
+    def newton_direction(self, K, r):
         return jnp.zeros_like(r)
 
-    def products(self, V, joint=False):
+    def quadratic_forms(self, V, joint=False):
         T = jax.vmap(lambda L, B: solve_triangular(L, B, lower=True))(self.roots, V)
         own = jnp.eye(V.shape[0], dtype=V.dtype)
-        return pair(T, joint) * (own[:, None, :, None] if joint else own[:, :, None])
+        return inner_products(T, joint) * (own[:, None, :, None] if joint else own[:, :, None])
 
     def logdet(self):
         return jnp.asarray(jnp.inf)
 
 
-def factory(K, concave: bool):
+def repeat_kernels(kernels, C: int) -> tuple[Kernel, ...]:
+    """One kernel for each of C latent functions."""
+    return kernels if len(kernels) == C else kernels * C
+
+
+def factorizer(K, concave: bool):
     """How to factor at any W: a function of W (C, C, n)."""
     if concave and K.shape[0] == 1:
-        return lambda W: Diagonal.compute(K, W)
+        return lambda W: DiagonalFactor.compute(K, W)
     roots = cholesky(K)
-    return lambda W: Blocks.compute(roots, W)
+    return lambda W: BlockFactor.compute(roots, W)
 
 
 def cholesky(K):
@@ -201,18 +152,18 @@ def times(W, V):
     return jnp.einsum("cdi,diq->ciq", W, V.reshape(C, n, -1)).reshape(C * n, -1)
 
 
-def blocks_of(X, Y, C: int):
+def row_blocks(X, Y, C: int):
     """The C x C block of X' Y at each row: (C, C, n), for X and Y (P, C n)."""
     shape = (X.shape[0], C, -1)
     return jnp.einsum("qci,qdi->cdi", X.reshape(shape), Y.reshape(shape))
 
 
-def pair(T, joint):
+def inner_products(T, joint):
     """T_c' T_d for T (C, q, m): its diagonals, or all of it."""
     return jnp.einsum("cqn,dqm->cndm" if joint else "cqm,dqm->cdm", T, T)
 
 
-def clipped(W):
+def positive_part(W):
     """The curvature with its negative eigenvalues set to 0."""
     if W.shape[0] == 1:
         return jnp.maximum(W, 0.0)

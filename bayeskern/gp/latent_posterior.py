@@ -10,13 +10,14 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import logsumexp
 
-from bayeskern.gp.curvature import Curvature, Known, Observed, cholesky, spread_over
+from bayeskern.gp.laplace_factor import LaplaceFactor, NoiseFreeFactor, cholesky, repeat_kernels
 from bayeskern.gp.latent_prediction import LatentMixture, latent_prediction, response_prediction
+from bayeskern.gp.log_likelihood import LogLikelihood
 from bayeskern.gp.newton import Mode
-from bayeskern.gp.process import new_points
+from bayeskern.gp.posterior import new_points
 from bayeskern.gp.quadrature import (
-    TOGETHER,
-    centred,
+    BATCH,
+    draw_gaussian,
     draw_responses,
     log_normal,
     mean_response,
@@ -29,8 +30,8 @@ from bayeskern.likelihoods.base import Likelihood
 class ConditionedLatent(eqx.Module):
     """Latent Gaussian processes, about Gaussian given data.
 
-    weights: K^-1 (f^ - m), (C, n). factor: (K + W^-1)^-1, factored. observed, mode, W: what was
-    seen, where the mode is, and the curvature there, (C, C, n); None where f itself is known.
+    weights: K^-1 (f^ - m), (C, n). factor: (K + W^-1)^-1, factored. log_likelihood, mode, W: that
+    of the data, its mode f^, and the curvature there, (C, C, n); None where f itself is known.
     """
 
     kernels: tuple[Kernel, ...]
@@ -38,20 +39,20 @@ class ConditionedLatent(eqx.Module):
     likelihood: Likelihood
     prior_mean: jax.Array | Callable
     weights: jax.Array
-    factor: Curvature
+    factor: LaplaceFactor
     columns: tuple[str, ...] | None = eqx.field(static=True)
-    observed: Observed | None = None
+    log_likelihood: LogLikelihood | None = None
     mode: Mode | None = None
     W: jax.Array | None = None
 
     @classmethod
-    def knowing(cls, process, white) -> ConditionedLatent:
+    def noise_free(cls, process, white) -> ConditionedLatent:
         """A LatentProcess given f = m + L white at X, K = L L'; white: (C, n)."""
         roots = cholesky(process.covariances())
         back = jax.vmap(lambda L, w: solve_triangular(L, w, lower=True, trans=1))
         return cls(
             process.kernels, process.X, process.likelihood, process.prior_mean,
-            back(roots, white), Known(roots), process.columns,
+            back(roots, white), NoiseFreeFactor(roots), process.columns,
         )  # fmt: skip
 
     def moments(self, X_new, parts=None, covariance: bool = False):
@@ -62,26 +63,27 @@ class ConditionedLatent(eqx.Module):
         """
         C = self.weights.shape[0]
         kernels = self.kernels if parts is None else parts
-        cross = jnp.stack([k.evaluate(self.X, X_new) for k in spread_over(kernels, C)])
+        cross = jnp.stack([k.evaluate(self.X, X_new) for k in repeat_kernels(kernels, C)])
         mean = jnp.einsum("cn,cnm->cm", self.weights, cross)
         if parts is None:
-            mean = mean + evaluate(self.prior_mean, X_new, C)
-        explained = self.factor.products(cross, joint=covariance)
+            mean = mean + latent_means(self.prior_mean, X_new, C)
+        explained = self.factor.quadratic_forms(cross, joint=covariance)
         if covariance:
-            prior = jnp.stack([k.evaluate(X_new) for k in spread_over(kernels, C)])
+            prior = jnp.stack([k.evaluate(X_new) for k in repeat_kernels(kernels, C)])
             return mean, jnp.einsum("cij,cd->cidj", prior, jnp.eye(C)) - explained
-        prior = jnp.stack([k.evaluate_diag(X_new) for k in spread_over(kernels, C)])
-        found = jnp.einsum("cm,cd->cdm", prior, jnp.eye(C)) - explained
+        prior = jnp.stack([k.evaluate_diag(X_new) for k in repeat_kernels(kernels, C)])
+        remaining = jnp.einsum("cm,cd->cdm", prior, jnp.eye(C)) - explained
         # Rounding may push a variance that is nearly 0 below it; NaN is left to be seen.
         floor = jnp.finfo(prior.dtype).eps * prior
-        return mean, jnp.where(
-            jnp.eye(C, dtype=bool)[:, :, None], jnp.maximum(found, floor[:, None]), found
-        )
+        on_diagonal = jnp.eye(C, dtype=bool)[:, :, None]
+        return mean, jnp.where(on_diagonal, jnp.maximum(remaining, floor[:, None]), remaining)
 
     def draws(self, X_new, key, n: int, parts=None):
         """Joint draws of the latent functions: (n, C, m)."""
         mean, covariance = self.moments(X_new, parts, covariance=True)
-        return mean + centred(covariance.reshape(mean.size, -1), key, n).reshape(n, *mean.shape)
+        return mean + draw_gaussian(covariance.reshape(mean.size, -1), key, n).reshape(
+            n, *mean.shape
+        )
 
     def predict(self, X_new, latent: bool = False, extra=None, draws: int = 1000, seed: int = 0):
         """The distribution of new observations at X_new (m, d), or of f with `latent=True`.
@@ -107,7 +109,7 @@ class ConditionedLatent(eqx.Module):
         """log p(y_i | all others) for each i: (n,)."""
         _, S = self.moments(self.X)
         S, W = jnp.moveaxis(S, -1, 0), jnp.moveaxis(self.W, -1, 0)
-        f, gradient = self.mode.f, self.observed.gradient(self.mode.f)
+        f, gradient = self.mode.f, self.log_likelihood.gradient(self.mode.f)
         # What the others say: N(f^ - V g, V) with V^-1 = S^-1 - W.
         V = jnp.linalg.solve(jnp.eye(S.shape[-1]) - S @ W, S)
         V = 0.5 * (V + jnp.swapaxes(V, -1, -2))
@@ -118,9 +120,9 @@ class ConditionedLatent(eqx.Module):
 
         def at(step):
             point = f.T + step
-            return self.observed.log_densities(point.T) + log_normal(point - cavity, V)
+            return self.log_likelihood.log_densities(point.T) + log_normal(point - cavity, V)
 
-        values = jax.lax.map(at, step, batch_size=TOGETHER) - log_normal(step, S)
+        values = jax.lax.map(at, step, batch_size=BATCH) - log_normal(step, S)
         return logsumexp(values, b=jnp.asarray(w)[:, None], axis=0)
 
 
@@ -135,14 +137,16 @@ class NewResponses(eqx.Module):
     prior_mean: that of the latent functions at X, (C, m). extra: what the likelihood needs.
     """
 
-    at: ConditionedLatent
+    posterior: ConditionedLatent
     X: jax.Array
     prior_mean: jax.Array
     extra: dict[str, jax.Array]
 
     def mean(self) -> jax.Array:
         """Their means: (m,)."""
-        return mean_response(self.at.likelihood, *self._latent(), self.extra)
+        mean, covariance = self.posterior.moments(self.X, self.posterior.kernels)
+        mean = mean + self.prior_mean
+        return mean_response(self.posterior.likelihood, mean, covariance, self.extra)
 
     def moments(self):
         raise ValueError(
@@ -152,21 +156,16 @@ class NewResponses(eqx.Module):
 
     def sample(self, key, n: int) -> jax.Array:
         """Joint draws: (n, m)."""
-        key, own = jax.random.split(key)
-        _, covariance = self.at.moments(self.X, self.at.kernels, covariance=True)
-        mean, _ = self._latent()
-        f = mean + centred(covariance.reshape(mean.size, -1), key, n).reshape(n, *mean.shape)
-        return draw_responses(self.at.likelihood, f, self.extra, own)
-
-    def _latent(self):
-        mean, covariance = self.at.moments(self.X, self.at.kernels)
-        return mean + self.prior_mean, covariance
+        key_f, key_y = jax.random.split(key)
+        posterior = self.posterior
+        f = posterior.draws(self.X, key_f, n, posterior.kernels) + self.prior_mean
+        return draw_responses(posterior.likelihood, f, self.extra, key_y)
 
 
-def evaluate(mean, X, C: int):
+def latent_means(mean, X, C: int):
     """The prior mean of each latent function at X: (C, m)."""
     if callable(mean):
-        found = jax.vmap(mean)(X).reshape(X.shape[0], -1).T
+        values = jax.vmap(mean)(X).reshape(X.shape[0], -1).T
     else:
-        found = mean[:, None] if C > 1 and jnp.ndim(mean) == 1 else mean
-    return jnp.broadcast_to(found, (C, X.shape[0]))
+        values = mean[:, None] if C > 1 and jnp.ndim(mean) == 1 else mean
+    return jnp.broadcast_to(values, (C, X.shape[0]))

@@ -1,0 +1,231 @@
+"""A Gaussian process given data: its predictions, its components, leave-one-out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bayeskern.core import validation
+from bayeskern.gp.prior import covariance, evaluate_mean, mask_residual, per_point
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.components import component, component_names
+from bayeskern.linalg import DenseFactor, Factor
+from bayeskern.linalg.root import square_root
+from bayeskern.prediction.mixture import Prediction, chunked
+
+
+class LeaveOneOut(NamedTuple):
+    """For each i, the predictive distribution of y_i given all the others: three arrays (n,)."""
+
+    mean: jax.Array
+    variance: jax.Array
+    log_density: jax.Array
+
+
+class ConditionedGP(eqx.Module):
+    """A Gaussian process given data: the factor of K + noise and the weights a = K^-1 (y - m)."""
+
+    kernel: Kernel
+    X: jax.Array
+    y: jax.Array
+    noise: jax.Array
+    prior_mean: jax.Array | Callable
+    observed: jax.Array | None
+    factor: Factor
+    weights: jax.Array
+    columns: tuple[str, ...] | None = eqx.field(static=True)
+
+    @property
+    def jitter(self) -> jax.Array:
+        """What was added to the diagonal so that the covariance could be factored."""
+        return self.factor.jitter
+
+    @property
+    def residual(self) -> float:
+        """|(K + noise) a - (y - m)| / |y - m|: how well the weights solve what they ought to."""
+        r = mask_residual(self.y - evaluate_mean(self.prior_mean, self.X), self.observed)
+        K = covariance(self.kernel, self.X, self.noise, self.observed)
+        size = jnp.linalg.norm(r)
+        # All zeros are solved exactly.
+        return float(jnp.linalg.norm(K @ self.weights - r) / jnp.where(size > 0, size, 1.0))
+
+    def predict(self, X_new, latent: bool = False, noise=None, mean=None) -> Prediction:
+        """The distribution of new observations at X_new (m, d), or of f with `latent=True`.
+
+        noise: their noise variance, needed when the training noise differs from point to point;
+        mean: the prior mean at X_new, needed when it was given as an array.
+        """
+        X_new = new_points(X_new, self.X, self.columns)
+        noise = self.new_noise(noise, X_new.shape[0], latent)
+        mean = self.new_mean(mean, X_new)
+        return _prediction(self, X_new, noise, mean)
+
+    def covariance(self, X_new) -> Float[Array, "m m"]:
+        """The joint covariance of the latent function at X_new: (m, m)."""
+        X_new = new_points(X_new, self.X, self.columns)
+        return posterior_covariance(self, self.kernel, X_new)
+
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out prediction of each observation in closed form, from the one factor.
+
+        Rasmussen and Williams (2006), equations 5.10-5.12. Rows that are masked out are NaN.
+        """
+        variance = 1.0 / self.factor.inv_diag()
+        mean = self.y - self.weights * variance
+        log_density = -0.5 * (jnp.square(self.weights) * variance + jnp.log(2 * jnp.pi * variance))
+        observed = True if self.observed is None else self.observed
+        return LeaveOneOut(
+            *(jnp.where(observed, x, jnp.nan) for x in (mean, variance, log_density))
+        )
+
+    def new_noise(self, noise, m: int, latent: bool):
+        """The noise variance of m new points: 0 for the latent function."""
+        if latent:
+            return jnp.zeros(())
+        if noise is None and jnp.ndim(self.noise) == 1:
+            raise ValueError(
+                "the training noise differs from point to point, so that of new points is unknown: "
+                "give noise=..., or latent=True for the function without noise."
+            )
+        return self.noise if noise is None else per_point("noise", noise, m)
+
+    def new_mean(self, mean, X_new):
+        """The prior mean at new points."""
+        if mean is None and not callable(self.prior_mean) and jnp.ndim(self.prior_mean) == 1:
+            raise ValueError(
+                "the prior mean was given as an array, so its values at X_new are unknown: "
+                "give mean=..., or make the mean a function of one point."
+            )
+        if mean is None:
+            return evaluate_mean(self.prior_mean, X_new)
+        return per_point("mean", mean, X_new.shape[0])
+
+
+class Predictive(eqx.Module):
+    """A process given data, or one of its additive components, at new points X (m, d).
+
+    kernel: that of the process, or of the component. prior_mean, noise: at X, a number or (m,);
+    without a noise it is that of the data.
+    """
+
+    gp: ConditionedGP
+    kernel: Kernel
+    X: jax.Array
+    prior_mean: jax.Array
+    noise: jax.Array | None
+
+    def mean(self) -> jax.Array:
+        """The means: (m,)."""
+        return posterior_mean(self.gp, self.kernel, self.X) + self.prior_mean
+
+    def moments(self) -> tuple[jax.Array, jax.Array]:
+        """The means and variances: (m,), (m,)."""
+        mean, variance = posterior_moments(self.gp, self.kernel, self.X)
+        return mean + self.prior_mean, variance + self._noise()
+
+    def sample(self, key, n: int) -> jax.Array:
+        """Joint draws: (n, m)."""
+        draws = posterior_draws(self.gp, self.kernel, self.X, self._noise(), key, n)
+        return draws + self.prior_mean
+
+    def _noise(self):
+        # Asked for only where it counts: the mean does without.
+        return self.gp.new_noise(self.noise, self.X.shape[0], latent=False)
+
+
+class NewObservations(Predictive):
+    """A `Predictive` that is drawn from for each of many draws of the hyperparameters."""
+
+    def sample(self, key, n: int) -> jax.Array:
+        m = self.X.shape[0]
+        K = posterior_covariance(self.gp, self.kernel, self.X)
+        K = K + jnp.diag(jnp.broadcast_to(self._noise(), (m,)))
+        L = DenseFactor.compute(K).L
+        # Without noise the covariance may be rounding error; eigenvectors take longer.
+        root = jax.lax.cond(jnp.all(jnp.isfinite(L)), lambda: L, lambda: square_root(K))
+        return jax.random.normal(key, (n, m), K.dtype) @ root.T + self.mean()
+
+
+# -- the mathematics, on arrays --------------------------------------------------------------------
+
+
+def cross_covariance(gp, kernel, X_new):
+    """k(X, X_new): (n, m), with zero rows where the data are masked out."""
+    K = kernel.evaluate(gp.X, X_new)
+    return K if gp.observed is None else jnp.where(gp.observed[:, None], K, 0.0)
+
+
+def posterior_mean(gp, kernel, X_new):
+    return gp.weights @ cross_covariance(gp, kernel, X_new)
+
+
+def posterior_moments(gp, kernel, X_new):
+    """Mean and variance of the (component of the) latent function at X_new: (m,), (m,).
+
+    Algorithm 2.1 of Rasmussen and Williams (2006).
+    """
+    cross = cross_covariance(gp, kernel, X_new)
+    prior = kernel.evaluate_diag(X_new)
+    explained = jnp.sum(jnp.square(gp.factor.whiten(cross)), axis=0)
+    # Rounding may push a variance that is nearly 0 below it; NaN is left to be seen.
+    floor = jnp.finfo(prior.dtype).eps * prior
+    return gp.weights @ cross, jnp.maximum(prior - explained, floor)
+
+
+def posterior_covariance(gp, kernel, X_new):
+    whitened = gp.factor.whiten(cross_covariance(gp, kernel, X_new))
+    return kernel.evaluate(X_new) - whitened.T @ whitened
+
+
+def posterior_draws(gp, kernel, X_new, noise, key, n):
+    """n joint draws at X_new: (n, m)."""
+    m = X_new.shape[0]
+    K = posterior_covariance(gp, kernel, X_new) + jnp.diag(jnp.broadcast_to(noise, (m,)))
+    draws = jax.random.normal(key, (n, m), K.dtype) @ square_root(K).T
+    return draws + posterior_mean(gp, kernel, X_new)
+
+
+# -- one conditioned process -> Prediction ---------------------------------------------------------
+
+_mean_jit = eqx.filter_jit(posterior_mean)
+_moments_jit = eqx.filter_jit(posterior_moments)
+draws_jit = eqx.filter_jit(posterior_draws)
+
+
+def _prediction(gp: ConditionedGP, X_new, noise, mean, part=None) -> Prediction:
+    """part: the kernel of one component, which has no components of its own."""
+    kernel, n = gp.kernel if part is None else part, gp.X.shape[0]
+
+    def means():
+        return (chunked(lambda X: _mean_jit(gp, kernel, X), n, X_new) + mean)[None]
+
+    def moments():
+        f = chunked(lambda X: jnp.stack(_moments_jit(gp, kernel, X)), n, X_new)
+        return (f[0] + mean)[None], (f[1] + noise)[None]
+
+    def draw(key, size):
+        return draws_jit(gp, kernel, X_new, noise, key, size) + mean
+
+    if part is not None:
+        return Prediction(means, moments, draw)
+
+    def of_component(name):
+        return _prediction(gp, X_new, jnp.zeros(()), 0.0, component(kernel, name))
+
+    return Prediction(means, moments, draw, of_component, tuple(component_names(kernel)))
+
+
+def new_points(X_new, X, columns) -> jax.Array:
+    """Read new points; of a data frame, the columns that the process was conditioned on."""
+    X_new, _ = validation.inputs(X_new, "X_new", columns)
+    if X_new.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"X_new has {X_new.shape[1]} columns but the process was conditioned on {X.shape[1]}; "
+            "give the same columns in the same order."
+        )
+    return X_new

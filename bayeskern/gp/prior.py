@@ -1,0 +1,71 @@
+"""What a Gaussian process is before data: its kernel, its mean and its covariance matrix."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern import hyperparameters as hyper
+from bayeskern.core.functions import StaticFunction
+from bayeskern.kernels.base import Kernel
+
+# From this size on the parts of the kernel are computed again for the gradient, not kept: that
+# costs no more time than fetching so many n x n arrays, and a fraction of the memory.
+RECOMPUTE_FROM = 1000
+
+
+def positive_definite(kernel: Kernel) -> Kernel:
+    """Refuse a kernel that contains one which is known not to be positive definite."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a bayeskern kernel, got {type(kernel).__name__}.")
+    for node in kernel.nodes():
+        if not node.positive_definite:
+            raise ValueError(
+                f"{type(node).__name__} is not positive definite, so no Gaussian process has it as "
+                "its covariance. InverseMultiquadric is the positive definite relative."
+            )
+    return kernel
+
+
+def covariance(kernel, X, noise, mask=None):
+    """k(X) + noise I; a row that is masked out becomes a row of the identity."""
+    n = X.shape[0]
+    K = kernel.evaluate(X)
+    K = K + jnp.diag(jnp.broadcast_to(noise, (n,)))
+    if mask is None:
+        return K
+    return jnp.where(mask[:, None] & mask[None, :], K, jnp.eye(n, dtype=K.dtype))
+
+
+def mask_residual(r, mask):
+    """r with zeros where data are masked out."""
+    return r if mask is None else jnp.where(mask, r, 0.0)
+
+
+def mean_function(mean):
+    if not is_function(mean):
+        return hyper.as_hyperparameter(mean)
+    return mean if isinstance(mean, eqx.Module) else StaticFunction(mean)
+
+
+def is_function(mean) -> bool:
+    # A NumPyro distribution is callable too: calling it draws from it.
+    return callable(mean) and not hyper.is_specified(mean)
+
+
+def evaluate_mean(mean, X):
+    """The prior mean at X: a number, an array, or a function of one point applied to each."""
+    return jax.vmap(mean)(X).reshape(X.shape[0]) if callable(mean) else mean
+
+
+def per_point(name, value, n):
+    if hyper.is_specified(value):
+        raise TypeError(f"{name} must be a number here, got {hyper.show(value)}; see GPRegression.")
+    value = value if isinstance(value, jax.Array) else jnp.asarray(np.asarray(value, float))
+    if value.shape not in ((), (n,)):
+        raise ValueError(
+            f"{name} must be one number or one for each of {n} points, got {value.shape}."
+        )
+    return value

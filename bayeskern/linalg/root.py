@@ -1,0 +1,15 @@
+"""Square roots of covariance matrices that are positive semidefinite only up to rounding."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+
+def square_root(K):
+    """A with A A' = K for K (..., n, n): from eigenvectors, negative eigenvalues taken as 0.
+
+    Where data leave nothing open, a posterior covariance is rounding error with eigenvalues a
+    little below 0, which a Cholesky factorization does not stand.
+    """
+    values, vectors = jnp.linalg.eigh(K)
+    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[..., None, :]
