@@ -81,9 +81,8 @@ class ConditionedLatent(eqx.Module):
     def draws(self, X_new, key, n: int, parts=None):
         """Joint draws of the latent functions: (n, C, m)."""
         mean, covariance = self.moments(X_new, parts, covariance=True)
-        return mean + draw_gaussian(covariance.reshape(mean.size, -1), key, n).reshape(
-            n, *mean.shape
-        )
+        steps = draw_gaussian(covariance.reshape(mean.size, -1), key, n)
+        return mean + steps.reshape(n, *mean.shape)
 
     def predict(self, X_new, latent: bool = False, extra=None, draws: int = 1000, seed: int = 0):
         """The distribution of new observations at X_new (m, d), or of f with `latent=True`.

@@ -180,27 +180,21 @@ def _log_evidence_jvp(primals, tangents):
     s = jax.grad(lambda f: -0.5 * jnp.sum(S * log_likelihood.curvature(f)))(f)
     # d f^ = (I - K R) (dK a + dm + K dg), g the gradient of log p(y | f) at f^.
     u = s - (R @ mul(K, s).ravel()).reshape(s.shape)
-    weights = (
-        0.5 * (a[:, :, None] * a[:, None, :] - _diagonal_blocks(R, C)) + u[:, :, None] * a[:, None]
-    )
+    weights = 0.5 * (a[:, :, None] * a[:, None, :] - _diagonal_blocks(R, C))
+    weights = weights + u[:, :, None] * a[:, None]
     weights, slopes = computed_once(jnp.where(ok, weights, 0.0)), jnp.where(ok, a + u, 0.0)
     tangent = jnp.sum(weights * dK) + jnp.sum(slopes * dm)
 
     moving, fixed = eqx.partition(log_likelihood, eqx.is_inexact_array)
     Ku = mul(K, u)
-    own = jax.grad(lambda x: explicit(f, eqx.combine(x, fixed), Ku))(moving)
-    d_moving = eqx.filter(
-        d_likelihood, jax.tree.map(lambda x: x is not None, moving, is_leaf=_none)
-    )
-    for each, d in zip(jax.tree.leaves(own), jax.tree.leaves(d_moving), strict=True):
-        tangent += jnp.sum(jnp.where(ok & jnp.isfinite(each), each, 0.0) * d)
+    gradient = jax.grad(lambda x: explicit(f, eqx.combine(x, fixed), Ku))(moving)
+    is_moving = jax.tree.map(lambda x: x is not None, moving, is_leaf=lambda x: x is None)
+    d_moving = eqx.filter(d_likelihood, is_moving)
+    for slope, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(d_moving), strict=True):
+        tangent += jnp.sum(jnp.where(ok & jnp.isfinite(slope), slope, 0.0) * d)
 
     value = log_likelihood.log_density(f) - 0.5 * jnp.sum(a * (f - m)) - 0.5 * logdet
     return jnp.where(ok, value, -jnp.inf), tangent
-
-
-def _none(x):
-    return x is None
 
 
 @jax.custom_jvp

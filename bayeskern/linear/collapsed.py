@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpyro
 from numpyro import handlers
 
-from bayeskern.linear.gaussian_posterior import LinearGaussian
+from bayeskern.linear.gaussian_posterior import CoefficientPosterior, LinearGaussian
 from bayeskern.linear.lasso import lasso
 from bayeskern.linear.model import LinearModel
 
@@ -44,8 +44,7 @@ class CollapsedModel(eqx.Module):
 
     def scales_at(self, draw: dict):
         """`scales` where its sites have the values of one draw."""
-        values = {name: value for name, value in draw.items() if name}
-        return handlers.substitute(handlers.seed(self.scales, jax.random.key(0)), data=values)()
+        return handlers.substitute(handlers.seed(self.scales, jax.random.key(0)), data=draw)()
 
     def recover(self, data, draws: dict, key, mean: bool) -> dict:
         """Add weights and intercept to draws of the scales: each site (S, shape)."""
@@ -94,32 +93,34 @@ def draw_coefficients(posterior, key, n):
     return jax.vmap(posterior.draw)(jax.random.split(key, n))
 
 
-@eqx.filter_jit
-def predictive_moments(collapsed, data, draws, X, latent):
-    """Means and variances of y, or of the linear predictor, at features X (m, p): (S, m) each."""
+class LinearPredictive(eqx.Module):
+    """y at columns Z (m, p) that the coefficients multiply; the linear predictor without noise."""
 
-    def at_draw(draw):
-        loc, sd, noise = collapsed.scales_at(draw)
-        posterior, Z = data.posterior(loc, sd, noise), collapsed.design_matrix(X)
-        return Z @ posterior.mean, posterior.variance(Z) + (0.0 if latent else noise)
+    coefficients: CoefficientPosterior
+    Z: jax.Array
+    noise: jax.Array
 
-    return jax.lax.map(at_draw, draws)
+    def mean(self):
+        """The means: (m,)."""
+        return self.Z @ self.coefficients.mean
 
+    def moments(self):
+        """The means and variances: (m,), (m,)."""
+        return self.mean(), self.coefficients.variance(self.Z) + self.noise
 
-@eqx.filter_jit
-def predictive_draws(collapsed, data, draws, X, latent, key, n):
-    """n joint draws of y at X for each draw of the scales: (S, n, m)."""
-
-    def at_draw(draw_and_key):
-        draw, key = draw_and_key
-        loc, sd, noise = collapsed.scales_at(draw)
-        posterior, Z = data.posterior(loc, sd, noise), collapsed.design_matrix(X)
+    def sample(self, key, n: int):
+        """Joint draws: (n, m)."""
         key_coefficients, key_noise = jax.random.split(key)
-        eta = jax.vmap(posterior.draw)(jax.random.split(key_coefficients, n)) @ Z.T
-        return eta if latent else eta + jnp.sqrt(noise) * jax.random.normal(key_noise, eta.shape)
+        b = jax.vmap(self.coefficients.draw)(jax.random.split(key_coefficients, n))
+        eta = b @ self.Z.T
+        return eta + jnp.sqrt(self.noise) * jax.random.normal(key_noise, eta.shape)
 
-    count = len(next(iter(draws.values())))
-    return jax.lax.map(at_draw, (draws, jax.random.split(key, count)))
+
+def predictive_at(collapsed, data, latent: bool, draw, X) -> LinearPredictive:
+    """y, or the linear predictor, at features X (m, p) given the scales at one draw."""
+    loc, sd, noise = collapsed.scales_at(draw)
+    coefficients, Z = data.posterior(loc, sd, noise), collapsed.design_matrix(X)
+    return LinearPredictive(coefficients, Z, jnp.zeros(()) if latent else noise)
 
 
 class FromStatistics(eqx.Module):

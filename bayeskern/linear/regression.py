@@ -22,8 +22,7 @@ from bayeskern.linear.collapsed import (
     condition,
     draw_coefficients,
     linear_gaussian,
-    predictive_draws,
-    predictive_moments,
+    predictive_at,
 )
 from bayeskern.linear.conjugate import NormalInverseGamma
 from bayeskern.linear.design import OpaqueStatic, as_opaque
@@ -31,7 +30,7 @@ from bayeskern.linear.model import RANK_TOLERANCE, LinearModel, require_finite
 from bayeskern.linear.prediction import linear_predictors, thinned_draws
 from bayeskern.linear.statistics import Statistics
 from bayeskern.linear.whitened import whitened
-from bayeskern.prediction.mixture import Prediction, spread, thin
+from bayeskern.prediction.mixture import Prediction, mixture, thin
 from bayeskern.protocols import ClosedForm, Marginal, NoClosedFormError
 
 # If the sd of y is below this share of its mean, y is constant but for rounding.
@@ -291,20 +290,8 @@ class BayesianLinearRegression(LinearModel):
             return NormalInverseGamma.of(self).predict(X, latent)
         collapsed, rows = CollapsedModel(self), linear_gaussian(self)
         scales = {k: v for k, v in draws.items() if k not in ("weights", "intercept")}
-        # A model without scales to infer has one, empty draw.
-        scales = thin(scales) or {"": jnp.zeros(1)}
-        count = len(next(iter(scales.values())))
-
-        def moments():
-            return predictive_moments(collapsed, rows, scales, X, latent)
-
-        def draw(key, size):
-            def draw_each(key, number):
-                return predictive_draws(collapsed, rows, scales, X, latent, key, number)
-
-            return spread(draw_each, count, key, size)
-
-        return Prediction(lambda: moments()[0], moments, draw)
+        at = eqx.Partial(predictive_at, collapsed, rows, latent)
+        return mixture(at, thin(scales), X, X.shape[1])
 
 
 def _predict_from_weights(X, draws, noise) -> Prediction:

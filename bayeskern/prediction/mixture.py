@@ -175,10 +175,9 @@ def mixture(
         return tuple(chunked(lambda X: jnp.stack(_moments(conditional_at, draws, X)), n, X_new))
 
     def sample(key, size):
-        def sample_each(key, number):
-            return _samples(conditional_at, draws, X_new, key, number)
-
-        return spread(sample_each, count_draws(draws), key, size)
+        number = -(-size // count_draws(draws))
+        key, order = jax.random.split(key)
+        return shuffled(_samples(conditional_at, draws, X_new, key, number), order, size)
 
     return Prediction(means, moments, sample, component, components)
 
@@ -224,15 +223,6 @@ def chunked(function: Callable, n: int, X_new) -> np.ndarray:
     size = max(256, CHUNK // n)
     parts = [np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
-
-
-def spread(sample_each: Callable, count: int, key: jax.Array, size: int) -> np.ndarray:
-    """`size` draws, spread evenly over `count` equally likely parts, in random order: (size, m).
-
-    sample_each: (key, number) -> (count, number, m), so many draws from every part.
-    """
-    key, order = jax.random.split(key)
-    return shuffled(sample_each(key, -(-size // count)), order, size)
 
 
 def shuffled(samples, key: jax.Array, size: int) -> np.ndarray:
