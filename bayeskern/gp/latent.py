@@ -36,17 +36,40 @@ OBSERVATIONS = 1000
 
 
 class LatentGP(eqx.Module):
-    """y ~ likelihood(f), f ~ GP(mean, kernel), itself a NumPyro model: model(X, y=None, **extra).
+    """A Gaussian process seen through a likelihood: y ~ likelihood(f), f ~ GP(mean, kernel).
 
-    kernel: one, or a tuple with one for each output of the likelihood; one kernel for several
-    outputs is shared by independent processes. Kernels, likelihood and mean hold numbers, NumPyro
-    distributions or `Free(init)`; the mean may also be a function of one point.
+    It is itself a NumPyro model, model(X, y=None, **extra), for classes, counts, proportions or
+    heavy-tailed noise. Its sites are the hyperparameters of the kernel by their dotted names (those
+    of a tuple of kernels behind `f0.`, `f1.`, unless a kernel is named), `likelihood.<name>`,
+    `mean` and the observed `y`. Where f is kept there are also `white`, standard normal, and the
+    deterministic f = mean + L white with K = L L': shape (n,), or (outputs, n).
 
-    integrate: True integrates f out by Laplace's approximation (`LatentProcess`); False keeps it,
-    as f = mean + L `white` with `white` standard normal and K = L L', which is exact; None, the
-    default, leaves it to the method (`for_method`). Sites: the kernel's dotted names (those of a
-    tuple behind `f0.`, `f1.`, unless a kernel is named), `likelihood.<name>`, `mean`, the observed
-    `y`, and where f is kept `white` and the deterministic `f`: (n,), or (outputs, n).
+    Args:
+        kernel: The covariance function, or a tuple with one for each output of the likelihood. One
+            kernel for several outputs is shared by independent processes. Hyperparameters are
+            numbers, NumPyro distributions or `Free(init)`.
+        likelihood: One of `bayeskern.likelihoods`.
+        mean: The prior mean of f: a number, a distribution, `Free`, or a function of one point.
+        integrate: True integrates f out by Laplace's approximation, False samples f, which is
+            exact, and None, the default, leaves it to the method of inference.
+        columns: The columns of the data frame it was fitted to; set by `prepare`.
+
+    Raises:
+        TypeError: If the kernel is no kernel, or the likelihood none of `bayeskern.likelihoods`.
+        ValueError: If a kernel is not positive definite by construction, or names clash.
+
+    References:
+        Rasmussen and Williams (2006), chapter 3.
+
+    Examples:
+        >>> import numpy as np
+        >>> import bayeskern as bk
+        >>> from bayeskern import likelihoods
+        >>> from bayeskern.kernels import RBF
+        >>> model = bk.LatentGP(RBF(lengthscale=2.0), likelihoods.Poisson())
+        >>> process = model.condition(np.arange(6.0), np.array([1, 0, 2, 3, 5, 4]))
+        >>> process.predict([5.0], latent=True).mean.round(1)
+        array([1.3])
     """
 
     kernel: Kernel | tuple[Kernel, ...] = eqx.field(converter=lambda k: _read_kernels(k))
@@ -113,9 +136,15 @@ class LatentGP(eqx.Module):
         return dataclasses.replace(self, integrate=integrate)
 
     def prepare(self, X, y=None, **extra) -> tuple[LatentGP, tuple]:
-        """Resolve column names, check the data, set default priors, before anything is traced.
+        """Check the data, resolve column names and set default priors, before anything is traced.
 
-        The arguments that it returns are (X, y, extra).
+        Args:
+            X: Inputs, shape (n, d) or (n,), or a data frame.
+            y: Observations, shape (n,) or as the likelihood takes them, or None.
+            **extra: What the likelihood needs of each row, such as `exposure` or `trials`.
+
+        Returns:
+            The prepared model, and its arguments (X, y, extra).
         """
         X, columns = validation.inputs(X)
         read = self.likelihood.prepare(y, X.shape[0], extra)
@@ -164,20 +193,35 @@ class LatentGP(eqx.Module):
         return LatentProcess(self.kernels, X, self.likelihood, self.mean, extra)
 
     def condition(self, X, y, **extra) -> ConditionedLatent:
-        """The latent process given data, for a model whose hyperparameters are all numbers."""
+        """Condition on data, if every hyperparameter is a number.
+
+        Args:
+            X: Inputs, shape (n, d) or (n,), or a data frame.
+            y: Observations, shape (n,) or as the likelihood takes them.
+            **extra: What the likelihood needs of each row.
+        """
         model, (X, y, extra) = self.prepare(X, y, **extra)
         return model.process(X, extra).condition(y)
 
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
     ):
-        """Prediction at X_new, mixed over draws (each site: (S, ...)).
+        """Predict at X_new: the mixture of the processes at each draw.
 
-        A ResponsePrediction of new observations; with `latent=True` a Prediction of f, with the
-        components of the kernel (for several outputs one for each, by name). draws may hold other
-        sites too; where they hold `white`, f at X is known in each of them, else it is integrated
-        out by Laplace's approximation. data: (X, y, extra), as `prepare` returned them. extra:
-        what the likelihood needs of each new row.
+        Where the draws hold `white`, f at X is known in each of them; else it is integrated out by
+        Laplace's approximation.
+
+        Args:
+            draws: Posterior draws by site, each of shape (S, ...); other sites may be among them.
+            data: (X, y, extra), as `prepare` returned them.
+            X_new: New inputs, shape (m, d) or (m,), or a data frame.
+            latent: Whether to predict f rather than new observations.
+            seed: The same seed gives the same draws of new observations.
+            **extra: What the likelihood needs of each new row, such as `exposure` or `trials`.
+
+        Returns:
+            A `ResponsePrediction` of new observations. With `latent=True` a `Prediction` of f with
+            the components of its kernel; for several outputs `Predictions`, one for each.
         """
         X_new = new_points(X_new, data[0], self.columns)
         names = {*self.hyperparameters(), "white"}
@@ -191,9 +235,20 @@ class LatentGP(eqx.Module):
         return response_prediction(over, X_new, extra, OBSERVATIONS, seed)
 
     def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
-        """Draws of new observations from the prior: a SampledPrediction.
+        """Draw new observations from the prior.
 
-        y is only for default priors, which are on its scale.
+        Args:
+            X: Inputs, shape (n, d) or (n,), or a data frame.
+            y: Observations, only for default priors, which are on their scale.
+            draws: How many.
+            seed: The same seed gives the same draws.
+            **extra: What the likelihood needs of each row.
+
+        Returns:
+            A `SampledPrediction` of y.
+
+        Raises:
+            ValueError: If a hyperparameter has no prior (`Free`).
         """
         if self.columns is not None:
             X, _ = validation.inputs(X, "X", self.columns)

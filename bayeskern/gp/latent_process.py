@@ -23,17 +23,43 @@ from bayeskern.likelihoods.base import Likelihood
 
 
 class LatentProcess(Distribution):
-    """The distribution of y ~ likelihood(f), f ~ GP(mean, kernel), f integrated out.
+    """The distribution of y ~ likelihood(f), f ~ GP(mean, kernel), with f integrated out.
 
-    kernel: a concrete kernel, or a tuple with one for each output of the likelihood (one kernel
-    for several outputs: independent processes that share it). X: (n, d) or (n,). likelihood:
-    concrete. mean: a number, an array (n,), or a function of one point; for several outputs also
-    one number for each. extra: what the likelihood needs of each row, by name.
+    It is a NumPyro distribution. `log_prob` is Laplace's approximation of log p(y), exact for a
+    Gaussian likelihood, and -inf where no mode of f is found; `sample` is exact.
 
-    `log_prob` is Laplace's approximation of the evidence (Rasmussen and Williams 2006, sections
-    3.4 and 3.5), exact for a Gaussian likelihood; `sample` is exact. -inf where there is no mode.
-    Raises TypeError if a kernel or the likelihood is still a specification, ValueError if a kernel
-    is not positive definite by construction or the likelihood has no curvature.
+    Args:
+        kernel: The covariance function, with a number for every hyperparameter, or a tuple with
+            one for each output of the likelihood. One kernel for several outputs is shared by
+            independent processes.
+        X: Inputs, shape (n, d) or (n,), or a data frame.
+        likelihood: One of `bayeskern.likelihoods`, with a number for every hyperparameter.
+        mean: The prior mean: a number, an array of shape (n,), or a function of one point. For
+            several outputs also one number for each, instead of an array.
+        extra: What the likelihood needs of each row, by name, such as `exposure` or `trials`.
+
+    Attributes:
+        kernels: The kernels, a tuple.
+        X: The inputs, shape (n, d).
+        likelihood: The likelihood.
+        prior_mean: The prior mean.
+
+    Raises:
+        TypeError: If a kernel or the likelihood still holds distributions or `Free`.
+        ValueError: If a kernel is not positive definite by construction.
+
+    References:
+        Rasmussen and Williams (2006), sections 3.4 and 3.5.
+
+    Examples:
+        >>> import numpy as np
+        >>> import bayeskern as bk
+        >>> from bayeskern import likelihoods
+        >>> from bayeskern.kernels import RBF
+        >>> y = np.array([1, 0, 2, 3, 5, 4])
+        >>> process = bk.LatentProcess(RBF(lengthscale=2.0), np.arange(6.0), likelihoods.Poisson())
+        >>> round(float(process.log_prob(y)), 1)
+        -11.7
     """
 
     pytree_data_fields = ("kernels", "X", "likelihood", "prior_mean", "extra")
@@ -91,9 +117,14 @@ class LatentProcess(Distribution):
         return self._vectorize(log_evidence, "->()")(jnp.asarray(value))
 
     def condition(self, y) -> ConditionedLatent:
-        """The latent processes given y, factored once; predict as often as you like.
+        """Condition on data, with one factorization for all that follows.
 
-        Raises NotPositiveDefiniteError if there is no mode to be found.
+        Args:
+            y: Observations, of the shape of this distribution's events.
+
+        Raises:
+            NotPositiveDefiniteError: If no mode of the latent functions is found.
+            ValueError: If the log likelihood has kinks, or y another shape.
         """
         check_smooth(self.likelihood)
         y = jnp.asarray(y)
@@ -119,11 +150,20 @@ class LatentProcess(Distribution):
         )  # fmt: skip
 
     def pointwise(self, y):
-        """log p(y_i | all other values) for each i, and which of them count: (..., n), (n,).
+        """The log density of each observation given all others, log p(y_i | y_-i).
 
         The observation's own Gaussian part is taken out of the approximation, and its density
-        averaged over what remains (Vehtari et al. 2016, "Bayesian leave-one-out cross-validation
-        approximations for Gaussian latent variable models", section 3.2).
+        averaged over what remains.
+
+        Args:
+            y: Observations, of the shape of this distribution's events, or a batch of them.
+
+        Returns:
+            The log densities, shape (..., n), and which of them count, shape (n,).
+
+        References:
+            Vehtari et al. (2016), "Bayesian leave-one-out cross-validation approximations for
+            Gaussian latent variable models", section 3.2.
         """
         loo = self._vectorize(lambda y: self.condition(y).loo(), "->(n)")
         return loo(jnp.asarray(y)), jnp.ones(self.X.shape[0], bool)
@@ -137,7 +177,13 @@ class LatentProcess(Distribution):
         return _log_ratio(self.condition(y), self.covariances(), self.means(), key, n)
 
     def given(self, y, new: LatentProcess, rows) -> NewResponses:
-        """Observations of `new` (m points) at the rows (k,) of them, given those of this one."""
+        """The distribution of observations at new points, given those of this process.
+
+        Args:
+            y: Observations of this process.
+            new: The same process at m other points.
+            rows: Which of these points, shape (k,).
+        """
         posterior = self.condition(y)
         prior = latent_means(new.prior_mean, new.X, count_latents(self.likelihood))[:, rows]
         extra = {name: value[rows] for name, value in new.extra.items()}

@@ -20,7 +20,13 @@ from bayeskern.prediction.mixture import Prediction, chunked
 
 
 class LeaveOneOut(NamedTuple):
-    """For each i, the predictive distribution of y_i given all the others: three arrays (n,)."""
+    """The predictive distribution of each y_i given all other observations.
+
+    Attributes:
+        mean: E[y_i | y_-i], shape (n,).
+        variance: Var[y_i | y_-i], noise included, shape (n,).
+        log_density: log p(y_i | y_-i), shape (n,).
+    """
 
     mean: jax.Array
     variance: jax.Array
@@ -28,7 +34,34 @@ class LeaveOneOut(NamedTuple):
 
 
 class ConditionedGP(eqx.Module):
-    """A Gaussian process given data: the factor of K + noise and the weights a = K^-1 (y - m)."""
+    """A Gaussian process given data, as `GaussianProcess.condition` returns it.
+
+    Everything follows from one factor of C = K + noise I and the weights a = C^-1 (y - m):
+    the mean of f at x is m(x) + k(x, X) a, its variance k(x, x) - k(x, X) C^-1 k(X, x).
+
+    Attributes:
+        kernel: The kernel.
+        X: The inputs, shape (n, d).
+        y: The observations, shape (n,).
+        noise: The noise variance, a number or shape (n,).
+        prior_mean: The prior mean: a number, shape (n,), or a function of one point.
+        observed: Which rows count, shape (n,); None if all do.
+        factor: C, factored.
+        weights: a, shape (n,).
+        columns: The columns of the data frame that X was, or None.
+
+    References:
+        Rasmussen and Williams (2006), equations 2.25 and 2.26 and algorithm 2.1.
+
+    Examples:
+        >>> import bayeskern as bk
+        >>> from bayeskern.kernels import RBF
+        >>> gp = bk.GaussianProcess(RBF(), [0.0, 1.0, 2.0], noise=0.01).condition([0.0, 1.0, 0.0])
+        >>> gp.predict([1.0], latent=True).sd.round(2)
+        array([0.1])
+        >>> round(float(gp.loo().mean[0]), 2)
+        0.81
+    """
 
     kernel: Kernel
     X: jax.Array
@@ -47,7 +80,7 @@ class ConditionedGP(eqx.Module):
 
     @property
     def residual(self) -> float:
-        """|(K + noise) a - (y - m)| / |y - m|: how well the weights solve what they ought to."""
+        """How well the weights solve their equations: |C a - (y - m)| / |y - m|."""
         r = mask_residual(self.y - evaluate_mean(self.prior_mean, self.X), self.observed)
         K = covariance(self.kernel, self.X, self.noise, self.observed)
         size = jnp.linalg.norm(r)
@@ -55,10 +88,21 @@ class ConditionedGP(eqx.Module):
         return float(jnp.linalg.norm(K @ self.weights - r) / jnp.where(size > 0, size, 1.0))
 
     def predict(self, X_new, latent: bool = False, noise=None, mean=None) -> Prediction:
-        """The distribution of new observations at X_new (m, d), or of f with `latent=True`.
+        """The predictive distribution at new points.
 
-        noise: their noise variance, needed when the training noise differs from point to point;
-        mean: the prior mean at X_new, needed when it was given as an array.
+        Args:
+            X_new: New inputs, shape (m, d) or (m,), or a data frame with the same columns.
+            latent: Whether to predict f itself, rather than a new observation.
+            noise: The noise variance of new observations, a number or shape (m,). It is needed if
+                the training noise differs from point to point.
+            mean: The prior mean at X_new, a number or shape (m,). It is needed if the prior mean
+                was given as an array.
+
+        Returns:
+            A `Prediction` with the additive components of the kernel.
+
+        Raises:
+            ValueError: If the noise or the mean at X_new is unknown, or X_new has other columns.
         """
         X_new = new_points(X_new, self.X, self.columns)
         noise = self.new_noise(noise, X_new.shape[0], latent)
@@ -66,14 +110,24 @@ class ConditionedGP(eqx.Module):
         return _prediction(self, X_new, noise, mean)
 
     def covariance(self, X_new) -> Float[Array, "m m"]:
-        """The joint covariance of the latent function at X_new: (m, m)."""
+        """The joint posterior covariance of f at X_new.
+
+        Args:
+            X_new: New inputs, shape (m, d) or (m,), or a data frame with the same columns.
+
+        Returns:
+            Shape (m, m).
+        """
         X_new = new_points(X_new, self.X, self.columns)
         return posterior_covariance(self, self.kernel, X_new)
 
     def loo(self) -> LeaveOneOut:
-        """Leave-one-out prediction of each observation in closed form, from the one factor.
+        """Leave-one-out predictions in closed form, from the one factor.
 
-        Rasmussen and Williams (2006), equations 5.10-5.12. Rows that are masked out are NaN.
+        Rows that are masked out are NaN.
+
+        References:
+            Rasmussen and Williams (2006), equations 5.10-5.12.
         """
         variance = 1.0 / self.factor.inv_diag()
         mean = self.y - self.weights * variance

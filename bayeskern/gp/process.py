@@ -25,15 +25,44 @@ from bayeskern.linalg import DenseFactor, log_density
 
 
 class GaussianProcess(Distribution):
-    """The distribution of y = f(X) + e, f ~ GP(mean, kernel), e ~ N(0, noise).
+    """The distribution of y = f(X) + e with f ~ GP(mean, kernel) and e ~ N(0, noise).
 
-    kernel: a concrete kernel. X: (n, d) or (n,). noise: the noise variance, a number or (n,).
-    mean: a number, an array (n,), or a function of one point. mask: (n,), True where y is
-    observed; the other rows do not count (by default all do).
+    y ~ N(m(X), k(X, X) + noise I). It is a NumPyro distribution, to be used in any model:
+    `numpyro.sample("y", GaussianProcess(kernel, X, noise), obs=y)`. The inputs X may repeat and
+    need no order.
 
-    Use it in any NumPyro model: `numpyro.sample("y", GaussianProcess(...), obs=y)`. Rasmussen and
-    Williams (2006), section 2.2. Raises TypeError if the kernel is still a specification and
-    ValueError if it is not positive definite by construction.
+    Args:
+        kernel: The covariance function, with a number for every hyperparameter.
+        X: Inputs, shape (n, d) or (n,), or a data frame.
+        noise: The noise variance, a number or an array of shape (n,).
+        mean: The prior mean m: a number, an array of shape (n,), or a function of one point.
+        mask: Shape (n,), True where y is observed; other rows do not count. By default all do.
+
+    Attributes:
+        kernel: The kernel, its columns resolved.
+        X: The inputs, shape (n, d).
+        noise: The noise variance.
+        prior_mean: The prior mean, as it was given.
+        observed: The mask, or None.
+
+    Raises:
+        TypeError: If the kernel still holds distributions or `Free`.
+        ValueError: If the kernel is not positive definite by construction, or the noise negative.
+
+    References:
+        Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section 2.2.
+
+    Examples:
+        >>> import numpy as np
+        >>> import bayeskern as bk
+        >>> from bayeskern.kernels import RBF
+        >>> X, y = np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 0.0])
+        >>> process = bk.GaussianProcess(RBF(lengthscale=1.0), X, noise=0.01)
+        >>> round(float(process.log_prob(y)), 3)
+        -3.617
+        >>> prediction = process.condition(y).predict([0.5, 1.5], latent=True)
+        >>> prediction.mean.round(3)
+        array([0.662, 0.662])
     """
 
     support = constraints.real_vector
@@ -70,7 +99,16 @@ class GaussianProcess(Distribution):
         return self.mean + jnp.einsum("ij,...j->...i", factor.L, white)
 
     def log_prob(self, value):
-        """log N(y; mean, K + noise): the log evidence of the kernel and the noise."""
+        """The log evidence of kernel and noise, log N(value; mean, K + noise I).
+
+        -inf, with a gradient of 0, where K + noise I is not positive definite.
+
+        Args:
+            value: y, shape (..., n).
+
+        Returns:
+            Shape (...).
+        """
         large = self.X.shape[0] >= RECOMPUTE_FROM
         compute = eqx.filter_checkpoint(covariance) if large else covariance
         K = compute(self.kernel, self.X, self.noise, self.observed)
@@ -84,9 +122,13 @@ class GaussianProcess(Distribution):
         return density + 0.5 * left_out * jnp.log(2.0 * jnp.pi)
 
     def condition(self, y) -> ConditionedGP:
-        """The process given y (n,), factored once; predict from it as often as you like.
+        """Condition the process on data, with one factorization for all that follows.
 
-        Raises NotPositiveDefiniteError if the covariance cannot be factored.
+        Args:
+            y: Observations, shape (n,).
+
+        Raises:
+            NotPositiveDefiniteError: If the covariance cannot be factored.
         """
         y = validation.targets(y, self.event_shape[0])
         K = covariance(self.kernel, self.X, self.noise, self.observed)
@@ -105,19 +147,29 @@ class GaussianProcess(Distribution):
         )
 
     def pointwise(self, y):
-        """log p(y_i | all other values) for each i, and which of them count: (..., n), (n,).
+        """The log density of each observation given all others, log p(y_i | y_-i).
 
-        Buerkner, Gabry and Vehtari (2021), "Efficient leave-one-out cross-validation for Bayesian
-        non-factorized normal and Student-t models".
+        Args:
+            y: Observations, shape (..., n).
+
+        Returns:
+            The log densities, shape (..., n), and which of them count, shape (n,).
+
+        References:
+            Buerkner, Gabry and Vehtari (2021), "Efficient leave-one-out cross-validation for
+            Bayesian non-factorized normal and Student-t models".
         """
         loo = jnp.vectorize(lambda y: self.condition(y).loo().log_density, signature="(n)->(n)")
         counted = jnp.ones(self.event_shape, bool) if self.observed is None else self.observed
         return loo(y), counted
 
     def given(self, y, new: GaussianProcess, rows) -> NewObservations:
-        """Observations of `new` (m points) at the rows (k,) of them, given those of this one.
+        """The distribution of observations at new points, given those of this process.
 
-        new: the same process at other points, with their mean and their noise.
+        Args:
+            y: Observations of this process, shape (n,).
+            new: The same process at m other points, with their mean and their noise.
+            rows: Which of these points, shape (k,).
         """
 
         def at_rows(value):

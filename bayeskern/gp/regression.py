@@ -23,11 +23,36 @@ from bayeskern.protocols import ClosedForm, NoClosedFormError
 
 
 class GPRegression(eqx.Module):
-    """Gaussian-process regression with priors, itself a NumPyro model: model(X, y=None).
+    """Gaussian-process regression with priors: y = f(X) + e, f ~ GP(mean, kernel), e ~ N(0, noise).
 
-    kernel, noise (a variance) and mean hold numbers, NumPyro distributions or `Free(init)`; the
-    mean may also be a function of one point. The latent function is integrated out; the sites are
-    the kernel's dotted names, `noise`, `mean`, and the observed `y`.
+    It is itself a NumPyro model, model(X, y=None, mask=None). The latent function is integrated
+    out: the sites are the hyperparameters of the kernel by their dotted names, `noise`, `mean` and
+    the observed `y`. Predictions average over at most 200 evenly thinned draws.
+
+    Args:
+        kernel: The covariance function. Its hyperparameters, like `noise` and `mean`, are numbers,
+            NumPyro distributions (their priors) or `Free(init)` (estimated without a prior).
+        noise: The variance of the noise. `bk.from_sd` makes a prior from one on its square root.
+        mean: The prior mean: a number, a distribution, `Free`, or a function of one point.
+        columns: The columns of the data frame it was fitted to; set by `prepare`.
+
+    Raises:
+        TypeError: If the kernel is no kernel.
+        ValueError: If the kernel is not positive definite by construction, the noise negative, or
+            a hyperparameter of the kernel is called `noise`, `mean` or `y`.
+
+    References:
+        Rasmussen and Williams (2006), chapters 2 and 5.
+
+    Examples:
+        >>> import numpy as np
+        >>> import bayeskern as bk
+        >>> from bayeskern.kernels import RBF
+        >>> X = np.linspace(0.0, 4.0, 9)
+        >>> model = bk.GPRegression(RBF(lengthscale=1.0), noise=0.01)
+        >>> posterior = bk.infer(model, X, np.sin(X), method="exact", seed=0)
+        >>> posterior.predict([2.2], latent=True).mean.round(1)
+        array([0.8])
     """
 
     kernel: Kernel = eqx.field(converter=lambda k: positive_definite(k))
@@ -55,7 +80,16 @@ class GPRegression(eqx.Module):
         return f"GPRegression({self.kernel!r}, noise={hyper.show(self.noise)}, mean={mean})"
 
     def prepare(self, X, y=None, mask=None) -> tuple[GPRegression, tuple]:
-        """Resolve column names and check the data, before anything is traced."""
+        """Check the data and resolve column names, before anything is traced.
+
+        Args:
+            X: Inputs, shape (n, d) or (n,), or a data frame.
+            y: Observations, shape (n,), or None.
+            mask: Shape (n,), True where y is observed.
+
+        Returns:
+            The model for these columns, and its arguments (X, y) or (X, y, mask).
+        """
         X, columns = validation.inputs(X)
         model = self.resolve(columns)
         y = None if y is None else validation.targets(y, X.shape[0])
@@ -70,20 +104,31 @@ class GPRegression(eqx.Module):
         return self.resolve(columns), args
 
     def at(self, values: dict) -> GPRegression:
-        """A copy with every hyperparameter in `values` set, by site name."""
+        """A copy with the given hyperparameters set.
+
+        Args:
+            values: Values by the names of their sites.
+        """
         beside = {name: values[name] for name in ("noise", "mean") if name in values}
         kernel = self.kernel.at({k: v for k, v in values.items() if k not in beside})
         model = eqx.tree_at(lambda m: m.kernel, self, kernel)
         return hyper.replace(model, [(name,) for name in beside], beside.values())
 
     def condition(self, X, y, mask=None) -> ConditionedGP:
-        """The process given data, for a model whose hyperparameters are all numbers."""
+        """Condition on data, if every hyperparameter is a number.
+
+        Args:
+            X: Inputs, shape (n, d) or (n,), or a data frame.
+            y: Observations, shape (n,).
+            mask: Shape (n,), True where y is observed.
+        """
         return GaussianProcess(self.kernel, X, self.noise, self.mean, mask).condition(y)
 
     def exact(self, X, y=None, mask=None) -> ClosedForm:
-        """The posterior of the latent function `f` at X, where every hyperparameter is a number.
+        """The posterior of the latent function `f` at X, if every hyperparameter is a number.
 
-        Raises NoClosedFormError, naming the others, where some are not.
+        Raises:
+            NoClosedFormError: If a hyperparameter is to be inferred, naming it, or y is None.
         """
         values = {**self.kernel.hyperparameters(), "noise": self.noise}
         if not is_function(self.mean):
@@ -108,10 +153,17 @@ class GPRegression(eqx.Module):
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0
     ) -> Prediction:
-        """Prediction at X_new, mixed over draws of the hyperparameters (each site: (S, ...)).
+        """Predict at X_new: the mixture of the processes at each draw of the hyperparameters.
 
-        draws may hold other sites too. data: (X, y) or (X, y, mask), as `prepare` returned them.
-        seed: of nothing, since the prediction is in closed form and its `sample` takes its own.
+        Args:
+            draws: Posterior draws by site, each of shape (S, ...); other sites may be among them.
+            data: (X, y) or (X, y, mask), as `prepare` returned them.
+            X_new: New inputs, shape (m, d) or (m,), or a data frame.
+            latent: Whether to predict f itself, rather than a new observation.
+            seed: Not used: the prediction is in closed form, and its `sample` takes its own seed.
+
+        Returns:
+            A `Prediction` with the additive components of the kernel.
         """
         X_new = new_points(X_new, data[0], self.columns)
         names = {*self.kernel.hyperparameters(), "noise", "mean"}

@@ -26,16 +26,38 @@ NODES_1D, NODES_2D, SOBOL_POINTS = 20, 10, 128
 
 
 class SparseGP(LatentGP):
-    """A `LatentGP` through its values u at m inducing points: n rows cost O(n m^2), not O(n^3).
+    """A `LatentGP` for many rows, through its values u at m inducing points.
 
-    y_i counts with E[log p(y_i | f_i)] under the prior of f_i given u, so that the density of this
-    model is a lower bound of that of the whole process, and full-rank SVI on it is the sparse
-    variational Gaussian process (Titsias 2009; Hensman, Matthews and Ghahramani 2015). A verdict on
-    its posterior speaks of this model: that the inducing points are enough is seen by adding more.
+    n rows cost O(n m^2), not O(n^3). Each y_i counts with E[log p(y_i | f_i)] under the prior of
+    f_i given u, so that the density of this model is a lower bound of that of the whole process,
+    and full-rank SVI on it is the sparse variational Gaussian process. A verdict on its posterior
+    speaks of this model; that the inducing points are enough is seen by adding more. Sites are
+    those of `LatentGP`, `white` being that of u.
 
-    inducing: how many points, found by k-means, or the points (m, d). batch: how many rows SVI
-    looks at in each step; None for all. Sites: as in `LatentGP`, `white` being that of u. Draws
-    from the model itself are of y given f_i that are independent given u.
+    Args:
+        kernel: As in `LatentGP`.
+        likelihood: As in `LatentGP`.
+        mean: As in `LatentGP`.
+        integrate: Not used: u is always kept.
+        columns: The columns of the data frame it was fitted to; set by `prepare`.
+        inducing: How many inducing points, found by k-means, or the points, shape (m, d).
+        batch: How many rows SVI looks at in each step; None for all.
+
+    References:
+        Titsias (2009), "Variational learning of inducing variables in sparse Gaussian processes";
+        Hensman, Matthews and Ghahramani (2015), "Scalable variational Gaussian process
+        classification".
+
+    Examples:
+        >>> import numpy as np
+        >>> import bayeskern as bk
+        >>> from bayeskern import likelihoods
+        >>> from bayeskern.kernels import RBF
+        >>> X = np.linspace(0.0, 10.0, 500)
+        >>> model = bk.SparseGP(RBF(), likelihoods.Gaussian(0.1), inducing=[0.0, 5.0, 10.0])
+        >>> prepared, _ = model.prepare(X, np.sin(X))
+        >>> prepared.inducing.shape
+        (3, 1)
     """
 
     # Each costs O(m^3) only.

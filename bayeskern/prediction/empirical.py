@@ -11,10 +11,27 @@ from bayeskern.prediction.mixture import Quantiles
 
 
 class SampledPrediction(Quantiles):
-    """The predictive distribution of one site, known by draws of it: (S, shape).
+    """The predictive distribution of one site, known by draws of it.
 
-    It has the face of `Prediction`; quantiles of whole numbers are whole numbers. Raises
-    FloatingPointError if a draw is NaN.
+    It offers what a `Prediction` does. Quantiles of whole numbers are whole numbers.
+
+    Args:
+        site: The name of the site.
+        draws: S draws of it, shape (S, *site).
+
+    Attributes:
+        site: The name of the site.
+        draws: The draws.
+
+    Raises:
+        FloatingPointError: If a draw is NaN.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.prediction.empirical import SampledPrediction
+        >>> prediction = SampledPrediction("y", np.array([[1.0], [2.0], [6.0]]))
+        >>> prediction.mean, prediction.median
+        (array([3.]), array([2.]))
     """
 
     def __init__(self, site: str, draws):
@@ -36,15 +53,27 @@ class SampledPrediction(Quantiles):
         return np.var(self.draws, axis=0)
 
     def quantile(self, q) -> np.ndarray:
-        """Quantiles: (shape) for one probability, (len(q), shape) for several."""
+        """Quantiles of the draws.
+
+        Args:
+            q: One probability, or several.
+
+        Returns:
+            Shape (*site) for one probability, (len(q), *site) for several.
+        """
         q = validation.probabilities(q)
         kind = "linear" if self.draws.dtype.kind == "f" else "inverted_cdf"
         return np.quantile(self.draws, q, axis=0, method=kind)
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws: (n, shape), of the S that there are, none twice before all were taken.
+        """Joint draws: some of the S that there are, none twice before all were taken.
 
-        The same seed takes the same draws of every site.
+        Args:
+            n: How many draws.
+            seed: The same seed takes the same draws of every site.
+
+        Returns:
+            Shape (n, *site).
         """
         rng, count = np.random.default_rng(seed), len(self.draws)
         rounds = -(-validation.positive_integer(n, "n") // count)
@@ -52,7 +81,11 @@ class SampledPrediction(Quantiles):
         return self.draws[rows[:n]]
 
     def to_frame(self, level: float = 0.95):
-        """A pandas data frame with a row for each number, indexed by its place in the site."""
+        """A pandas data frame with a row for each number, indexed by its place in the site.
+
+        Args:
+            level: The probability of the central interval (lower, upper).
+        """
         import pandas as pd
 
         lower, upper = self.interval(level)

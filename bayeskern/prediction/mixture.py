@@ -37,19 +37,45 @@ class Quantiles:
         return self.quantile(0.5)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """The central interval (lower, upper) of the given probability."""
+        """The central interval of a probability.
+
+        Args:
+            level: The probability, between 0 and 1.
+
+        Returns:
+            The lower and the upper end.
+        """
         tail = 0.5 * (1.0 - validation.level(level))
         return self.quantile(tail), self.quantile(1.0 - tail)
 
 
 class Prediction(Quantiles):
-    """The predictive distribution at m points, averaged over S draws of the hyperparameters.
+    """The predictive distribution at m points: an equally weighted mixture of S Gaussians.
 
-    Nothing is computed before it is asked for; the mean alone does no variance work. It speaks of
-    a new observation, or of the latent function where it was made with `latent=True`.
+    Each Gaussian belongs to one draw of the hyperparameters. The mixture speaks of a new
+    observation, or of the latent function if it was made with `latent=True`. It is lazy: nothing is
+    computed before it is asked for, and the mean alone needs no variances.
 
-    means: () -> (S, m), moments: () -> means and variances, each (S, m), draw: (key, n) -> (n, m)
-    joint draws, component: name -> Prediction of one additive component, components: their names.
+    Args:
+        means: () -> the means, shape (S, m).
+        moments: () -> the means and variances, shape (S, m) each.
+        draw: (key, n) -> joint draws, shape (n, m).
+        component: name -> the Prediction of one additive component.
+        components: The names of the components.
+
+    Attributes:
+        components: The names of the additive components.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern import Prediction
+        >>> means, variances = np.array([[-1.0], [1.0]]), np.array([[1.0], [1.0]])
+        >>> prediction = Prediction(lambda: means, lambda: (means, variances), draw=None)
+        >>> prediction.mean, prediction.variance
+        (array([0.]), array([2.]))
+        >>> lower, upper = prediction.interval(0.9)
+        >>> upper.round(2)
+        array([2.28])
     """
 
     def __init__(
@@ -76,16 +102,38 @@ class Prediction(Quantiles):
         return np.mean(variances, axis=0) + np.var(means, axis=0)
 
     def quantile(self, q) -> np.ndarray:
-        """Quantiles at each point: (m,) for one probability, (len(q), m) for several."""
+        """Quantiles at each point, by root finding on the distribution function of the mixture.
+
+        Args:
+            q: One probability, or several.
+
+        Returns:
+            Shape (m,) for one probability, (len(q), m) for several.
+        """
         q = validation.probabilities(q)
         return np.stack([self._quantile(p) for p in q.ravel()]).reshape(*q.shape, -1)
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws at all points: (n, m). Forms the m x m covariance."""
+        """Joint draws at all points. The m x m covariance is formed.
+
+        Args:
+            n: How many draws.
+            seed: The same seed gives the same draws.
+
+        Returns:
+            Shape (n, m).
+        """
         return _known(self._draw(jax.random.key(seed), validation.positive_integer(n, "n")))
 
     def component(self, name: str) -> Prediction:
-        """One additive component of the latent function, with its own uncertainty."""
+        """One additive component of the latent function, with its own uncertainty.
+
+        Args:
+            name: One of `components`.
+
+        Raises:
+            ValueError: If the prediction has no components, or none of this name.
+        """
         if self._component is None:
             raise ValueError(
                 "this prediction has no components; name the terms of a sum of kernels."
@@ -93,14 +141,25 @@ class Prediction(Quantiles):
         return self._component(name)
 
     def log_density(self, y) -> np.ndarray:
-        """The log predictive density of new values y (m,), point by point: (m,)."""
+        """The log predictive density of new values, point by point.
+
+        Args:
+            y: New values, shape (m,).
+
+        Returns:
+            Shape (m,).
+        """
         means, variances = self.parts
         y = np.asarray(validation.targets(y, means.shape[1]))
         each = -0.5 * (np.square(y - means) / variances + np.log(2.0 * np.pi * variances))
         return logsumexp(each, axis=0) - np.log(len(means))
 
     def to_frame(self, level: float = 0.95):
-        """A pandas data frame with a row for each point."""
+        """A pandas data frame with a row for each point: mean, sd, median, lower and upper.
+
+        Args:
+            level: The probability of the central interval (lower, upper).
+        """
         import pandas as pd
 
         lower, upper = self.interval(level)

@@ -13,15 +13,33 @@ from bayeskern.prediction.empirical import SampledPrediction
 
 
 class ResponsePrediction(SampledPrediction):
-    """The predictive distribution of y at m new points, known by draws of it: (S, m).
+    """The predictive distribution of observations y at m new points, known by draws of it.
 
-    mean: E[y | x], (m,), averaged over draws of the parameters, not over those of y.
+    If y is one of K classes, draws are places in `classes`, 0, ..., K - 1, whatever the labels are.
+    `mean`, `variance` and `sd` of two classes are those of y = 0 or 1; of more they are those of
+    the indicator of each class, shape (m, K), and quantiles, which are places in `classes`, need
+    classes in order.
 
-    Where y is one of K `classes`, draws are their places in `classes`, 0, ..., K - 1, whatever the
-    labels are. `probabilities`, (m, K), has the chance of each, `most_likely` the label of the
-    likeliest, and `to_frame()` a column for each. Of more than two classes `mean`, `variance` and
-    `sd` are those of the indicators of each class, (m, K), and quantiles are places in `classes`,
-    which need classes in order (`ordered`): ValueError without. Of two, all are of 0 and 1.
+    Args:
+        draws: Draws of y, shape (S, m).
+        mean: E[y | x], shape (m,), averaged over draws of the parameters, not over those of y.
+        probabilities: The probability of each class, shape (m, K); None if y is a number.
+        classes: The labels of the classes, or None.
+        ordered: Whether the classes have an order.
+
+    Attributes:
+        draws: Draws of y.
+        probabilities: The probability of each class, or None.
+        classes: The labels of the classes, or None.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.prediction.response import ResponsePrediction
+        >>> chances = np.array([[0.8, 0.2], [0.3, 0.7]])
+        >>> draws = np.array([[0, 1], [0, 0], [0, 1]])
+        >>> prediction = ResponsePrediction(draws, chances[:, 1], chances, ("no", "yes"))
+        >>> prediction.most_likely
+        array(['no', 'yes'], dtype='<U3')
     """
 
     def __init__(self, draws, mean, probabilities=None, classes=None, ordered: bool = False):
@@ -42,7 +60,11 @@ class ResponsePrediction(SampledPrediction):
 
     @property
     def most_likely(self) -> np.ndarray:
-        """The label of the likeliest class: (m,). ValueError where y is no class."""
+        """The label of the most probable class, shape (m,).
+
+        Raises:
+            ValueError: If y is a number, not a class.
+        """
         if self.probabilities is None:
             raise ValueError("most_likely is of classes, but y is a number here: take the median.")
         return np.asarray(self.classes)[np.argmax(self.probabilities, axis=1)]
@@ -56,9 +78,10 @@ class ResponsePrediction(SampledPrediction):
         return super().quantile(q)
 
     def to_frame(self, level: float = 0.95):
-        """A pandas data frame with a row for each point.
+        """A pandas data frame with a row for each point; of classes, a column for each label.
 
-        Of classes it has their chances, a column for each, named by its label; level is not asked.
+        Args:
+            level: The probability of the central interval; of classes it is not used.
         """
         if self.probabilities is None:
             return super().to_frame(level)
@@ -73,9 +96,9 @@ class ResponsePrediction(SampledPrediction):
 
 
 def from_prior(model, args: tuple, draws: int, seed: int) -> SampledPrediction:
-    """Draws of y, which a model returns, with all that it depends on drawn from its prior.
+    """Draws of the y that a model returns, with all that it depends on drawn from its prior.
 
-    Raises ValueError, naming the sites, where some are `Free` and have none.
+    Raises ValueError, naming the sites, if some are `Free` and have no prior.
     """
     keys = jax.random.split(
         jax.random.key(validation.seed(seed)), validation.positive_integer(draws, "draws")

@@ -13,9 +13,18 @@ from bayeskern.prediction.mixture import Prediction
 
 
 class StudentPrediction(Prediction):
-    """Student t with `df` degrees of freedom at m points, in closed form.
+    """The predictive distribution at m points as a Student t, in closed form.
 
-    mean, scale: (m,). draw: (key, n) -> joint draws (n, m). The variance is infinite for df <= 2.
+    Its variance is infinite for df <= 2.
+
+    Args:
+        df: The degrees of freedom.
+        mean: Shape (m,).
+        scale: Shape (m,).
+        draw: (key, n) -> joint draws, shape (n, m).
+
+    References:
+        Gelman et al. (2013), Bayesian Data Analysis, section 14.2.
     """
 
     def __init__(self, df: float, mean, scale, draw: Callable[[jax.Array, int], np.ndarray]):
