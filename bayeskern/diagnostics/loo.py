@@ -28,12 +28,11 @@ def psis_loo(tree, site: str, efficiency: float):
 
 def relative_efficiency(posterior) -> float:
     """Effective draws per draw, on average over the numbers of the posterior; 1 without chains."""
-    if "diverging" not in posterior.sample_stats:
+    if not posterior.is_mcmc:
         return 1.0
     from arviz_stats.base import array_stats
 
-    chains, draws = next(iter(posterior.draws.values())).shape[:2]
-    x = scalar_columns(posterior.flat)[1].reshape(chains, draws, -1)
+    x = scalar_columns(posterior.flat)[1].reshape(*posterior.shape, -1)
     with warnings.catch_warnings():
         # A number that never moves has no effective draws, and is left out of the mean.
         warnings.simplefilter("ignore")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.comparison import marginals_plot
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
 from bayeskern.inference import Posterior
+from bayeskern.inference.verdict import WIDTH
 
 
 def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> Comparison:
@@ -155,8 +157,6 @@ HEADINGS = (
     *("", "method", "verdict", "seconds", "draws", "ESS/s", "k-hat"),
     *("ELBO", "log evidence", "elpd (LOO)"),
 )
-# The longest line of text.
-WIDTH = 100
 NO_LOO = {"elpd": np.nan, "elpd_error": np.nan, "loo_khat": np.nan}
 NO_EVIDENCE = {"elbo": np.nan, "log_evidence": np.nan, "log_evidence_error": np.nan}
 # Densities of the data, which can only be compared where the data are the same.
@@ -165,7 +165,7 @@ DATA_DENSITIES = ("elpd", "elbo", "log_evidence")
 
 def is_asymptotically_exact(posterior) -> bool:
     """Whether the method is right but for the noise of its draws, if nothing went wrong."""
-    return posterior.method == "exact" or "diverging" in posterior.sample_stats
+    return posterior.method == "exact" or posterior.is_mcmc
 
 
 def _is_good_reference(posterior) -> bool:
@@ -175,15 +175,15 @@ def _is_good_reference(posterior) -> bool:
 def _table_row(posterior: Posterior) -> dict:
     trust, elbo, log_evidence = posterior.trust, posterior.elbo, posterior.log_evidence
     seconds = posterior.timing.get("total", np.nan)
-    chains, draws = next(iter(posterior.draws.values())).shape[:2]
+    draws = math.prod(posterior.shape)
     ess = trust.evidence.get("ess_bulk", trust.evidence.get("ess_of_weights", np.nan))
     if posterior.method == "exact":
-        ess = chains * draws
+        ess = draws
     return {
         "method": posterior.method,
         "verdict": trust.verdict,
         "seconds": seconds,
-        "draws": chains * draws,
+        "draws": draws,
         "ess_per_second": ess / seconds if seconds > 0 else np.nan,
         "khat": trust.evidence.get("khat", np.nan),
         "elbo": np.nan if elbo is None else elbo.value,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -239,8 +240,7 @@ def _subtitle(subjects) -> str:
 
 
 def _method(p) -> str:
-    chains, count = next(iter(p.draws.values())).shape[:2]
-    draws = f"{chains * count:,} draws" if chains * count > 1 else "a point"
+    draws = "a point" if p.is_point else f"{math.prod(p.shape):,} draws"
     return f"method {p.method}, {draws}"
 
 

@@ -143,13 +143,12 @@ def _at_a_point(subject) -> dict[str, np.ndarray]:
     """New data at a point estimate, for sites whose observations are not masked."""
     conditional = {name for name, site in subject.sites.items() if site.conditional}
     if conditional and conditional == {process.site for process in subject.processes}:
-        # Processes know their new data in closed form.
+        # Their left-out predictions serve as replicates.
         return {}
     count = COSTLY_REPLICATES if conditional else REPLICATES
-    replicates = subject.posterior.replicates(count)
     return {
         name.replace("/", "."): np.asarray(values, float).reshape(count, -1)
-        for name, values in replicates.items()
+        for name, values in subject.posterior.replicates(count).items()
     }
 
 

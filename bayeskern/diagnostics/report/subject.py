@@ -60,15 +60,10 @@ class Subject:
         """The model that was fitted, or None."""
         return self.posterior.target.model if self.has_model else None
 
-    @property
-    def is_mcmc(self) -> bool:
-        """Whether the draws are Markov chains."""
-        return "diverging" in self.posterior.sample_stats
-
     @cached_property
     def sites(self) -> dict[str, Site]:
         """What is known of each site of the model. Raises UnreadableError."""
-        return self._read(lambda: self.posterior.target.sites())
+        return self._read(self.posterior.target.sites)
 
     @cached_property
     def observed(self) -> dict[str, np.ndarray]:
@@ -215,7 +210,7 @@ class Subject:
         names = list(self.varying)
         if not names:
             return []
-        if self.is_mcmc:
+        if self.posterior.is_mcmc:
             from arviz_stats.base import array_stats  # slow to import
 
             x = np.stack([self.varying[n] for n in names])
@@ -223,17 +218,12 @@ class Subject:
             if x.shape[1] > 1:
                 # R-hat first; where it is fine, the number of effective draws.
                 badness = badness + 1e6 * np.maximum(array_stats.rhat(x) - 1.01, 0.0)
-        elif self.log_weights is not None:
+        elif self.posterior.importance_weights is not None:
             x = np.stack([self.varying[n].ravel() for n in names], axis=1)
-            shift = weighted_difference(x, x, y_weights=np.exp(self.log_weights))
+            weights = self.posterior.importance_weights.normal
+            shift = weighted_difference(x, x, y_weights=weights)
             badness = np.maximum(shift.mean, shift.log_sd)
         else:
             return names
         badness = np.where(np.isnan(badness), np.inf, badness)
         return [names[i] for i in np.argsort(-badness, kind="stable")]
-
-    @cached_property
-    def log_weights(self) -> np.ndarray | None:
-        """The smoothed log weights p / q of the draws, where q is known and they are unweighted."""
-        weights = self.posterior.importance_weights
-        return None if weights is None else weights.log

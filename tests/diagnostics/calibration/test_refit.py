@@ -21,7 +21,7 @@ from tests.diagnostics.calibration.known_posteriors import FromPrior, Known, Y
 def at_sites(model, *args):
     target = Target.of(model, args, {})
     data = {k: v[0] for k, v in simulate(target, 1, 7)[1].items()}
-    return Target.of(ConditionedModel(target.model, target.arguments), (data,), {}), data
+    return Target.of(ConditionedModel(target), (data,), {}), data
 
 
 def test_sites_take_simulated_data_and_arguments_stay_what_they_are():

@@ -47,14 +47,14 @@ def fits(method, model=two_levels, data=DATA):
 class Counted(SVI):
     """Keeps how many fits each batch had, and fails where the data are infinite."""
 
-    def run_many(self, targets, seeds):
-        batches.append(len(targets))
-        return super().run_many(targets, seeds)
-
     def _start(self, target, seed, progress):
         if np.isinf(target.args[0]["y"]).any():
             raise ValueError("there is infinity in the data.")
         return super()._start(target, seed, progress)
+
+    def _finish(self, started, progress):
+        batches.append(len(started))
+        return super()._finish(started, progress)
 
 
 batches = []

@@ -89,7 +89,8 @@ def test_few_draws_lose_loo_and_nothing_else():
     assert sum(b.kind == "figure" for b in found) == 2
     # Of chains of a single draw, R-hat is not defined.
     stats = {name: values[:, :1] for name, values in posterior.sample_stats.items()}
-    (text,) = said(convergence.convergence, Subject(replace(posterior, sample_stats=stats)))
+    single = replace(posterior, fit=replace(posterior.fit, sample_stats=stats))
+    (text,) = said(convergence.convergence, Subject(single))
     assert text.startswith("Chains of 1 draw say nothing")
 
 

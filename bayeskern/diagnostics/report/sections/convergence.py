@@ -22,7 +22,7 @@ def convergence(subject) -> Iterator:
     p = subject.posterior
     if p is None:
         yield Missing("No method was run, so there is nothing to converge.")
-    elif subject.is_mcmc:
+    elif p.is_mcmc:
         yield from _chains(subject)
     elif p.is_point:
         yield from _point(p)
@@ -173,9 +173,14 @@ def _has_improper_prior(subject) -> bool:
     return not subject.has_prior_draws
 
 
+def _log_weights(p) -> np.ndarray | None:
+    if p.weighted is not None:
+        return p.weighted[1]
+    return None if p.importance_weights is None else p.importance_weights.log
+
+
 def _weights(subject) -> Iterator:
-    p = subject.posterior
-    log_weights = p.weighted[1] if p.weighted is not None else subject.log_weights
+    log_weights = _log_weights(subject.posterior)
     if log_weights is None or not np.isfinite(log_weights).any():
         yield Missing("The density of these draws is not known, or overflows: they are unweighted.")
         return

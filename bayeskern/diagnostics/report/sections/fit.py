@@ -19,6 +19,7 @@ from bayeskern.diagnostics.report.sections import fit_plots as plots
 from bayeskern.diagnostics.report.style import LEVELS, svg
 from bayeskern.diagnostics.report.wording import listed, percent
 from bayeskern.inference.approximation.psis import khat_threshold
+from bayeskern.protocols import classes_of
 
 WORST = 8
 # The fewest observations in a group, and the most groups.
@@ -36,7 +37,7 @@ def fit(subject) -> Iterator:
         return
     if not subject.observations:
         yield Missing("The model observes nothing, so there is no fit to look at.")
-    classes = getattr(subject.model, "classes", None)
+    classes = classes_of(subject.model)
     for site in subject.observations:
         if len(subject.observations) > 1:
             yield Heading(f"Observed site {site.site}")

@@ -18,6 +18,7 @@ from bayeskern.diagnostics.report.priors import prior_density
 from bayeskern.diagnostics.report.sections import parameters_plots as plots
 from bayeskern.diagnostics.report.style import svg
 from bayeskern.diagnostics.report.wording import folded, listed, of_series, shape_text
+from bayeskern.protocols import columns_of, coords_of
 
 VERSIONS = ("bayeskern", "numpyro", "jax", "arviz", "numpy")
 # A longer representation of a model hides the rest of the report.
@@ -110,15 +111,10 @@ def _data(subject) -> Iterator:
         yield Table(head, tuple(rows))
     else:
         yield Missing("The model has no data: nothing is observed.")
-    columns = _columns(subject.model)
+    # A linear model names its features too where the columns have no names.
+    columns = columns_of(subject.model) or coords_of(subject.model).get("feature")
     if columns:
         yield Text(f"Columns, in order: {', '.join(map(str, columns))}.")
-
-
-def _columns(model):
-    """The names of the columns of the inputs, where the model knows them."""
-    design = getattr(model, "design", None)
-    return getattr(model, "columns", None) or getattr(getattr(design, "value", None), "names", None)
 
 
 def _description(name: str, role: str, values) -> tuple[str, ...]:
@@ -158,7 +154,7 @@ def _circumstances(subject) -> Iterator:
     rows.append(("seed of this report", str(subject.seed)))
     p = subject.posterior
     if p is not None:
-        chains, count = next(iter(p.draws.values())).shape[:2]
+        chains, count = p.shape
         rows.append(("method", p.method))
         rows.append(("draws", f"{chains} chain{'s' * (chains > 1)} of {count:,}"))
         if p.seed is not None:

@@ -32,8 +32,10 @@ from bayeskern.diagnostics.report.style import LEVELS, svg
 from bayeskern.diagnostics.report.wording import folded, percent, three_digits
 from bayeskern.forecast.plot import first_shown
 from bayeskern.forecast.scale import Scale
+from bayeskern.gp.latent import LatentGP
 from bayeskern.kernels import periodic
 from bayeskern.kernels.components import component
+from bayeskern.protocols import columns_of
 
 GRID, MAX_SLICES = 160, 6
 # How many seasons are shown of a component that repeats.
@@ -55,9 +57,8 @@ def process(subject) -> Iterator:
         yield from _process(subject, observed)
     if subject.processes:
         return
-    model = subject.model
-    if hasattr(model, "kernels") and hasattr(model, "likelihood"):
-        yield from _latent(subject, model)
+    if isinstance(subject.model, LatentGP):
+        yield from _latent(subject, subject.model)
     else:
         yield Missing(
             "The model has no Gaussian process with Gaussian noise, so there is no function to "
@@ -69,7 +70,7 @@ def process(subject) -> Iterator:
 
 
 def _process(subject, process: Process) -> Iterator:
-    names = tuple(map(str, getattr(subject.model, "columns", None) or ()))
+    names = tuple(map(str, columns_of(subject.model) or ()))
     axis = InputAxis("", tuple(np.ptp(process.X, axis=0)), names)
     slices = [
         (_input_name(axis, i), x, process.function(X).quantile)

@@ -113,7 +113,7 @@ def densities(subject, scaled: list[SitePrior]):
     The prior is that of the sites to be scaled.
     """
     p = subject.posterior
-    chains, count = next(iter(p.draws.values())).shape[:2]
+    chains, count = p.shape
     rows = evenly(count, MAX_DRAWS // chains)
     draws = {
         s.name: p.draws[s.name][:, rows].reshape(-1, *p.draws[s.name].shape[2:])
@@ -181,7 +181,4 @@ def log_probs(target, draws: dict) -> dict[str, np.ndarray]:
 
 @eqx.filter_jit
 def _log_probs(target, draws):
-    def at_draw(draw):
-        return target.site_log_probs(draw)
-
-    return jax.lax.map(at_draw, draws)
+    return jax.lax.map(target.site_log_probs, draws)
