@@ -281,8 +281,8 @@ def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
     Examples:
         A constant series takes no fit:
 
-        >>> import bayeskern as bk
-        >>> print(bk.summary(bk.forecast([3.0, 3.0, 3.0, 3.0], 2)))
+        >>> from bayeskern.forecast.forecast import forecast
+        >>> print(summary(forecast([3.0, 3.0, 3.0, 3.0], 2)))
         value: 4 values of value, 0 to 3
           time      integers, step 1
           seasons   none

@@ -56,9 +56,9 @@ def _zone(tz: str) -> zoneinfo.ZoneInfo:
     try:
         return zoneinfo.ZoneInfo(tz)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError, TypeError) as error:
-        known = zoneinfo.available_timezones()
-        nearest = difflib.get_close_matches(str(tz), known, n=1)
+        installed = zoneinfo.available_timezones()
+        nearest = difflib.get_close_matches(str(tz), installed, n=1)
         hint = f"did you mean {nearest[0]!r}?" if nearest else "for example 'Europe/Berlin'"
-        if not known:
+        if not installed:
             hint = "no zones are installed here: install the package tzdata"
         raise ValueError(f"tz: no time zone {tz!r}, wanted an IANA name; {hint}") from error

@@ -202,9 +202,9 @@ def test_draws_are_of_whole_paths(raw, draws):
     K = np.asarray(kernel(t)) + noise * np.eye(N)
     joint = np.asarray(kernel(new)) + noise * np.eye(HORIZON) - cross.T @ np.linalg.solve(K, cross)
     sd = np.sqrt(np.diag(joint))
-    expected, found = joint / np.outer(sd, sd), np.corrcoef(raw.sample(DRAWS, seed=4).T)
+    expected, correlations = joint / np.outer(sd, sd), np.corrcoef(raw.sample(DRAWS, seed=4).T)
     assert np.max(np.abs(expected - np.eye(HORIZON))) > 0.05
-    assert np.all(np.abs(found - expected) < 5 / np.sqrt(DRAWS))
+    assert np.all(np.abs(correlations - expected) < 5 / np.sqrt(DRAWS))
 
 
 def test_the_same_seed_gives_the_same_numbers(either):
@@ -234,9 +234,9 @@ def test_positive_means_positive(log):
     possible = log.log_density(log.median)
     y = log.median.copy()
     y[:2] = 0.0, -1.0
-    found = log.log_density(y)
-    np.testing.assert_array_equal(found[:2], -np.inf)
-    np.testing.assert_array_equal(found[2:], possible[2:])
+    densities = log.log_density(y)
+    np.testing.assert_array_equal(densities[:2], -np.inf)
+    np.testing.assert_array_equal(densities[2:], possible[2:])
 
 
 def test_positive_needs_positive_values():
@@ -296,8 +296,8 @@ def test_every_kind_of_time_axis(freq, period, text, steps):
     f = bk.forecast(pd.Series(seasonal(2, period=period), index[:N]), HORIZON)
     assert f.series.calendar.description == text
     np.testing.assert_array_equal(f.times, index[N:])
-    found = {name: length / f.series.calendar.step for name, length in f.seasons.items()}
-    assert found == pytest.approx(steps)
+    in_steps = {name: length / f.series.calendar.step for name, length in f.seasons.items()}
+    assert in_steps == pytest.approx(steps)
     sound(f)
     assert f.to_frame().index.equals(pd.DatetimeIndex(index[N:], freq=None).as_unit("s"))
 
@@ -352,14 +352,14 @@ def test_two_seasons():
     rng = np.random.default_rng(0)
     values = truth + 0.2 * rng.standard_normal(1100)
     dates = np.datetime64("2020-01-01") + day
-    known = kept & (day < 1094)
-    f = bk.forecast(values[known], HORIZON, [7, 365.25], times=dates[known])
+    past = kept & (day < 1094)
+    f = bk.forecast(values[past], HORIZON, [7, 365.25], times=dates[past])
     assert f.components == ("trend", "season_7", "season_365_25", "cycles")
     np.testing.assert_array_equal(f.times, dates[1094:])
     sound(f)
     assert np.max(np.abs(f.median - truth[1094:])) < 0.5  # of a range of 10
-    found = f.decompose(dates)
-    week, year = (found[name]["median"] for name in ("season_7", "season_365_25"))
+    parts = f.decompose(dates)
+    week, year = (parts[name]["median"] for name in ("season_7", "season_365_25"))
     # Each is its own sine but for a constant (the average over the days that were kept).
     assert np.std(week - 2 * np.sin(2 * np.pi * day / 7)) < 0.1
     assert np.std(year - 3 * np.cos(2 * np.pi * day / 365.25)) < 0.5
@@ -401,8 +401,8 @@ def test_a_kernel_of_ones_own():
 @pytest.mark.parametrize("value", [5.0, 0.0, -2.5])
 def test_a_constant_series(tmp_path, value):
     f = bk.forecast(pd.Series(np.full(12, value), months(12), name="flat"), HORIZON)
-    for found in (f.median, f.mean, *f.interval(0.8), f.quantile(0.01), *f.sample(3)):
-        np.testing.assert_array_equal(found, np.full(HORIZON, value))
+    for path in (f.median, f.mean, *f.interval(0.8), f.quantile(0.01), *f.sample(3)):
+        np.testing.assert_array_equal(path, np.full(HORIZON, value))
     np.testing.assert_array_equal(f.sd, 0)
     assert f.remarks == (
         "the series is constant: the forecast is flat and its interval has no width",
@@ -569,9 +569,9 @@ def test_other_bad_arguments(raw):
 @pytest.mark.slow
 @pytest.mark.parametrize("y", [np.arange(60.0), 5.0 + np.sin(2 * np.pi * np.arange(60.0) / 12)])
 def test_a_series_without_noise_converges_and_goes_on_as_before(y):
-    found = bk.forecast(y[:48], 12, season=12)
-    assert found.trust.verdict == "not assessable"
-    np.testing.assert_allclose(found.median, y[48:], atol=0.01 * np.ptp(y))
+    f = bk.forecast(y[:48], 12, season=12)
+    assert f.trust.verdict == "not assessable"
+    np.testing.assert_allclose(f.median, y[48:], atol=0.01 * np.ptp(y))
 
 
 def test_too_many_values_are_refused_before_anything_is_fitted():

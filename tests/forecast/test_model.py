@@ -46,14 +46,14 @@ def test_prior_medians_are_those_of_the_table():
         "trend.linear.center": 0.5,
     }
     kernel = default_kernel({"season": 1.0}, unit=1.0, center=0.5)
-    found = medians(kernel)
-    assert set(found) == set(expected)
+    prior_medians = medians(kernel)
+    assert set(prior_medians) == set(expected)
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-12, err_msg=name)
+        np.testing.assert_allclose(prior_medians[name], value, rtol=1e-12, err_msg=name)
     # The notes' own rounding: 31 years, 10 years, 1.2 (in their form).
-    assert round(found["cycles.long.cosine.period"]) == 31
-    assert round(found["cycles.short.cosine.period"]) == 10
-    assert round(found["season.lengthscale"] / 2, 1) == 1.2
+    assert round(prior_medians["cycles.long.cosine.period"]) == 31
+    assert round(prior_medians["cycles.short.cosine.period"]) == 10
+    assert round(prior_medians["season.lengthscale"] / 2, 1) == 1.2
     scales = {float(v.scale) for v in kernel.hyperparameters().values() if hasattr(v, "scale")}
     assert scales == {1.0}
     noise, floor = np.array([1e-3, 0.22, 4.0]), 1e-8

@@ -23,9 +23,9 @@ def values():
 @pytest.fixture(scope="module")
 def series():
     """A year and more with two values missing and three rows not there at all."""
-    made = pd.Series(values(), pd.date_range("2015-01-01", periods=N, freq="MS"), name=DOLLARS)
-    made.iloc[LOST[:2]] = np.nan
-    return made.drop(made.index[LOST[2:]])
+    complete = pd.Series(values(), pd.date_range("2015-01-01", periods=N, freq="MS"), name=DOLLARS)
+    complete.iloc[LOST[:2]] = np.nan
+    return complete.drop(complete.index[LOST[2:]])
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +77,12 @@ def test_a_gap_is_seen_as_a_gap(f):
 
 def test_values_between_gaps_are_seen_in_long_series():
     every_third = np.flatnonzero((np.arange(400) % 3 == 0) | (np.arange(400) > 300))
-    known = np.full(400, np.nan)
-    known[every_third] = 1.0
-    series = bk.forecast(np.where(np.isnan(known), np.nan, np.arange(400) % 7), 60, season=0)
-    dots = [item for item in series.plot().axes[0].lines if item.get_marker() == "o"]
+    y = np.full(400, np.nan)
+    y[every_third] = every_third % 7
+    f = bk.forecast(y, 60, season=0)
+    dots = [item for item in f.plot().axes[0].lines if item.get_marker() == "o"]
     assert len(dots) == 1
-    start = series.plot().axes[0].lines[0].get_xdata()[0]
+    start = f.plot().axes[0].lines[0].get_xdata()[0]
     np.testing.assert_array_equal(dots[0].get_xdata(), np.arange(start + -start % 3, 300, 3))
 
 
