@@ -63,7 +63,7 @@ def forecast(
         progress: Whether to show a progress bar.
 
     Returns:
-        The forecast: its quantiles, intervals, draws, components and pictures.
+        The forecast with its quantiles, intervals, draws, components and pictures.
 
     Raises:
         ValueError: For input that cannot be read or forecast, naming the column and the row.

@@ -101,7 +101,7 @@ class Forecast(Quantiles):
             y: Those values, shape (horizon,).
 
         Returns:
-            Shape (horizon,); -inf where the model rules a value out: at or below zero on the log
+            Shape (horizon,); -inf where the model rules a value out, at or below zero on the log
             scale.
         """
         y = np.asarray(validation.targets(y, self.horizon))

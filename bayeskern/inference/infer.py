@@ -50,7 +50,7 @@ def infer(
         **kwargs: Named arguments of the model.
 
     Returns:
-        The posterior: its draws, a verdict on how far to trust them (`posterior.trust`),
+        The posterior with its draws, a verdict on how far to trust them (`posterior.trust`),
         predictions, and the way to ArviZ.
 
     Raises:

@@ -29,9 +29,9 @@ def prior_predictive(problem, *args, draws: int = 1000, seed: int = 0, **kwargs)
         **kwargs: Named arguments of the model.
 
     Returns:
-        An xarray DataTree as ArviZ takes it, with one chain: the groups prior (latents, discrete
-        ones too, and deterministics), prior_predictive (the observed sites, what is masked out
-        too), and observed_data.
+        An xarray DataTree as ArviZ takes it, with one chain. Its groups are prior (latents,
+        discrete ones too, and deterministics), prior_predictive (the observed sites, what is masked
+        out too), and observed_data.
 
     Raises:
         ValueError: If a prior is improper or missing (`Free`), nothing is observed, or a

@@ -124,7 +124,7 @@ class LinearModel(eqx.Module):
             **extra: What the likelihood needs of each row beside y, such as `exposure`.
 
         Returns:
-            The prepared model, and its arguments: the features (n, p), y, and any extra values.
+            The prepared model and its arguments, which are the features (n, p), y and extra values.
 
         Raises:
             ValueError: If the data do not suit the model, or the posterior would be improper.

@@ -50,7 +50,7 @@ class Method(ABC):
             progress: Whether to show a bar, on a terminal.
 
         Returns:
-            The draws, and how to assess them: `Fit(z=..., assess=...)`.
+            `Fit(z=..., assess=...)`, the draws and how to assess them.
 
         Raises:
             DoesNotApplyError: If the method cannot fit a model of this kind.

@@ -44,7 +44,8 @@ class Posterior:
             proper.
         timing: Seconds by part: "compile", "run" and "total"; "sampling" is that of NUTS, warmup
             and all, without compilation.
-        coords, dims: Names for the axes of sites, as ArviZ takes them.
+        coords: Labels along named axes, as ArviZ takes them.
+        dims: Names for the axes of sites, beside those that plates give.
         seed: The seed of the fit, where known.
         progress: Whether long work on it shows a bar.
     """
