@@ -114,8 +114,8 @@ class NoiseFreeFactor(LaplaceFactor):
 
     def quadratic_forms(self, V, joint=False):
         T = jax.vmap(lambda L, B: solve_triangular(L, B, lower=True))(self.roots, V)
-        own = jnp.eye(V.shape[0], dtype=V.dtype)
-        return inner_products(T, joint) * (own[:, None, :, None] if joint else own[:, :, None])
+        same = jnp.eye(V.shape[0], dtype=V.dtype)
+        return inner_products(T, joint) * (same[:, None, :, None] if joint else same[:, :, None])
 
     def logdet(self):
         return jnp.asarray(jnp.inf)
@@ -136,7 +136,7 @@ def factorizer(K, concave: bool):
 
 def cholesky(K):
     """The Cholesky factor of each K: (C, n, n)."""
-    return jnp.stack([DenseFactor.compute(each).L for each in K])
+    return jnp.stack([DenseFactor.compute(K_c).L for K_c in K])
 
 
 def mul(K, v):

@@ -17,9 +17,20 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, component_names
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.prediction.empirical import Predictions
-from bayeskern.prediction.mixture import Prediction, count_draws, map_draws, mixture, shuffled
+from bayeskern.prediction.mixture import (
+    Prediction,
+    count_draws,
+    map_draws,
+    mixture,
+    shuffled,
+    without_nan,
+)
 from bayeskern.prediction.response import ResponsePrediction
 
+NO_MODE = (
+    "the prediction is NaN: no mode of the latent function was found for at least one draw of the "
+    "hyperparameters. Look at posterior.trust."
+)
 # New observations are drawn jointly within so many points.
 JOINT = 512
 
@@ -62,8 +73,8 @@ class LatentFunction(eqx.Module):
 
 def latent_names(kernels, C: int) -> list[str]:
     """What each latent function is called: as its kernel, or f0, f1, ..."""
-    own = [k.own_name() for k in kernels] if len(kernels) == C else [None] * C
-    return [name or f"f{c}" for c, name in enumerate(own)]
+    names = [k.own_name() for k in kernels] if len(kernels) == C else [None] * C
+    return [name or f"f{c}" for c, name in enumerate(names)]
 
 
 def latent_prediction(over: LatentMixture, X_new):
@@ -114,7 +125,9 @@ def response_prediction(over: LatentMixture, X_new, extra, size: int, seed: int)
         chunk = _responses(over, X_new[rows], extra_here, chunk_key, number)
         chunks.append(jax.device_get(chunk))
     averages, samples = zip(*chunks, strict=True)
-    mean, *chances = (_not_nan(np.concatenate(parts)) for parts in zip(*averages, strict=True))
+    mean, *chances = (
+        without_nan(np.concatenate(parts), NO_MODE) for parts in zip(*averages, strict=True)
+    )
     y = shuffled(np.concatenate(samples, axis=2), order, size)
     likelihood = over.likelihood
     classes = likelihood.classes if likelihood.classifies else None
@@ -142,12 +155,3 @@ def _responses(over: LatentMixture, X_new, extra, key, number):
 
     averages, y = map_draws(at_draw, over.draws, key)
     return [jnp.mean(values, axis=0) for values in averages], y
-
-
-def _not_nan(array):
-    if np.any(np.isnan(array)):
-        raise FloatingPointError(
-            "the prediction is NaN: no mode of the latent function was found for at least one draw "
-            "of the hyperparameters. Look at posterior.trust."
-        )
-    return array

@@ -272,6 +272,6 @@ def read_mean(mean, C: int, n: int | None = None):
         raise TypeError(f"mean must be a number here, got {hyper.show(mean)}; see LatentGP.")
     mean = jnp.asarray(hyper.as_hyperparameter(mean))
     if mean.shape not in ((), (C,) if C > 1 else (n,)):
-        each = f"{C} latent functions" if C > 1 else f"{n} points"
-        raise ValueError(f"mean must be one number or one for each of {each}, got {mean.shape}.")
+        units = f"{C} latent functions" if C > 1 else f"{n} points"
+        raise ValueError(f"mean must be one number or one for each of {units}, got {mean.shape}.")
     return mean

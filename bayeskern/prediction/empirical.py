@@ -86,14 +86,12 @@ class SampledPrediction(Quantiles):
         Args:
             level: The probability of the central interval (lower, upper).
         """
+        # Here, since pandas takes a while to import.
         import pandas as pd
 
-        lower, upper = self.interval(level)
-        columns = {"mean": self.mean, "sd": self.sd, "median": self.median}
-        columns |= {"lower": lower, "upper": upper}
         shape = self.draws.shape[1:]
         index = pd.MultiIndex.from_tuples(np.ndindex(shape)) if len(shape) > 1 else None
-        return pd.DataFrame({k: np.ravel(v) for k, v in columns.items()}, index=index)
+        return pd.DataFrame({k: np.ravel(v) for k, v in self._columns(level).items()}, index=index)
 
     def __repr__(self) -> str:
         count, *shape = self.draws.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Protocol
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,11 +14,17 @@ from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr, ndtri
 
 from bayeskern.core import validation
+from bayeskern.protocols import NewValues
 
 # Predictions average over at most this many evenly thinned draws of the hyperparameters.
 MOST_DRAWS = 200
 # A chunk of new points is as large as keeps its block of covariances below this many numbers.
 CHUNK = 2**24
+
+NOT_FACTORED = (
+    "the prediction is NaN: the covariance could not be factored for at least one draw of the "
+    "hyperparameters. Look at posterior.trust and at the noise."
+)
 
 Moments = Callable[[], tuple[np.ndarray, np.ndarray]]
 
@@ -47,6 +53,12 @@ class Quantiles:
         """
         tail = 0.5 * (1.0 - validation.level(level))
         return self.quantile(tail), self.quantile(1.0 - tail)
+
+    def _columns(self, level: float) -> dict[str, np.ndarray]:
+        """What a table shows of each point."""
+        lower, upper = self.interval(level)
+        columns = {"mean": self.mean, "sd": self.sd, "median": self.median}
+        return columns | {"lower": lower, "upper": upper}
 
 
 class Prediction(Quantiles):
@@ -93,7 +105,7 @@ class Prediction(Quantiles):
     def mean(self) -> np.ndarray:
         """The mean at each point: (m,)."""
         computed = self.__dict__.get("parts")
-        return np.mean(computed[0] if computed else _known(self._means()), axis=0)
+        return np.mean(computed[0] if computed else without_nan(self._means()), axis=0)
 
     @cached_property
     def variance(self) -> np.ndarray:
@@ -123,7 +135,7 @@ class Prediction(Quantiles):
         Returns:
             Shape (n, m).
         """
-        return _known(self._draw(jax.random.key(seed), validation.positive_integer(n, "n")))
+        return without_nan(self._draw(jax.random.key(seed), validation.positive_integer(n, "n")))
 
     def component(self, name: str) -> Prediction:
         """One additive component of the latent function, with its own uncertainty.
@@ -151,8 +163,8 @@ class Prediction(Quantiles):
         """
         means, variances = self.parts
         y = np.asarray(validation.targets(y, means.shape[1]))
-        each = -0.5 * (np.square(y - means) / variances + np.log(2.0 * np.pi * variances))
-        return logsumexp(each, axis=0) - np.log(len(means))
+        densities = -0.5 * (np.square(y - means) / variances + np.log(2.0 * np.pi * variances))
+        return logsumexp(densities, axis=0) - np.log(len(means))
 
     def to_frame(self, level: float = 0.95):
         """A pandas data frame with a row for each point: mean, sd, median, lower and upper.
@@ -160,24 +172,23 @@ class Prediction(Quantiles):
         Args:
             level: The probability of the central interval (lower, upper).
         """
+        # Here, since pandas takes a while to import.
         import pandas as pd
 
-        lower, upper = self.interval(level)
-        columns = {"mean": self.mean, "sd": self.sd, "median": self.median}
-        return pd.DataFrame({**columns, "lower": lower, "upper": upper})
+        return pd.DataFrame(self._columns(level))
 
     @cached_property
     def parts(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the Gaussians that are mixed, equally weighted: (S, m) each."""
         means, variances = self._moments()
-        return _known(means), _known(variances)
+        return without_nan(means), without_nan(variances)
 
     def _quantile(self, p: float) -> np.ndarray:
         means, variances = self.parts
         # A component may have no variance at all at a point; there its parts are steps.
         sds = np.maximum(np.sqrt(variances), 1e-150)
-        each = means + sds * ndtri(p)
-        low, high = each.min(axis=0), each.max(axis=0)
+        quantiles = means + sds * ndtri(p)
+        low, high = quantiles.min(axis=0), quantiles.max(axis=0)
         if np.array_equal(low, high):
             return low
         # The quantile of a mixture lies between the quantiles of its parts.
@@ -190,29 +201,16 @@ class Prediction(Quantiles):
         return solution.x
 
     def __repr__(self) -> str:
-        known = self.__dict__.get("mean")
-        size = f"{known.size} points" if known is not None else "lazy"
+        mean = self.__dict__.get("mean")
+        size = f"{mean.size} points" if mean is not None else "lazy"
         return f"Prediction({size}, components={list(self.components)})"
 
 
 # -- the mixture over draws of the hyperparameters -------------------------------------------------
 
 
-class Conditional(Protocol):
-    """New values at m points given the data, at one draw of the hyperparameters."""
-
-    def mean(self) -> jax.Array:
-        """Their means: (m,)."""
-
-    def moments(self) -> tuple[jax.Array, jax.Array]:
-        """Their means and variances: (m,), (m,)."""
-
-    def sample(self, key, n: int) -> jax.Array:
-        """Joint draws: (n, m)."""
-
-
 def mixture(
-    conditional_at: Callable,
+    conditional_at: Callable[[Any, Any], NewValues],
     draws,
     X_new,
     n: int,
@@ -221,7 +219,7 @@ def mixture(
 ) -> Prediction:
     """The equally weighted mixture over draws of the hyperparameters, as a lazy Prediction.
 
-    conditional_at: `conditional_at(draw, X) -> Conditional`, a pytree such as an `eqx.Partial` of a
+    conditional_at: `conditional_at(draw, X) -> NewValues`, a pytree such as an `eqx.Partial` of a
     function, so that new values in it do not compile again. draws: a pytree with the draws along
     the first axis of its leaves; without leaves it is one draw. X_new: the points (m, d), or their
     rows (m,); they are taken in chunks. n: how many data points there are.
@@ -306,12 +304,9 @@ def thin(draws: dict, most: int = MOST_DRAWS) -> dict:
     return {name: jnp.asarray(values)[keep] for name, values in draws.items()}
 
 
-def _known(array) -> np.ndarray:
-    """The array, if nothing in it is NaN."""
+def without_nan(array, reason: str = NOT_FACTORED) -> np.ndarray:
+    """The array; FloatingPointError with the reason if something in it is NaN."""
     array = np.asarray(array)
     if np.any(np.isnan(array)):
-        raise FloatingPointError(
-            "the prediction is NaN: the covariance could not be factored for at least one draw "
-            "of the hyperparameters. Look at posterior.trust and at the noise."
-        )
+        raise FloatingPointError(reason)
     return array

@@ -85,6 +85,7 @@ class ResponsePrediction(SampledPrediction):
         """
         if self.probabilities is None:
             return super().to_frame(level)
+        # Here, since pandas takes a while to import.
         import pandas as pd
 
         return pd.DataFrame(np.asarray(self.probabilities), columns=list(self.classes))
@@ -100,18 +101,14 @@ def from_prior(model, args: tuple, draws: int, seed: int) -> SampledPrediction:
 
     Raises ValueError, naming the sites, if some are `Free` and have no prior.
     """
-    keys = jax.random.split(
-        jax.random.key(validation.seed(seed)), validation.positive_integer(draws, "draws")
-    )
-
-    def free(key) -> list[str]:
-        trace = handlers.trace(handlers.seed(model, key)).get_trace(*args)
-        return [name for name, site in trace.items() if site["type"] == "param"]
-
-    if found := free(keys[0]):
+    count = validation.positive_integer(draws, "draws")
+    keys = jax.random.split(jax.random.key(validation.seed(seed)), count)
+    trace = handlers.trace(handlers.seed(model, keys[0])).get_trace(*args)
+    without_prior = [name for name, site in trace.items() if site["type"] == "param"]
+    if without_prior:
         raise ValueError(
-            f"{', '.join(map(repr, found))} has no prior (Free), so there is none to draw from. "
-            "Give it one, or a number."
+            f"{', '.join(map(repr, without_prior))} has no prior (Free), so there is none to draw "
+            "from. Give it one, or a number."
         )
-    drawn = jax.lax.map(lambda key: handlers.seed(model, key)(*args), keys)
-    return SampledPrediction("y", np.asarray(drawn))
+    y = jax.lax.map(lambda key: handlers.seed(model, key)(*args), keys)
+    return SampledPrediction("y", np.asarray(y))
