@@ -1,5 +1,6 @@
 """The documentation names every public object, its links hold, and its examples run."""
 
+import configparser
 import pkgutil
 import re
 from pathlib import Path
@@ -37,6 +38,21 @@ def test_links_to_files_hold(page):
     addresses = re.findall(r"\]\(([^)\s#]+)", page.read_text())
     local = [address for address in addresses if "://" not in address]
     assert [address for address in local if not (page.parent / address).exists()] == []
+
+
+def test_floors_are_those_of_the_contract():
+    contract = configparser.ConfigParser()
+    contract.read(ROOT / ".importlinter")
+    layers = [
+        re.findall(r"\w+", contract[f"importlinter:contract:{name}"]["layers"])
+        for name in ("floors", "inference")
+    ]
+    floors, inside = layers[0][1:], layers[1]  # __main__ only calls the command line.
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| \[`(\w+)`\]", page.partition("## Where is")[0], flags=re.MULTILINE)
+    assert rows == floors + inside
+    picture = (ROOT / "docs" / "floors.svg").read_text()
+    assert re.findall(r'font-weight="600">(\w+)<', picture) == floors
 
 
 def sections(page):
