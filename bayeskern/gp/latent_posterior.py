@@ -28,10 +28,25 @@ from bayeskern.likelihoods.base import Likelihood
 
 
 class ConditionedLatent(eqx.Module):
-    """Latent Gaussian processes, about Gaussian given data.
+    """Latent Gaussian processes given data, as `LatentProcess.condition` returns them.
 
-    weights: K^-1 (f^ - m), (C, n). factor: (K + W^-1)^-1, factored. log_likelihood, mode, W: that
-    of the data, its mode f^, and the curvature there, (C, C, n); None where f itself is known.
+    By Laplace's approximation f is about N(f^, (K^-1 + W)^-1) at the data, f^ being its mode and W
+    the curvature of the log likelihood there. C functions at n points are arrays (C, n).
+
+    Attributes:
+        kernels: One kernel, or one for each function.
+        X: The inputs, shape (n, d).
+        likelihood: The likelihood.
+        prior_mean: The prior mean m: a number, an array, or a function of one point.
+        weights: K^-1 (f^ - m), shape (C, n).
+        factor: (K + W^-1)^-1, factored.
+        columns: The columns of the data frame that X was, or None.
+        log_likelihood: The log likelihood of the data; None if f itself is known.
+        mode: The mode of f, with how it was found; None if f itself is known.
+        W: The curvature, shape (C, C, n); None if f itself is known.
+
+    References:
+        Rasmussen and Williams (2006), sections 3.4 and 3.5.
     """
 
     kernels: tuple[Kernel, ...]
@@ -85,9 +100,18 @@ class ConditionedLatent(eqx.Module):
         return mean + steps.reshape(n, *mean.shape)
 
     def predict(self, X_new, latent: bool = False, extra=None, draws: int = 1000, seed: int = 0):
-        """The distribution of new observations at X_new (m, d), or of f with `latent=True`.
+        """The predictive distribution at new points.
 
-        extra: what the likelihood needs of each new row. draws: how many of y are drawn.
+        Args:
+            X_new: New inputs, shape (m, d) or (m,), or a data frame with the same columns.
+            latent: Whether to predict f rather than new observations.
+            extra: What the likelihood needs of each new row, by name.
+            draws: How many new observations are drawn.
+            seed: The same seed gives the same draws.
+
+        Returns:
+            A `ResponsePrediction` of new observations. With `latent=True` a `Prediction` of f; of
+            several functions `Predictions`, one for each.
         """
         X_new = new_points(X_new, self.X, self.columns)
         mean = self.prior_mean
@@ -105,7 +129,11 @@ class ConditionedLatent(eqx.Module):
 
     @eqx.filter_jit
     def loo(self):
-        """log p(y_i | all others) for each i: (n,)."""
+        """log p(y_i | y_-i) for each observation, shape (n,).
+
+        References:
+            Vehtari et al. (2016), section 3.2, as in `LatentProcess.pointwise`.
+        """
         _, S = self.moments(self.X)
         S, W = jnp.moveaxis(S, -1, 0), jnp.moveaxis(self.W, -1, 0)
         f, gradient = self.mode.f, self.log_likelihood.gradient(self.mode.f)

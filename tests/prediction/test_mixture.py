@@ -1,6 +1,8 @@
 """Prediction, a mixture of Gaussians, against SciPy's own distributions and root finding."""
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -8,6 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from bayeskern import Prediction
+from bayeskern.prediction import mixture as over_draws
 
 
 def mixture(means, variances):
@@ -209,3 +212,54 @@ def test_nan_is_never_silent(where):
 def test_without_components():
     with pytest.raises(ValueError, match="no components; name the terms"):
         mixture(*example()).component("trend")
+
+
+class Line(eqx.Module):
+    """Independent Gaussians around slope * X."""
+
+    slope: jax.Array
+    sd: float
+    X: jax.Array
+
+    def mean(self):
+        return self.slope * self.X
+
+    def moments(self):
+        return self.mean(), jnp.full_like(self.X, self.sd**2)
+
+    def sample(self, key, n):
+        return self.mean() + self.sd * jax.random.normal(key, (n, len(self.X)))
+
+
+def line_at(sd, draw, X):
+    return Line(draw["slope"] if draw else jnp.ones(()), sd, X)
+
+
+def test_a_mixture_has_one_gaussian_for_each_draw_whatever_the_chunks(monkeypatch):
+    slopes, X = np.array([-1.0, 0.5, 2.0]), np.linspace(0.0, 3.0, 600)
+    draws, at = {"slope": jnp.asarray(slopes)}, eqx.Partial(line_at, 0.1)
+    for chunk in (2**24, 1):
+        monkeypatch.setattr(over_draws, "CHUNK", chunk)
+        means, variances = over_draws.mixture(at, draws, X, 10).parts
+        np.testing.assert_allclose(means, slopes[:, None] * X, rtol=1e-14)
+        np.testing.assert_allclose(variances, 0.01, rtol=1e-14)
+
+
+def test_joint_draws_come_from_every_draw_equally_often():
+    slopes, X = np.array([-1.0, 0.5, 2.0]), np.array([1.0, 2.0])
+    at = eqx.Partial(line_at, 1e-6)
+    prediction = over_draws.mixture(at, {"slope": jnp.asarray(slopes)}, X, 10)
+    samples = prediction.sample(300, seed=1)
+    found, counts = np.unique(samples[:, 0].round(3), return_counts=True)
+    np.testing.assert_allclose(found, slopes, atol=1e-3)
+    np.testing.assert_array_equal(counts, 100)
+    np.testing.assert_allclose(samples[:, 1], 2.0 * samples[:, 0], atol=1e-4)
+    np.testing.assert_array_equal(samples, prediction.sample(300, seed=1))
+
+
+def test_without_draws_a_mixture_is_of_one_part():
+    X = np.array([1.0, 2.0])
+    prediction = over_draws.mixture(eqx.Partial(line_at, 0.5), {}, X, 10)
+    assert prediction.parts[0].shape == (1, 2)
+    np.testing.assert_allclose(prediction.mean, X)
+    np.testing.assert_allclose(prediction.sd, 0.5)

@@ -8,7 +8,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 import bayeskern as bk
-from bayeskern.gp import posterior as gp_module
+from bayeskern.gp import posterior as posterior_module
 from bayeskern.kernels import RBF, Constant, Linear, Matern32, White
 from bayeskern.linalg import DenseFactor
 from bayeskern.prediction import mixture
@@ -111,10 +111,10 @@ def test_chunks_make_no_difference(monkeypatch):
     gp = bk.GaussianProcess(RBF() + Linear().named("trend"), X, NOISE).condition(y)
     whole = gp.predict(X_new)
     expected = whole.mean, whole.sd, whole.component("trend").sd
-    sizes, original = [], gp_module.posterior_moments
+    sizes, original = [], posterior_module.posterior_moments
     monkeypatch.setattr(mixture, "CHUNK", 1)
     monkeypatch.setattr(
-        gp_module,
+        posterior_module,
         "_moments_jit",
         lambda g, k, x: sizes.append(len(x)) or original(g, k, x),
     )
