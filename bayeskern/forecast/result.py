@@ -18,7 +18,7 @@ from bayeskern.forecast.model import LEVEL
 from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.series import Series
 from bayeskern.gp import GPRegression
-from bayeskern.gp.components import centred_components
+from bayeskern.gp.components import centered_components
 from bayeskern.inference import Posterior, Trust
 from bayeskern.kernels.components import component_names
 from bayeskern.prediction.mixture import Prediction, Quantiles
@@ -171,7 +171,7 @@ class Forecast(Quantiles):
         tail = 0.5 * (1.0 - validation.level(level))
         target = self.posterior.target
         X = self.series.calendar.positions(self.times if times is None else times)[:, None]
-        parts = centred_components(target.model, self.posterior.flat, target.args, X, LEVEL)
+        parts = centered_components(target.model, self.posterior.flat, target.args, X, LEVEL)
         intervals = {}
         for name, part in parts.items():
             shift = self.scale.shift if name == LEVEL else 0.0

@@ -19,14 +19,16 @@ from bayeskern.kernels.components import component, component_names
 from bayeskern.prediction.mixture import Prediction, map_draws, thin
 
 
-def centred_components(model, draws: dict, data: tuple, X_new, level: str) -> dict[str, Prediction]:
+def centered_components(
+    model, draws: dict, data: tuple, X_new, level: str
+) -> dict[str, Prediction]:
     """The components of a `GPRegression` at X_new (m, d), mixed over draws of its hyperparameters.
 
     level: the component that carries the averages of the others; it is first. data: as
     `model.prepare` returned them.
     """
     names = (level, *(name for name in component_names(model.kernel) if name != level))
-    means, variances = _mixture(model, thin(draws), data, X_new, names)
+    means, variances = _all_moments(model, thin(draws), data, X_new, names)
     # The default arguments bind the values of this turn of the loop.
     return {
         name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v), _no_draws)
@@ -35,39 +37,39 @@ def centred_components(model, draws: dict, data: tuple, X_new, level: str) -> di
 
 
 def _no_draws(key, n):
-    raise NotImplementedError("joint draws of draw_gaussian components are not offered.")
+    raise NotImplementedError("joint draws of centered components are not offered.")
 
 
 @eqx.filter_jit
-def _mixture(model, draws, data, X_new, names):
-    """Means and variances: (components, draws, points) each."""
+def _all_moments(model, draws, data, X_new, names):
+    """Means and variances: (components, draws, points) each; one factor a draw serves them all."""
 
-    def one(draw):
+    def at_draw(draw):
         gp = condition_at(model, draw, data)
         return [_moments(gp, X_new, name, names[0]) for name in names]
 
-    parts = map_draws(one, draws)
-    return tuple(jnp.stack(x) for x in zip(*parts, strict=True))
+    moments = map_draws(at_draw, draws)
+    return tuple(jnp.stack(values) for values in zip(*moments, strict=True))
 
 
 def _moments(gp, X_new, name, level):
-    """Mean and variance at X_new: (m,), (m,)."""
-    names = component_names(gp.kernel)
-    count = gp.X.shape[0] if gp.observed is None else jnp.sum(gp.observed)
-    share = jnp.ones(gp.X.shape[0]) if gp.observed is None else gp.observed.astype(gp.X.dtype)
-    share = share / count
+    """Mean and variance of one component at X_new: (m,), (m,)."""
+    names, n = component_names(gp.kernel), gp.X.shape[0]
+    observed = jnp.ones(n) if gp.observed is None else gp.observed.astype(gp.X.dtype)
+    # The average over the observed points is w' f(X).
+    w = observed / jnp.sum(observed)
 
     def average(kernel):
         """Covariances of the average over the data: with y, with f(X_new), and its variance."""
-        with_data = kernel.evaluate(gp.X) @ share
-        return with_data, kernel.evaluate(X_new, gp.X) @ share, share @ with_data
+        with_data = kernel.evaluate(gp.X) @ w
+        return with_data, kernel.evaluate(X_new, gp.X) @ w, w @ with_data
 
-    cross, prior = jnp.zeros((gp.X.shape[0], X_new.shape[0])), jnp.zeros(X_new.shape[0])
+    cross, prior = jnp.zeros((n, X_new.shape[0])), jnp.zeros(X_new.shape[0])
     if name in names:
-        part = component(gp.kernel, name)
-        cross, prior = part.evaluate(gp.X, X_new), part.evaluate_diag(X_new)
+        kernel = component(gp.kernel, name)
+        cross, prior = kernel.evaluate(gp.X, X_new), kernel.evaluate_diag(X_new)
     if name != level:
-        with_data, with_new, variance = average(part)
+        with_data, with_new, variance = average(kernel)
         cross, prior = cross - with_data[:, None], prior - 2.0 * with_new + variance
     elif others := tuple(component(gp.kernel, other) for other in names if other != level):
         with_data, _, variance = average(Sum(others))

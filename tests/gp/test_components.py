@@ -6,7 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.gp.components import centred_components
+from bayeskern.gp.components import centered_components
 from bayeskern.kernels import RBF, Constant, Linear, Periodic
 
 rng = np.random.default_rng(0)
@@ -84,7 +84,7 @@ def test_components_are_the_conditioned_gaussian(trend, masked):
         mask = np.append(np.ones(12, bool), np.zeros(3, bool))[order]
         more = np.vstack([X, [[9.0], [0.0], [-3.0]]])[order]
         data = (jnp.asarray(more), jnp.asarray(np.append(Y, [7.0, -9.0, 0.0])[order]), mask)
-    found = centred_components(model(trend), DRAWS, data, jnp.asarray(NEW), "trend")
+    found = centered_components(model(trend), DRAWS, data, jnp.asarray(NEW), "trend")
     assert list(found) == ["trend", "season", "rest"]
     for i in range(3):
         for name, (mean, covariance) in truth(i, trend).items():
@@ -97,9 +97,9 @@ def test_they_add_up_and_average_to_zero():
     fitted = model()
     data = (jnp.asarray(X), jnp.asarray(Y))
     whole = fitted.predictive(DRAWS, data, NEW, latent=True).parts[0]
-    found = centred_components(fitted, DRAWS, data, jnp.asarray(NEW), "trend")
+    found = centered_components(fitted, DRAWS, data, jnp.asarray(NEW), "trend")
     np.testing.assert_allclose(sum(part.parts[0] for part in found.values()), whole, rtol=1e-9)
-    at_data = centred_components(fitted, DRAWS, data, data[0], "trend")
+    at_data = centered_components(fitted, DRAWS, data, data[0], "trend")
     for name in ("season", "rest"):
         np.testing.assert_allclose(at_data[name].mean.mean(), 0, atol=1e-12)
 
@@ -108,11 +108,11 @@ def test_centring_takes_the_shared_level_away():
     """By itself each term could be shifted at will; centred, the data say what it is."""
     fitted, data = model(), (jnp.asarray(X), jnp.asarray(Y))
     plain = fitted.predictive(DRAWS, data, NEW).component("season")
-    centred = centred_components(fitted, DRAWS, data, jnp.asarray(NEW), "trend")["season"]
+    centred = centered_components(fitted, DRAWS, data, jnp.asarray(NEW), "trend")["season"]
     assert np.all(centred.sd < 0.8 * plain.sd)
 
 
 def test_draws_are_refused():
-    found = centred_components(model(), DRAWS, (jnp.asarray(X), jnp.asarray(Y)), NEW, "trend")
+    found = centered_components(model(), DRAWS, (jnp.asarray(X), jnp.asarray(Y)), NEW, "trend")
     with pytest.raises(NotImplementedError, match="joint draws"):
         found["season"].sample(3)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import evenly
-from bayeskern.gp.components import centred_components
+from bayeskern.gp.components import centered_components
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import condition_at, predict_over, predictive_at
 from bayeskern.kernels import Kernel
@@ -90,7 +90,7 @@ class Process(NamedTuple):
 
     def components(self, X_new) -> dict[str, Prediction]:
         """Each component at X_new (m, d), about zero over the data but for the first."""
-        return centred_components(self.model, self.draws, self.data, X_new, self.names[0])
+        return centered_components(self.model, self.draws, self.data, X_new, self.names[0])
 
     def changes(self, name: str, ends) -> np.ndarray:
         """Draws of how much a component changes between two points (2, d): (S * PATHS,)."""
