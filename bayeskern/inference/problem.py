@@ -13,12 +13,17 @@ from bayeskern.inference.posterior.posterior import Posterior
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A NumPyro model, the data it is fitted to, and where it is to predict.
+    """A NumPyro model with the data it is fitted to, as a file of the gallery offers them.
 
-    data: the arguments of the model, a tuple; or a dict, by name. coords, dims: names for the axes
-    of sites, as ArviZ takes them. predict: the arguments of `posterior.predict`, a tuple; None
-    where there is nothing to predict. Raises TypeError where these are something else, or the model
-    does not take the data.
+    Args:
+        model: A NumPyro model.
+        data: The arguments of the model: a tuple, or a dict by name.
+        coords: Labels along named axes, as ArviZ takes them.
+        dims: Names for the axes of sites, as ArviZ takes them.
+        predict: The arguments of `posterior.predict`; None where there is nothing to predict.
+
+    Raises:
+        TypeError: If one of these is something else, or the model does not take the data.
     """
 
     model: Callable
@@ -43,7 +48,15 @@ class Problem:
             raise TypeError(f"data are not what the model takes: {reason}.") from None
 
     def fit(self, method="auto", **options) -> Posterior:
-        """`bk.infer` of the model with its data; options: seed, progress."""
+        """Fit the model to its data.
+
+        Args:
+            method: As `bk.infer` takes it.
+            **options: `seed` and `progress`, as `bk.infer` takes them.
+
+        Returns:
+            The posterior.
+        """
         axes = {"coords": self.coords, "dims": self.dims}
         return infer(self.model, *self._args, method=method, **axes, **options, **self._kwargs)
 

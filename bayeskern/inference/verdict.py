@@ -20,7 +20,16 @@ def effective(draws: float) -> str:
 
 @dataclass(frozen=True)
 class Trust:
-    """A verdict (one of VERDICTS), one sentence that a person can act on, and the evidence."""
+    """How far the draws of a posterior can be trusted.
+
+    Attributes:
+        verdict: "good", "caution", "bad" or "not assessable" (a point has no spread to assess).
+        advice: One sentence that a person can act on.
+        evidence: What the verdict rests on, by name, such as "khat", "rhat" or "divergences".
+
+    Raises:
+        ValueError: If the verdict is none of these.
+    """
 
     verdict: str
     advice: str

@@ -146,12 +146,12 @@ def weighted_difference(x, y, x_weights=None, y_weights=None) -> Shift:
     # A draw without weight says nothing, however far out it is.
     x, u, y, w = x[u > 0], u[u > 0], y[w > 0], w[w > 0]
     known = np.all(np.isfinite(x), axis=0) & np.all(np.isfinite(y), axis=0)
-    found = np.full((3, x.shape[1]), np.inf)
+    differences = np.full((3, x.shape[1]), np.inf)
     # Some columns at a time, which bounds the memory.
     for columns in np.array_split(np.flatnonzero(known), 1 + known.sum() // COLUMNS):
         if len(columns):
-            found[:, columns] = _compare(x[:, columns], y[:, columns], u, w)
-    return Shift(*found)
+            differences[:, columns] = _compare(x[:, columns], y[:, columns], u, w)
+    return Shift(*differences)
 
 
 # Columns that are compared at a time.
@@ -176,4 +176,4 @@ def _compare(x, y, u, w):
     values = np.take_along_axis(both, order, axis=0)
     last = np.concatenate([values[1:] != values[:-1], np.ones((1, both.shape[1]), bool)])
     ks = np.max(np.where(last, gap, 0.0), axis=0)
-    return [np.where(same, 0.0, found) for found in (shift, ratio, ks)]
+    return [np.where(same, 0.0, difference) for difference in (shift, ratio, ks)]

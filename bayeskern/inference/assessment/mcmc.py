@@ -33,9 +33,10 @@ def assess_mcmc(posterior) -> Trust:
     names, flat = scalar_columns(posterior.flat)
     x = flat.reshape(chains, count, -1)
     varying = _varying(x)
-    found = _convergence([n for n, v in zip(names, varying, strict=True) if v], x[..., varying])
+    varying_names = [name for name, varies in zip(names, varying, strict=True) if varies]
+    convergence = _convergence(varying_names, x[..., varying])
     stats = posterior.sample_stats
-    evidence = {name: found[name] for name in found if name != "columns"}
+    evidence = {name: convergence[name] for name in convergence if name != "columns"}
     evidence |= {
         "divergences": int(np.sum(stats["diverging"])),
         "bfmi": float(np.min(_bfmi(stats["energy"]))),
@@ -91,11 +92,11 @@ def _convergence(names, x) -> dict:
     x = np.moveaxis(x, -1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         rhat = array_stats.rhat(x) if x.shape[1] > 1 else np.full(len(x), np.nan)
-    found = {"rhat": (rhat, np.inf)}
-    found["ess_bulk"] = (array_stats.ess(x), -np.inf)
-    found["ess_tail"] = (array_stats.ess(x, method="tail", prob=(0.05, 0.95)), -np.inf)
+    statistics = {"rhat": (rhat, np.inf)}
+    statistics["ess_bulk"] = (array_stats.ess(x), -np.inf)
+    statistics["ess_tail"] = (array_stats.ess(x, method="tail", prob=(0.05, 0.95)), -np.inf)
     evidence = {}
-    for what, (values, worst) in found.items():
+    for what, (values, worst) in statistics.items():
         # NaN is the worst of all.
         ranked = np.where(np.isnan(values), worst, values)
         at = int(np.argmax(ranked) if worst > 0 else np.argmin(ranked))

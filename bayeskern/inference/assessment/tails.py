@@ -26,19 +26,19 @@ def heavy_tail_advice(
     x = x / np.maximum(np.max(np.abs(x), axis=0), np.finfo(float).tiny)
     with np.errstate(invalid="ignore", divide="ignore"):
         distance = np.max(np.abs(x - x.mean(axis=0)), axis=0) / x.std(axis=0)
-    found = {}
+    tail_indices = {}
     for i in np.flatnonzero(distance > FAR):
         # A number that takes few values, such as an indicator, has no tail.
         if len(np.unique(x[:, i])) > FEW * len(x):
             khat = float(array_stats.pareto_khat(x[None, :, i], r_eff=efficiency))
-            found[names[i]] = np.inf if np.isnan(khat) else khat
-    if not found:
+            tail_indices[names[i]] = np.inf if np.isnan(khat) else khat
+    if not tail_indices:
         return None
-    at = max(found, key=lambda name: found[name])
-    evidence["tail_index"], evidence["tail_index_at"] = found[at], at
-    if found[at] < NO_VARIANCE:
+    at = max(tail_indices, key=lambda name: tail_indices[name])
+    evidence["tail_index"], evidence["tail_index_at"] = tail_indices[at], at
+    if tail_indices[at] < NO_VARIANCE:
         return None
     return (
-        f"{at} has such a heavy tail (index {found[at]:.2g}) that its sd may not exist, so that "
-        "more draws would not settle it: use medians and quantiles of it, or a tighter prior."
+        f"{at} has such a heavy tail (index {tail_indices[at]:.2g}) that its sd may not exist, so "
+        "that more draws would not settle it: use medians and quantiles of it, or a tighter prior."
     )

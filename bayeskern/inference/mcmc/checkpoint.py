@@ -58,13 +58,13 @@ class Checkpoint:
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 arrays = dict(file)
-            found = str(arrays["fingerprint"])
+            fingerprint = str(arrays["fingerprint"])
         except (KeyError, ValueError, zipfile.BadZipFile, EOFError):
             raise ValueError(
                 f"checkpoint={str(self.path)!r} is not a checkpoint of NUTS. Give another path."
             ) from None
         stages = None
-        if found == self.fingerprint:
+        if fingerprint == self.fingerprint:
             stages = [_stage(arrays, f"{i}.", like) for i in range(int(arrays["groups"]))]
         if stages is None or not self._same_density(stages):
             raise ValueError(
@@ -114,12 +114,12 @@ def _arrays(stage) -> dict[str, np.ndarray]:
 
 def _stage(arrays, prefix, like) -> ChainProgress:
     leaves, structure = jax.tree.flatten(like)
-    found = [jnp.asarray(arrays[f"{prefix}state.{j}"]) for j in range(len(leaves))]
-    found = [
+    state_leaves = [jnp.asarray(arrays[f"{prefix}state.{j}"]) for j in range(len(leaves))]
+    state_leaves = [
         jax.random.wrap_key_data(x) if _is_key(old) else x
-        for x, old in zip(found, leaves, strict=True)
+        for x, old in zip(state_leaves, leaves, strict=True)
     ]
     kept = [arrays.get(f"{prefix}rows.{name}") for name in Transitions._fields]
     rows = () if kept[0] is None else (Transitions(*kept),)
-    state = jax.tree.unflatten(structure, found)
+    state = jax.tree.unflatten(structure, state_leaves)
     return ChainProgress(state, arrays[f"{prefix}scale"], int(arrays[f"{prefix}done"]), rows)

@@ -64,8 +64,8 @@ def initial_points(
     around = [
         box if mode is None else _normal(mode, rng) for mode, box in zip(modes, boxes, strict=True)
     ]
-    found = _evaluate(target, [*boxes, *around])
-    boxes, around = found[:chains], found[chains:]
+    evaluated = _evaluate(target, [*boxes, *around])
+    boxes, around = evaluated[:chains], evaluated[chains:]
     elsewhere = _evidence_on_box(boxes)
     unit = np.eye(target.size) if dense else np.ones(target.size)
     points = []
@@ -101,19 +101,19 @@ def _modes(target, chains, seed, progress) -> list[ModeWithRoot | None]:
     if target.size > LARGEST:
         return [None] * chains
     optimum = find_optimum(target, chains, seed, STEPS, progress, title="NUTS: starts")
-    found = []
+    modes = []
     for i in range(chains):
         mode = optimum.at(i) if np.isfinite(optimum.start_log_densities[i]) else None
         tril, repaired = (
             inverse_hessian_root(mode) if mode and mode.converged else (None, "no mode")
         )
-        found.append(None if repaired else ModeWithRoot(mode, tril))
-    sound = [mode for mode in found if mode is not None]
+        modes.append(None if repaired else ModeWithRoot(mode, tril))
+    sound = [mode for mode in modes if mode is not None]
     if not sound:
-        return found
+        return modes
     best = max(sound, key=lambda mode: mode.optimum.log_evidence)
     least = best.optimum.log_evidence + np.log(NEGLIGIBLE)
-    return [best if m and m.optimum.log_evidence < least else m for m in found]
+    return [best if m and m.optimum.log_evidence < least else m for m in modes]
 
 
 def _uniform(target, rng) -> np.ndarray:

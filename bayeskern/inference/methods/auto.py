@@ -31,11 +31,11 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Auto(Method):
-    """Exact, Laplace, SVI (full rank, then a flow), NUTS: the first whose verdict is good.
+    """The cheapest method whose verdict is good: exact, Laplace, SVI (full rank, flow), NUTS.
 
     Laplace and SVI are corrected by importance sampling before the next one is tried. If none is
     good, what NUTS found comes back with its own verdict. `posterior.attempts` lists what was
-    tried, what each cost, and why it went on.
+    tried, what each attempt cost, and why it went on.
     """
 
     name = "auto"

@@ -22,9 +22,14 @@ RESIDUAL = 1e-6
 
 @dataclass(frozen=True)
 class Exact(Method):
-    """Independent draws from the posterior itself, where the model offers `exact(*data)`.
+    """Independent draws from the posterior itself, where the model knows it in closed form.
 
-    draws: how many. Raises NoClosedFormError, with the reason, where there is no closed form.
+    Args:
+        draws: How many draws.
+
+    Raises:
+        ValueError: If draws is not a whole number of at least 1.
+        NoClosedFormError: In `infer`, if there is no closed form, with the reason.
     """
 
     draws: int = 4000

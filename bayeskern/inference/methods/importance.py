@@ -36,16 +36,27 @@ PROPOSALS = ("laplace", "svi", "prior")
 class ImportanceSampling(Method):
     """Draws from a proposal, weighted by p / q and resampled to equal weights.
 
-    proposal: "laplace" (a mixture over all modes that were found), "svi", "prior", a Posterior, or
-    a NumPyro distribution over the unconstrained coordinates, event shape (d,). The prior and a
-    distribution are taken as they are, in one round. tails: degrees of freedom of the Student t in
-    place of a Gaussian proposal (beside one of another shape); None for the proposal without.
-    draws: how many are weighted, and how many come out. adapt: rounds in which the proposal is
-    refitted to the weighted moments, before the draws that count. replace: False to take a quarter
-    of the draws, none of them twice.
+    The log evidence is the log of the mean weight. Weights are Pareto smoothed, and
+    `posterior.weighted` has them.
 
-    The log evidence is the log of the mean weight. Owen (2013), chapters 9 and 10; Vehtari et al.
-    (2024).
+    Args:
+        proposal: "laplace" (a mixture over all modes that were found), "svi", "prior", a Posterior
+            of the same model, or a NumPyro distribution over the unconstrained coordinates, event
+            shape (d,). The prior and a distribution are taken as they are, in one round.
+        tails: Degrees of freedom of the Student t in place of a Gaussian proposal (beside one of
+            another shape); None for the proposal without.
+        draws: How many are weighted, and how many come out.
+        adapt: Rounds in which the proposal is refitted to the weighted moments, before the draws
+            that count.
+        replace: False to take a quarter of the draws, none of them twice.
+
+    Raises:
+        ValueError: If an option is not what it must be.
+        TypeError: In `infer`, if the proposal is none of these.
+
+    References:
+        Owen (2013), "Monte Carlo theory, methods and examples", chapters 9 and 10; Vehtari et al.
+        (2024), "Pareto smoothed importance sampling".
     """
 
     proposal: Any = "laplace"

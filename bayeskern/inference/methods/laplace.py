@@ -19,12 +19,25 @@ from bayeskern.inference.result import Fit
 
 @dataclass(frozen=True)
 class Laplace(Method):
-    """N(mode, H^-1), H the Hessian of -log p(z) at its mode in unconstrained coordinates.
+    """The Laplace approximation: N(mode, H^-1) in unconstrained coordinates.
 
-    draws: how many draws. starts, steps: of the search for the mode, as in MAP. A Hessian that is
-    not positive definite is repaired, and the verdict says along which site. Tierney and Kadane
-    (1986); the log evidence is log p(mode) + d/2 log 2 pi - 1/2 log det H.
-    A density with kinks, as that of a Laplace distribution, has no such H: DoesNotApplyError.
+    H is the Hessian of -log p(z) at the mode of the unconstrained density. The log evidence is
+    log p(mode) + d/2 log 2 pi - 1/2 log det H. A Hessian that is not positive definite is repaired,
+    and the verdict says along which site.
+
+    Args:
+        draws: How many draws.
+        starts: How many starts of the search for the mode, as in `MAP`.
+        steps: The most steps of L-BFGS.
+
+    Raises:
+        ValueError: If an option is not a whole number of at least 1.
+        DoesNotApplyError: In `infer`, if a density has kinks, as that of a Laplace distribution,
+            and so no such H.
+
+    References:
+        Tierney and Kadane (1986), "Accurate approximations for posterior moments and marginal
+        densities".
     """
 
     draws: int = 4000

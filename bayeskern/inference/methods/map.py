@@ -18,13 +18,25 @@ from bayeskern.protocols import HasMode
 
 @dataclass(frozen=True)
 class MAP(Method):
-    """The mode of the posterior density, by L-BFGS.
+    """The mode of the posterior density, by L-BFGS from several starts.
 
-    starts: how many starts. The first is at the median of the prior (at the given value for
-    `Free`); half of the others are the best of many candidates drawn from it, half are drawn.
-    jacobian: False for the mode in the model's own parameters, True for the mode in the
-    unconstrained ones (Gamma(3, 1) has its mode at 2 in the first sense and at 3 in the second).
-    steps: at most so many steps of L-BFGS.
+    Args:
+        starts: How many starts. The first is at the median of the prior (at the given value for
+            `Free`); half of the others are the best of many draws from it, half are any draws.
+        jacobian: False for the mode in the model's own parameters, True for the mode in the
+            unconstrained ones: Gamma(3, 1) has its mode at 2 in the first sense, 3 in the second.
+        steps: The most steps of L-BFGS.
+
+    Raises:
+        ValueError: If starts or steps is not a whole number of at least 1.
+
+    Examples:
+        >>> import numpyro, numpyro.distributions as dist, bayeskern as bk
+        >>> def model():
+        ...     numpyro.sample("rate", dist.Gamma(3.0, 1.0))
+        >>> mode = bk.infer(model, method=bk.MAP()).point()["rate"]
+        >>> print(mode.round(3))
+        2.0
     """
 
     starts: int = 4
@@ -51,7 +63,14 @@ class MLE(Method):
     """The maximum of the likelihood: the densities of latent sites are left out.
 
     Observed sites and factors count. Where latents are integrated out, as in `GPRegression`, it is
-    type-II maximum likelihood. It does not depend on the parametrisation. starts, steps: as in MAP.
+    type-II maximum likelihood. It does not depend on the parametrisation.
+
+    Args:
+        starts: How many starts, as in `MAP`.
+        steps: The most steps of L-BFGS.
+
+    Raises:
+        ValueError: If starts or steps is not a whole number of at least 1.
     """
 
     starts: int = 4

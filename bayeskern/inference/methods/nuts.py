@@ -35,16 +35,33 @@ CHAIN_METHODS = ("parallel", "sequential", "vectorized")
 
 @dataclass(frozen=True)
 class NUTS(Method):
-    """The No-U-Turn sampler (Hoffman and Gelman, 2014), with NumPyro's kernel and adaptation.
+    """The No-U-Turn sampler, with NumPyro's kernel and adaptation.
 
-    warmup, draws: steps of each chain. target_accept: nearer to 1 for smaller steps. dense_mass: a
-    full mass matrix in place of a diagonal one. chain_method: "parallel", a thread for each chain
-    (as many at once as there are cores); "sequential", one after the other, with the same draws;
-    "vectorized", all in step by vmap, for accelerators. evidence: estimate the log evidence by
-    bridge sampling. checkpoint: a file which is kept up to date, and from which a run that was
-    killed goes on, to the same draws.
+    Chains start around the modes that were found, two posterior sds away, each at the mode that its
+    own search led to.
 
-    Chains start around the modes that were found, two posterior sds away; see `starts`.
+    Args:
+        chains: How many chains.
+        warmup: Steps of adaptation of each chain, which are dropped.
+        draws: Steps of each chain that are kept.
+        target_accept: The acceptance probability that the step size aims at; nearer to 1 for
+            smaller steps.
+        max_tree_depth: The most doublings of a trajectory.
+        dense_mass: A full mass matrix in place of a diagonal one.
+        chain_method: "parallel", a thread for each chain (as many at once as there are cores);
+            "sequential", one after the other, with the same draws; "vectorized", all in step by
+            vmap, for accelerators.
+        evidence: Whether to estimate the log evidence by bridge sampling.
+        checkpoint: A file which is kept up to date, and from which a run that was killed goes on,
+            to the same draws.
+
+    Raises:
+        ValueError: If an option is not what it must be; in `infer`, if the checkpoint is of another
+            run.
+
+    References:
+        Hoffman and Gelman (2014), "The No-U-Turn sampler: adaptively setting path lengths in
+        Hamiltonian Monte Carlo".
     """
 
     chains: int = 4

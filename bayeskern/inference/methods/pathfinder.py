@@ -26,11 +26,22 @@ TRIALS = 50
 
 @dataclass(frozen=True)
 class Pathfinder(Method):
-    """blackjax's Pathfinder from several starts, its draws weighted by p / q and resampled.
+    """Gaussians along the paths of L-BFGS to the modes, weighted by p / q and resampled.
 
-    paths: how many starts. draws: how many are weighted, and how many come out. replace: False to
-    take a quarter of the draws, none of them twice. Zhang, Carpenter, Gelman and Vehtari (2022);
-    here q is the mixture of all paths, so that each of two modes may have its own path.
+    The Pathfinder is blackjax's; here q is the mixture of all paths, so that each of two modes may
+    have its own path.
+
+    Args:
+        paths: How many starts.
+        draws: How many draws are weighted, and how many come out.
+        replace: False to take a quarter of the draws, none of them twice.
+
+    Raises:
+        ValueError: If paths or draws is not a whole number of at least 1.
+
+    References:
+        Zhang, Carpenter, Gelman and Vehtari (2022), "Pathfinder: parallel quasi-Newton variational
+        inference".
     """
 
     paths: int = 8

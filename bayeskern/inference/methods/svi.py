@@ -45,15 +45,28 @@ class SVIStart(NamedTuple):
 
 @dataclass(frozen=True)
 class SVI(Method):
-    """The member of a family that is closest to the posterior, by Adam on the ELBO.
+    """Stochastic variational inference: the member of a family that is closest to the posterior.
 
-    guide: "mean_field", "full_rank", "low_rank" (Gaussians), "flow" (inverse autoregressive), or a
-    NumPyro guide for the model's sites. gradient: "pathwise", or "score" with a leave-one-out
-    baseline (Kool, van Hoof and Welling, 2019). objective: "reverse_kl", KL(q || p), or
-    "forward_kl", KL(p || q), whose Gaussian has the moments of the posterior: they are estimated by
-    adaptive importance sampling from all modes that were found. steps: at most so many (and as many
-    for the Gaussian that a flow starts from); it stops before where the ELBO is level, and says
-    which it was. draws: how many come out.
+    Adam maximises the ELBO, E_q[log p(z) - log q(z)], at a falling learning rate until it is level.
+
+    Args:
+        guide: The family: "mean_field", "full_rank" or "low_rank" (Gaussians), "flow" (inverse
+            autoregressive), or a NumPyro guide for the model's sites.
+        gradient: "pathwise", or "score" with a leave-one-out baseline (Kool, van Hoof and Welling
+            2019).
+        objective: "reverse_kl", KL(q || p); or "forward_kl", KL(p || q), whose Gaussian has the
+            moments of the posterior, estimated by adaptive importance sampling from all modes that
+            were found.
+        steps: The most steps (and as many for the Gaussian that a flow starts from). It stops
+            before where the ELBO is level, and says which it was.
+        draws: How many draws come out.
+
+    Raises:
+        ValueError: If an option is unknown, or options do not go together.
+
+    References:
+        Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), "Automatic differentiation variational
+        inference"; Kingma et al. (2016) for the flow.
     """
 
     guide: str | Callable = "full_rank"

@@ -19,17 +19,17 @@ def _constrain(target, z):
         # JAX cannot map what has no numbers.
         return {k: v for k, v in target.constrain(z).items() if v.size}
 
-    found = jax.lax.map(sized, flat, batch_size=BATCH)
+    flat_sites = jax.lax.map(sized, flat, batch_size=BATCH)
     shapes = jax.eval_shape(target.constrain, flat[0])
     return {
-        k: jnp.reshape(found.get(k, jnp.zeros(0, s.dtype)), z.shape[:-1] + s.shape)
+        k: jnp.reshape(flat_sites.get(k, jnp.zeros(0, s.dtype)), z.shape[:-1] + s.shape)
         for k, s in shapes.items()
     }
 
 
 def constrain(target: Target, z) -> dict[str, np.ndarray]:
     """The sites at z: (chains, draws, d) -> each (chains, draws, shape), latent ones first."""
-    found = jax.device_get(_constrain(target, jnp.asarray(z)))
+    by_site = jax.device_get(_constrain(target, jnp.asarray(z)))
     # A compiled function returns dictionaries sorted by name.
     order = [s.name for s in target.latents]
-    return {name: found[name] for name in dict.fromkeys([*order, *target.deterministics])}
+    return {name: by_site[name] for name in dict.fromkeys([*order, *target.deterministics])}

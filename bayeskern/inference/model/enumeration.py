@@ -122,16 +122,16 @@ def _plates(site) -> dict[int, str]:
     return {frame.dim: frame.name for frame in site["cond_indep_stack"]}
 
 
-def _agree(found, site) -> bool:
+def _agree(log_prob, site) -> bool:
     """Whether a funsor has the log density of a site."""
     import funsor
 
     plates = _plates(site)
-    if set(found.inputs) - set(plates.values()):
+    if set(log_prob.inputs) - set(plates.values()):
         return False
-    found = funsor.to_data(found, name_to_dim={name: dim for dim, name in plates.items()})
+    log_prob = funsor.to_data(log_prob, name_to_dim={name: dim for dim, name in plates.items()})
     expected = site["fn"].log_prob(site["value"])
-    return np.allclose(*np.broadcast_arrays(found, expected), rtol=1e-6, equal_nan=True)
+    return np.allclose(*np.broadcast_arrays(log_prob, expected), rtol=1e-6, equal_nan=True)
 
 
 def _enumerated(model, nesting: int):

@@ -32,7 +32,7 @@ class Site(NamedTuple):
 
 def inspect_sites(target) -> dict[str, Site]:
     """Every latent, discrete, deterministic and observed site, by name; nothing is computed."""
-    found = {}
+    sites = {}
     latents = [s.name for s in target.latents]
 
     def run():
@@ -57,10 +57,10 @@ def inspect_sites(target) -> dict[str, Site]:
                     "a mask or to_event; its values could not be conditioned on. Give each process "
                     "a site of its own (and mask= to the process)."
                 )
-            found[name] = Site(kind, shape, _names(site, shape), conditional)
+            sites[name] = Site(kind, shape, _names(site, shape), conditional)
 
     jax.eval_shape(run)
-    return found
+    return sites
 
 
 def conditional_sites(target) -> tuple[str, ...]:
@@ -70,9 +70,11 @@ def conditional_sites(target) -> tuple[str, ...]:
 
 def observed_values(target, draw: dict) -> dict[str, np.ndarray]:
     """The values of the observed sites, in the order of the model."""
-    found = jax.device_get(_observed(target, draw))
+    values = jax.device_get(_observed(target, draw))
     return {
-        name: found[name] for name, site in inspect_sites(target).items() if site.kind == "observed"
+        name: values[name]
+        for name, site in inspect_sites(target).items()
+        if site.kind == "observed"
     }
 
 

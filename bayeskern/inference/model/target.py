@@ -83,15 +83,15 @@ class Target(eqx.Module):
             raise TypeError(f"model must be a NumPyro model, a function of the data, got {kind}.")
         # What a model has prepared it knows how to use: large arrays are not copied.
         prepared = isinstance(model, PreparesData)
-        given = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
+        arguments_read = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
         try:
-            found = _look(model, given)
+            site_fields = _look(model, arguments_read)
         except arguments.CONCRETIZATION_ERRORS:
             # It looks at the values of its arrays, as in len(np.unique(group)).
-            given = arguments.make_static(given)
+            arguments_read = arguments.make_static(arguments_read)
             with arguments.forbid_value_inspection():
-                found = _look(model, given)
-        return cls(sort_leaves(model), given, **found)
+                site_fields = _look(model, arguments_read)
+        return cls(sort_leaves(model), arguments_read, **site_fields)
 
     @property
     def args(self) -> tuple:
@@ -301,7 +301,7 @@ class Target(eqx.Module):
         return self.ravel(unconstrained)
 
 
-def _look(model, given) -> dict:
+def _look(model, argument_trees) -> dict:
     """What there is to know of a model's sites, as fields of a Target.
 
     Nothing is computed. Raises ValueError on a site that is not as it ought to be, by its name.
@@ -309,8 +309,8 @@ def _look(model, given) -> dict:
     latents, without_prior, deterministics, discrete = [], [], [], []
     kinked, approximate, partial, nesting = [], [], set(), [0]
 
-    def run(given):
-        args, kwargs = arguments.without_static(given)
+    def run(argument_trees):
+        args, kwargs = arguments.without_static(argument_trees)
         partial.update(validation.subsampled(_first_trace(model, args, kwargs)))
         # In here, since the bounds of a support may be traced values themselves.
         trace = _first_trace(FullPlates(model), args, kwargs)
@@ -338,7 +338,7 @@ def _look(model, given) -> dict:
             if discrete and site["type"] == "sample":
                 require_plates(name, site, discrete)
 
-    eqx.filter_eval_shape(run, given)
+    eqx.filter_eval_shape(run, argument_trees)
     return {
         "latents": tuple(latents),
         "without_prior": tuple(without_prior),

@@ -128,8 +128,8 @@ def refuse_nonfinite(target, z) -> None:
     values, gradients, observed, shapes = _by_site(target, z)
     for name, value in observed.items():
         _nan_data(name, value)
-    for what, found in (("log density", values), ("gradient", gradients)):
-        wrong = [name for name, value in found.items() if not np.all(np.isfinite(value))]
+    for what, by_site in (("log density", values), ("gradient", gradients)):
+        wrong = [name for name, value in by_site.items() if not np.all(np.isfinite(value))]
         if wrong:
             shown = ", ".join(
                 f"{name!r} ({float(values[name]):.4g}, shape {shapes[name]})" for name in wrong

@@ -86,8 +86,8 @@ def _stretch(objective, state, steps, tolerance):
         flatter = norm < jnp.max(jnp.abs(s.best_gradient))
         better = (value < s.best - slack) | ((value < s.best + slack) & flatter)
         better = better | ~jnp.isfinite(s.best)
-        found, best = (value, s.z, gradient), (s.best, s.best_z, s.best_gradient)
-        best = [jnp.where(better, new, old) for new, old in zip(found, best, strict=True)]
+        current, best = (value, s.z, gradient), (s.best, s.best_z, s.best_gradient)
+        best = [jnp.where(better, new, old) for new, old in zip(current, best, strict=True)]
         state = State(z, solver, value, norm, *best, idle)
         return _strong(state, s), i + 1
 

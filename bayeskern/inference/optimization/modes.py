@@ -121,17 +121,17 @@ class Optimum:
     @cached_property
     def others(self) -> tuple[Optimum, ...]:
         """The other distinct modes that the starts found, best first."""
-        found = [self]
+        modes = [self]
         for i in np.argsort(-self.start_log_densities):
-            if np.isfinite(self.start_log_densities[i]) and self._is_new(self.ends[i], found):
+            if np.isfinite(self.start_log_densities[i]) and self._is_new(self.ends[i], modes):
                 other = self.at(i)
-                if other.converged and self._is_new(other.z, found):
-                    found.append(other)
-        return tuple(found[1:])
+                if other.converged and self._is_new(other.z, modes):
+                    modes.append(other)
+        return tuple(modes[1:])
 
     @staticmethod
-    def _is_new(z, found) -> bool:
-        return all(mode._elsewhere(z) for mode in found)
+    def _is_new(z, modes) -> bool:
+        return all(mode._elsewhere(z) for mode in modes)
 
     @cached_property
     def rivals(self) -> tuple[Optimum, ...]:

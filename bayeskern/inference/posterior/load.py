@@ -31,9 +31,17 @@ FIT_FIELDS = ("z", "log_q", "trace", "sample_stats", "attempts")
 def load(path, model=None) -> Posterior:
     """Read a posterior that `posterior.save(path)` wrote.
 
-    Everything but `predict` works without the model. model: the one that was fitted, for
-    `predict`. Raises FileNotFoundError if there is no file, ValueError if it is not one of ours or
-    the model is another than was fitted.
+    Args:
+        path: The name of the file.
+        model: The model that was fitted. Everything but `predict` works without it.
+
+    Returns:
+        The posterior, with its verdict.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is not one of ours, or the model is another than was fitted.
+        TypeError: If the model is no model.
     """
     groups, own = netcdf.read(Path(path))
     arrays = {name: np.asarray(values) for name, values in own.data_vars.items()}

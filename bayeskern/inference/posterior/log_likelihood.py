@@ -32,7 +32,7 @@ class Pointwise(NamedTuple):
 
 def log_likelihood(posterior) -> dict[str, np.ndarray]:
     """log p(y_i | draw) of every observed site: each (chains, draws, shape of the data)."""
-    return {name: found.values for name, found in pointwise(posterior)[0].items()}
+    return {name: density.values for name, density in pointwise(posterior)[0].items()}
 
 
 def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
@@ -53,12 +53,12 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
     chains, count = posterior.shape
     model = target.model
     if isinstance(model, HasLogLikelihood):
-        found = model.pointwise(posterior.flat, *target.args, **target.kwargs)
-        if not isinstance(found, dict):
+        by_site = model.pointwise(posterior.flat, *target.args, **target.kwargs)
+        if not isinstance(by_site, dict):
             (name,) = [k for k, site in target.sites().items() if site.kind == "observed"]
-            found = {name: found}
-        rows = np.arange(count)
-        return {k: Pointwise(_chains(np.asarray(v), chains), None) for k, v in found.items()}, rows
+            by_site = {name: by_site}
+        by_chain = {name: _chains(np.asarray(v), chains) for name, v in by_site.items()}
+        return {name: Pointwise(v, None) for name, v in by_chain.items()}, np.arange(count)
     # A model that was shown its data before may have none now.
     observed = {
         k: site
@@ -78,7 +78,7 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
         (draws, np.zeros(chains * len(rows))),
         size,
     )
-    found = {}
+    by_site = {}
     for name in observed:
         mask = masks[name]
         if not np.all(same[name]):
@@ -88,10 +88,10 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
                 "likelihood."
             )
         if mask is None or mask.all():
-            found[name] = Pointwise(_chains(values[name], chains), None)
+            by_site[name] = Pointwise(_chains(values[name], chains), None)
         elif mask.any():
-            found[name] = Pointwise(_chains(values[name][:, mask], chains), mask)
-    return found, rows
+            by_site[name] = Pointwise(_chains(values[name][:, mask], chains), mask)
+    return by_site, rows
 
 
 def masks_of(posterior) -> dict[str, np.ndarray | None]:
@@ -142,12 +142,12 @@ def _masks(target, draw):
 @eqx.filter_jit
 def _densities(target, draws, ones, masks, batch):
     def one(item):
-        found = _by_site(target, item[0])
+        densities = _by_site(target, item[0])
         same = {
             name: jnp.asarray(True) if counted is None else jnp.all(counted == masks[name])
-            for name, (_, counted) in found.items()
+            for name, (_, counted) in densities.items()
         }
-        return {name: each for name, (each, _) in found.items()}, same
+        return {name: each for name, (each, _) in densities.items()}, same
 
     return jax.lax.map(one, (draws, ones), batch_size=batch)
 
