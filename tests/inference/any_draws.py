@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from bayeskern.inference import Method
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 
 
-class AnyDraws:
+class AnyDraws(Method):
     """Standard normal draws in unconstrained space, without a look at the data."""
 
     name = "any draws"
@@ -16,4 +17,4 @@ class AnyDraws:
 
     def run(self, target, seed, progress):
         z = np.random.default_rng(seed).normal(size=(1, self.draws, target.size))
-        return Fit(z=z, judge=lambda _: Trust("not assessable", "These are any draws."))
+        return Fit(z=z, assess=lambda _: Trust("not assessable", "These are any draws."))
