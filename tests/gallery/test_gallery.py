@@ -34,6 +34,7 @@ from models import (
     motorcycle,
     robust_regression,
 )
+from tests.marks import slow
 
 NAMES = sorted(path.stem for path in Path(models.__path__[0]).glob("[!_]*.py"))
 REFERENCE = Path(__file__).parent / "reference"
@@ -83,7 +84,7 @@ def fit(module, method):
     return bk.infer(module.model, *module.data(), method=method, seed=1, progress=False)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [n if n == "coin" else slow(n) for n in NAMES])
 def test_every_model_of_the_gallery_takes_its_data(name):
     module = importlib.import_module(f"models.{name}")
     assert module.__doc__ and isinstance(module.data(), tuple)
@@ -358,6 +359,7 @@ def test_the_likeliest_line_through_the_shuttles_is_that_of_statsmodels():
     np.testing.assert_allclose(found, other.params, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_shuttle_is_at_great_risk_in_the_cold():
     problem = gallery.load("logistic_regression")
     prediction = fit(logistic_regression, "importance").predict(*problem.predict)
@@ -400,6 +402,7 @@ def test_the_mode_has_the_certified_digits():
         np.testing.assert_allclose(found[name][0, 0], wanted, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["importance", "nuts"])
 def test_the_posterior_of_longley_is_a_t_around_the_certified_values(method):
     posterior = fit(linear_regression, method)
@@ -429,6 +432,7 @@ def mean_of_the_noise() -> float:
 # -- telephone calls -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["importance", "nuts"])
 def test_a_third_of_bad_years_do_not_move_the_slope(method):
     posterior = fit(robust_regression, method)
@@ -441,6 +445,7 @@ def test_a_third_of_bad_years_do_not_move_the_slope(method):
     assert np.quantile(posterior.flat["df"], 0.95) < 1.0
 
 
+@pytest.mark.slow
 def test_gaussian_noise_follows_the_bad_years():
     # The same model but for its noise; least squares has 5.04 (Venables and Ripley, section 6.5).
     flat = {"prior": bk.priors.Flat(), "intercept": bk.priors.Flat()}
@@ -450,6 +455,7 @@ def test_gaussian_noise_follows_the_bad_years():
     assert abs(slope.mean() - 5.041478) < 4.0 * slope.std() / np.sqrt(len(slope))
 
 
+@pytest.mark.slow
 def test_the_slope_is_that_of_another_robust_fit():
     sm = pytest.importorskip("statsmodels.api")
     years, calls = robust_regression.data()
@@ -461,6 +467,7 @@ def test_the_slope_is_that_of_another_robust_fit():
 # -- iris ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_flowers_are_told_apart_as_well_as_they_can_be():
     posterior = fit(gp_classification, "laplace")
     # Left out one by one, as no flower is told by itself.

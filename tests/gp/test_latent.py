@@ -195,6 +195,7 @@ def test_where_f_is_integrated_out_the_map_is_the_maximum_of_laplaces_evidence()
 # -- predictions from draws ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_prediction_is_the_mixture_over_draws_of_the_hyperparameters():
     X, f, _ = data(15)
     y = np.round(2.0 * np.exp(f))

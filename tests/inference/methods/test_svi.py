@@ -97,6 +97,7 @@ def test_the_best_diagonal_gaussian_has_the_conditional_variances():
     assert abs(posterior.elbo.value - (EVIDENCE - gap)) < 0.02 + 3 * posterior.elbo.error
 
 
+@pytest.mark.slow
 def test_low_rank_is_exact_where_the_covariance_is_diagonal_plus_one_direction():
     direction = np.array([2.0, -1.0, 0.5, 1.0, 3.0])
     covariance = np.diag([1.0, 0.5, 2.0, 1.0, 0.3]) + np.outer(direction, direction)
@@ -119,6 +120,7 @@ def gamma_poisson(y):
         numpyro.sample("y", dist.Poisson(rate), obs=y)
 
 
+@pytest.mark.slow
 def test_forward_kl_has_the_moments_of_the_posterior():
     # The posterior is Gamma(3 + sum y, 2 + n); the logarithm of a Gamma(a, b) has mean
     # digamma(a) - log b and variance trigamma(a).
