@@ -28,6 +28,7 @@ from bayeskern.kernels import (
     hyperparameter,
     spectral_density,
 )
+from tests.marks import slow
 
 RNG = np.random.default_rng(4)
 X = 0.8 * RNG.normal(size=(7, 3))
@@ -67,7 +68,7 @@ def gram(features, points=X):
     return phi @ phi.T
 
 
-@pytest.mark.parametrize("orthogonal", [False, True], ids=["independent", "orthogonal"])
+@pytest.mark.parametrize("orthogonal", [slow(False), True], ids=["independent", "orthogonal"])
 @pytest.mark.parametrize("name", SPECTRAL)
 def test_the_gram_matrix_of_random_features_is_right_on_average(name, orthogonal):
     kernel, seeds = SPECTRAL[name], 16
@@ -90,6 +91,7 @@ def test_at_one_point_random_features_are_exact(name):
     np.testing.assert_allclose(np.sum(phi**2, axis=1), kernel.diag(X), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Matern12", "sum inside a product"])
 def test_the_error_falls_as_one_over_the_root_of_the_number_of_features(name):
     kernel, t = SPECTRAL[name], X[1:] - X[0]
@@ -117,6 +119,7 @@ def test_the_variance_is_that_of_the_theory_for_us_and_for_scikit_learn():
     assert np.var(phases) == pytest.approx((1 + k2 / 2 - k**2) / m, rel=0.15)
 
 
+@pytest.mark.slow
 def test_the_error_is_below_that_of_scikit_learns_sampler_and_lower_at_right_angles():
     points = RNG.normal(size=(50, 4))
     exact = np.asarray(RBF(3.0)(points))

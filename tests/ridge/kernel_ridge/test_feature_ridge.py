@@ -88,6 +88,7 @@ def test_fourier_ridge_is_ridge_on_fourier_features():
     np.testing.assert_allclose(predictions, expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_error_of_fourier_ridge_falls_as_one_over_the_root_of_its_features():
     kernel = RBF(1.5) + RationalQuadratic() * Matern12(2.0)
     whole = KernelRidge(kernel, 1.0).fit(X, y).predict(NEW)
