@@ -6,6 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
+from bayeskern.inference import Method
 from bayeskern.inference.problem import Problem
 from models import coin
 
@@ -63,7 +64,7 @@ def test_what_is_no_problem_is_refused_by_name(options, message):
         Problem(**{"model": shifted, "data": (np.zeros(3),), **options})
 
 
-class NeverRun:
+class NeverRun(Method):
     """A method that must not be reached."""
 
     name = "never"

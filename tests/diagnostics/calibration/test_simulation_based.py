@@ -85,11 +85,11 @@ def test_a_linear_regression_with_default_priors_and_a_frame_is_calibrated():
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        ({"wider": 0.5}, "posterior too narrow"),
-        ({"wider": 2.0}, "posterior too wide"),
+        ({"scale": 0.5}, "posterior too narrow"),
+        ({"scale": 2.0}, "posterior too wide"),
         ({"shift": 0.7}, "posterior biased upwards"),
         ({"shift": -0.7}, "posterior biased downwards"),
-        ({"wider": 0.4, "shift": 0.4}, "posterior too narrow and biased upwards"),
+        ({"scale": 0.4, "shift": 0.4}, "posterior too narrow and biased upwards"),
     ],
 )
 def test_a_wrong_posterior_is_named(wrong, named):

@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 import bayeskern as bk
 from bayeskern import MAP, Free
 from bayeskern.inference import Optimum
+from bayeskern.inference.assessment.point import assess_point
 from bayeskern.kernels import RBF, Matern32, Periodic
 from tests.marks import slow
 
@@ -234,16 +235,16 @@ def optimum(**changes):
     ],
 )
 def test_verdicts(changes, advice):
-    assert optimum().trust().verdict == "not assessable"
+    assert assess_point(optimum()).verdict == "not assessable"
     assert optimum().agreeing == 2
-    trust = optimum(**changes).trust()
+    trust = assess_point(optimum(**changes))
     assert trust.verdict == "bad"
     assert re.search(advice, trust.advice)
 
 
 def test_a_single_start_need_not_agree_with_another():
     single = optimum(ends=np.zeros((1, 2)), start_log_densities=np.array([-3.0]))
-    assert single.trust().verdict == "not assessable"
+    assert assess_point(single).verdict == "not assessable"
 
 
 def test_flat_direction_is_bad_and_named():
@@ -418,7 +419,7 @@ def test_a_rounded_gradient_is_sound_where_the_newton_step_is_short():
     gradient = np.array([2e-3, 0.0])
     for curvature, verdict in ((1.0, "not assessable"), (0.01, "bad"), (-1.0, "bad")):
         found = optimum(gradient=gradient, curvature=lambda c=curvature: np.diag([c, 1.0]))
-        assert found.trust().verdict == verdict
+        assert assess_point(found).verdict == verdict
 
 
 @pytest.mark.slow

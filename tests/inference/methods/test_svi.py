@@ -73,7 +73,7 @@ def test_both_gradients_land_on_the_exact_mean_from_somewhere_else(gradient, see
     sd = np.sqrt(np.diag(COVARIANCE))
     # Three posterior sds off, twice as wide and without the correlations.
     family = AutoGuide("full_rank", jnp.asarray(MEAN + 3.0 * sd), jnp.diag(2.0 * sd))
-    [(params, trace, doubt)] = method._ascend([family], [SVIStart(target, seed, None)], False)
+    [(params, trace, doubt)] = method._maximize([family], [SVIStart(target, seed, None)], False)
     found = family.approximation(params)
     assert doubt is None
     np.testing.assert_array_less(np.abs(np.asarray(found.means[0]) - MEAN) / sd, 0.05)
