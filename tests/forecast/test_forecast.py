@@ -137,7 +137,7 @@ def test_the_optimum_is_sound(either):
 
 @pytest.mark.parametrize(
     "name",
-    ["nile", *(slow(n) for n in ("airline", "co2", "sunspots"))],
+    [slow(n) for n in ("airline", "nile", "co2", "sunspots")],
 )
 def test_data_sets_converge(name):
     f = bk.forecast(name, HORIZON)
@@ -365,6 +365,7 @@ def test_two_seasons():
     assert np.std(year - 3 * np.cos(2 * np.pi * day / 365.25)) < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, slow(4)])
 def test_very_short(count):
     f = bk.forecast([1.0, 2.0, 4.0, 3.0][:count], 2)

@@ -175,7 +175,7 @@ def test_a_density_that_is_zero_everywhere_names_its_factor(method):
         infer(model, Y, method=method)
 
 
-@pytest.mark.parametrize("method", ["svi", "pathfinder", "nuts", "auto"])
+@pytest.mark.parametrize("method", ["nuts", *map(slow, ("svi", "pathfinder", "auto"))])
 def test_nan_data_are_refused_by_every_method(method):
     bad = np.where(np.arange(6) == 2, np.nan, Y)
     with pytest.raises(ValueError, match="site 'y' has 1 value that is NaN.*row 2"):

@@ -121,6 +121,7 @@ NESTED = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(NESTED)
 def test_it_is_the_mean_of_a_gaussian_process_for_nested_kernels(kernel):
