@@ -16,17 +16,6 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters.parametrized import Parametrized
 from bayeskern.likelihoods.links import LINKS
 
-# Hooks by their former names, which likelihoods written against them still use.
-FORMER_NAMES = {
-    "level": "eta_location_scale",
-    "restrained": "vanishing_tails",
-    "wanted": "support_description",
-    "_read": "read_targets",
-    "_fits": "in_support",
-    "_learn": "with_default_priors",
-    "_default": "with_hyperparameters",
-}
-
 
 class Prepared(NamedTuple):
     """What `Likelihood.prepare` returns: a likelihood that knows its data, and those data.
@@ -108,10 +97,6 @@ It must be a whole number of at least 0.
     is_ordered: ClassVar[bool] = False
     takes_intercept: ClassVar[bool] = True
     support_description: ClassVar[str] = "a number"
-
-    def __init_subclass__(cls, **options):
-        super().__init_subclass__(**options)
-        _keep_former_names(cls)
 
     def __check_init__(self):
         if self.link is not None:
@@ -303,15 +288,3 @@ It must be a whole number of at least 0.
     def _arguments(self) -> list[str]:
         shown = [] if self.link in (None, self.links[0]) else [f"link={self.link!r}"]
         return [*super()._arguments(), *shown]
-
-
-def _keep_former_names(cls) -> None:
-    """Let each renamed hook be defined, overridden and called by its former name as well."""
-    for former, name in FORMER_NAMES.items():
-        if name in vars(cls):
-            setattr(cls, former, vars(cls)[name])
-        elif former in vars(cls):
-            setattr(cls, name, vars(cls)[former])
-
-
-_keep_former_names(Likelihood)

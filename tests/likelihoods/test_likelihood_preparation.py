@@ -200,27 +200,6 @@ def test_the_scale_of_eta_covers_the_mean_and_the_log_sd_of_a_heteroscedastic():
         assert abs(np.log(y.std()) - location) <= 10.0 * sd
 
 
-def test_hooks_written_by_their_former_names_still_serve():
-    class Delays(lk.Gaussian):
-        wanted = "at least 0"
-
-        def level(self, y, extra):
-            location, scale = super().level(y, extra)
-            return location + 1.0, scale
-
-        def _fits(self, y):
-            return y >= 0
-
-    class Shifted(Delays):
-        def eta_location_scale(self, y, extra):
-            return super().level(y, extra)
-
-    y = np.array([1.0, 3.0])
-    assert Delays().eta_location_scale(y, {}) == Shifted().level(y, {}) == (3.0, 1.0)
-    with pytest.raises(ValueError, match=r"row 1: -2.0. It must be at least 0"):
-        Delays().prepare([1.0, -2.0], 2)
-
-
 def test_arguments_come_in_the_order_in_which_they_are_written():
     assert lk.StudentT(4.0, 2.0).hyperparameters() == {"df": 4.0, "scale": 2.0}
 
