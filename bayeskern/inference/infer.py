@@ -86,15 +86,18 @@ def infer(
 
 
 def fit_target(
-    method: Method, target: Target, seed: int, progress: bool = False, **known
+    method: Method, target: Target, seed: int, progress: bool = False, **fields
 ) -> Posterior:
-    """The posterior of a target by a method. known: other fields of the Posterior."""
+    """The posterior of a target by a method. fields: other fields of the Posterior."""
     fit = marginalization.run(method, target, seed, progress)
-    return Posterior.of(method.name, fit, target, seed=seed, progress=progress, **known)
+    return Posterior.of(method.name, fit, target, seed=seed, progress=progress, **fields)
 
 
 def as_method(method) -> Method:
-    """The method itself, or a new one of that name."""
+    """The method itself, or for its name a new one with default options.
+
+    Raises ValueError if the name is unknown, TypeError if it is neither a name nor a method.
+    """
     if isinstance(method, str):
         return METHODS[validation.one_of("method", method, METHODS)]()
     if isinstance(method, type) and issubclass(method, Method):

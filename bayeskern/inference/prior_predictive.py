@@ -30,12 +30,12 @@ def prior_predictive(problem, *args, draws: int = 1000, seed: int = 0, **kwargs)
 
     Returns:
         An xarray DataTree as ArviZ takes it, with one chain. Its groups are prior (latents,
-        discrete ones too, and deterministics), prior_predictive (the observed sites, what is masked
-        out too), and observed_data.
+        discrete ones too, and deterministics), prior_predictive (the observed sites, masked-out
+        observations included), and observed_data.
 
     Raises:
-        ValueError: If a prior is improper or missing (`Free`), nothing is observed, or a
-            `numpyro.factor` has a say; the message names the site.
+        ValueError: If a prior is improper or missing (`Free`), nothing is observed, or the
+            model has a `numpyro.factor`; the message names the site.
     """
     # xarray takes a while to import.
     import xarray as xr
@@ -64,15 +64,15 @@ def simulate(target: Target, count: int, seed: int) -> tuple[dict, dict]:
     keys = jax.random.split(jax.random.key(validation.seed(seed)), count)
     draws = from_prior(target, keys, tuple(sites), size)
 
-    def of(kind):
+    def of_kind(kind):
         return {name: draws[name] for name in sites if sites[name].kind == kind}
 
     latents = {s.name: draws[s.name] for s in target.latents}
-    return latents | of("discrete") | of("deterministic"), of("observed")
+    return latents | of_kind("discrete") | of_kind("deterministic"), of_kind("observed")
 
 
 def _drawable(target: Target) -> dict[str, Site]:
-    """What is to be drawn, where all of it can be."""
+    """The sites of the model, by name. Raises ValueError if one of them cannot be drawn."""
     if target.without_prior:
         raise ValueError(
             f"{', '.join(map(repr, target.without_prior))} has no prior that could be drawn from: "

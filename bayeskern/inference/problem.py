@@ -75,7 +75,10 @@ def _require(name: str, value, fits: bool, wanted: str) -> None:
 
 
 def bind(problem, args: tuple, kwargs: dict) -> BoundModel:
-    """A Problem, which has its data with it, or a model with its arguments, read and checked."""
+    """The bound model of a Problem, or of a model with its arguments.
+
+    Raises TypeError if a Problem, which has its own data, comes with arguments.
+    """
     if not isinstance(problem, Problem):
         return BoundModel.of(problem, args, kwargs)
     if args or kwargs:

@@ -20,7 +20,7 @@ class Assessable(Protocol):
     """What an assessment looks at; a Posterior has all of it.
 
     Attributes:
-        fitted_target: The target that the method ran on, of which z are the coordinates.
+        fitted_target: The target that the method ran on, and whose coordinates z are.
         fitted_draws: Its latent and deterministic sites, chains joined, each (S, *site).
         flat: The sites of the full model, chains joined, each (S, *site).
         z: Draws in unconstrained coordinates, (chains, draws, d).
@@ -57,13 +57,13 @@ class Fit:
         log_q: log q(z) of the draws, (draws,), where they come from `approximation`.
         approximation: q, where the draws come from one.
         draws: The sites, each (chains, draws, *site), where they do not follow from z.
-        log_evidence: log p(data).
+        log_evidence: log p(data) with its standard error, where the method estimates it.
         optimum: The mode, where one was looked for.
         trace: Numbers by step, such as the ELBO.
         sample_stats: Statistics of MCMC by ArviZ's names, each (chains, draws).
         attempts: What `auto` tried.
         method: The method that was taken, where it is not the one that was asked for.
-        timing: Seconds, of what the method times itself.
+        timing: Seconds by part, for parts that the method times itself.
         target: The form of the model that was fitted, where it is not the one that was given.
         marginalized: The marginal of that form, where the method ran on it.
     """

@@ -45,7 +45,7 @@ def refit(bound_model: BoundModel, target: Target, data: dict, method, seeds) ->
     """
     if isinstance(bound_model.model, PAST_ITS_SITES) or method.reads_arguments:
         return _by_arguments(bound_model, target, data, method, seeds)
-    # Looked at once: that takes as long as many a fit.
+    # Inspected once for all data sets, since that takes as long as many a fit.
     first = Target.of(ConditionedModel(target), (_arrays(data, 0),), {})
 
     def target_at(i):

@@ -63,7 +63,7 @@ def sentences(evidence: dict, label_of: dict[str, str]) -> tuple[str, ...]:
     """The evidence that SENTENCES has words for. label_of: as `Subject.label_of`."""
     return tuple(
         SENTENCES[name].format(value, at=at, good=good)
-        for name, value, at, good in _known(SENTENCES, evidence, label_of)
+        for name, value, at, good in _with_values(SENTENCES, evidence, label_of)
     )
 
 
@@ -71,12 +71,12 @@ def checks(evidence: dict, label_of: dict[str, str]) -> tuple[tuple[str, ...], .
     """Rows of a table: the check, its value, where it is worst, and when it is good."""
     return tuple(
         (CHECKS[name], value, at, good)
-        for name, value, at, good in _known(CHECKS, evidence, label_of)
+        for name, value, at, good in _with_values(CHECKS, evidence, label_of)
     )
 
 
-def _known(names, evidence: dict, label_of) -> Iterator[tuple[str, str, str, str]]:
-    """Name, value, where it is worst, and when it is good: of the names that the evidence has."""
+def _with_values(names, evidence: dict, label_of) -> Iterator[tuple[str, str, str, str]]:
+    """(name, value, where it is worst, when it is good) for each of the names in the evidence."""
     threshold = number(evidence.get("khat_threshold", 0.7), 2)
     for name in names:
         value = evidence.get(name)

@@ -76,7 +76,7 @@ def observations(subject) -> list[Observations]:
         return [_of_forecast(subject, process) for process in processes.values()]
     tree = subject.tree.children
     at_point = _at_a_point(subject) if subject.posterior.is_point and subject.has_model else {}
-    found = []
+    all_observations = []
     for name, values in tree.get("observed_data", {}).items():
         y, labels = np.asarray(values, float).ravel(), _labels(values)
         replicates = tree.get("posterior_predictive", {}).get(name)
@@ -91,8 +91,8 @@ def observations(subject) -> list[Observations]:
         else:
             mean, pit, how = _predicted(subject, name, y, replicates)
             site = Observations(str(name), y, labels, replicates, mean, pit, how)
-        found.append(replace(site, site=str(name), loo=loo, why_no_loo=why_no_loo))
-    return found
+        all_observations.append(replace(site, site=str(name), loo=loo, why_no_loo=why_no_loo))
+    return all_observations
 
 
 def _of_forecast(subject, process) -> Observations:

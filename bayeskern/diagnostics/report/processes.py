@@ -108,7 +108,7 @@ def processes(subject) -> list[Process]:
     target, flat = posterior.target, posterior.flat
     rows = evenly(len(next(iter(flat.values()))), DRAWS)
     draws = {s.name: jnp.asarray(flat[s.name][rows]) for s in target.latents}
-    found = []
+    gaussian_processes = []
     for name, site in subject.sites.items():
         if site.kind != "observed" or not site.conditional or len(site.shape) != 1:
             continue
@@ -119,8 +119,8 @@ def processes(subject) -> list[Process]:
             continue
         model = ProcessModel(target, process.kernel, name)
         data = (process.X, y) if process.observed is None else (process.X, y, process.observed)
-        found.append(Process(name, model, draws, data, _kernels(model, draws)))
-    return found
+        gaussian_processes.append(Process(name, model, draws, data, _kernels(model, draws)))
+    return gaussian_processes
 
 
 @eqx.filter_jit

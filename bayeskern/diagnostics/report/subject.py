@@ -35,7 +35,7 @@ class Subject:
         self.failure = ""
 
     def rng(self) -> np.random.Generator:
-        """A generator that is the same for each who asks."""
+        """A new generator from the seed: every section that asks for one draws the same numbers."""
         return np.random.default_rng(self.seed)
 
     @cached_property

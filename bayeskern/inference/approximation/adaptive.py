@@ -36,9 +36,9 @@ class AdaptedProposal(NamedTuple):
 def adapt_proposal(
     q: Approximation, target: Target, count: int, rounds: int, key, bar
 ) -> AdaptedProposal:
-    """Refit q to its weighted draws, so many rounds, and draw `count` from what came of it.
+    """Refit q to its weighted draws in some rounds, and then draw `count` from it.
 
-    A proposal that cannot be refitted has one round.
+    A proposal that cannot be refitted is drawn from as it is.
     """
     *round_keys, last_key = jax.random.split(key, rounds + 1)
     previous = None
@@ -62,14 +62,14 @@ def proposal_around_modes(optimum: Optimum, tails: float | None) -> Elliptical:
     """A Student t at each mode, weighted by Laplace's evidence of each."""
     modes = (optimum, *optimum.rivals)
     trils = [inverse_hessian_root(mode)[0] for mode in modes]
-    evidence = np.array([mode.log_evidence for mode in modes])
-    shares = np.where(np.isfinite(evidence), evidence, evidence[0])
-    shares = shares if np.all(np.isfinite(shares)) else np.zeros(len(modes))
-    return Elliptical(np.stack([m.z for m in modes]), np.stack(trils), shares, tails)
+    log_evidence = np.array([mode.log_evidence for mode in modes])
+    log_weights = np.where(np.isfinite(log_evidence), log_evidence, log_evidence[0])
+    log_weights = log_weights if np.all(np.isfinite(log_weights)) else np.zeros(len(modes))
+    return Elliptical(np.stack([m.z for m in modes]), np.stack(trils), log_weights, tails)
 
 
 def tempered_weights(weights: Weights, least: float) -> np.ndarray:
-    """Weights flattened to a power at which `least` of them are effective, if they are not.
+    """Weights flattened to a power at which `least` of them are effective, if fewer are.
 
     Few effective draws would give a covariance that is too small, and the next round fewer still.
     """

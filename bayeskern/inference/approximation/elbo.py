@@ -45,7 +45,9 @@ def maximize_elbo(
     schedules = [LearningRateSchedule(rates, steps) for _ in families]
     with Progress("SVI", steps, progress) as bar:
         while not all(schedule.finished for schedule in schedules):
-            rate, count = (jnp.asarray(x) for x in zip(*(c.next for c in schedules), strict=True))
+            rate, count = (
+                jnp.asarray(x) for x in zip(*(schedule.next for schedule in schedules), strict=True)
+            )
             state, *last_steps = _run_steps(family, target, state, rate, count, setting)
             last_steps = jax.device_get(last_steps)
             for i, schedule in enumerate(schedules):
@@ -57,7 +59,7 @@ def maximize_elbo(
 
 
 class LearningRateSchedule:
-    """How far one fit has come: its learning rate, and what the last steps said."""
+    """The learning rates of one fit, how far it has come, and when it stops."""
 
     def __init__(self, rates, steps: int):
         self.rates, self.steps, self.done = list(rates), steps, 0
@@ -75,7 +77,7 @@ class LearningRateSchedule:
         return self.rates[0], min(STRETCH, self.steps - self.done)
 
     def add(self, average, elbo) -> None:
-        """Take note of a stretch: the mean of the parameters, and the ELBO (STRETCH,)."""
+        """Record a stretch: the mean of the parameters, and the ELBO (STRETCH,)."""
         if self.finished:
             return
         count = self.next[1]
@@ -89,7 +91,7 @@ class LearningRateSchedule:
                 self.averages = []
 
     def end(self, last) -> MaximizedELBO:
-        """What was averages_and_elbos; last: the parameters after the last step."""
+        """The averaged parameters and the ELBO; last: the parameters after the last step."""
         # The iterates wander about the optimum; their mean over the second half does not.
         half = self.averages[len(self.averages) // 2 :] or [last]
         mean = jax.tree.map(lambda *x: np.mean(x, axis=0), *half)
@@ -142,7 +144,7 @@ def _map_fits(function, batches: tuple[Batched, ...], *arrays):
     stacked = (tuple(batch.stacked for batch in batches), *arrays)
     if jax.tree.leaves(arrays)[0].shape[0] > 1:
         return jax.vmap(at_one)(*stacked)
-    # As it is, since vmap takes time to compile.
+    # A single fit goes without vmap, which takes time to compile.
     return jax.tree.map(lambda x: x[None], at_one(*_item(stacked, 0)))
 
 
@@ -214,5 +216,5 @@ def _elbo(family, target, params, key, setting):
     z, gain = jax.lax.stop_gradient((z, log_p - log_q))
     # Each draw against the mean of the others: unbiased, and far less noisy.
     advantage = (gain - jnp.mean(gain)) * (particles / (particles - 1))
-    log_q = jax.vmap(lambda one: family.log_density(params, one))(z)
+    log_q = jax.vmap(lambda z: family.log_density(params, z))(z)
     return -jnp.mean(advantage * log_q), elbo

@@ -54,16 +54,16 @@ class AutoGuide(eqx.Module):
         return _autoguide(self.name, self.centre.shape[0], scale).start
 
     def distribution(self, params) -> dist.Distribution:
-        """Over u."""
-        made = _autoguide(self.name, self.centre.shape[0], 1.0)
-        return made.guide.get_posterior(_constrain(params, made.constraints))
+        """q(u), at these parameters."""
+        built = _autoguide(self.name, self.centre.shape[0], 1.0)
+        return built.guide.get_posterior(_constrain(params, built.constraints))
 
     def draw(self, params, key):
         """One z and log q(z)."""
         q = self.distribution(params)
-        u, between = q.sample_with_intermediates(key)
-        if between:
-            log_q = q.log_prob(u, between)
+        u, intermediates = q.sample_with_intermediates(key)
+        if intermediates:
+            log_q = q.log_prob(u, intermediates)
         else:
             # Without the derivative of log q in its parameters, which is zero on average: the
             # gradient has no noise where q is exact (Roeder, Wu and Duvenaud, 2017).
@@ -83,7 +83,7 @@ class AutoGuide(eqx.Module):
         return jnp.sum(jnp.log(jnp.diagonal(self.A)))
 
     def approximation(self, params) -> Approximation:
-        """What was found, as a distribution over z."""
+        """The fitted distribution over z."""
         if self.name == "flow":
             return FittedFlow(self, params)
         q = self.distribution(params)
@@ -93,15 +93,17 @@ class AutoGuide(eqx.Module):
         return Elliptical.of(np.asarray(self.centre) + A @ mean, tril)
 
 
-class _Made(NamedTuple):
+class _BuiltGuide(NamedTuple):
+    """An autoguide, the constraints of its parameters, and their unconstrained start."""
+
     guide: autoguide.AutoContinuous
     constraints: dict
     start: dict
 
 
 @lru_cache(maxsize=64)
-def _autoguide(name: str, d: int, scale: float) -> _Made:
-    """An autoguide for d coordinates, made once: it depends on no model and no data."""
+def _autoguide(name: str, d: int, scale: float) -> _BuiltGuide:
+    """An autoguide for d coordinates, built once, since it depends on no model and no data."""
 
     def model():
         numpyro.sample("u", dist.ImproperUniform(constraints.real, (), (d,)))
@@ -112,11 +114,11 @@ def _autoguide(name: str, d: int, scale: float) -> _Made:
         options = {} if name == "flow" else {"init_scale": scale}
         guide = GUIDES[name](model, init_loc_fn=start, **options)
         trace = handlers.trace(handlers.seed(guide, jax.random.key(0))).get_trace()
-        return _Made(guide, _constraints(trace), jax.device_get(_unconstrained(trace)))
+        return _BuiltGuide(guide, _constraints(trace), jax.device_get(_unconstrained(trace)))
 
 
 class UserGuide(eqx.Module):
-    """A NumPyro guide for the model's own sites; of an autoguide's class, one is made."""
+    """A NumPyro guide for the model's own sites; an autoguide may come as its class."""
 
     target: Target
     guide: Callable = eqx.field(static=True)
@@ -145,11 +147,11 @@ class UserGuide(eqx.Module):
         return z, log_q + log_det
 
     def _require_same_sites(self, sites) -> None:
-        wanted = {s.name for s in self.target.latents}
-        # The one site of an autoguide from which the others follow.
-        own = {k for k, v in sites.items() if not v["infer"].get("is_auxiliary", False)}
-        if own != wanted:
-            missing, extra = sorted(wanted - own), sorted(own - wanted)
+        model_sites = {s.name for s in self.target.latents}
+        # Without the auxiliary site of an autoguide, from which the others follow.
+        guide_sites = {k for k, v in sites.items() if not v["infer"].get("is_auxiliary", False)}
+        if guide_sites != model_sites:
+            missing, extra = sorted(model_sites - guide_sites), sorted(guide_sites - model_sites)
             says = f"has no site {missing}, which the model has" if missing else ""
             says += " and " if missing and extra else ""
             says += f"has sites {extra}, which the model has not" if extra else ""
@@ -188,7 +190,7 @@ class FittedFlow(eqx.Module):
         return jax.vmap(lambda key: self.family.draw(self.params, key)[0])(keys)
 
     def evaluate(self, z):
-        return jax.vmap(lambda one: self.family.log_density(self.params, one))(z)
+        return jax.vmap(lambda z: self.family.log_density(self.params, z))(z)
 
     def with_tails(self, tails, z):
         return with_defensive_tails(self, tails, z)
@@ -200,8 +202,8 @@ def _draw(fitted, keys):
 
 
 def _log_prob(site):
-    fn, value, between = site["fn"], site["value"], site["intermediates"]
-    return fn.log_prob(value, between) if between else fn.log_prob(value)
+    fn, value, intermediates = site["fn"], site["value"], site["intermediates"]
+    return fn.log_prob(value, intermediates) if intermediates else fn.log_prob(value)
 
 
 def _constraints(trace) -> dict:
@@ -221,7 +223,7 @@ def _constrain(params: dict, constraints: dict) -> dict:
 
 
 def _factor(q):
-    """L, lower triangular, with L L' the covariance, which might not be positive in rounding."""
+    """L, lower triangular, with L L' the covariance: not by Cholesky, which rounding can fail."""
     if hasattr(q, "scale_tril"):
         return q.scale_tril
     return jnp.diag(jnp.sqrt(q.variance))

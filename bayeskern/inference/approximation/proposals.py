@@ -37,21 +37,21 @@ class Approximation(Protocol):
 
 @runtime_checkable
 class Evaluable(Approximation, Protocol):
-    """One that knows its density at any z (n, d): log q(z) (n,)."""
+    """An approximation that knows its density at any z (n, d): log q(z) (n,)."""
 
     def log_density(self, z) -> jax.Array: ...
 
 
 @runtime_checkable
 class Widenable(Approximation, Protocol):
-    """One that has a relative with heavier tails: `tails` degrees of freedom, around draws z."""
+    """An approximation that can be given tails of so many degrees of freedom, around draws z."""
 
     def with_tails(self, tails: float | None, z) -> Approximation: ...
 
 
 @runtime_checkable
 class Refittable(Approximation, Protocol):
-    """One that can be fitted again, within its family, to draws z (n, d) with weights (n,)."""
+    """An approximation that can be fitted again to draws z (n, d) with weights (n,)."""
 
     def refit(self, z, weights) -> Approximation: ...
 
@@ -78,7 +78,7 @@ class Elliptical(eqx.Module):
 
     @classmethod
     def of(cls, mean, tril, tails: float | None = None) -> Elliptical:
-        """A single part."""
+        """A single part: mean (d,), tril (d, d)."""
         return cls(jnp.asarray(mean)[None], jnp.asarray(tril)[None], jnp.zeros(1), tails)
 
     @classmethod
@@ -227,8 +227,8 @@ def _draw(q, key, n):
 def _draw_with_density(q, key, n):
     # A flow knows the density of what it has drawn; inverting it would cost far more.
     distribution = q.distribution
-    z, between = distribution.sample_with_intermediates(key, (n,))
-    return z, distribution.log_prob(z, between) if between else distribution.log_prob(z)
+    z, intermediates = distribution.sample_with_intermediates(key, (n,))
+    return z, distribution.log_prob(z, intermediates) if intermediates else distribution.log_prob(z)
 
 
 @eqx.filter_jit

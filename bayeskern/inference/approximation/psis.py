@@ -29,6 +29,7 @@ class Weights(NamedTuple):
 
     @property
     def normal(self) -> np.ndarray:
+        """The weights themselves, which sum to one: (S,)."""
         return np.exp(self.log)
 
     @property
@@ -45,8 +46,8 @@ class Weights(NamedTuple):
         count, total = len(self.raw), logsumexp(self.raw)
         if not np.isfinite(total):
             return Estimate(-np.inf, np.nan)
-        share = np.exp(self.raw - total) * count
-        return Estimate(float(total - np.log(count)), float(np.std(share) / np.sqrt(count)))
+        relative = np.exp(self.raw - total) * count
+        return Estimate(float(total - np.log(count)), float(np.std(relative) / np.sqrt(count)))
 
     @property
     def threshold(self) -> float:
@@ -69,10 +70,10 @@ def pareto_smooth(log_ratios) -> Weights:
     log_ratios = np.asarray(log_ratios, float)
     count = len(log_ratios)
     if np.any(np.isnan(log_ratios)) or np.any(np.isposinf(log_ratios)):
-        known = np.where(np.isfinite(log_ratios), log_ratios, -np.inf)
+        usable = np.where(np.isfinite(log_ratios), log_ratios, -np.inf)
         uniform = np.full(count, -np.log(count))
-        log = known - logsumexp(known) if np.any(np.isfinite(known)) else uniform
-        return Weights(log, np.nan, known)
+        log = usable - logsumexp(usable) if np.any(np.isfinite(usable)) else uniform
+        return Weights(log, np.nan, usable)
     if not np.any(np.isfinite(log_ratios)):
         return Weights(np.full(count, -np.log(count)), np.nan, log_ratios)
     largest = np.max(log_ratios)
@@ -107,13 +108,13 @@ def resample(weights: np.ndarray, count: int, rng, replace: bool = True) -> np.n
     """Indices of `count` equally weighted draws, in random order.
 
     Systematic resampling, each draw taken floor(count w) times at least; or, with replace=False,
-    draws without repetition (Efraimidis and Spirakis, 2006), which flattens the weights a little.
+    draws without replacement (Efraimidis and Spirakis, 2006), which flattens the weights a little.
     """
     if not replace:
         # On the log scale, where a weight of zero does not overflow.
         chance = np.log(rng.exponential(size=len(weights)))
         keys = chance - np.log(np.maximum(weights, np.finfo(float).tiny))
-        # Those without weight never come.
+        # Draws without weight are never chosen.
         return rng.permutation(np.argsort(keys)[: min(count, np.count_nonzero(weights))])
     points = (rng.random() + np.arange(count)) / count
     return rng.permutation(
@@ -137,7 +138,9 @@ class Shift(NamedTuple):
 
 
 def weighted_difference(x, y, x_weights=None, y_weights=None) -> Shift:
-    """The draws x (S, m) against the draws y (T, m), each with weights or equally weighted.
+    """The draws x (S, m) against the draws y (T, m).
+
+    x_weights (S,) and y_weights (T,) sum to one; None for equal ones.
 
     Infinite where a draw that has weight is not finite: such a difference cannot be told.
     """
@@ -145,10 +148,10 @@ def weighted_difference(x, y, x_weights=None, y_weights=None) -> Shift:
     w = np.full(len(y), 1.0 / len(y)) if y_weights is None else y_weights
     # A draw without weight says nothing, however far out it is.
     x, u, y, w = x[u > 0], u[u > 0], y[w > 0], w[w > 0]
-    known = np.all(np.isfinite(x), axis=0) & np.all(np.isfinite(y), axis=0)
+    finite = np.all(np.isfinite(x), axis=0) & np.all(np.isfinite(y), axis=0)
     differences = np.full((3, x.shape[1]), np.inf)
     # Some columns at a time, which bounds the memory.
-    for columns in np.array_split(np.flatnonzero(known), 1 + known.sum() // COLUMNS):
+    for columns in np.array_split(np.flatnonzero(finite), 1 + finite.sum() // COLUMNS):
         if len(columns):
             differences[:, columns] = _compare(x[:, columns], y[:, columns], u, w)
     return Shift(*differences)
@@ -159,6 +162,7 @@ COLUMNS = 200
 
 
 def _compare(x, y, u, w):
+    """The fields of `Shift`, for finite x and y with weights u and w."""
     # Around a common point, since squares of large numbers would lose the difference.
     centre = np.median(y, axis=0)
     x, y = x - centre, y - centre

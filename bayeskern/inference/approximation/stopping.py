@@ -1,4 +1,4 @@
-"""When a noisy objective has stopped to rise: a test on two horizons."""
+"""When a noisy objective has stopped rising: a test on two horizons."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class StoppingRule:
         self._level = np.zeros(0)
 
     def next_level(self) -> None:
+        """Begin a new level, as where the learning rate changes."""
         self._level = np.zeros(0)
 
     def add(self, values: np.ndarray) -> None:
@@ -40,6 +41,7 @@ class StoppingRule:
 
     @property
     def reached(self) -> bool:
+        """Whether the ELBO no longer rises on this level."""
         count = len(self._level)
         if count < 2 * SHORT:
             return False
@@ -47,7 +49,7 @@ class StoppingRule:
 
     def _rises(self, horizon: int) -> bool:
         gain, error = self.gain(horizon)
-        # NaN is no plateau.
+        # Written so that NaN counts as a rise.
         return not gain <= SIGNIFICANT * error + 1e-12 * abs(self.latest)
 
     def gain(self, horizon: int) -> tuple[float, float]:
@@ -59,6 +61,7 @@ class StoppingRule:
         return float(np.mean(after) - np.mean(before)), float(error)
 
     def describe(self, steps: int) -> str:
+        """A sentence on a fit that ended at its step limit while the ELBO still rose."""
         horizon = min(len(self._level) // 2, LONG)
         if horizon < 2:
             return f"Stopped at the step limit ({steps}) before the last learning rate."

@@ -28,8 +28,8 @@ from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.verdict import Trust, effective
 
-# A good approximation has so many effective draws. Above UNSTEADY the weights have no variance, so
-# that there are fewer than it seems. Fewer than FEWEST say nothing.
+# The effective draws that a good approximation has, and the fewest that say anything. With k-hat
+# above UNSTEADY the weights have no variance, so that their effective draws are overestimated.
 LEAST_ESS, FEWEST_ESS = 400, 100
 UNSTEADY, LEAST_IF_UNSTEADY = 0.5, 1000
 # What a good approximation may differ by, in every number of every site, chance included: means by
@@ -45,7 +45,7 @@ CORRECT = "Correct it by bk.ImportanceSampling(proposal=this posterior), or take
 
 
 class Difference(NamedTuple):
-    """How delivered draws differ from weighted ones, and by how many effective draws that is known.
+    """How delivered draws differ from weighted ones, and how many effective draws show it.
 
     shift: for each number of each site.
     """
@@ -60,7 +60,7 @@ def assess_approximation(
     problem: str | None = None,
     doubt: str | None = None,
 ) -> Trust:
-    """Judge equally weighted draws from a known density q against the posterior.
+    """Assess equally weighted draws from a known density q.
 
     optimum: with the modes that ought to be covered; problem: what went wrong on the way, if
     anything, which makes the verdict bad; doubt: what makes it caution at best.
@@ -70,28 +70,36 @@ def assess_approximation(
         return Trust("bad", problem, {} if optimum is None else optimum.evidence())
     names, delivered = scalar_columns(posterior.fitted_draws)
     sample = Sample(posterior.z[0], posterior.log_p, posterior.log_q)
-    own = pareto_smooth(posterior.log_ratios)
-    by_own = Difference(weighted_difference(delivered, delivered, y_weights=own.normal), own.ess)
-    wide, by_wide = _against_overdispersed(posterior, sample, delivered)
+    own_weights = pareto_smooth(posterior.log_ratios)
+    own_difference = Difference(
+        weighted_difference(delivered, delivered, y_weights=own_weights.normal), own_weights.ess
+    )
+    wide_weights, wide_difference = _against_overdispersed(posterior, sample, delivered)
     # Weights that cannot be relied on measure nothing, where there are others; but a density that
     # is NaN somewhere is no matter of reliance.
-    wide_decides = is_reliable(wide) and not np.isnan(own.khat)
-    only_wide = wide_decides and not is_reliable(own)
-    evidence = differences_evidence(names, own, [by_wide] if only_wide else [by_own, by_wide])
+    wide_decides = is_reliable(wide_weights) and not np.isnan(own_weights.khat)
+    only_wide = wide_decides and not is_reliable(own_weights)
+    evidence = differences_evidence(
+        names, own_weights, [wide_difference] if only_wide else [own_difference, wide_difference]
+    )
     if only_wide:
-        evidence |= {"khat": wide.khat, "ess_of_weights": wide.ess}
-    evidence |= {"own_khat": own.khat, "wider_khat": wide.khat, "wider_ess": wide.ess}
+        evidence |= {"khat": wide_weights.khat, "ess_of_weights": wide_weights.ess}
+    evidence |= {
+        "own_khat": own_weights.khat,
+        "wider_khat": wide_weights.khat,
+        "wider_ess": wide_weights.ess,
+    }
     elbo = posterior.elbo
-    evidence |= {"elbo": elbo.value, "log_evidence_is": own.log_evidence.value}
+    evidence |= {"elbo": elbo.value, "log_evidence_is": own_weights.log_evidence.value}
     missed = _missed(optimum, posterior.z[0], evidence)
     shape = (
         f"The posterior has another shape than these draws (k-hat {evidence['khat']:.2g}, "
         f"{effective(evidence['ess_of_weights'])} after weighting). Take method='nuts'."
     )
     good = "Weighting these draws by the posterior's density changes next to nothing."
-    # Where the wider look can be relied on, it alone decides: it covers these draws too, and a KL
-    # divergence from q makes tails that are a little too thin, at which the own k-hat is large.
-    deciding = [wide] if wide_decides else [own, wide]
+    # Where the wider sample can be relied on, it alone decides: it covers these draws too, while
+    # minimizing KL(q || p) makes the tails of q a little too thin, and so its own k-hat large.
+    deciding = [wide_weights] if wide_decides else [own_weights, wide_weights]
     return (
         _hopeless(evidence, missed, shape, deciding)
         or _caution(evidence, deciding, doubt)
@@ -108,7 +116,7 @@ def assess_weighted(
     optimum: Optimum | None = None,
     moved: str | None = None,
 ) -> Trust:
-    """Judge draws that were resampled from a weighted sample of `posterior.approximation`.
+    """Assess draws that were resampled from a weighted sample of `posterior.approximation`.
 
     distinct: how many of them differ; optimum: with the modes that they ought to reach; moved: the
     coordinate whose estimate still changed in the last round of adaptation, if one did.
@@ -129,15 +137,17 @@ def assess_weighted(
     verdict = _hopeless(evidence, missed, few, [weights])
     if verdict:
         return verdict
-    wide, by_wide = _against_overdispersed(posterior, sample, delivered)
-    by_wide = by_wide._replace(ess=min(by_wide.ess, weights.ess))
-    evidence = {**differences_evidence(names, weights, [by_wide]), **evidence}
-    evidence |= {"wider_khat": wide.khat, "wider_ess": wide.ess}
+    wide_weights, wide_difference = _against_overdispersed(posterior, sample, delivered)
+    wide_difference = wide_difference._replace(ess=min(wide_difference.ess, weights.ess))
+    evidence = {**differences_evidence(names, weights, [wide_difference]), **evidence}
+    evidence |= {"wider_khat": wide_weights.khat, "wider_ess": wide_weights.ess}
     elsewhere = (
-        f"A wider look finds mass where there are no draws (k-hat {wide.khat:.2g}, "
-        f"{effective(wide.ess)}). Take method='nuts'."
+        f"A wider look finds mass where there are no draws (k-hat {wide_weights.khat:.2g}, "
+        f"{effective(wide_weights.ess)}). Take method='nuts'."
     )
-    verdict = _hopeless(evidence, [], elsewhere, [wide]) or _caution(evidence, [wide])
+    verdict = _hopeless(evidence, [], elsewhere, [wide_weights]) or _caution(
+        evidence, [wide_weights]
+    )
     if verdict:
         return verdict
     if moved:
@@ -167,7 +177,10 @@ def uncovered(optimum: Optimum, z) -> list[Optimum]:
 
 
 def still_changing(before, after, coordinates) -> str | None:
-    """The coordinate whose mean or sd changed from one round to the next by more than chance."""
+    """The coordinate whose mean or sd changed from one round to the next by more than chance.
+
+    before, after: the sample and its weights, of each round.
+    """
     (first, w0), (last, w1) = before, after
     shift = weighted_difference(first.z, last.z, w0.normal, w1.normal)
     noise = 3.0 * np.sqrt(1.0 / w0.ess + 1.0 / w1.ess)
@@ -190,7 +203,7 @@ def _against_overdispersed(posterior, sample, delivered) -> tuple[Weights, Diffe
 
 
 def differences_evidence(names, own: Weights, differences: list[Difference]) -> dict:
-    """k-hat and effective draws of the own weights, and the worst difference of each kind."""
+    """k-hat and effective draws of q's own weights, and the worst difference of each kind."""
     evidence = {"khat": own.khat, "khat_threshold": own.threshold, "ess_of_weights": own.ess}
     for i, what in enumerate(MOST):
         values = np.max([d.shift[i] for d in differences], axis=0)
@@ -202,6 +215,7 @@ def differences_evidence(names, own: Weights, differences: list[Difference]) -> 
 
 
 def _missed(optimum, z, evidence) -> list[Optimum]:
+    """The modes that the draws z do not reach; their number goes into the evidence."""
     if optimum is None:
         return []
     missed = uncovered(optimum, z)
@@ -216,13 +230,14 @@ def is_reliable(weights: Weights) -> bool:
 
 
 def _hopeless(evidence, missed, advice, weights: list[Weights]) -> Trust | None:
+    """`bad` where modes are missed or weights are useless, the latter with this advice."""
     if missed:
-        lie = "lies" if len(missed) == 1 else "lie"
-        says = (
-            f"{len(missed)} of the modes that the starts found {lie} where there are no draws. "
+        verb = "lies" if len(missed) == 1 else "lie"
+        reason = (
+            f"{len(missed)} of the modes that the starts found {verb} where there are no draws. "
             "Take method='nuts', or 'importance', which starts from all of them."
         )
-        return Trust("bad", says, evidence)
+        return Trust("bad", reason, evidence)
     # Comparisons are written so that NaN fails them.
     if not all(w.khat < HOPELESS_KHAT and w.ess >= FEWEST_ESS for w in weights):
         return Trust("bad", advice, evidence)
@@ -230,6 +245,7 @@ def _hopeless(evidence, missed, advice, weights: list[Weights]) -> Trust | None:
 
 
 def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trust | None:
+    """`caution`, or `bad` for a large difference, where something keeps the draws from `good`."""
     error = evidence["error"]
     wrong = [w for w, most in MOST.items() if not evidence[w] + ERRORS[w] * error < most]
     if wrong:
@@ -246,6 +262,7 @@ def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trus
 
 
 def difference_advice(wrong, evidence) -> str:
+    """Advice on the worst of the differences in `wrong`, which are keys of MOST."""
     # What is furthest beyond what it may be, infinite first.
     what = max(wrong, key=lambda w: np.nan_to_num(evidence[w] / MOST[w], nan=np.inf))
     size, at = evidence[what], evidence[f"{what}_at"]

@@ -34,21 +34,21 @@ from bayeskern.inference.verdict import Trust, effective
 
 # So many draws of the parameters, so many of the latent for each: the first cost O(n^3).
 OUTER, INNER = 20, 200
-# In the evidence of a verdict that has been through here.
+# The key in the evidence by which a verdict is known to have been assessed here already.
 MARK = "inner_khat"
 
 
 def assess_latent_laplace(posterior, trust: Trust) -> Trust:
-    """The verdict, made worse where what was integrated out was not done well enough."""
+    """The verdict, made worse where a latent was integrated out too inaccurately."""
     if posterior.is_point or posterior.target is None or MARK in trust.evidence:
         return trust
     for name in posterior.target.approximate:
-        f, log_ratio = _drawn(posterior, name)
+        f, log_ratio = _latent_draws(posterior, name)
         trust = assess_latent_draws(trust, f, log_ratio)
     return trust
 
 
-def _drawn(posterior, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _latent_draws(posterior, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Draws of the latent (OUTER, INNER, m) and their log ratios (OUTER, INNER)."""
     rows = evenly(len(next(iter(posterior.flat.values()))), OUTER)
     draws = {s.name: posterior.flat[s.name][rows] for s in posterior.target.latents}
@@ -75,32 +75,38 @@ def _log_ratios(target, draws, keys, name, n):
 def assess_latent_draws(trust: Trust, f, log_ratio) -> Trust:
     """A verdict, made worse where a latent was integrated out by an approximation that is off.
 
-    f: draws of it (S, n, m), from the approximation at each of S draws of the parameters, of which
-    the verdict speaks; log_ratio: log p / q of each (S, n), q normalised by its own evidence.
+    f: (S, n, m), n draws of the latent from its approximation at each of S draws of the parameters,
+    which are those that the verdict is on; log_ratio: (S, n), log p(y, f) / (q(f) Z) of each.
     """
     weights = pareto_smooth(log_ratio.ravel())
     flat = f.reshape(log_ratio.size, -1)
     shift = weighted_difference(flat, flat, y_weights=weights.normal)
     names = [f"f[{i}]" for i in range(flat.shape[1])]
-    own = differences_evidence(names, weights, [Difference(shift, weights.ess)])
-    # How much the evidence is off, and that from one draw of the parameters to the next.
-    off = logsumexp(log_ratio, axis=1) - np.log(log_ratio.shape[1])
-    known = {"inner_khat": weights.khat, "inner_ess": weights.ess, "inner_evidence_sd": np.std(off)}
-    evidence = {**trust.evidence, **known, **{f"inner_{w}": own[w] for w in MOST}}
+    worst = differences_evidence(names, weights, [Difference(shift, weights.ess)])
+    # How far log Z is off at each draw of the parameters: only what varies changes the posterior.
+    log_z_error = logsumexp(log_ratio, axis=1) - np.log(log_ratio.shape[1])
+    inner = {
+        "inner_khat": weights.khat,
+        "inner_ess": weights.ess,
+        "inner_evidence_sd": np.std(log_z_error),
+    }
+    evidence = {**trust.evidence, **inner, **{f"inner_{w}": worst[w] for w in MOST}}
     instead = "Take LatentGP(..., integrate=False) with method='nuts'."
     if not is_reliable(weights):
         advice = (
             "The latent function was integrated out by an approximation whose error cannot be "
             f"measured (k-hat {weights.khat:.2g}, {effective(weights.ess)}). {instead}"
         )
-    elif not np.std(off) < MOST["mean_shift"]:
+    elif not np.std(log_z_error) < MOST["mean_shift"]:
         advice = (
             "The evidence of the latent function, as approximated, is off by amounts that differ "
-            f"by {np.std(off):.2g} nats over the posterior of the parameters. {instead}"
+            f"by {np.std(log_z_error):.2g} nats over the posterior of the parameters. {instead}"
         )
-    elif wrong := [w for w, most in MOST.items() if not own[w] + ERRORS[w] * own["error"] < most]:
+    elif wrong := [
+        w for w, most in MOST.items() if not worst[w] + ERRORS[w] * worst["error"] < most
+    ]:
         advice = (
-            f"The latent function: {difference_advice(wrong, own).removesuffix(CORRECT)}{instead}"
+            f"The latent function: {difference_advice(wrong, worst).removesuffix(CORRECT)}{instead}"
         )
     else:
         return dataclasses.replace(trust, evidence=evidence)

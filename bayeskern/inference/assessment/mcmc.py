@@ -24,7 +24,7 @@ APART = 3.0
 
 
 def assess_mcmc(posterior) -> Trust:
-    """Judge the draws of several chains, over all latent and deterministic sites.
+    """Assess the draws of several chains, over all latent and deterministic sites.
 
     Numbers that are the same in all draws, such as the diagonal of a correlation matrix, are left
     out, and counted in the evidence.

@@ -1,4 +1,4 @@
-"""A look for what an approximation misses: draws from it, from around it, and from the prior."""
+"""A wider sample, for what an approximation misses: from it, from around it, and from the prior."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bayeskern.inference.model.target import Target
 
 # The wider proposal: its sds in those of the approximation, and its degrees of freedom.
 WIDER, TAILS = 1.5, 5.0
-# Keys that no run has: those of runs are made from seeds, and split.
+# Keys that no run uses, since runs split the keys of their seeds.
 WIDE_KEY, PRIOR_KEY = 0x9E3779B9, 0x7F4A7C15
 # Draws from the prior, for each draw of the approximation.
 FROM_PRIOR = 0.5
@@ -40,30 +40,30 @@ def overdispersed_sample(
 ) -> OverdispersedSample:
     """Weighted draws from q, a Student t wider than the draws z (S, d), and the prior.
 
-    They are one mixture: each draw is weighted by p over the density of all of it (Owen and Zhou,
-    2000), so that a part that fits badly does no harm. An improper prior is left out, and so is q
-    where it cannot tell its density at other draws than its own.
+    They are one mixture: each draw is weighted by p over the density of the whole mixture (Owen and
+    Zhou, 2000), so that a part that fits badly does no harm. An improper prior is left out, and so
+    is q where its density is known at its own draws only.
     """
     count = len(sample.z)
     # A Student t has TAILS / (TAILS - 2) times the variance of its scale.
-    wide = Elliptical.around(z, TAILS, WIDER * np.sqrt((TAILS - 2.0) / TAILS))
-    own = [(q, sample.z)] if isinstance(q, Evaluable) else []
-    parts = [*own, (wide, np.asarray(wide.draw(jax.random.key(WIDE_KEY), count)[0]))]
+    student_t = Elliptical.around(z, TAILS, WIDER * np.sqrt((TAILS - 2.0) / TAILS))
+    q_part = [(q, sample.z)] if isinstance(q, Evaluable) else []
+    parts = [*q_part, (student_t, np.asarray(student_t.draw(jax.random.key(WIDE_KEY), count)[0]))]
     if not target.without_prior:
         prior = PriorProposal(target)
         drawn = prior.draw(jax.random.key(PRIOR_KEY), int(FROM_PRIOR * count))[0]
         parts.append((prior, np.asarray(drawn)))
     z = np.concatenate([drawn for _, drawn in parts])
     # A draw at the edge of a support lies at infinity; it has no weight, in a place of its own.
-    lost = ~np.all(np.isfinite(z), axis=1)
-    z[lost] = wide.means[0]
+    at_infinity = ~np.all(np.isfinite(z), axis=1)
+    z[at_infinity] = student_t.means[0]
     shares = np.array([len(drawn) for _, drawn in parts]) / len(z)
     log_q = np.stack([np.asarray(part.log_density(z)) for part, _ in parts])
-    known = sample.log_p if own else np.zeros(0)
-    log_p = np.concatenate([known, log_densities(target, z[len(known) :], progress)])
+    known_log_p = sample.log_p if q_part else np.zeros(0)
+    log_p = np.concatenate([known_log_p, log_densities(target, z[len(known_log_p) :], progress)])
     # A density that is NaN far out counts as none.
     log_q, log_p = (np.where(np.isnan(x), -np.inf, x) for x in (log_q, log_p))
-    log_p = np.where(lost, -np.inf, log_p)
+    log_p = np.where(at_infinity, -np.inf, log_p)
     mixture = logsumexp(log_q, axis=0, b=shares[:, None])
     weights = pareto_smooth(np.where(np.isneginf(log_p), -np.inf, log_p - mixture))
     return OverdispersedSample({k: v[0] for k, v in constrain(target, z[None]).items()}, weights)

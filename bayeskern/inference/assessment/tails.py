@@ -18,7 +18,7 @@ def heavy_tail_advice(
     """Advice, if a number has no variance as far as its draws x (S, m) can tell; else None.
 
     The tail index k of a generalised Pareto distribution, fitted to either tail of the draws; it
-    goes into the evidence. efficiency: effective draws for each draw. Vehtari et al. (2024).
+    goes into the evidence. efficiency: effective draws per draw. Vehtari et al. (2024).
     """
     from arviz_stats.base import array_stats
 

@@ -1,1 +1,1 @@
-"""Markov chains: NumPyro's kernel, where chains start, how they run, what their draws are worth."""
+"""Markov chains: NumPyro's kernel, where chains start, how they run, checkpoints, the evidence."""

@@ -30,10 +30,11 @@ FIRST = 10
 
 
 class ChainProgress(NamedTuple):
-    """How far some chains have come: done, steps; rows, those after warmup, (chains, n, ...) each.
+    """How far a group of chains has come.
 
-    state has an axis of chains if they run together, and none for a single chain; scale: (d,), of
-    its coordinates.
+    state: of the kernel, with an axis of chains in front if they run together, and none for a
+    single chain; scale: (d,), of its coordinates; done: how many steps; rows: the transitions after
+    warmup, stretch by stretch, (chains, n, ...) each.
     """
 
     state: HMCState
@@ -80,11 +81,11 @@ class ChainGroup:
         first = max(0, self.options.warmup - done)
         together = self.stage.state.i.ndim == 1
 
-        def kept(x):
+        def after_warmup(x):
             x = np.asarray(x)
             return (x if together else x[None])[:, first:steps].copy()
 
-        new = (Transitions(*map(kept, rows)),) if first < steps else ()
+        new = (Transitions(*map(after_warmup, rows)),) if first < steps else ()
         return ChainProgress(state, self.stage.scale, done + steps, self.stage.rows + new)
 
     def _call(self, steps):
@@ -117,7 +118,7 @@ def sample(groups: list[ChainGroup], workers: int, progress: bool, save: Callabl
         finally:
             stop.set()
             save([g.stage for g in groups], last=True)
-    # Groups have their rows in time, and side by side the groups are the chains.
+    # The rows of a group follow in time, axis 1; groups are chains side by side, axis 0.
     return _joined([_joined(g.stage.rows, axis=1) for g in groups], axis=0)
 
 

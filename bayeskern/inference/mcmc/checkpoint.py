@@ -1,4 +1,4 @@
-"""A file from which a killed run of Markov chains goes on, to the same draws."""
+"""A file from which a killed run of Markov chains resumes, to the same draws."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayeskern.inference.mcmc.chains import ChainProgress
 from bayeskern.inference.mcmc.kernel import Transitions, potential_and_gradient
 from bayeskern.inference.model.target import Target
 
-# At most so often is it written, in seconds; and never for more than this share of the time.
+# The least seconds between two writes, and the largest share of the time that writing may take.
 EVERY = 1.0
 SHARE = 0.1
 
@@ -76,16 +76,16 @@ class Checkpoint:
     def _same_density(self, stages) -> bool:
         """Whether the model gives the log densities that the states hold."""
         z = np.concatenate([np.atleast_2d(s.state.z * s.scale) for s in stages])
-        held = np.concatenate([np.atleast_1d(s.state.potential_energy) for s in stages])
+        stored = np.concatenate([np.atleast_1d(s.state.potential_energy) for s in stages])
         potential, _ = potential_and_gradient(self.target, jnp.asarray(z))
-        return bool(np.allclose(potential, held, rtol=1e-6, atol=1e-6))
+        return bool(np.allclose(potential, stored, rtol=1e-6, atol=1e-6))
 
 
 def fingerprint(target: Target, settings: tuple) -> str:
     """A hash of the settings, the latent sites, and every array and number of model and data."""
     generator = jax.config.jax_default_prng_impl
     digest = hashlib.sha256(repr((settings, generator, target.latents)).encode())
-    # The arguments by themselves too, since arrays that are held are no leaves of the target.
+    # The arguments by themselves too, since static arrays are no leaves of the target.
     for leaf in jax.tree.leaves((target, target.args, target.kwargs)):
         if isinstance(leaf, np.ndarray | np.generic | jax.Array):
             array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)

@@ -19,9 +19,10 @@ SPREAD = (2.0, 1.0, 0.5, 0.25, 0.1, 0.0)
 # Where there is no mode: uniform on so much to both sides of 0, as NumPyro and Stan do.
 RADIUS = 2.0
 TRIES = 20
-# A mode whose curvature foretells the density of fewer of its TRIES draws is a spike in a funnel.
+# The share of TRIES draws around a mode whose density its curvature must foretell; a mode at which
+# it foretells fewer is a spike in a funnel.
 FORETOLD = 0.9
-# The modes are for a start only: so many steps, and no Hessian larger than this.
+# The search for modes serves the start only: at most so many steps, and no Hessian above this.
 STEPS = 200
 LARGEST = 1000
 
@@ -61,17 +62,17 @@ def initial_points(
     # NumPy's generator, since each of JAX's functions would be compiled for itself.
     rng = np.random.default_rng(seed)
     boxes = [_uniform(target, rng) for _ in modes]
-    around = [
+    near_modes = [
         box if mode is None else _normal(mode, rng) for mode, box in zip(modes, boxes, strict=True)
     ]
-    evaluated = _evaluate(target, [*boxes, *around])
-    boxes, around = evaluated[:chains], evaluated[chains:]
-    elsewhere = _evidence_on_box(boxes)
+    evaluated = _evaluate(target, [*boxes, *near_modes])
+    boxes, near_modes = evaluated[:chains], evaluated[chains:]
+    box_log_evidence = _evidence_on_box(boxes)
     unit = np.eye(target.size) if dense else np.ones(target.size)
     points = []
-    for mode, box, near in zip(modes, boxes, around, strict=True):
+    for mode, box, near in zip(modes, boxes, near_modes, strict=True):
         point = None
-        if mode is not None and _is_home(mode.optimum, near, elsewhere):
+        if mode is not None and _is_representative(mode.optimum, near, box_log_evidence):
             last = Candidates(*(x[TRIES:] for x in near))
             point = _first(last, _highest(mode.optimum), _mass(mode.tril, dense))
         if point is None:
@@ -83,14 +84,14 @@ def initial_points(
 
 
 def _first(candidates: Candidates, highest: float, inverse_mass) -> InitialPoint | None:
-    """The first of the candidates at which a chain could start."""
-    fine = candidates.below(highest)
-    i = int(np.argmax(fine))
-    return InitialPoint(*(x[i] for x in candidates), inverse_mass) if fine.any() else None
+    """The first of the candidates at which a chain could start, or None."""
+    possible = candidates.below(highest)
+    i = int(np.argmax(possible))
+    return InitialPoint(*(x[i] for x in candidates), inverse_mass) if possible.any() else None
 
 
 def _evidence_on_box(boxes) -> float:
-    """What the density would integrate to over the box that the candidates are uniform on."""
+    """The log of the density's integral over the box that the candidates are uniform on."""
     d, potential = boxes[0].z.shape[1], np.concatenate([box.potential for box in boxes])
     total = logsumexp(-np.where(np.isnan(potential), np.inf, potential))
     return total - np.log(len(potential)) + d * np.log(2.0 * RADIUS)
@@ -121,7 +122,7 @@ def _uniform(target, rng) -> np.ndarray:
 
 
 def _normal(mode, rng) -> np.ndarray:
-    """TRIES draws from N(mode, H^-1), and a last one brought nearer and nearer."""
+    """TRIES draws from N(mode, H^-1), and one more at each distance in SPREAD, falling."""
     *draws, last = rng.normal(size=(TRIES + 1, len(mode.optimum.z)))
     white = np.concatenate([draws, np.multiply.outer(np.array(SPREAD), last)])
     return mode.optimum.z + white @ mode.tril.T
@@ -131,17 +132,20 @@ def _mass(tril, dense) -> np.ndarray:
     return tril @ tril.T if dense else np.sum(np.square(tril), axis=1)
 
 
-def _is_home(optimum, near: Candidates, elsewhere: float) -> bool:
+def _is_representative(optimum, near: Candidates, box_log_evidence: float) -> bool:
     """Whether a chain that starts here is near most of the posterior, as far as can be seen.
 
     In a spike the density is foretold badly by its curvature, or far more lies elsewhere.
     """
-    foretold = np.mean(near.below(_highest(optimum))[:TRIES])
-    return foretold >= FORETOLD and optimum.log_evidence > elsewhere + np.log(NEGLIGIBLE)
+    share = np.mean(near.below(_highest(optimum))[:TRIES])
+    return share >= FORETOLD and optimum.log_evidence > box_log_evidence + np.log(NEGLIGIBLE)
 
 
 def _highest(optimum) -> float:
-    """A potential that two sds from the mode of a Gaussian, 2 d above it on average, is below."""
+    """The highest potential for a start: well above draws two sds from the mode of a Gaussian.
+
+    Those are 2 d above the potential of the mode on average.
+    """
     return -optimum.log_density + 4.0 * len(optimum.z) + 25.0
 
 

@@ -1,4 +1,4 @@
-"""The cheapest backend whose verdict is good."""
+"""The cheapest method whose verdict is good."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bayeskern.protocols import DoesNotApplyError, HasClosedForm
 
 
 class Attempt(NamedTuple):
-    """One method that `auto` tried: seconds with its judgement, verdict, and why that one."""
+    """One method that `auto` tried: its seconds, verdict included, the verdict, and the advice."""
 
     method: str
     seconds: float
@@ -60,7 +60,7 @@ class Auto(Method):
             return posterior
 
         fits: dict[str, Fit] = {}
-        for name, method in self._ladder(target):
+        for name, method in self._candidates(target):
             posterior = attempt(name, method)
             if posterior is None:
                 continue
@@ -75,7 +75,8 @@ class Auto(Method):
             fits[name], method=name, assess=lambda _: trust, attempts=tuple(attempts)
         )
 
-    def _ladder(self, target: Target):
+    def _candidates(self, target: Target):
+        """The names and methods to try, the cheapest first."""
         if isinstance(target.model, HasClosedForm):
             yield "exact", Exact()
         if isinstance(target.model, HasClosedForm) and not target.latents:
@@ -83,5 +84,5 @@ class Auto(Method):
         yield "laplace", Laplace()
         yield "svi", SVI()
         yield "svi flow", SVI(guide="flow")
-        # A step in time saves a second run.
+        # Smaller steps than by default, since after a divergence all would have to run again.
         yield "nuts", NUTS(target_accept=0.9)

@@ -20,11 +20,11 @@ def fit_from_approximation(
     optimum: Optimum,
     problem: str | None = None,
     doubt: str | None = None,
-    **known,
+    **fields,
 ) -> Fit:
-    """`count` draws of q, to be judged against the posterior.
+    """A Fit of `count` draws of q.
 
-    problem, doubt: as in `assess_approximation`; known: what else the Fit holds.
+    optimum, problem, doubt: as in `assess_approximation`; fields: other fields of the Fit.
     """
     z, log_q = q.draw(jax.random.fold_in(jax.random.key(seed), 1), count)
     return Fit(
@@ -33,12 +33,15 @@ def fit_from_approximation(
         assess=lambda posterior: assess_approximation(posterior, optimum, problem, doubt),
         optimum=optimum,
         approximation=q,
-        **known,
+        **fields,
     )
 
 
 def fit_from_weights(sample, weights, q, count, replace, seed, optimum=None, moved=None) -> Fit:
-    """Resample weighted draws to `count` equal ones, to a quarter of them without replacement."""
+    """A Fit of `count` draws resampled from weighted ones, a quarter of them without replacement.
+
+    sample, weights: of draws from q; optimum, moved: as in `assess_weighted`.
+    """
     count = count if replace else max(1, count // 4)
     chosen = resample(weights.normal, count, np.random.default_rng(seed), replace)
 

@@ -58,7 +58,7 @@ class Laplace(Method):
             target, self.starts, seed, self.steps, progress, title="Laplace: mode"
         )
         tril, repaired = inverse_hessian_root(optimum)
-        # That there is another mode is judged by whether the draws cover it.
+        # Other modes are no problem here: the assessment checks whether the draws cover them.
         problem = repaired if optimum.converged else optimum.problem()
         evidence = Estimate(optimum.log_evidence, np.nan) if not problem else None
         q = Elliptical.of(optimum.z, tril)

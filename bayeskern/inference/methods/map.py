@@ -52,9 +52,9 @@ class MAP(Method):
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         if isinstance(target.model, HasMode):
-            known = target.model.mode(*target.args, jacobian=self.jacobian)
-            if known is not None:
-                return _known(target, known)
+            mode = target.model.mode(*target.args, jacobian=self.jacobian)
+            if mode is not None:
+                return _from_solver(target, mode)
         return _point(find_optimum(target, self.starts, seed, self.steps, progress, self.jacobian))
 
 
@@ -94,7 +94,7 @@ def _point(optimum: Optimum) -> Fit:
     return Fit(z=optimum.z[None, None], assess=lambda _: assess_point(optimum), optimum=optimum)
 
 
-def _known(target: Target, values: dict) -> Fit:
+def _from_solver(target: Target, values: dict) -> Fit:
     """A mode that the model itself knows how to find."""
     z = np.asarray(target.unconstrain(values)[0])
     advice = "The mode, by the model's own solver; a point carries no uncertainty."

@@ -1,4 +1,4 @@
-"""A method is run on the form of a model, and on the marginal, that suit it."""
+"""Running a method on the form of a model that suits it, with latents integrated out."""
 
 from __future__ import annotations
 

@@ -84,17 +84,19 @@ class NUTS(Method):
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("NUTS")
-        saved = None
+        checkpoint = None
         if self.checkpoint is not None:
-            saved = Checkpoint(self.checkpoint, target, self._settings(seed))
-        stages = saved and saved.read(self._abstract(target))
+            checkpoint = Checkpoint(self.checkpoint, target, self._settings(seed))
+        stages = checkpoint and checkpoint.read(self._abstract(target))
         if stages is None:
             stages = self._begin(target, seed, progress)
         steps = self.warmup + self.draws
         groups = [ChainGroup(self._options, target, steps, stage) for stage in stages]
         workers = 1 if self.chain_method == "sequential" else os.cpu_count() or 1
         with Stopwatch() as watch:
-            rows = sample(groups, workers, progress, saved.save if saved else _save_nothing)
+            rows = sample(
+                groups, workers, progress, checkpoint.save if checkpoint else _save_nothing
+            )
         return Fit(
             z=rows.z,
             assess=assess_mcmc,
@@ -108,17 +110,17 @@ class NUTS(Method):
         return KernelOptions(self.warmup, self.target_accept, self.max_tree_depth, self.dense_mass)
 
     @property
-    def _together(self) -> bool:
+    def _vectorized(self) -> bool:
         return self.chain_method == "vectorized"
 
     def _settings(self, seed) -> tuple:
         """What the draws depend on, beside the target."""
-        return (seed, self.chains, self.draws, *self._options, self._together)
+        return (seed, self.chains, self.draws, *self._options, self._vectorized)
 
     def _begin(self, target, seed, progress) -> list[ChainProgress]:
         """The first stage of each group of chains."""
         points = initial_points(target, self.chains, seed, progress, self.dense_mass)
-        # One scale for all chains: the median of what their starts say.
+        # One scale for all chains: the median of the sds in their first inverse mass matrices.
         variances = [
             p.inverse_mass if p.inverse_mass.ndim == 1 else np.diag(p.inverse_mass) for p in points
         ]
@@ -130,7 +132,7 @@ class NUTS(Method):
             initial_state(self._options, density, point.over(scale), key)
             for point, key in zip(points, keys, strict=True)
         ]
-        if self._together:
+        if self._vectorized:
             states = [jax.tree.map(lambda *x: jnp.stack(x), *states)]
         return [ChainProgress(state, scale) for state in states]
 

@@ -20,7 +20,7 @@ from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import NegativeLogDensity, initial_positions
 from bayeskern.inference.result import Fit
 
-# Draws from which each Gaussian along a path is judged.
+# Draws by which the ELBO of each Gaussian along a path is estimated.
 TRIALS = 50
 
 
@@ -57,19 +57,19 @@ class Pathfinder(Method):
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("Pathfinder")
         path_key, key = jax.random.split(jax.random.key(seed))
-        begin = initial_positions(NegativeLogDensity(target, True), self.paths, seed)
+        starts = initial_positions(NegativeLogDensity(target, True), self.paths, seed)
         with Progress("Pathfinder", 1, progress) as bar:
-            means, covariances = map(np.asarray, _paths(target, begin, path_key))
+            means, covariances = map(np.asarray, _paths(target, starts, path_key))
             bar.to(1)
         # A path that failed is left out.
         sound = np.isfinite(means).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2))
         if not np.any(sound):
-            refuse_nonfinite(target, begin[0])
+            refuse_nonfinite(target, starts[0])
         trils = np.stack([robust_cholesky(c) for c in covariances[sound]])
         q = Elliptical(means[sound], trils, np.zeros(len(trils)))
         sample, weights = weighted_sample(q, target, key, self.draws)
         if not np.any(np.isfinite(sample.log_p)):
-            refuse_nonfinite(target, begin[0])
+            refuse_nonfinite(target, starts[0])
         return fit_from_weights(sample, weights, q, self.draws, self.replace, seed)
 
 

@@ -36,7 +36,7 @@ ROUNDS, TAILS = 3, 5.0
 
 
 class SVIStart(NamedTuple):
-    """A fit of which the modes are known."""
+    """Where a fit starts: its target, its seed, and the modes that were found."""
 
     target: Target
     seed: int
@@ -58,7 +58,7 @@ class SVI(Method):
             moments of the posterior, estimated by adaptive importance sampling from all modes that
             were found.
         steps: The most steps (and as many for the Gaussian that a flow starts from). It stops
-            before where the ELBO is level, and says which it was.
+            earlier where the ELBO is level; if it never was, the verdict says so.
         draws: How many draws come out.
 
     Raises:
@@ -115,7 +115,7 @@ class SVI(Method):
         return self._finish(started, False)
 
     def _start(self, target: Target, seed: int, progress: bool) -> SVIStart:
-        """What each fit does for itself: refuse what cannot be fitted, and look for the modes."""
+        """Refuse what cannot be fitted, and look for the modes, for one fit by itself."""
         target.require_priors("SVI")
         if self.guide == "flow" and target.size < 2:
             raise DoesNotApplyError(
@@ -127,7 +127,7 @@ class SVI(Method):
         return SVIStart(target, seed, optimum)
 
     def _finish(self, starts: list[SVIStart], progress: bool) -> list[Fit]:
-        """The rest, of fits side by side: one model given data of the same shapes."""
+        """The fits from these starts, side by side: of one model, with data of the same shapes."""
         if self.objective == "forward_kl":
             return [self._forward(start, progress) for start in starts]
         families = self._families(starts, progress)
@@ -164,7 +164,10 @@ class SVI(Method):
         return maximize_elbo(families, targets, seeds, self.gradient, rates, self.steps, progress)
 
     def _rates(self, d):
-        """A step moves each of the d^2/2 entries of a full factor: all together no further."""
+        """Learning rates, lower for a full factor of many coordinates.
+
+        A step of Adam moves each of its d^2/2 entries, and all together should move no further.
+        """
         slower = min(1.0, WIDE / d) if self.guide == "full_rank" else 1.0
         return [slower * rate for rate in RATES["flow" if self.guide == "flow" else "gaussian"]]
 

@@ -2,7 +2,8 @@
 
 Arrays of numbers are traced, so that new data of the same shapes do not compile again; everything
 else is static. A model that looks at the values of its arrays, as in `len(np.unique(group))`,
-cannot have them traced: they are held, as static as a number, and other data compile again.
+cannot have them traced: they become static (`StaticArray`), as a number is, and other data compile
+again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ CONCRETIZATION_ERRORS = (
 
 @contextmanager
 def forbid_value_inspection():
-    """Where the arguments are held, so that what a model still looks at is what JAX makes."""
+    """Raise ValueError where a model looks at a value that JAX has yet to compute.
+
+    For models whose arguments are static, so that the value cannot be one of theirs.
+    """
     try:
         yield
     except CONCRETIZATION_ERRORS as error:
@@ -43,7 +47,7 @@ class StaticArray:
     def __init__(self, array):
         self.array = array
         self._key = (array.shape, str(array.dtype), array.tobytes())
-        # Once, for every call of a compiled function asks for it.
+        # Computed once, since every call of a compiled function asks for it.
         self._hash = hash(self._key)
 
     def __eq__(self, other):
@@ -61,7 +65,10 @@ class StaticArray:
 
 
 def as_jax(arguments):
-    """Arguments with data frames as arrays and NumPy's own numbers as Python's."""
+    """Arguments with numeric arrays and data frames as JAX arrays, other arrays as static ones.
+
+    NumPy's integers and booleans become Python's, which are static.
+    """
     return jax.tree.map(_read, arguments, is_leaf=_is_frame)
 
 
@@ -87,7 +94,7 @@ def is_numeric(x) -> bool:
 
 
 def make_static(arguments):
-    """Arrays as constants."""
+    """Arguments with every array as a StaticArray, which is not traced."""
     return jax.tree.map(
         lambda x: StaticArray(np.asarray(x)) if isinstance(x, jax.Array | np.ndarray) else x,
         arguments,

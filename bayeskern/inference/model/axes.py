@@ -44,16 +44,17 @@ def _axes(name: str, shape, site, dims: dict) -> list[str | None]:
     if site is None or site.shape[: len(shape)] != tuple(shape):
         # A plate that was subsampled, or a site that the model itself does not have.
         names = [None] * len(shape)
-    own = list(dims.get(name, []))
+    given_names = list(dims.get(name, []))
     ndim = len(site.shape) if site else len(shape)
-    if len(own) > ndim:
+    if len(given_names) > ndim:
         has = f"has {ndim}" if ndim else "is one number"
         raise ValueError(
-            f"dims names {counted(len(own), 'axis', 'axes')} of {name!r}, {own}, but it {has}."
+            f"dims names {counted(len(given_names), 'axis', 'axes')} of {name!r}, {given_names}, "
+            f"but it {has}."
         )
-    # Fewer names than axes are those of the last ones.
-    first = ndim - len(own)
-    names[first:] = own[: max(0, len(shape) - first)]
+    # Fewer names than axes name the last axes.
+    first = ndim - len(given_names)
+    names[first:] = given_names[: max(0, len(shape) - first)]
     return names
 
 
@@ -89,7 +90,11 @@ class DatasetMaker:
             self.coords["draw"] = rows
 
     def dataset(self, values: dict, sample_dims=("chain", "draw"), **attributes):
-        """values: by site, with the axes `sample_dims` in front; attributes: those that are set."""
+        """The data set of some sites, with named and labelled axes.
+
+        values: arrays by site, (*sample_dims, *site); attributes: of the data set, empty ones left
+        out. Raises ValueError if labels or names do not fit.
+        """
         # arviz takes a while to import.
         import arviz as az
         import numpyro
@@ -114,7 +119,7 @@ class DatasetMaker:
         return names
 
     def _masked(self, name: str) -> str:
-        """The axis of the observations that count, labelled by where they lie among all."""
+        """The axis of the observations that count, labelled by their places among all."""
         mask = self.masks[name]
         (*_, last), axis = (None, *self._dims_of_all(name)), f"{name}_observed"
         labels = self.coords.get(last) if mask.ndim == 1 else None

@@ -25,7 +25,10 @@ class BoundModel(NamedTuple):
 
     @classmethod
     def of(cls, model, args: tuple, kwargs: dict, coords=None, dims=None) -> BoundModel:
-        """With default priors set and the data as arrays, where the model does that itself."""
+        """Let a model that `PreparesData` set its default priors and make arrays of its data.
+
+        Raises TypeError if coords or dims are no dicts.
+        """
         for name, value in (("coords", coords), ("dims", dims)):
             if value is not None and not hasattr(value, "items"):
                 raise TypeError(

@@ -2,7 +2,7 @@
 
 NumPyro lists the parameters of a distribution in the order of a set of names, which differs from
 one process to the next. Compiled functions that take a model as an argument would then differ too,
-and what JAX keeps between runs would be found only by chance.
+and JAX's cache of compiled functions would be hit only by chance.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ def require_enumerable(name: str, site: dict) -> None:
 def require_plates(name: str, site: dict, discrete: list[str]) -> None:
     """Raise ValueError if a sample site has an axis outside a plate, beside discrete latents.
 
-    The values of those are enumerated along an axis of their own, for which it would be taken: with
-    another size that fails, and with the same size the density is wrong without a word.
+    The values of discrete latents are enumerated along an axis of their own, and an axis outside a
+    plate would be mistaken for it: with another size the model fails, and with the same size its
+    density is silently wrong.
     """
     if "_scan_current_index" in site["infer"]:
         # The steps of a scan are told apart.
@@ -48,23 +49,23 @@ def require_plates(name: str, site: dict, discrete: list[str]) -> None:
             )
 
 
-# So many assignments of values are tried, each drawn at random.
+# How many random assignments of values to the discrete sites are compared.
 TRIED = 4
 
 
 def require_summable(model, args: tuple, kwargs: dict, nesting: int, discrete) -> None:
     """Raise ValueError, naming the site, if a density is wrong with all discrete values at once.
 
-    It is compared with that of single assignments: a model that sums over the axis of the values,
-    or takes it for one of its own, would be wrong without a word. model: with its continuous
-    latents placed. Models with a scan are not looked at.
+    The densities are compared with those at single assignments of values: a model that sums over
+    the axis of the values, or takes it for one of its own, would be silently wrong. Models with a
+    scan are not checked. model: with values at its continuous latents.
     """
     sampled = _sampled(model, args, kwargs)
     if any("_scan_current_index" in site["infer"] for site in sampled.values()):
         return
     names = ", ".join(map(repr, discrete))
     try:
-        together = _factors(model, args, kwargs, nesting)
+        enumerated = _factors(model, args, kwargs, nesting)
     except Exception as reason:
         raise ValueError(
             f"the model cannot be computed for all values of {names} at once, which lie along an "
@@ -73,14 +74,15 @@ def require_summable(model, args: tuple, kwargs: dict, nesting: int, discrete) -
         ) from reason
     rng = np.random.default_rng(0)
     for _ in range(TRIED):
-        values, places = {}, {}
+        values, indices = {}, {}
         for name in discrete:
             support = sampled[name]["fn"].enumerate_support(expand=False).reshape(-1)
-            place = rng.integers(len(support), size=np.shape(sampled[name]["value"]))
-            values[name], places[name] = support[place], _placed(place, len(support), sampled[name])
-        single = _sampled(handlers.substitute(model, data=values), args, kwargs)
-        for name, site in single.items():
-            if not _agree(together[name](**places), site):
+            index = rng.integers(len(support), size=np.shape(sampled[name]["value"]))
+            values[name] = support[index]
+            indices[name] = _index_funsor(index, len(support), sampled[name])
+        assigned = _sampled(handlers.substitute(model, data=values), args, kwargs)
+        for name, site in assigned.items():
+            if not _agree(enumerated[name](**indices), site):
                 raise ValueError(
                     f"the site {name!r} has another density with all values of {names} at once "
                     "than with one of each, so that they cannot be summed out. The values lie "
@@ -111,11 +113,11 @@ def _factors(model, args, kwargs, nesting) -> dict:
     }
 
 
-def _placed(place, count: int, site):
+def _index_funsor(index, count: int, site):
     """Which of `count` values a site takes, as a funsor of its plates."""
     import funsor
 
-    return funsor.to_funsor(jnp.asarray(place), funsor.Bint[count], _plates(site))
+    return funsor.to_funsor(jnp.asarray(index), funsor.Bint[count], _plates(site))
 
 
 def _plates(site) -> dict[int, str]:

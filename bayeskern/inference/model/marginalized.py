@@ -16,7 +16,10 @@ RECOVERY = 3
 
 
 class Marginalized(NamedTuple):
-    """The marginal target that a method ran on, and how to recover the model as it was written."""
+    """The marginal target that a method ran on, and how to recover the model as it was written.
+
+    recover: as in `bayeskern.protocols.Marginal`; seed: that of the fit.
+    """
 
     target: Target
     recover: Callable

@@ -1,4 +1,4 @@
-"""The sites of a model at one draw of its latents, with all data, and what is known of each."""
+"""What is known of each site of a model, and the trace of a model at one draw of its latents."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from bayeskern.protocols import ConditionsOnData
 
 
 class Site(NamedTuple):
-    """kind: latent, discrete (a latent that is summed out), deterministic or observed.
+    """What is known of a site of a model.
 
-    names: of its axes, None where an axis has none.
-
-    conditional: its distribution conditions new values on those that were observed.
+    kind: "latent", "discrete" (a latent that is summed out), "deterministic" or "observed"; shape:
+    of its value; names: of its axes, None where an axis has none; conditional: whether its
+    distribution conditions new values on those that were observed.
     """
 
     kind: str
@@ -95,7 +95,7 @@ def trace_at(model, draw: dict, key, args, kwargs) -> dict:
             return None
         value = draw[site["name"]]
         if site["type"] == "sample":
-            _same_shape(site, jnp.shape(value))
+            _require_same_shape(site, jnp.shape(value))
         return value
 
     model = handlers.seed(FullPlates(model), key)
@@ -104,7 +104,7 @@ def trace_at(model, draw: dict, key, args, kwargs) -> dict:
     )
 
 
-def _same_shape(site, shape) -> None:
+def _require_same_shape(site, shape) -> None:
     expected = (*site["kwargs"].get("sample_shape", ()), *site["fn"].shape())
     if "_scan_current_index" in site["infer"]:
         # One step of a scan, which takes its own part of the values.

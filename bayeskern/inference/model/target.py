@@ -53,8 +53,8 @@ class Latent(NamedTuple):
 class Target(eqx.Module):
     """log p(z) for a NumPyro model and its arguments, z in R^d.
 
-    A pytree: passed to a compiled function, new data of the same shapes do not recompile. Raises
-    ValueError if a site is not as it ought to be, naming it.
+    A pytree: passed to a compiled function, new data of the same shapes do not recompile. Made by
+    `of`.
     """
 
     sorted_model: Callable
@@ -77,20 +77,24 @@ class Target(eqx.Module):
 
     @classmethod
     def of(cls, model: Callable, args: tuple, kwargs: dict) -> Target:
-        """Look at the model once, abstractly, and lay out its latent sites."""
+        """Trace the model once, abstractly, and lay out its latent sites.
+
+        Raises TypeError if the model cannot be called, and ValueError, naming the site, if one
+        cannot be fitted.
+        """
         if not callable(model):
             kind = type(model).__name__
             raise TypeError(f"model must be a NumPyro model, a function of the data, got {kind}.")
-        # What a model has prepared it knows how to use: large arrays are not copied.
+        # A model has prepared its data for its own use; large arrays are not copied again.
         prepared = isinstance(model, PreparesData)
         arguments_read = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
         try:
-            site_fields = _look(model, arguments_read)
+            site_fields = _describe_sites(model, arguments_read)
         except arguments.CONCRETIZATION_ERRORS:
-            # It looks at the values of its arrays, as in len(np.unique(group)).
+            # The model looks at the values of its arrays, as in len(np.unique(group)).
             arguments_read = arguments.make_static(arguments_read)
             with arguments.forbid_value_inspection():
-                site_fields = _look(model, arguments_read)
+                site_fields = _describe_sites(model, arguments_read)
         return cls(sort_leaves(model), arguments_read, **site_fields)
 
     @property
@@ -128,7 +132,7 @@ class Target(eqx.Module):
         ]
 
     def unravel(self, z) -> dict:
-        """The unconstrained value of each latent site."""
+        """The unconstrained value of each latent site, from z (d,)."""
         ends = np.cumsum([s.size for s in self.latents])[:-1]
         parts = jnp.split(z, ends)
         return {
@@ -144,12 +148,12 @@ class Target(eqx.Module):
         """log p(z): of the model's own parameters, or with `jacobian` of the unconstrained ones.
 
         prior=False leaves out the densities of the latent sites: log p(data | z). Values without
-        a prior (param sites) have no Jacobian and no density of their own. A plate that takes
-        part of its data at a time counts all of them.
+        a prior (param sites) have no Jacobian and no density of their own. A subsampled plate
+        counts with all its rows.
         """
         if self.discrete:
-            whole = self._summed(self.model, z, jacobian)
-            return whole if prior else whole - self._summed(without_data(self.model), z, jacobian)
+            joint = self._summed(self.model, z, jacobian)
+            return joint if prior else joint - self._summed(without_data(self.model), z, jacobian)
         latents = set() if prior else {s.name for s in self.latents}
         return self._log_density(
             FullPlates(self.model), z, jacobian, lambda name: name not in latents
@@ -159,15 +163,15 @@ class Target(eqx.Module):
         """log p(z) of the unconstrained parameters, with plates subsampled at random by `key`."""
         return self._log_density(self.model, z, key=key)
 
-    def _log_density(self, model, z, jacobian=True, counts=lambda name: True, key=None):
-        """The log densities of the sites that count, summed; with `jacobian` log |d value / d z|.
+    def _log_density(self, model, z, jacobian=True, includes=lambda name: True, key=None):
+        """The sum of the log densities of sites and, with `jacobian`, log |d value / d z|.
 
-        counts: whether the site of a name does.
+        includes: from the name of a site, whether its density is in the sum.
         """
         key = jax.random.key(0) if key is None else key
         placed = at_unconstrained(model, self.unravel(z), key)
         log_probs, trace = compute_log_probs(placed, self.args, self.kwargs, {})
-        total = sum((v for name, v in log_probs.items() if counts(name)), jnp.zeros(()))
+        total = sum((v for name, v in log_probs.items() if includes(name)), jnp.zeros(()))
         return total + self._log_det(z, trace) if jacobian else total
 
     def _summed(self, model, z, jacobian):
@@ -189,7 +193,7 @@ class Target(eqx.Module):
         if self.discrete:
             return self._summed(without_data(self.model), z, True)
         latents = {s.name for s in self.latents}
-        return self._log_density(FullPlates(self.model), z, counts=lambda name: name in latents)
+        return self._log_density(FullPlates(self.model), z, includes=lambda name: name in latents)
 
     def constrain(self, z) -> dict:
         """Values of all latent and deterministic sites at z, the latent ones first."""
@@ -237,7 +241,7 @@ class Target(eqx.Module):
         return {name: jnp.sum(value) for name, value in log_probs.items()}
 
     def with_arguments(self, *args, **kwargs) -> Target:
-        """The same model given other data of the same shapes; it is not looked at again."""
+        """The same model given other data of the same shapes, not traced again for its sites."""
         return dataclasses.replace(self, arguments=(args, kwargs))
 
     def require_latents(self) -> None:
@@ -257,13 +261,13 @@ class Target(eqx.Module):
     def require_summable(self) -> None:
         """Raise ValueError, naming the site, where discrete latents cannot be summed out."""
         if self.discrete and self.latents:
-            # Anywhere but where parameters are the same, so that a mistake would show.
+            # At random, so that no two parameters are equal, which could hide a mistake.
             z = jnp.asarray(np.random.default_rng(0).normal(size=self.size))
             model = at_unconstrained(FullPlates(self.model), self.unravel(z), jax.random.key(0))
             require_summable(model, self.args, self.kwargs, self.nesting, self.discrete)
 
     def require_priors(self, method: str) -> None:
-        """Raise ValueError, naming the sites, if some values have no prior and no density."""
+        """Raise ValueError, naming the sites, if one has no prior (Free, or numpyro.param)."""
         self.require_latents()
         free = [s.name for s in self.latents if s.is_param]
         if free:
@@ -282,7 +286,7 @@ class Target(eqx.Module):
             )
 
     def draw_prior(self, key, spread) -> jax.Array:
-        """One z from the prior.
+        """One z (d,) from the prior.
 
         Coordinates without a proper prior are normal around their first value, with sd `spread`.
         """
@@ -301,18 +305,18 @@ class Target(eqx.Module):
         return self.ravel(unconstrained)
 
 
-def _look(model, argument_trees) -> dict:
-    """What there is to know of a model's sites, as fields of a Target.
+def _describe_sites(model, argument_trees) -> dict:
+    """The fields of a Target that describe its sites, by an abstract trace: nothing is computed.
 
-    Nothing is computed. Raises ValueError on a site that is not as it ought to be, by its name.
+    Raises ValueError, naming the site, if one cannot be fitted.
     """
     latents, without_prior, deterministics, discrete = [], [], [], []
-    kinked, approximate, partial, nesting = [], [], set(), [0]
+    kinked, approximate, subsampled_plates, nesting = [], [], set(), [0]
 
     def run(argument_trees):
         args, kwargs = arguments.without_static(argument_trees)
-        partial.update(validation.subsampled(_first_trace(model, args, kwargs)))
-        # In here, since the bounds of a support may be traced values themselves.
+        subsampled_plates.update(validation.subsampled(_first_trace(model, args, kwargs)))
+        # Inside the abstract trace, since the bounds of a support may be traced values themselves.
         trace = _first_trace(FullPlates(model), args, kwargs)
         for name, site in trace.items():
             validation.look_at(name, site)
@@ -331,9 +335,9 @@ def _look(model, argument_trees) -> dict:
             latents.append(_latent(name, site))
             if latents[-1].is_param or type(site["fn"]).__name__ == "ImproperUniform":
                 without_prior.append(name)
-            # Its values belong to all rows, so that a part of them cannot be looked at alone.
-            if any(frame.name in partial for frame in site["cond_indep_stack"]):
-                partial.clear()
+            # Such a latent has values for all rows, so that no part of the rows can be taken alone.
+            if any(frame.name in subsampled_plates for frame in site["cond_indep_stack"]):
+                subsampled_plates.clear()
         for name, site in trace.items():
             if discrete and site["type"] == "sample":
                 require_plates(name, site, discrete)
@@ -342,9 +346,9 @@ def _look(model, argument_trees) -> dict:
     return {
         "latents": tuple(latents),
         "without_prior": tuple(without_prior),
-        # They may follow from values that were summed out.
+        # Deterministics may follow from values that were summed out.
         "deterministics": () if discrete else tuple(deterministics),
-        "subsampled": bool(partial) and not discrete,
+        "subsampled": bool(subsampled_plates) and not discrete,
         "discrete": tuple(discrete),
         "kinked": tuple(kinked),
         "approximate": tuple(approximate),

@@ -1,4 +1,4 @@
-"""What a colleague would check in a model before fitting it, site by site."""
+"""Checks of the sites of a model before it is fitted, and what kind of site each is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bayeskern.protocols import ApproximatesLatent
 KINKED = (dist.Laplace, dist.AsymmetricLaplace, dist.AsymmetricLaplaceQuantile)
 # What NumPyro puts around a distribution without changing the density of a single value.
 WRAPPERS = (Independent, ExpandedDistribution, MaskedDistribution)
-# The axes that every set of draws has; ArviZ would lose a plate that is called so.
+# The axes that every set of draws has; ArviZ would lose a plate of that name.
 AXES = ("chain", "draw", "sample")
 
 
@@ -33,7 +33,11 @@ def subsampled(trace: dict) -> set[str]:
 
 
 def look_at(name: str, site: dict) -> None:
-    """Raise ValueError if the site is not as it ought to be."""
+    """Raise ValueError, naming the site, if it cannot be fitted.
+
+    Refused are the names of AXES, values of another shape than the plates or the distribution, and
+    discrete latents that cannot be summed out.
+    """
     kind = site["type"]
     if name in AXES:
         what = "plate" if kind == "plate" else "site"
@@ -42,9 +46,9 @@ def look_at(name: str, site: dict) -> None:
             f"Rename the {what}."
         )
     if kind == "deterministic":
-        _shape_of_deterministic(name, site)
+        _require_plate_shape(name, site)
     if kind == "sample" and site["is_observed"]:
-        _shape_of_observed(name, site)
+        _require_data_shape(name, site)
     if kind == "sample" and is_discrete_latent(site):
         require_enumerable(name, site)
 
@@ -62,7 +66,7 @@ def is_kinked(site: dict) -> bool:
 
 
 def is_approximate(site: dict) -> bool:
-    """Whether a site integrates a latent out by an approximation, which has a verdict coming."""
+    """Whether a site integrates a latent out by an approximation, which has to be assessed."""
     observed = site["type"] == "sample" and site["is_observed"]
     return observed and isinstance(innermost(site["fn"]), ApproximatesLatent)
 
@@ -83,7 +87,7 @@ def innermost(fn: Distribution) -> Distribution:
     return fn
 
 
-def _shape_of_deterministic(name, site) -> None:
+def _require_plate_shape(name, site) -> None:
     frames, shape = site["cond_indep_stack"], jnp.shape(site["value"])
     if not frames:
         return
@@ -96,7 +100,7 @@ def _shape_of_deterministic(name, site) -> None:
             )
 
 
-def _shape_of_observed(name, site) -> None:
+def _require_data_shape(name, site) -> None:
     value, fn = jnp.shape(site["value"]), site["fn"]
     if type(fn).__name__ == "Unit" or not isinstance(fn, Distribution):
         return
@@ -108,11 +112,11 @@ def _shape_of_observed(name, site) -> None:
         )
     expected = tuple(fn.shape())
     try:
-        together = np.broadcast_shapes(value, expected)
+        broadcast = np.broadcast_shapes(value, expected)
     except ValueError:
-        together = None
-    # One number for many observations is said on purpose; (n,) against (n, 1) never is.
-    if together != value and value != ():
+        broadcast = None
+    # One number for many observations is meant so; (n,) against (n, 1) never is.
+    if broadcast != value and value != ():
         raise ValueError(
             f"the observed site {name!r} has values of shape {value} but its distribution has "
             f"shape {expected}. Reshape one of them, so that each value has one density."
@@ -124,7 +128,6 @@ def refuse_nonfinite(target, z) -> None:
 
     Called only where no start had a finite density, so that the good case costs nothing.
     """
-
     values, gradients, observed, shapes = _by_site(target, z)
     for name, value in observed.items():
         _nan_data(name, value)

@@ -1,4 +1,4 @@
-"""Triangular roots of covariance matrices and of inverse Hessians, mended where they must be."""
+"""Triangular roots of covariances and of inverse Hessians, which are repaired where needed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from bayeskern.inference.optimization.modes import CURVED, Optimum
 
 
 def inverse_hessian_root(optimum: Optimum) -> tuple[np.ndarray, str | None]:
-    """A lower triangular L with L L' = H^-1, and what had to be repaired to get one.
+    """A lower triangular L with L L' = H^-1, and a sentence on what was repaired, or None.
 
     The Hessian is brought to a unit diagonal first, so that scales of 1e4 beside 1e-3 do no harm.
-    Directions without curvature, or with a negative one, get that of an sd a thousand times the
-    sd along the axes, or the absolute value.
+    A direction without curvature gets an sd a thousand times that along the axes; a negative
+    curvature is replaced by its absolute value.
     """
     H, d = optimum.hessian, len(optimum.z)
     if not np.all(np.isfinite(H)):
@@ -37,7 +37,7 @@ def inverse_hessian_root(optimum: Optimum) -> tuple[np.ndarray, str | None]:
 
 
 def robust_cholesky(covariance) -> np.ndarray:
-    """A Cholesky factor; a covariance that has none is mended on its diagonal, relatively."""
+    """A Cholesky factor of a covariance (d, d), with eigenvalues of the correlation >= 1e-12."""
     size = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
     correlation = covariance / np.outer(size, size)
     values, vectors = np.linalg.eigh(0.5 * (correlation + correlation.T))

@@ -1,6 +1,6 @@
 """Minimise a batch of starts by L-BFGS: optax's, in compiled stretches, so that progress shows.
 
-optax's own word that it has converged is not taken; the caller looks at gradient and curvature.
+optax's own test of convergence is not relied on; the caller looks at gradient and curvature.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class State(NamedTuple):
     idle: jax.Array
 
     def running(self, tolerance):
-        """Whether this start still moves. NaN does not; nothing has been seen yet is infinite."""
+        """Whether this start still moves: before its first step yes, and no longer at NaN."""
         ongoing = (self.gradient_norm > tolerance) & (self.idle < PATIENCE)
         return ongoing & (self.value == self.value)
 

@@ -16,7 +16,7 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.lbfgs import minimise
 
-# Log densities closer than this, so few posterior sds apart, are the same optimum.
+# Log densities closer than this count as equally high.
 SAME = 1e-2
 # A gradient below this counts as zero; so does one whose Newton step is below CLOSE posterior sds,
 # since rounding keeps the gradient of an ill-conditioned density from ever being small.
@@ -24,7 +24,7 @@ FLAT = 1e-4
 CLOSE = 1e-2
 # A curvature below this, relative to that along the axes, counts as none.
 CURVED = 1e-10
-# Starts are the best of so many candidates for each; the first is the median of so many draws.
+# How many candidates there are for each start but the first, which is the median of so many draws.
 CANDIDATES, MIDDLE = 16, 64
 # A mode with less than this share of the evidence of the best one does not matter.
 NEGLIGIBLE = 0.01
@@ -54,10 +54,16 @@ class NegativeLogDensity(eqx.Module):
 class Optimum:
     """A mode and how it was found.
 
-    z: (d,), in unconstrained coordinates; log_density: log p at z; gradient: of -log p, (d,);
-    curvature: makes the Hessian of -log p, (d, d), when it is first asked for;
-    ends: where each start ended, (starts, d), and start_log_densities: how high, (starts,);
-    mode: which density has its mode here; at: the optimum at the i-th end, polished.
+    Attributes:
+        z: The mode in unconstrained coordinates, (d,).
+        log_density: log p(z).
+        gradient: The gradient of -log p, (d,).
+        curvature: Computes the Hessian of -log p, (d, d); `hessian` keeps it.
+        ends: Where each start ended, (starts, d).
+        start_log_densities: log p where each start ended, (starts,).
+        coordinates: A name for each coordinate, d of them.
+        mode: Which density has its mode here: "unconstrained", "constrained" or "likelihood".
+        at: The optimum that the i-th start led to, from its index.
     """
 
     z: np.ndarray
@@ -81,7 +87,7 @@ class Optimum:
 
     @cached_property
     def eigenvalues(self) -> np.ndarray:
-        """Of the Hessian of -log p, ascending."""
+        """Eigenvalues of the Hessian of -log p, ascending: (d,); NaN where it is not finite."""
         if not np.all(np.isfinite(self.hessian)):
             return np.full(len(self.z), np.nan)
         return np.linalg.eigvalsh(self.hessian)
@@ -105,8 +111,8 @@ class Optimum:
         """Laplace's: log p(z) + d/2 log 2 pi - 1/2 log det H; -inf where H is no curvature."""
         if not self.least_curved()[0] > 0:
             return -np.inf
-        half = 0.5 * np.linalg.slogdet(self.hessian)[1]
-        return float(self.log_density + 0.5 * len(self.z) * np.log(2.0 * np.pi) - half)
+        half_logdet = 0.5 * np.linalg.slogdet(self.hessian)[1]
+        return float(self.log_density + 0.5 * len(self.z) * np.log(2.0 * np.pi) - half_logdet)
 
     @property
     def starts(self) -> int:
@@ -140,11 +146,11 @@ class Optimum:
         return tuple(o for o in self.others if o.log_evidence > least)
 
     def _elsewhere(self, z) -> bool:
-        """Whether z is another place than this mode, although it may be as high."""
+        """Whether z lies more than a posterior sd from this mode, however high it is there."""
         step = z - self.z
         if not np.any(step):
             return False
-        # More than a posterior sd away; NaN is elsewhere.
+        # Written so that NaN counts as elsewhere.
         return not step @ self.hessian @ step <= 1.0
 
     def least_curved(self) -> tuple[float, str]:
@@ -205,7 +211,8 @@ def find_optimum(
 ) -> Optimum:
     """The best mode of log p(z) from several starts, with the others that were found.
 
-    Raises ValueError, naming the site, if the density is finite at no start.
+    steps: the most steps of L-BFGS; jacobian, prior: as in `Target.log_density`. Raises ValueError,
+    naming the site, if the density is finite at no start.
     """
     target.require_latents()
     objective = NegativeLogDensity(target, jacobian, prior)
@@ -239,7 +246,7 @@ def find_optimum(
 
 
 def _polish(objective, z, value, gradient):
-    """Newton steps, where L-BFGS has not made the gradient small and they do."""
+    """z, value and gradient after the Newton steps that still make the gradient much smaller."""
     while np.max(np.abs(gradient)) > 0.1 * FLAT:
         hessian = np.asarray(_derivatives(objective, z)[2])
         if not np.all(np.isfinite(hessian)):

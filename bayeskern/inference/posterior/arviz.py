@@ -37,36 +37,36 @@ def to_arviz(posterior):
     groups = {"posterior": parameters(posterior)}
     statistics = _sample_stats(posterior)
     if statistics:
-        groups["sample_stats"] = _datasets(posterior, {}).dataset(statistics)
+        groups["sample_stats"] = _dataset_maker(posterior, {}).dataset(statistics)
     if data and not posterior.is_point and not target.discrete:
         by_site, rows = pointwise(posterior)
         values = {name: spread_constants(density.values) for name, density in by_site.items()}
-        maker = _datasets(posterior, target.sites(), masks, rows)
+        maker = _dataset_maker(posterior, target.sites(), masks, rows)
         groups["log_likelihood"] = maker.dataset(values, thinned=_thinned(posterior, rows))
     groups |= _replicates(posterior, data, masks)
     groups |= _prior(posterior, data, masks)
     unmasked = _unmasked_data(data, masks)
     if unmasked:
-        maker = _datasets(posterior, target.sites(), masks)
+        maker = _dataset_maker(posterior, target.sites(), masks)
         groups["observed_data"] = maker.dataset(unmasked, sample_dims=[])
     constants = _constants(target, data)
     if constants:
-        maker = _datasets(posterior, {})
+        maker = _dataset_maker(posterior, {})
         groups["constant_data"] = maker.dataset(constants, sample_dims=[])
     return xr.DataTree.from_dict(groups)
 
 
 def observed(posterior) -> dict[str, np.ndarray]:
-    """The observations by site; of a site that is masked in part, those that count, as a vector."""
+    """The observations by site; where some are masked out, a vector of the others."""
     return _unmasked_data(*_data(posterior))
 
 
 def parameters(posterior):
     """The draws of the latents and deterministics as a data set."""
-    return _datasets(posterior, posterior.target.sites()).dataset(posterior.draws)
+    return _dataset_maker(posterior, posterior.target.sites()).dataset(posterior.draws)
 
 
-def _datasets(posterior, sites: dict[str, Site], masks=None, rows=None) -> DatasetMaker:
+def _dataset_maker(posterior, sites: dict[str, Site], masks=None, rows=None) -> DatasetMaker:
     return DatasetMaker(posterior.method, sites, posterior.coords, posterior.dims, masks, rows)
 
 
@@ -111,7 +111,7 @@ def _replicates(posterior, data, masks) -> dict:
     thinned = {k: v.reshape(-1, *v.shape[2:]) for k, v in thinned.items()}
     new = predictive.replicates(target, thinned, chains * len(rows), conditional, shapes)
     new = {name: new[name].reshape(chains, -1, *new[name].shape[1:]) for name in shapes}
-    maker = _datasets(posterior, target.sites(), masks, rows)
+    maker = _dataset_maker(posterior, target.sites(), masks, rows)
     observed_part = _observed_part(new, data, masks)
     dataset = maker.dataset(observed_part, thinned=_thinned(posterior, rows))
     return {"posterior_predictive": dataset}
@@ -131,12 +131,12 @@ def _prior(posterior, data, masks) -> dict:
     prior = predictive.prior(target, count, size)
     if prior:
         by_site = {name: prior[name][None] for name in sites if name in prior}
-        groups["prior"] = _datasets(posterior, sites).dataset(by_site)
+        groups["prior"] = _dataset_maker(posterior, sites).dataset(by_site)
     if _has_rows(shapes):
         latents = {s.name: prior[s.name] for s in target.latents}
         new = predictive.replicates(target, latents, count, (), shapes)
         new = {name: new[name][None] for name in shapes}
-        maker = _datasets(posterior, sites, masks)
+        maker = _dataset_maker(posterior, sites, masks)
         groups["prior_predictive"] = maker.dataset(_observed_part(new, data, masks))
     return groups
 
@@ -202,5 +202,5 @@ def _holds(argument, observed) -> bool:
     """Whether an argument holds what was observed; a hole in it may have been filled."""
     if argument.size != observed.size:
         return False
-    known = ~np.isnan(argument.astype(float)).ravel()
-    return known.any() and np.array_equal(argument.ravel()[known], observed.ravel()[known])
+    present = ~np.isnan(argument.astype(float)).ravel()
+    return present.any() and np.array_equal(argument.ravel()[present], observed.ravel()[present])

@@ -36,7 +36,7 @@ def pack(value, arrays: dict):
         return {"lost": value.kind}
     if isinstance(value, tuple):
         items = [pack(v, arrays) for v in value]
-        # A named tuple, of which only the names are kept.
+        # A named tuple: of its class only the name and the fields are kept.
         if hasattr(value, "_fields"):
             return {"named": [type(value).__name__, list(value._fields), items]}
         return {"tuple": items}
@@ -50,7 +50,7 @@ def _pack_array(value, arrays: dict):
         return {"lost": f"{type(value).__name__} of {value.dtype}"}
     array, name = np.asarray(value), f"array{len(arrays)}"
     plain = array.dtype.kind in "iuf" and array.dtype.itemsize in (4, 8)
-    # netCDF has no place for the others, but for their bytes.
+    # netCDF cannot hold arrays of other types, so their bytes are kept.
     arrays[name] = array if plain else np.frombuffer(array.tobytes(), np.uint8)
     kind = "jax" if isinstance(value, jax.Array) else "numpy"
     return {"array": [name, array.dtype.str, list(array.shape), kind]}

@@ -40,11 +40,12 @@ def load(path, model=None) -> Posterior:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is not one of ours, or the model is another than was fitted.
+        ValueError: If `posterior.save` did not write the file, or `model` is not the one that was
+            fitted.
         TypeError: If the model is no model.
     """
-    groups, own = netcdf.read(Path(path))
-    arrays = {name: np.asarray(values) for name, values in own.data_vars.items()}
+    groups, own_group = netcdf.read(Path(path))
+    arrays = {name: np.asarray(values) for name, values in own_group.data_vars.items()}
     state = unpack(json.loads(str(arrays.pop("state"))), arrays)
     posterior = groups["posterior"].dataset
     draws = {name: np.asarray(posterior[safe]) for name, safe in state.pop("draws").items()}
@@ -64,7 +65,7 @@ def load(path, model=None) -> Posterior:
         missing=missing,
         **state,
     )
-    # What would be worked out from the model.
+    # A cached property, which would be computed from the model.
     vars(loaded)["log_p"] = log_p
     return loaded
 
@@ -88,17 +89,17 @@ class StoredPosterior(Posterior):
     def log_likelihood(self) -> dict[str, np.ndarray]:
         if self.is_point:
             return super().log_likelihood()
-        kept = self.stored.children.get("log_likelihood", {})
+        group = self.stored.children.get("log_likelihood", {})
         names = {name: netcdf_name(name) for name in self.model_arguments["observed"]}
         return {
-            name: without_spread(kept[safe].to_numpy())
+            name: without_spread(group[safe].to_numpy())
             for name, safe in names.items()
-            if safe in kept
+            if safe in group
         }
 
     def observed(self) -> dict[str, np.ndarray]:
-        kept = self.stored.children.get("observed_data", {})
-        return {name: kept[name].to_numpy() for name in kept}
+        group = self.stored.children.get("observed_data", {})
+        return {name: group[name].to_numpy() for name in group}
 
     def to_arviz(self):
         return self.stored.copy(deep=True)
@@ -114,9 +115,9 @@ def _require_same(target: Target, draws: dict, fitted: dict) -> None:
     """Refuse another model than was fitted, as far as its density tells."""
     shapes = {s.name: s.shape for s in target.latents if s.name in draws}
     same = all(np.shape(draws[name])[2:] == shape for name, shape in shapes.items())
-    was = fitted.get("density")
-    now = netcdf.log_density(target, draws) if same and was is not None else None
-    if same and (now is None or np.isclose(now, was, rtol=SAME, atol=SAME, equal_nan=True)):
+    old = fitted.get("density")
+    new = netcdf.log_density(target, draws) if same and old is not None else None
+    if same and (new is None or np.isclose(new, old, rtol=SAME, atol=SAME, equal_nan=True)):
         return
     raise ValueError(
         "model is not the one that was fitted: its latents have other shapes, or its density "
@@ -126,7 +127,10 @@ def _require_same(target: Target, draws: dict, fitted: dict) -> None:
 
 
 def _target(model, fitted: dict) -> tuple[Target | None, str | None]:
-    """The target for a model that was given, or why there is none."""
+    """The target of the model, or why there is none.
+
+    Raises TypeError or ValueError if the model cannot be the one that was fitted.
+    """
     if model is None:
         return None, "predict needs the model: load it with bk.load(path, model=...)."
     named = [*enumerate(fitted["args"]), *fitted["kwargs"].items()]

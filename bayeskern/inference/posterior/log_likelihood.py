@@ -16,14 +16,15 @@ from bayeskern.inference.model.validation import WRAPPERS, is_observed
 from bayeskern.prediction.mixture import MOST_DRAWS
 from bayeskern.protocols import HasLogLikelihood, HasPointwise
 
-# Relative spread of log likelihoods that counts as none.
+# The relative spread that constant log likelihoods are given.
 HAIR = 1e-10
 
 
 class Pointwise(NamedTuple):
-    """values: (chains, draws, shape), or (chains, draws, points) where some are masked out.
+    """The log likelihood of each observation of a site, at each draw.
 
-    counted: None, or where the observations are not masked out, in their shape.
+    values: (chains, draws, *data), or (chains, draws, points) where some are masked out; counted:
+    which are not masked out, in the shape of the data, or None if all count.
     """
 
     values: np.ndarray
@@ -112,17 +113,17 @@ def density(fn, value):
             masks.append((jnp.asarray(fn._mask), fn.event_dim))
         fn = fn.base_dist
     if isinstance(fn, HasPointwise):
-        each, counted = fn.pointwise(value)
+        log_probs, counted = fn.pointwise(value)
         event_dim = 0
     else:
-        each, counted, event_dim = fn.log_prob(value), None, fn.event_dim
+        log_probs, counted, event_dim = fn.log_prob(value), None, fn.event_dim
     # As many as there are values or distributions, whichever are more.
-    shape = np.broadcast_shapes(each.shape, outer.shape()[: len(outer.shape()) - event_dim])
+    shape = np.broadcast_shapes(log_probs.shape, outer.shape()[: len(outer.shape()) - event_dim])
     for mask, axes in masks:
         mask = mask.reshape(mask.shape + (1,) * (axes - event_dim))
         counted = mask if counted is None else counted & mask
     counted = None if counted is None else jnp.broadcast_to(counted, shape)
-    return jnp.broadcast_to(each, shape), counted
+    return jnp.broadcast_to(log_probs, shape), counted
 
 
 def _by_site(target, draw):
@@ -147,7 +148,7 @@ def _densities(target, draws, ones, masks, batch):
             name: jnp.asarray(True) if counted is None else jnp.all(counted == masks[name])
             for name, (_, counted) in densities.items()
         }
-        return {name: each for name, (each, _) in densities.items()}, same
+        return {name: log_probs for name, (log_probs, _) in densities.items()}, same
 
     return jax.lax.map(one, (draws, ones), batch_size=batch)
 
@@ -183,7 +184,7 @@ def without_spread(values):
 
 def _constant(values, width):
     first = values[:1, :1]
-    # Of infinities, which differ by NaN, none is constant.
+    # Infinite values count as not constant, since they differ by NaN.
     with np.errstate(invalid="ignore"):
         return np.ptp(values, axis=(0, 1), keepdims=True) <= width * _scale(first), first
 

@@ -15,7 +15,7 @@ from bayeskern.inference.posterior.json_arrays import pack
 from bayeskern.protocols import classes_of, columns_of
 
 GROUP, FORMAT, VERSION = "bayeskern", "bayeskern posterior", 2
-# Kept as they are; everything else that a Posterior holds follows from the model.
+# Fields of a Posterior that are kept as they are; `save` writes some others in its own way.
 FIELDS = (
     "method",
     "timing",
@@ -33,9 +33,8 @@ FIELDS = (
 def save(posterior, path, model: dict | None = None) -> None:
     """Write a posterior to a netCDF file, whole or not at all; nothing is pickled.
 
-    model: what is kept of its model, where that is known from an earlier file.
-
-    Raises OSError, naming it, if it is a folder or cannot be written to.
+    model: what is kept of its model, where that is known from an earlier file. Raises OSError,
+    naming the path, if it is a folder or cannot be written to.
     """
     # xarray takes a while to import.
     import xarray as xr
@@ -54,10 +53,10 @@ def save(posterior, path, model: dict | None = None) -> None:
         "model": model or _model(posterior),
     }
     text = json.dumps(pack(state, arrays), allow_nan=False)
-    own = {name: ([f"{name}_{i}" for i in range(a.ndim)], a) for name, a in arrays.items()}
-    # Not an attribute: those have room for 64 kB.
-    own["state"] = ([], text)
-    groups[GROUP] = xr.DataTree(xr.Dataset(own, attrs={"format": FORMAT, "version": VERSION}))
+    variables = {name: ([f"{name}_{i}" for i in range(a.ndim)], a) for name, a in arrays.items()}
+    # Not an attribute, since attributes have room for 64 kB only.
+    variables["state"] = ([], text)
+    groups[GROUP] = xr.DataTree(xr.Dataset(variables, attrs={"format": FORMAT, "version": VERSION}))
     with atomic_write(path) as temporary:
         groups.to_netcdf(temporary, engine="h5netcdf")
 
@@ -74,15 +73,15 @@ def read(path: Path):
             groups = file.load()
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"{path} is no netCDF file that posterior.save wrote: {error}") from None
-    own = groups[GROUP].dataset if GROUP in groups.children else None
-    if own is None or own.attrs.get("format") != FORMAT:
+    own_group = groups[GROUP].dataset if GROUP in groups.children else None
+    if own_group is None or own_group.attrs.get("format") != FORMAT:
         raise ValueError(
             f"{path} was not written by posterior.save, so it has no posterior to load. "
             "xarray.open_datatree reads the files of ArviZ."
         )
-    if own.attrs["version"] > VERSION:
+    if own_group.attrs["version"] > VERSION:
         raise ValueError(f"{path} was written by a newer bayeskern than this one; update it.")
-    return groups.filter(lambda node: node.name != GROUP), own
+    return groups.filter(lambda node: node.name != GROUP), own_group
 
 
 def _model(posterior) -> dict:

@@ -288,7 +288,7 @@ class Posterior:
         """A table of means, sds and intervals of all sites.
 
         R-hat and effective sample sizes are shown for MCMC only. Numbers are shown to the second
-        digit of their sd, and are whole in the table.
+        digit of their sd; the table itself keeps all digits.
 
         Args:
             **options: Options of `arviz.summary`.

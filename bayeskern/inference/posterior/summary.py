@@ -6,7 +6,7 @@ import numpy as np
 
 from bayeskern.core.formatting import alike, number
 
-# How the columns of the table begin that say how the draws mix; the others are in their units.
+# How the columns on mixing begin; the other columns are in the units of the number.
 MIXING = ("ess_", "r_hat", "mcse_")
 
 
@@ -36,7 +36,7 @@ def with_digits(table):
     """ArviZ's table, which shows means and intervals to the digits that the sd lets matter.
 
     ArviZ itself shows two digits of each number, however small the sd: 1200 for 1234.56 ± 0.014.
-    The numbers in the table are whole.
+    The table itself keeps all digits.
     """
     # arviz_stats takes a while to import.
     from arviz_stats.summary import SummaryDataFrame

@@ -20,11 +20,10 @@ from bayeskern.diagnostics.report.priors import SitePrior
 from bayeskern.diagnostics.report.wording import listed
 from bayeskern.inference.approximation.psis import has_even_tail
 
-# At most so many draws are weighted, since the density of each may cost O(n^3), and at least so
-# many.
+# The most draws that are weighted, since the density of each may cost O(n^3), and the fewest.
 MAX_DRAWS, MIN_DRAWS = 1000, 100
 MAX_ROWS = 40
-# A log density that varies by less than this share of its size is that of a flat one.
+# A log density that varies by less than this share of its size counts as flat.
 FLAT = 1e-12
 
 
