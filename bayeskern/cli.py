@@ -39,7 +39,7 @@ def _whole(kind, tokens) -> int:
         raise ValueError(f"wanted a whole number, got {tokens[0].value!r}") from None
 
 
-# A summary shows at most so many rows.
+# The most rows of a summary that are shown.
 ROWS = 30
 
 Whole = Annotated[int, Parameter(converter=_whole)]

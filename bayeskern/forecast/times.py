@@ -161,7 +161,7 @@ def _require_readable(readable, values, name: str) -> None:
 
 
 def _require_alike(aware: list[bool], values, name: str) -> None:
-    """Refuse times of which some have an offset or a zone and others have not."""
+    """Refuse times where some have an offset or a zone and others have none."""
     alike = np.equal(aware, aware[0])
     if not np.all(alike):
         row = _first_row(alike)

@@ -1,4 +1,4 @@
-"""A model fitted to data that were simulated from it, in the place of those it came with."""
+"""Refitting a model to data that were simulated from it."""
 
 from __future__ import annotations
 

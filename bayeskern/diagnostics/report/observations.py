@@ -1,4 +1,4 @@
-"""Each observation beside what the model says of it, left out of the data where that can be done.
+"""Each observation beside its prediction: by leave-one-out where that can be done.
 
 Vehtari, Gelman and Gabry (2017), "Practical Bayesian model evaluation using leave-one-out
 cross-validation and WAIC"; Gelfand, Dey and Chang (1992) for the probability integral transform.

@@ -1,7 +1,7 @@
 """Adam on the ELBO, for several fits side by side: a single one is a stack of one.
 
-A step on a small model costs what its many small operations cost to start, so that a stack of them
-by vmap is cheaper than one after the other.
+On a small model most of the cost of a step is starting its many small operations, so that several
+fits by vmap are cheaper than one after the other.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class StoppingRule:
     The mean of the last h steps is compared with that of the h before them, for a short and for a
     long h, each against its standard error. A slow rise shows on the long horizon only, and the end
     of a fast one on the short horizon first; noise shows on neither. A change of the learning rate
-    begins a new level, which is looked at by itself.
+    begins a new level, whose steps are compared with one another only.
     """
 
     def __init__(self):

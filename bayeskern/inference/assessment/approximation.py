@@ -224,7 +224,7 @@ def _missed(optimum, z, evidence) -> list[Optimum]:
 
 
 def is_reliable(weights: Weights) -> bool:
-    """Whether weights may vouch for draws; those of unknown k-hat may not."""
+    """Whether weights can be relied on; with an unknown k-hat (NaN) they cannot."""
     least = LEAST_ESS if weights.khat < UNSTEADY else LEAST_IF_UNSTEADY
     return bool(weights.khat < weights.threshold and weights.ess >= least)
 
@@ -263,7 +263,7 @@ def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trus
 
 def difference_advice(wrong, evidence) -> str:
     """Advice on the worst of the differences in `wrong`, which are keys of MOST."""
-    # What is furthest beyond what it may be, infinite first.
+    # The difference that exceeds its limit by the largest factor, infinite ones first.
     what = max(wrong, key=lambda w: np.nan_to_num(evidence[w] / MOST[w], nan=np.inf))
     size, at = evidence[what], evidence[f"{what}_at"]
     if not np.isfinite(size):

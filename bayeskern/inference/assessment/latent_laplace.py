@@ -32,7 +32,7 @@ from bayeskern.inference.model.sites import trace_at
 from bayeskern.inference.model.validation import innermost
 from bayeskern.inference.verdict import Trust, effective
 
-# So many draws of the parameters, so many of the latent for each: the first cost O(n^3).
+# How many draws of the parameters, each of which costs O(n^3), and of the latent for each of them.
 OUTER, INNER = 20, 200
 # The key in the evidence by which a verdict is known to have been assessed here already.
 MARK = "inner_khat"

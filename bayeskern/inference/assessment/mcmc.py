@@ -19,7 +19,7 @@ ESS, ESS_OF_USE = 400, 100
 BFMI = 0.3
 # The shares of draws that diverge, or that stop at the largest tree, which are still of use.
 FEW_DIVERGENCES, FEW_SATURATED = 0.01, 0.05
-# Chain means so many sds (within chains) apart are different places, not slow mixing.
+# Chains whose means are more sds (within chains) apart are in different places, not mixing slowly.
 APART = 3.0
 
 

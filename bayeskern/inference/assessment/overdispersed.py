@@ -20,7 +20,7 @@ from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.model.target import Target
 
-# The wider proposal: its sds in those of the approximation, and its degrees of freedom.
+# The wider Student t: its sds, as multiples of those of the draws, and its degrees of freedom.
 WIDER, TAILS = 1.5, 5.0
 # Keys that no run uses, since runs split the keys of their seeds.
 WIDE_KEY, PRIOR_KEY = 0x9E3779B9, 0x7F4A7C15

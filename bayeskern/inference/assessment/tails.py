@@ -6,7 +6,7 @@ import numpy as np
 
 # A tail index from which on the variance does not exist.
 NO_VARIANCE = 0.5
-# Only numbers with a draw so many sds from their mean are looked at: a Gaussian has none.
+# Only numbers with a draw more sds from their mean are checked: those of a Gaussian have none.
 FAR = 5.5
 # What takes fewer different values than this share of its draws is discrete.
 FEW = 0.05

@@ -24,7 +24,7 @@ from bayeskern.inference.mcmc.kernel import (
 )
 from bayeskern.inference.model.target import Target
 
-# A stretch takes about so many seconds; the first one has so many steps.
+# About how many seconds a stretch takes, and how many steps the first one has.
 STRETCH = 0.5
 FIRST = 10
 

@@ -1,4 +1,4 @@
-"""Where Markov chains start: spread out around the modes, or anywhere where there are none."""
+"""Where Markov chains start: spread out around the modes, or at random where none was found."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from bayeskern.protocols import DoesNotApplyError
 # Learning rates of Adam, one after the other, each until the ELBO no longer rises. A flow has
 # hundreds of weights and takes smaller steps.
 RATES = {"gaussian": (0.05, 0.015, 0.005), "flow": (0.01, 0.003, 0.001)}
-# From so many coordinates on a full factor learns more slowly: at the rates above it diverges.
+# With more coordinates than this a full factor takes smaller steps: at the rates above it diverges.
 WIDE = 24
 # Forward KL: rounds of adaptation, and degrees of freedom of the proposals.
 ROUNDS, TAILS = 3, 5.0

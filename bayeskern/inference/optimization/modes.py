@@ -24,7 +24,7 @@ FLAT = 1e-4
 CLOSE = 1e-2
 # A curvature below this, relative to that along the axes, counts as none.
 CURVED = 1e-10
-# How many candidates there are for each start but the first, which is the median of so many draws.
+# The candidates for each start but the first, and the draws whose median the first start is.
 CANDIDATES, MIDDLE = 16, 64
 # A mode with less than this share of the evidence of the best one does not matter.
 NEGLIGIBLE = 0.01

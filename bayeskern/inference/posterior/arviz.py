@@ -16,7 +16,7 @@ from bayeskern.inference.posterior.log_likelihood import masks_of, pointwise, sp
 from bayeskern.prediction.mixture import MOST_DRAWS
 from bayeskern.protocols import HasLogLikelihood
 
-# Draws of the data are thinned to at most so many numbers.
+# Replicates of the data are thinned to at most this many numbers.
 MOST_NUMBERS = 2 * 10**7
 PRIOR_DRAWS = 1000
 

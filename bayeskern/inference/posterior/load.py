@@ -24,7 +24,7 @@ from bayeskern.protocols import PreparesData, Restorable
 
 # A model whose log density differs by more, relatively or on the whole, is another one.
 SAME = 1e-5
-# What a file keeps of a Fit; the weighted draws it keeps are those of the Posterior.
+# The fields of a Fit that a file keeps. Its `weighted` is that of the Posterior, with sites.
 FIT_FIELDS = ("z", "log_q", "trace", "sample_stats", "attempts")
 
 

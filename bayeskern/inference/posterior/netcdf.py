@@ -111,5 +111,5 @@ def _log_density_at(target, draw):
 
 
 def _plain(labels):
-    """Labels as they are, but those of pandas and xarray as an array."""
+    """Labels as they came, those of pandas and xarray turned into an array."""
     return np.asarray(labels) if hasattr(labels, "to_numpy") else labels

@@ -18,7 +18,7 @@ from bayeskern.prediction.empirical import Predictions, SampledPrediction
 from bayeskern.prediction.mixture import Prediction, count_draws, mixture, thin
 from bayeskern.protocols import HasLogLikelihood, HasPredictive
 
-# A point estimate has one draw; so many observations are drawn at it.
+# How many observations are drawn at the one draw of a point estimate.
 AT_A_POINT = 1000
 
 

@@ -34,7 +34,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         """The transformer that makes the features, unfitted, for n points."""
 
     def fit(self, X, y, sample_weight=None):
-        """Fit the function to data, of which one block of features is held at a time.
+        """Fit the function to data, holding the features of one block of rows at a time.
 
         Args:
             X: Points, (n, d), or a data frame.
