@@ -125,7 +125,8 @@ class HasPredictive(Protocol):
         """The prediction at new arguments, averaged over draws of all sites, each (S, *site).
 
         `posterior.predict(*new_args, seed=, **kwargs)` calls it and returns what it returns: a
-        `Prediction` or one with the same face. data: the arguments that the model was fitted to.
+        `Prediction` or an object with the same methods. data: the arguments that the model was
+        fitted to.
         """
 
 
@@ -149,10 +150,10 @@ class Restorable(Protocol):
     def restore(
         self, args: tuple, columns: tuple[str, ...] | None, classes: tuple | None
     ) -> tuple[Callable, tuple]:
-        """The model as it was prepared, and its arguments, from those that it had then.
+        """The model, prepared again, and its arguments, from the arguments that a file has kept.
 
         `bk.load(path, model)` calls it. columns, classes: as the fitted model had them. Raises
-        ValueError, with the reason, where there is nothing to predict from.
+        ValueError, with the reason, where the file does not keep what predictions need.
         """
 
 
@@ -165,7 +166,7 @@ class HasColumns(Protocol):
 
 @runtime_checkable
 class HasClasses(Protocol):
-    """A model that remembers the labels of the classes that it was fitted to, where y is one."""
+    """A model that remembers the labels of the classes of its y; None if y has no classes."""
 
     classes: tuple | None
 

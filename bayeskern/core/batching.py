@@ -7,20 +7,21 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-# So many draws are worked on at once: enough to fill the vector units, with little memory.
+# The number of draws worked on at once: enough to fill the vector units, with little memory.
 BATCH = 32
-# A chunk has at most so many draws, and its results at most about so many numbers.
+# The most draws of one chunk, and about the most numbers that its results have.
 CHUNK_DRAWS = 1024
 CHUNK = 2**22
-# A batch makes at most about so many numbers.
+# About the most numbers that the results of one batch have.
 BATCH_NUMBERS = 2**20
 
 
 def by_chunk(function: Callable, items, size: int, report: Callable = lambda done: None):
-    """function(items), applied to chunks of the first axis of a pytree of arrays, as NumPy arrays.
+    """function(items) as NumPy arrays, computed chunk by chunk along the first axis of `items`.
 
-    size: how many numbers the function makes for each item. report: called after each chunk with
-    the number of items done. All chunks have one shape, so that the function is compiled once.
+    items: a pytree of arrays (S, ...). size: how many numbers the function makes for each item.
+    report: called after each chunk with the number of items done. All chunks have one shape, so
+    that the function is compiled once.
     """
     count = len(jax.tree.leaves(items)[0])
     step = max(1, min(count, CHUNK_DRAWS, CHUNK // max(1, size)))

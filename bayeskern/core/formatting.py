@@ -53,7 +53,7 @@ def alike(values, spread: float, digits: int = 4) -> tuple[str, ...]:
 
 
 def _fixed(x: float, decimals: int, tiny: bool) -> str:
-    """A number with so many decimals; below 0 they stand for tens and hundreds."""
+    """A number with this many decimals; -1 and -2 stand for tens and hundreds."""
     if x != 0.0 and (tiny or abs(x) >= HUGE):
         return f"{x:.{max(0, int(np.floor(np.log10(abs(x)))) + decimals)}e}"
     return f"{x:z,.{max(0, decimals)}f}"

@@ -11,7 +11,7 @@ class Progress:
     """`with Progress("MAP", total, enabled) as bar: bar.to(done, "a note")`."""
 
     def __init__(self, title: str, total: int, enabled: bool = True, delay: float = 0.0):
-        """delay: the bar appears after so many seconds only."""
+        """delay: the seconds after which the bar appears."""
         disabled = not enabled or not sys.stderr.isatty()
         self._bar = tqdm(total=total, desc=title, disable=disabled, leave=False, delay=delay)
 
@@ -22,6 +22,6 @@ class Progress:
         self._bar.close()
 
     def to(self, done: int, note: str = "") -> None:
-        """Show that so much of the total is done."""
+        """Show that `done` of the total is done."""
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._bar.n)

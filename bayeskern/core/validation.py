@@ -121,7 +121,10 @@ def inputs(
 
 
 def targets(y, n: int | None = None, name: str = "y") -> jax.Array:
-    """Read one number per point as an (n,) array."""
+    """Read one number per point as an (n,) array; a column (n, 1) will do.
+
+    Raises ValueError on NaN, infinities, text, an empty array, or another number than n.
+    """
     y = _floats(y, name)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -150,11 +153,12 @@ def finite(array, name: str) -> None:
 
 
 def _floats(value, name: str) -> jax.Array:
+    """Read numbers as an array of floats; ValueError if they are text, dates or complex."""
     try:
         array = value if isinstance(value, jax.Array) else np.asarray(value)
         # NumPy would read numbers out of text and dates, and drop imaginary parts.
         objects = array.flat if array.dtype.kind == "O" else ()
-        if array.dtype.kind in "USMmcT" or any(isinstance(value, str) for value in objects):
+        if array.dtype.kind in "USMmcT" or any(isinstance(item, str) for item in objects):
             raise TypeError
         if isinstance(array, jax.Array):
             return array.astype(jnp.promote_types(array.dtype, jnp.result_type(float)))
@@ -165,6 +169,7 @@ def _floats(value, name: str) -> jax.Array:
 
 
 def _frame(X, name: str, required) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The numbers of a data frame (n, d), and the names of its columns."""
     # narwhals is slow to import, and only those with data frames need it.
     import narwhals as nw
 
@@ -203,7 +208,10 @@ def columns(columns) -> tuple[int | str, ...]:
 
 
 def column_indices(selection: Sequence[int | str], columns: Sequence[str]) -> tuple[int, ...]:
-    """Positions of the selected columns, given by name or by index, among all columns."""
+    """Positions of the selected columns, given by name or by index, among all columns.
+
+    Raises ValueError, naming the column, if one is not there.
+    """
     indices = []
     for column in selection:
         if isinstance(column, str):
@@ -219,7 +227,10 @@ def column_indices(selection: Sequence[int | str], columns: Sequence[str]) -> tu
 
 
 def array_columns(selection: Sequence[int | str], d: int) -> np.ndarray:
-    """The indices of selected columns of an array with d columns, which have no names."""
+    """The indices of selected columns of an array with d columns, which have no names.
+
+    Raises ValueError if a selected column is a name, or out of range.
+    """
     names = [column for column in selection if isinstance(column, str)]
     if names:
         raise ValueError(

@@ -93,12 +93,12 @@ class BlockFactor(LaplaceFactor):
         return T.T @ T
 
     def quadratic_forms(self, V, joint=False):
-        direct = "cin,cdi,dim->cndm" if joint else "cim,cdi,dim->cdm"
+        subscripts = "cin,cdi,dim->cndm" if joint else "cim,cdi,dim->cdm"
         WV = jnp.einsum("dci,cim->cdim", self.W, V)
         LWV = jnp.einsum("dji,cdjm->cdim", self.roots, WV)
         C, n, m = V.shape
         T = jax.vmap(lambda B: solve_triangular(self.M, B, lower=True))(LWV.reshape(C, C * n, m))
-        return jnp.einsum(direct, V, self.W, V) - inner_products(T, joint)
+        return jnp.einsum(subscripts, V, self.W, V) - inner_products(T, joint)
 
     def logdet(self):
         return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.M)))

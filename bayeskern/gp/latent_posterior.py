@@ -64,10 +64,10 @@ class ConditionedLatent(eqx.Module):
     def noise_free(cls, process, white) -> ConditionedLatent:
         """A LatentProcess given f = m + L white at X, K = L L'; white: (C, n)."""
         roots = cholesky(process.covariances())
-        back = jax.vmap(lambda L, w: solve_triangular(L, w, lower=True, trans=1))
+        solve_transposed = jax.vmap(lambda L, w: solve_triangular(L, w, lower=True, trans=1))
         return cls(
             process.kernels, process.X, process.likelihood, process.prior_mean,
-            back(roots, white), NoiseFreeFactor(roots), process.columns,
+            solve_transposed(roots, white), NoiseFreeFactor(roots), process.columns,
         )  # fmt: skip
 
     def moments(self, X_new, parts=None, covariance: bool = False):
@@ -96,8 +96,8 @@ class ConditionedLatent(eqx.Module):
     def draws(self, X_new, key, n: int, parts=None):
         """Joint draws of the latent functions: (n, C, m)."""
         mean, covariance = self.moments(X_new, parts, covariance=True)
-        steps = draw_gaussian(covariance.reshape(mean.size, -1), key, n)
-        return mean + steps.reshape(n, *mean.shape)
+        deviations = draw_gaussian(covariance.reshape(mean.size, -1), key, n)
+        return mean + deviations.reshape(n, *mean.shape)
 
     def predict(self, X_new, latent: bool = False, extra=None, draws: int = 1000, seed: int = 0):
         """The predictive distribution at new points.
@@ -112,6 +112,10 @@ class ConditionedLatent(eqx.Module):
         Returns:
             A `ResponsePrediction` of new observations. With `latent=True` a `Prediction` of f; of
             several functions `Predictions`, one for each.
+
+        Raises:
+            ValueError: If the prior mean at X_new is unknown, X_new has other columns, or `extra`
+                lacks what the likelihood needs.
         """
         X_new = new_points(X_new, self.X, self.columns)
         mean = self.prior_mean
@@ -121,11 +125,12 @@ class ConditionedLatent(eqx.Module):
                 "the mean a function of one point."
             )
         n = self.X.shape[0]
-        alone = LatentMixture(eqx.Partial(_itself, self), {}, self.kernels, self.likelihood, n)
+        condition_at = eqx.Partial(_same_at_every_draw, self)
+        mixture = LatentMixture(condition_at, {}, self.kernels, self.likelihood, n)
         if latent:
-            return latent_prediction(alone, X_new)
+            return latent_prediction(mixture, X_new)
         extra = self.likelihood.read_extra(extra or {}, X_new.shape[0])
-        return response_prediction(alone, X_new, extra, draws, seed)
+        return response_prediction(mixture, X_new, extra, draws, seed)
 
     @eqx.filter_jit
     def loo(self):
@@ -137,7 +142,7 @@ class ConditionedLatent(eqx.Module):
         _, S = self.moments(self.X)
         S, W = jnp.moveaxis(S, -1, 0), jnp.moveaxis(self.W, -1, 0)
         f, gradient = self.mode.f, self.log_likelihood.gradient(self.mode.f)
-        # What the others say: N(f^ - V g, V) with V^-1 = S^-1 - W.
+        # The cavity distribution, without y_i: about N(f^ - V g, V) with V^-1 = S^-1 - W.
         V = jnp.linalg.solve(jnp.eye(S.shape[-1]) - S @ W, S)
         V = 0.5 * (V + jnp.swapaxes(V, -1, -2))
         cavity = f.T - jnp.einsum("ncd,dn->nc", V, gradient)
@@ -153,8 +158,8 @@ class ConditionedLatent(eqx.Module):
         return logsumexp(values, b=jnp.asarray(w)[:, None], axis=0)
 
 
-def _itself(posterior: ConditionedLatent, draw) -> ConditionedLatent:
-    """One conditioned process is a mixture over a single, empty draw."""
+def _same_at_every_draw(posterior: ConditionedLatent, draw) -> ConditionedLatent:
+    """A `condition_at` for a process without hyperparameters to draw, whose one draw is empty."""
     return posterior
 
 

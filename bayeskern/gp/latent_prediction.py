@@ -31,7 +31,7 @@ NO_MODE = (
     "the prediction is NaN: no mode of the latent function was found for at least one draw of the "
     "hyperparameters. Look at posterior.trust."
 )
-# New observations are drawn jointly within so many points.
+# The number of points at which new observations are drawn jointly.
 JOINT = 512
 
 
@@ -39,7 +39,8 @@ class LatentMixture(eqx.Module):
     """Latent processes given data, at draws of their hyperparameters.
 
     condition_at: draw -> ConditionedLatent. draws: a pytree, the draws along the first axis of its
-    leaves. kernels, likelihood: what names the latent functions. n: the number of data points.
+    leaves. kernels, likelihood: those of the model, which name the latent functions. n: the
+    number of data points.
     """
 
     condition_at: Callable
@@ -111,27 +112,28 @@ def _latent_at(condition_at, c: int, name: str | None, draw, X_new) -> LatentFun
 
 
 def response_prediction(over: LatentMixture, X_new, extra, size: int, seed: int):
-    """New observations at X_new: their mean, `size` draws, and the chances of classes.
+    """New observations at X_new: their mean, `size` draws, and the probabilities of classes.
 
     Draws are joint over JOINT points at a time, which are independent given the hyperparameters.
     """
-    number = -(-size // count_draws(over.draws))
-    key, order = jax.random.split(jax.random.key(seed))
+    per_draw = -(-size // count_draws(over.draws))
+    key, key_order = jax.random.split(jax.random.key(seed))
     chunks = []
     for i in range(0, X_new.shape[0], JOINT):
         rows = slice(i, i + JOINT)
-        extra_here = {name: value[rows] for name, value in extra.items()}
+        chunk_extra = {name: value[rows] for name, value in extra.items()}
         key, chunk_key = jax.random.split(key)
-        chunk = _responses(over, X_new[rows], extra_here, chunk_key, number)
+        chunk = _responses(over, X_new[rows], chunk_extra, chunk_key, per_draw)
         chunks.append(jax.device_get(chunk))
     averages, samples = zip(*chunks, strict=True)
-    mean, *chances = (
+    mean, *probabilities = (
         without_nan(np.concatenate(parts), NO_MODE) for parts in zip(*averages, strict=True)
     )
-    y = shuffled(np.concatenate(samples, axis=2), order, size)
+    y = shuffled(np.concatenate(samples, axis=2), key_order, size)
     likelihood = over.likelihood
     classes = likelihood.classes if likelihood.classifies else None
-    return ResponsePrediction(y, mean, *(chances or [None]), classes, ordered=likelihood.is_ordered)
+    probabilities = probabilities[0] if probabilities else None
+    return ResponsePrediction(y, mean, probabilities, classes, ordered=likelihood.is_ordered)
 
 
 @eqx.filter_jit

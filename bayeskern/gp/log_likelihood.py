@@ -36,6 +36,7 @@ class LogLikelihood(eqx.Module):
         return self.likelihood.distribution(eta(self.likelihood, f), **self.extra).log_prob(self.y)
 
     def log_density(self, f):
+        """log p(y | f), a number."""
         return jnp.sum(self.log_densities(f))
 
     def gradient(self, f):
@@ -43,10 +44,13 @@ class LogLikelihood(eqx.Module):
         return jax.grad(self.log_density)(f)
 
     def curvature(self, f):
-        """W = -d2 log p(y_i | f_i) / df_i df_i': (C, C, n); at least 0 where that is known."""
-        # Rows do not touch each other, so one direction does for all of them.
-        ones = jnp.eye(f.shape[0], dtype=f.dtype)[:, :, None] * jnp.ones_like(f)
-        W = -jax.vmap(lambda e: jax.jvp(self.gradient, (f,), (e,))[1])(ones)
+        """W = -d2 log p(y_i | f_i) / df_i df_i': (C, C, n).
+
+        For one latent function it is at least 0 where the likelihood is known to be log-concave.
+        """
+        # Rows are independent, so that one direction gives the derivatives in all of them.
+        directions = jnp.eye(f.shape[0], dtype=f.dtype)[:, :, None] * jnp.ones_like(f)
+        W = -jax.vmap(lambda e: jax.jvp(self.gradient, (f,), (e,))[1])(directions)
         return jnp.maximum(W, 0.0) if self.concave and f.shape[0] == 1 else W
 
 

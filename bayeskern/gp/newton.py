@@ -41,12 +41,14 @@ from bayeskern.gp.log_likelihood import LogLikelihood
 from bayeskern.linalg import lapack
 from bayeskern.linalg.dense import computed_once
 
-# At most so many factorisations, and halvings of a step.
+# The most factorizations of a search, and the most halvings of a step.
 FACTORS, HALVINGS = 60, 40
-# A step takes O(n^2) with an old factor, O(n^3) with a new one. The old one does while it takes the
-# decrement, about twice what is missing to the largest log posterior, down by this.
+# A step takes O(n^2) with an old factor, O(n^3) with a new one. A factor is kept as long as each
+# step with it multiplies the decrement, about twice the distance of the log posterior from its
+# maximum, by at most this.
 CONTRACTION = 0.1
-# Newton goes on until the decrement is below the first; up to the second the mode counts as found.
+# Newton's method goes on until the decrement is below the first; the mode counts as found if the
+# decrement is below the second.
 CONVERGED, ACCEPTED = 1e-20, 1e-8
 
 
@@ -54,8 +56,8 @@ class Mode(NamedTuple):
     """f: the mode; weights: K^-1 (f - m); both (C, n).
 
     value: log p(y | f) - 1/2 (f - m)' K^-1 (f - m). decrement: r' (K^-1 + W)^-1 r with r the
-    gradient of that, about twice what is missing to its maximum; NaN where it failed. factors,
-    steps: how many.
+    gradient of `value`, about twice the distance of `value` from its maximum; NaN where it failed.
+    factors, steps: the numbers of factorizations and of Newton steps.
     """
 
     f: jax.Array
@@ -75,7 +77,7 @@ def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
     """Newton's method with a line search, so that the log posterior never falls.
 
     Rasmussen and Williams (2006), algorithms 3.1 and 3.3, in terms of a = K^-1 (f - m), with
-    several steps for each factor as long as they do.
+    several steps for each factor as long as the decrement falls fast enough (CONTRACTION).
     """
     factor_at = factorizer(K, log_likelihood.concave)
 
@@ -83,19 +85,19 @@ def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
         return log_likelihood.log_density(f) - 0.5 * jnp.sum(a * (f - m))
 
     def step(mode, da, df):
-        """As far along the way as the log posterior rises; no further where it does not."""
+        """Move along (da, df) as far as the log posterior rises: the mode, and whether it moved."""
         slack = 1e-14 * (1.0 + jnp.abs(mode.value))
 
         def too_long(state):
             t, value = state
-            enough = value - mode.value >= 1e-4 * t * mode.decrement - slack
-            return ~enough & (t > 0.5**HALVINGS)
+            rises_enough = value - mode.value >= 1e-4 * t * mode.decrement - slack
+            return ~rises_enough & (t > 0.5**HALVINGS)
 
         def halved(state):
             t = 0.5 * state[0]
             return t, value_at(mode.f + t * df, mode.weights + t * da)
 
-        # From 2, so that the first that is looked at is 1.
+        # The loop halves t before it evaluates, so that the first step is t = 1.
         zero = jnp.zeros((), K.dtype)
         t, value = jax.lax.while_loop(too_long, halved, (zero + 2.0, zero - jnp.inf))
         moved = mode._replace(
@@ -107,24 +109,24 @@ def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
         mode, _ = state
         factor = _upward(factor_at, log_likelihood.curvature(mode.f), log_likelihood.concave)
 
-        def go(state):
+        def newton_step(state):
             mode, first, _, _ = state
             r = log_likelihood.gradient(mode.f) - mode.weights
             da = factor.newton_direction(K, r)
             df = mul(K, da)
             # Rounding may push what is nearly 0 below it.
             decrement = jnp.abs(jnp.sum(r * df))
-            on = (decrement > CONVERGED) & (decrement <= CONTRACTION * mode.decrement)
+            go_on = (decrement > CONVERGED) & (decrement <= CONTRACTION * mode.decrement)
             mode = mode._replace(gradient_norm=jnp.linalg.norm(r), decrement=decrement)
-            moved, rose = jax.lax.cond(on, step, lambda mode, *_: (mode, True), mode, da, df)
-            return moved, jnp.where(jnp.isinf(first), decrement, first), on & rose, rose
+            moved, rose = jax.lax.cond(go_on, step, lambda mode, *_: (mode, True), mode, da, df)
+            return moved, jnp.where(jnp.isinf(first), decrement, first), go_on & rose, rose
 
         # The first decrement of a factor has nothing to be compared with.
         start = mode._replace(decrement=jnp.full_like(mode.decrement, jnp.inf))
         mode, first, _, rose = jax.lax.while_loop(
-            lambda state: state[2], go, (start, start.decrement, True, True)
+            lambda state: state[2], newton_step, (start, start.decrement, True, True)
         )
-        # Once the decrement is as small as rounding lets it be it goes up and down.
+        # Once the decrement is as small as rounding allows, it goes up and down without end.
         stalled = (mode.decrement < ACCEPTED) & (mode.decrement > 0.25 * first)
         again = (mode.decrement > CONVERGED) & ~stalled & rose & (mode.factors + 1 < FACTORS)
         return mode._replace(factors=mode.factors + 1), again
@@ -138,7 +140,7 @@ def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
 
 
 def _upward(factor_at, W, concave) -> LaplaceFactor:
-    """A factor at W, or where K^-1 + W is not positive definite at W without what is below 0."""
+    """A factor at W; at its positive part where K^-1 + W is not positive definite."""
     factor = factor_at(W)
     if concave:
         return factor
@@ -172,7 +174,7 @@ def _log_evidence_jvp(primals, tangents):
     f = jnp.where(ok, f, m)
 
     def explicit(f, log_likelihood, u):
-        """What the evidence has of the data, K and the mode being as they are; u moves the mode."""
+        """Its gradient in the likelihood is that of the evidence at fixed K; u follows the mode."""
         gradient, W = log_likelihood.gradient(f), log_likelihood.curvature(f)
         return log_likelihood.log_density(f) - 0.5 * jnp.sum(S * W) + jnp.sum(u * gradient)
 
@@ -180,10 +182,10 @@ def _log_evidence_jvp(primals, tangents):
     s = jax.grad(lambda f: -0.5 * jnp.sum(S * log_likelihood.curvature(f)))(f)
     # d f^ = (I - K R) (dK a + dm + K dg), g the gradient of log p(y | f) at f^.
     u = s - (R @ mul(K, s).ravel()).reshape(s.shape)
-    weights = 0.5 * (a[:, :, None] * a[:, None, :] - _diagonal_blocks(R, C))
-    weights = weights + u[:, :, None] * a[:, None]
-    weights, slopes = computed_once(jnp.where(ok, weights, 0.0)), jnp.where(ok, a + u, 0.0)
-    tangent = jnp.sum(weights * dK) + jnp.sum(slopes * dm)
+    gradient_K = 0.5 * (a[:, :, None] * a[:, None, :] - _diagonal_blocks(R, C))
+    gradient_K = computed_once(jnp.where(ok, gradient_K + u[:, :, None] * a[:, None], 0.0))
+    gradient_m = jnp.where(ok, a + u, 0.0)
+    tangent = jnp.sum(gradient_K * dK) + jnp.sum(gradient_m * dm)
 
     moving, fixed = eqx.partition(log_likelihood, eqx.is_inexact_array)
     Ku = mul(K, u)

@@ -17,7 +17,10 @@ RECOMPUTE_FROM = 1000
 
 
 def positive_definite(kernel: Kernel) -> Kernel:
-    """Refuse a kernel that contains one which is known not to be positive definite."""
+    """Return the kernel, or raise ValueError if a part of it is known not to be positive definite.
+
+    Raises TypeError if it is no kernel.
+    """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a bayeskern kernel, got {type(kernel).__name__}.")
     for node in kernel.nodes():
@@ -45,12 +48,14 @@ def mask_residual(r, mask):
 
 
 def mean_function(mean):
+    """Read a prior mean: a function as a module, anything else as a hyperparameter."""
     if not is_function(mean):
         return hyper.as_hyperparameter(mean)
     return mean if isinstance(mean, eqx.Module) else StaticFunction(mean)
 
 
 def is_function(mean) -> bool:
+    """Whether a prior mean is a function of one point, not a number or its prior."""
     # A NumPyro distribution is callable too: calling it draws from it.
     return callable(mean) and not hyper.is_specified(mean)
 
@@ -61,6 +66,10 @@ def evaluate_mean(mean, X):
 
 
 def per_point(name, value, n):
+    """Read one number, (), or one for each of n points, (n,).
+
+    Raises TypeError if it is a distribution or free, and ValueError if it has another shape.
+    """
     if hyper.is_specified(value):
         raise TypeError(f"{name} must be a number here, got {hyper.show(value)}; see GPRegression.")
     value = value if isinstance(value, jax.Array) else jnp.asarray(np.asarray(value, float))

@@ -42,12 +42,14 @@ class GaussianProcess(Distribution):
         kernel: The kernel, its columns resolved.
         X: The inputs, shape (n, d).
         noise: The noise variance.
-        prior_mean: The prior mean, as it was given.
+        prior_mean: The prior mean: a number, shape (n,), or a function of one point.
         observed: The mask, or None.
 
     Raises:
-        TypeError: If the kernel still holds distributions or `Free`.
-        ValueError: If the kernel is not positive definite by construction, or the noise negative.
+        TypeError: If the kernel is no kernel, or if it, the noise or the mean still holds a
+            distribution or `Free`.
+        ValueError: If the kernel is not positive definite by construction, the noise negative, or
+            the noise or the mean has another shape.
 
     References:
         Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section 2.2.

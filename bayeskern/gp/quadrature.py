@@ -12,11 +12,11 @@ from scipy.special import ndtri
 from bayeskern.gp.log_likelihood import eta
 from bayeskern.linalg.root import square_root
 
-# How many nodes an axis has, and how far they reach: in one dimension, and in two.
+# The number of nodes on an axis, and the sds that they reach: in one dimension, and in two.
 NODES_1D, NODES_2D = (240, 12.0), (32, 8.0)
-# In more dimensions.
+# The number of nodes in more dimensions.
 SOBOL_POINTS = 1024
-# Nodes that are evaluated together; it divides the number of them all.
+# The number of nodes evaluated together, which divides each of the numbers above.
 BATCH = 16
 
 
@@ -111,7 +111,7 @@ def draw_gaussian(covariance, key, n: int):
     scale = jnp.mean(jnp.diagonal(covariance))
     L = jnp.linalg.cholesky(covariance + 1e-10 * scale * jnp.eye(p))
 
-    # Where the data leave little open the covariance is rounding error; eigenvectors take longer.
+    # Where the data determine f the covariance is rounding error; eigenvectors take longer.
     root = jax.lax.cond(jnp.all(jnp.isfinite(L)), lambda: L, lambda: square_root(covariance))
     return white @ root.T
 
@@ -120,5 +120,7 @@ def log_normal(r, S):
     """log N(r; 0, S) for r (..., n, C) and S (n, C, C)."""
     L = jnp.linalg.cholesky(S)
     z = jnp.einsum("ncd,...nd->...nc", jnp.linalg.inv(L), r)
-    logdet = jnp.sum(jnp.log(jnp.diagonal(L, axis1=-2, axis2=-1)), -1)
-    return -0.5 * jnp.sum(jnp.square(z), -1) - logdet - 0.5 * r.shape[-1] * jnp.log(2.0 * jnp.pi)
+    half_logdet = jnp.sum(jnp.log(jnp.diagonal(L, axis1=-2, axis2=-1)), -1)
+    return (
+        -0.5 * jnp.sum(jnp.square(z), -1) - half_logdet - 0.5 * r.shape[-1] * jnp.log(2.0 * jnp.pi)
+    )

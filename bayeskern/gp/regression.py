@@ -108,11 +108,15 @@ class GPRegression(eqx.Module):
 
         Args:
             values: Values by the names of their sites.
+
+        Raises:
+            ValueError: If a name is unknown.
         """
-        beside = {name: values[name] for name in ("noise", "mean") if name in values}
-        kernel = self.kernel.at({k: v for k, v in values.items() if k not in beside})
+        noise_and_mean = {name: values[name] for name in ("noise", "mean") if name in values}
+        kernel = self.kernel.at({k: v for k, v in values.items() if k not in noise_and_mean})
         model = eqx.tree_at(lambda m: m.kernel, self, kernel)
-        return hyper.replace(model, [(name,) for name in beside], beside.values())
+        paths = [(name,) for name in noise_and_mean]
+        return hyper.replace(model, paths, noise_and_mean.values())
 
     def condition(self, X, y, mask=None) -> ConditionedGP:
         """Condition on data, if every hyperparameter is a number.
@@ -192,12 +196,13 @@ def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> P
 
 def predict_over(model, draws, data, X_new, latent: bool, name: str | None = None) -> Prediction:
     """The mixture over draws of the hyperparameters: of the process, or of one component."""
-    at = eqx.Partial(predictive_at, model, data, latent, name)
+    conditional_at = eqx.Partial(predictive_at, model, data, latent, name)
     n = data[0].shape[0]
     if name is not None:
-        return mixture(at, draws, X_new, n)
+        return mixture(conditional_at, draws, X_new, n)
 
     def of_component(name):
         return predict_over(model, draws, data, X_new, True, name)
 
-    return mixture(at, draws, X_new, n, of_component, tuple(component_names(model.kernel)))
+    names = tuple(component_names(model.kernel))
+    return mixture(conditional_at, draws, X_new, n, of_component, names)

@@ -100,12 +100,12 @@ class SparseGP(LatentGP):
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
     ):
-        knots = (self.inducing, None, self._inducing_extra)
-        return super().predictive(draws, knots, X_new, latent, seed, **extra)
+        inducing_data = (self.inducing, None, self._inducing_extra)
+        return super().predictive(draws, inducing_data, X_new, latent, seed, **extra)
 
     def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
-        whole = dataclasses.replace(self, batch=None)
-        return super(SparseGP, whole).prior_predictive(X, y, draws, seed, **extra)
+        without_batches = dataclasses.replace(self, batch=None)
+        return super(SparseGP, without_batches).prior_predictive(X, y, draws, seed, **extra)
 
     @property
     def _inducing_extra(self) -> dict[str, float]:
@@ -161,7 +161,7 @@ def _nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _inducing_points(inducing, X, columns) -> np.ndarray:
-    """The inducing points: those that were given, or the centres of so many clusters."""
+    """The inducing points, (m, d): as given, or for a number m the centers that k-means finds."""
     if not isinstance(inducing, int | np.integer):
         Z = np.asarray(validation.inputs(inducing, "inducing", columns)[0])
         if Z.shape[1] != X.shape[1]:
@@ -178,5 +178,5 @@ def _inducing_points(inducing, X, columns) -> np.ndarray:
         return distinct
     scale = np.std(X, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    means = MiniBatchKMeans(count, random_state=0, n_init=3).fit(X / scale)
-    return means.cluster_centers_ * scale
+    clustering = MiniBatchKMeans(count, random_state=0, n_init=3).fit(X / scale)
+    return clustering.cluster_centers_ * scale

@@ -20,7 +20,7 @@ class Site(NamedTuple):
 
 
 def get(tree, path):
-    """What stands at a path of field names, indices and keys."""
+    """The value at a path of field names, indices and keys."""
     for step in path:
         tree = (
             tree[step] if isinstance(step, int) or isinstance(tree, dict) else getattr(tree, step)
@@ -61,7 +61,7 @@ def _walk(kernel, names, path, named=False, above=()):
     """Yield the sites of a kernel at `path`, whose dotted names begin with `names`.
 
     named: whether the name of this kernel is already in `names`. above: the hyperparameters of the
-    wrappers round it, which share its `names`.
+    wrappers around it, which share its `names`.
     """
     if not named and (name := kernel.own_name()) is not None:
         names, named, above = (*names, name), True, ()

@@ -68,8 +68,8 @@ class Parametrized(eqx.Module):
         """A copy with the named hyperparameters set.
 
         Args:
-            values: Values by dotted name. From `posterior.point("mean")` it takes the values of the
-                hyperparameters that are distributions or free, and ignores the rest.
+            values: Values by dotted name. Of a `posterior.point("mean")`, which has every site of
+                the model, only those of hyperparameters that are distributions or free are used.
 
         Raises:
             ValueError: A name is unknown, or a value is not allowed.
@@ -81,14 +81,14 @@ class Parametrized(eqx.Module):
         for name in values:
             validation.one_of("hyperparameter", name, by_name)
         paths = [by_name[name].path for name in values]
-        new = replace(self, paths, [as_hyperparameter(v) for v in values.values()])
-        for node in new.nodes():
+        updated = replace(self, paths, [as_hyperparameter(v) for v in values.values()])
+        for node in updated.nodes():
             node._check_scalars()
-        # The constraint of a lengthscale depends on its shape, so the new tree says what it is.
-        for site in sites(new):
+        # The constraint of a lengthscale depends on its shape, which may have changed.
+        for site in sites(updated):
             if site.name in values:
-                check(site.name, get(new, site.path), site.constraint)
-        return new
+                check(site.name, get(updated, site.path), site.constraint)
+        return updated
 
     def require_concrete(self) -> Self:
         """Return self, or raise TypeError if a hyperparameter is a distribution or free."""

@@ -35,9 +35,9 @@ class Kernel(Parametrized):
     themselves, `k.diag(X)` its diagonal. Kernels are closed under `k1 + k2`, `k1 * k2`, `c * k`,
     `k + c`, `k ** p`, `k.exp()`, `k.warp(f)`, `k.on(columns)` and `k.named(name)`.
 
-    A kernel of one's own declares its hyperparameters with `hyperparameter(default)` and writes
-    `evaluate` and `evaluate_diag` on arrays of shape (n, d). It may also override `frequencies`,
-    if it has a spectral density, and `features`, if it has finitely many features.
+    To write a kernel, subclass it, declare its hyperparameters with `hyperparameter(default)`, and
+    define `evaluate` and `evaluate_diag` on arrays of shape (n, d). Override `frequencies` too if
+    it has a spectral density, and `features` if it has finitely many features.
 
     Attributes:
         positive_definite: False for a function that is no covariance function, which Gaussian
@@ -143,7 +143,18 @@ class Kernel(Parametrized):
         return kernel.evaluate(X, Z)
 
     def diag(self, X) -> Float[Array, " n"]:
-        """The diagonal of k(X), shape (n,), without the matrix. X: as in `k(X)`."""
+        """The diagonal of k(X), computed without the matrix.
+
+        Args:
+            X: Points, shape (n, d) or (n,), or a data frame.
+
+        Returns:
+            Array of shape (n,).
+
+        Raises:
+            TypeError: A hyperparameter is still a distribution or free.
+            ValueError: X does not fit the kernel.
+        """
         X, columns = validation.inputs(X, "X")
         return self.resolve(columns).require_concrete().evaluate_diag(X)
 
@@ -228,6 +239,9 @@ class Kernel(Parametrized):
         Args:
             columns: One column or several, each an index or, for data frames, a name:
                 `k.on([0, 2])`, `k.on(["age"])`.
+
+        Raises:
+            ValueError: There is no column, or one stands twice.
         """
         return Select(self, columns)
 
@@ -236,6 +250,9 @@ class Kernel(Parametrized):
 
         Args:
             name: An identifier, such as "trend".
+
+        Raises:
+            ValueError: The name is no identifier, or is "rest" or a keyword of Python.
         """
         return Named(self.inner if isinstance(self, Named) else self, name)
 
@@ -250,6 +267,9 @@ class Kernel(Parametrized):
 
         Args:
             columns: The names of the columns of X in their order, or None if they have none.
+
+        Raises:
+            ValueError: The kernel selects a column that is not among them.
         """
         paths = [path for path, _ in self.children()]
         resolved = [child.resolve(columns) for _, child in self.children()]

@@ -40,8 +40,9 @@ class Linear(Kernel):
 
     def evaluate(self, X, Z=None):
         variance = metrics.per_dimension("variance", self.variance, X)
-        left = self._from_center(X)
-        return (left * variance) @ (left if Z is None else self._from_center(Z)).T
+        X_centered = self._from_center(X)
+        Z_centered = X_centered if Z is None else self._from_center(Z)
+        return (X_centered * variance) @ Z_centered.T
 
     def evaluate_diag(self, X):
         variance = metrics.per_dimension("variance", self.variance, X)
@@ -62,8 +63,8 @@ class Polynomial(Kernel):
 
     Args:
         degree: A whole number of at least 1, which is static.
-        offset: A number of 0 or more, in the squared units of the inputs: the larger, the more
-            weight have the lower degrees.
+        offset: A number of 0 or more, in the squared units of the inputs: the larger, the
+            more weight the lower degrees have.
         variance: A positive factor.
 
     References:
@@ -90,8 +91,8 @@ class Polynomial(Kernel):
         return self.variance * (self.offset + jnp.sum(X * X, axis=1)) ** self.degree
 
     def features(self, X, degree):
-        level = jnp.full((len(X), 1), jnp.sqrt(self.offset))
-        phi = jnp.concatenate([level, X], axis=1)
+        constant = jnp.full((len(X), 1), jnp.sqrt(self.offset))
+        phi = jnp.concatenate([constant, X], axis=1)
         return jnp.sqrt(self.variance) * feature_maps.multinomial(self, phi, self.degree)
 
     def _arguments(self):
@@ -123,8 +124,8 @@ class AllSubsets(Kernel):
         Z = X if Z is None else Z
         # One dimension at a time: the (n, m, d) array is never formed.
         gram = self.variance
-        for d in range(X.shape[1]):
-            gram = gram * (1.0 + X[:, None, d] * Z[None, :, d])
+        for i in range(X.shape[1]):
+            gram = gram * (1.0 + X[:, None, i] * Z[None, :, i])
         return gram
 
     def evaluate_diag(self, X):

@@ -17,14 +17,14 @@ BLOCK = 4_000_000
 def gram(kernel: Kernel, X, Z=None) -> np.ndarray:
     """k(X, Z), (n, m), or k(X) if Z is None, as a NumPy array that may be written to.
 
-    Raises ValueError if the kernel overflows.
+    Raises ValueError if an entry is NaN or infinite.
     """
     K = _gram(kernel, X, None) if Z is None else _gram(kernel, _padded(X), Z)
     return _require_finite(kernel, np.array(np.asarray(K)[: len(X)]))
 
 
 def diagonal(kernel: Kernel, X) -> np.ndarray:
-    """The diagonal of k(X, X) between two sets, (n,): k.diag(X) without white noise."""
+    """k(x, x) for each row of X, (n,), without white noise, unlike `k.diag(X)`."""
     return np.array(_diagonal(kernel, X))
 
 
@@ -37,13 +37,16 @@ def gram_times(kernel: Kernel, X, Z, B) -> np.ndarray:
 
 
 def blocks(n: int, m: int) -> Iterator[slice]:
-    """Slices of the rows of an (n, m) matrix, so that each block has about BLOCK entries."""
+    """Slices of the rows of an (n, m) matrix: of about BLOCK entries, and of 256 rows at least."""
     size = max(256, BLOCK // m)
     return (slice(start, start + size) for start in range(0, n, size))
 
 
 def _padded(X):
-    """X and copies of its last row, so that only four numbers of rows an octave are compiled."""
+    """X and copies of its last row, up to a number of rows that is shared by many n.
+
+    Between a power of 2 and the next there are four such numbers, each compiled once.
+    """
     step = 1 << max(len(X).bit_length() - 3, 0)
     return np.pad(X, ((0, -len(X) % step), (0, 0)), mode="edge")
 

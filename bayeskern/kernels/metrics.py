@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-# Up to here differences are taken directly; above, the square is expanded into matrix products.
+# Differences are taken directly in up to this many dimensions; in more, the square is expanded
+# into matrix products.
 FEW_DIMENSIONS = 8
 
 
@@ -59,7 +60,7 @@ def squared_distance(
 
 @jax.custom_jvp
 def _between(X, Z):
-    return _distances(X, Z)
+    return _squared_distances(X, Z)
 
 
 @_between.defjvp
@@ -71,7 +72,7 @@ def _between_jvp(primals, tangents):
 
 @jax.custom_jvp
 def _within(X):
-    U = _distances(X, X)
+    U = _squared_distances(X, X)
     if X.shape[1] > FEW_DIMENSIONS:
         U = jnp.where(jnp.eye(X.shape[0], dtype=bool), 0.0, U)
     return U
@@ -91,7 +92,7 @@ def _tangent(X, Z, dX, dZ):
     return rows[:, None] + columns[None, :] + dX @ (-2.0 * Z.T) + (-2.0 * X) @ dZ.T
 
 
-def _distances(X, Z):
+def _squared_distances(X, Z):
     if X.shape[1] <= FEW_DIMENSIONS:
         return sum(jnp.square(X[:, None, i] - Z[None, :, i]) for i in range(X.shape[1]))
     X, Z = center(X, Z)

@@ -14,7 +14,7 @@ from bayeskern.kernels.base import Kernel
 class Periodic(Kernel):
     """Periodic kernel, variance * exp(-2 sum_i sin^2(pi (x_i - z_i) / period_i) / lengthscale_i^2).
 
-    It is the RBF kernel between points wrapped round a circle, one circle for each dimension, and
+    It is the RBF kernel between points wrapped around a circle, one circle for each dimension, and
     so it is positive definite in any dimension. Times an RBF, its shape changes slowly.
 
     Args:
@@ -41,8 +41,8 @@ class Periodic(Kernel):
 
     def evaluate(self, X, Z=None):
         X, Z = metrics.center(X, Z)
-        circle = self._circle(X), None if Z is None else self._circle(Z)
-        return self.variance * jnp.exp(-0.5 * metrics.squared_distance(*circle))
+        on_circle = self._circle(X), None if Z is None else self._circle(Z)
+        return self.variance * jnp.exp(-0.5 * metrics.squared_distance(*on_circle))
 
     def evaluate_diag(self, X):
         return jnp.broadcast_to(self.variance, X.shape[:1])
@@ -83,8 +83,8 @@ class Cosine(Kernel):
     variance: jax.Array = hyperparameter(1.0)
 
     def evaluate(self, X, Z=None):
-        left = self._circle(X)
-        return self.variance * (left @ (left if Z is None else self._circle(Z)).T)
+        on_circle = self._circle(X)
+        return self.variance * (on_circle @ (on_circle if Z is None else self._circle(Z)).T)
 
     def evaluate_diag(self, X):
         return jnp.broadcast_to(self.variance, X.shape[:1])

@@ -40,23 +40,23 @@ semi-definite: on 2 points its smallest eigenvalue is -1, the largest 1.
     """
     K = np.asarray(kernel(X))
     validation.finite(K, "k(X)")
-    size, n = np.max(np.abs(K)), K.shape[0]
+    largest_entry, n = np.max(np.abs(K)), K.shape[0]
     tolerance = 10.0 * n * np.finfo(K.dtype).eps
     asymmetry = np.max(np.abs(K - K.T))
-    if asymmetry > tolerance * size:
+    if asymmetry > tolerance * largest_entry:
         raise NotPositiveDefiniteError(
             f"{kernel!r} is not symmetric: k(x, z) and k(z, x) differ by up to {asymmetry:.3g}."
         )
-    error = np.max(np.abs(np.diag(K) - np.asarray(kernel.diag(X))))
-    if error > tolerance * size:
+    diagonal_error = np.max(np.abs(np.diag(K) - np.asarray(kernel.diag(X))))
+    if diagonal_error > tolerance * largest_entry:
         raise NotPositiveDefiniteError(
-            f"k.diag(X) differs from the diagonal of k(X) by {error:.3g}."
+            f"k.diag(X) differs from the diagonal of k(X) by {diagonal_error:.3g}."
         )
     eigenvalues = np.linalg.eigvalsh(K)
-    smallest = eigenvalues[0] / max(eigenvalues[-1], np.finfo(float).tiny)
-    if smallest < -tolerance:
+    relative_smallest = eigenvalues[0] / max(eigenvalues[-1], np.finfo(float).tiny)
+    if relative_smallest < -tolerance:
         raise NotPositiveDefiniteError(
             f"{kernel!r} is not positive semi-definite: on {n} points its smallest eigenvalue "
             f"is {eigenvalues[0]:.3g}, the largest {eigenvalues[-1]:.3g}."
         )
-    return float(smallest)
+    return float(relative_smallest)

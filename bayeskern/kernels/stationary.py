@@ -175,9 +175,12 @@ def _matern52_jvp(primals, tangents):
     return matern52(u), -(5.0 / 6.0) * matern32(5.0 / 3.0 * u) * du
 
 
-def _student_t(key, nu, n):
-    # The spectral density of a Matern kernel is a multivariate Student t with 2 nu degrees of
-    # freedom: a Gaussian whose precision has the gamma distribution, of mean 1.
+def _matern_mixing(key, nu, n):
+    """n draws of `mixing` for the Matern kernel of order nu.
+
+    Its spectral density is a multivariate Student t with 2 nu degrees of freedom: a Gaussian whose
+    precision has the gamma distribution, of mean 1.
+    """
     return nu / jax.random.gamma(key, nu, (n,))
 
 
@@ -206,7 +209,7 @@ class Matern12(Stationary):
         return matern12(u)
 
     def mixing(self, key, n):
-        return _student_t(key, 0.5, n)
+        return _matern_mixing(key, 0.5, n)
 
 
 class Matern32(Stationary):
@@ -233,7 +236,7 @@ class Matern32(Stationary):
         return matern32(u)
 
     def mixing(self, key, n):
-        return _student_t(key, 1.5, n)
+        return _matern_mixing(key, 1.5, n)
 
 
 class Matern52(Stationary):
@@ -260,7 +263,7 @@ class Matern52(Stationary):
         return matern52(u)
 
     def mixing(self, key, n):
-        return _student_t(key, 2.5, n)
+        return _matern_mixing(key, 2.5, n)
 
 
 class RationalQuadratic(Stationary):

@@ -249,7 +249,10 @@ It must be a whole number of at least 0.
         }
 
     def sample(self, prefix: str = "likelihood") -> Self:
-        """Sample the hyperparameters inside a NumPyro model, at sites `likelihood.<name>`.
+        """Sample the hyperparameters inside a NumPyro model.
+
+        Args:
+            prefix: What the names of the sites begin with, before a dot; "" for nothing.
 
         Returns:
             A copy whose hyperparameters are these values.
@@ -265,10 +268,10 @@ It must be a whole number of at least 0.
         inside = self.in_support(y, **{name: np.asarray(value) for name, value in extra.items()})
         if not np.all(inside):
             row = int(np.argmin(inside))
-            beside = "".join(f" ({name} {float(value[row]):g})" for name, value in extra.items())
+            row_extra = "".join(f" ({name} {float(value[row]):g})" for name, value in extra.items())
             raise ValueError(
                 f"y has values outside the support of {type(self).__name__}, the first in row "
-                f"{row}: {y[row]}{beside}. It must be {self.support_description}."
+                f"{row}: {y[row]}{row_extra}. It must be {self.support_description}."
             )
 
     def _read_one_extra(self, name: str, value, default: float | None, n: int):

@@ -110,7 +110,7 @@ class StudentT(HeavyTailed):
 class Laplace(HeavyTailed):
     """Real numbers, for regression to the median: p(y) = exp(-|y - eta| / scale) / (2 scale).
 
-    The log density has a kink at eta = y, so that its curvature says nothing.
+    The log density has a kink at eta = y, and no curvature elsewhere.
 
     Args:
         scale: The scale, in the units of y. By default Exponential with mean 1.4826 times the
@@ -149,7 +149,7 @@ class Heteroscedastic(RealValued):
 
 
 def _positive(sd, location) -> float:
-    """sd, or if y is constant the size of y."""
+    """sd, or if y is constant its absolute value, at least 1."""
     return float(sd) if sd > 0.0 else max(abs(float(location)), 1.0)
 
 

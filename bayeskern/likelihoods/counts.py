@@ -62,8 +62,8 @@ class NegativeBinomial(Count):
     `identity` the density is 0 where eta <= 0.
 
     Args:
-        concentration: By default 1 / sqrt(concentration) is HalfNormal(1), whose density does not
-            vanish at 0, the Poisson distribution.
+        concentration: By default 1 / sqrt(concentration) is HalfNormal(1). Its density does not
+            vanish at 0, where y has the Poisson distribution.
         link: "log" (default), "identity" or "softplus".
 
     References:

@@ -57,15 +57,15 @@ class NegativeBinomialLogMean(Distribution):
 
     def log_prob(self, value):
         a = self.concentration
-        odds = self.log_mean - jnp.log(a)
-        ways = log_rising(a, value) - gammaln(value + 1.0)
-        return ways - a * softplus(odds) - value * softplus(-odds)
+        log_odds = self.log_mean - jnp.log(a)
+        log_coefficient = log_rising(a, value) - gammaln(value + 1.0)
+        return log_coefficient - a * softplus(log_odds) - value * softplus(-log_odds)
 
     def sample(self, key, sample_shape=()):
-        rates, counts = random.split(key)
+        key_rate, key_count = random.split(key)
         shape = sample_shape + self.batch_shape
-        rate = random.gamma(rates, self.concentration, shape) * self.mean / self.concentration
-        return random.poisson(counts, rate)
+        rate = random.gamma(key_rate, self.concentration, shape) * self.mean / self.concentration
+        return random.poisson(key_count, rate)
 
     @property
     def mean(self):
@@ -154,8 +154,9 @@ class BinomialLogProbs(Distribution):
 
     def log_prob(self, value):
         failures = self.trials - value
-        ways = gammaln(self.trials + 1.0) - gammaln(value + 1.0) - gammaln(failures + 1.0)
-        return ways + value * self.log_p + failures * self.log_q
+        log_coefficient = gammaln(self.trials + 1.0) - gammaln(value + 1.0)
+        log_coefficient = log_coefficient - gammaln(failures + 1.0)
+        return log_coefficient + value * self.log_p + failures * self.log_q
 
     def sample(self, key, sample_shape=()):
         shape = sample_shape + self.batch_shape

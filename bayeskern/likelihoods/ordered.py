@@ -21,7 +21,7 @@ from bayeskern.likelihoods.links import log1mexp
 class Ordered(Classifier):
     """One of K classes in order: P(y <= k) = F(c_k - eta), F being logistic or normal.
 
-    The cutpoints c take the place of an intercept: one in eta as well could not be told from them.
+    The cutpoints c take the place of an intercept: the data could not tell one in eta from them.
 
     Args:
         cutpoints: K - 1 ascending numbers. By default the order statistics of K - 1 draws from F,

@@ -19,8 +19,8 @@ from bayeskern.linalg.factor import Factor
 
 # From this size on it is cheaper to compute an n x n array again than to fetch it from memory.
 RECOMPUTED_FROM = 1000
-# The jitter starts at n eps mean(diag K), the size of rounding errors, and grows tenfold at most so
-# many times: to about 1e-7 of the diagonal for 1,000 points in float64.
+# The jitter starts at n eps mean(diag K), the size of rounding errors, and grows tenfold at most
+# this many times: to about 2e-7 of the diagonal for 1,000 points in float64.
 MAX_GROWTHS = 6
 
 
@@ -97,7 +97,7 @@ def log_density(K, r):
     """
     L, _ = _cholesky(K)
     z = solve_triangular(L, r, lower=True)
-    value = _gaussian(z @ z, _logdet(L), r.shape[0])
+    value = _gaussian_log_density(z @ z, _logdet(L), r.shape[0])
     return jnp.where(jnp.isfinite(value), value, -jnp.inf)
 
 
@@ -106,13 +106,15 @@ def _log_density_jvp(primals, tangents):
     (K, r), (dK, dr) = primals, tangents
     inverse, a, logdet = inverse_and_logdet(K, r)
     gradient = computed_once(0.5 * (a[:, None] * a[None, :] - inverse))
-    return _gaussian(r @ a, logdet, r.shape[0]), jnp.sum(gradient * dK) - a @ dr
+    value = _gaussian_log_density(r @ a, logdet, r.shape[0])
+    return value, jnp.sum(gradient * dK) - a @ dr
 
 
 def computed_once(array):
-    """The same array (..., n, n), which XLA then does not compute again for each of its uses.
+    """The same array (..., n, n); a small one XLA then does not compute again for each of its uses.
 
-    Left to itself, XLA computes a gradient in K again for every hyperparameter.
+    Left to itself, XLA computes a gradient in K again for every hyperparameter. From
+    RECOMPUTED_FROM rows on it may, since that is cheaper than fetching the array.
     """
     return jax.lax.optimization_barrier(array) if array.shape[-1] < RECOMPUTED_FROM else array
 
@@ -121,7 +123,7 @@ def _logdet(L):
     return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L)))
 
 
-def _gaussian(quadratic, logdet, n):
+def _gaussian_log_density(quadratic, logdet, n):
     return -0.5 * (quadratic + logdet + n * jnp.log(2.0 * jnp.pi))
 
 

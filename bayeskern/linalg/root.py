@@ -8,8 +8,8 @@ import jax.numpy as jnp
 def square_root(K):
     """A with A A' = K for K (..., n, n): from eigenvectors, negative eigenvalues taken as 0.
 
-    Where data leave nothing open, a posterior covariance is rounding error with eigenvalues a
-    little below 0, which a Cholesky factorization does not stand.
+    Where the data determine everything, a posterior covariance is rounding error with eigenvalues
+    a little below 0, on which a Cholesky factorization fails.
     """
     values, vectors = jnp.linalg.eigh(K)
     return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[..., None, :]

@@ -16,12 +16,12 @@ from bayeskern.linear.gaussian_posterior import CoefficientPosterior, LinearGaus
 from bayeskern.linear.lasso import lasso
 from bayeskern.linear.model import LinearModel
 
-# Draws of the coefficients are recovered so many at a time.
+# The number of draws for which coefficients are recovered at a time.
 BATCH = 64
 
 
 def linear_gaussian(model: LinearModel) -> LinearGaussian:
-    """The rows that a prepared model has seen, for the coefficients that `model.moments` names."""
+    """Reduce the rows that a prepared model has seen; its coefficients are those of `moments`."""
     statistics, intercept = model.statistics, model.intercept
     M = statistics.about_zero() if intercept is None else statistics.around(intercept.center)
     return LinearGaussian.reduced(statistics.n, M, model.shape(), model.is_proper, model.is_aligned)
@@ -94,7 +94,7 @@ def draw_coefficients(posterior, key, n):
 
 
 class LinearPredictive(eqx.Module):
-    """y at columns Z (m, p) that the coefficients multiply; the linear predictor without noise."""
+    """The distribution of y at a design matrix Z (m, p); of the linear predictor if noise is 0."""
 
     coefficients: CoefficientPosterior
     Z: jax.Array

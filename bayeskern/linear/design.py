@@ -65,9 +65,9 @@ class Design:
         X = _rows(X, "X")
         transformer = clone(features).fit(X)
         columns = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
-        features = _transformed(transformer, X, "X")
-        names = _feature_names(transformer, features.shape[1])
-        return cls(transformer, columns, X.shape[1], names), features
+        feature_matrix = _transformed(transformer, X, "X")
+        names = _feature_names(transformer, feature_matrix.shape[1])
+        return cls(transformer, columns, X.shape[1], names), feature_matrix
 
     def __call__(self, X, name: str = "X_new") -> np.ndarray:
         """Compute the features of new rows: (m, p)."""

@@ -43,6 +43,7 @@ class BayesianGLM(LinearModel):
             NumPyro Normal or `priors.Flat()`, which speak of x = 0.
 
     Raises:
+        TypeError: If the likelihood is none of `bayeskern.likelihoods`.
         ValueError: If an intercept is given beside the cutpoints of `Ordered`.
 
     References:

@@ -17,7 +17,7 @@ from bayeskern.linear.intercept import Intercept
 
 # Weights and noise are improved in turn until the noise changes by no more than this.
 TOLERANCE, ROUNDS = 1e-10, 500
-# The density may have several modes, so the search starts from so many values of the noise.
+# The number of values of the noise that the search starts from, since there may be several modes.
 STARTS = 12
 # A fit that leaves no more than this share of the sum of squares is perfect but for rounding.
 PERFECT = 1e-20
@@ -44,18 +44,18 @@ def lasso(model, data, jacobian: bool) -> dict | None:
 
     problem = _Problem.of(model, data, jacobian)
     H, t = problem.H, problem.t
-    # Weights that explain much go with little noise, and few with more: there may be several modes.
-    most = problem.squared_error(np.zeros(H.shape[1])) / problem.n
-    least = problem.squared_error(np.linalg.lstsq(H, t)[0]) / problem.n
-    if problem.infers_noise and least <= PERFECT * most and problem.grows_without_bound():
+    # A close fit goes with little noise, a sparse one with more: there may be several modes.
+    largest = problem.squared_error(np.zeros(H.shape[1])) / problem.n
+    smallest = problem.squared_error(np.linalg.lstsq(H, t)[0]) / problem.n
+    if problem.infers_noise and smallest <= PERFECT * largest and problem.grows_without_bound():
         raise ValueError(
             "the posterior has no mode: the features fit y perfectly, so that its density grows "
             "without bound as the noise goes to zero. Give the noise, or a prior on it that "
             "vanishes there, such as InverseGamma or LogNormal, or take method='nuts'."
         )
-    most = most or 1.0
+    largest = largest or 1.0
     if problem.infers_noise:
-        starts = np.geomspace(max(least, 1e-8 * most), most, STARTS)
+        starts = np.geomspace(max(smallest, 1e-8 * largest), largest, STARTS)
     else:
         starts = [float(model.observation_model.noise)]
     with warnings.catch_warnings():

@@ -248,17 +248,17 @@ class LinearModel(eqx.Module):
     # -- coefficients: of [1, x - center], of x - center where the intercept is fixed, or of x -----
 
     def moments(self, p: int):
-        """Sample the scales of the prior: means and sds of the coefficients given them."""
+        """Sample the scales of the prior: means and sds of the coefficients, (p,) or (1 + p,)."""
         loc, sd = self.prior.moments(p)
         if self.intercept is None or self.intercept.is_fixed:
             return loc, sd
-        first = (jnp.reshape(v, 1) for v in (self.intercept.loc, self.intercept.sd))
-        return tuple(jnp.concatenate(pair) for pair in zip(first, (loc, sd), strict=True))
+        of_intercept = (jnp.reshape(v, 1) for v in (self.intercept.loc, self.intercept.sd))
+        return tuple(jnp.concatenate(pair) for pair in zip(of_intercept, (loc, sd), strict=True))
 
     def shape(self) -> np.ndarray:
-        """The relative prior sds of the coefficients: all that is known of them before inference.
+        """The prior sds of the coefficients up to a common factor: (p,), or (1 + p,).
 
-        If the prior leaves them open, sds that give every column the same spread.
+        If the prior does not fix them, sds that give every column the same spread.
         """
         relative_sds = self._relative_prior_sds
         if relative_sds is None:
@@ -267,8 +267,8 @@ class LinearModel(eqx.Module):
         if self.intercept is None or self.intercept.is_fixed:
             return relative_sds
         # In the units of y, so that no coefficient dwarfs the others.
-        first = self.statistics.sds[-1] if self.intercept.is_flat else float(self.intercept.sd)
-        return np.concatenate([[first or 1.0], relative_sds])
+        sd = self.statistics.sds[-1] if self.intercept.is_flat else float(self.intercept.sd)
+        return np.concatenate([[sd or 1.0], relative_sds])
 
     @property
     def is_aligned(self) -> bool:

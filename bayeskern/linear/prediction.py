@@ -10,9 +10,9 @@ import numpy as np
 from bayeskern.core.batching import CHUNK, batch_size, evenly
 from bayeskern.prediction.mixture import MOST_DRAWS
 
-# A point estimate has one draw of the weights; so many observations are drawn at it.
+# The number of observations drawn at a point estimate, which has one draw of the weights.
 DRAWS_AT_A_POINT = 1000
-# A prediction holds at most so many numbers, draws times points, as long as it keeps MOST_DRAWS.
+# The most numbers, draws times points, of a prediction that has more than MOST_DRAWS draws.
 MOST_NUMBERS = 2 * 10**7
 
 
@@ -45,8 +45,8 @@ def responses(likelihood, X, sites, extra, key):
         rows = slice(start, start + step)
         extra_rows = {name: value[rows] for name, value in extra.items()}
         key_rows = jax.random.fold_in(key, start)
-        responses = _responses_at(likelihood, X[rows], sites, extra_rows, key_rows)
-        chunks.append(jax.device_get(responses))
+        chunk = _responses_at(likelihood, X[rows], sites, extra_rows, key_rows)
+        chunks.append(jax.device_get(chunk))
     y, mean, probabilities = zip(*chunks, strict=True)
     probabilities = np.concatenate(probabilities) if likelihood.classifies else None
     return np.concatenate(y, axis=1), np.concatenate(mean), probabilities

@@ -37,8 +37,8 @@ class Whitened(eqx.Module):
         likelihood = model.observation_model.sample("")
         loc, sd = model.moments(X.shape[1])
         b = self._coefficients(loc, sd, likelihood.outputs)
-        has_coefficient = model.intercept is not None and not model.intercept.is_fixed
-        intercept, weights = (b[..., 0], b[..., 1:]) if has_coefficient else (0.0, b)
+        has_intercept_coefficient = model.intercept is not None and not model.intercept.is_fixed
+        intercept, weights = (b[..., 0], b[..., 1:]) if has_intercept_coefficient else (0.0, b)
         numpyro.deterministic("weights", weights)
         if model.intercept is not None:
             intercept = intercept - weights @ jnp.asarray(model.intercept.center)

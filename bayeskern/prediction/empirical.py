@@ -44,12 +44,12 @@ class SampledPrediction(Quantiles):
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """The mean: (shape)."""
+        """The mean: (*site)."""
         return np.mean(self.draws, axis=0)
 
     @cached_property
     def variance(self) -> np.ndarray:
-        """The variance: (shape)."""
+        """The variance: (*site)."""
         return np.var(self.draws, axis=0)
 
     def quantile(self, q) -> np.ndarray:
@@ -62,11 +62,11 @@ class SampledPrediction(Quantiles):
             Shape (*site) for one probability, (len(q), *site) for several.
         """
         q = validation.probabilities(q)
-        kind = "linear" if self.draws.dtype.kind == "f" else "inverted_cdf"
-        return np.quantile(self.draws, q, axis=0, method=kind)
+        method = "linear" if self.draws.dtype.kind == "f" else "inverted_cdf"
+        return np.quantile(self.draws, q, axis=0, method=method)
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws: some of the S that there are, none twice before all were taken.
+        """Joint draws, taken from the S draws in random order; again once all were taken.
 
         Args:
             n: How many draws.

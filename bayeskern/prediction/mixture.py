@@ -18,7 +18,7 @@ from bayeskern.protocols import NewValues
 
 # Predictions average over at most this many evenly thinned draws of the hyperparameters.
 MOST_DRAWS = 200
-# A chunk of new points is as large as keeps its block of covariances below this many numbers.
+# A chunk of new points has about this many covariances with the data, and 256 points at least.
 CHUNK = 2**24
 
 NOT_FACTORED = (
@@ -232,9 +232,9 @@ def mixture(
         return tuple(chunked(lambda X: jnp.stack(_moments(conditional_at, draws, X)), n, X_new))
 
     def sample(key, size):
-        number = -(-size // count_draws(draws))
-        key, order = jax.random.split(key)
-        return shuffled(_samples(conditional_at, draws, X_new, key, number), order, size)
+        per_draw = -(-size // count_draws(draws))
+        key, key_order = jax.random.split(key)
+        return shuffled(_samples(conditional_at, draws, X_new, key, per_draw), key_order, size)
 
     return Prediction(means, moments, sample, component, components)
 
@@ -291,14 +291,17 @@ def shuffled(samples, key: jax.Array, size: int) -> np.ndarray:
 
 
 def thin(draws: dict, most: int = MOST_DRAWS) -> dict:
-    """At most so many evenly spaced draws; of a single number, evenly spaced in rank."""
+    """At most `most` draws of sites (S, *site), evenly spaced in their order.
+
+    Draws of one site that is a single number are evenly spaced in rank instead.
+    """
     count = len(next(iter(draws.values()), []))
     if count <= most:
         return {name: jnp.asarray(values) for name, values in draws.items()}
     keep = np.linspace(0, count - 1, most).round().astype(int)
     (first, *others) = draws.values()
     if not others and np.ndim(first) == 1:
-        # In the middle of so many equal parts, or the extremes would count too much.
+        # From the middle of each of `most` equal parts, or the extremes would count too much.
         middle = ((np.arange(most) + 0.5) * count / most).astype(int)
         keep = np.argsort(first)[middle]
     return {name: jnp.asarray(values)[keep] for name, values in draws.items()}

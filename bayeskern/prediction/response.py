@@ -22,7 +22,8 @@ class ResponsePrediction(SampledPrediction):
 
     Args:
         draws: Draws of y, shape (S, m).
-        mean: E[y | x], shape (m,), averaged over draws of the parameters, not over those of y.
+        mean: E[y | x], averaged over draws of the parameters, not over those of y: shape (m,), or
+            (m, K) for more than two classes.
         probabilities: The probability of each class, shape (m, K); None if y is a number.
         classes: The labels of the classes, or None.
         ordered: Whether the classes have an order.
@@ -70,6 +71,11 @@ class ResponsePrediction(SampledPrediction):
         return np.asarray(self.classes)[np.argmax(self.probabilities, axis=1)]
 
     def quantile(self, q) -> np.ndarray:
+        """Quantiles of the draws, as those of `SampledPrediction`.
+
+        Raises:
+            ValueError: If y is one of more than two classes without an order.
+        """
         if self.probabilities is not None and self.mean.ndim > 1 and not self._ordered:
             raise ValueError(
                 f"{self.probabilities.shape[1]} classes without an order have no quantiles, and so "
@@ -92,8 +98,8 @@ class ResponsePrediction(SampledPrediction):
 
     def __repr__(self) -> str:
         count, *shape = self.draws.shape
-        of = "" if self.classes is None else f", classes {', '.join(map(repr, self.classes))}"
-        return f"ResponsePrediction({self.site!r}, {count} draws of shape {tuple(shape)}{of})"
+        classes = "" if self.classes is None else f", classes {', '.join(map(repr, self.classes))}"
+        return f"ResponsePrediction({self.site!r}, {count} draws of shape {tuple(shape)}{classes})"
 
 
 def from_prior(model, args: tuple, draws: int, seed: int) -> SampledPrediction:

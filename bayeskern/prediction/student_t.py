@@ -19,8 +19,8 @@ class StudentPrediction(Prediction):
 
     Args:
         df: The degrees of freedom.
-        mean: Shape (m,).
-        scale: Shape (m,).
+        mean: The locations, shape (m,).
+        scale: The scales, shape (m,); not the standard deviations.
         draw: (key, n) -> joint draws, shape (n, m).
 
     References:
@@ -42,8 +42,8 @@ class StudentPrediction(Prediction):
             self.df,
             (np.asarray(validation.targets(y, len(self.scale))) - self.mean) / self.scale,
         )
-        level = gammaln(0.5 * (df + 1.0)) - gammaln(0.5 * df) - 0.5 * np.log(df * np.pi)
-        return level - np.log(self.scale) - 0.5 * (df + 1.0) * np.log1p(np.square(z) / df)
+        log_constant = gammaln(0.5 * (df + 1.0)) - gammaln(0.5 * df) - 0.5 * np.log(df * np.pi)
+        return log_constant - np.log(self.scale) - 0.5 * (df + 1.0) * np.log1p(np.square(z) / df)
 
     def _quantile(self, p: float) -> np.ndarray:
         return self.mean + self.scale * stdtrit(self.df, p)

@@ -1,4 +1,4 @@
-"""The base of the transformers: points are read, and named columns found, as scikit-learn does."""
+"""The base of the transformers: reading points and column names as scikit-learn does."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from bayeskern.core import validation
 
 
 class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
-    """A feature map phi that is learned from points and their seed.
+    """A feature map phi that is learned from points and a seed.
 
-    A subclass writes `_fit`, which learns the map and sets `_n_features_out`, and `_features`.
+    A subclass has the parameter `seed` and defines `_fit`, which learns the map and sets
+    `_n_features_out`, and `_features`.
     """
 
     def fit(self, X, y=None):
@@ -45,7 +46,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @abstractmethod
     def _fit(self, X: np.ndarray, seed: int) -> None:
-        """Learn the map from points (n, d)."""
+        """Learn the map from points (n, d), and set the number of features `_n_features_out`."""
 
     @abstractmethod
     def _features(self, X: np.ndarray) -> np.ndarray:

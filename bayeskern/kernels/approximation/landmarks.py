@@ -1,8 +1,8 @@
 """Selections of landmarks for the Nystrom approximation: m points that stand for all n.
 
 Each function takes a kernel, points X (n, d), the number of landmarks m and a seed, and returns
-the landmarks (m, d), fewer where there are fewer distinct points. Kumar, Mohri and Talwalkar (2012)
-compare such selections.
+the landmarks (m, d). There are fewer where X has fewer distinct points, or for `random`, which may
+take equal points, where X has fewer rows. Kumar, Mohri and Talwalkar (2012) compare them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from sklearn.cluster import KMeans
 from bayeskern.kernels.gram_matrix import diagonal, gram
 
 EPS = np.finfo(float).eps
-# Leverage and greedy selection look at a random subset of many points: at most so many that the
-# matrix (candidates, landmarks) has this many entries.
+# Leverage and greedy selection look at a random subset of many points, small enough that the matrix
+# (candidates, landmarks) has at most this many entries.
 MAX_ENTRIES = 32_000_000
-# k-means needs no more than so many points for each center.
+# k-means needs no more points than this for each center.
 POINTS_PER_CENTER = 20
 
 
@@ -39,8 +39,8 @@ def leverage(kernel, X, m: int, seed: int) -> np.ndarray:
     """Rows of X at random, with probabilities proportional to their ridge leverage scores.
 
     The scores [K (K + a I)^-1]_ii are bounded from above by those of a uniform sample S,
-    (k_ii - k_iS (K_SS + a I)^-1 k_Si) / a. Here a is the sum of what S leaves out of K, divided by
-    the number of landmarks. Musco and Musco (2017), lemma 6.
+    (k_ii - k_iS (K_SS + a I)^-1 k_Si) / a. Here a is the trace of K - K_XS K_SS^-1 K_SX,
+    divided by the number of landmarks. Musco and Musco (2017), lemma 6.
     """
     X = _subsample(np.unique(X, axis=0), MAX_ENTRIES // m, seed)
     if m >= len(X):

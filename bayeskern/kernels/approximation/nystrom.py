@@ -21,11 +21,12 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
 
     Args:
         kernel: Any positive definite kernel of numbers.
-        n_components: The number of landmarks m, at most the number of distinct points, or the
-            landmarks themselves, shape (m, d).
-        selection: How landmarks are chosen. "kmeans": centers of X; otherwise rows of X: "random";
-            "leverage", at random and more often those that the others say little about; or
-            "greedy", each the one that those before it say least about.
+        n_components: The number of landmarks m, or the landmarks themselves, shape (m, d). There
+            are fewer than m where X has fewer distinct points ("random": fewer rows).
+        selection: How landmarks are chosen. "kmeans": centers that k-means finds in X. "random":
+            rows of X, all equally likely. "leverage": rows of X, with probabilities proportional
+            to their ridge leverage scores. "greedy": rows of X, each the one with the largest
+            variance given those before it (pivoted Cholesky).
         seed: A whole number from 0 to 2**32 - 1; the same seed chooses the same landmarks.
 
     Attributes:
@@ -33,6 +34,7 @@ class NystromFeatures(FeatureTransformer, KernelEstimator):
         normalization_: The matrix N, shape (m, number of features).
 
     Raises:
+        TypeError: A hyperparameter is still a distribution or free (raised by `fit`).
         ValueError: The kernel is not positive definite, or is 0 at all landmarks (raised by `fit`).
 
     References:

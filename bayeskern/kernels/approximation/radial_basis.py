@@ -1,4 +1,4 @@
-"""Gaussian bumps round centers."""
+"""Gaussian radial basis functions."""
 
 from __future__ import annotations
 

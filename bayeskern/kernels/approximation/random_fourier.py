@@ -16,12 +16,12 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
 
     phi(x) = sqrt(v / h) [cos w_1'x, ..., cos w_h'x, sin w_1'x, ..., sin w_h'x], with v = k(x, x).
     Then phi(x)'phi(z) is k(x, z) on average, with an error of order v / sqrt(h), and phi(x)'phi(x)
-    is v exactly. In a sum each term has frequencies of its own, more of them the larger its
-    variance is.
+    is v exactly. In a sum each term has frequencies of its own, and the more of them
+    the larger its variance is.
 
     Args:
         kernel: RBF, Matern, RationalQuadratic, InverseMultiquadric, SpectralMixture, Periodic or
-            Cosine, or what the algebra makes of them.
+            Cosine, or sums, products, powers, multiples and selections of columns of them.
         n_components: The number of features m = 2 h; an odd number is rounded up.
         orthogonal: Draw Gaussian directions at right angles, which lowers the error.
         seed: A whole number from 0 to 2**32 - 1; the same seed draws the same frequencies.
@@ -31,6 +31,7 @@ class RandomFourierFeatures(FeatureTransformer, KernelEstimator):
         amplitudes_: What each cosine and sine is multiplied by, shape (h,).
 
     Raises:
+        TypeError: A hyperparameter is still a distribution or free (raised by `fit`).
         ValueError: A part of the kernel has no spectral density, or there are too few features for
             the terms of a sum (raised by `fit`).
 
