@@ -31,7 +31,7 @@ from bayeskern.prediction.response import from_prior
 
 # These methods draw the latent function themselves, and need not integrate it out.
 SAMPLED = ("nuts", "svi", "pathfinder")
-# So many observations are drawn for a prediction.
+# The number of observations drawn for a prediction.
 OBSERVATIONS = 1000
 
 
@@ -76,7 +76,7 @@ class LatentGP(eqx.Module):
     likelihood: Likelihood
     mean: jax.Array | Callable = eqx.field(default=0.0, converter=lambda m: mean_function(m))
     integrate: bool | None = eqx.field(static=True, default=None)
-    #: predictions average over at most so many draws
+    #: predictions average over at most this many draws
     most_draws: ClassVar[int] = MOST_DRAWS
     #: the columns of the data frame it was fitted to, which new points must have too
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
@@ -147,9 +147,9 @@ class LatentGP(eqx.Module):
             The prepared model, and its arguments (X, y, extra).
         """
         X, columns = validation.inputs(X)
-        read = self.likelihood.prepare(y, X.shape[0], extra)
-        model = dataclasses.replace(self.resolve(columns), likelihood=read.likelihood)
-        return model, (X, read.y, read.extra)
+        prepared = self.likelihood.prepare(y, X.shape[0], extra)
+        model = dataclasses.replace(self.resolve(columns), likelihood=prepared.likelihood)
+        return model, (X, prepared.y, prepared.extra)
 
     def resolve(self, columns: tuple[str, ...] | None) -> LatentGP:
         """A copy that takes data with these columns."""
@@ -158,9 +158,9 @@ class LatentGP(eqx.Module):
         return dataclasses.replace(self, kernel=kernel, columns=columns)
 
     def restore(self, args: tuple, columns, classes) -> tuple[LatentGP, tuple]:
-        """The model as it was prepared, from the arguments that it had then, and those arguments.
+        """The model, prepared again from the arguments that a file has kept, and its arguments.
 
-        columns, classes: what it was fitted to, None where there were none.
+        columns, classes: those of the data it was fitted to; None if there were none.
         """
         X, y, extra = args
         model = self.resolve(columns)
@@ -172,7 +172,7 @@ class LatentGP(eqx.Module):
 
     @property
     def classes(self) -> tuple | None:
-        """The labels of the classes that y is of, if it is."""
+        """The labels of the classes of y; None if y has no classes."""
         return self.likelihood.classes
 
     def hyperparameters(self) -> dict:
@@ -180,7 +180,14 @@ class LatentGP(eqx.Module):
         return {name: hyper.get(self, path) for name, path, _ in self._sites()}
 
     def at(self, values: dict) -> LatentGP:
-        """A copy with every hyperparameter in `values` set, by site name."""
+        """A copy with the given hyperparameters set.
+
+        Args:
+            values: Values by the names of their sites.
+
+        Raises:
+            ValueError: If a name is unknown, or a value is not allowed.
+        """
         sites = {name: (path, constraint) for name, path, constraint in self._sites()}
         for name, value in values.items():
             validation.one_of("hyperparameter", name, sites)
@@ -199,6 +206,10 @@ class LatentGP(eqx.Module):
             X: Inputs, shape (n, d) or (n,), or a data frame.
             y: Observations, shape (n,) or as the likelihood takes them.
             **extra: What the likelihood needs of each row.
+
+        Raises:
+            TypeError: If a hyperparameter is still a distribution or `Free`.
+            NotPositiveDefiniteError: If no mode of the latent functions is found.
         """
         model, (X, y, extra) = self.prepare(X, y, **extra)
         return model.process(X, extra).condition(y)
@@ -228,11 +239,11 @@ class LatentGP(eqx.Module):
         draws = {name: value for name, value in draws.items() if name in names}
         draws = thin(draws, self.most_draws)
         condition_at, n = eqx.Partial(_condition_at, self, data), data[0].shape[0]
-        over = LatentMixture(condition_at, draws, self.kernels, self.likelihood, n)
+        mixture = LatentMixture(condition_at, draws, self.kernels, self.likelihood, n)
         if latent:
-            return latent_prediction(over, X_new)
+            return latent_prediction(mixture, X_new)
         extra = self.likelihood.read_extra(extra, X_new.shape[0])
-        return response_prediction(over, X_new, extra, OBSERVATIONS, seed)
+        return response_prediction(mixture, X_new, extra, OBSERVATIONS, seed)
 
     def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
         """Draw new observations from the prior.
@@ -256,7 +267,7 @@ class LatentGP(eqx.Module):
         return from_prior(model, (X, None, extra), draws, seed)
 
     def _prefixed(self) -> list[tuple[str, Kernel]]:
-        """Each kernel with what stands before its names."""
+        """Each kernel with the prefix of its site names."""
         if not isinstance(self.kernel, tuple):
             return [("", self.kernel)]
         return [("" if k.own_name() else f"f{i}", k) for i, k in enumerate(self.kernel)]
@@ -269,8 +280,8 @@ class LatentGP(eqx.Module):
             path = ("kernel", i) if isinstance(self.kernel, tuple) else ("kernel",)
             parts.append((prefix, path, kernel))
         for prefix, path, part in parts:
-            before = f"{prefix}." if prefix else ""
-            sites += [(before + s.name, path + s.path, s.constraint) for s in hyper.sites(part)]
+            dotted = f"{prefix}." if prefix else ""
+            sites += [(dotted + s.name, path + s.path, s.constraint) for s in hyper.sites(part)]
         return sites
 
 

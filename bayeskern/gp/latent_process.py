@@ -141,7 +141,7 @@ class LatentProcess(Distribution):
                 "not finite or not curved downwards there. Look at the hyperparameters, and try "
                 "bayeskern.kernels.check_psd(kernel, X)."
             )
-        # A likelihood without curvature says nothing of what is not observed.
+        # Where JAX traces nothing can be raised: NaN weights make every prediction NaN instead.
         usable = mode.found & jnp.isfinite(factor.logdet())
         weights = jnp.where(usable, mode.weights, jnp.nan)
         return ConditionedLatent(
@@ -209,13 +209,13 @@ def _approximation(K, m, log_likelihood):
 
 @eqx.filter_jit
 def _log_ratio(posterior, K, m, key, n):
-    """In the coordinates v = L^-1 (f - m), so that K need not be inverted."""
+    """`LatentProcess.log_ratio` in coordinates v = L^-1 (f - m), so that K need not be inverted."""
     roots, (C, size) = cholesky(K), m.shape
     M = BlockFactor.compute(roots, posterior.W).M
     center = jnp.einsum("cji,cj->ci", roots, posterior.weights)
     white = jax.random.normal(key, (n, C * size), m.dtype)
-    steps = solve_triangular(M, white.T, lower=True, trans=1).T
-    v = center + steps.reshape(n, C, size)
+    deviations = solve_triangular(M, white.T, lower=True, trans=1).T
+    v = center + deviations.reshape(n, C, size)
     f = m + jnp.einsum("cij,ncj->nci", roots, v)
     log_p = jax.lax.map(posterior.log_likelihood.log_density, f)
     log_p = log_p - 0.5 * jnp.sum(jnp.square(v), (1, 2))

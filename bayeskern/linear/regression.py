@@ -211,10 +211,10 @@ class BayesianLinearRegression(LinearModel):
         return Marginal(collapsed, (rows,), recover)
 
     def exact(self, X, y=None, extra=None) -> ClosedForm:
-        """The posterior in closed form: the scales are numbers, and the noise is or is conjugate.
+        """The posterior in closed form, if the scales and the noise are numbers.
 
-        The noise is conjugate if it is InverseGamma beside `priors.Conjugate` or flat weights; the
-        weights are then Student t.
+        The noise may also have a conjugate prior, InverseGamma beside `priors.Conjugate` or flat
+        weights; the weights are then Student t.
 
         Args:
             X: The features, shape (n, p), as `prepare` returned them.
@@ -290,8 +290,8 @@ class BayesianLinearRegression(LinearModel):
             return NormalInverseGamma.of(self).predict(X, latent)
         collapsed, rows = CollapsedModel(self), linear_gaussian(self)
         scales = {k: v for k, v in draws.items() if k not in ("weights", "intercept")}
-        at = eqx.Partial(predictive_at, collapsed, rows, latent)
-        return mixture(at, thin(scales), X, X.shape[1])
+        conditional_at = eqx.Partial(predictive_at, collapsed, rows, latent)
+        return mixture(conditional_at, thin(scales), X, X.shape[1])
 
 
 def _predict_from_weights(X, draws, noise) -> Prediction:

@@ -222,7 +222,8 @@ def mixture(
     conditional_at: `conditional_at(draw, X) -> NewValues`, a pytree such as an `eqx.Partial` of a
     function, so that new values in it do not compile again. draws: a pytree with the draws along
     the first axis of its leaves; without leaves it is one draw. X_new: the points (m, d), or their
-    rows (m,); they are taken in chunks. n: how many data points there are.
+    rows (m,); they are taken in chunks. n: how many numbers are held for each new point, such as
+    its covariances with n data points.
     """
 
     def means():
@@ -275,7 +276,7 @@ def count_draws(draws) -> int:
 def chunked(function: Callable, n: int, X_new) -> np.ndarray:
     """A function of new points, chunk by chunk; the last axis of its value runs over the points.
 
-    n: how many data points the function has a covariance with at each new one.
+    n: how many numbers the function holds for each new point, such as covariances with the data.
     """
     size = max(256, CHUNK // n)
     parts = [np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)]
