@@ -136,7 +136,7 @@ class LatentProcess(Distribution):
             mode.found and np.isfinite(float(factor.logdet()))
         ):
             raise NotPositiveDefiniteError(
-                f"no mode of the latent function was found in {int(mode.factors)} Newton steps: "
+                f"no mode of the latent function was found in {int(mode.steps)} Newton steps: "
                 "the covariance of the kernel is not positive definite, or the log likelihood is "
                 "not finite or not curved downwards there. Look at the hyperparameters, and try "
                 "bayeskern.kernels.check_psd(kernel, X)."

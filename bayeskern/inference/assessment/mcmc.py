@@ -36,8 +36,7 @@ def assess_mcmc(posterior) -> Trust:
     varying_names = [name for name, varies in zip(names, varying, strict=True) if varies]
     convergence = _convergence(varying_names, x[..., varying])
     stats = posterior.sample_stats
-    evidence = {name: convergence[name] for name in convergence if name != "columns"}
-    evidence |= {
+    evidence = convergence | {
         "divergences": int(np.sum(stats["diverging"])),
         "bfmi": float(np.min(_bfmi(stats["energy"]))),
         "max_treedepth_reached": int(np.sum(stats["reached_max_treedepth"])),
