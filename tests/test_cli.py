@@ -344,6 +344,7 @@ def test_a_file_of_ones_own_is_fitted(tmp_path):
     assert (tmp_path / "out" / "posterior.nc").exists()
 
 
+@pytest.mark.slow
 def test_compare_puts_methods_side_by_side(here):
     methods = ["exact", "laplace"]
     status, out, err = here("compare", "coin", "--methods", *methods)
@@ -354,6 +355,7 @@ def test_compare_puts_methods_side_by_side(here):
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.slow
 def test_compare_leaves_out_what_does_not_apply(here, tmp_path):
     (tmp_path / "mine.py").write_text(MODEL)
     status, out, err = here("compare", tmp_path / "mine.py", "--methods", "exact", "laplace")
@@ -380,6 +382,7 @@ def test_compare_leaves_out_a_method_that_fails_and_goes_on(here, tmp_path):
     assert (status, out) == (2, "") and one_line(err).count("name 'sd' is not defined") == 1
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_that_of_the_file_is_refused_in_one_line(here, tmp_path):
     (tmp_path / "mine.py").write_text(MODEL)
     saved = tmp_path / "posterior.nc"

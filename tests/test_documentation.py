@@ -69,6 +69,7 @@ def sections(page):
 WRITE_YOUR_OWN = sections(ROOT / "docs" / "extend.md")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", WRITE_YOUR_OWN)
 def test_examples_run(section):
     names = {"__name__": "example"}

@@ -110,6 +110,7 @@ SCALES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "log", "turned"),
     [slow(*case) if name == "noise with a tail above" else case for name, case in SCALES.items()],
@@ -129,6 +130,7 @@ def test_the_scale_is_the_likelier_one(values, log, turned):
     )
 
 
+@pytest.mark.slow
 def test_the_optimum_is_sound(either):
     assert either.posterior.optimum.gradient_norm < 1e-4
     assert either.posterior.optimum.eigenvalues[0] > 0
@@ -214,6 +216,7 @@ def test_the_same_seed_gives_the_same_numbers(either):
     np.testing.assert_array_equal(again.median, either.median)
 
 
+@pytest.mark.slow
 def test_the_density_integrates_to_one(either):
     outside = 1e-6
     low, high = either.quantile([outside, 1 - outside])
@@ -286,6 +289,7 @@ AXES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("freq", "period", "text", "steps"),
     [case if name == "weekly" else slow(*case) for name, case in AXES.items()],
@@ -375,6 +379,7 @@ def test_very_short(count):
     assert np.all(upper - lower > np.ptp(f.series.values))
 
 
+@pytest.mark.slow
 def test_a_kernel_of_ones_own():
     """Nothing to learn but the noise: the optimum is that of a line search in SciPy."""
     t, z = np.arange(N), scipy.stats.zscore(seasonal())
@@ -620,6 +625,7 @@ def test_an_interval_above_zero_needs_no_remark(log):
     assert bk.forecast(100 + seasonal(), HORIZON).remarks == ()
 
 
+@pytest.mark.slow
 def test_few_values_are_remarked_on():
     (remark,) = bk.forecast(seasonal(count=9), HORIZON).remarks
     assert remark.startswith("with 9 values, intervals built on a point estimate may be much too")

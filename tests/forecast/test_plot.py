@@ -75,6 +75,7 @@ def test_a_gap_is_seen_as_a_gap(f):
     assert shown == len(drawn.get_xdata())
 
 
+@pytest.mark.slow
 def test_values_between_gaps_are_seen_in_long_series():
     every_third = np.flatnonzero((np.arange(400) % 3 == 0) | (np.arange(400) > 300))
     y = np.full(400, np.nan)

@@ -300,6 +300,7 @@ def test_a_file_that_is_no_python_is_refused(tmp_path):
         gallery.load(path)
 
 
+@pytest.mark.slow
 def test_the_gallery_is_found_where_it_is_installed(tmp_path):
     # As the wheel has it: the files beside the code that reads them.
     package = Path(bk.__file__).parent

@@ -165,6 +165,7 @@ def test_where_f_is_kept_nuts_finds_its_exact_posterior():
     assert posterior.to_arviz()["posterior"]["f"].shape == (2, 1000, 4)
 
 
+@pytest.mark.slow
 def test_where_f_is_integrated_out_the_map_is_the_maximum_of_laplaces_evidence():
     X, f, noise = data(25)
     y = np.where(f + 0.5 * noise > 0.0, "yes", "no")
@@ -237,6 +238,7 @@ def test_the_prior_predictive_has_the_moments_of_a_log_normal_rate(integrate):
     np.testing.assert_allclose(np.cov(draws[:, :2].T)[0, 1], wanted, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_the_prior_predictive_draws_default_priors_and_refuses_free_values():
     X, f, noise = data()
     model = LatentGP(RBF(variance=PRIOR), likelihoods.StudentT())

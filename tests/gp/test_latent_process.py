@@ -153,6 +153,7 @@ def test_log_ratio_of_two_latent_functions_recovers_the_evidence_too():
 # -- leave-one-out ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["classes", "counts"])
 def test_leave_one_out_is_near_that_of_honest_refits(name):
     X, f, noise = data(12)
@@ -185,6 +186,7 @@ def test_leave_one_out_is_near_that_of_honest_refits(name):
 # -- sampling --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_draws_have_the_moments_of_log_normal_rates():
     X = np.array([0.0, 0.5])
     K = gram(X, X, variance=0.4)
@@ -205,6 +207,7 @@ def test_draws_have_the_moments_of_log_normal_rates():
 # -- several latent functions ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_predictions_of_two_latent_functions_are_those_of_dense_algebra():
     X, f, noise = data(15)
     y = f + 0.3 * noise
@@ -240,6 +243,7 @@ def test_predictions_of_two_latent_functions_are_those_of_dense_algebra():
     np.testing.assert_allclose(new.sd, np.sqrt(spread), rtol=0.1)
 
 
+@pytest.mark.slow
 def test_two_classes_with_a_latent_function_each_are_one_function_of_twice_the_variance():
     # Only the difference of the two matters, and its prior has the kernel 2 k.
     X, f, noise = data(20)
@@ -275,6 +279,7 @@ def test_other_data_of_the_same_shapes_do_not_compile_again():
     assert first != second
 
 
+@pytest.mark.slow
 def test_new_observations_given_old_ones_are_those_of_predict():
     X, f, _ = data(25)
     y = np.round(3.0 * np.exp(f))

@@ -134,6 +134,7 @@ def test_a_step_that_would_overshoot_is_shortened():
     np.testing.assert_allclose(2000.0 - np.exp(f) - f / 1e4, 0.0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_of_several_latent_functions_each_has_its_own_covariance():
     X = points(12)
     f, noise = wave(X)

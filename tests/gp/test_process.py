@@ -182,6 +182,7 @@ def test_under_numpyro_handlers():
     assert np.all(np.isfinite(drawn))
 
 
+@pytest.mark.slow
 def test_short_nuts_run():
     X, y = data(n=10)
     model = bk.GPRegression(

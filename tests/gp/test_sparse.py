@@ -43,6 +43,7 @@ def test_the_evidence_is_the_bound_of_titsias(Z):
     assert found.log_evidence.value < exact
 
 
+@pytest.mark.slow
 def test_enough_points_predict_as_the_whole_process_does():
     model = bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), inducing=25)
     posterior = fit(model, X, Y)
@@ -109,6 +110,7 @@ def test_the_averaged_log_density_of_a_count_has_a_closed_form():
     assert draws.var() > 1.2 * poisson(expected).var()
 
 
+@pytest.mark.slow
 def test_classes_are_predicted():
     rng = np.random.default_rng(1)
     x = rng.uniform(-3.0, 3.0, 400)
@@ -126,6 +128,7 @@ def test_the_prior_predictive_has_all_rows():
     np.testing.assert_allclose(draws.var(axis=0), 1.0 + NOISE, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_shares_of_trials_are_predicted():
     rng = np.random.default_rng(1)
     x = rng.uniform(-3.0, 3.0, 200)
@@ -142,6 +145,7 @@ def test_shares_of_trials_are_predicted():
         posterior.predict(NEW)
 
 
+@pytest.mark.slow
 def test_inducing_points_of_a_data_frame_go_by_their_names(tmp_path):
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"a": rng.normal(size=60), "b": 10.0 * rng.normal(size=60)})
@@ -177,6 +181,7 @@ def test_bad_options(options, message):
         fit(bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), **options), X, Y)
 
 
+@pytest.mark.slow
 def test_numpyros_own_inference_takes_it_as_it_stands():
     model = bk.SparseGP(RBF(dist.LogNormal(0.0, 1.0)), likelihoods.Gaussian(NOISE), inducing=8)
     start = numpyro.infer.util.initialize_model(jax.random.key(0), model, model_args=(X, Y))

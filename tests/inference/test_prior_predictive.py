@@ -105,6 +105,7 @@ def test_default_priors_are_on_the_scale_of_the_data():
     assert found.prior["weights"].dims == ("chain", "draw", "feature")
 
 
+@pytest.mark.slow
 def test_counts_stay_whole_numbers_and_masked_rows_are_drawn_too():
     def counts(y):
         rate = numpyro.sample("rate", dist.Gamma(4.0, 2.0))

@@ -283,6 +283,7 @@ def test_integers_are_read_as_float64():
     assert RBF()(np.arange(3, dtype=np.float32)).dtype == jnp.float64
 
 
+@pytest.mark.slow
 def test_float32_when_the_user_asks_for_it():
     code = """
 import os

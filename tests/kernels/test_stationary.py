@@ -288,6 +288,7 @@ def test_hessian_in_the_lengthscales(kind, d):
         close(jax.hessian(gram)(scales, X), 1.4 * expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @every
 def test_hessian_along_a_stretching_metric(kind):
     # L exp(t): u is multiplied by exp(-2 t), so that u' = -2 u and u'' = 4 u at t = 0.

@@ -156,6 +156,7 @@ LONG += [(path, 600) for path in PATHS if path != "known noise"]
 RUNS = [("conjugate noise", 100), *(slow(*run) for run in LONG)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "count"), RUNS)
 def test_the_ranks_of_the_truth_are_uniform(path, count):
     draws, truth, _ = fitted(path, count)

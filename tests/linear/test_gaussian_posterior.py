@@ -88,6 +88,7 @@ def test_draws_have_the_mean_and_the_covariance(n, p):
     np.testing.assert_allclose(white @ white.T / count, np.eye(p), atol=6.0 * np.sqrt(2.0 / count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "p"), SIZES)
 def test_the_gradient_of_the_evidence(n, p):
     X, y, loc, sd, noise = problem(n, p)

@@ -324,6 +324,7 @@ def _with_outliers():
     return x, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [lk.StudentT(), slow(lk.Laplace())], ids=repr)
 def test_heavy_tailed_noise_is_not_moved_by_outliers(noise):
     x, y = _with_outliers()

@@ -58,6 +58,7 @@ def test_the_chance_of_the_second_class_is_the_mean(binary):
     assert list(prediction.most_likely) == list(np.where(chance > 0.5, "yes", "no"))
 
 
+@pytest.mark.slow
 def test_ordered_classes_have_quantiles(ordered):
     prediction = ordered.predict(X[:30])
     eta = ordered.flat["weights"] @ (X[:30] - X.mean(axis=0)).T
@@ -107,6 +108,7 @@ def test_many_points_are_predicted_in_bounded_memory(monkeypatch, of_labels):
     assert of_labels.predict(new, latent=True).draws.shape == (300, 20, 3)
 
 
+@pytest.mark.slow
 def test_predictive_intervals_cover_what_is_observed():
     rng, covered, inside = np.random.default_rng(5), [], []
     model = bk.BayesianGLM(lk.Poisson(), prior=0.7, intercept=dist.Normal(1.0, 0.5))
@@ -130,6 +132,7 @@ def test_predictive_intervals_cover_what_is_observed():
 # -- files and ArviZ -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [None, ("no", "yes")], ids=["learnt", "given"])
 def test_classes_outlive_a_file(tmp_path, classes):
     y = np.where(BINARY > 0, "yes", "no")
@@ -142,6 +145,7 @@ def test_classes_outlive_a_file(tmp_path, classes):
     assert loaded.classes == ("no", "yes")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Variables y in")
 @pytest.mark.parametrize("name", ["binary", "counts", "of_labels"])
 def test_arviz_takes_what_it_is_given(name, request):

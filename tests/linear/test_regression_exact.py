@@ -65,6 +65,7 @@ def test_a_wide_prior_costs_no_digits_of_the_variance(wide):
     np.testing.assert_allclose(found, np.sqrt(variance), rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-8, 1.0, 1e10])
 def test_the_units_of_y_change_nothing_but_units(unit):
     rng = np.random.default_rng(0)
@@ -157,6 +158,7 @@ def test_evidence_maximisation_is_bayesian_ridge():
     np.testing.assert_allclose(scale**2, 1.0 / other.lambda_, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_evidence_maximisation_feature_by_feature_is_ard_regression():
     rng = np.random.default_rng(1)
     Z = rng.normal(size=(100, 6))
@@ -215,6 +217,7 @@ def test_nystrom_features_of_all_points_are_the_gaussian_process():
     np.testing.assert_allclose(posterior.predict(new).mean, expected, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_random_features_come_close_to_the_gaussian_process():
     x = np.linspace(-2.0, 2.0, 25)[:, None]
     y, kernel = np.sin(3.0 * x[:, 0]), RBF(0.7)

@@ -167,6 +167,7 @@ def test_joint_draws_of_a_prediction_are_correlated_as_they_ought_to_be():
     np.testing.assert_allclose(np.cov(draws.T), expected, atol=0.05 * expected.max())
 
 
+@pytest.mark.slow
 def test_the_seed_decides_draws_under_robust_noise():
     posterior = fit(blr(noise=likelihoods.StudentT()), method="map")
     first, again, other = (posterior.predict(NEW, seed=s).draws for s in (1, 1, 2))

@@ -264,6 +264,7 @@ def test_the_multinomial_loss_is_scikit_learns_in_explicit_features():
     assert ours.value == pytest.approx(value, rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ALL, ids=name)
 def test_no_problem_is_too_lopsided(loss):
     for seed in range(40):

@@ -69,6 +69,7 @@ def test_the_posteriors_are_those_of_the_closed_form():
         np.testing.assert_allclose(np.sqrt(np.diag(covariance)), sd, rtol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -134,6 +135,7 @@ def test_many_coordinates_run_one_by_one():
     assert batches == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [int, slow(bool), slow(float)])
 def test_single_numbers_of_every_kind_are_those_of_their_own_fit(kind):
     # Beta(2 + heads, 2 + tails).

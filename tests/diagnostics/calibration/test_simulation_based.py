@@ -309,6 +309,7 @@ def test_the_table_has_the_verdict_and_a_row_for_each_parameter():
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
+@pytest.mark.slow
 def test_what_was_summed_out_is_said_to_have_no_row():
     pytest.importorskip("funsor")
 
@@ -345,6 +346,7 @@ def test_the_curve_of_the_figure_is_the_ecdf_less_the_diagonal():
     np.testing.assert_allclose(height, expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_arviz_plots_and_tests_the_same_ranks():
     shown = az.plot_ecdf_pit(checked(120, scale=0.5).to_arviz(), backend="none")
     assert set(shown.viz["ecdf_lines"].data_vars) == {"mu", LIKELIHOOD}

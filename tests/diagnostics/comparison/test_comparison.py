@@ -100,6 +100,7 @@ def test_predictive_densities_of_other_data_are_left_out(posteriors, tmp_path):
     assert bk.compare(posteriors).remarks == ()
 
 
+@pytest.mark.slow
 def test_the_evidence_of_other_data_is_left_out_where_nothing_has_a_predictive_density():
     def one(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 3.0))

@@ -230,6 +230,7 @@ def test_names_from_data_and_models_are_text(made, tmp_path):
         assert all(not k.startswith("on") for _, attrs in page.tags for k in attrs)
 
 
+@pytest.mark.slow
 def test_a_bad_fit_is_called_bad_before_anything_else(tmp_path):
     posterior = fit(bk.NUTS(warmup=20, draws=20, chains=2))
     assert posterior.trust.verdict == "bad"

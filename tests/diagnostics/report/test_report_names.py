@@ -57,6 +57,7 @@ def test_small_sites_are_looked_at_whole_and_large_ones_in_part():
     assert labels.numbers_per_site({"f": 13, "g": 9}, 10, 12) == {"f": 12, "g": 9}
 
 
+@pytest.mark.slow
 def test_a_large_site_is_looked_at_where_the_chains_mix_worst():
     method = bk.NUTS(chains=2, warmup=30, draws=30)
     posterior = bk.infer(many, rng.normal(size=600), method=method, seed=0, progress=False)
@@ -71,6 +72,7 @@ def test_a_large_site_is_looked_at_where_the_chains_mix_worst():
     assert f"{600 - looked_at} of th" in left.text
 
 
+@pytest.mark.slow
 def test_sites_called_as_numbers_keep_their_draws_and_priors():
     posterior = bk.infer(indexed, rng.normal(size=9), method="laplace", seed=0, progress=False)
     subject = Subject(posterior)

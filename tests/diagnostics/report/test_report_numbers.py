@@ -66,6 +66,7 @@ def test_left_out_means_of_a_conjugate_model_are_known(subject):
     assert np.max(np.abs(one.mean - wanted)) < 5.0 / np.sqrt(draws)
 
 
+@pytest.mark.slow
 def test_a_process_is_left_out_as_by_refits(process):
     subject, kernel, x, y = process
     (one,) = subject.observations
@@ -103,6 +104,7 @@ def test_log_densities_are_those_of_scipy(subject):
     np.testing.assert_allclose(found["y"], norm.logpdf(Y[:, None], mu).sum(axis=0), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_prior_that_contradicts_the_data_is_found_and_a_wide_one_is_not():
     def model(y, sd):
         mu = numpyro.sample("mu", dist.Normal(0.0, sd))
@@ -250,6 +252,7 @@ def test_means_of_divergent_draws_have_the_digits_of_the_sd():
     assert every == pytest.approx(mu.mean(), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_forecast_has_the_same_decimals_all_the_way():
     y = 1e4 + np.cumsum(np.random.default_rng(0).normal(size=40))
     f = bk.forecast(y, 8, season=0, progress=False)

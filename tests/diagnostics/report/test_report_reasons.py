@@ -59,6 +59,7 @@ def test_a_flat_prior_is_called_flat():
     assert "prior of mu is flat" in text
 
 
+@pytest.mark.slow
 def test_priors_at_the_top_are_scaled_and_named():
     texts = said(sensitivity.sensitivity, Subject(bk.infer(grouped, Y, **QUICK)))
     assert "Scaled: the priors of mu." in texts
@@ -79,6 +80,7 @@ def test_an_improper_prior_has_no_evidence_to_show():
     assert all("evidence" not in head for head in heads)
 
 
+@pytest.mark.slow
 def test_few_draws_lose_loo_and_nothing_else():
     method = bk.NUTS(chains=2, warmup=10, draws=10)
     posterior = bk.infer(flat, Y[0], method=method, seed=0, progress=False)

@@ -63,6 +63,7 @@ def test_a_bad_verdict_stays_bad():
     assert trust.verdict == "bad" and trust.advice == "worse" and "inner_khat" in trust.evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "verdict"), [slow(6.0, "good"), (-1.0, "caution")])
 def test_large_counts_are_good_and_rare_events_are_not(level, verdict):
     x = np.linspace(0.0, 1.0, 12)

@@ -102,6 +102,7 @@ def test_a_killed_run_goes_on_to_the_same_draws(tmp_path, steps, monkeypatch):
     assert [p.name for p in tmp_path.iterdir() if not p.name.startswith(".")] == ["run.npz"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain_method", ["parallel", "vectorized"])
 def test_a_finished_run_gives_its_draws_back(tmp_path, chain_method, monkeypatch):
     path = tmp_path / "new" / "run.npz"

@@ -99,6 +99,7 @@ def test_the_error_of_the_evidence_is_honest_over_seeds(model, args, truth):
     assert 0.4 < np.sqrt(np.mean(scores**2)) < 1.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -129,6 +130,7 @@ def test_a_posterior_as_a_proposal():
 # -- what comes out ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_weights_stand_beside_equally_weighted_draws():
     posterior = fit(coin, HEADS, draws=1_000)
     draws, log_weights = posterior.weighted
@@ -184,6 +186,7 @@ def test_a_proposal_beside_the_posterior_is_bad():
     assert not trust.evidence["khat"] < 0.7
 
 
+@pytest.mark.slow
 def test_few_draws_are_no_more_than_caution():
     posterior = fit(coin, HEADS, draws=200)
     assert posterior.trust.verdict == "caution"

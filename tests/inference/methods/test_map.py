@@ -337,6 +337,7 @@ def airline():
     return years, standardised(y), ours, peer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "starts"),
     [(nile, 4), *(slow(p, 4) for p in (motorcycle, airline))],

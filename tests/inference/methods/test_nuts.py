@@ -306,6 +306,7 @@ def points(model, *args, count=16, dense=False):
     return initial_points(Target.of(model, args, {}), count, 0, False, dense)
 
 
+@pytest.mark.slow
 def test_starts_are_spread_twice_as_wide_as_the_posterior():
     data, mean, sd = line_case()
     found = points(line, *data, count=200)

@@ -148,6 +148,7 @@ def bimodal():
     numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(jnp.array([0.5, 0.5])), parts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3))
 def test_reverse_kl_picks_one_of_two_modes_and_says_bad(seed):
     posterior = fit(bimodal, seed=seed)
@@ -157,6 +158,7 @@ def test_reverse_kl_picks_one_of_two_modes_and_says_bad(seed):
     assert posterior.trust.verdict == "bad", posterior.trust
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3))
 def test_forward_kl_covers_both_modes_and_says_that_the_shape_does_not_match(seed):
     posterior = fit(bimodal, seed=seed, objective="forward_kl")
@@ -178,6 +180,7 @@ def subsampled(y, size=None):
         numpyro.sample("y", dist.Normal(mu, 2.0), obs=y[i])
 
 
+@pytest.mark.slow
 def test_a_model_that_subsamples_finds_the_posterior_of_all_the_data():
     posterior = fit(subsampled, jnp.asarray(MANY), 50)
     precision = 1 / 9 + len(MANY) / 4

@@ -89,6 +89,7 @@ def test_a_logical_scalar_is_static():
     assert jnp.isfinite(target.log_density(jnp.zeros(1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "guide", [AutoNormal, *map(slow, (AutoMultivariateNormal, AutoNormal(grouped)))]
 )

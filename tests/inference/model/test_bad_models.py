@@ -193,6 +193,7 @@ def test_a_point_estimate_is_never_good_and_has_no_loo(method):
         posterior.log_likelihood()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["laplace", slow("importance"), slow("nuts")])
 def test_a_deterministic_that_is_nan_in_some_draws_is_not_good(method):
     def model(y):
@@ -203,6 +204,7 @@ def test_a_deterministic_that_is_nan_in_some_draws_is_not_good(method):
     assert infer(model, Y, method=method).trust.verdict == "bad"
 
 
+@pytest.mark.slow
 def test_a_ridge_without_priors_is_not_good():
     def model(y):
         flat = dist.ImproperUniform(dist.constraints.real, (), ())

@@ -48,6 +48,7 @@ def test_the_density_is_that_of_the_mixture():
     np.testing.assert_allclose(slope[1], expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_fit_has_the_continuous_sites_and_predicts():
     posterior = bk.infer(assigned, Y, method="importance", progress=False)
     assert list(posterior.draws) == ["p", "m"]

@@ -160,6 +160,7 @@ def test_the_noisy_density_has_the_whole_one_as_its_mean():
     assert abs(noisy.mean() - target.log_density(z)) < 4 * noisy.std() / np.sqrt(4_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [slow("map"), "laplace"])
 def test_fits_of_a_subsampled_model_are_fits_of_the_whole(method):
     whole = bk.infer(in_parts, Y, method=method, progress=False)

@@ -167,6 +167,7 @@ def test_lp_is_the_log_density_of_the_draws(rich_tree, rich_posterior):
     np.testing.assert_allclose(rich_tree.sample_stats["lp"][0, 7], truth, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_model_without_plates_and_names_from_dims():
     names = {"dims": {"y": ["when"]}, "coords": {"when": np.arange(20) + 5}}
     posterior = fit(plain, X, scale=2.0, method=AnyDraws(400), **names)
@@ -235,6 +236,7 @@ def test_subsampled_plates_are_whole():
     assert found.observed_data.sizes == {"rows": 20}
 
 
+@pytest.mark.slow
 def test_a_process_has_replicates_given_its_data():
     y = np.sin(X) + 0.05 * RNG.normal(size=20)
     model = bk.GPRegression(RBF(lengthscale=dist.LogNormal(0.0, 0.3)), noise=0.05**2)

@@ -202,6 +202,7 @@ def test_prediction_needs_the_model_and_is_then_the_same(tmp_path):
     assert loaded.target.kwargs == {"scale": 0.5, "kind": "other"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other",
     [
@@ -220,6 +221,7 @@ def test_another_model_than_was_fitted_is_refused(tmp_path, other):
         bk.load(tmp_path / "p.nc", model=other)
 
 
+@pytest.mark.slow
 def test_regression_on_named_columns(tmp_path):
     frame = pd.DataFrame({"age": X, "year": Y})
     gp = bk.GPRegression(
@@ -290,6 +292,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 # -- the seed ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_seed_of_the_fit_is_kept(tmp_path):
     posterior = bk.infer(model, X, Y, method=Laplace(draws=20), seed=17, progress=False)
     posterior.save(tmp_path / "p.nc")

@@ -90,6 +90,7 @@ def test_the_seed_says_which_draws():
     assert not np.any(one == other)
 
 
+@pytest.mark.slow
 def test_counts_have_whole_quantiles():
     def model(y=None):
         rate = numpyro.sample("rate", dist.Gamma(400.0, 100.0))
@@ -264,6 +265,7 @@ def test_a_process_written_by_hand_is_conditioned_on_its_data():
     np.testing.assert_array_equal(posterior.predict(X_new, np.ones(9)).mean, new.mean)
 
 
+@pytest.mark.slow
 def test_draws_of_the_hyperparameters_are_mixed():
     X, y = series()
     X_new = np.linspace(-1.0, 6.0, 5)

@@ -201,6 +201,7 @@ def test_of_many_interpolating_functions_the_shortest_is_taken():
         KernelRidge(Linear(), 0.0, solver="cholesky").fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_kernel_with_priors_comes_from_a_posterior():
     kernel = RBF(dist.LogNormal()).named("bumps") + Linear(dist.HalfNormal()).on([1])
     model = bk.GPRegression(kernel, noise=bk.from_sd(dist.HalfNormal(0.5)))
