@@ -70,6 +70,7 @@ def one_line(err):
 # -- forecast --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_forecast(sales, tmp_path):
     path, frame = sales
     output = tmp_path / "new" / "folder"

@@ -28,6 +28,8 @@ from bayeskern.kernels import RBF, AllSubsets, Linear, Matern32, Multiquadric, P
 from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
 from models.coin import Coin
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(6)
 X, Z = RNG.normal(size=(8, 3)), RNG.normal(size=(5, 3))
 infer = partial(bk.infer, progress=False)

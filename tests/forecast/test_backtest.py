@@ -144,6 +144,7 @@ def test_scores_of_a_perfect_and_a_hopeless_forecast(result):
 # -- cutoffs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_dates_as_cutoffs(result):
     values = monthly(seasonal())
     other = bk.backtest(values, HORIZON, cutoffs=["2019-06-15", "2018-12-01"])

@@ -59,6 +59,7 @@ def years(f):
     return t[:N], t[N:]
 
 
+@pytest.mark.slow
 def test_numpy_predicts_the_same(either):
     """Rasmussen and Williams, algorithm 2.1, on the rows as they are: padding changes nothing."""
     f = either
@@ -165,6 +166,7 @@ def draws(either):
     return either.sample(DRAWS, seed=3)
 
 
+@pytest.mark.slow
 def test_quantiles_are_those_of_the_draws(either, draws):
     """The share of draws below a quantile p is p, up to its binomial error."""
     p = np.array([0.025, 0.1, 0.5, 0.8, 0.975])
@@ -436,6 +438,7 @@ def test_small_values_are_not_constant():
 # -- components ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_components_make_up_the_median(either):
     parts = either.decompose()
     assert list(parts) == list(either.components) == ["trend", "season", "cycles"]
@@ -446,6 +449,7 @@ def test_components_make_up_the_median(either):
         assert np.all((part["lower"] < part["median"]) & (part["median"] < part["upper"]))
 
 
+@pytest.mark.slow
 def test_components_average_to_nothing(either):
     parts = either.decompose(either.series.times)
     for name in ("season", "cycles"):

@@ -269,6 +269,7 @@ def test_given_f_new_values_of_it_are_gaussian_in_closed_form():
     np.testing.assert_allclose(found.variance, variance, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_latent_functions_of_several_outputs_are_predicted_by_name():
     X, f, noise = data(15)
     kernels = (RBF(variance=PRIOR).named("level"), RBF(variance=0.5).named("spread"))

@@ -137,6 +137,7 @@ def test_the_evidence_is_near_that_of_numerical_integration_and_importance_sampl
     assert abs(np.exp(exact - approximate) - 1.0) > 4.0 * error
 
 
+@pytest.mark.slow
 def test_log_ratio_of_two_latent_functions_recovers_the_evidence_too():
     X, y = np.array([0.0]), np.array([0.8])
     kernels = (RBF(variance=1.5), RBF(variance=0.3))

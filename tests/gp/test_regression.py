@@ -88,6 +88,7 @@ def test_prediction_over_draws_is_the_mixture(latent):
     assert prediction.components == ("trend", "wave")
 
 
+@pytest.mark.slow
 def test_one_draw_is_the_single_process():
     X, y = data(n=9)
     X_new = np.linspace(-1, 6, 5)
@@ -101,6 +102,7 @@ def test_one_draw_is_the_single_process():
     assert MODEL.kernel.hyperparameters()["wave.variance"].init == 1.2  # `at` made a copy
 
 
+@pytest.mark.slow
 def test_mask_in_the_model():
     X, y = data(n=9)
     keep = np.arange(9) != 4

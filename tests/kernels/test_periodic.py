@@ -69,6 +69,7 @@ def test_repeats_after_one_period(k):
     assert np.abs(np.asarray(k(X, X + 0.25)) - np.asarray(k(X))).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coincident", [False, True])
 def test_hessian_of_periodic_in_the_lengthscale_and_period(coincident):
     # k = exp(-2 s / l^2), s = sin^2(a), a = pi t / p

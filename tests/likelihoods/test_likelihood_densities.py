@@ -38,6 +38,7 @@ def test_mean_and_variance_are_those_of_scipy(case):
     assert distribution.batch_shape == case.eta.shape
 
 
+@pytest.mark.slow
 @of_each_family
 def test_draws_have_the_mean_and_the_variance_of_scipy(case):
     distribution = case.likelihood.distribution(case.eta, **case.extra)

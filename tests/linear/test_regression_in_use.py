@@ -107,6 +107,7 @@ def test_data_frames_keep_their_names(frame):
         posterior.predict(frame({"age": [1.0], "height": [1.0]}))
 
 
+@pytest.mark.slow
 def test_transformers_make_the_features():
     posterior = fit(blr(features=PolynomialFeatures(2, include_bias=False)), X, Y, method="map")
     assert posterior.draws["weights"].shape == (1, 1, 9)

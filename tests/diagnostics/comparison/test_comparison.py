@@ -75,6 +75,7 @@ def test_the_predictive_density_is_that_of_arviz(posteriors):
     assert abs(row["elpd"] - plain) < 1.0
 
 
+@pytest.mark.slow
 def test_predictive_densities_of_other_data_are_left_out(posteriors, tmp_path):
     posteriors["laplace"].save(tmp_path / "laplace.nc")
     fewer = bk.infer(model, Y[:20], method="laplace", progress=False)

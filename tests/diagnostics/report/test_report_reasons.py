@@ -96,6 +96,7 @@ def test_few_draws_lose_loo_and_nothing_else():
     assert text.startswith("Chains of 1 draw say nothing")
 
 
+@pytest.mark.slow
 def test_what_arviz_refuses_is_said_once(tmp_path):
     posterior = bk.infer(slashed, Y[0], **QUICK)
     with pytest.raises(ValueError, match="would have one name") as error:

@@ -127,6 +127,7 @@ def errors(posterior, exact):
 QUICK = ("two equal modes", "a Gaussian")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["laplace", "importance", slow("pathfinder")])
 @pytest.mark.parametrize("name", [n if n in QUICK else slow(n) for n in ZOO])
 def test_a_verdict_good_is_never_wrong_and_not_withheld(name, method):

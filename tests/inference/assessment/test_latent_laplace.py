@@ -122,6 +122,7 @@ def test_processes_under_a_plate_have_a_verdict(level, verdict):
     assert posterior.trust.verdict == verdict and "inner_khat" in posterior.trust.evidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrapped", ["plate", "mask"])
 def test_a_gaussian_process_that_cannot_be_predicted_from_has_a_verdict(wrapped):
     x = np.linspace(0.0, 1.0, 8)

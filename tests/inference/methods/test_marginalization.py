@@ -121,6 +121,7 @@ def test_weighted_draws_hold_every_site():
     assert abs(average - mean) < 5.0 * sd / np.sqrt(2000)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_what_comes_back():
     first, again = (fit(Level(), "laplace").flat["mu"] for _ in range(2))
     np.testing.assert_array_equal(first, again)
@@ -156,6 +157,7 @@ def test_and_a_point_is_the_mode(method):
     assert posterior.is_point and posterior.trust.verdict == "not assessable"
 
 
+@pytest.mark.slow
 def test_predictions_and_files_are_of_the_whole_model(tmp_path):
     posterior = fit(Level(), "nuts")
     tree = posterior.to_arviz()

@@ -83,6 +83,7 @@ def line_case(seed=0, n=40):
     return (X, y), covariance @ X.T @ y / 0.49, np.sqrt(np.diag(covariance))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -51,6 +51,7 @@ def regression(X, y=None):
         numpyro.sample("y", dist.Normal(X @ w, NOISE), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", ["full_rank", "flow"])
 @pytest.mark.parametrize("seed", seeds(2))
 def test_an_expressive_guide_finds_a_gaussian_posterior(guide, seed):

@@ -46,6 +46,7 @@ def test_a_model_that_looks_at_the_values_of_its_data(method):
     np.testing.assert_array_less(np.abs(posterior.flat["a"].mean(axis=0) - mean) / sd, 0.12)
 
 
+@pytest.mark.slow
 def test_it_predicts_for_other_groups_and_is_kept(tmp_path):
     posterior = bk.infer(grouped, GROUP, Y, method="laplace", progress=False)
     new = np.array([2, 2, 0, 1])

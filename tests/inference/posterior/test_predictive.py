@@ -281,6 +281,7 @@ def test_draws_of_the_hyperparameters_are_mixed():
     np.testing.assert_allclose(np.var(new.sample(20_000), axis=0), truth, rtol=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masked", [False, True])
 def test_regression_and_the_same_model_by_hand_agree(masked):
     X, y = series()
