@@ -36,15 +36,15 @@ def targets():
 def ascents(guide) -> tuple[float, float]:
     """Seconds for each fit, one after the other and side by side."""
     method = bk.SVI(guide=guide)
-    begun = [method.begin(target, seed, False) for seed, target in enumerate(targets())]
-    families = method._families(begun, False)
+    starts = [method._start(target, seed, False) for seed, target in enumerate(targets())]
+    families = method._families(starts, False)
 
     def alone():
-        pairs = zip(families, begun, strict=True)
-        return [method._ascend([family], [one], False) for family, one in pairs]
+        pairs = zip(families, starts, strict=True)
+        return [method._maximize([family], [start], False) for family, start in pairs]
 
     def together():
-        return method._ascend(families, begun, False)
+        return method._maximize(families, starts, False)
 
     return best(alone, repeats=3) / FITS_AT_ONCE, best(together, repeats=3) / FITS_AT_ONCE
 
