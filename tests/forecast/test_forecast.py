@@ -318,6 +318,7 @@ def test_integer_years():
     sound(f)
 
 
+@pytest.mark.slow
 def test_irregular_times():
     rng = np.random.default_rng(5)
     days = np.cumsum(rng.choice([2, 3, 3, 5, 8], N))
@@ -609,6 +610,7 @@ def test_steps_beyond_the_last_year_of_a_date_are_refused():
 # -- remarks ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lowest", "advice"), [(0.0, "a model of counts"), (0.01, "a positive forecast")]
 )

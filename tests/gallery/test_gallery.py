@@ -396,6 +396,7 @@ def test_the_numbers_of_longley_are_those_of_statsmodels():
     np.testing.assert_array_equal(y, other.endog)
 
 
+@pytest.mark.slow
 def test_the_mode_has_the_certified_digits():
     found = fit(linear_regression, "map").draws
     for name, wanted in CERTIFIED.items():

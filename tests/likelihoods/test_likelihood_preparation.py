@@ -134,6 +134,7 @@ def test_the_inverse_root_of_a_dispersion_is_half_normal(prior):
 BASES = {"logit": (dist.Logistic(), stats.logistic), "probit": (dist.Normal(), stats.norm)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", BASES)
 def test_the_prior_on_cutpoints_makes_all_divisions_equally_likely(link):
     """At eta = 0 the chances of K classes are Dirichlet(1, ..., 1): each is Beta(1, K - 1)."""

@@ -243,6 +243,7 @@ def test_jitter_grows_with_a_gradient_as_without(n):
     assert np.all(np.isfinite(gradient))
 
 
+@pytest.mark.slow
 @both_paths
 def test_single_precision_stays_single(n):
     K, r = spd(n)

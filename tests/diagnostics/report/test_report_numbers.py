@@ -80,6 +80,7 @@ def test_a_process_is_left_out_as_by_refits(process):
         np.testing.assert_allclose(one.log_density[i], log_density, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_components_of_a_process_add_up_and_the_trend_rises(process):
     subject, kernel, x, y = process
     (one,) = subject.processes
@@ -226,6 +227,7 @@ def distant():
     return Subject(bk.infer(far, y, method="laplace", seed=0, progress=False))
 
 
+@pytest.mark.slow
 def test_a_mean_far_from_zero_has_the_digits_of_its_sd(distant):
     row = table(parameters(distant), "parameter")["mu"]
     mean, sd, low, high = (float(text.replace(",", "")) for text in row.values())

@@ -435,6 +435,7 @@ def test_the_distance_to_the_mode_of_a_gaussian():
     np.testing.assert_allclose(found.distance, np.linalg.norm(gap), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_density_without_bound_is_bad_and_names_the_site():
     # A variance whose sd is half-normal has density v^-1/2 near 0, and nothing here keeps it away.
     def model():

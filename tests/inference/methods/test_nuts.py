@@ -102,6 +102,7 @@ def test_linear_regression(options):
     assert posterior.z.shape == (options.get("chains", 4), options.get("draws", 500), 3)
 
 
+@pytest.mark.slow
 def test_evidence_on_request():
     (X, y), _, _ = line_case()
     covariance = 4.0 * X @ X.T + 0.49 * np.eye(len(X))

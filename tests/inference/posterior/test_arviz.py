@@ -206,6 +206,7 @@ def test_an_improper_prior_has_no_prior_groups():
     assert set(found.children) == ALL - {"prior", "prior_predictive", "constant_data"}
 
 
+@pytest.mark.slow
 def test_large_predictives_are_thinned_and_say_so(monkeypatch):
     monkeypatch.setattr(arviz, "MOST_NUMBERS", 20 * 100)
     posterior = fit(plain, X)
@@ -257,6 +258,7 @@ def test_a_process_has_replicates_given_its_data():
 # -- ArviZ's own functions -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Estimated shape", "ignore:Variables .* look")
 @pytest.mark.parametrize("which", ["plates", "none", "importance", "chains"])
 def test_arviz_works_on_the_tree(which, rich_tree, chains):

@@ -171,6 +171,7 @@ def test_names_with_slashes(tmp_path):
     assert_same_posterior(posterior, loaded)
 
 
+@pytest.mark.slow
 def test_a_constant_log_likelihood_comes_back(tmp_path):
     posterior = fit(bk.GPRegression(RBF(), noise=0.1), X, Y, method="exact")
     posterior.save(tmp_path / "p.nc")

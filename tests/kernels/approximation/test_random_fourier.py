@@ -68,6 +68,7 @@ def gram(features, points=X):
     return phi @ phi.T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orthogonal", [slow(False), True], ids=["independent", "orthogonal"])
 @pytest.mark.parametrize("name", SPECTRAL)
 def test_the_gram_matrix_of_random_features_is_right_on_average(name, orthogonal):

@@ -109,6 +109,7 @@ def test_the_default_alphas_hold_the_best_one_inside(criterion):
 # -- tuning ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("criterion", ["loo", "gcv", "evidence"])
 def test_free_hyperparameters_are_at_an_optimum(criterion, intercept):
@@ -130,6 +131,7 @@ def test_free_hyperparameters_are_at_an_optimum(criterion, intercept):
     assert optimize.approx_fprime(at, score, 1e-6) == pytest.approx(0.0, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_evidence_is_that_of_gaussian_process_regression():
     kernel = RBF([Free(1.0).init, 1.0]).at({"lengthscale": Free([1.0, 1.0]), "variance": Free(1.0)})
     ours = KernelRidge(kernel, "evidence", optimize="evidence").fit(X, y)

@@ -99,6 +99,7 @@ def assert_is_a_gaussian_process(kernel, alpha):
     np.testing.assert_allclose(sd, process.sd, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", POSITIVE, ids=repr)
 def test_it_is_the_mean_of_a_gaussian_process(kernel):
     assert_is_a_gaussian_process(kernel, 0.05)
