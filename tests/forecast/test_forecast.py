@@ -14,7 +14,7 @@ import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.model import default_kernel, default_noise
 from bayeskern.inference import MAP
-from tests.marks import slow
+from tests.marks import few, slow
 
 # One length, one horizon and so one compiled function for each kind of model.
 N, HORIZON, DRAWS = 60, 6, 40_000
@@ -44,7 +44,7 @@ def log():
     return bk.forecast(values, HORIZON, positive=True)
 
 
-@pytest.fixture(scope="module", params=["raw", "log"])
+@pytest.fixture(scope="module", params=few(["raw", "log"], "log"))
 def either(request):
     return request.getfixturevalue(request.param)
 
@@ -211,6 +211,7 @@ def test_draws_are_of_whole_paths(raw, draws):
     assert np.all(np.abs(correlations - expected) < 5 / np.sqrt(DRAWS))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers(either):
     np.testing.assert_array_equal(either.sample(5, seed=1), either.sample(5, seed=1))
     assert not np.array_equal(either.sample(5, seed=1), either.sample(5, seed=2))

@@ -34,7 +34,7 @@ from models import (
     motorcycle,
     robust_regression,
 )
-from tests.marks import slow
+from tests.marks import few, slow
 
 NAMES = sorted(path.stem for path in Path(models.__path__[0]).glob("[!_]*.py"))
 REFERENCE = Path(__file__).parent / "reference"
@@ -102,7 +102,7 @@ def test_names_and_titles_are_those_of_the_files():
         assert title.endswith(".") and len(title) <= 80
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, "coin", "co2"))
 def test_every_file_offers_a_problem(name):
     problem = gallery.load(name)
     assert isinstance(problem, Problem)
@@ -345,6 +345,7 @@ def test_disasters_fell_about_1890():
     assert (round(before.mean(), 1), round(after.mean(), 1)) == (3.2, 0.9)
 
 
+@pytest.mark.slow
 def test_the_likeliest_line_through_the_shuttles_is_that_of_statsmodels():
     sm = pytest.importorskip("statsmodels.api")
     temperature, damaged = logistic_regression.data()

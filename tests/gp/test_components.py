@@ -8,6 +8,7 @@ import pytest
 import bayeskern as bk
 from bayeskern.gp.components import centered_components
 from bayeskern.kernels import RBF, Constant, Linear, Periodic
+from tests.marks import few
 
 rng = np.random.default_rng(0)
 X = np.sort(rng.uniform(0, 4, 12))[:, None]
@@ -76,7 +77,7 @@ def truth(i, trend=True):
 
 
 @pytest.mark.parametrize("trend", [True, False], ids=["its own trend", "no trend"])
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("masked", few([False, True], True))
 def test_components_are_the_conditioned_gaussian(trend, masked):
     data = (jnp.asarray(X), jnp.asarray(Y))
     if masked:  # three more rows, in the middle, that do not count
@@ -93,6 +94,7 @@ def test_components_are_the_conditioned_gaussian(trend, masked):
             np.testing.assert_allclose(variances[i], np.diag(covariance), rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_they_add_up_and_average_to_zero():
     fitted = model()
     data = (jnp.asarray(X), jnp.asarray(Y))

@@ -15,6 +15,7 @@ import bayeskern as bk
 from bayeskern import likelihoods
 from bayeskern.gp import LatentGP, LatentProcess
 from bayeskern.kernels import RBF, Linear, Matern32, Multiquadric
+from tests.marks import few
 
 PRIOR = dist.LogNormal(0.0, 0.5)
 
@@ -119,6 +120,7 @@ def test_the_method_decides_whether_f_is_integrated_out():
     assert kinked.for_method("laplace").integrate is False
 
 
+@pytest.mark.slow
 def test_with_nothing_else_to_infer_every_method_infers_f():
     X, y = np.array([0.0, 0.5, 1.0, 3.0]), np.array([3.0, 1.0, 0.0, 6.0])
     model = LatentGP(RBF(0.8), likelihoods.Poisson(), 0.2)
@@ -221,7 +223,7 @@ def test_a_prediction_is_the_mixture_over_draws_of_the_hyperparameters():
     assert np.all(np.abs(new.draws.mean(axis=0) - new.mean)[:3] < 5.0 * error)
 
 
-@pytest.mark.parametrize("integrate", [True, False])
+@pytest.mark.parametrize("integrate", few([True, False], True))
 def test_the_prior_predictive_has_the_moments_of_a_log_normal_rate(integrate):
     X, _, _ = data(4)
     model = LatentGP(RBF(variance=0.3), likelihoods.Poisson(), mean=0.5, integrate=integrate)

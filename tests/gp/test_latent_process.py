@@ -57,6 +57,7 @@ def test_with_a_gaussian_likelihood_the_evidence_is_that_of_a_gaussian_process(g
     np.testing.assert_allclose(latent.log_prob(both), exact.log_prob(both), rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_with_a_gaussian_likelihood_predictions_are_those_of_a_gaussian_process(gaussian):
     latent, exact, y = gaussian
     X_new = np.linspace(-1.0, 5.0, 9)
@@ -115,6 +116,7 @@ def test_latent_moments_and_probabilities_are_those_of_scikit_learn():
 # -- how good the approximation is -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_evidence_is_near_that_of_numerical_integration_and_importance_sampling_finds_it():
     X, y = np.array([0.0, 0.7]), np.array([2, 5])
     process = LatentProcess(KERNEL, X, likelihoods.Poisson(), mean=0.5, extra={"exposure": 1.5})
@@ -309,6 +311,7 @@ def test_the_support_is_that_of_the_likelihood():
     assert bool(shares.support(np.full((3, 2), 0.5)))
 
 
+@pytest.mark.slow
 def test_it_passes_through_jit_as_an_argument():
     X, f, _ = data(8)
     process = LatentProcess(KERNEL, X, likelihoods.Poisson(), extra={"exposure": 2.0})
@@ -317,6 +320,7 @@ def test_it_passes_through_jit_as_an_argument():
     np.testing.assert_allclose(passed, process.log_prob(y), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_trace_has_its_shape():
     X, _, _ = data(8)
     model = handlers.seed(

@@ -45,7 +45,7 @@ value_and_grads = jax.jit(jax.value_and_grad(newton.log_evidence, argnums=(0, 1)
 # -- against scikit-learn --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [30, lapack.MIN_SIZE + 10])
+@pytest.mark.parametrize("n", [30, slow(lapack.MIN_SIZE + 10)])
 def test_binary_evidence_and_its_gradient_are_those_of_scikit_learn(n):
     X = points(n)
     f, noise = wave(X)
@@ -108,6 +108,7 @@ def test_a_gaussian_likelihood_takes_one_step_and_its_evidence_is_exact():
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_heavy_tailed_likelihood_ends_at_a_maximum_and_keeps_the_true_curvature():
     X = points(25)
     f, noise = wave(X)
@@ -198,6 +199,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n if n == "poisson" else slow(n) for n in CASES])
 def test_gradient_and_hessian_are_those_of_finite_differences(name):
     make, values, draw, extra = CASES[name]
@@ -240,7 +242,8 @@ def test_gradient_and_hessian_are_those_of_finite_differences(name):
 
 @pytest.mark.parametrize("K", [-5.0 * np.eye(6), np.full((6, 6), np.nan)])
 @pytest.mark.parametrize(
-    "likelihood", [likelihoods.Bernoulli(classes=(0, 1)), likelihoods.StudentT(df=4.0, scale=0.3)]
+    "likelihood",
+    [likelihoods.Bernoulli(classes=(0, 1)), slow(likelihoods.StudentT(df=4.0, scale=0.3))],
 )
 def test_where_there_is_no_mode_the_value_is_minus_infinity_and_the_gradient_0(K, likelihood):
     data = observed(likelihood, [0.0, 1.0, 1.0, 0.0, 0.0, 1.0])
@@ -253,7 +256,7 @@ def test_where_there_is_no_mode_the_value_is_minus_infinity_and_the_gradient_0(K
     ("n", "likelihood"),
     [
         (lapack.MIN_SIZE + 10, likelihoods.Bernoulli(classes=(0, 1))),
-        (20, likelihoods.StudentT(df=4.0, scale=0.5)),
+        slow(20, likelihoods.StudentT(df=4.0, scale=0.5)),
     ],
 )
 def test_what_the_derivatives_are_made_of_is_what_dense_algebra_makes(n, likelihood):

@@ -65,6 +65,7 @@ def test_components_against_the_closed_form():
         prediction.component("wvae")
 
 
+@pytest.mark.slow
 def test_joint_draws_have_the_moments_of_the_posterior():
     X, y = data(n=8)
     X_new = np.array([[0.1], [0.2], [3.0], [7.0]])
@@ -105,6 +106,7 @@ def test_variances_are_never_negative():
     assert np.all(np.isfinite(prediction.interval(0.95)))
 
 
+@pytest.mark.slow
 def test_chunks_make_no_difference(monkeypatch):
     X, y = data(n=20)
     X_new = np.linspace(0, 5, 600)
@@ -125,6 +127,7 @@ def test_chunks_make_no_difference(monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_mean_alone_does_no_variance_work(monkeypatch):
     X, y = data(n=21)  # sizes that no other test has compiled
     X_new = np.linspace(0, 1, 13)

@@ -24,6 +24,7 @@ from bayeskern.kernels import (
     RationalQuadratic,
 )
 from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
+from tests.marks import few
 
 # -- against scikit-learn --------------------------------------------------------------------------
 
@@ -60,7 +61,7 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=few(CASES, "matern52_ard_plus_rational_quadratic"))
 def case(request):
     d, peer, ours = CASES[request.param]
     X, y = data(d=d)
@@ -104,6 +105,7 @@ def test_prediction_against_scikit_learn(case):
 # -- a NumPyro distribution ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_site_in_a_model_against_numpyros_multivariate_normal():
     X, y = data()
     K = rbf(X, X, 0.8, 1.5) + NOISE * np.eye(30)
@@ -122,6 +124,7 @@ def test_site_in_a_model_against_numpyros_multivariate_normal():
     np.testing.assert_allclose(site["fn"].covariance_matrix, K, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_batch_of_values_as_in_any_numpyro_distribution():
     X, _ = data(n=6)
     gp = bk.GaussianProcess(RBF(), X, NOISE)
@@ -225,6 +228,7 @@ def test_mask_equals_dropping_the_rows():
         assert np.all(np.isnan(ours[~keep]))
 
 
+@pytest.mark.slow
 def test_mask_under_jit_and_gradient():
     X, y = data(n=12)
     keep = np.arange(12) % 3 > 0

@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal, norm
 import bayeskern as bk
 from bayeskern.kernels import RBF, Linear
 from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
+from tests.marks import few
 
 MODEL = bk.GPRegression(
     Linear(variance=dist.HalfNormal(1.0)).named("trend")
@@ -68,7 +69,7 @@ def test_sites_names_and_density_of_the_model():
     np.testing.assert_allclose(trace["noise"]["fn"].log_prob(0.1), np.log(at), rtol=1e-10)
 
 
-@pytest.mark.parametrize("latent", [False, True])
+@pytest.mark.parametrize("latent", few([False, True], False))
 def test_prediction_over_draws_is_the_mixture(latent):
     X, y = data(n=9)
     X_new = np.linspace(-1, 6, 7)[:, None]
@@ -157,6 +158,7 @@ def test_draws_of_the_mixture():
     np.testing.assert_array_less(np.abs(wave.mean(0) - means.mean(0)), 5 * sd / np.sqrt(N))
 
 
+@pytest.mark.slow
 def test_few_draws_are_spread_over_all_hyperparameters():
     # Two chains that disagree: half of any number of draws must come from each.
     X, y = data(n=4)

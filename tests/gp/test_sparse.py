@@ -14,6 +14,7 @@ import bayeskern as bk
 from bayeskern import likelihoods
 from bayeskern.gp.sparse import ExpectedLogLikelihood
 from bayeskern.kernels import RBF
+from tests.marks import slow
 
 rng = np.random.default_rng(0)
 X = np.sort(rng.uniform(-3.0, 3.0, 60))
@@ -31,7 +32,7 @@ def fit(model, *data, method="laplace", **options):
     return bk.infer(model, *data, method=method, progress=False, **options)
 
 
-@pytest.mark.parametrize("Z", [np.linspace(-3, 3, 5), np.linspace(-3, 3, 9)], ids=len)
+@pytest.mark.parametrize("Z", [np.linspace(-3, 3, 5), slow(np.linspace(-3, 3, 9))])
 def test_the_evidence_is_the_bound_of_titsias(Z):
     Q = k(X, Z) @ np.linalg.solve(k(Z, Z), k(Z, X))
     bound = multivariate_normal(np.zeros(60), Q + NOISE * np.eye(60)).logpdf(Y)
@@ -120,6 +121,7 @@ def test_classes_are_predicted():
     assert np.abs(chances - norm.cdf(2.0 * np.sin(2.0 * NEW[1:-1]))).max() < 0.3
 
 
+@pytest.mark.slow
 def test_the_prior_predictive_has_all_rows():
     model = bk.SparseGP(KERNEL, likelihoods.Gaussian(NOISE), inducing=8, batch=10)
     draws = model.prior_predictive(X, draws=4000, seed=1).draws

@@ -159,6 +159,7 @@ def test_bad_options_are_refused(options):
         prior_predictive(groups, Y, GROUP, **options)
 
 
+@pytest.mark.slow
 def test_discrete_latents_are_drawn_with_what_follows_from_them():
     pytest.importorskip("funsor")
 

@@ -101,6 +101,7 @@ def test_strings_are_no_observations_and_are_told_what_to_become():
             Problem(shifted, (y,)).fit("laplace", progress=False)
 
 
+@pytest.mark.slow
 def test_a_model_may_look_at_labels_that_are_strings():
     def model(label, y):
         names, group = np.unique(label, return_inverse=True)

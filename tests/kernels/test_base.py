@@ -37,7 +37,7 @@ from bayeskern.kernels import (
     White,
     check_psd,
 )
-from tests.marks import slow
+from tests.marks import few, slow
 
 
 def laplace(x, z, rate):
@@ -92,6 +92,10 @@ def examples(d):
 
 NAMES = list(examples(1))
 every = pytest.mark.parametrize("name", NAMES)
+# Of each way to be made one: of a distance, of products, of other kernels.
+most_slow = pytest.mark.parametrize(
+    "name", few(NAMES, "rbf ard", "matern12", "periodic", "polynomial", "sum", "warped")
+)
 
 
 def points(n, d, seed=0, spread=1.0):
@@ -109,7 +113,7 @@ def test_no_kind_of_kernel_is_left_out():
 
 
 @every
-@pytest.mark.parametrize(("d", "spread"), [(1, 1.0), (2, 0.1), (2, 5.0), slow(3, 1.0)])
+@pytest.mark.parametrize(("d", "spread"), [slow(1, 1.0), (2, 0.1), (2, 5.0), slow(3, 1.0)])
 def test_gram(name, d, spread):
     k, X, n = examples(d)[name], points(12, d, spread=spread), 8
     X[1] = X[0]
@@ -142,7 +146,7 @@ def test_between_a_set_and_itself(name):
     np.testing.assert_allclose(k(X, X), k(X), rtol=0, atol=atol)
 
 
-@every
+@most_slow
 def test_shape_of_the_input_of_one_dimension(name):
     k, x = examples(1)[name], points(5, 1)
     np.testing.assert_array_equal(k(x[:, 0]), k(x))
@@ -153,7 +157,7 @@ def test_shape_of_the_input_of_one_dimension(name):
 # -- pytrees ----------------------------------------------------------------------------------
 
 
-@every
+@most_slow
 def test_pytree(name):
     k, X, Z = examples(2)[name], points(4, 2), points(3, 2, seed=1)
     leaves, structure = jax.tree.flatten(k)
@@ -188,7 +192,7 @@ def finite(tree):
     return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(tree))
 
 
-@every
+@most_slow
 def test_gradient_at_coincident_points(name):
     k, X = examples(2)[name], points(4, 2)
     X[1] = X[0]
@@ -203,7 +207,7 @@ def five_points(f, h=1e-3):
     return (f(-2 * h) - 8 * f(-h) + 8 * f(h) - f(2 * h)) / (12 * h)
 
 
-@every
+@most_slow
 def test_first_and_second_derivatives(name):
     """Along a random direction in hyperparameters and inputs, by differences of the level below."""
     k, X, rng = examples(2)[name], points(4, 2), np.random.default_rng(7)

@@ -27,6 +27,7 @@ from bayeskern.kernels import (
     White,
     kernel_from_features,
 )
+from tests.marks import few
 
 RNG = np.random.default_rng(8)
 X, Z = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
@@ -58,7 +59,7 @@ FINITE = {
 }
 
 
-@pytest.mark.parametrize("name", FINITE)
+@pytest.mark.parametrize("name", few(FINITE, "polynomial", "nested", "warped"))
 def test_the_products_of_the_features_are_the_kernel(name):
     kernel, count = FINITE[name]
     phi = kernel.feature_map(X)
@@ -152,7 +153,7 @@ def test_features_make_a_kernel():
     close(kernel_from_features(lambda x: x[0])(X, Z), np.outer(X[:, 0], Z[:, 0]))
 
 
-@pytest.mark.parametrize("name", ["polynomial", "all subsets", "nested"])
+@pytest.mark.parametrize("name", few(["polynomial", "all subsets", "nested"], "nested"))
 def test_from_a_kernel_to_its_features_and_back(name):
     kernel, _ = FINITE[name]
     close(kernel_from_features(lambda x: kernel.feature_map(x[None])[0])(X, Z), kernel(X, Z))

@@ -19,6 +19,7 @@ from bayeskern.kernels import (
     SpectralMixture,
     White,
 )
+from tests.marks import few, slow
 
 RNG = np.random.default_rng(20)
 ALPHA = 0.7
@@ -68,7 +69,11 @@ DERIVATIVES = {
 }
 
 # Above 8 dimensions the square is expanded; that code does not know the kernel, so one is enough.
-FEW_AND_MANY = [(kind, 2) for kind in RADIAL] + [(Matern52, 10)]
+FEW_AND_MANY = [
+    (Matern32, 2),
+    (Matern52, 10),
+    *(slow(kind, 2) for kind in RADIAL if kind is not Matern32),
+]
 every = pytest.mark.parametrize("kind", RADIAL, ids=lambda kind: kind.__name__)
 
 
@@ -205,12 +210,12 @@ def mixed(k, x, z):
 @pytest.mark.parametrize(
     ("kind", "curvature", "d"),
     [
-        (RBF, 1, 2),
+        slow(RBF, 1, 2),
         (Matern32, 3, 2),
-        (Matern52, 5 / 3, 2),
         (Matern52, 5 / 3, 10),
-        (RationalQuadratic, 1, 2),
-        (InverseMultiquadric, 1, 2),
+        slow(Matern52, 5 / 3, 2),
+        slow(RationalQuadratic, 1, 2),
+        slow(InverseMultiquadric, 1, 2),
     ],
 )
 def test_mixed_second_derivative_at_coincident_points(kind, curvature, d):
@@ -233,7 +238,7 @@ def blocks(kind, x, z):
     return 2 * first(r) * np.eye(len(x)) + outer
 
 
-@pytest.mark.parametrize(("kind", "d"), [c for c in FEW_AND_MANY if c[0] is not Matern12])
+@pytest.mark.parametrize(("kind", "d"), [c for c in FEW_AND_MANY if c != slow(Matern12, 2)])
 def test_second_derivatives_in_the_inputs(kind, d):
     X, W = RNG.normal(size=(3, d)), RNG.normal(size=(3, 3))
     X[2] = X[0]
@@ -251,7 +256,7 @@ def test_second_derivatives_in_the_inputs(kind, d):
     close(jax.hessian(lambda X: jnp.sum(W * k(X, X)))(X), expected, rtol=1e-10, atol=1e-11)
 
 
-@every
+@pytest.mark.parametrize("kind", few(RADIAL, Matern12, Matern52))
 def test_first_derivative_in_the_inputs(kind):
     X, W, d = RNG.normal(size=(4, 2)), RNG.normal(size=(4, 4)), 2
     X[2] = X[0]
@@ -302,7 +307,7 @@ def test_hessian_along_a_stretching_metric(kind):
     close(actual, expected, rtol=1e-10, atol=1e-12)
 
 
-@every
+@pytest.mark.parametrize("kind", few(RADIAL, Matern12, Matern52))
 def test_reverse_over_reverse(kind):
     # Where a branch not taken is infinite, its cotangent 0 becomes NaN.
     X, W, length = RNG.normal(size=(4, 2)), RNG.normal(size=(4, 4)), 0.8
@@ -328,7 +333,7 @@ def test_hessian_in_alpha():
     close(jax.hessian(lambda a: k.at({"alpha": a})(X))(a), expected, atol=1e-13)
 
 
-@pytest.mark.parametrize("forward", [True, False])
+@pytest.mark.parametrize("forward", few([True, False], False))
 def test_matern12_of_points_that_differ_by_rounding(forward):
     # d/dl exp(-r/l) = r exp(-r/l) / l^2; the derivative of the square, divided by r, is noise.
     x = RNG.uniform(0.0, 50.0, size=30)
@@ -344,6 +349,7 @@ def test_matern12_of_points_that_differ_by_rounding(forward):
     close(jax.hessian(total)(0.7), np.sum(W * second), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_float32_far_from_the_origin():
     # Division by the lengthscale rounds at the size of the inputs unless they are centred first.
     X = (1e3 + RNG.normal(size=(50, 2))).astype(np.float32)

@@ -89,7 +89,7 @@ def test_categorical_is_the_multinomial_logit():
 
 
 @pytest.mark.parametrize(
-    ("link", "cdf"), [("logit", stats.logistic.cdf), ("probit", stats.norm.cdf)]
+    ("link", "cdf"), [slow("logit", stats.logistic.cdf), ("probit", stats.norm.cdf)]
 )
 def test_ordered_is_a_difference_of_distribution_functions(link, cdf):
     likelihood = lk.Ordered(CUTPOINTS, classes=(1, 2, 3, 4), link=link)
@@ -118,7 +118,7 @@ def test_ordered_keeps_its_digits_where_differences_lose_them(link):
     "likelihood",
     [
         lk.Categorical(classes=(0, 1, 2)),
-        lk.Ordered([-1.0, 0.5], classes=(0, 1, 2)),
+        slow(lk.Ordered([-1.0, 0.5], classes=(0, 1, 2))),
         lk.Ordered([-1.0, 0.5], classes=(0, 1, 2), link="probit"),
     ],
     ids=["categorical", "ordered logit", "ordered probit"],
@@ -145,6 +145,7 @@ def test_the_chances_of_a_bernoulli_are_right_at_both_ends(link):
     np.testing.assert_allclose(found.sum(1), 1.0, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_dirichlet_is_that_of_scipy():
     eta = ETA3[:3]
     shares = np.exp(eta) / np.exp(eta).sum(1, keepdims=True)
@@ -182,6 +183,7 @@ def test_the_negative_binomial_of_a_great_concentration_is_the_poisson():
     np.testing.assert_allclose(found, stats.poisson(np.exp(1.3)).logpmf(y), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [n for n, c in CASES.items() if c.likelihood.link_name == "inverse"]
 )

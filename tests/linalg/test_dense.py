@@ -11,9 +11,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from bayeskern import NotPositiveDefiniteError
 from bayeskern.linalg import DenseFactor, dense, lapack, log_density
+from tests.marks import few, slow
 
 BELOW, ABOVE = 12, lapack.MIN_SIZE + 5
 both_paths = pytest.mark.parametrize("n", [BELOW, ABOVE])
+most_slow = pytest.mark.parametrize("n", few([BELOW, ABOVE], ABOVE))
 
 
 def spd(n, seed=0):
@@ -46,7 +48,7 @@ def plain(K, r):
 # -- the factor --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 30])
+@pytest.mark.parametrize("n", few([1, 2, 30], 30))
 def test_factor_against_numpy(n):
     K, r = spd(n)
     B = np.random.default_rng(1).normal(size=(n, 3))
@@ -69,7 +71,7 @@ def test_jitter_is_relative_and_reported():
     np.testing.assert_allclose(factor.L @ factor.L.T, 1e-12 * K, rtol=1e-10, atol=1e-25)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", few([np.float32, np.float64], np.float64))
 def test_near_singular_matrix_is_factored_with_a_larger_jitter(dtype):
     # The number that GPJax's absolute 1e-6 fails on: 500 points, lengthscale 0.3, float32.
     X = np.linspace(0.0, 1.0, 500)
@@ -83,6 +85,7 @@ def test_near_singular_matrix_is_factored_with_a_larger_jitter(dtype):
     np.testing.assert_allclose(L @ L.T, K + jitter * np.eye(500), atol=500 * eps)
 
 
+@pytest.mark.slow
 def test_jitter_grows_in_tenfold_steps_until_it_is_enough():
     # Smallest eigenvalue -2e-13 with diagonal about 1: the first jitter, 3 eps, cannot mend it.
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
@@ -122,7 +125,7 @@ def test_factor_can_be_differentiated():
 # -- the log density ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, lapack.MIN_SIZE - 1, lapack.MIN_SIZE])
+@pytest.mark.parametrize("n", [slow(1), slow(lapack.MIN_SIZE - 1), lapack.MIN_SIZE])
 def test_log_density_against_scipy(n):
     K, r = spd(n)
     expected = multivariate_normal(np.zeros(n), K).logpdf(r)
@@ -145,7 +148,7 @@ def test_large_matrices_go_through_lapack(monkeypatch):
     assert calls == [lapack.MIN_SIZE]
 
 
-@both_paths
+@most_slow
 def test_gradient_and_hessian_in_hyperparameters(n):
     X = np.sort(np.random.default_rng(2).uniform(0, 5, n))
     r = np.sin(2 * X) + 0.1 * np.random.default_rng(3).normal(size=n)
@@ -160,7 +163,7 @@ def test_gradient_and_hessian_in_hyperparameters(n):
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)
 
 
-@both_paths
+@most_slow
 def test_gradient_against_scikit_learn(n):
     X = np.random.default_rng(2).uniform(0, 5, n)
     y = np.sin(2 * X)
@@ -173,7 +176,7 @@ def test_gradient_against_scikit_learn(n):
     np.testing.assert_allclose(ours[1], gradient, atol=1e-8)
 
 
-@both_paths
+@most_slow
 def test_under_jit_vmap_and_scan(n):
     X, r = np.linspace(0, 5, n), np.cos(np.linspace(0, 5, n))
     thetas = jnp.log(jnp.array([[1.0, 0.5, 0.1], [2.0, 0.7, 0.2], [0.5, 0.3, 0.3]]))
@@ -200,7 +203,7 @@ def test_under_jit_vmap_and_scan(n):
         np.testing.assert_allclose(gradients, slopes, rtol=1e-8, atol=1e-8)
 
 
-@both_paths
+@most_slow
 def test_not_positive_definite_is_minus_infinity_with_a_finite_gradient(n):
     K, r = map(jnp.asarray, indefinite(n))
     assert np.linalg.eigvalsh(K)[0] < -1.0
@@ -225,7 +228,7 @@ def test_not_positive_definite_is_minus_infinity_with_a_finite_gradient(n):
     assert np.isfinite(jax.jit(jax.hessian(scaled))(0.0, K))
 
 
-@both_paths
+@most_slow
 def test_jitter_grows_with_a_gradient_as_without(n):
     Q = np.linalg.qr(np.random.default_rng(0).normal(size=(n, n)))[0]
     K = Q @ np.diag(np.r_[-2e-10, np.linspace(1.0, 2.0, n - 1)]) @ Q.T

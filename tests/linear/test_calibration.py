@@ -165,6 +165,7 @@ def test_the_ranks_of_the_truth_are_uniform(path, count):
         assert np.all(found > ALPHA), (name, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "count"), RUNS)
 def test_intervals_hold_as_many_new_observations_as_they_say(path, count):
     covered = fitted(path, count).covered.mean(axis=1)

@@ -12,6 +12,7 @@ from bayeskern.linear.gaussian_posterior import (
     WeightSpace,
 )
 from bayeskern.linear.statistics import Statistics
+from tests.marks import few, slow
 
 # More rows than coefficients, as many, one more, and fewer.
 SIZES = [(30, 4), (4, 4), (5, 4), (6, 10), (11, 10)]
@@ -35,7 +36,7 @@ def truth(X, y, loc, sd, noise):
 
 
 @pytest.mark.parametrize(("n", "p"), SIZES)
-@pytest.mark.parametrize("relative_sds", ["of the prior", "another"])
+@pytest.mark.parametrize("relative_sds", few(["of the prior", "another"], "another"))
 def test_evidence_mean_and_variance(n, p, relative_sds):
     X, y, loc, sd, noise = problem(n, p)
     rng = np.random.default_rng(0)
@@ -71,7 +72,7 @@ def test_one_factor_for_all_prior_sds_but_the_first_costs_less(first, factor):
         np.testing.assert_allclose(expected, truth(X, y, loc, now, noise)[0], rtol=1e-10)
 
 
-@pytest.mark.parametrize(("n", "p"), [(30, 4), (6, 10)])
+@pytest.mark.parametrize(("n", "p"), [slow(30, 4), (6, 10)])
 def test_draws_have_the_mean_and_the_covariance(n, p):
     X, y, loc, sd, noise = problem(n, p)
     model = LinearGaussian.reduced(n, Statistics.of(X, y).about_zero(), sd)
@@ -105,7 +106,7 @@ def test_the_gradient_of_the_evidence(n, p):
 
 
 @pytest.mark.parametrize("apart", [1.0, 1e-6])
-@pytest.mark.parametrize("tiny", [1e-8, 1e-16, 1e-30])
+@pytest.mark.parametrize("tiny", few([1e-8, 1e-16, 1e-30], 1e-16))
 def test_a_weight_that_its_prior_sets_to_0_costs_the_others_no_digits(tiny, apart):
     X, y, _, sd, noise = problem(30, 4)
     # Two columns that are nearly copies of each other besides.

@@ -168,6 +168,7 @@ def test_a_constant_count_is_no_trouble_under_the_default_prior():
     assert np.mean(rate < 3.0 / N) > 0.9
 
 
+@pytest.mark.slow
 def test_new_points_need_the_columns_and_what_the_likelihood_needs():
     posterior = fit(bk.BayesianGLM(lk.Binomial()), frame("dose", "age"), SUCCESSES, trials=TRIALS)
     new = frame("dose", "age").iloc[:4]

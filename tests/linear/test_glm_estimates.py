@@ -37,7 +37,7 @@ from tests.linear.glm_data import (
     X,
     fit,
 )
-from tests.marks import slow
+from tests.marks import few, slow
 
 Z = sm.add_constant(X)
 FLAT = {"prior": priors.Flat(), "intercept": priors.Flat()}
@@ -139,10 +139,7 @@ CASES = {
 
 @pytest.mark.parametrize(
     "case",
-    [
-        case if name in ("logit", "negative binomial") else slow(case)
-        for name, case in CASES.items()
-    ],
+    [case if name == "negative binomial" else slow(case) for name, case in CASES.items()],
     ids=CASES,
 )
 def test_under_flat_priors_the_mode_and_its_curvature_are_those_of_statsmodels(case):
@@ -156,6 +153,7 @@ def test_under_flat_priors_the_mode_and_its_curvature_are_those_of_statsmodels(c
     np.testing.assert_allclose(coefficients(posterior).std(axis=0), error, rtol=0.03)
 
 
+@pytest.mark.slow
 def test_a_dispersion_without_a_prior_is_estimated_with_the_weights():
     model = bk.BayesianGLM(lk.NegativeBinomial(bk.Free(1.0)), **FLAT)
     mode = fit(model, X, NEGATIVE, "map")
@@ -164,6 +162,7 @@ def test_a_dispersion_without_a_prior_is_estimated_with_the_weights():
     np.testing.assert_allclose(1.0 / mode.flat["concentration"][0], dispersion, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", ["logit", slow("probit")])
 def test_ordered_regression_is_that_of_statsmodels(link, ordered):
     found = OrderedModel(THREE, X, distr=link).fit(method="newton", disp=0, tol=1e-12)
@@ -194,7 +193,7 @@ def test_differences_of_a_categorical_are_those_of_the_multinomial_logit():
 # -- Gaussian priors: penalised likelihood ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", [0.1, 2.0])
+@pytest.mark.parametrize("scale", few([0.1, 2.0], 0.1))
 def test_the_mode_under_a_gaussian_prior_is_scikit_learns(scale):
     model = LogisticRegression(C=scale**2, tol=1e-12, max_iter=10_000, solver="newton-cholesky")
     _agree(lk.Bernoulli(), scale, BINARY, model)
@@ -293,6 +292,7 @@ def test_default_priors_are_on_the_scale_of_the_linear_predictor():
     np.testing.assert_allclose(model.prior.scale, 2.5 * spread / X.std(axis=0), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [None, *map(slow, (priors.ARD(), priors.Horseshoe()))], ids=repr)
 def test_units_of_the_features_change_nothing_but_the_units_of_the_weights(prior):
     model = bk.BayesianGLM(lk.Bernoulli(), prior=prior)

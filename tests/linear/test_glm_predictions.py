@@ -69,6 +69,7 @@ def test_ordered_classes_have_quantiles(ordered):
     np.testing.assert_array_equal(prediction.median[clear], (below < 0.5).sum(axis=1)[clear])
 
 
+@pytest.mark.slow
 def test_counts_with_exposure_are_predicted_as_simulation_says(counts):
     new, exposure = FRAME.iloc[:6], np.array([1.0, 2.0, 5.0, 0.5, 10.0, 30.0])
     rate = np.exp(counts.flat["intercept"][:, None] + counts.flat["weights"] @ X[:6].T)
@@ -92,6 +93,7 @@ def test_the_seed_decides_the_draws_and_nothing_else(counts):
     np.testing.assert_array_equal(first.mean, other.mean)
 
 
+@pytest.mark.slow
 def test_many_points_are_predicted_in_bounded_memory(monkeypatch, of_labels):
     from bayeskern.linear import prediction
 

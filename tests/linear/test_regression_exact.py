@@ -33,6 +33,7 @@ def test_known_noise_and_gaussian_prior_have_a_closed_form():
     np.testing.assert_allclose(prediction.variance, variance + 0.8, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_fewer_rows_than_features():
     rng = np.random.default_rng(1)
     wide = rng.normal(size=(8, 20))
@@ -50,6 +51,7 @@ def test_fewer_rows_than_features():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wide", [1e4, 1e7])
 def test_a_wide_prior_costs_no_digits_of_the_variance(wide):
     rng = np.random.default_rng(3)
@@ -204,6 +206,7 @@ def test_weight_space_is_function_space():
     np.testing.assert_allclose(fit(model, x, y).log_evidence.value, evidence, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_nystrom_features_of_all_points_are_the_gaussian_process():
     x = np.linspace(-2.0, 2.0, 25)[:, None]
     y, kernel = np.sin(3.0 * x[:, 0]), Matern32(0.7, variance=2.0)

@@ -70,6 +70,7 @@ def test_a_fitted_model_goes_on_from_its_posterior():
     )
 
 
+@pytest.mark.slow
 def test_a_posterior_of_what_was_seen_goes_everywhere(tmp_path):
     posterior = bk.infer(blr(noise=0.8).update(X, Y), method="exact", progress=False)
     assert {"weights", "intercept"} == set(posterior.to_arviz().posterior.data_vars)
@@ -136,6 +137,7 @@ def test_categories_by_one_hot_encoding_and_one_that_is_new():
         posterior.predict(pd.DataFrame({"x": [0.0]}))
 
 
+@pytest.mark.slow
 def test_default_priors_are_on_the_scale_of_the_data():
     model, _ = blr().prepare(X, Y)
     np.testing.assert_allclose(model.prior.scale, 2.5 * Y.std() / X.std(axis=0), rtol=1e-10)
@@ -148,6 +150,7 @@ def test_default_priors_are_on_the_scale_of_the_data():
     np.testing.assert_allclose(other.sd * 100.0, first.sd, rtol=0.02)
 
 
+@pytest.mark.slow
 def test_the_prior_predictive_is_the_models_own():
     draws = blr(**KNOWN).prior_predictive(X, draws=20_000, seed=1).draws
     Z, sd = np.column_stack([np.ones(N), X]), np.append(5.0, SCALES)

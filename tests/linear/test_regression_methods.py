@@ -56,6 +56,7 @@ def by_hand():
     return fit(plain, jnp.asarray(X), jnp.asarray(Y), method=bk.NUTS(dense_mass=True, draws=2000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", ["laplace", *(slow(m) for m in ("svi", "importance", "nuts", "pathfinder", "auto"))]
 )

@@ -37,6 +37,7 @@ def test_sites_take_simulated_data_and_arguments_stay_what_they_are():
     assert not np.any(np.isclose(data["next"], y[1:]))
 
 
+@pytest.mark.slow
 def test_a_plate_that_takes_part_of_its_rows_gets_those_of_the_simulated_data():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
@@ -109,6 +110,7 @@ def test_the_argument_with_the_data_is_found_where_another_has_the_same_values()
     assert [int(x) for x in second().target.args] == [5, 3]
 
 
+@pytest.mark.slow
 def test_data_that_no_argument_holds_as_they_are_are_refused_by_name():
     class Halved(Known):
         def __call__(self, y):

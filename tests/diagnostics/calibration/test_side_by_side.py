@@ -115,6 +115,7 @@ def test_one_that_fails_does_not_cost_the_others_theirs():
             np.testing.assert_allclose(fit().z, sound().z, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_many_observations_run_one_by_one():
     # Their covariance matrices would fill the memory.
     many = {"y": np.zeros((COUNT, 1100))}
@@ -124,6 +125,7 @@ def test_many_observations_run_one_by_one():
     assert batches == [1] * COUNT
 
 
+@pytest.mark.slow
 def test_many_coordinates_run_one_by_one():
     # So would the covariance matrices of a guide.
     def wide(y):

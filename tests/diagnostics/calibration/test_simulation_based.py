@@ -14,6 +14,7 @@ from bayeskern import priors
 from bayeskern.diagnostics.calibration.calibration import LIKELIHOOD
 from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from tests.diagnostics.calibration.known_posteriors import ROWS, FromPrior, Known, Y
+from tests.marks import slow
 
 
 @cache
@@ -86,9 +87,9 @@ def test_a_linear_regression_with_default_priors_and_a_frame_is_calibrated():
     ("wrong", "named"),
     [
         ({"scale": 0.5}, "posterior too narrow"),
-        ({"scale": 2.0}, "posterior too wide"),
-        ({"shift": 0.7}, "posterior biased upwards"),
-        ({"shift": -0.7}, "posterior biased downwards"),
+        slow({"scale": 2.0}, "posterior too wide"),
+        slow({"shift": 0.7}, "posterior biased upwards"),
+        slow({"shift": -0.7}, "posterior biased downwards"),
         ({"scale": 0.4, "shift": 0.4}, "posterior too narrow and biased upwards"),
     ],
 )
@@ -174,6 +175,7 @@ def test_an_error_of_compiled_code_loses_one_simulation_only():
     assert 1 <= len(found.failures) <= 18 and found.simulations == 40
 
 
+@pytest.mark.slow
 def test_where_all_fits_fail_the_first_reason_is_given():
     with pytest.raises(ValueError, match=r"none of the 10 .* it would not be fitted"):
         calibrate(Known(), Y, method=FromPrior(lambda target: True), simulations=10)

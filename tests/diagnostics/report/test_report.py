@@ -185,6 +185,7 @@ def test_a_report_has_all_sections_and_needs_nothing_else(name, made, tmp_path):
     assert not re.search(r"</h2>\s*</section>", text)
 
 
+@pytest.mark.slow
 def test_several_posteriors_are_compared(made, tmp_path):
     found = {HOSTILE: made("laplace"), "nuts": made("nuts")}
     page, text = read(found, tmp_path)
@@ -200,6 +201,7 @@ def compared(found) -> str:
     return " ".join(getattr(b, "text", getattr(b, "caption", "")) for b in comparison(found))
 
 
+@pytest.mark.slow
 def test_an_mcmc_run_with_a_verdict_of_caution_is_named_and_not_asked_for(made):
     laplace, nuts = made("laplace"), made("nuts")
     doubted = dataclasses.replace(

@@ -88,6 +88,7 @@ def test_sites_called_as_numbers_keep_their_draws_and_priors():
     np.testing.assert_array_equal(subject.numbers[own].ravel(), flat["x[0]"])
 
 
+@pytest.mark.slow
 def test_a_number_has_its_label_in_tables_figures_and_verdict(labelled, tmp_path):
     at = labelled.trust.evidence["mean_shift_at"]
     assert at in ("w[0]", "w[1]")

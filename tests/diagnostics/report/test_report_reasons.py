@@ -54,6 +54,7 @@ def said(section, subject) -> list[str]:
     return [b.text for b in section(subject) if b.kind in ("missing", "text")]
 
 
+@pytest.mark.slow
 def test_a_flat_prior_is_called_flat():
     (text,) = said(sensitivity.sensitivity, Subject(bk.infer(flat, Y[0], **QUICK)))
     assert "prior of mu is flat" in text

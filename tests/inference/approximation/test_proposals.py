@@ -18,6 +18,7 @@ from bayeskern.inference.approximation.proposals import (
     log_densities,
 )
 from bayeskern.inference.optimization.factors import robust_cholesky, triangular_root
+from tests.marks import few
 
 COVARIANCE = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 0.5]])
 MEAN = np.array([1.0, -2.0, 0.5])
@@ -51,7 +52,7 @@ def test_the_density_is_that_of_scipy(tails):
     )
 
 
-@pytest.mark.parametrize("tails", [None, 8.0])
+@pytest.mark.parametrize("tails", few([None, 8.0], 8.0))
 def test_draws_come_with_their_density_and_have_the_right_moments(tails):
     q = two_parts(tails)
     z, log_q = q.draw(jax.random.key(0), 40_000)
@@ -144,6 +145,7 @@ def test_a_singular_covariance_is_mended_where_it_is_singular():
 # -- other proposals -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_numpyro_distribution_as_a_proposal_and_with_tails():
     peer = stats.multivariate_normal(MEAN, COVARIANCE)
     q = DistributionProposal(dist.MultivariateNormal(MEAN, COVARIANCE))

@@ -261,6 +261,7 @@ def test_nan_never_reads_as_good():
         assert Posterior.of("by hand", fit, target).trust.verdict != "good"
 
 
+@pytest.mark.slow
 def test_a_deterministic_is_judged_like_a_latent():
     # 1 / x of a parameter close to zero: x itself is right, its inverse is not.
     def model():

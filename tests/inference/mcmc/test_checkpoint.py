@@ -115,6 +115,7 @@ def test_a_finished_run_gives_its_draws_back(tmp_path, chain_method, monkeypatch
     assert_same(run(path, chain_method=chain_method), first)
 
 
+@pytest.mark.slow
 def test_chains_in_step_go_on_to_the_same_draws(tmp_path, monkeypatch):
     whole = run(chain_method="vectorized")
     path, further = tmp_path / "run.npz", chains.ChainGroup._further

@@ -53,6 +53,7 @@ def test_it_says_why_there_was_no_closed_form_and_goes_on():
     assert posterior.trust.verdict == "good"
 
 
+@pytest.mark.slow
 def test_a_poor_laplace_is_corrected_or_left_and_the_reasons_are_kept():
     posterior = bk.infer(eight_schools.noncentred, *eight_schools.data(), progress=False)
     methods = [a.method for a in posterior.attempts]

@@ -66,7 +66,7 @@ def regression_truth():
 
 
 CASES = [
-    (coin, (HEADS,), coin_truth),
+    slow(coin, (HEADS,), coin_truth),
     slow(normal, (Y,), normal_truth),
     (regression, (X, TARGETS), regression_truth),
 ]
@@ -162,6 +162,7 @@ def test_adaptation_finds_what_a_poor_proposal_does_not():
     assert ess[1] > 3 * ess[0]
 
 
+@pytest.mark.slow
 def test_two_modes_are_both_found_and_weighted():
     # 30 % at -3 and 70 % at 3, so the mean is 1.2 and the sd sqrt(1 + 36 * 0.21).
     def model():
@@ -239,6 +240,7 @@ def test_proposals_that_are_refused():
         fit(coin, HEADS, proposal=other)
 
 
+@pytest.mark.slow
 def test_same_seed_same_draws():
     first, again, other = (fit(coin, HEADS, seed=s, draws=200).z for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)

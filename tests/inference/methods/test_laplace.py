@@ -205,6 +205,7 @@ def test_a_hessian_that_is_no_curvature_is_repaired_and_said(hessian, says):
         np.testing.assert_allclose(L[0, 0], 2.0**-0.5, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_saddle_is_bad_whatever_the_draws_look_like():
     # At the saddle x = 0 the gradient is zero by symmetry; the only start lies there.
     def model():

@@ -162,6 +162,7 @@ def two_modes_log_density(x):
     return norm(0, 4).logpdf(x) + np.logaddexp(-0.5 * (x + 5) ** 2, 1 - 0.5 * (x - 5) ** 2)
 
 
+@pytest.mark.slow
 def test_starts_that_agree_are_counted_where_there_are_two_modes():
     heights = []
     for bracket in ((-6.0, -3.0), (3.0, 6.0)):

@@ -88,8 +88,7 @@ def truth():
     "method",
     [
         "laplace",
-        "nuts",
-        *(slow(m) for m in ("svi", "importance", "pathfinder", "auto")),
+        *(slow(m) for m in ("nuts", "svi", "importance", "pathfinder", "auto")),
     ],
 )
 def test_what_was_integrated_out_comes_back(method):
@@ -112,6 +111,7 @@ def test_a_point_has_the_conditional_mean():
     np.testing.assert_allclose(posterior.draws["mu"].item(), Level().given(Y, s)[0], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_weighted_draws_hold_every_site():
     posterior = fit(Level(), "importance")
     draws, log_weights = posterior.weighted

@@ -321,12 +321,14 @@ def test_starts_are_spread_twice_as_wide_as_the_posterior():
         )
 
 
+@pytest.mark.slow
 def test_a_dense_mass_matrix_starts_as_the_covariance():
     (X, y), _, _ = line_case()
     covariance = np.linalg.inv(X.T @ X / 0.49 + np.eye(3) / 4.0)
     np.testing.assert_allclose(points(line, X, y, dense=True)[0].inverse_mass, covariance)
 
 
+@pytest.mark.slow
 def test_starts_are_at_both_modes():
     x = np.array([p.z[0] for p in points(two_modes)])
     assert np.all(np.abs(np.abs(x) - 6.0) < 3.0)
@@ -366,6 +368,7 @@ def test_a_model_without_a_finite_density_names_the_site():
 # -- the verdict ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_chains_stuck_in_two_modes_are_bad():
     trust = fit(two_modes).trust
     assert trust.verdict == "bad"

@@ -58,6 +58,7 @@ def test_each_of_two_modes_has_its_paths():
     assert abs(posterior.log_evidence.value - expected) < 4 * posterior.log_evidence.error
 
 
+@pytest.mark.slow
 def test_draws_without_replacement_are_all_different():
     posterior = fit(regression, X, Y, replace=False, draws=2000)
     w = posterior.draws["w"][0]
@@ -73,6 +74,7 @@ def test_new_values_of_the_same_shapes_do_not_compile_again():
     assert len(compilations) == before
 
 
+@pytest.mark.slow
 def test_a_density_that_is_nowhere_finite_is_said_by_its_site():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))

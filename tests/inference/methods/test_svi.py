@@ -83,6 +83,7 @@ def test_both_gradients_land_on_the_exact_mean_from_somewhere_else(gradient, see
     assert np.mean(trace[:20]) < np.mean(trace[-20:])
 
 
+@pytest.mark.slow
 def test_the_best_diagonal_gaussian_has_the_conditional_variances():
     # Bishop (2006), section 10.1.2.
     posterior = fit(regression, X, Y, guide="mean_field")
@@ -307,6 +308,7 @@ def test_a_value_without_a_prior_is_refused_by_its_name():
         fit(model, np.zeros(3))
 
 
+@pytest.mark.slow
 def test_a_flow_needs_two_coordinates():
     with pytest.raises(ValueError, match="two coordinates"):
         fit(bimodal, guide="flow")

@@ -95,6 +95,7 @@ def test_proposals_that_cannot_be_drawn_from(proposal, match):
         infer(line, X, Y, method=bk.ImportanceSampling(proposal=proposal))
 
 
+@pytest.mark.slow
 def test_a_guide_without_the_sites_of_the_model():
     def guide(X, y):
         numpyro.sample("slop", dist.Normal(0.0, 1.0))
@@ -145,16 +146,16 @@ def test_a_plate_of_another_length_than_its_data():
 @pytest.mark.parametrize(
     ("likelihood", "y"),
     [
-        (dist.HalfNormal, -np.abs(Y)),
+        slow(dist.HalfNormal, -np.abs(Y)),
         (dist.Exponential, Y),
-        (dist.Poisson, np.array([2, -1])),
+        slow(dist.Poisson, np.array([2, -1])),
         (dist.Poisson, np.array([2.0, 0.5])),
-        (lambda rate: dist.Bernoulli(logits=jnp.log(rate)), np.array([1, 2])),
-        (lambda rate: dist.Bernoulli(logits=jnp.log(rate)), np.array([-1, 1])),
-        (lambda rate: dist.OrderedLogistic(rate, jnp.array([0.0, 1.0])), np.array([0, 7])),
+        slow(lambda rate: dist.Bernoulli(logits=jnp.log(rate)), np.array([1, 2])),
+        slow(lambda rate: dist.Bernoulli(logits=jnp.log(rate)), np.array([-1, 1])),
+        slow(lambda rate: dist.OrderedLogistic(rate, jnp.array([0.0, 1.0])), np.array([0, 7])),
         (lambda rate: dist.Binomial(3, logits=jnp.log(rate)), np.array([1, 5])),
-        (lambda rate: dist.TruncatedNormal(rate, 1.0, low=0.0), Y),
-        (dist.Exponential, np.array([1.0, np.inf])),
+        slow(lambda rate: dist.TruncatedNormal(rate, 1.0, low=0.0), Y),
+        slow(dist.Exponential, np.array([1.0, np.inf])),
     ],
 )
 def test_data_outside_the_support_of_their_distribution(likelihood, y):

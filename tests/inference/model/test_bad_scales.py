@@ -44,6 +44,7 @@ def test_the_mode_is_least_squares(design):
     np.testing.assert_allclose(posterior.draws["sigma"].item(), sigma, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [

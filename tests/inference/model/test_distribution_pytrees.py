@@ -54,6 +54,7 @@ print(jax.tree.leaves(Target.of(model, args, {}).sorted_model))
 """
 
 
+@pytest.mark.slow
 def test_the_order_is_the_same_in_every_process():
     found = {
         subprocess.run(

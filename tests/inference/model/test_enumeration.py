@@ -14,6 +14,7 @@ from scipy.stats import beta, norm
 import bayeskern as bk
 from bayeskern.inference import Target
 from bayeskern.inference.model import enumeration
+from tests.marks import few
 
 pytest.importorskip("funsor")
 Y = np.array([-0.3, 0.4, 4.1, 5.2, 0.1])
@@ -113,6 +114,7 @@ def test_many_observations_of_one_discrete_latent_are_put_in_a_plate(rows):
     assert float(found) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_scan_need_no_plate():
     def model(y):
         p = numpyro.sample("p", dist.Beta(2.0, 2.0))
@@ -171,7 +173,8 @@ def from_two(y):
 
 
 @pytest.mark.parametrize(
-    "model", [summed_over_its_plate, in_another_plate, taken_for_an_event, from_two]
+    "model",
+    few([summed_over_its_plate, in_another_plate, taken_for_an_event, from_two], from_two),
 )
 def test_a_density_that_is_another_with_all_values_at_once_is_refused(model):
     with pytest.raises(ValueError, match="the site 'y' has another density .*of 'k' at once"):
@@ -209,6 +212,6 @@ def indexed(y):
         numpyro.sample("y", dist.Normal(m[k], 1.0), obs=y[0, i])
 
 
-@pytest.mark.parametrize("model", [nested, event, indexed])
+@pytest.mark.parametrize("model", few([nested, event, indexed], nested))
 def test_a_density_that_is_the_same_is_taken(model):
     Target.of(model, (np.arange(6.0).reshape(3, 2),), {}).require_summable()

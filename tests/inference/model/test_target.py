@@ -178,6 +178,7 @@ def test_model_with_masks_and_scales():
     check(target, [0.2], plain, 0.0)
 
 
+@pytest.mark.slow
 def test_correlation_matrix():
     # LKJ(2) in three dimensions: |R|^(2 - 1) over a constant (Lewandowski et al. 2009, eq. 16).
     target = Target.of(lambda: numpyro.sample("L", dist.LKJCholesky(3, 2.0)), (), {})
@@ -333,6 +334,7 @@ def test_a_latent_inside_a_scan_has_its_log_determinants_counted():
     )
 
 
+@pytest.mark.slow
 def test_a_scaled_site_has_its_log_determinant_counted_once():
     def model():
         with numpyro.handlers.scale(scale=3.0):

@@ -197,6 +197,7 @@ def test_names_of_sites_with_dots_and_slashes():
     assert list(found.observed_data.data_vars) == ["season.y"]
 
 
+@pytest.mark.slow
 def test_an_improper_prior_has_no_prior_groups():
     def model(y):
         mu = numpyro.sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
@@ -225,6 +226,7 @@ def test_a_point_estimate_has_no_log_likelihood():
     assert found.posterior["mu"].shape == (1, 1)
 
 
+@pytest.mark.slow
 def test_subsampled_plates_are_whole():
     def model(x, y):
         b = numpyro.sample("b", dist.Normal(0.0, 1.0))
@@ -294,6 +296,7 @@ def test_loo_of_a_conjugate_model_is_the_closed_form():
     np.testing.assert_allclose(az.loo(found).elpd, truth, atol=0.05)
 
 
+@pytest.mark.slow
 def test_loo_where_an_observation_tells_nothing():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))

@@ -164,6 +164,7 @@ def test_a_point_estimate_draws_observations_at_its_point():
     np.testing.assert_allclose(new.sd, 0.5, rtol=0.12)
 
 
+@pytest.mark.slow
 def test_subsampled_plates_are_predicted_in_full():
     def model(X, y=None):
         b = numpyro.sample("b", dist.Normal(0.0, 1.0))
@@ -252,6 +253,7 @@ def condition(draw, X, y, X_new):
     return mean, covariance + draw["noise"] * np.eye(len(X_new))
 
 
+@pytest.mark.slow
 def test_a_process_written_by_hand_is_conditioned_on_its_data():
     X, y = series()
     X_new = np.linspace(-1.0, 6.0, 9)

@@ -28,7 +28,7 @@ from bayeskern.kernels import (
     hyperparameter,
     spectral_density,
 )
-from tests.marks import slow
+from tests.marks import few, slow
 
 RNG = np.random.default_rng(4)
 X = 0.8 * RNG.normal(size=(7, 3))
@@ -85,7 +85,7 @@ def test_the_gram_matrix_of_random_features_is_right_on_average(name, orthogonal
     assert np.max(standard_error) < 0.06 * exact.max()
 
 
-@pytest.mark.parametrize("name", SPECTRAL)
+@pytest.mark.parametrize("name", few(SPECTRAL, *list(SPECTRAL)[::6]))
 def test_at_one_point_random_features_are_exact(name):
     kernel = SPECTRAL[name]
     phi = RandomFourierFeatures(kernel, 30).fit_transform(X)
@@ -143,7 +143,7 @@ def test_matern_frequencies_are_a_multivariate_student_t():
     assert stats.kstest(np.sum((0.5 * w) ** 2, axis=1) / 3, stats.f(3, 3).cdf).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("n", [2, 8])
+@pytest.mark.parametrize("n", few([2, 8], 8))
 def test_orthogonal_directions_are_at_right_angles_and_each_is_gaussian(n):
     keys = jax.random.split(jax.random.key(2), 2000)
     draws = np.asarray(

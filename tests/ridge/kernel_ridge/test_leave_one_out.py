@@ -142,6 +142,7 @@ def test_the_evidence_is_that_of_gaussian_process_regression():
     np.testing.assert_allclose(sd, fitted.sd, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_given_alpha_is_held():
     ours = KernelRidge(RBF(Free(1.0)), 0.05, optimize="loo").fit(X, y)
 
