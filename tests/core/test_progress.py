@@ -77,6 +77,7 @@ def test_a_report_shows_how_far_it_is(progress, tmp_path):
     assert "report:" in shown if progress else not shown
 
 
+@pytest.mark.slow
 def test_calibrate_shows_one_bar():
     with redirect_stderr(Terminal()) as terminal:
         bk.calibrate(model, np.ones(3), method="laplace", simulations=10)

@@ -627,6 +627,7 @@ def test_an_interval_below_zero_of_values_that_are_not_is_remarked_on(lowest, ad
     assert remark in " ".join(bk.summary(f).split())
 
 
+@pytest.mark.slow
 def test_an_interval_above_zero_needs_no_remark(log):
     assert log.remarks == ()
     assert bk.forecast(100 + seasonal(), HORIZON).remarks == ()

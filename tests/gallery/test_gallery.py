@@ -481,6 +481,7 @@ def test_flowers_are_told_apart_as_well_as_they_can_be():
     assert posterior.trust.verdict == "caution" and "inner_khat" in posterior.trust.evidence
 
 
+@pytest.mark.slow
 def test_chances_are_those_of_scikit_learn_at_the_same_hyperparameters():
     X, y = gp_classification.data()
     at = {"lengthscale": np.array([1.5, 1.0]), "variance": 25.0}

@@ -76,7 +76,7 @@ def truth(i, trend=True):
     return brute_force(parts, DRAWS["noise"][i], X, Y, NEW, "trend")
 
 
-@pytest.mark.parametrize("trend", [True, False], ids=["its own trend", "no trend"])
+@pytest.mark.parametrize("trend", few([True, False], True), ids=["its own trend", "no trend"])
 @pytest.mark.parametrize("masked", few([False, True], True))
 def test_components_are_the_conditioned_gaussian(trend, masked):
     data = (jnp.asarray(X), jnp.asarray(Y))
@@ -106,6 +106,7 @@ def test_they_add_up_and_average_to_zero():
         np.testing.assert_allclose(at_data[name].mean.mean(), 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_centring_takes_the_shared_level_away():
     """By itself each term could be shifted at will; centred, the data say what it is."""
     fitted, data = model(), (jnp.asarray(X), jnp.asarray(Y))

@@ -73,6 +73,7 @@ def test_with_a_gaussian_likelihood_predictions_are_those_of_a_gaussian_process(
     np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=0.03 * np.max(covariance))
 
 
+@pytest.mark.slow
 def test_with_a_gaussian_likelihood_leave_one_out_is_that_of_a_gaussian_process(gaussian):
     latent, exact, y = gaussian
     found, counted = latent.pointwise(y)
@@ -338,6 +339,7 @@ def test_a_kernel_that_is_not_positive_definite_is_refused():
         LatentProcess(Multiquadric(), X, BINARY)
 
 
+@pytest.mark.slow
 def test_a_covariance_that_is_not_positive_definite_is_refused_when_conditioned():
     X, f, _ = data(8)
     indefinite = Custom(lambda x, z: -9.0 * jnp.exp(-jnp.sum((x - z) ** 2)))

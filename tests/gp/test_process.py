@@ -206,6 +206,7 @@ def test_short_nuts_run():
 # -- masks, noise, means, inputs -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_mask_equals_dropping_the_rows():
     X, y = data(n=20, d=2)
     keep = np.random.default_rng(3).uniform(size=20) < 0.7

@@ -133,6 +133,7 @@ def test_at_most_two_hundred_draws_evenly_spaced_in_rank_are_averaged():
     assert 1e-8 < error < 0.3 * np.abs(average(by_order) - average(noises)).max()
 
 
+@pytest.mark.slow
 def test_draws_of_the_mixture():
     X, y = data(n=5)
     X_new = np.array([[0.3], [5.0]])

@@ -99,6 +99,7 @@ def test_the_averaged_log_density_of_a_class(variance, y):
     np.testing.assert_allclose(found[0], wanted, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_averaged_log_density_of_a_count_has_a_closed_form():
     mean, variance, y, exposure = 0.4, 0.3, 5.0, 2.0
     rate = np.log(exposure) + mean

@@ -157,6 +157,7 @@ def test_arc_cosine_is_an_infinitely_wide_network(order):
     close(actual, ratio, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", few([1, 2], 1))
 def test_mixed_second_derivative_of_arc_cosine_at_coincident_points(order):
     """Order 1 is 2 E[h h] with h' = 1(w'x > 0), whose mixed derivative is E[w w'] = I.

@@ -70,9 +70,8 @@ DERIVATIVES = {
 
 # Above 8 dimensions the square is expanded; that code does not know the kernel, so one is enough.
 FEW_AND_MANY = [
-    (Matern32, 2),
     (Matern52, 10),
-    *(slow(kind, 2) for kind in RADIAL if kind is not Matern32),
+    *(slow(kind, 2) for kind in RADIAL),
 ]
 every = pytest.mark.parametrize("kind", RADIAL, ids=lambda kind: kind.__name__)
 
@@ -211,7 +210,7 @@ def mixed(k, x, z):
     ("kind", "curvature", "d"),
     [
         slow(RBF, 1, 2),
-        (Matern32, 3, 2),
+        slow(Matern32, 3, 2),
         (Matern52, 5 / 3, 10),
         slow(Matern52, 5 / 3, 2),
         slow(RationalQuadratic, 1, 2),
@@ -333,6 +332,7 @@ def test_hessian_in_alpha():
     close(jax.hessian(lambda a: k.at({"alpha": a})(X))(a), expected, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forward", few([True, False], False))
 def test_matern12_of_points_that_differ_by_rounding(forward):
     # d/dl exp(-r/l) = r exp(-r/l) / l^2; the derivative of the square, divided by r, is noise.

@@ -305,6 +305,7 @@ def test_units_of_the_features_change_nothing_but_the_units_of_the_weights(prior
     assert 0.2 < one.mean() < 0.8
 
 
+@pytest.mark.slow
 def test_cutpoints_speak_of_the_mean_of_the_features_or_of_0(ordered):
     moved = fit(bk.BayesianGLM(lk.Ordered(), prior=priors.Flat()), X + 1000.0, THREE)
     for site in ("cutpoints", "weights"):

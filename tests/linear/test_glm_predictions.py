@@ -85,6 +85,7 @@ def test_counts_with_exposure_are_predicted_as_simulation_says(counts):
     np.testing.assert_allclose(prediction.variance, variance, rtol=0.12)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_draws_and_nothing_else(counts):
     new = FRAME.iloc[:6]
     first, same, other = (counts.predict(new, seed=seed) for seed in (1, 1, 2))

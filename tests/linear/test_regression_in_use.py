@@ -34,6 +34,7 @@ from tests.marks import slow
 # -- sequential ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, KNOWN, {"prior": 1.0, "noise": 0.5, "intercept": False}])
 def test_ten_updates_are_one_fit(options):
     options = {"noise": 0.8, **options}

@@ -99,6 +99,7 @@ def test_simulated_classes_have_the_labels_of_the_data_even_where_one_is_missing
         assert posterior.target.model.classes == ("no", "yes")
 
 
+@pytest.mark.slow
 def test_the_argument_with_the_data_is_found_where_another_has_the_same_values():
     class Throws(Known):
         def __call__(self, throws, heads):

@@ -104,6 +104,7 @@ def test_they_run_in_batches_of_one_shape():
     assert len(compilations) == before
 
 
+@pytest.mark.slow
 def test_one_that_fails_does_not_cost_the_others_theirs():
     wrong = {"y": DATA["y"].copy()}
     wrong["y"][2] = np.inf

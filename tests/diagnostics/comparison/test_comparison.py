@@ -219,6 +219,7 @@ def test_bad_arguments(posteriors, reference, message):
         bk.compare(posteriors, reference)
 
 
+@pytest.mark.slow
 def test_an_unknown_reference_and_another_model_are_refused(posteriors):
     with pytest.raises(ValueError, match="Did you mean 'nuts'"):
         bk.compare(posteriors, reference="nutz")

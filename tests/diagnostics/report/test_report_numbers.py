@@ -119,6 +119,7 @@ def test_a_prior_that_contradicts_the_data_is_found_and_a_wide_one_is_not():
         assert ("conflict" in row["diagnosis"]) is conflict
 
 
+@pytest.mark.slow
 def test_priors_are_told_as_written_and_drawn_as_their_density():
     p = bk.infer(pair, jnp.array([0.1, 0.2, 0.3]), method="laplace", seed=0, progress=False)
     found = {prior.site: prior for prior in site_priors(p)}

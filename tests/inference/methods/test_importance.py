@@ -120,6 +120,7 @@ def test_every_kind_of_proposal(options):
     assert posterior.trust.verdict == "good"
 
 
+@pytest.mark.slow
 def test_a_posterior_as_a_proposal():
     evidence = coin_truth()[0]
     laplace = bk.infer(coin, HEADS, method=Laplace(draws=500), progress=False)

@@ -258,6 +258,7 @@ def test_new_values_of_the_same_shapes_do_not_compile_again():
         assert_moments(posterior.draws["w"][..., i], mean[i], sd[i])
 
 
+@pytest.mark.slow
 def test_sample_stats_mean_what_their_names_say():
     posterior = fit(coin, HEADS, max_tree_depth=2, target_accept=0.99)
     stats = posterior.sample_stats

@@ -87,6 +87,7 @@ def test_laplace_names_the_scale_whose_mode_is_not_its_mean(name):
     assert "mean of sigma is off" in posterior.trust.advice, message
 
 
+@pytest.mark.slow
 def test_laplace_of_eight_schools_is_not_good():
     posterior, _, message = fitted(EIGHT_SCHOOLS, "laplace")
     assert posterior.trust.verdict == "bad", message

@@ -204,6 +204,7 @@ def by_hand(X, y=None):
     numpyro.sample("w", dist.MultivariateNormal(loc, scale_tril=tril))
 
 
+@pytest.mark.slow
 def test_a_guide_by_hand():
     posterior = fit(regression, X, Y, guide=by_hand)
     w, sd = posterior.draws["w"][0], np.sqrt(np.diag(COVARIANCE))

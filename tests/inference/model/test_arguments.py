@@ -36,6 +36,7 @@ def exact():
     return np.array([Y[g == GROUP].sum() / 0.25 / precision for g in range(3)]), precision**-0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", ["laplace", *map(slow, ("map", "importance", "svi", bk.NUTS(warmup=200)))]
 )

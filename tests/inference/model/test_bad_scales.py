@@ -35,7 +35,7 @@ def closed_form(X, y):
 COLLINEAR = np.stack([np.ones(N), YEAR, YEAR + 0.1 * rng.normal(size=N)], axis=1)
 
 
-@pytest.mark.parametrize("design", [X, COLLINEAR], ids=["raw units", "nearly collinear"])
+@pytest.mark.parametrize("design", [slow(X), COLLINEAR], ids=["raw units", "nearly collinear"])
 def test_the_mode_is_least_squares(design):
     posterior = bk.infer(flat, design, Y, method="map", progress=False)
     beta, sd, sigma = closed_form(design, Y)
@@ -70,6 +70,7 @@ def test_it_is_right_or_says_that_it_is_not(design, method):
     assert posterior.log_evidence is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     ["laplace", *(slow(m) for m in ("map", "svi", "importance"))],

@@ -212,6 +212,7 @@ def indexed(y):
         numpyro.sample("y", dist.Normal(m[k], 1.0), obs=y[0, i])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", few([nested, event, indexed], nested))
 def test_a_density_that_is_the_same_is_taken(model):
     Target.of(model, (np.arange(6.0).reshape(3, 2),), {}).require_summable()

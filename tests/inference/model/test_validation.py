@@ -151,6 +151,7 @@ def test_rows_that_are_indexed_by_the_plate():
     np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_noisy_density_has_the_whole_one_as_its_mean():
     target = Target.of(in_parts, (Y,), {"subsample_size": 2})
     z = jnp.array([0.3, -0.2])

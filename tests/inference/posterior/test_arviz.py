@@ -310,6 +310,7 @@ def test_loo_where_an_observation_tells_nothing():
     assert loo.pareto_k[0] < 0.5
 
 
+@pytest.mark.slow
 def test_loo_of_a_process_without_latents_is_exact():
     y = np.sin(X)
     found = fit(bk.GPRegression(RBF(), noise=0.1), X, y, method="exact").to_arviz()

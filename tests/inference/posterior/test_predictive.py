@@ -307,6 +307,7 @@ def test_regression_takes_only_its_own_draws():
     np.testing.assert_array_equal(more.predict(X).mean, posterior.predict(X).mean)
 
 
+@pytest.mark.slow
 def test_a_process_beside_other_sites():
     def model(X, y=None, k=None):
         scale = numpyro.sample("scale", dist.LogNormal(0.0, 0.5))
@@ -321,6 +322,7 @@ def test_a_process_beside_other_sites():
     assert new["k"].draws.shape == (2000, 1)
 
 
+@pytest.mark.slow
 def test_a_process_under_a_plate_is_refused_not_drawn_from_the_prior():
     def model(X, y=None):
         scale = numpyro.sample("scale", dist.LogNormal(0.0, 0.5))

@@ -85,7 +85,7 @@ def test_the_gram_matrix_of_random_features_is_right_on_average(name, orthogonal
     assert np.max(standard_error) < 0.06 * exact.max()
 
 
-@pytest.mark.parametrize("name", few(SPECTRAL, *list(SPECTRAL)[::6]))
+@pytest.mark.parametrize("name", few(SPECTRAL, "RBF", "sum inside a product"))
 def test_at_one_point_random_features_are_exact(name):
     kernel = SPECTRAL[name]
     phi = RandomFourierFeatures(kernel, 30).fit_transform(X)
