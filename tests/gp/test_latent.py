@@ -223,6 +223,7 @@ def test_a_prediction_is_the_mixture_over_draws_of_the_hyperparameters():
     assert np.all(np.abs(new.draws.mean(axis=0) - new.mean)[:3] < 5.0 * error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("integrate", few([True, False], True))
 def test_the_prior_predictive_has_the_moments_of_a_log_normal_rate(integrate):
     X, _, _ = data(4)

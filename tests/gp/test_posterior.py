@@ -30,6 +30,7 @@ def test_leave_one_out_equals_n_refits():
         np.testing.assert_allclose(loo.log_density[i], density, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_components_against_the_closed_form():
     X, y = data(n=25)
     X_new = np.linspace(-0.5, 5.0, 11)[:, None]

@@ -91,6 +91,7 @@ def test_hessian_of_periodic_in_the_lengthscale_and_period(coincident):
     close(jax.hessian(value)(theta), expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_mixed_second_derivative_of_periodic_at_coincident_points():
     # near 0: exp(-2 (pi t / p)^2 / l^2), the RBF kernel of lengthscale p l / (2 pi)
     k = Periodic(period=[1.7, 0.6], lengthscale=[0.8, 2.0])

@@ -206,6 +206,7 @@ def mixed(k, x, z):
     return jax.jacfwd(jax.jacrev(pair(k), argnums=0), argnums=1)(jnp.asarray(x), jnp.asarray(z))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "curvature", "d"),
     [

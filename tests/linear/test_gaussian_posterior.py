@@ -72,6 +72,7 @@ def test_one_factor_for_all_prior_sds_but_the_first_costs_less(first, factor):
         np.testing.assert_allclose(expected, truth(X, y, loc, now, noise)[0], rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "p"), [slow(30, 4), (6, 10)])
 def test_draws_have_the_mean_and_the_covariance(n, p):
     X, y, loc, sd, noise = problem(n, p)

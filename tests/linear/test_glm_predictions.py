@@ -49,6 +49,7 @@ def test_chances_are_averages_over_draws_and_sum_to_one(of_labels):
     assert list(prediction.most_likely) == list(LABELS[chances.argmax(axis=1)])
 
 
+@pytest.mark.slow
 def test_the_chance_of_the_second_class_is_the_mean(binary):
     prediction = binary.predict(FRAME.iloc[:9])
     eta = binary.flat["intercept"][:, None] + binary.flat["weights"] @ X[:9].T

@@ -185,6 +185,7 @@ def test_evidence_maximisation_feature_by_feature_is_ard_regression():
     assert theirs < mine < theirs + 1e-4
 
 
+@pytest.mark.slow
 def test_weight_space_is_function_space():
     rng = np.random.default_rng(1)
     x = rng.uniform(-1, 1, (30, 2))

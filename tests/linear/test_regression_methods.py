@@ -78,6 +78,7 @@ def test_the_model_itself_is_the_model_by_hand():
     np.testing.assert_allclose(mine, theirs, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_numpyros_own_sampler_takes_it_as_it_stands():
     model = blr(prior=priors.Gaussian(1.0 / X.std(axis=0)), noise=0.8)
     center = X - X.mean(axis=0)

@@ -217,6 +217,7 @@ def test_a_guide_by_hand_that_cannot_see_them_is_refused():
         calibrate(shifted, np.ones(3), np.ones(3), method=SVI(guide=amortised), simulations=10)
 
 
+@pytest.mark.slow
 def test_a_method_made_from_svi_is_run_as_it_is():
     class Silent(SVI):
         def run(self, target, seed, progress):

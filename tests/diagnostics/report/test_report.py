@@ -214,6 +214,7 @@ def test_an_mcmc_run_with_a_verdict_of_caution_is_named_and_not_asked_for(made):
     assert "add one with method='nuts'" in compared({"laplace": laplace, "map": made("map")})
 
 
+@pytest.mark.slow
 def test_a_difference_is_an_error_on_one_model_and_a_merit_between_several(made):
     laplace = made("laplace")
     said = compared({"laplace": laplace, "nuts": made("nuts")})

@@ -238,6 +238,7 @@ def test_a_mean_far_from_zero_has_the_digits_of_its_sd(distant):
     assert high - low == pytest.approx(2 * 1.598 * 0.01443, rel=0.05)
 
 
+@pytest.mark.slow
 def test_predictions_differ_from_observations_by_what_is_shown(distant):
     worst = table(fit(distant), "observation")
     for row in worst.values():

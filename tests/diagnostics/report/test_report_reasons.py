@@ -74,6 +74,7 @@ def test_members_of_a_plate_are_scaled_where_there_is_nothing_above_them():
     assert [prior.site for prior in scaled] == ["beta"] and left == []
 
 
+@pytest.mark.slow
 def test_an_improper_prior_has_no_evidence_to_show():
     posterior = bk.infer(improper, Y[0], **QUICK)
     assert posterior.log_evidence is None and posterior.elbo is not None

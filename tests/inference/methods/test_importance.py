@@ -145,6 +145,7 @@ def test_weights_stand_beside_equally_weighted_draws():
     assert posterior.trust.evidence["distinct_draws"] == len(distinct)
 
 
+@pytest.mark.slow
 def test_without_replacement_no_draw_comes_twice():
     posterior = fit(coin, HEADS, replace=False)
     p = posterior.flat["p"]

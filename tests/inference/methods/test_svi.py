@@ -241,6 +241,7 @@ def test_a_guide_that_lacks_a_site_is_refused_by_its_name():
 # -- what it says of itself ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_says_that_it_stopped_at_the_step_limit():
     posterior = fit(regression, X, Y, steps=150)
     assert len(posterior.trace["elbo"]) == 150

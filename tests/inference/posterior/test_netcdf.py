@@ -244,6 +244,7 @@ def test_regression_on_named_columns(tmp_path):
     assert_identical(posterior.log_likelihood(), loaded.log_likelihood())
 
 
+@pytest.mark.slow
 def test_an_argument_that_a_file_cannot_keep(tmp_path):
     def with_function(link, y=None):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))

@@ -299,6 +299,7 @@ def test_regression_and_the_same_model_by_hand_agree(masked):
     np.testing.assert_allclose(a.interval(0.9), b.interval(0.9), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_regression_takes_only_its_own_draws():
     X, y = series()
     posterior = fit(regression(), X, y, method=AnyDraws(2000))
