@@ -32,6 +32,12 @@ from bayeskern.kernels.stationary import (
     Stationary,
     White,
 )
+from bayeskern.kernels.trend import (
+    Brownian,
+    ChangePoint,
+    IntegratedBrownian,
+    IntegratedOrnsteinUhlenbeck,
+)
 
 if TYPE_CHECKING:
     from bayeskern.kernels.approximation import NystromFeatures, RadialBasis, RandomFourierFeatures
@@ -40,11 +46,15 @@ __all__ = [
     "RBF",
     "AllSubsets",
     "ArcCosine",
+    "Brownian",
+    "ChangePoint",
     "Constant",
     "Cosine",
     "Custom",
     "Exp",
     "Free",
+    "IntegratedBrownian",
+    "IntegratedOrnsteinUhlenbeck",
     "InverseMultiquadric",
     "Kernel",
     "Linear",

@@ -8,7 +8,9 @@ from numpyro import handlers
 from bayeskern.kernels import (
     RBF,
     ArcCosine,
+    ChangePoint,
     Custom,
+    IntegratedOrnsteinUhlenbeck,
     Linear,
     Matern32,
     Periodic,
@@ -39,6 +41,13 @@ def names(kernel):
         (Polynomial(degree=3), "offset variance"),
         (ArcCosine(), "variance"),
         (SpectralMixture(), "weights means scales"),
+        (IntegratedOrnsteinUhlenbeck(), "lengthscale variance start"),
+        (
+            ChangePoint(RBF(), RBF().named("new")) + White(),
+            "changepoint.location changepoint.width changepoint.rbf.lengthscale"
+            " changepoint.rbf.variance changepoint.new.lengthscale changepoint.new.variance"
+            " white.variance",
+        ),
         (Custom(decay, {"rate": 1.0, "power": 1.0}), "rate power"),
         (RBF().named("trend"), "trend.lengthscale trend.variance"),
         (Linear() + White(), "linear.variance linear.center white.variance"),

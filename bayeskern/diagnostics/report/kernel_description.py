@@ -13,7 +13,7 @@ import numpy as np
 
 from bayeskern.core.formatting import number
 from bayeskern.diagnostics.report.wording import three_digits
-from bayeskern.kernels import base, dot_product, periodic, stationary
+from bayeskern.kernels import base, dot_product, periodic, stationary, trend
 
 # Units of time in years, the longest first.
 YEARS = {"year": 1.0, "month": 1.0 / 12.0, "day": 1.0 / 365.25, "hour": 1.0 / 8766.0}
@@ -129,6 +129,27 @@ def _(kernel: dot_product.Linear, axis: InputAxis) -> str:
 @describe.register
 def _(kernel: base.Constant, axis: InputAxis) -> str:
     return "sets the level"
+
+
+@describe.register
+def _(kernel: trend.Brownian, axis: InputAxis) -> str:
+    return "wanders like a random walk"
+
+
+@describe.register
+def _(kernel: trend.IntegratedBrownian, axis: InputAxis) -> str:
+    return "has a slope that wanders like a random walk"
+
+
+@describe.register
+def _(kernel: trend.IntegratedOrnsteinUhlenbeck, axis: InputAxis) -> str:
+    return f"has a slope that it forgets over about {axis.span(kernel.lengthscale)}"
+
+
+@describe.register
+def _(kernel: trend.ChangePoint, axis: InputAxis) -> str:
+    sides = describe(kernel.before, axis), describe(kernel.after, axis)
+    return f"{sides[0]} until about {axis.span(kernel.location)}, and {sides[1]} from then on"
 
 
 @describe.register

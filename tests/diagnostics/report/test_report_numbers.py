@@ -19,7 +19,17 @@ from bayeskern.diagnostics.report.sections.fit import fit
 from bayeskern.diagnostics.report.sections.parameters import parameters
 from bayeskern.diagnostics.report.sections.process import _values
 from bayeskern.diagnostics.report.subject import Subject
-from bayeskern.kernels import RBF, Cosine, Linear, Matern32, Periodic
+from bayeskern.kernels import (
+    RBF,
+    Brownian,
+    ChangePoint,
+    Cosine,
+    IntegratedBrownian,
+    IntegratedOrnsteinUhlenbeck,
+    Linear,
+    Matern32,
+    Periodic,
+)
 
 rng = np.random.default_rng(0)
 Y = rng.normal(1.0, 1.0, size=30)
@@ -146,6 +156,12 @@ def stacked(kernel):
         (Periodic(7.0 / 365.25, 0.2), "repeats every 7 days, with a detailed shape"),
         (2.0 * Periodic(1.0) * RBF(5.0), "a shape of its own; it changes over about 5 years"),
         (Cosine(4.0) * RBF(9.0), "a period of 4 years; it changes over about 9 years"),
+        (IntegratedOrnsteinUhlenbeck(2.0), "has a slope that it forgets over about 2 years"),
+        (
+            ChangePoint(Brownian(), IntegratedBrownian(), 3.0),
+            "wanders like a random walk until about 3 years, and has a slope that wanders like a"
+            " random walk from then on",
+        ),
         (Linear() + RBF(1.0), "follows a straight line, and varies very smoothly"),
     ],
 )  # fmt: skip
