@@ -10,8 +10,9 @@ from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.scale import Scale, is_constant, require_ordinary, require_positive
 from bayeskern.forecast.series import Series
+from bayeskern.forecast.uncompiled import Mode
 from bayeskern.gp import GPRegression
-from bayeskern.inference import MAP, Posterior, infer
+from bayeskern.inference import Posterior, infer
 from bayeskern.kernels import Kernel
 
 # Series are filled up to a multiple of this with masked rows, so that series of nearly the same
@@ -104,7 +105,7 @@ def forecast(
 
     logs = (True,) if positive else (False, True) if np.all(y > 0) else (False,)
     scales = [Scale.of(y, log) for log in logs]
-    modes = {scale: fit(scale, MAP(starts=1, jacobian=True)) for scale in scales}
+    modes = {scale: fit(scale, Mode()) for scale in scales}
     scale = max(modes, key=lambda scale: _evidence(modes[scale], scale, y))
     # The scale is chosen by the modes; only the chosen one is worth another method.
     posterior = modes[scale] if method == "map" else fit(scale, method)

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
-from bayeskern.forecast import plot
+from bayeskern.forecast import plot, uncompiled
 from bayeskern.forecast.model import LEVEL
 from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.series import Series
@@ -256,7 +256,7 @@ class Forecast(Quantiles):
             return Prediction(
                 lambda: zeros, lambda: (zeros, zeros), lambda key, n: np.zeros((n, self.horizon))
             )
-        return self.posterior.predict(self.series.calendar.positions(self.times))
+        return uncompiled.predict(self.posterior, self.series.calendar.positions(self.times))
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
