@@ -68,7 +68,7 @@ class NumpyEvidence:
         self._values = np.array(
             [0.0 if is_free else float(v) for v, is_free in zip(values.values(), free, strict=True)]
         )
-        self._location, self._scale, self._least = np.array(self.priors, float).T
+        self._location, self._scale, self._least = np.reshape(self.priors, (-1, 3)).astype(float).T
         self._pairs = Pairs(x[:, None], x[None, :])
 
     @classmethod

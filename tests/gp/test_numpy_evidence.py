@@ -84,6 +84,14 @@ def test_where_there_is_no_factor_there_is_no_density():
     assert np.all(np.isnan(evidence.predict(np.array([9.0, 3.0]), X[:2])))
 
 
+def test_a_model_without_free_hyperparameters_has_the_evidence_of_its_process():
+    evidence, _ = both(RBF(0.9, 1.2), 0.1)
+    value, gradient = evidence.log_density(np.zeros(0))
+    expected = bk.GaussianProcess(RBF(0.9, 1.2), X, 0.1).log_prob(Y)
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+    assert gradient.shape == (0,)
+
+
 @pytest.mark.parametrize(
     "model",
     [
