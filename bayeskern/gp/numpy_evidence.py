@@ -69,7 +69,7 @@ class NumpyEvidence:
             [0.0 if is_free else float(v) for v, is_free in zip(values.values(), free, strict=True)]
         )
         self._location, self._scale, self._least = np.reshape(self.priors, (-1, 3)).astype(float).T
-        self._pairs = Pairs(x[:, None], x[None, :])
+        self._pairs = Pairs.among(x)
 
     @classmethod
     def of(cls, model: GPRegression, x, y) -> NumpyEvidence | None:
@@ -103,9 +103,9 @@ class NumpyEvidence:
         Rasmussen and Williams (2006), equations 5.8 and 5.9, and the prior of z.
         """
         *kernel_values, noise = self._at(z)
-        K, derivatives = gram(self.kernel, kernel_values, self._pairs)
-        n = len(self.y)
-        K.flat[:: n + 1] += noise
+        n, pairs = len(self.y), self._pairs
+        K, derivatives = gram(self.kernel, kernel_values, pairs)
+        K = pairs.spread(K) + noise * np.eye(n)
         factor, failed = lapack.dpotrf(K, lower=1)
         if failed:
             return -np.inf, np.zeros(len(z))
@@ -114,10 +114,11 @@ class NumpyEvidence:
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta)
         A = np.outer(weights, weights) - inverse
+        trace_with = pairs.contract(A)
         slopes = np.empty(len(z))
         for i, place in enumerate(self._free):
             is_noise = place == len(derivatives)
-            slopes[i] = np.trace(A) if is_noise else np.vdot(A, derivatives[place]())
+            slopes[i] = np.trace(A) if is_noise else trace_with(derivatives[place]())
         standard = (z - self._location) / self._scale
         value = -0.5 * (self.y @ weights + standard @ standard) - np.log(np.diag(factor)).sum()
         value -= 0.5 * (n + len(z)) * LOG_2PI + np.log(self._scale).sum()
@@ -142,8 +143,7 @@ class NumpyEvidence:
         """The process given the data: x_new -> L^-1 k(x, x_new) (n, m) and the mean (m,)."""
         *values, noise = self._at(z)
         K, _ = gram(self.kernel, values, self._pairs)
-        K.flat[:: len(self.y) + 1] += noise
-        factor = _factor(K)
+        factor = _factor(self._pairs.spread(K) + noise * np.eye(len(self.y)))
         weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
 
         def solve(x_new):

@@ -17,17 +17,45 @@ from bayeskern.kernels.base import Kernel
 
 # What computes a derivative when it is wanted.
 Derivative = Callable[[], np.ndarray]
+# Lags that differ by less than this share of the longest are rounded from the same one.
+SAME = 1e-9
+# The most different lags for each time, for which it pays to take them one by one.
+FEW = 8
 
 
 class Pairs:
-    """Pairs of times s and t, arrays that broadcast, and what several kernels need of them."""
+    """Pairs of times s and t, arrays that broadcast, and what several kernels need of them.
+
+    Attributes:
+        lag: s - t. Where `among` has found that few lags occur, it holds each of them once.
+        index: The place in `lag` of each pair then, else None.
+    """
 
     def __init__(self, s, t):
-        self.s, self.t = s, t
+        self.s, self.t, self.lag, self.index = s, t, s - t, None
 
-    @cached_property
-    def lag(self) -> np.ndarray:
-        return self.s - self.t
+    @classmethod
+    def among(cls, x) -> Pairs:
+        """All pairs of times x (n,), each lag once if the steps are regular, gaps or not."""
+        pairs = cls(x[:, None], x[None, :])
+        steps = np.rint(pairs.lag / (SAME * np.ptp(x) or 1.0))
+        lags, first, index = np.unique(steps, return_index=True, return_inverse=True)
+        if len(lags) <= FEW * len(x):
+            pairs.lag, pairs.index = pairs.lag.ravel()[first], index.reshape(steps.shape)
+        return pairs
+
+    def spread(self, values) -> np.ndarray:
+        """Values at the lags, or at the pairs, as values at the pairs."""
+        if self.index is None or values.shape != self.lag.shape:
+            return values
+        return values[self.index]
+
+    def contract(self, weights) -> Callable[[np.ndarray], float]:
+        """A function of values, at the lags or at the pairs: sum_ij weights_ij values_ij."""
+        if self.index is None:
+            return lambda values: np.vdot(weights, values)
+        by_lag = np.bincount(self.index.ravel(), weights.ravel(), len(self.lag))
+        return lambda values: np.vdot(by_lag if values.shape == by_lag.shape else weights, values)
 
     @cached_property
     def squared_lag(self) -> np.ndarray:
@@ -35,7 +63,7 @@ class Pairs:
 
 
 def gram(kernel: Kernel, values, pairs: Pairs) -> tuple[np.ndarray, list[Derivative]]:
-    """k(s, t) of all pairs, and its derivative in each hyperparameter.
+    """k(s, t) and its derivative in each hyperparameter, at the lags or, if need be, at the pairs.
 
     values: one for each of `sites(kernel)`, in their order, which is that of the derivatives too;
     those that the kernel holds do not count.
@@ -63,17 +91,24 @@ def _gram(kernel, values, pairs):
 @_gram.register
 def _(kernel: base.Sum, values, pairs):
     grams, derivatives = zip(*(_gram(k, values, pairs) for k in kernel.terms), strict=True)
-    return sum(grams), [d for of_term in derivatives for d in of_term]
+    # What depends on the lag alone is added up before it is spread over the pairs.
+    at_lags = sum(K for K in grams if K.shape == pairs.lag.shape)
+    at_pairs = [K for K in grams if K.shape != pairs.lag.shape]
+    total = pairs.spread(np.asarray(at_lags)) + sum(at_pairs) if at_pairs else at_lags
+    return total, [d for of_term in derivatives for d in of_term]
 
 
 @_gram.register
 def _(kernel: base.Product, values, pairs):
     grams, derivatives = zip(*(_gram(k, values, pairs) for k in kernel.terms), strict=True)
-    others = [np.prod([*grams[:i], *grams[i + 1 :]], axis=0) for i in range(len(grams))]
-    by_rule = [
-        _times(o, d) for o, of_term in zip(others, derivatives, strict=True) for d in of_term
-    ]
-    return others[0] * grams[0], by_rule
+    if any(K.shape != pairs.lag.shape for K in grams):
+        grams = [pairs.spread(K) for K in grams]
+        derivatives = [[_spread(pairs, d) for d in of_term] for of_term in derivatives]
+    by_rule = []
+    for i, of_term in enumerate(derivatives):
+        others = np.prod([*grams[:i], *grams[i + 1 :]], axis=0)
+        by_rule += [_times(others, d) for d in of_term]
+    return np.prod(grams, axis=0), by_rule
 
 
 @_gram.register
@@ -88,6 +123,10 @@ def _(kernel: base.Named, values, pairs):
     return _gram(kernel.inner, values, pairs)
 
 
+def _spread(pairs: Pairs, derivative: Derivative) -> Derivative:
+    return lambda: pairs.spread(derivative())
+
+
 def _times(factor, derivative: Derivative) -> Derivative:
     return lambda: factor * derivative()
 
@@ -97,7 +136,7 @@ def _times(factor, derivative: Derivative) -> Derivative:
 
 @_gram.register
 def _(kernel: base.Constant, values, pairs):
-    variance, ones = next(values), np.ones(np.broadcast_shapes(pairs.s.shape, pairs.t.shape))
+    variance, ones = next(values), np.ones(pairs.lag.shape)
     return variance * ones, [lambda: ones]
 
 

@@ -35,20 +35,27 @@ KERNELS = {
     "scaled product": ln(-1.0) * (RBF(ln()) * Periodic(ln(0.3), ln(), ln())).named("a") + 0.3,
     "three factors": Linear(ln(), 2.0) * RBF(2.0, ln()) * Cosine(ln(1.0), ln()),
     "sum in a product": (RBF(ln()) + Constant(ln())) * (Linear(ln()) + Cosine(2.0, ln())),
+    "line": Linear(ln(), ln(0.5)) + Constant(ln()),
     "lone": RBF(ln(), ln()),
+    "sums of both kinds": (RBF(ln()) + Linear(ln(), 4.0)) * (Linear(ln()) + Cosine(2.0, ln())),
 }
 NOISES = {"default": default_noise(), "plain": ln(-2.0, 0.5), "known": 0.1}
 
 
-def both(kernel, noise):
+# At any times, and at regular ones with gaps, of which each lag is looked at once.
+TIMES = {"irregular": X, "regular": np.flatnonzero(np.arange(46) % 9 != 4)[:40] / 12.0 + 3.0}
+
+
+def both(kernel, noise, x=X):
     model = bk.GPRegression(kernel, noise)
-    return NumpyEvidence.of(model, X, Y), BoundModel.of(model, (X, Y), {}, None, None).target()
+    return NumpyEvidence.of(model, x, Y), BoundModel.of(model, (x, Y), {}, None, None).target()
 
 
+@pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("noise", few(NOISES, "default"))
 @pytest.mark.parametrize("name", few(KERNELS, "default", "scaled product"))
-def test_density_gradient_and_curvature_are_those_of_jax(name, noise):
-    evidence, target = both(KERNELS[name], NOISES[noise])
+def test_density_gradient_and_curvature_are_those_of_jax(name, noise, times):
+    evidence, target = both(KERNELS[name], NOISES[noise], TIMES[times])
     assert evidence.names == tuple(site.name for site in target.latents)
     density = jax.jit(jax.value_and_grad(target.log_density))
     for z in evidence.middle + 0.7 * RNG.normal(size=(3, len(evidence.names))):
