@@ -12,7 +12,7 @@ from functools import cached_property, singledispatch
 import numpy as np
 
 from bayeskern.hyperparameters.names import sites
-from bayeskern.kernels import base, dot_product, periodic, stationary
+from bayeskern.kernels import base, dot_product, periodic, stationary, trend
 from bayeskern.kernels.base import Kernel
 
 # What computes a derivative when it is wanted.
@@ -180,3 +180,51 @@ def _(kernel: periodic.Cosine, values, pairs):
     angle = 2.0 * np.pi * pairs.lag / period
     unit = np.cos(angle)
     return variance * unit, [lambda: variance * np.sin(angle) * angle / period, lambda: unit]
+
+
+@_gram.register
+def _(kernel: trend.Brownian, values, pairs):
+    variance, start = next(values), next(values)
+    side, earlier, _ = _since(start, pairs)
+    unit = np.abs(side) * earlier
+    return variance * unit, [lambda: unit, lambda: -variance * side]
+
+
+@_gram.register
+def _(kernel: trend.IntegratedBrownian, values, pairs):
+    variance, start = next(values), next(values)
+    side, earlier, later = _since(start, pairs)
+    unit = np.abs(side) * np.square(earlier) * (3.0 * later - earlier) / 6.0
+    return variance * unit, [lambda: unit, lambda: -variance * side * earlier * later]
+
+
+@_gram.register
+def _(kernel: trend.IntegratedOrnsteinUhlenbeck, values, pairs):
+    lengthscale, variance, start = next(values), next(values), next(values)
+    s, t = pairs.s - start, pairs.t - start
+
+    def at_all(function):
+        """function(s) + function(t) - function(s - t), at the pairs."""
+        return function(s) + function(t) - pairs.spread(function(pairs.lag))
+
+    def in_lengthscale(t):
+        r = np.abs(t) / lengthscale
+        return -np.square(t) * r / lengthscale * trend.remainder_slope(r)
+
+    def in_start(t):
+        return lengthscale * np.sign(t) * np.expm1(-np.abs(t) / lengthscale)
+
+    unit = at_all(lambda t: np.square(t) * trend.remainder(np.abs(t) / lengthscale, np))
+    return variance * unit, [
+        lambda: variance * at_all(in_lengthscale),
+        lambda: unit,
+        lambda: variance * (in_start(s) + in_start(t)),
+    ]
+
+
+def _since(start, pairs):
+    """Which side of the start both times lie on (0 if not one), the earlier and the later."""
+    s, t = pairs.s - start, pairs.t - start
+    side = np.where((s < 0.0) == (t < 0.0), np.where(s < 0.0, -1.0, 1.0), 0.0)
+    s, t = np.abs(s), np.abs(t)
+    return side, np.minimum(s, t), np.maximum(s, t)

@@ -140,7 +140,7 @@ class IntegratedOrnsteinUhlenbeck(Trend):
 
     def _half_variogram(self, t):
         # The square of t stands alone, so that the second derivative at 0 is right.
-        return jnp.square(t) * _remainder(jnp.abs(t) / self.lengthscale)
+        return jnp.square(t) * remainder(jnp.abs(t) / self.lengthscale)
 
 
 class ChangePoint(Kernel):
@@ -213,9 +213,17 @@ def _on_the_same_side(s, t, covariance):
 SERIES = np.array([(-1.0) ** j / math.factorial(j + 2) for j in reversed(range(18))])
 
 
-def _remainder(r):
-    """(exp(-r) - 1 + r) / r^2, which is 1/2 at 0."""
+def remainder(r, xp=jnp):
+    """(exp(-r) - 1 + r) / r^2, which is 1/2 at 0. xp: NumPy or JAX's."""
     small = r < 1.0
-    near, far = jnp.where(small, r, 0.0), jnp.where(small, 1.0, r)
-    closed = (far + jnp.expm1(-far)) / jnp.square(far)
-    return jnp.where(small, jnp.polyval(SERIES, near), closed)
+    near, far = xp.where(small, r, 0.0), xp.where(small, 1.0, r)
+    closed = (far + xp.expm1(-far)) / xp.square(far)
+    return xp.where(small, xp.polyval(SERIES, near), closed)
+
+
+def remainder_slope(r) -> np.ndarray:
+    """The derivative of `remainder`, in NumPy."""
+    small = r < 1.0
+    near, far = np.where(small, r, 0.0), np.where(small, 1.0, r)
+    closed = (-far - 2.0 * np.expm1(-far) - far * np.exp(-far)) / far**3
+    return np.where(small, np.polyval(np.polyder(SERIES), near), closed)

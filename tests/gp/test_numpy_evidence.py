@@ -12,8 +12,11 @@ from bayeskern.gp.numpy_evidence import NumpyEvidence
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.kernels import (
     RBF,
+    Brownian,
     Constant,
     Cosine,
+    IntegratedBrownian,
+    IntegratedOrnsteinUhlenbeck,
     Linear,
     Matern32,
     Periodic,
@@ -36,6 +39,9 @@ KERNELS = {
     "three factors": Linear(ln(), 2.0) * RBF(2.0, ln()) * Cosine(ln(1.0), ln()),
     "sum in a product": (RBF(ln()) + Constant(ln())) * (Linear(ln()) + Cosine(2.0, ln())),
     "line": Linear(ln(), ln(0.5)) + Constant(ln()),
+    "level": Brownian(ln(), ln(1.2)) + Constant(ln()),
+    "slope": IntegratedBrownian(ln(), ln(1.2)) + Linear(ln()),
+    "damped slope": IntegratedOrnsteinUhlenbeck(ln(), ln(), ln(1.2)) * Brownian() + Constant(ln()),
     "lone": RBF(ln(), ln()),
     "sums of both kinds": (RBF(ln()) + Linear(ln(), 4.0)) * (Linear(ln()) + Cosine(2.0, ln())),
 }
