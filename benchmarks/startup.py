@@ -1,9 +1,10 @@
-"""Import time and the time of the main command.
+"""Import time, the time of a first forecast in Python, and that of the main command.
 
     uv run python -m benchmarks.startup
 
 Each import is timed in processes of its own, the two alternating, medians of several; the
-command is run in an empty folder with an empty compilation cache, and again.
+forecast is made with no compilation cache, its import included; the command is run in an empty
+folder with an empty one, and again.
 """
 
 import os
@@ -12,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+
+FORECAST = "import bayeskern as bk; print(bk.forecast('airline', 12, progress=False))"
 
 
 def seconds(*arguments, **options) -> float:
@@ -29,6 +33,9 @@ def main(repeats: int = 5):
     peers, ours = (statistics.median(times[s]) for s in statements)
     print(f"import numpyro, arviz   {peers:6.2f} s")
     print(f"import bayeskern        {ours:6.2f} s   {ours / peers:.2f} x")
+    uncached = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "0"}
+    first = statistics.median(seconds("-c", FORECAST, env=uncached) for _ in range(repeats))
+    print(f"bk.forecast, first      {first:6.2f} s")
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "XDG_CACHE_HOME": folder}
         environment.pop("JAX_COMPILATION_CACHE_DIR", None)
