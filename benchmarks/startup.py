@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 
-
 FORECAST = "import bayeskern as bk; print(bk.forecast('airline', 12, progress=False))"
 
 
