@@ -7,6 +7,7 @@ They are functions of time, one column. Up to its start a level or a slope that 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +30,10 @@ def time_of(kernel: Kernel, X, start=0.0):
 
 class Trend(Kernel):
     """A function of the time since `start`, where it is 0."""
+
+    @abstractmethod
+    def _covariance(self, s, t):
+        """The covariance at times s and t since the start, arrays that broadcast."""
 
     def evaluate(self, X, Z=None):
         t = time_of(self, X, self.start)
