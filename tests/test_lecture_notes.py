@@ -25,6 +25,7 @@ import bayeskern as bk
 from bayeskern import kernels, priors
 from bayeskern import likelihoods as lk
 from bayeskern.kernels import RBF, AllSubsets, Linear, Matern32, Multiquadric, Polynomial
+from bayeskern.kernels.trend import Trend
 from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
 from models.coin import Coin
 
@@ -33,7 +34,6 @@ pytestmark = pytest.mark.slow
 RNG = np.random.default_rng(6)
 X, Z = RNG.normal(size=(8, 3)), RNG.normal(size=(5, 3))
 infer = partial(bk.infer, progress=False)
-from bayeskern.kernels.trend import Trend
 
 
 def close(actual, expected, rtol=1e-12, atol=1e-12):
