@@ -275,6 +275,7 @@ def test_frame_csv_and_text(result, tmp_path):
     assert paths[0].read_text() == result.to_csv() and paths[1].stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_fits_that_did_not_converge_are_told(result):
     assert result.remarks == ()
     # One step of the optimiser is too few; every fold must own up to it.

@@ -29,6 +29,7 @@ def mode():
     return fit(uncompiled.Mode())
 
 
+@pytest.mark.slow
 def test_the_mode_is_that_of_map(mode):
     expected = fit(bk.MAP(starts=1, jacobian=True))
     assert mode.method == "map"

@@ -34,6 +34,7 @@ def counts():
 # -- predictions -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_chances_are_averages_over_draws_and_sum_to_one(of_labels):
     new = FRAME.iloc[:20]
     prediction = of_labels.predict(new)

@@ -60,6 +60,7 @@ class Counted(SVI):
 batches = []
 
 
+@pytest.mark.slow
 def test_the_posteriors_are_those_of_the_closed_form():
     sd = np.sqrt((ROWS + 1) / (2 * ROWS + 1))
     for i, fit in enumerate(fits(SVI())):

@@ -222,6 +222,7 @@ def test_the_same_as_numpyro():
 # -- how it runs ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_parallel_and_sequential_chains_are_the_same():
     data, _, _ = line_case()
     one, other = (fit(line, *data, chain_method=m) for m in ("parallel", "sequential"))
@@ -233,6 +234,7 @@ def test_parallel_and_sequential_chains_are_the_same():
     assert len(np.unique(one.z[:, 0, 0])) == 4
 
 
+@pytest.mark.slow
 def test_the_draws_do_not_depend_on_the_stretches(monkeypatch):
     data, _, _ = line_case()
     long = fit(line, *data, warmup=40, draws=30)

@@ -60,6 +60,7 @@ def test_it_predicts_for_other_groups_and_is_kept(tmp_path):
     np.testing.assert_array_equal(loaded.predict(new).mean, predicted)
 
 
+@pytest.mark.slow
 def test_other_data_are_not_taken_for_the_same():
     first = bk.infer(grouped, GROUP, Y, method="laplace", progress=False).draws["a"]
     second = bk.infer(grouped, GROUP, Y + 1.0, method="laplace", progress=False).draws["a"]

@@ -116,6 +116,7 @@ ALL = {
 }
 
 
+@pytest.mark.slow
 def test_groups_and_their_variables(rich_tree, rich_posterior):
     assert set(rich_tree.children) == ALL
     assert list(rich_tree.posterior.data_vars) == ["b", "a", "rate"]
@@ -128,6 +129,7 @@ def test_groups_and_their_variables(rich_tree, rich_posterior):
     np.testing.assert_array_equal(rich_tree.constant_data["x"], X)
 
 
+@pytest.mark.slow
 def test_axes_have_the_names_of_plates_and_labels(rich_tree):
     sample = ("chain", "draw")
     assert rich_tree.posterior["b"].dims == (*sample, "coef")
@@ -141,6 +143,7 @@ def test_axes_have_the_names_of_plates_and_labels(rich_tree):
     assert rich_tree.observed_data["counts"].dtype.kind == "i"
 
 
+@pytest.mark.slow
 def test_masked_observations_are_left_out_of_every_group(rich_tree):
     kept = np.arange(20) % 4 != 1
     np.testing.assert_array_equal(rich_tree.observed_data["holes"], HOLES[kept])
@@ -149,6 +152,7 @@ def test_masked_observations_are_left_out_of_every_group(rich_tree):
         np.testing.assert_array_equal(rich_tree[group]["holes_observed"], COORDS["obs"][kept])
 
 
+@pytest.mark.slow
 def test_predictives_are_draws_of_their_distributions(rich_tree, rich_posterior):
     b = rich_posterior.draws["b"][0]
     new = rich_tree.posterior_predictive["pairs"].to_numpy()[0]
@@ -161,6 +165,7 @@ def test_predictives_are_draws_of_their_distributions(rich_tree, rich_posterior)
     assert stats.kstest((holes - before[:, None]).ravel(), "norm").pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_lp_is_the_log_density_of_the_draws(rich_tree, rich_posterior):
     z = rich_posterior.z[0, 7]
     truth = rich_posterior.target.log_density(jnp.asarray(z))

@@ -24,7 +24,6 @@ from bayeskern.inference.posterior.json_arrays import pack, unpack
 from bayeskern.inference.verdict import Trust
 from bayeskern.kernels import RBF, Matern32
 from tests.inference.any_draws import AnyDraws
-from tests.marks import slow
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=12)
@@ -80,9 +79,8 @@ def assert_same_posterior(a, b):
 # -- round trips ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "method", [Laplace(draws=300), slow(ImportanceSampling(draws=300)), slow("map")]
-)
+@pytest.mark.parametrize("method", [Laplace(draws=300), ImportanceSampling(draws=300), "map"])
+@pytest.mark.slow
 def test_all_of_it_comes_back(tmp_path, method):
     posterior = fit(
         model, X, Y, method=method, scale=0.5, coords={"n": list("abcdefghijkl")}, dims={"b": ["k"]}
