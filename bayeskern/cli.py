@@ -56,7 +56,12 @@ def forecast(
     season: Annotated[list[float] | None, Parameter(negative="")] = None,
     level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
     positive: Annotated[bool, Parameter(negative="")] = False,
+    trend: str | None = None,
+    log: bool | None = None,
+    change: Annotated[list[str] | None, Parameter(negative="")] = None,
+    robust: Annotated[bool, Parameter(negative="")] = False,
     backtest: Whole = 0,
+    report: bool = True,
     output: Path = Path("out"),
     seed: Whole = 0,
     debug: Debug = False,
@@ -71,7 +76,12 @@ def forecast(
         season: Steps in a season, such as 12; may be repeated; 0 for none. Inferred from dates.
         level: Probability of an interval, such as 0.8; may be repeated.
         positive: Keep the forecast above zero.
+        trend: Take this one only: smooth, level, slope or damped. All are weighed if not given.
+        log: Describe the logarithm of the values, or not. Both are weighed if not given.
+        change: When level and slope changed; may be repeated; "find" to look for it.
+        robust: Let single wild values count for little.
         backtest: Also score forecasts from this many past dates.
+        report: Write the report too.
         output: The folder to write to.
         seed: The same seed gives the same numbers.
     """
@@ -80,15 +90,19 @@ def forecast(
     files.require_writable(output)
     _require_other(output / "forecast.csv", series)
     _import_matplotlib()
+    changes = "find" if change == ["find"] else change
     options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
+    options |= {"trend": trend, "log": log, "changes": changes, "robust": robust}
     # First, since it finds mistakes in the input before anything is fitted.
     scores = bk.backtest(series, horizon, backtest, **options) if backtest else None
     future = bk.forecast(series, horizon, **options)
     print(bk.summary(future, level=levels[-1]))
     if scores is not None:
         print(f"\n{scores}")
-    page = output / "report.html"
-    _print_written([*future.save(output, levels), _write_report(future, page, seed)])
+    written = future.save(output, levels)
+    if report:
+        written.append(_write_report(future, output / "report.html", seed))
+    _print_written(written)
 
 
 @app.command

@@ -25,3 +25,7 @@ class Progress:
         """Show that `done` of the total is done."""
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._bar.n)
+
+    def advance(self) -> None:
+        """Show that one more is done."""
+        self._bar.update()

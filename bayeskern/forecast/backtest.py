@@ -77,7 +77,7 @@ class Backtest:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What to know before believing the scores: the fits that did not converge."""
-        bad = sum(fold.forecast.trust.verdict == "bad" for fold in self.folds)
+        bad = sum(fold.forecast.problem is not None for fold in self.folds)
         return (f"{bad} of {len(self.folds)} fits did not converge",) if bad else ()
 
     def to_frame(self):
@@ -216,7 +216,7 @@ def backtest(
         for i, count in enumerate(counts):
             folds.append(_fold(series, count, horizon, season, options))
             bar.to(i + 1)
-    return Backtest(series, _naive_season(folds[-1].forecast), tuple(folds))
+    return Backtest(series, folds[-1].forecast.season_in_steps, tuple(folds))
 
 
 def _counts(series: Series, horizon: int, cutoffs) -> list[int]:
@@ -275,12 +275,6 @@ def _fold(series: Series, count: int, horizon: int, season, options: dict) -> Fo
     return Fold(count, f, _naive(f), pick, series.times[rows], series.values[rows])
 
 
-def _naive_season(f: Forecast) -> int:
-    periods = [round(period / f.series.calendar.step) for period in f.seasons.values()]
-    # The shortest season is the one with the most data behind it.
-    return min(periods, default=1)
-
-
 def _naive(f: Forecast) -> SeasonalNaive:
     values = f.series.on_grid()
-    return SeasonalNaive.of(values, f.horizon, min(_naive_season(f), len(values) - 1))
+    return SeasonalNaive.of(values, f.horizon, min(f.season_in_steps, len(values) - 1))

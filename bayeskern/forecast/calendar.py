@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bayeskern.core.formatting import counted
 from bayeskern.forecast.times import parse_times
 from bayeskern.forecast.zones import to_utc, to_wall
 
@@ -15,6 +16,14 @@ __all__ = ["Calendar", "dates_in", "seconds_of"]
 
 DAYS_PER_YEAR = 365.25
 SECONDS_PER_YEAR = DAYS_PER_YEAR * 86400.0
+# Lengths of time that have a name, in years, the longest first.
+LENGTHS = {
+    "year": 1.0,
+    "month": 1.0 / 12.0,
+    "week": 7.0 / DAYS_PER_YEAR,
+    "day": 1.0 / DAYS_PER_YEAR,
+    "hour": 1.0 / (24.0 * DAYS_PER_YEAR),
+}
 
 Kind = Literal["month", "business month", "day", "business", "second", "number"]
 
@@ -117,6 +126,14 @@ class Calendar:
             for name, period in periods.items()
             if period > 1.99 * self.step and span > 1.99 * period
         }
+
+    def in_words(self, period: float) -> str:
+        """A period in years (steps, for plain numbers) as people say it: "1 week", "12 steps"."""
+        for name, length in LENGTHS.items() if self.unit == "years" else ():
+            count = period / length
+            if abs(count - round(count)) < 1e-6 and round(count) > 0:
+                return counted(round(count), name)
+        return counted(f"{period / self.step:.4g}", "step")
 
     def labels(self, times: np.ndarray) -> list[str]:
         """Times as one writes them: numbers, dates, or dates with a time of day."""

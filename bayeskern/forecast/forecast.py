@@ -1,23 +1,26 @@
-"""Forecast a series: read it, choose its scale, fit the model."""
+"""Forecast a series: read it, weigh the structures that it may have, go on as it went."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.forecast.model import default_kernel, default_noise, name_seasons
+from bayeskern.forecast.average import DRAWS, Part, contenders, weigh
+from bayeskern.forecast.evidence import MOST_VALUES as NUMPY_VALUES
+from bayeskern.forecast.evidence import bound
+from bayeskern.forecast.fitting import Draws, Fitted
+from bayeskern.forecast.model import TRENDS, name_seasons
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.scale import Scale, is_constant, require_ordinary, require_positive
+from bayeskern.forecast.scale import is_constant, require_ordinary, require_positive
 from bayeskern.forecast.series import Series
-from bayeskern.forecast.uncompiled import Mode
-from bayeskern.gp import GPRegression
-from bayeskern.inference import Posterior, infer
+from bayeskern.forecast.structure import Choices
+from bayeskern.forecast.times import parse_times
+from bayeskern.inference import Posterior
+from bayeskern.inference.infer import as_method, fit_target
 from bayeskern.kernels import Kernel
+from bayeskern.prediction.mixture import thin
 
-# Series are filled up to a multiple of this with masked rows, so that series of nearly the same
-# length share their compiled functions.
-BUCKET = 32
 # Dense covariances of more values than this take gigabytes each and a step of the fit minutes.
 MOST_VALUES = 10_000
 # Nor can more steps be of use; as many as this from 1000 values take gigabytes too.
@@ -29,8 +32,12 @@ def forecast(
     horizon: int,
     season=None,
     kernel: Kernel | None = None,
-    method="map",
+    method=None,
     *,
+    trend: str | None = None,
+    log: bool | None = None,
+    changes=None,
+    robust: bool = False,
     times=None,
     time: str | None = None,
     value: str | None = None,
@@ -40,22 +47,32 @@ def forecast(
 ) -> Forecast:
     """Forecast the next `horizon` steps of a series, with uncertainty.
 
-    A Gaussian process is fitted to the series as it is and, if all its values are positive, to its
-    logarithm; the scale with the higher evidence log p(y) = log p(z) + sum log |dz/dy| is kept,
-    where z is y, or log y, standardised. Times may be irregular and values may be missing.
+    Several structures are fitted as Gaussian processes: a smooth trend, a level that wanders, a
+    slope that wanders and one that is damped; with the seasons and without; of the values and, if
+    all are positive, of their logarithm. The forecast is their average, weighted by the evidence
+    log p(y) = log p(z) + sum log |dz/dy|, where z is y, or log y, standardised. Each is averaged
+    over draws of its hyperparameters too.
 
-    The default model and its priors: Corani, Benavoli and Zaffalon (2021), "Time series forecasting
-    with Gaussian processes needs priors", ECML-PKDD.
+    The smooth trend, the seasons and their priors: Corani, Benavoli and Zaffalon (2021), "Time
+    series forecasting with Gaussian processes needs priors", ECML-PKDD. The other trends: Harvey
+    (1989), "Forecasting, structural time series models and the Kalman filter".
 
     Args:
         series: The name of a data set ("co2"), the path of a CSV file, a pandas or polars frame or
             series, or an array of shape (n,); NaN where a value is missing.
         horizon: How many steps to forecast.
-        season: The length of a season in steps, or several; 0 for none. None infers them from the
-            dates.
+        season: The length of a season in steps, or several, which are then there; 0 for none. None
+            infers from the dates which there may be, and from the values which there are.
         kernel: A kernel for y standardised and time in years since the first observation (steps,
-            for plain numbers). None for a trend, the seasons and slow cycles.
-        method: How to fit: a name or an object, as in `infer`.
+            for plain numbers), in place of all structures.
+        method: None to average. "map" takes the most probable structure at its mode alone; any
+            other name or object, as in `infer`, fits that structure.
+        trend: "smooth", "level", "slope" or "damped", to take this one only.
+        log: Whether to describe the logarithm of the values; None to weigh both.
+        changes: Times from which on the level and the slope are others, or "find" to look for up to
+            three of them.
+        robust: Whether to take noise with Student's t distribution, so that single wild values
+            count for little.
         times: The times of an array, shape (n,): dates, datetimes, text or numbers.
         time: The column of times of a file or a frame; guessed if None.
         value: The column of values of a file or a frame; needed if there are several.
@@ -78,7 +95,10 @@ def forecast(
         bk.forecast("sales.csv", 6, time="month", value="sales", positive=True)
         ```
     """
-    horizon = validation.positive_integer(horizon, "horizon")
+    horizon, seed = validation.positive_integer(horizon, "horizon"), validation.seed(seed)
+    log = _required_scale(log, positive)
+    trends = _trends(trend, kernel)
+    method = method if method in (None, "map") else as_method(method)
     series = read_series(series, times, time, value)
     seasons = name_seasons(series.calendar, season)
     y = series.values[series.observed]
@@ -88,34 +108,82 @@ def forecast(
             "Aggregate them (hours to days, say), or give the last part of the series."
         )
     require_within_reach(series, horizon)
-    if positive:
+    if log:
         require_positive(y, series.calendar.labels(series.times[series.observed]))
+    in_numpy = kernel is None and len(y) <= NUMPY_VALUES
+    if (robust or changes is not None) and not in_numpy:
+        raise ValueError(
+            f"robust=True and changes= are for the trends of bayeskern, at most {NUMPY_VALUES} "
+            f"values; came {len(y)} values{'' if kernel is None else ' and a kernel'}."
+        )
+    finds = isinstance(changes, str) and changes == "find"
+    choices = Choices(
+        trends=trends,
+        seasons=seasons,
+        optional=season is None and kernel is None,
+        logs=((False, True) if np.all(y > 0) else (False,)) if log is None else (log,),
+        unit=max([*seasons.values()], default=series.calendar.step),
+        step=series.calendar.step,
+        changes=() if finds else _changes(series, changes),
+        find_changes=finds,
+        robust=robust,
+        kernel=kernel,
+    )
     if is_constant(y):
-        return Forecast(series, horizon, seasons, Scale(False, float(y[0]), 0.0), None, None)
+        return Forecast(series, horizon, choices, (), seed)
     require_ordinary(y)
     t = series.calendar.positions(series.times[series.observed])
+    fits = contenders(t, y, choices, progress)
+    if method is None:
+        return Forecast(series, horizon, choices, weigh(fits, DRAWS, seed), seed)
+    best = max(fits, key=lambda fitted: fitted.log_evidence)
+    if method == "map":
+        return Forecast(series, horizon, choices, (Part(best.at_mode(), 1.0),), seed)
+    posterior = fit_target(method, bound(best.model, t, best.scale.forward(y)), seed, progress)
+    part = Part(_draws_of(posterior, best), 1.0)
+    return Forecast(series, horizon, choices, (part,), seed, posterior)
+
+
+def _required_scale(log: bool | None, positive: bool) -> bool | None:
+    """Whether the logarithm has to be taken; None where both scales may be."""
+    if log not in (None, True, False):
+        raise ValueError(f"log must be True, False, or None to weigh both; got {log!r}.")
+    if positive and log is False:
+        raise ValueError(
+            "positive=True fits the logarithm, log=False the values as they are; take one of them."
+        )
+    return True if positive else log
+
+
+def _trends(trend: str | None, kernel: Kernel | None) -> tuple[str, ...]:
     if kernel is None:
-        unit = max([*seasons.values()], default=series.calendar.step)
-        kernel = default_kernel(seasons, unit, center=float(np.mean(t)))
-    model = GPRegression(kernel, default_noise())
-
-    def fit(scale: Scale, method) -> Posterior:
-        data = _padded(t, scale.forward(y))
-        return infer(model, *data, method=method, seed=seed, progress=progress)
-
-    logs = (True,) if positive else (False, True) if np.all(y > 0) else (False,)
-    scales = [Scale.of(y, log) for log in logs]
-    modes = {scale: fit(scale, Mode()) for scale in scales}
-    scale = max(modes, key=lambda scale: _evidence(modes[scale], scale, y))
-    # The scale is chosen by the modes; only the chosen one is worth another method.
-    posterior = modes[scale] if method == "map" else fit(scale, method)
-    return Forecast(series, horizon, seasons, scale, model, posterior)
+        return tuple(TRENDS) if trend is None else (validation.one_of("trend", trend, TRENDS),)
+    if trend is not None:
+        raise ValueError(f"kernel takes the place of all trends; got trend={trend!r} beside it.")
+    return ("given",)
 
 
-def _evidence(mode: Posterior, scale: Scale, y: np.ndarray) -> float:
-    """The log density at the mode as one of y, whatever the scale; -inf where it is undefined."""
-    evidence = mode.optimum.log_density + float(np.sum(scale.log_jacobian(y)))
-    return evidence if np.isfinite(evidence) else -np.inf
+def _changes(series: Series, changes) -> tuple[float, ...]:
+    """The positions of changes at given times, which lie within the series."""
+    if changes is None:
+        return ()
+    times = np.sort(parse_times(np.atleast_1d(changes), "changes"))
+    at = series.calendar.positions(times)
+    first, last = series.calendar.positions(series.times[[0, -1]])
+    if np.any(at <= first) or np.any(at > last):
+        begin, end = series.calendar.labels(series.times[[0, -1]])
+        raise ValueError(
+            f"changes must lie after {begin} and not after {end}, where the series begins and "
+            f"ends; got {', '.join(series.calendar.labels(times))}."
+        )
+    # The value of that time has changed already.
+    return tuple(float(a) - 0.5 * series.calendar.step for a in at)
+
+
+def _draws_of(posterior: Posterior, fitted: Fitted) -> Draws:
+    """The draws of a posterior of the model of a structure, at most 200, equally weighted."""
+    z = np.asarray(thin({"z": posterior.z.reshape(-1, posterior.z.shape[-1])})["z"])
+    return Draws(fitted, z, np.zeros(len(z)))
 
 
 def require_within_reach(series: Series, horizon: int) -> None:
@@ -131,12 +199,3 @@ def require_within_reach(series: Series, horizon: int) -> None:
         last_year = series.times[-1].astype("M8[Y]").astype(int) + 1970
         if last_year + horizon * series.calendar.step >= 9999:
             raise ValueError(f"horizon: {horizon} steps go beyond the year 9999; take fewer.")
-
-
-def _padded(t: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """X, y and the mask that tells the real rows from those that fill up the bucket."""
-    n = len(t)
-    size = -(-n // BUCKET) * BUCKET
-    X, y, mask = np.zeros(size), np.zeros(size), np.arange(size) < n
-    X[:n], y[:n] = t, z
-    return X, y, mask

@@ -1,8 +1,10 @@
-"""The default model of a series: a trend, seasons and slow cycles, with priors.
+"""The models of a series: a trend, seasons and slow cycles, with priors.
 
-The kernel and the priors are those of Corani, Benavoli and Zaffalon (2021), "Time series
-forecasting with Gaussian processes needs priors", ECML-PKDD, with the linear term centred and the
-time unit taken from the series. Kernels see y standardised and time in years (or steps).
+The kernel and the priors of the smooth trend are those of Corani, Benavoli and Zaffalon (2021),
+"Time series forecasting with Gaussian processes needs priors", ECML-PKDD, with the linear term
+centred and the time unit taken from the series. The other trends are those of structural time
+series (Harvey, 1989, "Forecasting, structural time series models and the Kalman filter", chapter
+2) in continuous time. Kernels see y standardised and time in years (or steps).
 """
 
 from __future__ import annotations
@@ -12,16 +14,38 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from bayeskern.forecast.calendar import Calendar
-from bayeskern.kernels import RBF, Constant, Cosine, Kernel, Linear, Periodic
+from bayeskern.kernels import (
+    RBF,
+    Brownian,
+    ChangePoint,
+    Constant,
+    Cosine,
+    IntegratedBrownian,
+    IntegratedOrnsteinUhlenbeck,
+    Kernel,
+    Linear,
+    Periodic,
+)
 
 # The component that carries the level of the series.
 LEVEL = "trend"
+# The pivot of its straight line, by the name that the kernel gives it.
+CENTER = "trend.linear.center"
+# What a trend does beside its straight line, and how people call it.
+TRENDS = {
+    "smooth": "smooth trend",
+    "level": "local level",
+    "slope": "local slope",
+    "damped": "damped slope",
+}
 # Means of the logarithm of each parameter. The paper writes exp(-sin^2 / (2 l^2)) and cos(t / l),
 # we write exp(-2 sin^2 / l^2) and cos(2 pi t / p).
 SEASON_LENGTHSCALE = 0.2 + np.log(2.0)
 LONG_PERIOD, SHORT_PERIOD = 1.6 + np.log(2.0 * np.pi), 0.5 + np.log(2.0 * np.pi)
 TREND_LENGTHSCALE, LONG_DECAY, SHORT_DECAY = 1.1, 1.1, -0.7
 VARIANCE = -1.5
+# The gain in variance of the slope in a year, and how many years a damped slope lasts.
+SLOPE_VARIANCE, SLOPE_LENGTHSCALE = -2.0, 0.7
 
 
 def default_noise() -> dist.Distribution:
@@ -36,16 +60,26 @@ def default_noise() -> dist.Distribution:
     )
 
 
-def default_kernel(seasons: dict[str, float], unit: float, center: float) -> Kernel:
+def default_kernel(
+    seasons: dict[str, float],
+    unit: float,
+    center: float,
+    trend: str = "smooth",
+    changes: tuple[float, ...] = (),
+    width: float = 0.0,
+) -> Kernel:
     """trend + a season for each period + two damped cycles.
 
     seasons: name -> period; unit: the time that plays the part of a year in the priors; center:
-    where the straight line of the trend has its pivot. All in the unit of the kernel's input.
+    where the straight line of the trend has its pivot; trend: one of TRENDS, which begins to wander
+    at time 0; changes: when the level and the slope change at once, and the width of the change.
+    All in the unit of the kernel's input.
     """
     log_unit = np.log(unit)
 
-    def variance(shift=0.0):
-        return dist.LogNormal(VARIANCE + shift, 1.0)
+    def variance(power=0.0, location=VARIANCE):
+        """The prior of a variance per unit of time to this power."""
+        return dist.LogNormal(location - power * log_unit, 1.0)
 
     def time(location):
         return dist.LogNormal(location + log_unit, 1.0)
@@ -53,11 +87,23 @@ def default_kernel(seasons: dict[str, float], unit: float, center: float) -> Ker
     def cycle(decay, period):
         return RBF(time(decay), variance()) * Cosine(time(period), 1.0)
 
-    line = Linear(variance(-2.0 * log_unit), center)
-    bends = RBF(time(TREND_LENGTHSCALE), variance())
-    kernel = (line + Constant(variance()) + bends).named(LEVEL)
+    bends = {
+        "smooth": lambda: RBF(time(TREND_LENGTHSCALE), variance()),
+        "level": lambda: Brownian(variance(1.0)),
+        "slope": lambda: IntegratedBrownian(variance(3.0, SLOPE_VARIANCE)),
+        "damped": lambda: IntegratedOrnsteinUhlenbeck(time(SLOPE_LENGTHSCALE), variance(2.0)),
+    }
+    line = Linear(variance(2.0), center) + Constant(variance())
+    level_and_slope = line + bends[trend]()
+    for at in changes:
+        jump = Constant(variance()) + Linear(variance(2.0), at)
+        level_and_slope += ChangePoint(Constant(0.0), jump, at, width)
+    kernel = level_and_slope.named(LEVEL)
     for name, period in seasons.items():
         kernel += Periodic(period, dist.LogNormal(SEASON_LENGTHSCALE, 1.0), variance()).named(name)
+    if trend != "smooth" and not seasons:
+        # A level or a slope that wanders leaves nothing for cycles of many steps to do.
+        return kernel
     long, short = cycle(LONG_DECAY, LONG_PERIOD), cycle(SHORT_DECAY, SHORT_PERIOD)
     return kernel + (long.named("long") + short.named("short")).named("cycles")
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import short
-from bayeskern.core.plotting import figure
+from bayeskern.core.plotting import concise_dates, figure
 
 HISTORY, FUTURE, PAST, NAIVE = "#333333", "#1f5fa8", "#8a8a8a", "#c2571a"
 # More history than this many horizons hides what is asked for.
@@ -17,12 +17,15 @@ MOST_DOTS = 150
 LETTERS = 32
 
 
-def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
-    """The history and the forecast: median and a fan of central intervals; returns the figure."""
+def forecast(f, ax=None, levels=(0.5, 0.8, 0.95), whole: bool = False):
+    """The history and the forecast: median and a fan of central intervals; returns the figure.
+
+    whole: whether to show all of the history, not only its last seasons.
+    """
     ax = figure().subplots() if ax is None else ax
     levels = np.ravel(levels)
     calendar = f.series.calendar
-    _history(ax, f.series, first_shown(f))
+    _history(ax, f.series, 0 if whole else first_shown(f))
     # The forecast is joined to the last value, so that the eye does not have to jump.
     last_value = f.series.values[-1]
     x = calendar.wall(np.concatenate([f.series.times[-1:], f.times]))
@@ -37,6 +40,7 @@ def forecast(f, ax=None, levels=(0.5, 0.8, 0.95)):
     ax.plot(x, median, color=FUTURE, linewidth=1.6, label="median")
     scale = "the logarithm" if f.scale.log else "the values as given"
     title = f"{short(f.series.name, LETTERS)}: {f.horizon} steps ahead"
+    concise_dates(ax, x)
     return _finish(ax, f.series, title, f"{calendar.description}; fitted to {scale}")
 
 
@@ -60,7 +64,8 @@ def components(f, fig=None, level: float = 0.95):
         if not is_level:
             ax.axhline(1.0 if f.scale.log else 0.0, color=PAST, linewidth=0.7, zorder=0)
         note = " (factor)" if f.scale.log and not is_level else ""
-        ax.set_title(name + note, loc="left", fontsize=10)
+        ax.set_title(name.replace("_", " ") + note, loc="left", fontsize=10)
+        concise_dates(ax, x)
         _tidy(ax)
     title = f"{short(f.series.name, LETTERS)}: components"
     note = f"{100 * level:g} % intervals; shaded: the future"
@@ -88,6 +93,7 @@ def backtest(result, ax=None, level: float = 0.8):
         ax.plot(x, naive, label=labels.pop("naive", None), **style)
         cutoff = wall(series.times[[fold.count - 1]])[0]
         ax.axvline(cutoff, color=PAST, linewidth=0.7, linestyle="--")
+    concise_dates(ax, x)
     title = f"{short(series.name, LETTERS)}: forecasts from {len(result.folds)} past dates"
     return _finish(ax, series, title, "dashed: the last value each forecast saw")
 

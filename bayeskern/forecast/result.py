@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -13,19 +13,26 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
-from bayeskern.forecast import plot, uncompiled
+from bayeskern.forecast import plot, wording
+from bayeskern.forecast.average import MIXED, Part
+from bayeskern.forecast.fitting import Fitted
+from bayeskern.forecast.look_back import LookBack, look_back
+from bayeskern.forecast.mixture import Mixture, mixture_over
 from bayeskern.forecast.model import LEVEL
 from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.series import Series
+from bayeskern.forecast.structure import Choices
+from bayeskern.forecast.verdict import assess_forecast
 from bayeskern.gp import GPRegression
-from bayeskern.gp.components import centered_components
 from bayeskern.inference import Posterior, Trust
 from bayeskern.kernels.components import component_names
-from bayeskern.prediction.mixture import Prediction, Quantiles
+from bayeskern.prediction.mixture import Quantiles
 
 LEVELS = (0.5, 0.8, 0.95)
-# With fewer values than this the hyperparameters are hardly known.
+# With so many values or fewer the hyperparameters are hardly known.
 FEW_VALUES = 10
+# A value so many sds from what the others foretell is remarked on: chance makes one in a million.
+WILD = 5.0
 # How wide the text is that people read.
 WIDTH = 100
 
@@ -34,25 +41,94 @@ WIDTH = 100
 class Forecast(Quantiles):
     """The predictive distribution of the next `horizon` values of a series.
 
-    Quantiles and intervals are exact for the fitted model, averaged over its hyperparameters. mean
-    and sd are those of the values themselves, also where the logarithm was fitted. Returned by
-    `forecast`.
+    Quantiles and intervals are exact for the structures that were fitted, averaged over them and
+    over their hyperparameters. mean and sd are those of the values themselves, also where the
+    logarithm was fitted. Returned by `forecast`.
 
     Attributes:
         series: The data as they were read, with their calendar.
         horizon: The number of steps ahead.
-        seasons: Name of a season -> its period, in years (steps, for plain numbers).
-        scale: The scale that was chosen: the values as given, or their logarithm.
-        model: The model that was fitted; None for a constant series.
-        posterior: The fit; None for a constant series.
+        choices: The structures that were weighed.
+        parts: Those that the forecast is made of, the most probable first; none for a constant
+            series.
+        seed: The seed.
+        fit: The posterior by another method than averaging, where one was asked for.
     """
 
     series: Series
     horizon: int
-    seasons: dict[str, float]
-    scale: Scale
-    model: GPRegression | None
-    posterior: Posterior | None
+    choices: Choices
+    parts: tuple[Part, ...]
+    seed: int = 0
+    fit: Posterior | None = None
+
+    # -- what was fitted ----------------------------------------------------------------------
+
+    @property
+    def seasons(self) -> dict[str, float]:
+        """Name of a season -> its period, in years (steps, for plain numbers), as in `leading`."""
+        if self.leading is None or self.choices.kernel is not None:
+            return self.choices.seasons
+        return {name: self.choices.seasons[name] for name in self.leading.structure.seasons}
+
+    @property
+    def leading(self) -> Fitted | None:
+        """The most probable structure, fitted; None for a constant series."""
+        return self.parts[0].fitted if self.parts else None
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the most probable structure: the values as given, or their logarithm."""
+        if self.leading is None:
+            return Scale(False, float(self.series.values[self.series.observed][0]), 0.0)
+        return self.leading.scale
+
+    @property
+    def model(self) -> GPRegression | None:
+        """The model of the most probable structure; None for a constant series."""
+        return None if self.leading is None else self.leading.model
+
+    @cached_property
+    def posterior(self) -> Posterior | None:
+        """The hyperparameters of the most probable structure; None for a constant series."""
+        if self.fit is not None or not self.parts:
+            return self.fit
+        return self.parts[0].draws.posterior(self.seed, False)
+
+    @cached_property
+    def probabilities(self) -> dict[str, dict[str, float]]:
+        """How probable each choice is: "trend", "logarithm" and each season.
+
+        Returns:
+            "trend" -> name -> probability; "present" -> the probability of each season and of the
+            logarithm.
+        """
+        trends: dict[str, float] = {}
+        present = dict.fromkeys([*self.choices.seasons, "logarithm"], 0.0)
+        for part in self.parts:
+            structure = part.structure
+            trends[structure.trend] = trends.get(structure.trend, 0.0) + part.weight
+            for name in structure.seasons:
+                present[name] += part.weight
+            present["logarithm"] += part.weight * structure.log
+        ordered = sorted(trends.items(), key=lambda item: -item[1])
+        return {"trend": dict(ordered), "present": present}
+
+    @property
+    def structure(self) -> str:
+        """What was found in the series, in words, with its probability."""
+        known = self.probabilities
+        said = wording.found(known["trend"], known["present"], self.choices.optional)
+        if not self.changes.size:
+            return said
+        return f"{said}; level and slope change at {', '.join(self.time_labels(self.changes))}"
+
+    @property
+    def changes(self) -> np.ndarray:
+        """The first times after a change of level and slope, in the most probable structure."""
+        at = self.leading.structure.changes if self.leading is not None else ()
+        observed = self.series.times[self.series.observed]
+        return observed[np.searchsorted(self.series.calendar.positions(observed), at)]
 
     # -- the numbers --------------------------------------------------------------------------
 
@@ -64,12 +140,12 @@ class Forecast(Quantiles):
     @property
     def mean(self) -> np.ndarray:
         """The mean at each future time, shape (horizon,)."""
-        return self._moments[0]
+        return self._mixture.moments[0]
 
     @property
     def sd(self) -> np.ndarray:
         """The standard deviation at each future time, shape (horizon,)."""
-        return self._moments[1]
+        return self._mixture.moments[1]
 
     def quantile(self, q) -> np.ndarray:
         """Quantiles at each future time.
@@ -80,7 +156,7 @@ class Forecast(Quantiles):
         Returns:
             Shape (horizon,), or (len(q), horizon) for several.
         """
-        return self.scale.back(self._prediction.quantile(q))
+        return self._mixture.quantile(validation.probabilities(q))
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the future path.
@@ -92,7 +168,8 @@ class Forecast(Quantiles):
         Returns:
             Shape (n, horizon).
         """
-        return self.scale.back(self._prediction.sample(n, seed))
+        n, seed = validation.positive_integer(n, "n"), validation.seed(seed)
+        return self._mixture.sample(n, seed)
 
     def log_density(self, y) -> np.ndarray:
         """Log predictive density of the values that came true, time by time.
@@ -105,31 +182,61 @@ class Forecast(Quantiles):
             scale.
         """
         y = np.asarray(validation.targets(y, self.horizon))
-        if self.posterior is None:
+        if not self.parts:
             return np.where(y == self.scale.shift, np.inf, -np.inf)
-        possible = self.scale.covers(y)
-        y = np.where(possible, y, 1.0)
-        density = self._prediction.log_density(self.scale.forward(y)) + self.scale.log_jacobian(y)
-        return np.where(possible, density, -np.inf)
+        return self._mixture.log_density(y)
+
+    @cached_property
+    def look_back(self) -> LookBack | None:
+        """Forecasts from past origins of the series itself; None where it is too short."""
+        if not self.parts:
+            return None
+        season = self.season_in_steps
+        return look_back(self.series, self.horizon, self.choices, self.parts, season, self.seed)
 
     @property
+    def season_in_steps(self) -> int:
+        """The season of the seasonal-naive forecast beside it, in steps; 1 for none."""
+        step = self.series.calendar.step
+        # The shortest season is the one with the most data behind it.
+        return min((round(period / step) for period in self.choices.seasons.values()), default=1)
+
+    @cached_property
     def trust(self) -> Trust:
-        """How far to trust the fit, and why."""
-        if self.posterior is None:
+        """How far to trust the forecast, and why: its fit, and what came true in the past."""
+        if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        return self.posterior.trust
+        return assess_forecast(self.problem, self.look_back, self.horizon)
+
+    @cached_property
+    def problem(self) -> str | None:
+        """What is wrong with the fit itself, if anything is."""
+        if self.fit is not None:
+            trust = self.fit.trust
+            return trust.advice if trust.verdict == "bad" else None
+        return self.leading.optimum.problem() if self.parts else None
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
         """What was noticed and done on the way."""
-        if self.posterior is None:
+        if not self.parts:
             constant = "the series is constant: the forecast is flat and its interval has no width"
             return (*self.series.remarks, constant)
         remarks, y = list(self.series.remarks), self.series.values[self.series.observed]
-        if len(y) < FEW_VALUES and self.posterior.method in ("map", "mle"):
+        if len(y) <= FEW_VALUES:
+            says = "the intervals rest on the priors more than on the series"
+            if self.parts[0].draws.is_point:
+                says = "intervals built on a point estimate may be much too narrow"
+            remarks.append(f"with {len(y)} values, {says}")
+        longest = max(self.choices.seasons.values(), default=0.0)
+        if longest > self.series.calendar.step * (int(self.series.calendar.steps()[-1]) + 1):
+            remarks.append("the series is shorter than a season, whose shape it cannot show")
+        wild = self._wild_values()
+        if wild:
+            advice = "" if self.choices.robust else ", or robust=True (--robust) if it may happen"
             remarks.append(
-                f"with {len(y)} values, intervals built on a point estimate may be much too "
-                "narrow: expect more misses than they promise"
+                f"{wild} is far from what all other values say of it: leave it out if it is an "
+                f"error{advice}"
             )
         if np.min(y) >= 0 and np.min(self.interval()[0]) < 0:
             advice = (
@@ -139,6 +246,17 @@ class Forecast(Quantiles):
                 advice = "if none can be, ask for a positive forecast (positive=True, --positive)"
             remarks.append(f"no value is negative, but the 95 % interval reaches there: {advice}")
         return tuple(remarks)
+
+    def _wild_values(self) -> str:
+        """The value that is furthest from what the others foretell, with its time, if it is far."""
+        fitted = self.leading
+        means, variances, _ = fitted.evidence.loo(fitted.mode[None])
+        distance = np.abs(fitted.scale.forward(fitted.y) - means[0]) / np.sqrt(variances[0])
+        worst = int(np.argmax(distance))
+        if not distance[worst] > WILD:
+            return ""
+        label = self.time_labels(self.series.times[self.series.observed][[worst]])[0]
+        return f"{_format(fitted.y)(fitted.y[worst])} at {label}"
 
     # -- components ---------------------------------------------------------------------------
 
@@ -166,17 +284,17 @@ class Forecast(Quantiles):
         Raises:
             ValueError: For a constant series, which has no components.
         """
-        if self.posterior is None:
+        if not self.parts:
             raise ValueError("a constant series has no components.")
         tail = 0.5 * (1.0 - validation.level(level))
-        target = self.posterior.target
-        X = self.series.calendar.positions(self.times if times is None else times)[:, None]
-        parts = centered_components(target.model, self.posterior.flat, target.args, X, LEVEL)
-        intervals = {}
-        for name, part in parts.items():
-            shift = self.scale.shift if name == LEVEL else 0.0
-            scale = Scale(self.scale.log, shift, self.scale.size)
-            median, lower, upper = scale.back(part.quantile([0.5, tail, 1.0 - tail]))
+        x = self.series.calendar.positions(self.times if times is None else times)
+        draws, scale, intervals = self.parts[0].draws, self.scale, {}
+        z = draws.z if draws.is_point else draws.resampled(MIXED, self.seed)
+        for name, (means, variances) in draws.fitted.evidence.components(z, x, LEVEL).items():
+            # The level is in the units of the series, the others are differences from it.
+            centre = scale if name == LEVEL else replace(scale, shift=0.0)
+            part = Mixture.even([centre] * len(z), means, variances)
+            median, lower, upper = part.quantile([0.5, tail, 1.0 - tail])
             intervals[name] = {"median": median, "lower": lower, "upper": upper}
         return intervals
 
@@ -203,9 +321,18 @@ class Forecast(Quantiles):
             index = index.tz_localize("UTC").tz_convert(zone)
         return pd.DataFrame(self._table(levels), index=index)
 
-    def plot(self, ax=None, levels=LEVELS):
-        """The history and the forecast with its intervals; returns the figure."""
-        return plot.forecast(self, ax, levels)
+    def plot(self, ax=None, levels=LEVELS, whole: bool = False):
+        """The history and the forecast with its intervals.
+
+        Args:
+            ax: The axes to draw in; a new figure if None.
+            levels: The probabilities of the central intervals.
+            whole: Whether to show all of the history, not only its last seasons.
+
+        Returns:
+            The figure.
+        """
+        return plot.forecast(self, ax, levels, whole)
 
     def plot_components(self, figure=None, level: float = 0.95):
         """Each component over history and future, with its own interval; returns the figure."""
@@ -226,13 +353,18 @@ class Forecast(Quantiles):
         return paths
 
     def to_csv(self, levels=LEVELS) -> str:
-        """CSV text: a row for each future time, ten digits; the columns of `to_frame`."""
+        """CSV text: a row for each future time, ten digits; the columns of `to_frame`.
+
+        The column "verdict" says how far to trust them, and in the first row why.
+        """
         table = self._table(levels)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([self.series.time_name, *table])
+        writer.writerow([self.series.time_name, *table, "verdict"])
+        verdict = f"{self.trust.verdict}: {self.trust.advice}"
         for time, *row in zip(self.time_labels(self.times), *table.values(), strict=True):
-            writer.writerow([time, *(f"{x:.10g}" for x in row)])
+            writer.writerow([time, *(f"{x:.10g}" for x in row), verdict])
+            verdict = self.trust.verdict
         return text.getvalue()
 
     def time_labels(self, times) -> list[str]:
@@ -249,19 +381,16 @@ class Forecast(Quantiles):
     # -- inside -------------------------------------------------------------------------------
 
     @cached_property
-    def _prediction(self) -> Prediction:
-        """The prediction of z, on the scale that was fitted."""
-        if self.posterior is None:
+    def _mixture(self) -> Mixture:
+        """The predictive distribution at the future times."""
+        if not self.parts:
             zeros = np.zeros((1, self.horizon))
-            return Prediction(
-                lambda: zeros, lambda: (zeros, zeros), lambda key, n: np.zeros((n, self.horizon))
-            )
-        return uncompiled.predict(self.posterior, self.series.calendar.positions(self.times))
+            return Mixture.even([self.scale], zeros, zeros, self._flat_paths)
+        x = self.series.calendar.positions(self.times)
+        return mixture_over(self.parts, x, MIXED, self.seed, self.choices.robust)
 
-    @cached_property
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        means, variances = self.scale.moments(*self._prediction.parts)
-        return means.mean(axis=0), np.sqrt(variances.mean(axis=0) + means.var(axis=0))
+    def _flat_paths(self, part: int, n: int, seed: int) -> np.ndarray:
+        return np.full((n, self.horizon), self.scale.shift)
 
     def __repr__(self) -> str:
         return summary(self)
@@ -287,7 +416,7 @@ def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
           time      integers, step 1
           seasons   none
           scale     as given
-          fit       not assessable: The series is constant: nothing shows how it may vary.
+          verdict   not assessable: The series is constant: nothing shows how it may vary.
           remark    the series is constant: the forecast is flat and its interval has no width
         <BLANKLINE>
           time  median   95 % interval
@@ -297,12 +426,13 @@ def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
     series = f.series
     first, last = f.time_labels(series.times[[0, -1]])
     count = int(series.observed.sum())
-    lengths = [f"{period / series.calendar.step:.4g}" for period in f.seasons.values()]
+    lengths = [series.calendar.in_words(period) for period in f.seasons.values()]
     facts = [
         ("time", series.calendar.description),
-        ("seasons", f"{' and '.join(lengths)} steps" if lengths else "none"),
+        ("seasons", " and ".join(lengths) or "none"),
         ("scale", "logarithm" if f.scale.log else "as given"),
-        ("fit", f"{f.trust.verdict}: {f.trust.advice}"),
+        *([("structure", f.structure)] if f.parts else []),
+        ("verdict", f"{f.trust.verdict}: {f.trust.advice}"),
         *(("remark", remark) for remark in f.remarks),
     ]
     lines = [f"{series.name}: {count} values of {series.value_name}, {first} to {last}"]

@@ -1,23 +1,26 @@
 """The evidence of a Gaussian process in time and its gradient, in NumPy: nothing is compiled.
 
-A first fit in JAX waits ten seconds and more for the compiler; with a few hundred values the whole
-search takes a tenth of a second here. The formulas are those of `GPRegression` and of its kernels.
+For a few hundred values the search for a mode takes less time than JAX takes to compile its first
+step. The formulas are those of `GPRegression` and of its kernels.
 """
 
 from __future__ import annotations
 
+from copy import copy
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import transforms
 from scipy.linalg import lapack, solve_triangular
-from threadpoolctl import threadpool_limits
 
+from bayeskern.core.blas import one_blas_thread
 from bayeskern.gp.prior import is_function
 from bayeskern.gp.regression import GPRegression
 from bayeskern.hyperparameters import is_specified
-from bayeskern.kernels.derivatives import Pairs, gram, has_derivatives
+from bayeskern.kernels.components import component_names
+from bayeskern.kernels.derivatives import Pairs, gram, grams_of_components, has_derivatives
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -55,21 +58,38 @@ class NumpyEvidence:
     Attributes:
         names: The names of the sites, d of them.
         priors: The prior of each, on z.
+        noise_factors: What the noise variance of each value is multiplied by: (n,).
     """
 
     def __init__(self, model: GPRegression, x, y):
         """x, y: (n,)."""
-        self.kernel, self.x, self.y = model.kernel, x, y
+        self.kernel = model.kernel
         values = {**model.kernel.hyperparameters(), "noise": model.noise}
         free = [is_specified(value) for value in values.values()]
         self.names = tuple(n for n, is_free in zip(values, free, strict=True) if is_free)
         self.priors = [LogNormalPrior.of(values[name]) for name in self.names]
-        self._free = np.flatnonzero(free)
+        self._free, self._places = np.flatnonzero(free), {name: i for i, name in enumerate(values)}
         self._values = np.array(
             [0.0 if is_free else float(v) for v, is_free in zip(values.values(), free, strict=True)]
         )
         self._location, self._scale, self._least = np.reshape(self.priors, (-1, 3)).astype(float).T
-        self._pairs = Pairs.among(x)
+        self._take(x, y)
+
+    def _take(self, x, y) -> None:
+        self.x, self.y, self._pairs = x, y, _pairs_among(x.tobytes())
+        self.noise_factors, self._constant = np.ones(len(y)), 0.0
+
+    def given(self, x, y, numbers: dict[str, float] | None = None) -> NumpyEvidence:
+        """The same model given other data, with other values of some fixed hyperparameters.
+
+        Models that differ in their numbers only are read once so.
+        """
+        other = copy(self)
+        other._take(x, y)
+        if numbers:
+            other._values = self._values.copy()
+            other._values[[self._places[name] for name in numbers]] = list(numbers.values())
+        return other
 
     @classmethod
     def of(cls, model: GPRegression, x, y) -> NumpyEvidence | None:
@@ -83,9 +103,15 @@ class NumpyEvidence:
             return None
         return cls(model, x, y)
 
+    def with_noise_factors(self, noise_factors, constant: float) -> NumpyEvidence:
+        """The same with other factors of the noise variance, (n,), and a term of the density."""
+        other = copy(self)
+        other.noise_factors, other._constant = noise_factors, constant
+        return other
+
     def threads(self):
         """A context in which BLAS takes one thread: several only wait for one another here."""
-        return threadpool_limits(1, "blas")
+        return one_blas_thread()
 
     @property
     def middle(self) -> np.ndarray:
@@ -97,73 +123,205 @@ class NumpyEvidence:
         values = self._least + np.exp(z)
         return {name: values[..., i] for i, name in enumerate(self.names)}
 
-    def log_density(self, z) -> tuple[float, np.ndarray]:
+    def log_density(self, z) -> float:
+        """The log density at z (d,); -inf where K has no factor."""
+        with np.errstate(all="ignore"):
+            return self._evaluated(z)[0]
+
+    def value_and_gradient(self, z) -> tuple[float, np.ndarray]:
         """The log density at z (d,), and its gradient; -inf and zeros where K has no factor.
 
         Rasmussen and Williams (2006), equations 5.8 and 5.9, and the prior of z.
         """
-        *kernel_values, noise = self._at(z)
-        n, pairs = len(self.y), self._pairs
-        K, derivatives = gram(self.kernel, kernel_values, pairs)
-        K = pairs.spread(K) + noise * np.eye(n)
-        factor, failed = lapack.dpotrf(K, lower=1)
-        if failed:
-            return -np.inf, np.zeros(len(z))
-        weights, _ = lapack.dpotrs(factor, self.y, lower=1)
+        with np.errstate(all="ignore"):
+            # What overflows has no density, and that is said by its value.
+            return self._value_and_gradient(z)
+
+    def _value_and_gradient(self, z):
+        value, factor, weights, derivatives = self._evaluated(z)
+        if factor is None:
+            return value, np.zeros(len(z))
         inverse, _ = lapack.dpotri(factor, lower=1)
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta)
         A = np.outer(weights, weights) - inverse
-        trace_with = pairs.contract(A)
+        trace_with = self._pairs.contract(A)
         slopes = np.empty(len(z))
         for i, place in enumerate(self._free):
             is_noise = place == len(derivatives)
-            slopes[i] = np.trace(A) if is_noise else trace_with(derivatives[place]())
+            slopes[i] = (
+                np.diag(A) @ self.noise_factors if is_noise else trace_with(derivatives[place]())
+            )
+        return value, 0.5 * slopes * np.exp(z) - (z - self._location) / np.square(self._scale)
+
+    def _evaluated(self, z):
+        """The log density, the factor of K, K^-1 y and the derivatives of the Gram matrix."""
+        *kernel_values, noise = self._at(z)
+        K, derivatives = gram(self.kernel, kernel_values, self._pairs)
+        K = self._pairs.spread(K) + np.diag(noise * self.noise_factors)
+        factor, failed = lapack.dpotrf(K, lower=1)
+        if failed or not np.isfinite(factor[-1, -1]):
+            return -np.inf, None, None, derivatives
+        weights, _ = lapack.dpotrs(factor, self.y, lower=1)
         standard = (z - self._location) / self._scale
         value = -0.5 * (self.y @ weights + standard @ standard) - np.log(np.diag(factor)).sum()
-        value -= 0.5 * (n + len(z)) * LOG_2PI + np.log(self._scale).sum()
-        return value, 0.5 * slopes * np.exp(z) - standard / self._scale
+        value -= 0.5 * (len(self.y) + len(z)) * LOG_2PI + np.log(self._scale).sum()
+        return float(value) + self._constant, factor, weights, derivatives
 
-    def predict(self, z, x_new) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of new observations at x_new (m,): (m,) each. z: (d,)."""
-        solve, values, noise = self._conditioned(z)
-        among, _ = gram(self.kernel, values, Pairs(x_new, x_new))
-        half, mean = solve(x_new)
-        return mean, np.maximum(among - np.sum(np.square(half), axis=0), 0.0) + noise
+    def moments(self, z, x_new) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of new observations at x_new (m,), for each of z (S, d): (S, m)."""
+        pairs, means, variances = Pairs(x_new, x_new), [], []
+        with self.threads():
+            for z_one in z:
+                solve, values, noise = self._conditioned(z_one)
+                half, mean = solve(x_new)
+                among, _ = gram(self.kernel, values, pairs)
+                means.append(mean)
+                variances.append(np.maximum(among - np.sum(np.square(half), axis=0), 0.0) + noise)
+        return np.array(means), np.array(variances)
 
-    def draw(self, z, x_new, standard) -> np.ndarray:
-        """Joint draws of new observations at x_new (m,), from standard normal ones: (k, m) both."""
-        solve, values, noise = self._conditioned(z)
-        among, _ = gram(self.kernel, values, Pairs(x_new[:, None], x_new[None, :]))
-        half, mean = solve(x_new)
-        covariance = among - half.T @ half + noise * np.eye(len(x_new))
-        return mean + standard @ _factor(covariance).T
+    def paths(self, z, x_new, count: int, seed: int, noise_factors=1.0) -> np.ndarray:
+        """Joint draws of new observations at x_new (m,), from z (d,): (count, m).
 
-    def _conditioned(self, z):
-        """The process given the data: x_new -> L^-1 k(x, x_new) (n, m) and the mean (m,)."""
+        noise_factors: what the noise variance of each is multiplied by, (m,).
+        """
+        standard = np.random.default_rng(seed).standard_normal((count, len(x_new)))
+        with self.threads():
+            solve, values, noise = self._conditioned(z)
+            among, _ = gram(self.kernel, values, Pairs(x_new[:, None], x_new[None, :]))
+            half, mean = solve(x_new)
+            covariance = among - half.T @ half + noise * noise_factors * np.eye(len(x_new))
+            return mean + standard @ _factor(covariance).T
+
+    def precision(self, z) -> tuple[np.ndarray, np.ndarray]:
+        """K^-1 (n, n) and K^-1 y (n,) at z (d,), with K the covariance of y."""
+        with self.threads():
+            conditioned, _, _ = self._conditioned(z)
+            inverse, _ = lapack.dpotri(conditioned.factor, lower=1)
+            inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        return inverse, inverse @ self.y
+
+    def fitted(self, z) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the function at the values themselves, without noise: (n,) each."""
+        with self.threads():
+            solve, values, _ = self._conditioned(z)
+            half, mean = solve(self.x)
+            among, _ = gram(self.kernel, values, Pairs(self.x, self.x))
+            return mean, np.maximum(among - np.sum(np.square(half), axis=0), 0.0)
+
+    def loo(self, z) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, variance and log density of each value given the others, for z (S, d): (S, n) each.
+
+        Rasmussen and Williams (2006), equations 5.10 to 5.12.
+        """
+        parts = []
+        with self.threads():
+            for z_one in z:
+                conditioned, _, _ = self._conditioned(z_one)
+                inverse, _ = lapack.dpotri(conditioned.factor, lower=1)
+                precision = np.diag(inverse)
+                residual = lapack.dpotrs(conditioned.factor, self.y, lower=1)[0] / precision
+                density = 0.5 * (np.log(precision) - LOG_2PI - precision * np.square(residual))
+                parts.append((self.y - residual, 1.0 / precision, density))
+        return tuple(np.array(part) for part in zip(*parts, strict=True))
+
+    def changes(self, z, name: str, ends) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the change of a component between times (2,), for z (S, d): (S,)."""
+        parts = []
+        with self.threads():
+            for z_one in z:
+                solve, values, _ = self._conditioned(z_one)
+                to_ends = Pairs(self.x[:, None], ends[None, :])
+                cross = np.diff(grams_of_components(self.kernel, values, to_ends)[name])
+                half, mean = solve.covariances(cross)
+                within = Pairs(ends[:, None], ends[None, :])
+                among = grams_of_components(self.kernel, values, within)[name]
+                prior = among[0, 0] + among[1, 1] - 2.0 * among[0, 1]
+                parts.append((mean[0], np.maximum(prior - np.sum(np.square(half)), 0.0)))
+        means, variances = zip(*parts, strict=True)
+        return np.array(means), np.array(variances)
+
+    def components(self, z, x_new, level: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Means and variances of every component at x_new (m,), for each of z (S, d): (S, m).
+
+        Each component is taken minus its average over the data, and the averages go to the one
+        called level, as in `bayeskern.gp.components`.
+        """
+        names = (level, *(name for name in component_names(self.kernel) if name != level))
+        parts = {name: ([], []) for name in names}
+        with self.threads():
+            for z_one in z:
+                for name, (mean, variance) in self._centered(z_one, x_new, names).items():
+                    parts[name][0].append(mean)
+                    parts[name][1].append(variance)
+        return {name: (np.array(m), np.array(v)) for name, (m, v) in parts.items()}
+
+    def _centered(self, z, x_new, names):
+        """name -> mean and variance of one component at x_new, (m,) each; the level is first."""
+        solve, values, _ = self._conditioned(z)
+        n, m, level = len(self.y), len(x_new), names[0]
+        among = grams_of_components(self.kernel, values, Pairs(x_new, x_new))
+        between = grams_of_components(self.kernel, values, Pairs(self.x[:, None], x_new[None, :]))
+        within = grams_of_components(self.kernel, values, self._pairs)
+        averages = {name: self._pairs.spread(K).mean(axis=1) for name, K in within.items()}
+        cross, prior = {level: np.zeros((n, m))}, {level: np.zeros(m)}
+        for name, K in between.items():
+            # The average over the data has these covariances with y and with f(x_new).
+            with_data, with_new = averages[name], K.mean(axis=0)
+            variance = with_data.mean()
+            if name == level:
+                cross[level], prior[level] = cross[level] + K, prior[level] + among[name]
+            else:
+                cross[name] = K - with_data[:, None]
+                prior[name] = among[name] - 2.0 * with_new + variance
+                cross[level], prior[level] = (
+                    cross[level] + with_data[:, None],
+                    prior[level] + variance,
+                )
+        moments = {}
+        for name in names:
+            half, mean = solve.covariances(cross[name])
+            moments[name] = mean, np.maximum(prior[name] - np.sum(np.square(half), axis=0), 0.0)
+        return moments
+
+    def _conditioned(self, z) -> tuple[_Conditioned, np.ndarray, float]:
+        """The process given the data, the values of its kernel and its noise variance."""
         *values, noise = self._at(z)
         K, _ = gram(self.kernel, values, self._pairs)
-        factor = _factor(self._pairs.spread(K) + noise * np.eye(len(self.y)))
+        factor = _factor(self._pairs.spread(K) + np.diag(noise * self.noise_factors))
         weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
 
-        def solve(x_new):
-            between, _ = gram(self.kernel, values, Pairs(self.x[:, None], x_new[None, :]))
-            half = solve_triangular(factor, between, lower=True, check_finite=False)
-            return half, weights @ half
-
-        return solve, values, noise
-
-    def curvature(self, z, step: float = 1e-4) -> np.ndarray:
-        """The Hessian of -log p at z (d, d), by central differences of the gradient."""
-        steps = step * np.eye(len(z))
-        with self.threads():
-            H = [self.log_density(z - h)[1] - self.log_density(z + h)[1] for h in steps]
-        return 0.25 * (np.array(H) + np.array(H).T) / step
+        return _Conditioned(self, factor, weights, values), values, noise
 
     def _at(self, z) -> np.ndarray:
         values = self._values.copy()
         values[self._free] = self._least + np.exp(z)
         return values
+
+
+@lru_cache(maxsize=4)
+def _pairs_among(x: bytes) -> Pairs:
+    # Several models are fitted to the same times, one after the other.
+    return Pairs.among(np.frombuffer(x))
+
+
+class _Conditioned(NamedTuple):
+    """A process given its data."""
+
+    evidence: NumpyEvidence
+    factor: np.ndarray
+    weights: np.ndarray
+    values: list
+
+    def __call__(self, x_new):
+        """L^-1 k(x, x_new) (n, m) and the mean at x_new (m,)."""
+        pairs = Pairs(self.evidence.x[:, None], x_new[None, :])
+        return self.covariances(gram(self.evidence.kernel, self.values, pairs)[0])
+
+    def covariances(self, cross):
+        """L^-1 of covariances with the data (n, m), and the mean of what has them (m,)."""
+        half = solve_triangular(self.factor, cross, lower=True, check_finite=False)
+        return half, self.weights @ half
 
 
 def _factor(K) -> np.ndarray:

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from functools import cached_property, singledispatch
 
 import numpy as np
+from scipy.special import expit
 
 from bayeskern.hyperparameters.names import sites
 from bayeskern.kernels import base, dot_product, periodic, stationary, trend
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.components import component_names
 
 # What computes a derivative when it is wanted.
 Derivative = Callable[[], np.ndarray]
@@ -71,8 +73,27 @@ def gram(kernel: Kernel, values, pairs: Pairs) -> tuple[np.ndarray, list[Derivat
     return _gram(kernel, iter(values), pairs)
 
 
+def grams_of_components(kernel: Kernel, values, pairs: Pairs) -> dict[str, np.ndarray]:
+    """k(s, t) of each additive component by its name: they add up to `gram`.
+
+    values: one for each of `sites(kernel)`.
+    """
+    values, grams = iter(values), {}
+    for term in _terms(kernel):
+        (name,) = component_names(term)
+        K = pairs.spread(_gram(term, values, pairs)[0])
+        grams[name] = grams[name] + K if name in grams else K
+    return grams
+
+
+def _terms(kernel: Kernel) -> tuple[Kernel, ...]:
+    return kernel.terms if isinstance(kernel, base.Sum) else (kernel,)
+
+
 def has_derivatives(kernel: Kernel) -> bool:
-    """Whether `gram` takes this kernel."""
+    """Whether `gram` and `grams_of_components` take this kernel."""
+    if any(len(component_names(term)) > 1 for term in _terms(kernel)):
+        return False
     try:
         gram(kernel, np.ones(len(sites(kernel))), Pairs(np.zeros(1), np.zeros(1)))
     except NotImplementedError:
@@ -219,6 +240,31 @@ def _(kernel: trend.IntegratedOrnsteinUhlenbeck, values, pairs):
         lambda: variance * at_all(in_lengthscale),
         lambda: unit,
         lambda: variance * (in_start(s) + in_start(t)),
+    ]
+
+
+@_gram.register
+def _(kernel: trend.ChangePoint, values, pairs):
+    location, width = next(values), next(values)
+    before, of_before = _gram(kernel.before, values, pairs)
+    after, of_after = _gram(kernel.after, values, pairs)
+    s, t = (pairs.s - location) / width, (pairs.t - location) / width
+    u, v = expit(s), expit(t)
+    # The derivatives of u and v in their arguments.
+    du, dv = u * (1.0 - u), v * (1.0 - v)
+    off, on = (1.0 - u) * (1.0 - v), u * v
+
+    def along(of_s, of_t):
+        """The derivative where the arguments of u and v change at these rates."""
+        falls = -of_s * du * (1.0 - v) - (1.0 - u) * of_t * dv
+        rises = of_s * du * v + u * of_t * dv
+        return falls * pairs.spread(before) + rises * pairs.spread(after)
+
+    return off * pairs.spread(before) + on * pairs.spread(after), [
+        lambda: along(-1.0 / width, -1.0 / width),
+        lambda: along(-s / width, -t / width),
+        *(_times(off, _spread(pairs, d)) for d in of_before),
+        *(_times(on, _spread(pairs, d)) for d in of_after),
     ]
 
 

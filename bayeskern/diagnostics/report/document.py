@@ -21,6 +21,7 @@ from bayeskern.diagnostics.report.sections.fitted import fitted
 from bayeskern.diagnostics.report.sections.parameters import parameters
 from bayeskern.diagnostics.report.sections.process import process
 from bayeskern.diagnostics.report.sections.sensitivity import sensitivity
+from bayeskern.diagnostics.report.sections.structures import structures
 from bayeskern.diagnostics.report.sections.verdict import verdict
 from bayeskern.diagnostics.report.size_limit import MAX_BYTES, leave_out
 from bayeskern.diagnostics.report.style import with_prefixed_ids
@@ -31,7 +32,7 @@ from bayeskern.inference import Posterior
 
 # A name may have letters that UTF-8 has not.
 ENCODING_ERRORS = "backslashreplace"
-# Of each posterior, in this order, after its verdict; of a forecast, what it predicts comes first.
+# Of each posterior, in this order, after its verdict.
 SECTIONS: dict[str, tuple[str, Callable]] = {
     "fitted": ("What was fitted", fitted),
     "convergence": ("Convergence", convergence),
@@ -39,6 +40,13 @@ SECTIONS: dict[str, tuple[str, Callable]] = {
     "fit": ("Fit to the data", fit),
     "process": ("Function and components", process),
     "sensitivity": ("Sensitivity to the prior", sensitivity),
+}
+# Of a forecast: what it is read for stands before how it was made.
+OF_FORECASTS: dict[str, tuple[str, Callable]] = {
+    "process": ("Forecast and components", process),
+    "structures": ("What was found", structures),
+    "fit": ("Fit to the data", fit),
+    "fitted": ("What was fitted", fitted),
 }
 
 
@@ -125,14 +133,15 @@ class Chapter(NamedTuple):
 def render(subjects: list[Subject], progress: bool = False) -> str:
     """The HTML of a report."""
     several = len(subjects) > 1
-    with Progress("report", len(subjects) * len(SECTIONS), progress) as bar:
+    with Progress("report", sum(len(_sections(s)) for s in subjects), progress) as bar:
         chapters = [_chapter(s, i, several, bar) for i, s in enumerate(subjects)]
     # Made after the chapters, since it says what they could not have.
     first = [Section("verdict", "Verdict", [b for s in subjects for b in _blocks(verdict, s)])]
-    posteriors = {s.name: s.posterior for s in subjects}
-    compared = Section("comparison", "Comparison", _blocks(comparison, posteriors))
-    # A single posterior is not compared, which its last section says.
-    (first if several else chapters[0].sections).append(compared)
+    if subjects[0].forecast is None:
+        posteriors = {s.name: s.posterior for s in subjects}
+        compared = Section("comparison", "Comparison", _blocks(comparison, posteriors))
+        # A single posterior is not compared, which its last section says.
+        (first if several else chapters[0].sections).append(compared)
     sections = [section for chapter in chapters for section in chapter.sections]
     _make_ids_unique([*first, *sections])
     page = partial(_template().render, _about(subjects, first, chapters), first=first)
@@ -159,16 +168,20 @@ def _template():
 
 def _chapter(subject: Subject, i: int, several: bool, bar: Progress) -> Chapter:
     prefix = f"p{i}-" if several else ""
-    order = list(SECTIONS)
-    if subject.forecast is not None:
-        # What a forecast is read for stands before how it was made.
-        order.sort(key=lambda id: id != "process")
-    sections = []
-    for done, id in enumerate(order, i * len(order)):
-        title, section = SECTIONS[id]
+    order, sections = _sections(subject), []
+    for done, (id, (title, section)) in enumerate(order.items(), i * len(order)):
         bar.to(done, title)
         sections.append(Section(prefix + id, title, _blocks(section, subject)))
     return Chapter(f"p{i}", subject.name if several else "", sections)
+
+
+def _sections(subject: Subject) -> dict[str, tuple[str, Callable]]:
+    """The sections of a report: id -> title and what makes it."""
+    if subject.forecast is None:
+        return SECTIONS
+    # A constant series has a forecast, and nothing to say of how it was made.
+    wanted = OF_FORECASTS if subject.forecast.parts else ("process", "fitted")
+    return {id: OF_FORECASTS[id] for id in wanted}
 
 
 def _blocks(section: Callable[..., Iterator], about) -> list:

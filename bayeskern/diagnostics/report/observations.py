@@ -6,6 +6,7 @@ cross-validation and WAIC"; Gelfand, Dey and Chang (1992) for the probability in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +43,7 @@ class Observations:
     it, or None. mean: (n,), the prediction of each observation, or None. pit: (n,), the probability
     integral transform, which is uniform if the model is right, or None. how: LEFT_OUT, FITTED_WITH
     or IN_SAMPLE. log_density: (n,), of each y left out, where that has a closed form. loo: ArviZ's
-    PSIS-LOO, or None.
+    PSIS-LOO, or None. back: from values of y to the units of the data.
     """
 
     site: str
@@ -55,6 +56,7 @@ class Observations:
     log_density: np.ndarray | None = None
     loo: Any = None
     why_no_loo: str = ""
+    back: Callable[[np.ndarray], np.ndarray] = np.asarray
 
     @property
     def binary(self) -> bool:
@@ -98,8 +100,7 @@ def observations(subject) -> list[Observations]:
 def _of_forecast(subject, process) -> Observations:
     series = subject.forecast.series
     labels = subject.forecast.time_labels(series.times[series.observed])
-    loo, why_no_loo = _loo(subject, process.site)
-    return replace(_of_process(subject, process, labels), loo=loo, why_no_loo=why_no_loo)
+    return replace(_of_process(subject, process, labels), back=subject.forecast.scale.back)
 
 
 def _of_process(subject, process, labels) -> Observations:
@@ -119,7 +120,7 @@ def _of_process(subject, process, labels) -> Observations:
         replicates=rng.normal(means[rows], sds[rows]),
         mean=(w * means).sum(0),
         pit=(w * ndtr((y - means) / sds)).sum(0),
-        how=FITTED_WITH if subject.posterior.is_point else LEFT_OUT,
+        how=FITTED_WITH if len(means) == 1 else LEFT_OUT,
         log_density=np.log((w * np.exp(log_density)).sum(0)),
     )
 

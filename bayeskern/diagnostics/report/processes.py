@@ -7,7 +7,7 @@ tracing the model at draws of its latents.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import evenly
+from bayeskern.forecast.result import Forecast
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import condition_at, predict_over, predictive_at
@@ -102,8 +103,69 @@ class Process(NamedTuple):
         return float(np.mean(_noise(self.model, self.draws)))
 
 
+class ForecastProcess(NamedTuple):
+    """The most probable structure of a forecast, as a report looks at a `Process`.
+
+    z: draws of its hyperparameters, (S, d), in unconstrained coordinates.
+    """
+
+    forecast: Forecast
+    z: np.ndarray
+
+    site: ClassVar[str] = "y"
+
+    @classmethod
+    def of(cls, forecast: Forecast) -> ForecastProcess:
+        draws = forecast.parts[0].draws
+        return cls(forecast, draws.z if draws.is_point else draws.resampled(DRAWS, forecast.seed))
+
+    @property
+    def X(self) -> np.ndarray:
+        return self.forecast.leading.x[:, None]
+
+    @property
+    def y(self) -> np.ndarray:
+        return self.forecast.scale.forward(self.forecast.leading.y)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.forecast.components)
+
+    @property
+    def kernels(self) -> Kernel:
+        """A kernel that has S values of every hyperparameter."""
+        values = self.forecast.leading.evidence.values(self.z)
+        model = self.forecast.model
+        at_draws = [
+            model.at({k: v[i] for k, v in values.items()}).kernel for i in range(len(self.z))
+        ]
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *at_draws)
+
+    def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.forecast.leading.evidence.loo(self.z)
+
+    def components(self, X_new) -> dict[str, Prediction]:
+        parts = self.forecast.leading.evidence.components(self.z, X_new[:, 0], self.names[0])
+        # The default arguments bind the values of this turn of the loop.
+        return {
+            name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v), draw=None)
+            for name, (m, v) in parts.items()
+        }
+
+    def changes(self, name: str, ends) -> np.ndarray:
+        means, variances = self.forecast.leading.evidence.changes(self.z, name, ends[:, 0])
+        standard = np.random.default_rng(self.forecast.seed).standard_normal((PATHS, len(means)))
+        return (means + standard * np.sqrt(variances)).ravel()
+
+    def noise(self) -> float:
+        values = self.forecast.leading.evidence.values(self.z)
+        return float(np.mean(values["noise"]))
+
+
 def processes(subject) -> list[Process]:
     """Every Gaussian process that the model observes with Gaussian noise."""
+    if subject.forecast is not None:
+        return [ForecastProcess.of(subject.forecast)]
     posterior = subject.posterior
     target, flat = posterior.target, posterior.flat
     rows = evenly(len(next(iter(flat.values()))), DRAWS)

@@ -11,7 +11,6 @@ import re
 import warnings
 from collections.abc import Callable
 
-import numpy as np
 from markupsafe import Markup
 
 from bayeskern.core.formatting import short
@@ -28,8 +27,8 @@ LEVELS = (0.5, 0.8, 0.95)
 ALPHAS = (0.30, 0.22, 0.15)
 # Inches: on a phone text of this size can still be read.
 WIDTH = 5.2
-# The most dates along an axis of that width, and letters of the name of a small panel.
-MAX_DATES, TITLE_LETTERS = 8, 24
+# The most letters of the name of a small panel.
+TITLE_LETTERS = 24
 # More points than this are drawn as pixels.
 MANY = 400
 
@@ -170,17 +169,6 @@ def points(ax, x, y, color: str = BLUE, size: float = 7.0, alpha: float = 0.7, l
         color, alpha = PIXELS[color], max(alpha, 0.5)
     size = size * (2.5 if len(x) < 40 else 1.5 if len(x) < 150 else 1.0)
     ax.scatter(x, y, s=size, color=color, alpha=alpha, label=label, linewidths=0, rasterized=many)
-
-
-def concise_dates(ax, x) -> None:
-    """Where x are dates: so few of them along the axis, and so short, that each can be read."""
-    if np.asarray(x).dtype.kind != "M":
-        return
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # slow to import
-
-    locator = AutoDateLocator(minticks=3, maxticks=MAX_DATES)
-    ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def legend_above(fig, ax, columns: int = 4) -> None:

@@ -41,10 +41,12 @@ def fit(subject) -> Iterator:
     for site in subject.observations:
         if len(subject.observations) > 1:
             yield Heading(f"Observed site {site.site}")
-        if subject.forecast is not None:
+        if subject.forecast is None:
+            yield from _predictive(site)
+            yield from _left_out(site)
+        else:
+            yield _worst(site, site.log_density, None)
             yield Text(_scale(subject.forecast))
-        yield from _predictive(site)
-        yield from _left_out(site)
         if site.binary:
             yield from _calibration(site, classes)
         elif classes is not None and len(classes) > 2:
@@ -55,10 +57,7 @@ def fit(subject) -> Iterator:
 
 def _scale(f) -> str:
     values = "the logarithm of the values" if f.scale.log else "the values"
-    return (
-        f"All of this section is on the scale that was fitted: {values}, brought to mean 0 and "
-        "sd 1."
-    )
+    return f"The figures are on the scale that was fitted: {values}, brought to mean 0 and sd 1."
 
 
 def _predictive(site: Observations) -> Iterator:
@@ -80,7 +79,8 @@ def _predictive(site: Observations) -> Iterator:
 
 def _left_out(site: Observations) -> Iterator:
     if site.loo is None:
-        yield Missing(site.why_no_loo)
+        if site.why_no_loo:
+            yield Missing(site.why_no_loo)
         if site.log_density is not None:
             yield _worst(site, site.log_density, None)
         return
@@ -117,11 +117,12 @@ def _worst(site: Observations, log_density, khat) -> Table:
     """The observations that are predicted worst, by name."""
     count, rows = len(log_density), []
     means = np.full(len(site.y), np.nan) if site.mean is None else site.mean
-    spread = 0.0 if site.discrete else float(np.std(site.y - means))
+    y, means = site.back(site.y), site.back(means)
+    spread = 0.0 if site.discrete else float(np.std(y - means))
     for i in np.argsort(log_density, kind="stable")[:WORST]:
         value, mean = ("-", "-")
         if count == len(site.y):
-            value, mean = alike((site.y[i], means[i]), spread)
+            value, mean = alike((y[i], means[i]), spread)
         k = "-" if khat is None else f"{khat[i]:.2f}"
         rows.append((_label(site, i, count), value, mean, f"{log_density[i]:.2f}", k))
     return Table(

@@ -236,19 +236,13 @@ def _forecast(subject) -> Iterator:
         "bands widen with the horizon, and the forecast goes on as the history went.",
     )
     yield _values(f)
-    if f.posterior is None:
+    if not f.parts:
         yield Missing("A constant series has no components.")
         return
     (process,) = subject.processes
     unit = f.series.calendar.unit
     yield from _components(process, InputAxis(unit, (float(np.ptp(process.X)),)), Units(f.scale))
     yield _components_over_time(f)
-    note = "years" if unit == "years" else "steps"
-    yield Text(
-        f"The kernel at the median of its hyperparameters, for time in {note} since the first "
-        "observation and values brought to mean 0 and sd 1:"
-    )
-    yield Code(folded(repr(rounded(process.kernels))))
 
 
 def _values(f) -> Table:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from bayeskern.core.formatting import short
+from bayeskern.core.plotting import concise_dates
 from bayeskern.diagnostics.drawing import BLUE
 from bayeskern.diagnostics.report.style import (
     GREY,
     INK,
     RULE,
     bands,
-    concise_dates,
     legend_above,
     panels,
     points,

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import numpy as np
-
 from bayeskern.core.formatting import counted
-from bayeskern.diagnostics.report.blocks import Missing, Text, Verdict
+from bayeskern.diagnostics.report.blocks import Missing, Table, Text, Verdict
 from bayeskern.diagnostics.report.evidence import sentences
-from bayeskern.diagnostics.report.observations import MIN_OBSERVATIONS
 from bayeskern.diagnostics.report.wording import percent
+from bayeskern.forecast.look_back import COVERAGES, compared
 
 HEADLINES = {
     "good": "These draws can be used as they are.",
@@ -19,38 +17,52 @@ HEADLINES = {
     "bad": "Do not use these numbers yet.",
     "not assessable": "This fit cannot say how far its uncertainty can be trusted.",
 }
+# Of a forecast, the advice says the rest.
+OF_FORECASTS = {
+    "good": "This forecast can be used as it is.",
+    "caution": "Usable with care.",
+    "bad": "Do not use these intervals.",
+    "not assessable": "Nothing shows how far these intervals can be trusted.",
+}
 
 
 def verdict(subject) -> Iterator:
-    trust = subject.forecast.trust if subject.posterior is None else subject.posterior.trust
-    label_of = {} if subject.posterior is None else subject.label_of
+    if subject.forecast is not None:
+        yield from _of_forecast(subject)
+        return
+    trust, label_of = subject.posterior.trust, subject.label_of
     advice = _relabelled(trust.advice, trust.evidence, label_of)
     facts = sentences(trust.evidence, label_of)
     yield Verdict(subject.name, trust.verdict, HEADLINES[trust.verdict], advice, facts)
     if subject.failure:
         yield Missing(f"Parts of this report could not be had: {subject.failure}")
-    yield from _coverage(subject)
-    for remark in subject.forecast.remarks if subject.forecast else ():
+
+
+def _of_forecast(subject) -> Iterator:
+    f = subject.forecast
+    trust = f.trust
+    yield Verdict(subject.name, trust.verdict, OF_FORECASTS[trust.verdict], trust.advice, ())
+    for remark in f.remarks:
         yield Text(f"Remark on the series: {remark}.")
-
-
-def _coverage(subject) -> Iterator:
-    """The share of its past that the intervals of a forecast would have held."""
-    if subject.forecast is None or subject.posterior is None:
+    back = f.look_back
+    if back is None:
         return
-    (site,) = subject.observations
-    if len(site.y) < MIN_OBSERVATIONS:
-        yield Text(
-            f"With {counted(len(site.y), 'observed value')} nothing can be said of whether "
-            f"the intervals hold what they claim; it takes {MIN_OBSERVATIONS} or more."
+    held = [
+        (
+            f"{100 * level:g} % intervals held",
+            f"{percent(back.coverage(level))} (give or take {percent(back.coverage_error(level))})",
         )
-        return
-    fitted = ", at hyperparameters that were fitted with it" if subject.posterior.is_point else ""
-    inside = percent(float(np.mean(2.0 * np.abs(site.pit - 0.5) <= 0.95)))
-    yield Text(
-        f"Predicted each from all the others{fitted}, {inside} of the {len(site.y)} observed "
-        "values lie in their 95 % intervals (good: about 95 %). This fills gaps, which is easier "
-        "than looking ahead: bayeskern backtest, or bk.backtest, scores forecasts from past dates."
+        for level in COVERAGES
+    ]
+    yield Table(
+        ("looking back", f"{counted(back.count, 'value')} from {len(back.origins)} past dates"),
+        (
+            *held,
+            ("absolute error", f"{compared(back.error_ratio)} seasonal naive"),
+            ("CRPS", f"{compared(back.crps_ratio)} seasonal naive"),
+        ),
+        f"Forecasts of {counted(back.steps, 'step')} from past dates of the series itself, each "
+        "made from what was known then.",
     )
 
 

@@ -1,0 +1,46 @@
+"""What was found in a series: its structures by weight, and the hyperparameters of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bayeskern.core.formatting import number
+from bayeskern.diagnostics.report.blocks import Code, Table, Text
+from bayeskern.diagnostics.report.kernel_description import rounded
+from bayeskern.diagnostics.report.wording import folded, percent
+from bayeskern.forecast.model import TRENDS
+
+
+def structures(subject) -> Iterator:
+    f = subject.forecast
+    (process,) = subject.processes
+    rows = []
+    for part in f.parts:
+        trend, seasons, log = part.structure
+        named = ", ".join(name.replace("_", " ") for name in seasons) or "none"
+        scale = "logarithm" if log else "as given"
+        rows.append((TRENDS.get(trend, "the kernel as given"), named, scale, percent(part.weight)))
+    yield Table(
+        ("trend", "seasons", "scale", "share of the forecast"),
+        tuple(rows),
+        "The structures that the forecast is the average of, weighted by how well each foretells "
+        "the series. Those with less than 1 % are left out.",
+    )
+    values = f.leading.evidence.values(process.z)
+    table = []
+    for name, draws in values.items():
+        low, median, high = np.quantile(draws, (0.05, 0.5, 0.95), axis=0)
+        table.append((name, number(median), f"{number(low)} to {number(high)}"))
+    yield Table(
+        ("hyperparameter of the first", "median", "90 %"),
+        tuple(table),
+        "Variances in squared sds of the series, times in the unit of the kernel.",
+    )
+    unit = "years" if f.series.calendar.unit == "years" else "steps"
+    yield Text(
+        f"Its kernel at the median of the hyperparameters, for time in {unit} since the first "
+        "observation and values brought to mean 0 and sd 1:"
+    )
+    yield Code(folded(repr(rounded(process.kernels))))

@@ -1,0 +1,169 @@
+"""Structures fitted to a series and weighted by their evidence.
+
+Bayesian model averaging: Hoeting, Madigan, Raftery and Volinsky (1999), "Bayesian model averaging:
+a tutorial"; with a learning rate, as Grunwald and van Ommen (2017), "Inconsistency of Bayesian
+inference for misspecified linear models, and a proposal for repairing it". The evidence of a
+structure is that of the values as they are, whatever its scale.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bayeskern.core.blas import one_blas_thread
+from bayeskern.core.progress import Progress
+from bayeskern.forecast.changes import likeliest_change
+from bayeskern.forecast.fitting import Draws, Fitted
+from bayeskern.forecast.structure import Choices, Structure, log_prior_of_change
+
+# Structures whose mode is so much less dense than that of the best one are not looked at again:
+# what the hyperparameters gain by their spread differs by a few units only.
+FAR = 10.0
+# Which structures of a longer series are fitted to all of it, and how many, so many of its last
+# values decide.
+RECENT, MOST_LONG = 200, 3
+# From so many values on NumPy spends its time where other threads can run.
+PARALLEL_FROM = 200
+# The power of the evidence in the weights. No real series is drawn from any of the structures, and
+# the evidence itself then settles on one of them too soon.
+LEARNING_RATE = 0.5
+# Structures with a smaller share of the average are left out of it.
+LEAST_WEIGHT = 0.01
+# More changes of level and slope than this are a series that wanders.
+MOST_CHANGES = 3
+# Draws of the hyperparameters of each structure.
+DRAWS = 32
+# The draws of all structures together that predictions rest on.
+MIXED = 48
+
+
+class Part(NamedTuple):
+    """A structure's part of the average: its draws, and its probability."""
+
+    draws: Draws
+    weight: float
+
+    @property
+    def structure(self) -> Structure:
+        return self.draws.fitted.structure
+
+    @property
+    def fitted(self) -> Fitted:
+        return self.draws.fitted
+
+
+def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
+    """Every structure at its mode that is not far behind the best one, the best first.
+
+    Of a long series the last part decides which structures are fitted to all of it.
+
+    Raises ValueError if no structure has a density at all.
+    """
+    structures, start = _of_likely_scales(x, y, choices), {}
+    is_long = len(y) > RECENT and len(structures) > 1
+    total = len(structures) * (choices.sets_of_seasons + is_long)
+    with Progress("forecast", total, progress) as bar:
+        if is_long:
+            recent = slice(-RECENT, None)
+            fits = _fit_all(structures, choices, x[recent] - x[recent][0], y[recent], bar)
+            structures = [fitted.structure for fitted in near(fits)[:MOST_LONG]]
+            start = {fitted.structure: fitted.by_name for fitted in fits}
+        fits = near(_fit_all(structures, choices, x, y, bar, start))
+        for fitted in fits[: 1 if is_long else None]:
+            fewer = choices.with_fewer_seasons(fitted.structure)
+            begin = dict.fromkeys(fewer, fitted.by_name)
+            fits += _fit_all(fewer, choices, x, y, bar, begin)
+    fits = near(fits)
+    if choices.find_changes:
+        fits = _with_changes(fits, choices)
+    if not np.isfinite(fits[0].log_joint):
+        raise ValueError(
+            "the kernel gives these values no density at the medians of its priors: its matrix is "
+            "not positive definite there, or overflows. Look at its priors and at the time unit."
+        )
+    return fits
+
+
+def _of_likely_scales(x, y, choices: Choices) -> list[Structure]:
+    """The structures with all seasons, on the scales that the first of them does not rule out."""
+    structures = choices.with_all_seasons()
+    if len(choices.logs) < 2 or len(choices.trends) < 2:
+        return structures
+    tail = slice(-RECENT, None)
+    first = [s for s in structures if s.trend == choices.trends[0]]
+    fits = [Fitted.of(s, choices, x[tail] - x[tail][0], y[tail]) for s in first]
+    logs = {fitted.structure.log for fitted in near(fits, 2.0 * FAR)}
+    return [structure for structure in structures if structure.log in logs]
+
+
+def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitted]:
+    """The structures at their modes, side by side where that is worth it.
+
+    start: structure -> where its search starts; the others start from the mode of the first.
+    """
+    if not structures:
+        return []
+    start = start or {}
+    first = Fitted.of(structures[0], choices, x, y, start.get(structures[0]))
+    bar.advance()
+
+    def fit(structure):
+        fitted = Fitted.of(structure, choices, x, y, start.get(structure, first.by_name))
+        bar.advance()
+        return fitted
+
+    return [first, *side_by_side(fit, structures[1:], len(y))]
+
+
+def side_by_side(function, items, n: int) -> list:
+    """function(item) of each, in threads where matrices of n x n make that faster."""
+    if n < PARALLEL_FROM or len(items) < 2:
+        return [function(item) for item in items]
+    with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, items))
+
+
+def _with_changes(fits: list[Fitted], choices: Choices) -> list[Fitted]:
+    """The fits and the same with as many changes as the best of them asks for."""
+    newest = fits
+    for _ in range(MOST_CHANGES):
+        at, log_factor = likeliest_change(fits[0], choices.unit)
+        if log_factor + log_prior_of_change(len(fits[0].y)) < 0.0:
+            break
+        newest = [_with_change(fitted, choices, at) for fitted in newest]
+        fits = near([*fits, *newest])
+        if len(fits[0].structure.changes) == len(choices.changes):
+            break
+    return fits
+
+
+def _with_change(fitted: Fitted, choices: Choices, at: float) -> Fitted:
+    changes = (*fitted.structure.changes, at)
+    structure = fitted.structure._replace(changes=changes)
+    return Fitted.of(structure, choices, fitted.x, fitted.y, fitted.by_name)
+
+
+def near(fits: list[Fitted], far: float = FAR) -> list[Fitted]:
+    """Those of the fits that are not far behind the best one, the best first."""
+    fits = sorted(fits, key=lambda fitted: -fitted.log_joint)
+    return [fitted for fitted in fits if not fitted.log_joint < fits[0].log_joint - far]
+
+
+def weigh(fits: list[Fitted], count: int, seed: int) -> tuple[Part, ...]:
+    """The fits with draws of their hyperparameters and their weights, the most probable first."""
+
+    def drawn(fitted):
+        return fitted.polished().draws(count, seed)
+
+    draws = side_by_side(drawn, fits, len(fits[0].y))
+    log_weights = LEARNING_RATE * np.array([d.log_evidence for d in draws])
+    weights = np.exp(log_weights - logsumexp(log_weights))
+    weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
+    weights /= weights.sum()
+    order = np.argsort(-weights, kind="stable")
+    return tuple(Part(draws[i], float(weights[i])) for i in order if weights[i] > 0.0)

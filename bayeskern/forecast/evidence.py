@@ -1,0 +1,164 @@
+"""The evidence of a model of a series: in NumPy where it can be, compiled otherwise."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.gp import GPRegression
+from bayeskern.gp.components import centered_components
+from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.gp.posterior import posterior_covariance
+from bayeskern.gp.regression import condition_at, predictive_at
+from bayeskern.inference.model.bound import BoundModel
+from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.modes import NegativeLogDensity, initial_positions
+from bayeskern.prediction.mixture import map_draws
+
+# With more values than this the matrices that NumPy writes out, one for each derivative, take more
+# time and memory than compilation.
+MOST_VALUES = 1500
+# Series are filled up to a multiple of this with masked rows, so that series of nearly the same
+# length share their compiled functions.
+BUCKET = 32
+
+
+class Evidence(Protocol):
+    """log p(y, hyperparameters) of a GPRegression in time, over unconstrained coordinates z (d,).
+
+    Attributes:
+        names: The names of the hyperparameters, d of them.
+        middle: The median of their prior: (d,).
+    """
+
+    names: tuple[str, ...]
+    middle: np.ndarray
+
+    def log_density(self, z) -> float:
+        """The log density at z."""
+
+    def value_and_gradient(self, z) -> tuple[float, np.ndarray]:
+        """The log density at z, and its gradient (d,)."""
+
+    def values(self, z) -> dict[str, np.ndarray]:
+        """The hyperparameters by name, for z (..., d)."""
+
+    def moments(self, z, x_new) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of new values at x_new (m,), for each of z (S, d): (S, m)."""
+
+    def paths(self, z, x_new, count: int, seed: int, noise_factors=1.0) -> np.ndarray:
+        """Joint draws of new values at x_new (m,), from z (d,): (count, m).
+
+        noise_factors: what the noise variance of each is multiplied by, (m,).
+        """
+
+    def components(self, z, x_new, level: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Means and variances of every component at x_new, centered, for each of z (S, d)."""
+
+    def loo(self, z) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, variance and log density of each value given the others, for z (S, d): (S, n)."""
+
+    def changes(self, z, name: str, ends) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the change of a component between two times, for z (S, d): (S,)."""
+
+    def threads(self):
+        """A context for many evaluations."""
+
+
+def evidence_of(model: GPRegression, x: np.ndarray, y: np.ndarray) -> Evidence:
+    """The evidence of a model given values y at times x: (n,) both."""
+    in_numpy = NumpyEvidence.of(model, x, y) if len(y) <= MOST_VALUES else None
+    return CompiledEvidence(bound(model, x, y)) if in_numpy is None else in_numpy
+
+
+def bound(model: GPRegression, x: np.ndarray, y: np.ndarray) -> Target:
+    """The target of a model of values y at times x, filled up to a multiple of BUCKET."""
+    n = len(x)
+    size = -(-n // BUCKET) * BUCKET
+    X, Y, mask = np.zeros(size), np.zeros(size), np.arange(size) < n
+    X[:n], Y[:n] = x, y
+    return BoundModel.of(model, (X, Y, mask), {}).target()
+
+
+class CompiledEvidence:
+    """The evidence for any kernel, prior and length, by JAX."""
+
+    def __init__(self, target: Target):
+        self.target = target
+        self.names = tuple(target.coordinates)
+        self._objective = NegativeLogDensity(target, jacobian=True)
+
+    @property
+    def middle(self) -> np.ndarray:
+        return np.asarray(initial_positions(self._objective, 1, 0)[0])
+
+    def log_density(self, z) -> float:
+        return -float(_value(self._objective, z))
+
+    def value_and_gradient(self, z) -> tuple[float, np.ndarray]:
+        value, gradient = _value_and_gradient(self._objective, z)
+        return -float(value), -np.asarray(gradient)
+
+    def values(self, z) -> dict[str, np.ndarray]:
+        z = np.asarray(z)
+        sites = constrain(self.target, z.reshape(1, -1, z.shape[-1]))
+        return {name: v.reshape(*z.shape[:-1], *v.shape[2:]) for name, v in sites.items()}
+
+    def moments(self, z, x_new) -> tuple[np.ndarray, np.ndarray]:
+        return self._predict(z, x_new).parts
+
+    def paths(self, z, x_new, count: int, seed: int, noise_factors=1.0) -> np.ndarray:
+        if np.any(np.not_equal(noise_factors, 1.0)):
+            raise NotImplementedError("robust noise has no compiled form.")
+        return self._predict(z[None], x_new).sample(count, seed)
+
+    def components(self, z, x_new, level: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        model, data = self.target.model, self.target.args
+        parts = centered_components(model, self.values(z), data, x_new[:, None], level)
+        return {name: part.parts for name, part in parts.items()}
+
+    def loo(self, z) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        observed = np.asarray(self.target.args[2])
+        parts = _loo(self.target.model, self.values(z), self.target.args)
+        return tuple(np.asarray(part)[:, observed] for part in parts)
+
+    def changes(self, z, name: str, ends) -> tuple[np.ndarray, np.ndarray]:
+        model, data = self.target.model, self.target.args
+        return tuple(map(np.asarray, _changes(model, self.values(z), data, ends[:, None], name)))
+
+    def threads(self):
+        return nullcontext()
+
+    def _predict(self, z, x_new):
+        return self.target.model.predictive(self.values(z), self.target.args, x_new[:, None])
+
+
+@eqx.filter_jit
+def _loo(model, draws, data):
+    return map_draws(lambda draw: tuple(condition_at(model, draw, data).loo()), draws)
+
+
+@eqx.filter_jit
+def _changes(model, draws, data, ends, name):
+    def change(draw):
+        at_ends = predictive_at(model, data, True, name, draw, ends)
+        K = posterior_covariance(at_ends.gp, at_ends.kernel, ends)
+        return jnp.diff(at_ends.mean())[0], K[0, 0] + K[1, 1] - 2.0 * K[0, 1]
+
+    return map_draws(change, draws)
+
+
+@eqx.filter_jit
+def _value(objective, z):
+    return objective(z)
+
+
+@eqx.filter_jit
+def _value_and_gradient(objective, z):
+    return jax.value_and_grad(objective)(z)

@@ -1,0 +1,285 @@
+"""One structure fitted to a series: its mode, and weighted draws of the hyperparameters around it.
+
+Nothing here is compiled where the evidence is in NumPy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from bayeskern.forecast.evidence import Evidence, bound
+from bayeskern.forecast.robust import noise_factors
+from bayeskern.forecast.scale import Scale
+from bayeskern.forecast.structure import Choices, Structure, log_prior_of_change
+from bayeskern.gp import GPRegression
+from bayeskern.inference import Posterior
+from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
+from bayeskern.inference.assessment.point import assess_point
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.result import Fit
+from bayeskern.inference.verdict import Trust, effective
+
+STEPS = 500
+# Steps from a mode that is close, where weights make up for what is left to climb.
+FEW_STEPS = 8
+# That of the differences of the gradient.
+STEP = 1e-4
+# The most rounds of robust noise, which end where the log density gains no more than this.
+ROUNDS, SETTLED = 10, 0.1
+# What stands for -log p where there is none.
+BARRIER = 1e100
+# A curvature below this is taken for it: a proposal four prior sds wide, as most priors go.
+LEAST_CURVATURE = 0.25
+# k-hat from which the weights of draws have no mean that could be relied on.
+HOPELESS_KHAT = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A structure at the mode of its hyperparameters.
+
+    Attributes:
+        structure: What was fitted.
+        choices: Among which it was.
+        scale: y <-> z.
+        x: Times, (n,).
+        y: Values as they are, (n,).
+        evidence: The log density of z and the hyperparameters.
+        mode: The mode, (d,), in unconstrained coordinates.
+        log_density: The log density there.
+        curvature: The Hessian of -log p next to it, (d, d), where it is known.
+        log_prior: What else the log of its probability has: the prior of changes that were found,
+            and the bound of robust noise.
+    """
+
+    structure: Structure
+    choices: Choices
+    scale: Scale
+    x: np.ndarray
+    y: np.ndarray
+    evidence: Evidence
+    mode: np.ndarray
+    log_density: float
+    curvature: np.ndarray | None = None
+    log_prior: float = 0.0
+
+    @classmethod
+    def of(cls, structure: Structure, choices: Choices, x, y, start=None, curvature=None) -> Fitted:
+        """Climb to the mode, from the median of the prior or, by name, from other values.
+
+        curvature: the Hessian of -log p there, where it is known well enough.
+        """
+        scale = Scale.of(y, structure.log)
+        evidence = choices.evidence(structure, x, scale.forward(y))
+        begin = evidence.middle
+        if start:
+            begin = np.array([start.get(n, z) for n, z in zip(evidence.names, begin, strict=True)])
+        mode, value = climb(evidence, begin, STEPS if curvature is None else FEW_STEPS)
+        fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
+        found = max(0, len(structure.changes) - len(choices.changes))
+        log_prior = found * log_prior_of_change(len(y))
+        fitted = fitted.robust() if choices.robust else fitted
+        return replace(fitted, log_prior=log_prior, curvature=curvature)
+
+    def robust(self) -> Fitted:
+        """The same with Student t noise, in turns with the factors of the noise variance."""
+        fitted = self
+        for _ in range(ROUNDS):
+            noise = float(fitted.evidence.values(fitted.mode)["noise"])
+            mean, variance = fitted.evidence.fitted(fitted.mode)
+            factors, bound = noise_factors(np.square(fitted.evidence.y - mean) + variance, noise)
+            evidence = fitted.evidence.with_noise_factors(factors, bound)
+            mode, value = climb(evidence, fitted.mode)
+            gained = value - fitted.log_density
+            fitted = replace(fitted, evidence=evidence, mode=mode, log_density=value)
+            if abs(gained) < SETTLED:
+                break
+        return fitted
+
+    @cached_property
+    def model(self) -> GPRegression:
+        """The model of z."""
+        return self.choices.model(self.structure, self.x)
+
+    @cached_property
+    def log_jacobian(self) -> float:
+        """What turns a log density of z into one of y."""
+        return float(np.sum(self.scale.log_jacobian(self.y)))
+
+    @property
+    def log_joint(self) -> float:
+        """The log density of y and the hyperparameters at the mode; -inf where there is none."""
+        value = self.log_density + self.log_jacobian + self.log_prior
+        return value if np.isfinite(value) else -np.inf
+
+    @property
+    def log_evidence(self) -> float:
+        """log p(y) by Laplace's method."""
+        return self.optimum.log_evidence + self.log_jacobian + self.log_prior
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The mode in unconstrained coordinates, by the names of the hyperparameters."""
+        return dict(zip(self.evidence.names, self.mode.tolist(), strict=True))
+
+    @cached_property
+    def hessian(self) -> np.ndarray:
+        """The curvature of -log p at the mode: (d, d), by differences of the gradient."""
+        if self.curvature is not None:
+            return self.curvature
+        at_mode = self.evidence.value_and_gradient(self.mode)[1]
+        d = len(self.mode)
+        steps = self.mode + STEP * np.eye(d)
+        H = np.reshape([at_mode - self.evidence.value_and_gradient(z)[1] for z in steps], (d, d))
+        return 0.5 * (H + H.T) / STEP
+
+    def polished(self) -> Fitted:
+        """The same after a step of Newton's method, where it helps.
+
+        Rounding ends L-BFGS sooner: it goes by differences of values, Newton's method by the
+        gradient.
+        """
+        gradient = self.evidence.value_and_gradient(self.mode)[1]
+        try:
+            closer = self.mode + np.linalg.solve(self.hessian, gradient)
+        except np.linalg.LinAlgError:
+            return self
+        value, slope = self.evidence.value_and_gradient(closer)
+        size = np.abs(gradient).max(initial=0.0)
+        if not (np.isfinite(value) and np.abs(slope).max(initial=0.0) < size):
+            return self
+        return replace(self, mode=closer, log_density=float(value), curvature=self.hessian)
+
+    @cached_property
+    def optimum(self) -> Optimum:
+        """The mode as methods have it."""
+        gradient = self.evidence.value_and_gradient(self.mode)[1]
+        return Optimum(
+            z=self.mode,
+            log_density=self.log_density,
+            gradient=-gradient,
+            curvature=lambda: self.hessian,
+            ends=self.mode[None],
+            start_log_densities=np.array([self.log_density]),
+            coordinates=self.evidence.names,
+            mode="unconstrained",
+        )
+
+    def draws(self, count: int, seed: int) -> Draws:
+        """Draws around the mode, from the normal distribution with its curvature, weighted."""
+        d = len(self.mode)
+        if d == 0:
+            return Draws(self, np.zeros((1, 0)), np.array([self.log_density]))
+        eigenvalues, vectors = np.linalg.eigh(self.hessian)
+        eigenvalues = np.maximum(eigenvalues, LEAST_CURVATURE)
+        standard = np.random.default_rng(seed).standard_normal((count, d))
+        z = self.mode + (standard / np.sqrt(eigenvalues)) @ vectors.T
+        log_q = -0.5 * np.sum(np.square(standard), axis=1) - 0.5 * d * np.log(2.0 * np.pi)
+        log_q += 0.5 * np.sum(np.log(eigenvalues))
+        with self.evidence.threads():
+            log_p = np.array([self.evidence.log_density(one) for one in z])
+        return Draws(self, z, log_p - log_q)
+
+    def at_mode(self) -> Draws:
+        """The mode alone."""
+        polished = self.polished()
+        return Draws(polished, polished.mode[None], np.zeros(1))
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of the hyperparameters of a structure, and the logs of their weights p / q.
+
+    Attributes:
+        fitted: The structure.
+        z: (S, d), in unconstrained coordinates.
+        log_ratios: (S,).
+    """
+
+    fitted: Fitted
+    z: np.ndarray
+    log_ratios: np.ndarray
+
+    @cached_property
+    def weights(self) -> Weights:
+        """The weights, Pareto smoothed, with their k-hat."""
+        return pareto_smooth(self.log_ratios)
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The weights, which sum to one, truncated: (S,).
+
+        Ionides (2008), "Truncated importance sampling".
+        """
+        ratios = np.where(np.isnan(self.log_ratios), -np.inf, self.log_ratios)
+        w = np.exp(ratios - logsumexp(ratios))
+        w = np.minimum(w, len(w) ** -0.5)
+        return w / w.sum()
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """log p(y), of the values as they are."""
+        ratios = np.where(np.isnan(self.log_ratios), -np.inf, self.log_ratios)
+        value = float(logsumexp(ratios) - np.log(len(ratios)))
+        return value + self.fitted.log_jacobian + self.fitted.log_prior
+
+    def resampled(self, count: int, seed: int) -> np.ndarray:
+        """Equally weighted draws: (count, d)."""
+        rng = np.random.default_rng(seed)
+        return self.z[resample(self.shares, count, rng)]
+
+    @property
+    def is_point(self) -> bool:
+        return len(self.z) == 1
+
+    def posterior(self, seed: int, progress: bool) -> Posterior:
+        """These draws as the posterior of the structure."""
+        fitted = self.fitted
+        z = self.z if self.is_point else self.resampled(len(self.z), seed)
+        fit = Fit(
+            z=z[None],
+            assess=lambda _: self._assess(),
+            optimum=fitted.optimum,
+            draws=fitted.evidence.values(z[None]),
+            log_evidence=None if self.is_point else self.weights.log_evidence,
+        )
+        target = bound(fitted.model, fitted.x, fitted.scale.forward(fitted.y))
+        name = "map" if self.is_point else "importance"
+        return Posterior.of(name, fit, target, seed=seed, progress=progress)
+
+    def _assess(self) -> Trust:
+        optimum, weights = self.fitted.optimum, self.weights
+        if self.is_point or optimum.problem():
+            return assess_point(optimum)
+        evidence = {
+            **optimum.evidence(),
+            "khat": weights.khat,
+            "khat_threshold": weights.threshold,
+            "ess_of_weights": weights.ess,
+        }
+        few = (
+            f"{effective(weights.ess)} of the hyperparameters: enough to widen a forecast by what "
+            "is not known of them, too few for their own quantiles. Take method='nuts' for those."
+        )
+        return Trust("caution" if weights.khat < HOPELESS_KHAT else "bad", few, evidence)
+
+
+def climb(evidence: Evidence, start, steps: int = STEPS) -> tuple[np.ndarray, float]:
+    """The mode by L-BFGS in so many steps at most, and the log density there."""
+    if len(start) == 0:
+        return start, evidence.log_density(start)
+
+    def objective(z):
+        value, gradient = evidence.value_and_gradient(z)
+        # The line search steps back from a high value, but is lost at an infinite one.
+        return (-value, -gradient) if np.isfinite(value) else (BARRIER, np.zeros(len(z)))
+
+    options = {"maxiter": steps, "ftol": 1e-8, "gtol": 1e-3}
+    with evidence.threads():
+        end = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    return end.x, -float(end.fun) if end.fun < BARRIER else -np.inf

@@ -1,0 +1,176 @@
+"""The predictive distribution of a forecast: a weighted mixture over structures and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import elementwise
+from scipy.special import logsumexp, ndtr, ndtri
+
+from bayeskern.forecast.average import Part
+from bayeskern.forecast.robust import factors_of_new
+from bayeskern.forecast.scale import Scale
+from bayeskern.prediction.mixture import without_nan
+
+# Where a part has no variance at all it is a step.
+LEAST_SD = 1e-150
+# Logarithms of values beyond this are cut off, so that there is room for sums of them.
+LARGEST = 690.0
+
+
+class Mixture:
+    """A mixture of normal and lognormal distributions at m times.
+
+    Attributes:
+        weights: Of the S parts, (S,); they sum to one.
+        logs: Which of the parts are lognormal: (S,).
+        locations: The mean of each part or of its logarithm, (S, m).
+        sds: The standard deviation of each part or of its logarithm, (S, m).
+    """
+
+    def __init__(self, weights, scales: Sequence[Scale], means, variances, paths=None):
+        """scales: of the parts; means, variances: of z, (S, m); paths: (i, n, seed) -> (n, m)."""
+        shifts, sizes = (np.array([[getattr(s, a)] for s in scales]) for a in ("shift", "size"))
+        self.weights, self.logs = weights, np.array([s.log for s in scales])
+        self.locations = shifts + sizes * without_nan(means)
+        self.sds = sizes * np.sqrt(without_nan(variances))
+        self._paths = paths
+
+    @classmethod
+    def even(cls, scales: Sequence[Scale], means, variances, paths=None) -> Mixture:
+        """The mixture of parts of equal weight."""
+        return cls(np.full(len(scales), 1.0 / len(scales)), scales, means, variances, paths)
+
+    @cached_property
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the standard deviation of the values: (m,) each."""
+        logs = self.logs[:, None]
+        mean = np.where(logs, np.exp(self.locations + 0.5 * self.sds**2), self.locations)
+        variance = np.where(logs, np.expm1(self.sds**2) * mean**2, self.sds**2)
+        overall = self.weights @ mean
+        return overall, np.sqrt(self.weights @ (variance + np.square(mean - overall)))
+
+    def quantile(self, q) -> np.ndarray:
+        """Quantiles for probabilities q: (*q.shape, m)."""
+        q = np.asarray(q, float)
+        p = q.reshape(-1, 1)
+        by_part = self.locations[:, None] + self.sds[:, None] * ndtri(p)
+        if self._is_mixed:
+            by_part = np.where(self.logs[:, None, None], _exp(by_part), by_part)
+        # The quantile of a mixture lies between the quantiles of its parts.
+        low, high = by_part.min(axis=0), by_part.max(axis=0)
+        quantiles = low if np.array_equal(low, high) else self._solve(p, low, high)
+        if self.logs.all():
+            quantiles = _exp(quantiles)
+        return quantiles.reshape(*q.shape, -1)
+
+    def _solve(self, p, low, high) -> np.ndarray:
+        """The quantiles (k, m) for p (k, 1), which lie between low and high (k, m)."""
+        unit = 1.0
+        if self._is_mixed:
+            # Where lognormal parts reach far beyond normal ones, steps in x would take forever.
+            unit = self.sds[~self.logs].max(axis=0)
+            low, high = np.arcsinh(low / unit), np.arcsinh(high / unit)
+        pad = 1e-9 * (1.0 + np.abs(low) + np.abs(high))
+        p, column = np.broadcast_arrays(p, np.arange(low.shape[1]))
+
+        def values(u, column):
+            return np.sinh(u) * unit[column] if self._is_mixed else u
+
+        solution = elementwise.find_root(
+            lambda u, p, column: self._below(values(u, column), column) - p,
+            (low - pad, high + pad),
+            args=(p, column),
+        )
+        return values(solution.x, column)
+
+    @property
+    def _is_mixed(self) -> bool:
+        """Whether normal and lognormal parts stand side by side."""
+        return bool(self.logs.any() and not self.logs.all())
+
+    def _below(self, x, column) -> np.ndarray:
+        """The probability of less than x (k,) in some columns (k,).
+
+        x is a value, or the logarithm of one where all parts are lognormal.
+        """
+        total, log_x = np.zeros(np.shape(x)), x
+        if self._is_mixed:
+            log_x = np.log(x, where=x > 0.0, out=np.full(np.shape(x), -np.inf))
+        parts = zip(self.weights, self.logs, self.locations, self.sds, strict=True)
+        for weight, log, location, sd in parts:
+            distance = (log_x if log else x) - location[column]
+            total += weight * ndtr(distance / np.maximum(sd[column], LEAST_SD))
+        # What was cut off there lies below.
+        return np.where(log_x >= LARGEST, 1.0, total) if self._is_mixed else total
+
+    def log_density(self, y) -> np.ndarray:
+        """The log density of values y (m,), time by time."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_y = np.where(y > 0, np.log(np.where(y > 0, y, 1.0)), np.nan)
+            g = np.where(self.logs[:, None], log_y, y)
+            sds = np.maximum(self.sds, LEAST_SD)
+            densities = -0.5 * np.square((g - self.locations) / sds) - np.log(sds)
+            # log |d log y / dy|; a lognormal part rules out what is not above zero.
+            densities = np.where(self.logs[:, None], densities - log_y, densities)
+            densities = np.where(np.isnan(densities), -np.inf, densities)
+            log_weights = np.log(self.weights)[:, None]
+        return logsumexp(densities + log_weights, axis=0) - 0.5 * np.log(2.0 * np.pi)
+
+    def sample(self, n: int, seed: int) -> np.ndarray:
+        """Joint draws of the values at all times: (n, m)."""
+        rng = np.random.default_rng(seed)
+        # As many from each part as its weight says, the remainder at random.
+        ends = np.cumsum(self.weights) * n
+        counts = np.diff(np.floor(ends + rng.random()).astype(int), prepend=0)
+        counts[-1] += n - counts.sum()
+        paths = [
+            _exp(path) if self.logs[i] else path
+            for i, count in enumerate(counts)
+            if count > 0
+            for path in [without_nan(self._paths(i, count, seed + i))]
+        ]
+        return rng.permutation(np.concatenate(paths))
+
+
+def _exp(x) -> np.ndarray:
+    """The exponential, finite however large x is."""
+    return np.exp(np.minimum(x, LARGEST))
+
+
+def mixture_over(
+    parts: Sequence[Part], x_new: np.ndarray, mixed: int, seed: int, robust: bool = False
+) -> Mixture:
+    """The mixture over the draws of all parts at x_new (m,), about `mixed` of them.
+
+    robust: whether the noise of new values is Student's t.
+    """
+    weights, fits, zs, means, variances = [], [], [], [], []
+    for part in parts:
+        fitted, z = part.fitted, part.draws.z
+        if len(z) > 1:
+            count = min(len(z), max(1, int(np.ceil(mixed * part.weight))))
+            z = part.draws.resampled(count, seed)
+        if robust:
+            # Each factor of the noise is a part of its own.
+            z = np.repeat(z, -(-mixed // (len(parts) * len(z))), axis=0)
+        mean, variance = fitted.evidence.moments(z, x_new)
+        weights += [part.weight / len(z)] * len(z)
+        fits += [fitted] * len(z)
+        zs += [*z]
+        means.append(mean)
+        variances.append(variance)
+    means, variances = np.concatenate(means), np.concatenate(variances)
+    factors = np.ones(means.shape)
+    if robust:
+        factors = factors_of_new(means.shape, seed)
+        noise = [float(f.evidence.values(z)["noise"]) for f, z in zip(fits, zs, strict=True)]
+        variances = variances + (factors - 1.0) * np.reshape(noise, (-1, 1))
+
+    def paths(i, n, seed):
+        scale, evidence = fits[i].scale, fits[i].evidence
+        return scale.shift + scale.size * evidence.paths(zs[i], x_new, n, seed, factors[i])
+
+    return Mixture(np.array(weights), [f.scale for f in fits], means, variances, paths)

@@ -1,0 +1,128 @@
+"""The structures that a series may have: a trend, seasons, a scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from bayeskern.forecast.evidence import (
+    MOST_VALUES,
+    CompiledEvidence,
+    Evidence,
+    bound,
+    evidence_of,
+)
+from bayeskern.forecast.model import CENTER, default_kernel, default_noise
+from bayeskern.gp import GPRegression
+from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.kernels import Kernel
+
+# The width of a change, in steps: it is over from one value to the next.
+STEEP = 0.02
+
+
+class Structure(NamedTuple):
+    """One way in which a series may go on.
+
+    trend: one of `TRENDS`, or "given" where the kernel was given; seasons: the names of those that
+    are present; log: whether the logarithm is what it describes; changes: when level and slope
+    change, in the unit of the times.
+    """
+
+    trend: str
+    seasons: tuple[str, ...]
+    log: bool
+    changes: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """The structures that are weighed against one another.
+
+    Attributes:
+        trends: Some of `TRENDS`; ("given",) for `kernel`.
+        seasons: Name -> period.
+        optional: Whether each season may be absent.
+        logs: The scales: False for the values as they are, True for their logarithm.
+        unit: The time that plays the part of a year in the priors.
+        step: The time from one value to the next.
+        changes: When level and slope change for certain.
+        find_changes: Whether to look for other changes.
+        robust: Whether the noise is Student's t.
+        kernel: The kernel, where it was given.
+    """
+
+    trends: tuple[str, ...]
+    seasons: dict[str, float]
+    optional: bool
+    logs: tuple[bool, ...]
+    unit: float
+    step: float = 1.0
+    changes: tuple[float, ...] = ()
+    find_changes: bool = False
+    robust: bool = False
+    kernel: Kernel | None = None
+
+    def model(self, structure: Structure, x: np.ndarray) -> GPRegression:
+        """The model of a structure for values at times x (n,)."""
+        if self.kernel is not None:
+            return GPRegression(self.kernel, default_noise())
+        return GPRegression(self._kernel(structure, float(np.mean(x))), default_noise())
+
+    def evidence(self, structure: Structure, x: np.ndarray, y: np.ndarray) -> Evidence:
+        """The evidence of a structure given values y, standardised, at times x: (n,) both."""
+        if self.kernel is not None:
+            return evidence_of(self.model(structure, x), x, y)
+        if len(y) > MOST_VALUES:
+            return CompiledEvidence(bound(self.model(structure, x), x, y))
+        seasons = tuple((name, self.seasons[name]) for name in structure.seasons)
+        template = _template(seasons, self.unit, structure.trend, structure.changes, self._width)
+        return template.given(x, y, {CENTER: float(np.mean(x))})
+
+    def _kernel(self, structure: Structure, center: float) -> Kernel:
+        seasons = {name: self.seasons[name] for name in structure.seasons}
+        return default_kernel(
+            seasons, self.unit, center, structure.trend, structure.changes, self._width
+        )
+
+    @property
+    def _width(self) -> float:
+        return STEEP * self.step
+
+    @property
+    def sets_of_seasons(self) -> int:
+        """How many sets of seasons are tried."""
+        return 2 ** len(self.seasons) if self.optional else 1
+
+    def with_all_seasons(self) -> list[Structure]:
+        """Every trend on every scale, with all seasons."""
+        seasons = tuple(self.seasons)
+        return [
+            Structure(trend, seasons, log, self.changes)
+            for log in self.logs
+            for trend in self.trends
+        ]
+
+    def with_fewer_seasons(self, structure: Structure) -> list[Structure]:
+        """The same without some of its seasons, or without any."""
+        if not self.optional:
+            return []
+        counts = reversed(range(len(structure.seasons)))
+        fewer = [s for count in counts for s in combinations(structure.seasons, count)]
+        return [structure._replace(seasons=seasons) for seasons in fewer]
+
+
+@lru_cache(maxsize=256)
+def _template(seasons: tuple, unit: float, trend: str, changes: tuple, width: float):
+    """The evidence of a structure without data: kernels with priors take long to make."""
+    kernel = default_kernel(dict(seasons), unit, 0.0, trend, changes, width)
+    return NumpyEvidence(GPRegression(kernel, default_noise()), np.zeros(1), np.zeros(1))
+
+
+def log_prior_of_change(n: int) -> float:
+    """The log prior of a change at one place among n values: one in all is as likely as none."""
+    return -float(np.log(2.0 * n))

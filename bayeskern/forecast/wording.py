@@ -1,0 +1,29 @@
+"""What was found in a series, in words."""
+
+from __future__ import annotations
+
+from bayeskern.forecast.model import TRENDS
+
+# A share of the average that is not worth a word.
+SMALL = 0.05
+
+
+def found(trends: dict[str, float], present: dict[str, float], optional: bool) -> str:
+    """What was found, in words: "local slope 83 %, smooth trend 12 %; season 97 %; ...".
+
+    trends, present: as in `Forecast.probabilities`; optional: whether seasons could be absent.
+    """
+    parts = [
+        f"{TRENDS[name]} {_percent(share)}"
+        for name, share in trends.items()
+        if name in TRENDS and share >= SMALL
+    ]
+    said = [", ".join(parts)] if parts else ["the kernel as given"]
+    for name, share in present.items():
+        if name != "logarithm" and optional:
+            said.append(f"{name.replace('_', ' ')} {_percent(share)}")
+    return "; ".join([*said, f"logarithm {_percent(present['logarithm'])}"])
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %"

@@ -1,0 +1,90 @@
+"""The mixture over structures: against SciPy's normal and lognormal distributions."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayeskern.forecast.mixture import Mixture
+from bayeskern.forecast.scale import Scale
+
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+MEANS = np.array([[0.1, -0.5], [0.4, 1.0], [-0.2, 0.3]])
+VARIANCES = np.array([[0.5, 1.0], [0.2, 2.0], [1.5, 0.1]])
+AS_GIVEN, LOGARITHM = Scale(False, 3.0, 2.0), Scale(True, 0.5, 0.7)
+KINDS = {
+    "normal": [AS_GIVEN] * 3,
+    "lognormal": [LOGARITHM] * 3,
+    "both": [AS_GIVEN, LOGARITHM, LOGARITHM],
+}
+
+
+def of_scipy(scales, column):
+    """SciPy's distribution of each part at one time."""
+    for scale, mean, variance in zip(scales, MEANS[:, column], VARIANCES[:, column], strict=True):
+        location, sd = scale.shift + scale.size * mean, scale.size * np.sqrt(variance)
+        yield stats.lognorm(sd, scale=np.exp(location)) if scale.log else stats.norm(location, sd)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    scales = KINDS[request.param]
+    return scales, Mixture(WEIGHTS, scales, MEANS, VARIANCES)
+
+
+def test_quantiles_turn_the_distribution_function_round(kind):
+    scales, mixture = kind
+    p = np.array([1e-6, 0.025, 0.5, 0.9, 0.999])
+    quantiles = mixture.quantile(p)
+    assert quantiles.shape == (5, 2)
+    for column in range(2):
+        below = [part.cdf(quantiles[:, column]) for part in of_scipy(scales, column)]
+        np.testing.assert_allclose(WEIGHTS @ below, p, rtol=1e-6)
+    np.testing.assert_array_equal(mixture.quantile(0.5), quantiles[2])
+
+
+def test_densities_and_moments(kind):
+    scales, mixture = kind
+    for y in (2.0, 0.3, -1.0):
+        density = [[part.pdf(y) for part in of_scipy(scales, c)] for c in range(2)]
+        with np.errstate(divide="ignore"):
+            np.testing.assert_allclose(
+                mixture.log_density(np.full(2, y)), np.log(density @ WEIGHTS)
+            )
+    mean, sd = mixture.moments
+    for column in range(2):
+        parts = list(of_scipy(scales, column))
+        expected = WEIGHTS @ [part.mean() for part in parts]
+        square = WEIGHTS @ [part.var() + part.mean() ** 2 for part in parts]
+        np.testing.assert_allclose(mean[column], expected, rtol=1e-12)
+        np.testing.assert_allclose(sd[column], np.sqrt(square - expected**2), rtol=1e-10)
+
+
+def test_paths_come_from_the_parts_by_their_weights(kind):
+    scales, _ = kind
+
+    def paths(part, n, seed):
+        return np.full((n, 2), float(part))
+
+    drawn = Mixture(WEIGHTS, scales, MEANS, VARIANCES, paths).sample(1000, seed=1)
+    values = [np.exp(i) if scale.log else i for i, scale in enumerate(scales)]
+    shares = [np.mean(np.isclose(drawn[:, 0], value)) for value in values]
+    np.testing.assert_allclose(shares, WEIGHTS, atol=0.002)
+    # In no order.
+    assert len(np.unique(drawn[:20])) > 1
+
+
+def test_a_single_part_is_exact():
+    mixture = Mixture.even([LOGARITHM], MEANS[:1], VARIANCES[:1])
+    expected = [next(of_scipy([LOGARITHM] * 3, c)).ppf(0.1) for c in range(2)]
+    np.testing.assert_allclose(mixture.quantile(0.1), expected, rtol=1e-12)
+
+
+def test_wide_lognormals_do_not_overflow():
+    scales = [Scale(False, 0.0, 1.0), Scale(True, 0.0, 1.0)]
+    mixture = Mixture.even(scales, np.zeros((2, 1)), np.array([[1.0], [1e8]]))
+    assert np.all(np.isfinite(mixture.quantile([0.01, 0.5, 0.99])))
+
+
+def test_nan_is_no_forecast():
+    with pytest.raises(FloatingPointError, match="could not be factored"):
+        Mixture.even([AS_GIVEN], np.array([[np.nan]]), np.ones((1, 1)))
