@@ -162,7 +162,7 @@ def _forecast(choices, parts, x, y, x_new, seed) -> Mixture:
         changes = tuple(at for at in part.structure.changes if at < x[-1])
         structure = part.structure._replace(changes=changes)
         curvature = None
-        if structure == part.structure:
+        if structure == part.structure and not part.draws.is_point:
             # What the data add to the curvature of the prior grows with their number.
             prior = np.eye(len(part.fitted.mode))
             share = len(y) / len(part.fitted.y)
