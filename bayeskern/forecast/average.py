@@ -161,7 +161,10 @@ def weigh(fits: list[Fitted], count: int, seed: int) -> tuple[Part, ...]:
         return fitted.polished().draws(count, seed)
 
     draws = side_by_side(drawn, fits, len(fits[0].y))
-    log_weights = LEARNING_RATE * np.array([d.log_evidence for d in draws])
+    # What the data say of a structure counts by the learning rate, its prior in full.
+    priors = np.array([fitted.log_prior for fitted in fits])
+    evidence = np.array([d.log_evidence for d in draws])
+    log_weights = LEARNING_RATE * (evidence - priors) + priors
     weights = np.exp(log_weights - logsumexp(log_weights))
     weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
     weights /= weights.sum()

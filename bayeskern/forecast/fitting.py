@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from bayeskern.forecast.evidence import Evidence, bound
 from bayeskern.forecast.robust import noise_factors
 from bayeskern.forecast.scale import Scale
-from bayeskern.forecast.structure import Choices, Structure, log_prior_of_change
+from bayeskern.forecast.structure import Choices, Structure
 from bayeskern.gp import GPRegression
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
@@ -53,8 +53,7 @@ class Fitted:
         mode: The mode, (d,), in unconstrained coordinates.
         log_density: The log density there.
         curvature: The Hessian of -log p next to it, (d, d), where it is known.
-        log_prior: What else the log of its probability has: the prior of changes that were found,
-            and the bound of robust noise.
+        log_prior: The log prior probability of the structure, up to a constant.
     """
 
     structure: Structure
@@ -81,8 +80,7 @@ class Fitted:
             begin = np.array([start.get(n, z) for n, z in zip(evidence.names, begin, strict=True)])
         mode, value = climb(evidence, begin, STEPS if curvature is None else FEW_STEPS)
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
-        found = max(0, len(structure.changes) - len(choices.changes))
-        log_prior = found * log_prior_of_change(len(y))
+        log_prior = choices.log_prior(structure, len(y))
         fitted = fitted.robust() if choices.robust else fitted
         return replace(fitted, log_prior=log_prior, curvature=curvature)
 

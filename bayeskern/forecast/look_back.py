@@ -25,6 +25,8 @@ COVERAGES = (0.5, 0.8, 0.95)
 ORIGINS, FEWEST_ORIGINS = 8, 4
 # Fewer values than this are not learnt from.
 FEWEST = 5
+# The correlation of hits and misses of one origin that is reckoned with.
+CORRELATION = 0.5
 # Draws of the hyperparameters of each structure, at each origin.
 DRAWS = 24
 # Structures with a smaller share of the forecast are not looked back with.
@@ -69,18 +71,19 @@ class LookBack:
     def coverage_error(self, level: float) -> float:
         """The standard error of the coverage.
 
-        Values of one origin hit and miss together, so that the shares of the origins are compared;
-        it is never less than that of as many independent values (Agresti and Coull, 1998).
+        Values of one origin hit and miss together, so that the shares of the origins are compared.
+        It is never less than the binomial error (Agresti and Coull, 1998) of values that are half
+        correlated with the others of their origin, since a few origins may agree by chance.
         """
-        hits = self.inside[level]
+        hits, groups = self.inside[level], np.unique(self.origin)
         share = (hits.sum() + 2.0) / (self.count + 4.0)
-        independent = np.sqrt(share * (1.0 - share) / (self.count + 4.0))
-        groups = np.unique(self.origin)
+        effective = self.count / (1.0 + CORRELATION * (self.count / len(groups) - 1.0))
+        least = np.sqrt(share * (1.0 - share) / (effective + 4.0))
         if len(groups) < 2:
-            return float(independent)
+            return float(least)
         off = [np.sum(hits[self.origin == g] - self.coverage(level)) for g in groups]
         spread = np.sqrt(np.sum(np.square(off)) * len(groups) / (len(groups) - 1.0)) / self.count
-        return float(max(independent, spread))
+        return float(max(least, spread))
 
     @property
     def error_ratio(self) -> float:

@@ -46,9 +46,9 @@ class Mixture:
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the standard deviation of the values: (m,) each."""
-        logs = self.logs[:, None]
-        mean = np.where(logs, np.exp(self.locations + 0.5 * self.sds**2), self.locations)
-        variance = np.where(logs, np.expm1(self.sds**2) * mean**2, self.sds**2)
+        mean, variance = self.locations.copy(), self.sds**2
+        mean[self.logs] = np.exp(mean[self.logs] + 0.5 * variance[self.logs])
+        variance[self.logs] = np.expm1(variance[self.logs]) * mean[self.logs] ** 2
         overall = self.weights @ mean
         return overall, np.sqrt(self.weights @ (variance + np.square(mean - overall)))
 

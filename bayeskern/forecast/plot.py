@@ -10,7 +10,7 @@ from bayeskern.core.plotting import concise_dates, figure
 
 HISTORY, FUTURE, PAST, NAIVE = "#333333", "#1f5fa8", "#8a8a8a", "#c2571a"
 # More history than this many horizons hides what is asked for.
-HORIZONS_SHOWN = 5
+HORIZONS_SHOWN = 3
 # Longer lines than this show no dot for each value.
 MOST_DOTS = 150
 # Longer names would not fit.
@@ -107,7 +107,7 @@ def _shade(weight: float):
 
 def first_shown(f) -> int:
     """The first step of the history that is shown: as much as the horizon and the season ask."""
-    season = max(f.seasons.values(), default=0.0) / f.series.calendar.step
+    season = min(f.seasons.values(), default=0.0) / f.series.calendar.step
     count = int(f.series.calendar.steps()[-1]) + 1
     return max(0, count - int(max(HORIZONS_SHOWN * f.horizon, 3 * season, 30)))
 

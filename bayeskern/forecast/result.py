@@ -33,6 +33,8 @@ LEVELS = (0.5, 0.8, 0.95)
 FEW_VALUES = 10
 # A value so many sds from what the others foretell is remarked on: chance makes one in a million.
 WILD = 5.0
+# The draws of the hyperparameters that components rest on.
+SHOWN = 16
 # How wide the text is that people read.
 WIDTH = 100
 
@@ -288,15 +290,28 @@ class Forecast(Quantiles):
             raise ValueError("a constant series has no components.")
         tail = 0.5 * (1.0 - validation.level(level))
         x = self.series.calendar.positions(self.times if times is None else times)
-        draws, scale, intervals = self.parts[0].draws, self.scale, {}
-        z = draws.z if draws.is_point else draws.resampled(MIXED, self.seed)
-        for name, (means, variances) in draws.fitted.evidence.components(z, x, LEVEL).items():
-            # The level is in the units of the series, the others are differences from it.
-            centre = scale if name == LEVEL else replace(scale, shift=0.0)
-            part = Mixture.even([centre] * len(z), means, variances)
+        intervals = {}
+        for name, part in self._components_at(x.tobytes()).items():
             median, lower, upper = part.quantile([0.5, tail, 1.0 - tail])
             intervals[name] = {"median": median, "lower": lower, "upper": upper}
         return intervals
+
+    def _components_at(self, x: bytes) -> dict[str, Mixture]:
+        """Each component at the positions x, which are kept for other levels."""
+        if x not in self._known_components:
+            draws, scale, parts = self.parts[0].draws, self.scale, {}
+            z = draws.z if draws.is_point else draws.resampled(SHOWN, self.seed)
+            moments = draws.fitted.evidence.components(z, np.frombuffer(x), LEVEL)
+            for name, (means, variances) in moments.items():
+                # The level is in the units of the series, the others are differences from it.
+                centre = scale if name == LEVEL else replace(scale, shift=0.0)
+                parts[name] = Mixture.even([centre] * len(z), means, variances)
+            self._known_components[x] = parts
+        return self._known_components[x]
+
+    @cached_property
+    def _known_components(self) -> dict[bytes, dict[str, Mixture]]:
+        return {}
 
     def component(self, name: str, times=None, level: float = 0.95) -> dict[str, np.ndarray]:
         """One of the components of `decompose`: its "median", "lower" and "upper"."""

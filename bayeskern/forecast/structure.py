@@ -21,6 +21,9 @@ from bayeskern.gp import GPRegression
 from bayeskern.gp.numpy_evidence import NumpyEvidence
 from bayeskern.kernels import Kernel
 
+# The prior probability of a season that may be absent: small, since one that hardly shows costs a
+# structure next to nothing, and one that is there shows beyond doubt.
+SEASON = 0.1
 # The width of a change, in steps: it is over from one value to the next.
 STEEP = 0.02
 
@@ -92,6 +95,16 @@ class Choices:
     @property
     def _width(self) -> float:
         return STEEP * self.step
+
+    def log_prior(self, structure: Structure, n: int) -> float:
+        """The log prior of what was found of a structure among n values, seasons and changes."""
+        found = max(0, len(structure.changes) - len(self.changes))
+        prior = found * log_prior_of_change(n)
+        if self.optional:
+            present = len(structure.seasons)
+            absent = len(self.seasons) - present
+            prior += present * np.log(SEASON) + absent * np.log1p(-SEASON)
+        return float(prior)
 
     @property
     def sets_of_seasons(self) -> int:

@@ -54,6 +54,8 @@ def assess_forecast(problem: str | None, back: LookBack | None, horizon: int) ->
     doubts = [*_doubts(back, horizon)]
     if doubts:
         return Trust("caution", f"{said} {doubts[0]}", evidence)
+    if back.coverage(0.8) - 0.8 > OFF + 2.0 * back.coverage_error(0.8):
+        said += " The intervals were wider than need be."
     return Trust("good", said, evidence)
 
 
@@ -64,8 +66,6 @@ def _doubts(back: LookBack, horizon: int):
         if off < -OFF - 2.0 * back.coverage_error(level):
             held = f"{100 * level:.0f} % intervals held only {100 * back.coverage(level):.0f} %"
             yield f"{held}: expect more surprises than they promise, or take a shorter horizon."
-    if back.coverage(0.8) - 0.8 > OFF + 2.0 * back.coverage_error(0.8):
-        yield "The intervals were wider than need be: the series is steadier than it looks."
     if np.isfinite(back.error_ratio) and back.error_ratio > LOSES:
         yield (
             f"Repeating the last season had the smaller error: this one is "

@@ -20,7 +20,7 @@ from bayeskern.gp.prior import is_function
 from bayeskern.gp.regression import GPRegression
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels.components import component_names
-from bayeskern.kernels.derivatives import Pairs, gram, grams_of_components, has_derivatives
+from bayeskern.kernels.derivatives import Gram, Pairs
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -58,12 +58,13 @@ class NumpyEvidence:
     Attributes:
         names: The names of the sites, d of them.
         priors: The prior of each, on z.
+        component_names: The names of the additive components of the kernel.
         noise_factors: What the noise variance of each value is multiplied by: (n,).
     """
 
     def __init__(self, model: GPRegression, x, y):
-        """x, y: (n,)."""
-        self.kernel = model.kernel
+        """x, y: (n,). Raises NotImplementedError if the kernel has no formula in NumPy."""
+        self._gram, self.component_names = Gram(model.kernel), tuple(component_names(model.kernel))
         values = {**model.kernel.hyperparameters(), "noise": model.noise}
         free = [is_specified(value) for value in values.values()]
         self.names = tuple(n for n, is_free in zip(values, free, strict=True) if is_free)
@@ -76,7 +77,7 @@ class NumpyEvidence:
         self._take(x, y)
 
     def _take(self, x, y) -> None:
-        self.x, self.y, self._pairs = x, y, _pairs_among(x.tobytes())
+        self.x, self.y, self._pairs = x, y, _pairs_between(x.tobytes(), x.tobytes())
         self.noise_factors, self._constant = np.ones(len(y)), 0.0
 
     def given(self, x, y, numbers: dict[str, float] | None = None) -> NumpyEvidence:
@@ -99,9 +100,13 @@ class NumpyEvidence:
             LogNormalPrior.of(v) is not None if is_specified(v) else np.ndim(v) == 0 for v in values
         )
         has_mean = is_function(model.mean) or is_specified(model.mean) or np.any(model.mean != 0.0)
-        if has_mean or not known or not has_derivatives(model.kernel):
+        if has_mean or not known:
             return None
-        return cls(model, x, y)
+        try:
+            return cls(model, x, y)
+        except NotImplementedError:
+            # The kernel has a part without a formula in NumPy.
+            return None
 
     def with_noise_factors(self, noise_factors, constant: float) -> NumpyEvidence:
         """The same with other factors of the noise variance, (n,), and a term of the density."""
@@ -157,7 +162,7 @@ class NumpyEvidence:
     def _evaluated(self, z):
         """The log density, the factor of K, K^-1 y and the derivatives of the Gram matrix."""
         *kernel_values, noise = self._at(z)
-        K, derivatives = gram(self.kernel, kernel_values, self._pairs)
+        K, derivatives = self._gram(kernel_values, self._pairs)
         K = self._pairs.spread(K) + np.diag(noise * self.noise_factors)
         factor, failed = lapack.dpotrf(K, lower=1)
         if failed or not np.isfinite(factor[-1, -1]):
@@ -175,7 +180,7 @@ class NumpyEvidence:
             for z_one in z:
                 solve, values, noise = self._conditioned(z_one)
                 half, mean = solve(x_new)
-                among, _ = gram(self.kernel, values, pairs)
+                among, _ = self._gram(values, pairs)
                 means.append(mean)
                 variances.append(np.maximum(among - np.sum(np.square(half), axis=0), 0.0) + noise)
         return np.array(means), np.array(variances)
@@ -188,7 +193,8 @@ class NumpyEvidence:
         standard = np.random.default_rng(seed).standard_normal((count, len(x_new)))
         with self.threads():
             solve, values, noise = self._conditioned(z)
-            among, _ = gram(self.kernel, values, Pairs(x_new[:, None], x_new[None, :]))
+            pairs = Pairs.between(x_new, x_new)
+            among = pairs.spread(self._gram(values, pairs)[0])
             half, mean = solve(x_new)
             covariance = among - half.T @ half + noise * noise_factors * np.eye(len(x_new))
             return mean + standard @ _factor(covariance).T
@@ -206,7 +212,7 @@ class NumpyEvidence:
         with self.threads():
             solve, values, _ = self._conditioned(z)
             half, mean = solve(self.x)
-            among, _ = gram(self.kernel, values, Pairs(self.x, self.x))
+            among, _ = self._gram(values, Pairs(self.x, self.x))
             return mean, np.maximum(among - np.sum(np.square(half), axis=0), 0.0)
 
     def loo(self, z) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -231,11 +237,11 @@ class NumpyEvidence:
         with self.threads():
             for z_one in z:
                 solve, values, _ = self._conditioned(z_one)
-                to_ends = Pairs(self.x[:, None], ends[None, :])
-                cross = np.diff(grams_of_components(self.kernel, values, to_ends)[name])
+                to_ends = Pairs.between(self.x, ends)
+                cross = np.diff(self._gram.of_components(values, to_ends)[name])
                 half, mean = solve.covariances(cross)
-                within = Pairs(ends[:, None], ends[None, :])
-                among = grams_of_components(self.kernel, values, within)[name]
+                within = Pairs.between(ends, ends)
+                among = self._gram.of_components(values, within)[name]
                 prior = among[0, 0] + among[1, 1] - 2.0 * among[0, 1]
                 parts.append((mean[0], np.maximum(prior - np.sum(np.square(half)), 0.0)))
         means, variances = zip(*parts, strict=True)
@@ -247,7 +253,7 @@ class NumpyEvidence:
         Each component is taken minus its average over the data, and the averages go to the one
         called level, as in `bayeskern.gp.components`.
         """
-        names = (level, *(name for name in component_names(self.kernel) if name != level))
+        names = (level, *(name for name in self.component_names if name != level))
         parts = {name: ([], []) for name in names}
         with self.threads():
             for z_one in z:
@@ -260,9 +266,10 @@ class NumpyEvidence:
         """name -> mean and variance of one component at x_new, (m,) each; the level is first."""
         solve, values, _ = self._conditioned(z)
         n, m, level = len(self.y), len(x_new), names[0]
-        among = grams_of_components(self.kernel, values, Pairs(x_new, x_new))
-        between = grams_of_components(self.kernel, values, Pairs(self.x[:, None], x_new[None, :]))
-        within = grams_of_components(self.kernel, values, self._pairs)
+        among = self._gram.of_components(values, Pairs(x_new, x_new))
+        pairs = _pairs_between(self.x.tobytes(), x_new.tobytes())
+        between = self._gram.of_components(values, pairs)
+        within = self._gram.of_components(values, self._pairs)
         averages = {name: self._pairs.spread(K).mean(axis=1) for name, K in within.items()}
         cross, prior = {level: np.zeros((n, m))}, {level: np.zeros(m)}
         for name, K in between.items():
@@ -287,7 +294,7 @@ class NumpyEvidence:
     def _conditioned(self, z) -> tuple[_Conditioned, np.ndarray, float]:
         """The process given the data, the values of its kernel and its noise variance."""
         *values, noise = self._at(z)
-        K, _ = gram(self.kernel, values, self._pairs)
+        K, _ = self._gram(values, self._pairs)
         factor = _factor(self._pairs.spread(K) + np.diag(noise * self.noise_factors))
         weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
 
@@ -300,9 +307,9 @@ class NumpyEvidence:
 
 
 @lru_cache(maxsize=4)
-def _pairs_among(x: bytes) -> Pairs:
-    # Several models are fitted to the same times, one after the other.
-    return Pairs.among(np.frombuffer(x))
+def _pairs_between(x: bytes, x_new: bytes) -> Pairs:
+    # Several models, and draws of each, ask for the same times one after the other.
+    return Pairs.between(np.frombuffer(x), np.frombuffer(x_new))
 
 
 class _Conditioned(NamedTuple):
@@ -315,8 +322,8 @@ class _Conditioned(NamedTuple):
 
     def __call__(self, x_new):
         """L^-1 k(x, x_new) (n, m) and the mean at x_new (m,)."""
-        pairs = Pairs(self.evidence.x[:, None], x_new[None, :])
-        return self.covariances(gram(self.evidence.kernel, self.values, pairs)[0])
+        pairs = _pairs_between(self.evidence.x.tobytes(), x_new.tobytes())
+        return self.covariances(pairs.spread(self.evidence._gram(self.values, pairs)[0]))
 
     def covariances(self, cross):
         """L^-1 of covariances with the data (n, m), and the mean of what has them (m,)."""

@@ -6,19 +6,22 @@ hundred values they take less time than JAX needs to look up what it has compile
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from functools import cached_property, singledispatch
 
 import numpy as np
 from scipy.special import expit
 
-from bayeskern.hyperparameters.names import sites
 from bayeskern.kernels import base, dot_product, periodic, stationary, trend
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
 
 # What computes a derivative when it is wanted.
 Derivative = Callable[[], np.ndarray]
+# From an iterator over values of the hyperparameters, and pairs of times, to a Gram matrix and its
+# derivatives.
+Formula = Callable[[Iterator[float], "Pairs"], tuple[np.ndarray, list[Derivative]]]
 # Lags that differ by less than this share of the longest are rounded from the same one.
 SAME = 1e-9
 # The most different lags for each time, for which it pays to take them one by one.
@@ -29,7 +32,7 @@ class Pairs:
     """Pairs of times s and t, arrays that broadcast, and what several kernels need of them.
 
     Attributes:
-        lag: s - t. Where `among` has found that few lags occur, it holds each of them once.
+        lag: s - t. Where `between` has found that few lags occur, it holds each of them once.
         index: The place in `lag` of each pair then, else None.
     """
 
@@ -37,12 +40,16 @@ class Pairs:
         self.s, self.t, self.lag, self.index = s, t, s - t, None
 
     @classmethod
-    def among(cls, x) -> Pairs:
-        """All pairs of times x (n,), each lag once if the steps are regular, gaps or not."""
-        pairs = cls(x[:, None], x[None, :])
-        steps = np.rint(pairs.lag / (SAME * np.ptp(x) or 1.0))
+    def between(cls, x, x_new) -> Pairs:
+        """All pairs of times x (n,) and x_new (m,): (n, m).
+
+        Each lag is looked at once where the steps are regular, gaps or not.
+        """
+        pairs = cls(x[:, None], x_new[None, :])
+        longest = np.abs(pairs.lag).max(initial=0.0)
+        steps = np.rint(pairs.lag / (SAME * longest or 1.0))
         lags, first, index = np.unique(steps, return_index=True, return_inverse=True)
-        if len(lags) <= FEW * len(x):
+        if len(lags) <= FEW * max(steps.shape):
             pairs.lag, pairs.index = pairs.lag.ravel()[first], index.reshape(steps.shape)
         return pairs
 
@@ -64,84 +71,90 @@ class Pairs:
         return np.square(self.lag)
 
 
-def gram(kernel: Kernel, values, pairs: Pairs) -> tuple[np.ndarray, list[Derivative]]:
-    """k(s, t) and its derivative in each hyperparameter, at the lags or, if need be, at the pairs.
+class Gram:
+    """The formulas of a kernel and of its additive components, read from it once."""
 
-    values: one for each of `sites(kernel)`, in their order, which is that of the derivatives too;
-    those that the kernel holds do not count.
-    """
-    return _gram(kernel, iter(values), pairs)
+    def __init__(self, kernel: Kernel):
+        """Raises NotImplementedError if a part of the kernel has no formula here."""
+        terms = kernel.terms if isinstance(kernel, base.Sum) else (kernel,)
+        if any(len(component_names(term)) > 1 for term in terms):
+            raise NotImplementedError("a product or a multiple of several named terms")
+        self._whole = _formula(kernel)
+        self._parts = [(*component_names(term), _formula(term)) for term in terms]
 
+    def __call__(self, values, pairs: Pairs) -> tuple[np.ndarray, list[Derivative]]:
+        """k(s, t) and its derivative in each hyperparameter, at the lags or, if need be, the pairs.
 
-def grams_of_components(kernel: Kernel, values, pairs: Pairs) -> dict[str, np.ndarray]:
-    """k(s, t) of each additive component by its name: they add up to `gram`.
+        values: one for each of the `sites` of the kernel, in their order, which is that of the
+        derivatives too; those that the kernel holds do not count.
+        """
+        return self._whole(iter(values), pairs)
 
-    values: one for each of `sites(kernel)`.
-    """
-    values, grams = iter(values), {}
-    for term in _terms(kernel):
-        (name,) = component_names(term)
-        K = pairs.spread(_gram(term, values, pairs)[0])
-        grams[name] = grams[name] + K if name in grams else K
-    return grams
-
-
-def _terms(kernel: Kernel) -> tuple[Kernel, ...]:
-    return kernel.terms if isinstance(kernel, base.Sum) else (kernel,)
-
-
-def has_derivatives(kernel: Kernel) -> bool:
-    """Whether `gram` and `grams_of_components` take this kernel."""
-    if any(len(component_names(term)) > 1 for term in _terms(kernel)):
-        return False
-    try:
-        gram(kernel, np.ones(len(sites(kernel))), Pairs(np.zeros(1), np.zeros(1)))
-    except NotImplementedError:
-        return False
-    return True
+    def of_components(self, values, pairs: Pairs) -> dict[str, np.ndarray]:
+        """k(s, t) of each component by its name, at the pairs; they add up to the whole."""
+        values, grams = iter(values), {}
+        for name, formula in self._parts:
+            K = pairs.spread(formula(values, pairs)[0])
+            grams[name] = grams[name] + K if name in grams else K
+        return grams
 
 
 @singledispatch
-def _gram(kernel, values, pairs):
+def _formula(kernel) -> Formula:
     raise NotImplementedError(type(kernel).__name__)
 
 
 # -- kernels made of others ------------------------------------------------------------------------
 
 
-@_gram.register
-def _(kernel: base.Sum, values, pairs):
-    grams, derivatives = zip(*(_gram(k, values, pairs) for k in kernel.terms), strict=True)
-    # What depends on the lag alone is added up before it is spread over the pairs.
-    at_lags = sum(K for K in grams if K.shape == pairs.lag.shape)
-    at_pairs = [K for K in grams if K.shape != pairs.lag.shape]
-    total = pairs.spread(np.asarray(at_lags)) + sum(at_pairs) if at_pairs else at_lags
-    return total, [d for of_term in derivatives for d in of_term]
+@_formula.register
+def _(kernel: base.Sum) -> Formula:
+    formulas = [_formula(term) for term in kernel.terms]
+
+    def gram(values, pairs):
+        grams, derivatives = zip(*(f(values, pairs) for f in formulas), strict=True)
+        # What depends on the lag alone is added up before it is spread over the pairs.
+        at_lags = sum(K for K in grams if K.shape == pairs.lag.shape)
+        at_pairs = [K for K in grams if K.shape != pairs.lag.shape]
+        total = pairs.spread(np.asarray(at_lags)) + sum(at_pairs) if at_pairs else at_lags
+        return total, [d for of_term in derivatives for d in of_term]
+
+    return gram
 
 
-@_gram.register
-def _(kernel: base.Product, values, pairs):
-    grams, derivatives = zip(*(_gram(k, values, pairs) for k in kernel.terms), strict=True)
-    if any(K.shape != pairs.lag.shape for K in grams):
-        grams = [pairs.spread(K) for K in grams]
-        derivatives = [[_spread(pairs, d) for d in of_term] for of_term in derivatives]
-    by_rule = []
-    for i, of_term in enumerate(derivatives):
-        others = np.prod([*grams[:i], *grams[i + 1 :]], axis=0)
-        by_rule += [_times(others, d) for d in of_term]
-    return np.prod(grams, axis=0), by_rule
+@_formula.register
+def _(kernel: base.Product) -> Formula:
+    formulas = [_formula(term) for term in kernel.terms]
+
+    def gram(values, pairs):
+        grams, derivatives = zip(*(f(values, pairs) for f in formulas), strict=True)
+        if any(K.shape != pairs.lag.shape for K in grams):
+            grams = [pairs.spread(K) for K in grams]
+            derivatives = [[_spread(pairs, d) for d in of_term] for of_term in derivatives]
+        by_rule = []
+        for i, of_term in enumerate(derivatives):
+            others = math.prod([*grams[:i], *grams[i + 1 :]])
+            by_rule += [_times(others, d) for d in of_term]
+        return math.prod(grams), by_rule
+
+    return gram
 
 
-@_gram.register
-def _(kernel: base.Scaled, values, pairs):
-    scale = next(values)
-    K, derivatives = _gram(kernel.inner, values, pairs)
-    return scale * K, [lambda: K, *(_times(scale, d) for d in derivatives)]
+@_formula.register
+def _(kernel: base.Scaled) -> Formula:
+    inner = _formula(kernel.inner)
+
+    def gram(values, pairs):
+        scale = next(values)
+        K, derivatives = inner(values, pairs)
+        return scale * K, [lambda: K, *(_times(scale, d) for d in derivatives)]
+
+    return gram
 
 
-@_gram.register
-def _(kernel: base.Named, values, pairs):
-    return _gram(kernel.inner, values, pairs)
+@_formula.register
+def _(kernel: base.Named) -> Formula:
+    return _formula(kernel.inner)
 
 
 def _spread(pairs: Pairs, derivative: Derivative) -> Derivative:
@@ -152,17 +165,27 @@ def _times(factor, derivative: Derivative) -> Derivative:
     return lambda: factor * derivative()
 
 
+def _leaf(kind: type[Kernel]):
+    """Register the formula of a kernel that is made of no others."""
+
+    def register(formula: Formula) -> Formula:
+        _formula.register(kind)(lambda kernel: formula)
+        return formula
+
+    return register
+
+
 # -- kernels ---------------------------------------------------------------------------------------
 
 
-@_gram.register
-def _(kernel: base.Constant, values, pairs):
+@_leaf(base.Constant)
+def _(values, pairs):
     variance, ones = next(values), np.ones(pairs.lag.shape)
     return variance * ones, [lambda: ones]
 
 
-@_gram.register
-def _(kernel: dot_product.Linear, values, pairs):
+@_leaf(dot_product.Linear)
+def _(values, pairs):
     variance, center = next(values), next(values)
     products = (pairs.s - center) * (pairs.t - center)
 
@@ -172,8 +195,8 @@ def _(kernel: dot_product.Linear, values, pairs):
     return variance * products, [lambda: products, in_center]
 
 
-@_gram.register
-def _(kernel: stationary.RBF, values, pairs):
+@_leaf(stationary.RBF)
+def _(values, pairs):
     lengthscale, variance = next(values), next(values)
     squares = pairs.squared_lag / lengthscale**2
     unit = np.exp(-0.5 * squares)
@@ -181,8 +204,8 @@ def _(kernel: stationary.RBF, values, pairs):
     return K, [lambda: K * squares / lengthscale, lambda: unit]
 
 
-@_gram.register
-def _(kernel: periodic.Periodic, values, pairs):
+@_leaf(periodic.Periodic)
+def _(values, pairs):
     period, lengthscale, variance = next(values), next(values), next(values)
     angle = np.pi * pairs.lag / period
     squares = 2.0 * np.square(np.sin(angle)) / lengthscale**2
@@ -195,32 +218,32 @@ def _(kernel: periodic.Periodic, values, pairs):
     return K, [in_period, lambda: 2.0 * K * squares / lengthscale, lambda: unit]
 
 
-@_gram.register
-def _(kernel: periodic.Cosine, values, pairs):
+@_leaf(periodic.Cosine)
+def _(values, pairs):
     period, variance = next(values), next(values)
     angle = 2.0 * np.pi * pairs.lag / period
     unit = np.cos(angle)
     return variance * unit, [lambda: variance * np.sin(angle) * angle / period, lambda: unit]
 
 
-@_gram.register
-def _(kernel: trend.Brownian, values, pairs):
+@_leaf(trend.Brownian)
+def _(values, pairs):
     variance, start = next(values), next(values)
     side, earlier, _ = _since(start, pairs)
     unit = np.abs(side) * earlier
     return variance * unit, [lambda: unit, lambda: -variance * side]
 
 
-@_gram.register
-def _(kernel: trend.IntegratedBrownian, values, pairs):
+@_leaf(trend.IntegratedBrownian)
+def _(values, pairs):
     variance, start = next(values), next(values)
     side, earlier, later = _since(start, pairs)
     unit = np.abs(side) * np.square(earlier) * (3.0 * later - earlier) / 6.0
     return variance * unit, [lambda: unit, lambda: -variance * side * earlier * later]
 
 
-@_gram.register
-def _(kernel: trend.IntegratedOrnsteinUhlenbeck, values, pairs):
+@_leaf(trend.IntegratedOrnsteinUhlenbeck)
+def _(values, pairs):
     lengthscale, variance, start = next(values), next(values), next(values)
     s, t = pairs.s - start, pairs.t - start
 
@@ -243,11 +266,19 @@ def _(kernel: trend.IntegratedOrnsteinUhlenbeck, values, pairs):
     ]
 
 
-@_gram.register
-def _(kernel: trend.ChangePoint, values, pairs):
-    location, width = next(values), next(values)
-    before, of_before = _gram(kernel.before, values, pairs)
-    after, of_after = _gram(kernel.after, values, pairs)
+@_formula.register
+def _(kernel: trend.ChangePoint) -> Formula:
+    before, after = _formula(kernel.before), _formula(kernel.after)
+
+    def gram(values, pairs):
+        own = next(values), next(values)
+        return _change(*own, before(values, pairs), after(values, pairs), pairs)
+
+    return gram
+
+
+def _change(location, width, of_before, of_after, pairs):
+    (before, of_before), (after, of_after) = of_before, of_after
     s, t = (pairs.s - location) / width, (pairs.t - location) / width
     u, v = expit(s), expit(t)
     # The derivatives of u and v in their arguments.

@@ -86,7 +86,7 @@ def test_the_draws_agree_with_nuts():
     options = {"trend": "slope", "log": True, "season": 12, "progress": False}
     chain = bk.forecast("airline", 12, method=bk.NUTS(warmup=500, draws=500), **options)
     few_draws = bk.forecast("airline", 12, **options)
-    assert chain.posterior.trust.verdict == "good"
+    assert chain.posterior.trust.verdict != "bad"
     np.testing.assert_allclose(few_draws.median, chain.median, rtol=0.01)
     for level in (0.8, 0.95):
         widths = [np.subtract(*f.interval(level)[::-1]) for f in (few_draws, chain)]

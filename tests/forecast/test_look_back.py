@@ -113,7 +113,7 @@ def test_values_that_hit_and_miss_together_count_as_one():
 
 
 def test_the_error_is_never_nothing():
-    assert made(np.ones(12, bool)).coverage_error(0.8) > 0.07
+    assert made(np.ones(12, bool)).coverage_error(0.8) > 0.1
 
 
 def test_the_quantile_loss_is_the_crps():
@@ -162,9 +162,9 @@ def test_its_coverage_is_the_true_one_within_its_error():
     ("back", "verdict", "says"),
     [
         (made(np.arange(40) % 5 != 0), "good", "held 80 % of 40 past values; error 50 % below"),
-        (made(np.arange(60) % 3 != 0), "caution", "95 % intervals held only 67 %"),
-        (made(np.arange(60) % 2 != 0), "bad", "much too narrow"),
-        (made(np.ones(60, bool)), "caution", "wider than need be"),
+        (made(np.arange(240) % 3 != 0), "caution", "95 % intervals held only 67 %"),
+        (made(np.arange(240) % 2 != 0), "bad", "much too narrow"),
+        (made(np.ones(60, bool)), "good", "wider than need be"),
         (made(np.arange(40) % 5 != 0, error=3.0), "caution", "50 % above it"),
         (made([True] * 4 + [False], steps=1), "caution", "So few past values say little"),
         (made(np.arange(40) % 5 != 0, steps=1), "caution", "Only 1 of the 6 steps"),

@@ -46,7 +46,7 @@ OF_FORECASTS: dict[str, tuple[str, Callable]] = {
     "process": ("Forecast and components", process),
     "structures": ("What was found", structures),
     "fit": ("Fit to the data", fit),
-    "fitted": ("What was fitted", fitted),
+    "fitted": ("The series", fitted),
 }
 
 
@@ -82,7 +82,7 @@ def report(posterior, path="report.html", *, seed: int = 0, progress: bool = Tru
 
 def _subjects(posterior, seed: int) -> list[Subject]:
     if isinstance(posterior, Forecast):
-        return [Subject(posterior.posterior, "", seed, forecast=posterior)]
+        return [Subject(None, "", seed, forecast=posterior)]
     if isinstance(posterior, Posterior):
         return [Subject(posterior, "", seed)]
     if (

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import evenly
-from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.result import SHOWN, Forecast
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import condition_at, predict_over, predictive_at
@@ -106,18 +106,24 @@ class Process(NamedTuple):
 class ForecastProcess(NamedTuple):
     """The most probable structure of a forecast, as a report looks at a `Process`.
 
-    z: draws of its hyperparameters, (S, d), in unconstrained coordinates.
+    z: draws of its hyperparameters, (S, d), in unconstrained coordinates; kernels: a kernel that
+    has S values of every hyperparameter.
     """
 
     forecast: Forecast
     z: np.ndarray
+    kernels: Kernel
 
     site: ClassVar[str] = "y"
 
     @classmethod
     def of(cls, forecast: Forecast) -> ForecastProcess:
         draws = forecast.parts[0].draws
-        return cls(forecast, draws.z if draws.is_point else draws.resampled(DRAWS, forecast.seed))
+        z = draws.z if draws.is_point else draws.resampled(SHOWN, forecast.seed)
+        values = draws.fitted.evidence.values(z)
+        rows = [{name: v[i] for name, v in values.items()} for i in range(len(z))]
+        at_draws = [forecast.model.at(row).kernel for row in rows]
+        return cls(forecast, z, jax.tree.map(lambda *leaves: np.stack(leaves), *at_draws))
 
     @property
     def X(self) -> np.ndarray:
@@ -130,16 +136,6 @@ class ForecastProcess(NamedTuple):
     @property
     def names(self) -> list[str]:
         return list(self.forecast.components)
-
-    @property
-    def kernels(self) -> Kernel:
-        """A kernel that has S values of every hyperparameter."""
-        values = self.forecast.leading.evidence.values(self.z)
-        model = self.forecast.model
-        at_draws = [
-            model.at({k: v[i] for k, v in values.items()}).kernel for i in range(len(self.z))
-        ]
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *at_draws)
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.forecast.leading.evidence.loo(self.z)

@@ -27,7 +27,7 @@ class UnreadableError(ValueError):
 
 
 class Subject:
-    """A posterior, its name among several, the forecast that it came from, and a seed."""
+    """A posterior, its name among several, and a seed; or a forecast in its place."""
 
     def __init__(self, posterior, name: str = "", seed: int = 0, forecast=None):
         self.posterior, self.name, self.seed, self.forecast = posterior, name, seed, forecast
@@ -91,7 +91,7 @@ class Subject:
     @cached_property
     def processes(self) -> list[Process]:
         """The Gaussian processes that the model observes with Gaussian noise."""
-        return processes(self) if self.has_model else []
+        return processes(self) if self.has_model or self.forecast is not None else []
 
     @cached_property
     def observations(self) -> list[Observations]:

@@ -96,6 +96,7 @@ def test_they_stop_at_their_own_steps():
     assert len({len(fit().trace["elbo"]) for fit in fits(SVI())}) > 1
 
 
+@pytest.mark.slow
 def test_they_run_in_batches_of_one_shape():
     batches.clear()
     assert len(list(fits(Counted()))) == COUNT

@@ -12,8 +12,8 @@ from arviz_stats.base import array_stats
 
 import bayeskern as bk
 from bayeskern.diagnostics.report import evidence, report
-from bayeskern.diagnostics.report.observations import LEFT_OUT, Observations, _loo
-from bayeskern.diagnostics.report.sections import convergence, fit, sensitivity, verdict
+from bayeskern.diagnostics.report.observations import _loo
+from bayeskern.diagnostics.report.sections import convergence, fit, sensitivity
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference.approximation.psis import has_even_tail
 
@@ -139,17 +139,6 @@ def test_the_share_of_the_others_is_a_fair_rival():
     rest = np.array([np.delete(y, i).mean() for i in range(len(y))])
     np.testing.assert_allclose(fit._overall(y, True), np.mean((y - rest) ** 2), rtol=1e-12)
     np.testing.assert_allclose(fit._overall(y, False), np.mean((y - y.mean()) ** 2), rtol=1e-12)
-
-
-@pytest.mark.parametrize(("count", "words"), [(3, "nothing can be said"), (20, "100 % of the 20")])
-def test_a_forecast_from_few_values_boasts_of_nothing(count, words):
-    one = Observations("y", np.zeros(count), [], None, None, np.full(count, 0.5), LEFT_OUT)
-    subject = SimpleNamespace(
-        forecast=object(), posterior=SimpleNamespace(is_point=True), observations=[one]
-    )
-    (text,) = verdict._coverage(subject)
-    assert words in text.text
-    assert ("%" in text.text) is (count >= 20)
 
 
 def test_a_likelihood_that_overflows_is_said_to():

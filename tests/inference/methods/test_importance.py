@@ -66,9 +66,9 @@ def regression_truth():
 
 
 CASES = [
-    slow(coin, (HEADS,), coin_truth),
+    (coin, (HEADS,), coin_truth),
     slow(normal, (Y,), normal_truth),
-    (regression, (X, TARGETS), regression_truth),
+    slow(regression, (X, TARGETS), regression_truth),
 ]
 
 

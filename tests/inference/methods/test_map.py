@@ -383,6 +383,7 @@ def test_same_seed_same_numbers():
     assert np.any(first.start_log_densities != other.start_log_densities)
 
 
+@pytest.mark.slow
 def test_new_values_of_the_same_shapes_do_not_compile_again():
     rng = np.random.default_rng(0)
     X_new = np.array([0.5, 1.0])

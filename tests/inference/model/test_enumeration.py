@@ -35,6 +35,7 @@ def parts(z):
     return prior, data
 
 
+@pytest.mark.slow
 def test_the_density_is_that_of_the_mixture():
     target, z = Target.of(assigned, (Y,), {}), np.array([-0.4, 0.2, 4.5])
     prior, data = parts(z)

@@ -326,6 +326,7 @@ def test_loo_of_a_process_without_latents_is_exact():
 # -- summary -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_only_mcmc_is_vouched_for_by_chains(rich_posterior, chains):
     for kind in ("stats", "all", "diagnostics", "all_median"):
         table = rich_posterior.summary(kind=kind)

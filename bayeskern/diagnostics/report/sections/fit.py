@@ -32,12 +32,9 @@ NAMES = {
 
 
 def fit(subject) -> Iterator:
-    if subject.posterior is None:
-        yield Missing("Nothing was fitted, so there is no fit to look at.")
-        return
     if not subject.observations:
         yield Missing("The model observes nothing, so there is no fit to look at.")
-    classes = classes_of(subject.model)
+    classes = None if subject.model is None else classes_of(subject.model)
     for site in subject.observations:
         if len(subject.observations) > 1:
             yield Heading(f"Observed site {site.site}")
@@ -123,10 +120,11 @@ def _worst(site: Observations, log_density, khat) -> Table:
         value, mean = ("-", "-")
         if count == len(site.y):
             value, mean = alike((y[i], means[i]), spread)
-        k = "-" if khat is None else f"{khat[i]:.2f}"
-        rows.append((_label(site, i, count), value, mean, f"{log_density[i]:.2f}", k))
+        k = () if khat is None else (f"{khat[i]:.2f}",)
+        rows.append((_label(site, i, count), value, mean, f"{log_density[i]:.2f}", *k))
+    head = ("observation", "observed", "predicted", "log density")
     return Table(
-        ("observation", "observed", "predicted", "log density", "k-hat"),
+        head if khat is None else (*head, "k-hat"),
         tuple(rows),
         "The observations that the model predicts worst. Look whether they are errors, or "
         f"something that the model leaves out.{_seen(site)}",

@@ -26,13 +26,13 @@ MAX_LETTERS = 6000
 
 
 def fitted(subject) -> Iterator:
-    if subject.posterior is None:
-        yield Missing("Nothing was fitted: a series of one constant value leaves nothing to learn.")
-    else:
+    if subject.forecast is None:
         yield Heading("Model")
         yield from _model(subject)
         yield Heading("Priors")
         yield from _priors(subject)
+    elif not subject.forecast.parts:
+        yield Missing("Nothing was fitted: a series of one constant value leaves nothing to learn.")
     yield Heading("Data")
     yield from _data(subject)
     yield Heading("Circumstances")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bayeskern.core.formatting import number
+from bayeskern.core.formatting import counted, number
 from bayeskern.diagnostics.report.blocks import Code, Table, Text
 from bayeskern.diagnostics.report.kernel_description import rounded
 from bayeskern.diagnostics.report.wording import folded, percent
@@ -18,10 +18,13 @@ def structures(subject) -> Iterator:
     (process,) = subject.processes
     rows = []
     for part in f.parts:
-        trend, seasons, log = part.structure
+        trend, seasons, log, changes = part.structure
         named = ", ".join(name.replace("_", " ") for name in seasons) or "none"
         scale = "logarithm" if log else "as given"
-        rows.append((TRENDS.get(trend, "the kernel as given"), named, scale, percent(part.weight)))
+        name = TRENDS.get(trend, "the kernel as given")
+        if changes:
+            name += f", {counted(len(changes), 'change')} of level and slope"
+        rows.append((name, named, scale, percent(part.weight)))
     yield Table(
         ("trend", "seasons", "scale", "share of the forecast"),
         tuple(rows),
