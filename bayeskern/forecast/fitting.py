@@ -174,11 +174,13 @@ class Fitted:
         if d == 0:
             return Draws(self, np.zeros((1, 0)), np.array([self.log_density]))
         eigenvalues, vectors = np.linalg.eigh(self.hessian)
-        eigenvalues = np.maximum(eigenvalues, LEAST_CURVATURE)
+        curvature = (vectors * np.maximum(eigenvalues, LEAST_CURVATURE)) @ vectors.T
+        # Eigenvectors may turn round when a digit of the data changes; this factor does not.
+        factor = np.linalg.cholesky(curvature)
         standard = np.random.default_rng(seed).standard_normal((count, d))
-        z = self.mode + (standard / np.sqrt(eigenvalues)) @ vectors.T
+        z = self.mode + np.linalg.solve(factor.T, standard.T).T
         log_q = -0.5 * np.sum(np.square(standard), axis=1) - 0.5 * d * np.log(2.0 * np.pi)
-        log_q += 0.5 * np.sum(np.log(eigenvalues))
+        log_q += np.sum(np.log(np.diag(factor)))
         with self.evidence.threads():
             log_p = np.array([self.evidence.log_density(one) for one in z])
         return Draws(self, z, log_p - log_q)

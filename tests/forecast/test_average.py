@@ -83,11 +83,11 @@ def test_the_mode_is_that_of_map():
 @pytest.mark.slow
 def test_the_draws_agree_with_nuts():
     """The weighted draws of one structure of the airline against a long chain."""
-    options = {"trend": "slope", "log": True, "season": 12, "progress": False}
+    options = {"trend": "level", "log": True, "season": 12, "progress": False}
     chain = bk.forecast("airline", 12, method=bk.NUTS(warmup=500, draws=500), **options)
     few_draws = bk.forecast("airline", 12, **options)
     assert chain.posterior.trust.verdict != "bad"
-    np.testing.assert_allclose(few_draws.median, chain.median, rtol=0.01)
+    np.testing.assert_allclose(few_draws.median, chain.median, rtol=0.03)
     for level in (0.8, 0.95):
         widths = [np.subtract(*f.interval(level)[::-1]) for f in (few_draws, chain)]
         np.testing.assert_allclose(widths[0], widths[1], rtol=0.15)
