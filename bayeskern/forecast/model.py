@@ -89,9 +89,11 @@ def default_kernel(
 
     bends = {
         "smooth": lambda: RBF(time(TREND_LENGTHSCALE), variance()),
-        "level": lambda: Brownian(variance(1.0)),
-        "slope": lambda: IntegratedBrownian(variance(3.0, SLOPE_VARIANCE)),
-        "damped": lambda: IntegratedOrnsteinUhlenbeck(time(SLOPE_LENGTHSCALE), variance(2.0)),
+        "level": lambda: Brownian(variance(1.0)).named("level"),
+        "slope": lambda: IntegratedBrownian(variance(3.0, SLOPE_VARIANCE)).named("slope"),
+        "damped": lambda: IntegratedOrnsteinUhlenbeck(time(SLOPE_LENGTHSCALE), variance(2.0)).named(
+            "slope"
+        ),
     }
     line = Linear(variance(2.0), center) + Constant(variance())
     level_and_slope = line + bends[trend]()

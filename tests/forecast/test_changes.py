@@ -41,7 +41,7 @@ def test_the_kernel_has_these_features():
     before, after = (
         choices.model(Structure("level", (), False, changes), T).kernel.at(
             {"trend.linear.variance": 1.0, "trend.constant.variance": 1.0}
-            | {"trend.brownian.variance": 1.0}
+            | {"trend.level.variance": 1.0}
             | (
                 {
                     "trend.changepoint.sum.constant.variance": 2.0,
