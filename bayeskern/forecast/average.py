@@ -67,7 +67,7 @@ def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
     structures, start = _of_likely_scales(x, y, choices), {}
     is_long = len(y) > RECENT and len(structures) > 1
     total = len(structures) * (choices.sets_of_seasons + is_long)
-    with Progress("forecast", total, progress) as bar:
+    with Progress("forecast", total, progress, estimate=is_long) as bar:
         if is_long:
             recent = slice(-RECENT, None)
             fits = _fit_all(structures, choices, x[recent] - x[recent][0], y[recent], bar)
@@ -165,6 +165,11 @@ def weigh(fits: list[Fitted], count: int, seed: int) -> tuple[Part, ...]:
     priors = np.array([fitted.log_prior for fitted in fits])
     evidence = np.array([d.log_evidence for d in draws])
     log_weights = LEARNING_RATE * (evidence - priors) + priors
+    if not np.any(np.isfinite(log_weights)):
+        raise FloatingPointError(
+            "no draw of the hyperparameters has a finite density: the covariances cannot be "
+            "factored around the mode. Take method='map', or another kernel."
+        )
     weights = np.exp(log_weights - logsumexp(log_weights))
     weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
     weights /= weights.sum()

@@ -32,6 +32,9 @@ BUCKET = 32
 class Evidence(Protocol):
     """log p(y, hyperparameters) of a GPRegression in time, over unconstrained coordinates z (d,).
 
+    Changes of level and slope, and robust noise, ask for more, which `NumpyEvidence` alone has:
+    they go with the structures of bayeskern, and those are always in NumPy.
+
     Attributes:
         names: The names of the hyperparameters, d of them.
         middle: The median of their prior: (d,).
@@ -71,16 +74,19 @@ class Evidence(Protocol):
         """A context for many evaluations."""
 
 
-def evidence_of(model: GPRegression, x: np.ndarray, y: np.ndarray) -> Evidence:
-    """The evidence of a model given values y at times x: (n,) both."""
+def evidence_of(model: GPRegression, x: np.ndarray, y: np.ndarray, rows: int = 0) -> Evidence:
+    """The evidence of a model given values y at times x: (n,) both. rows: as in `bound`."""
     in_numpy = NumpyEvidence.of(model, x, y) if len(y) <= MOST_VALUES else None
-    return CompiledEvidence(bound(model, x, y)) if in_numpy is None else in_numpy
+    return CompiledEvidence(bound(model, x, y, rows)) if in_numpy is None else in_numpy
 
 
-def bound(model: GPRegression, x: np.ndarray, y: np.ndarray) -> Target:
-    """The target of a model of values y at times x, filled up to a multiple of BUCKET."""
+def bound(model: GPRegression, x: np.ndarray, y: np.ndarray, rows: int = 0) -> Target:
+    """The target of a model of values y at times x: (n,) both.
+
+    They are filled up to `rows`, if those are more, and to a multiple of BUCKET.
+    """
     n = len(x)
-    size = -(-n // BUCKET) * BUCKET
+    size = -(-max(n, rows) // BUCKET) * BUCKET
     X, Y, mask = np.zeros(size), np.zeros(size), np.arange(size) < n
     X[:n], Y[:n] = x, y
     return BoundModel.of(model, (X, Y, mask), {}).target()

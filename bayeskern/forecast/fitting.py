@@ -173,7 +173,8 @@ class Fitted:
         d = len(self.mode)
         if d == 0:
             return Draws(self, np.zeros((1, 0)), np.array([self.log_density]))
-        eigenvalues, vectors = np.linalg.eigh(self.hessian)
+        # Where the curvature is not known the draws go wide, and their weights say what they are.
+        eigenvalues, vectors = np.linalg.eigh(np.nan_to_num(self.hessian))
         curvature = (vectors * np.maximum(eigenvalues, LEAST_CURVATURE)) @ vectors.T
         # Eigenvectors may turn round when a digit of the data changes; this factor does not.
         factor = np.linalg.cholesky(curvature)

@@ -6,7 +6,6 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.forecast.average import DRAWS, Part, contenders, weigh
-from bayeskern.forecast.evidence import MOST_VALUES as NUMPY_VALUES
 from bayeskern.forecast.evidence import bound
 from bayeskern.forecast.fitting import Draws, Fitted
 from bayeskern.forecast.model import TRENDS, name_seasons
@@ -23,6 +22,9 @@ from bayeskern.prediction.mixture import thin
 
 # Dense covariances of more values than this take gigabytes each and a step of the fit minutes.
 MOST_VALUES = 10_000
+# The structures of bayeskern are fitted to so many of the last values, which takes seconds: those
+# before tell next to nothing of a level that wanders, or of a season that was seen many times.
+MOST_FITTED = 1_000
 # Nor can more steps be of use; as many as this from 1000 values take gigabytes too.
 MOST_STEPS = 100_000
 
@@ -108,14 +110,13 @@ def forecast(
             "Aggregate them (hours to days, say), or give the last part of the series."
         )
     require_within_reach(series, horizon)
+    if kernel is None and len(y) > MOST_FITTED:
+        series = series.last(MOST_FITTED)
+        y = series.values[series.observed]
     if log:
         require_positive(y, series.calendar.labels(series.times[series.observed]))
-    in_numpy = kernel is None and len(y) <= NUMPY_VALUES
-    if (robust or changes is not None) and not in_numpy:
-        raise ValueError(
-            f"robust=True and changes= are for the trends of bayeskern, at most {NUMPY_VALUES} "
-            f"values; came {len(y)} values{'' if kernel is None else ' and a kernel'}."
-        )
+    if kernel is not None and (robust or changes is not None):
+        raise ValueError("robust=True and changes= go with the trends of bayeskern; got a kernel.")
     finds = isinstance(changes, str) and changes == "find"
     choices = Choices(
         trends=trends,
@@ -128,6 +129,7 @@ def forecast(
         find_changes=finds,
         robust=robust,
         kernel=kernel,
+        rows=len(y),
     )
     if is_constant(y):
         return Forecast(series, horizon, choices, (), seed)

@@ -138,6 +138,8 @@ def look_back(
         if not future.any() or is_constant(y[known]):
             return None
         mixture = _forecast(choices, parts, x[known], y[known], x[future], seed)
+        if mixture is None:
+            return None
         values = series.on_grid()[: ends[i] + 1]
         naive = SeasonalNaive.of(values, ahead, min(season, len(values) - 1))
         pick = steps[future] - ends[i] - 1
@@ -157,8 +159,11 @@ def look_back(
     )
 
 
-def _forecast(choices, parts, x, y, x_new, seed) -> Mixture:
-    """The forecast of the structures of parts, from values y at times x only."""
+def _forecast(choices, parts, x, y, x_new, seed) -> Mixture | None:
+    """The forecast of the structures of parts, from values y at times x only.
+
+    None where none of them has a density there.
+    """
     fits = []
     for part in parts if parts[0].draws.is_point else _main(parts):
         # A change that nobody knew of then is none.
@@ -171,6 +176,9 @@ def _forecast(choices, parts, x, y, x_new, seed) -> Mixture:
             share = len(y) / len(part.fitted.y)
             curvature = prior + share * (part.fitted.hessian - prior)
         fits.append(Fitted.of(structure, choices, x, y, part.fitted.by_name, curvature))
+    fits = [fitted for fitted in fits if np.isfinite(fitted.log_joint)]
+    if not fits:
+        return None
     if parts[0].draws.is_point:
         return mixture_over([Part(fits[0].at_mode(), 1.0)], x_new, 1, seed, choices.robust)
     return mixture_over(weigh(fits, DRAWS, seed), x_new, DRAWS, seed, choices.robust)

@@ -99,11 +99,11 @@ class Forecast(Quantiles):
 
     @cached_property
     def probabilities(self) -> dict[str, dict[str, float]]:
-        """How probable each choice is: "trend", "logarithm" and each season.
+        """How probable each choice is.
 
         Returns:
-            "trend" -> name -> probability; "present" -> the probability of each season and of the
-            logarithm.
+            Two dicts of names and probabilities: "trend", which sum to one, and "present", for each
+            season and for the logarithm.
         """
         trends: dict[str, float] = {}
         present = dict.fromkeys([*self.choices.seasons, "logarithm"], 0.0)

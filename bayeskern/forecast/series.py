@@ -78,6 +78,14 @@ class Series:
         values[steps] = self.values
         return values
 
+    def last(self, count: int) -> Series:
+        """The last `count` values that are there, and what is missing between them."""
+        start = int(np.flatnonzero(self.observed)[-count])
+        calendar = replace(self.calendar, times=self.times[start:])
+        fewer = f"only the last {count:,} of {int(self.observed.sum()):,} values are fitted"
+        remarks = (*self.remarks, fewer)
+        return replace(self, values=self.values[start:], calendar=calendar, remarks=remarks)
+
     def until(self, count: int) -> Series:
         """The series up to the last value among the first `count` times, its frequency known."""
         end = int(np.flatnonzero(self.observed[:count])[-1]) + 1

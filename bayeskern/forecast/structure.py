@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayeskern.forecast.evidence import (
-    MOST_VALUES,
-    CompiledEvidence,
-    Evidence,
-    bound,
-    evidence_of,
-)
+from bayeskern.forecast.evidence import Evidence, evidence_of
 from bayeskern.forecast.model import CENTER, default_kernel, default_noise
 from bayeskern.gp import GPRegression
 from bayeskern.gp.numpy_evidence import NumpyEvidence
@@ -57,6 +51,8 @@ class Choices:
         find_changes: Whether to look for other changes.
         robust: Whether the noise is Student's t.
         kernel: The kernel, where it was given.
+        rows: The number of values; fewer of them are filled up to it where code is compiled, so
+            that this is done once.
     """
 
     trends: tuple[str, ...]
@@ -69,6 +65,7 @@ class Choices:
     find_changes: bool = False
     robust: bool = False
     kernel: Kernel | None = None
+    rows: int = 0
 
     def model(self, structure: Structure, x: np.ndarray) -> GPRegression:
         """The model of a structure for values at times x (n,)."""
@@ -79,9 +76,7 @@ class Choices:
     def evidence(self, structure: Structure, x: np.ndarray, y: np.ndarray) -> Evidence:
         """The evidence of a structure given values y, standardised, at times x: (n,) both."""
         if self.kernel is not None:
-            return evidence_of(self.model(structure, x), x, y)
-        if len(y) > MOST_VALUES:
-            return CompiledEvidence(bound(self.model(structure, x), x, y))
+            return evidence_of(self.model(structure, x), x, y, self.rows)
         seasons = tuple((name, self.seasons[name]) for name in structure.seasons)
         template = _template(seasons, self.unit, structure.trend, structure.changes, self._width)
         return template.given(x, y, {CENTER: float(np.mean(x))})

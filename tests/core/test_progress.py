@@ -1,4 +1,4 @@
-"""Long work shows a bar on a terminal, which goes when the work is done; elsewhere nothing."""
+"""Long work shows a bar on a terminal, which goes when it is done, or says how long it takes."""
 
 import io
 from contextlib import redirect_stderr
@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
+from bayeskern.core import progress
 from bayeskern.inference.approximation import proposals
 from tests.marks import slow
 
@@ -83,3 +84,15 @@ def test_calibrate_shows_one_bar():
         bk.calibrate(model, np.ones(3), method="laplace", simulations=10)
     shown = terminal.getvalue()
     assert "calibrate:" in shown and "Laplace" not in shown
+
+
+def test_long_work_says_once_how_long_it_takes_where_there_is_no_terminal(monkeypatch):
+    monkeypatch.setattr(progress, "LONG", 0.0)
+    with redirect_stderr(io.StringIO()) as file, progress.Progress("work", 4, estimate=True) as bar:
+        bar.advance()
+        bar.advance()
+    (line,) = file.getvalue().splitlines()
+    assert line.startswith("work: about ") and line.endswith(" s more")
+    with redirect_stderr(io.StringIO()) as file, progress.Progress("work", 4) as bar:
+        bar.advance()
+    assert file.getvalue() == ""

@@ -1,5 +1,6 @@
 """Forecasts: against NumPy's Gaussian process, simulation, pandas' dates and fits made by hand."""
 
+import importlib
 import io
 
 import jax.numpy as jnp
@@ -596,6 +597,19 @@ def test_a_series_without_noise_converges_and_goes_on_as_before(y):
     f = bk.forecast(y[:48], 12, season=12)
     assert f.trust.verdict in ("good", "caution")
     np.testing.assert_allclose(f.median, y[48:], atol=0.01 * np.ptp(y))
+
+
+def test_of_long_series_the_last_values_are_fitted(monkeypatch):
+    module = importlib.import_module("bayeskern.forecast.forecast")
+    monkeypatch.setattr(module, "MOST_FITTED", 40)
+    long, last = pd.Series(seasonal(), months()), pd.Series(seasonal()[20:], months()[20:])
+    one, other = (bk.forecast(s, HORIZON, **ONE_STRUCTURE) for s in (long, last))
+    np.testing.assert_array_equal(one.times, other.times)
+    np.testing.assert_allclose(one.median, other.median, rtol=1e-9)
+    assert one.remarks == ("only the last 40 of 60 values are fitted",)
+    # A kernel of one's own sees all of them.
+    own = bk.forecast(long, HORIZON, kernel=kernels.RBF(0.3, 1.0), method="map")
+    assert len(own.leading.y) == N and own.remarks == ()
 
 
 def test_too_many_values_are_refused_before_anything_is_fitted():
