@@ -76,9 +76,15 @@ class Backtest:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What to know before believing the scores: the fits that did not converge."""
+        """What to know of the scores: fits that did not converge, and where the naive one wins."""
         bad = sum(fold.forecast.problem is not None for fold in self.folds)
-        return (f"{bad} of {len(self.folds)} fits did not converge",) if bad else ()
+        remarks = [f"{bad} of {len(self.folds)} fits did not converge"] if bad else []
+        ours, naive = (self.scores[model]["mae"] for model in ("forecast", "seasonal naive"))
+        if ours > naive:
+            remarks.append(
+                f"repeating the last season had the smaller error ({naive:.4g} against {ours:.4g})"
+            )
+        return tuple(remarks)
 
     def to_frame(self):
         """A pandas data frame: a row for each model, a column for each score."""

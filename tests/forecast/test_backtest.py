@@ -277,6 +277,13 @@ def test_frame_csv_and_text(result, tmp_path):
     assert paths[0].read_text() == result.to_csv() and paths[1].stat().st_size > 10_000
 
 
+def test_it_is_said_where_the_naive_forecast_is_better(result):
+    assert result.remarks == ()
+    as_naive = [dataclasses.replace(f, actual=f.naive.mean[f.pick]) for f in result.folds]
+    (remark,) = dataclasses.replace(result, folds=tuple(as_naive)).remarks
+    assert remark.startswith("repeating the last season had the smaller error (0 against 0.")
+
+
 @pytest.mark.slow
 def test_fits_that_did_not_converge_are_told(result):
     assert result.remarks == ()
@@ -284,5 +291,5 @@ def test_fits_that_did_not_converge_are_told(result):
     hasty = bk.backtest(
         seasonal(), 6, 2, season=12, method=bk.MAP(starts=1, jacobian=True, steps=1)
     )
-    assert hasty.remarks == ("2 of 2 fits did not converge",)
+    assert hasty.remarks[0] == "2 of 2 fits did not converge"
     assert "2 of 2 fits did not converge" in repr(hasty)

@@ -49,7 +49,7 @@ def fit(subject) -> Iterator:
         elif classes is not None and len(classes) > 2:
             yield from _several_classes(site, classes)
         else:
-            yield from _intervals(site)
+            yield from _intervals(site, brief=subject.forecast is not None)
 
 
 def _scale(f) -> str:
@@ -204,7 +204,8 @@ def _several_classes(site: Observations, classes) -> Iterator:
     )
 
 
-def _intervals(site: Observations) -> Iterator:
+def _intervals(site: Observations, brief: bool = False) -> Iterator:
+    """brief: whether the figures that say the same in another way are left out."""
     if site.pit is None:
         yield Missing("Without predictions of single observations, intervals cannot be checked.")
         return
@@ -230,6 +231,8 @@ def _intervals(site: Observations) -> Iterator:
         f"{NAMES[site.how]}. Good: all bars end in the grey band; a hill means intervals that are "
         "too wide, a valley too narrow, a slope a bias.",
     )
+    if brief:
+        return
     yield Figure(
         svg(plots.coverage, site.pit),
         "Calibration of intervals. Good: the line stays in the grey band; below it the intervals "

@@ -145,12 +145,15 @@ def _components(process: Process, axis: InputAxis, units: Units = PLAIN) -> Iter
             for name, share, sentence in zip(names, shares, sentences, strict=True)
         )
     )
+    if units is not PLAIN:
+        # A forecast shows its components over time, past and future.
+        return
     yield Figure(
         svg(plots.variance_shares, names, shares),
         "Shares of the variance over the data, of each component's mean. What is noise cannot be "
         "foretold.",
     )
-    if process.X.shape[1] == 1 and units is PLAIN:
+    if process.X.shape[1] == 1:
         (x, X), *_ = _grids(process.X)
         parts = {name: (x, part.quantile) for name, part in process.components(X).items()}
         yield Figure(
