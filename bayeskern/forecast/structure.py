@@ -107,8 +107,8 @@ class Choices:
         return 2 ** len(self.seasons) if self.optional else 1
 
     def with_all_seasons(self) -> list[Structure]:
-        """Every trend on every scale, with all seasons."""
-        seasons = tuple(self.seasons)
+        """Every trend on every scale, with all seasons; a kernel that was given has its own."""
+        seasons = tuple(self.seasons) if self.kernel is None else ()
         return [
             Structure(trend, seasons, log, self.changes)
             for log in self.logs
