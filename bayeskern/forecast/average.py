@@ -8,15 +8,13 @@ structure is that of the values as they are, whatever its scale.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.core.blas import one_blas_thread
 from bayeskern.core.progress import Progress
+from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.changes import likeliest_change
 from bayeskern.forecast.fitting import Draws, Fitted
 from bayeskern.forecast.structure import Choices, Structure, log_prior_of_change
@@ -27,8 +25,6 @@ FAR = 10.0
 # Which structures of a longer series are fitted to all of it, and how many, so many of its last
 # values decide.
 RECENT, MOST_LONG = 200, 3
-# From so many values on NumPy spends its time where other threads can run.
-PARALLEL_FROM = 200
 # The power of the evidence in the weights. No real series is drawn from any of the structures, and
 # the evidence itself then settles on one of them too soon.
 LEARNING_RATE = 0.5
@@ -64,7 +60,7 @@ def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
 
     Raises ValueError if no structure has a density at all.
     """
-    structures, start = _of_likely_scales(x, y, choices), {}
+    structures, start = choices.with_all_seasons(), {}
     is_long = len(y) > RECENT and len(structures) > 1
     total = len(structures) * (choices.sets_of_seasons + is_long)
     with Progress("forecast", total, progress, estimate=is_long) as bar:
@@ -89,43 +85,30 @@ def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
     return fits
 
 
-def _of_likely_scales(x, y, choices: Choices) -> list[Structure]:
-    """The structures with all seasons, on the scales that the first of them does not rule out."""
-    structures = choices.with_all_seasons()
-    if len(choices.logs) < 2 or len(choices.trends) < 2:
-        return structures
-    tail = slice(-RECENT, None)
-    first = [s for s in structures if s.trend == choices.trends[0]]
-    fits = [Fitted.of(s, choices, x[tail] - x[tail][0], y[tail]) for s in first]
-    logs = {fitted.structure.log for fitted in near(fits, 2.0 * FAR)}
-    return [structure for structure in structures if structure.log in logs]
-
-
 def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitted]:
     """The structures at their modes, side by side where that is worth it.
 
+    The first on each scale goes before the others, and scales that it rules out are left.
+
     start: structure -> where its search starts; the others start from the mode of the first.
     """
-    if not structures:
-        return []
-    start = start or {}
-    first = Fitted.of(structures[0], choices, x, y, start.get(structures[0]))
-    bar.advance()
+    start, first = start or {}, {}
 
     def fit(structure):
-        fitted = Fitted.of(structure, choices, x, y, start.get(structure, first.by_name))
+        begin = start.get(structure)
+        if begin is None and structure.log in first:
+            begin = first[structure.log].by_name
+        fitted = Fitted.of(structure, choices, x, y, begin)
         bar.advance()
         return fitted
 
-    return [first, *side_by_side(fit, structures[1:], len(y))]
-
-
-def side_by_side(function, items, n: int) -> list:
-    """function(item) of each, in threads where matrices of n x n make that faster."""
-    if n < PARALLEL_FROM or len(items) < 2:
-        return [function(item) for item in items]
-    with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, items))
+    for structure in structures:
+        if structure.log not in first:
+            first[structure.log] = fit(structure)
+    likely = {fitted.structure.log for fitted in near([*first.values()], 2.0 * FAR)}
+    done = {fitted.structure for fitted in first.values()}
+    others = [s for s in structures if s.log in likely and s not in done]
+    return [*first.values(), *side_by_side(fit, others, len(y))]
 
 
 def _with_changes(fits: list[Fitted], choices: Choices) -> list[Fitted]:

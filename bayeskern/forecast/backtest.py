@@ -15,13 +15,10 @@ from bayeskern.forecast import plot
 from bayeskern.forecast.forecast import forecast, require_within_reach
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.scores import PROBABILITIES, WANTED, score
 from bayeskern.forecast.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.series import FEWEST, Series
 from bayeskern.forecast.times import parse_times
-
-COVERAGES = (0.5, 0.8, 0.95)
-# Mid-points of equal slices of probability, for the CRPS as twice the mean quantile loss.
-PROBABILITIES = (np.arange(200) + 0.5) / 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,25 +141,20 @@ def _mean_scores(pairs: list[tuple[Forecast | SeasonalNaive, Fold]]) -> dict[str
 def _scores(model: Forecast | SeasonalNaive, fold: Fold) -> dict[str, np.ndarray]:
     """Score -> shape (values that can be scored,); the square of the error for the rmse."""
     y = fold.actual
-    ends = [(1 - c) / 2 for c in COVERAGES] + [(1 + c) / 2 for c in COVERAGES]
-    quantiles = model.quantile(np.concatenate([PROBABILITIES, [0.5], ends]))
-    splits = np.cumsum([len(PROBABILITIES), 1, len(COVERAGES)])
-    grid, (median,), lower, upper = np.split(quantiles[:, fold.pick], splits)
-    error = y - median
+    quantiles = model.quantile(WANTED)
+    scores = score(quantiles[:, fold.pick], y)
     with np.errstate(divide="ignore", invalid="ignore"):
-        scaled = np.abs(error) / np.float64(fold.naive.in_sample_mae)
-    loss = (y - grid) * (PROBABILITIES[:, None] - (y < grid))
+        scaled = np.abs(scores.errors) / np.float64(fold.naive.in_sample_mae)
     # Steps that cannot be scored need some value, which is not looked at.
     path = quantiles[len(PROBABILITIES)].copy()
     path[fold.pick] = y
-    covered = (lower <= y) & (y <= upper)
     return {
-        "mae": np.abs(error),
-        "rmse": error**2,
+        "mae": np.abs(scores.errors),
+        "rmse": scores.errors**2,
         "mase": scaled,
-        "crps": 2.0 * loss.mean(axis=0),
+        "crps": scores.crps,
         "log_score": model.log_density(path)[fold.pick],
-        **{f"coverage_{100 * c:g}": inside for c, inside in zip(COVERAGES, covered, strict=True)},
+        **{f"coverage_{100 * c:g}": inside for c, inside in scores.inside.items()},
     }
 
 

@@ -235,10 +235,16 @@ class Draws:
         return self.z[resample(self.shares, count, rng)]
 
     @property
+    def ess(self) -> float:
+        """The effective number of draws: 1 / sum w^2, of the weights as they are."""
+        w = np.exp(self.log_ratios - logsumexp(self.log_ratios))
+        return float(1.0 / np.sum(np.square(w)))
+
+    @property
     def is_point(self) -> bool:
         return len(self.z) == 1
 
-    def posterior(self, seed: int, progress: bool) -> Posterior:
+    def posterior(self, seed: int) -> Posterior:
         """These draws as the posterior of the structure."""
         fitted = self.fitted
         z = self.z if self.is_point else self.resampled(len(self.z), seed)
@@ -251,7 +257,7 @@ class Draws:
         )
         target = bound(fitted.model, fitted.x, fitted.scale.forward(fitted.y))
         name = "map" if self.is_point else "importance"
-        return Posterior.of(name, fit, target, seed=seed, progress=progress)
+        return Posterior.of(name, fit, target, seed=seed)
 
     def _assess(self) -> Trust:
         optimum, weights = self.fitted.optimum, self.weights

@@ -7,20 +7,21 @@ and practice", section 5.10, with the structures and the hyperparameters learnt 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.average import Part, side_by_side, weigh
+from bayeskern.core.threads import side_by_side
+from bayeskern.forecast.average import Part, weigh
 from bayeskern.forecast.fitting import Fitted
 from bayeskern.forecast.mixture import Mixture, mixture_over
 from bayeskern.forecast.scale import is_constant
+from bayeskern.forecast.scores import WANTED, Scores, joined, score
 from bayeskern.forecast.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.structure import Choices
 
-COVERAGES = (0.5, 0.8, 0.95)
 # The most origins, and those that the horizon is shortened for where the series is short.
 ORIGINS, FEWEST_ORIGINS = 8, 4
 # Fewer values than this are not learnt from.
@@ -31,42 +32,43 @@ CORRELATION = 0.5
 DRAWS = 24
 # Structures with a smaller share of the forecast are not looked back with.
 LEAST_WEIGHT = 0.05
-# Mid-points of equal slices of probability, for the CRPS as twice the mean quantile loss.
-PROBABILITIES = (np.arange(100) + 0.5) / 100
+# A naive error below this share of the spread of the series is rounding, and no measure.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class LookBack:
-    """Forecasts from past origins, scored.
+    """Forecasts from past origins, scored: N values in all.
 
     Attributes:
         steps: How many steps ahead each went.
-        origins: The times that each origin knew, by their count.
-        errors: |y - median| of each value, (N,); N values in all.
-        losses: CRPS of each value, (N,).
-        naive_errors: |y - median| of the seasonal-naive forecast, (N,).
-        naive_losses: Its CRPS, (N,).
-        inside: Level -> whether each value lay in the central interval, (N,).
-        origin: The number of the origin of each value, (N,).
+        spread: The standard deviation of the series.
+        ours: The scores of the forecasts, (N,) each.
+        naive: The scores of the seasonal-naive forecasts, (N,) each.
+        known: How many values the forecast of each value knew, (N,).
+        failed: How many origins are left out, since no structure had a density there.
     """
 
     steps: int
-    origins: list[int] = field(default_factory=list)
-    errors: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    naive_errors: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    naive_losses: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    inside: dict[float, np.ndarray] = field(default_factory=dict)
-    origin: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    spread: float
+    ours: Scores
+    naive: Scores
+    known: np.ndarray
+    failed: int = 0
+
+    @property
+    def origins(self) -> list[int]:
+        """How many values each origin knew."""
+        return np.unique(self.known).tolist()
 
     @property
     def count(self) -> int:
         """How many values there were to compare with."""
-        return len(self.errors)
+        return len(self.known)
 
     def coverage(self, level: float) -> float:
         """The share of the values that the central intervals of this level held."""
-        return float(np.mean(self.inside[level]))
+        return float(np.mean(self.ours.inside[level]))
 
     def coverage_error(self, level: float) -> float:
         """The standard error of the coverage.
@@ -75,25 +77,30 @@ class LookBack:
         It is never less than the binomial error (Agresti and Coull, 1998) of values that are half
         correlated with the others of their origin, since a few origins may agree by chance.
         """
-        hits, groups = self.inside[level], np.unique(self.origin)
+        hits, groups = self.ours.inside[level], self.origins
         share = (hits.sum() + 2.0) / (self.count + 4.0)
         effective = self.count / (1.0 + CORRELATION * (self.count / len(groups) - 1.0))
         least = np.sqrt(share * (1.0 - share) / (effective + 4.0))
         if len(groups) < 2:
             return float(least)
-        off = [np.sum(hits[self.origin == g] - self.coverage(level)) for g in groups]
+        off = [np.sum(hits[self.known == g] - self.coverage(level)) for g in groups]
         spread = np.sqrt(np.sum(np.square(off)) * len(groups) / (len(groups) - 1.0)) / self.count
         return float(max(least, spread))
 
     @property
     def error_ratio(self) -> float:
         """The mean absolute error over that of the seasonal-naive forecast."""
-        return _ratio(self.errors, self.naive_errors)
+        return self._ratio(np.abs(self.ours.errors), np.abs(self.naive.errors))
 
     @property
     def crps_ratio(self) -> float:
         """The CRPS over that of the seasonal-naive forecast."""
-        return _ratio(self.losses, self.naive_losses)
+        return self._ratio(self.ours.crps, self.naive.crps)
+
+    def _ratio(self, ours, naive) -> float:
+        """The mean of one over that of the other; NaN where the other is mere rounding."""
+        reference = np.mean(naive)
+        return float(np.mean(ours) / reference) if reference > ROUNDING * self.spread else np.nan
 
     def __str__(self) -> str:
         values = counted(self.count, "past value")
@@ -107,11 +114,6 @@ def compared(ratio: float) -> str:
         return "not comparable with"
     percent = 100.0 * (ratio - 1.0)
     return f"{abs(percent):.0f} % {'below' if percent < 0 else 'above'}"
-
-
-def _ratio(ours, theirs) -> float:
-    reference = np.mean(theirs)
-    return float(np.mean(ours) / reference) if reference > 0 else np.nan
 
 
 def look_back(
@@ -132,30 +134,29 @@ def look_back(
     ahead = min(horizon, max(1, reach // FEWEST_ORIGINS))
     ends = [steps[-1] - k * ahead for k in range(min(ORIGINS, reach // ahead), 0, -1)]
 
-    def at_origin(i):
-        known = steps <= ends[i]
-        future = ~known & (steps <= ends[i] + ahead)
+    def at_origin(end):
+        known = steps <= end
+        future = ~known & (steps <= end + ahead)
         if not future.any() or is_constant(y[known]):
-            return None
+            # There is nothing to score, or nothing to learn.
+            return ()
         mixture = _forecast(choices, parts, x[known], y[known], x[future], seed)
         if mixture is None:
             return None
-        values = series.on_grid()[: ends[i] + 1]
+        values = series.on_grid()[: end + 1]
         naive = SeasonalNaive.of(values, ahead, min(season, len(values) - 1))
-        pick = steps[future] - ends[i] - 1
-        return _scores(mixture, naive, pick, y[future], int(known.sum()), i)
+        theirs = naive.quantile(WANTED)[:, steps[future] - end - 1]
+        quantiles = mixture.quantile(WANTED), theirs
+        return (*(score(q, y[future]) for q in quantiles), np.full(future.sum(), known.sum()))
 
-    scored = [s for s in side_by_side(at_origin, range(len(ends)), len(y)) if s is not None]
+    scored = side_by_side(at_origin, ends, len(y))
+    failed = sum(s is None for s in scored)
+    scored = [s for s in scored if s]
     if not scored:
         return None
+    ours, naive, known = zip(*scored, strict=True)
     return LookBack(
-        steps=ahead,
-        origins=[s.origins[0] for s in scored],
-        inside={c: np.concatenate([s.inside[c] for s in scored]) for c in COVERAGES},
-        **{
-            name: np.concatenate([getattr(s, name) for s in scored])
-            for name in ("errors", "losses", "naive_errors", "naive_losses", "origin")
-        },
+        ahead, float(np.std(y)), joined(ours), joined(naive), np.concatenate(known), failed
     )
 
 
@@ -165,7 +166,7 @@ def _forecast(choices, parts, x, y, x_new, seed) -> Mixture | None:
     None where none of them has a density there.
     """
     fits = []
-    for part in parts if parts[0].draws.is_point else _main(parts):
+    for part in [parts[0], *(p for p in parts[1:] if p.weight >= LEAST_WEIGHT)]:
         # A change that nobody knew of then is none.
         changes = tuple(at for at in part.structure.changes if at < x[-1])
         structure = part.structure._replace(changes=changes)
@@ -182,33 +183,3 @@ def _forecast(choices, parts, x, y, x_new, seed) -> Mixture | None:
     if parts[0].draws.is_point:
         return mixture_over([Part(fits[0].at_mode(), 1.0)], x_new, 1, seed, choices.robust)
     return mixture_over(weigh(fits, DRAWS, seed), x_new, DRAWS, seed, choices.robust)
-
-
-def _main(parts: Sequence[Part]) -> list[Part]:
-    """The parts that matter."""
-    return [part for part in parts if part.weight >= LEAST_WEIGHT]
-
-
-def _scores(mixture, naive, pick, y, known: int, origin: int) -> LookBack:
-    """The scores of one origin. pick: which steps of the naive forecast have values y."""
-    ends = [(1 - c) / 2 for c in COVERAGES] + [(1 + c) / 2 for c in COVERAGES]
-    wanted = np.concatenate([PROBABILITIES, [0.5], ends])
-    ours, theirs = mixture.quantile(wanted), naive.quantile(wanted)[:, pick]
-    count = len(PROBABILITIES)
-    lower, upper = np.split(ours[count + 1 :], 2)
-    return LookBack(
-        steps=len(y),
-        origins=[known],
-        errors=np.abs(y - ours[count]),
-        losses=quantile_loss(y, ours[:count]),
-        naive_errors=np.abs(y - theirs[count]),
-        naive_losses=quantile_loss(y, theirs[:count]),
-        inside={c: (lower[i] <= y) & (y <= upper[i]) for i, c in enumerate(COVERAGES)},
-        origin=np.full(len(y), origin),
-    )
-
-
-def quantile_loss(y, quantiles) -> np.ndarray:
-    """The CRPS of values y (m,) as twice the mean loss of the quantiles (PROBABILITIES, m)."""
-    loss = (y - quantiles) * (PROBABILITIES[:, None] - (y < quantiles))
-    return 2.0 * loss.mean(axis=0)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr, ndtri
 
 from bayeskern.forecast.average import Part
 from bayeskern.forecast.robust import factors_of_new
 from bayeskern.forecast.scale import Scale
-from bayeskern.prediction.mixture import without_nan
+from bayeskern.prediction.mixture import quantiles_between, without_nan
 
 # Where a part has no variance at all it is a step.
 LEAST_SD = 1e-150
@@ -73,18 +72,14 @@ class Mixture:
             # Where lognormal parts reach far beyond normal ones, steps in x would take forever.
             unit = self.sds[~self.logs].max(axis=0)
             low, high = np.arcsinh(low / unit), np.arcsinh(high / unit)
-        pad = 1e-9 * (1.0 + np.abs(low) + np.abs(high))
-        p, column = np.broadcast_arrays(p, np.arange(low.shape[1]))
 
         def values(u, column):
             return np.sinh(u) * unit[column] if self._is_mixed else u
 
-        solution = elementwise.find_root(
-            lambda u, p, column: self._below(values(u, column), column) - p,
-            (low - pad, high + pad),
-            args=(p, column),
-        )
-        return values(solution.x, column)
+        def below(u, column):
+            return self._below(values(u, column), column)
+
+        return values(quantiles_between(low, high, p, below), np.arange(low.shape[1]))
 
     @property
     def _is_mixed(self) -> bool:

@@ -95,7 +95,7 @@ class Forecast(Quantiles):
         """The hyperparameters of the most probable structure; None for a constant series."""
         if self.fit is not None or not self.parts:
             return self.fit
-        return self.parts[0].draws.posterior(self.seed, False)
+        return self.parts[0].draws.posterior(self.seed)
 
     @cached_property
     def probabilities(self) -> dict[str, dict[str, float]]:
@@ -208,7 +208,14 @@ class Forecast(Quantiles):
         """How far to trust the forecast, and why: its fit, and what came true in the past."""
         if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        return assess_forecast(self.problem, self.look_back, self.horizon)
+        return assess_forecast(self.problem, self._effective, self.look_back, self.horizon)
+
+    @property
+    def _effective(self) -> float:
+        """How many draws of the hyperparameters it rests on; infinite for a point by choice."""
+        if self.parts[0].draws.is_point:
+            return np.inf
+        return 1.0 / sum(part.weight**2 / part.draws.ess for part in self.parts)
 
     @cached_property
     def problem(self) -> str | None:

@@ -31,10 +31,6 @@ class Scale:
         """y -> z."""
         return ((np.log(y) if self.log else np.asarray(y)) - self.shift) / self.size
 
-    def covers(self, y) -> np.ndarray:
-        """Which values this scale has at all."""
-        return np.asarray(y) > 0 if self.log else np.ones(np.shape(y), bool)
-
     def back(self, z) -> np.ndarray:
         """z -> y."""
         g = self.shift + self.size * np.asarray(z)
@@ -44,14 +40,6 @@ class Scale:
         """log |dz/dy| at each y: what turns a density of z into one of y."""
         slope = np.full(np.shape(y), -np.log(self.size))
         return slope - np.log(y) if self.log else slope
-
-    def moments(self, means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of y, from those of Gaussian z."""
-        m, v = self.shift + self.size * means, self.size**2 * variances
-        if not self.log:
-            return m, v
-        mean = np.exp(m + 0.5 * v)
-        return mean, np.expm1(v) * mean**2
 
 
 def is_constant(y: np.ndarray) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeskern.forecast.look_back import COVERAGES, LookBack, compared
+from bayeskern.core.formatting import counted
+from bayeskern.forecast.look_back import LookBack, compared
+from bayeskern.forecast.scores import COVERAGES
 from bayeskern.inference.verdict import Trust
 
 # The share of past values that 80 % intervals must have held, beyond doubt, not to be bad.
@@ -15,13 +17,17 @@ OFF = 0.05
 LOSES = 1.1
 # Fewer past values than this say little.
 FEW = 10
+# With fewer effective draws than this one of them decides.
+FEWEST_DRAWS = 2.0
 
 
-def assess_forecast(problem: str | None, back: LookBack | None, horizon: int) -> Trust:
+def assess_forecast(
+    problem: str | None, draws: float, back: LookBack | None, horizon: int
+) -> Trust:
     """The verdict on a forecast.
 
-    problem: what is wrong with the fit, if anything is; back: None where nothing could be looked
-    back at.
+    problem: what is wrong with the fit, if anything is; draws: how many effective draws of the
+    hyperparameters it rests on; back: None where nothing could be looked back at.
     """
     if back is None:
         if problem:
@@ -32,7 +38,9 @@ def assess_forecast(problem: str | None, back: LookBack | None, horizon: int) ->
         )
         return Trust("not assessable", advice)
     evidence = {
+        "effective_draws": draws,
         "past_values": back.count,
+        "past_origins_failed": back.failed,
         "past_origins": len(back.origins),
         "past_steps": back.steps,
         "error_ratio": back.error_ratio,
@@ -51,7 +59,7 @@ def assess_forecast(problem: str | None, back: LookBack | None, horizon: int) ->
             "a longer history, or the part of it since it last changed its ways."
         )
         return Trust("bad", f"{said} {advice}", evidence)
-    doubts = [*_doubts(back, horizon)]
+    doubts = [*_doubts(draws, back, horizon)]
     if doubts:
         return Trust("caution", f"{said} {doubts[0]}", evidence)
     if back.coverage(0.8) - 0.8 > OFF + 2.0 * back.coverage_error(0.8):
@@ -59,8 +67,13 @@ def assess_forecast(problem: str | None, back: LookBack | None, horizon: int) ->
     return Trust("good", said, evidence)
 
 
-def _doubts(back: LookBack, horizon: int):
+def _doubts(draws: float, back: LookBack, horizon: int):
     """What keeps a forecast from being good, the weightiest first."""
+    if back.failed:
+        yield (
+            f"From {counted(back.failed, 'more past date')} no forecast could be made: no "
+            "structure fits what was known then."
+        )
     for level in (0.8, 0.95):
         off = back.coverage(level) - level
         if off < -OFF - 2.0 * back.coverage_error(level):
@@ -70,6 +83,11 @@ def _doubts(back: LookBack, horizon: int):
         yield (
             f"Repeating the last season had the smaller error: this one is "
             f"{compared(back.error_ratio)} it. Another season or a longer history may help."
+        )
+    if draws < FEWEST_DRAWS:
+        yield (
+            f"It rests on {counted(f'{draws:.1f}', 'effective draw')} of the hyperparameters, so "
+            "that its width is uncertain: take another trend, or method='nuts'."
         )
     if back.count < FEW:
         yield "So few past values say little: a longer history would tell more."

@@ -15,7 +15,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import transforms
 from scipy.linalg import lapack, solve_triangular
 
-from bayeskern.core.blas import one_blas_thread
+from bayeskern.core.threads import one_blas_thread
 from bayeskern.gp.prior import is_function
 from bayeskern.gp.regression import GPRegression
 from bayeskern.hyperparameters import is_specified
@@ -297,7 +297,6 @@ class NumpyEvidence:
         K, _ = self._gram(values, self._pairs)
         factor = _factor(self._pairs.spread(K) + np.diag(noise * self.noise_factors))
         weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
-
         return _Conditioned(self, factor, weights, values), values, noise
 
     def _at(self, z) -> np.ndarray:

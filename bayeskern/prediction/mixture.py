@@ -191,19 +191,27 @@ class Prediction(Quantiles):
         low, high = quantiles.min(axis=0), quantiles.max(axis=0)
         if np.array_equal(low, high):
             return low
-        # The quantile of a mixture lies between the quantiles of its parts.
-        pad = 1e-9 * (1.0 + np.abs(low) + np.abs(high))
-        solution = elementwise.find_root(
-            lambda x, i: ndtr((x - means[:, i]) / sds[:, i]).mean(axis=0) - p,
-            (low - pad, high + pad),
-            args=(np.arange(means.shape[1]),),
+        return quantiles_between(
+            low, high, p, lambda x, i: ndtr((x - means[:, i]) / sds[:, i]).mean(axis=0)
         )
-        return solution.x
 
     def __repr__(self) -> str:
         mean = self.__dict__.get("mean")
         size = f"{mean.size} points" if mean is not None else "lazy"
         return f"Prediction({size}, components={list(self.components)})"
+
+
+def quantiles_between(low, high, p, below: Callable) -> np.ndarray:
+    """The quantiles of a mixture at m points, which lie between those of its parts: (..., m).
+
+    low, high: the least and the largest quantile of the parts, (..., m); p: probabilities that
+    broadcast with them; below: (x, i) -> the probability of less than x at the points i.
+    """
+    pad = 1e-9 * (1.0 + np.abs(low) + np.abs(high))
+    p, i = np.broadcast_arrays(p, np.arange(low.shape[-1]))
+    return elementwise.find_root(
+        lambda x, p, i: below(x, i) - p, (low - pad, high + pad), args=(p, i)
+    ).x
 
 
 # -- the mixture over draws of the hyperparameters -------------------------------------------------

@@ -74,7 +74,7 @@ def test_the_mode_is_that_of_map():
     np.testing.assert_allclose(fitted.log_density, posterior.optimum.log_density, rtol=1e-9)
     assert fitted.optimum.converged
     np.testing.assert_allclose(fitted.hessian, posterior.optimum.hessian, rtol=1e-2, atol=1e-2)
-    point = fitted.at_mode().posterior(0, False)
+    point = fitted.at_mode().posterior(0)
     assert point.method == "map" and point.trust.verdict == "not assessable"
     for name, value in posterior.point().items():
         np.testing.assert_allclose(point.point()[name], value, rtol=1e-4, err_msg=name)

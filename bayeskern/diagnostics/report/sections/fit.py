@@ -76,8 +76,7 @@ def _predictive(site: Observations) -> Iterator:
 
 def _left_out(site: Observations) -> Iterator:
     if site.loo is None:
-        if site.why_no_loo:
-            yield Missing(site.why_no_loo)
+        yield Missing(site.why_no_loo)
         if site.log_density is not None:
             yield _worst(site, site.log_density, None)
         return

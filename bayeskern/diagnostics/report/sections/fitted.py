@@ -153,6 +153,8 @@ def _circumstances(subject) -> Iterator:
             rows.append((package, "not known"))
     rows.append(("seed of this report", str(subject.seed)))
     p = subject.posterior
+    if subject.forecast is not None:
+        rows.append(("seed of the forecast", str(subject.forecast.seed)))
     if p is not None:
         chains, count = p.shape
         rows.append(("method", p.method))
