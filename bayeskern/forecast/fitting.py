@@ -217,16 +217,13 @@ class Draws:
 
         Ionides (2008), "Truncated importance sampling".
         """
-        ratios = np.where(np.isnan(self.log_ratios), -np.inf, self.log_ratios)
-        w = np.exp(ratios - logsumexp(ratios))
-        w = np.minimum(w, len(w) ** -0.5)
+        w = np.minimum(self._normalised, len(self.z) ** -0.5)
         return w / w.sum()
 
     @cached_property
     def log_evidence(self) -> float:
         """log p(y), of the values as they are."""
-        ratios = np.where(np.isnan(self.log_ratios), -np.inf, self.log_ratios)
-        value = float(logsumexp(ratios) - np.log(len(ratios)))
+        value = float(logsumexp(self._ratios) - np.log(len(self.z)))
         return value + self.fitted.log_jacobian + self.fitted.log_prior
 
     def resampled(self, count: int, seed: int) -> np.ndarray:
@@ -237,8 +234,17 @@ class Draws:
     @property
     def ess(self) -> float:
         """The effective number of draws: 1 / sum w^2, of the weights as they are."""
-        w = np.exp(self.log_ratios - logsumexp(self.log_ratios))
-        return float(1.0 / np.sum(np.square(w)))
+        return float(1.0 / np.sum(np.square(self._normalised)))
+
+    @property
+    def _ratios(self) -> np.ndarray:
+        """The log ratios; where there is no density it is zero."""
+        return np.where(np.isnan(self.log_ratios), -np.inf, self.log_ratios)
+
+    @property
+    def _normalised(self) -> np.ndarray:
+        """The weights, which sum to one."""
+        return np.exp(self._ratios - logsumexp(self._ratios))
 
     @property
     def is_point(self) -> bool:

@@ -22,8 +22,8 @@ from bayeskern.prediction.mixture import thin
 
 # Dense covariances of more values than this take gigabytes each and a step of the fit minutes.
 MOST_VALUES = 10_000
-# The structures of bayeskern are fitted to so many of the last values, which takes seconds: those
-# before tell next to nothing of a level that wanders, or of a season that was seen many times.
+# Structures are fitted to so many of the last values: a fit takes cubic time, and the next values
+# go on from the last ones.
 MOST_FITTED = 1_000
 # Nor can more steps be of use; as many as this from 1000 values take gigabytes too.
 MOST_STEPS = 100_000

@@ -116,6 +116,11 @@ def test_both_forms_of_the_evidence_agree():
     ours, theirs = (e.components(zs, new, "trend") for e in (compiled, in_numpy))
     for name, (means, _) in theirs.items():
         np.testing.assert_allclose(ours[name][0], means, rtol=1e-6, atol=1e-8)
+    for a, b in zip(compiled.loo(zs), in_numpy.loo(zs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    ours, theirs = (e.changes(zs, "rest", T[[0, -1]]) for e in (compiled, in_numpy))
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
 def test_long_series_and_other_kernels_are_left_to_jax(monkeypatch):
