@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from bayeskern.forecast.evidence import Evidence, bound
+from bayeskern.forecast.model import other_start
 from bayeskern.forecast.robust import noise_factors
 from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.structure import Choices, Structure
@@ -20,7 +21,7 @@ from bayeskern.gp import GPRegression
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
 from bayeskern.inference.assessment.point import assess_point
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.optimization.modes import SAME, Optimum
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, effective
 
@@ -78,7 +79,10 @@ class Fitted:
         begin = evidence.middle
         if start:
             begin = np.array([start.get(n, z) for n, z in zip(evidence.names, begin, strict=True)])
-        mode, value = climb(evidence, begin, STEPS if curvature is None else FEW_STEPS)
+        if curvature is None:
+            mode, value = highest(evidence, begin)
+        else:
+            mode, value = climb(evidence, begin, FEW_STEPS)
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
         log_prior = choices.log_prior(structure, len(y))
         fitted = fitted.robust() if choices.robust else fitted
@@ -280,6 +284,17 @@ class Draws:
             "is not known of them, too few for their own quantiles. Take method='nuts' for those."
         )
         return Trust("caution" if weights.khat < HOPELESS_KHAT else "bad", few, evidence)
+
+
+def highest(evidence: Evidence, start) -> tuple[np.ndarray, float]:
+    """The higher of the modes that two searches find, and the log density there."""
+    mode, value = climb(evidence, start)
+    other = other_start(evidence.names, mode, evidence.middle)
+    if other is None:
+        return mode, value
+    second = climb(evidence, other)
+    # Rounding must not decide between two ends that are one mode.
+    return second if second[1] > value + SAME else (mode, value)
 
 
 def climb(evidence: Evidence, start, steps: int = STEPS) -> tuple[np.ndarray, float]:

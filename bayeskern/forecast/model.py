@@ -31,6 +31,8 @@ from bayeskern.kernels import (
 LEVEL = "trend"
 # The pivot of its straight line, by the name that the kernel gives it.
 CENTER = "trend.linear.center"
+# How long the cycles of few steps last, by the name that the kernel gives it.
+SHORT_LENGTHSCALE = "cycles.short.rbf.lengthscale"
 # What a trend does beside its straight line, and how people call it.
 TRENDS = {
     "smooth": "smooth trend",
@@ -108,6 +110,24 @@ def default_kernel(
         return kernel
     long, short = cycle(LONG_DECAY, LONG_PERIOD), cycle(SHORT_DECAY, SHORT_PERIOD)
     return kernel + (long.named("long") + short.named("short")).named("cycles")
+
+
+def other_start(names, mode: np.ndarray, middle: np.ndarray) -> np.ndarray | None:
+    """Where a second search for the mode begins, (d,); None without a short cycle.
+
+    What differs from one value to the next may be noise, or a cycle that lasts a few steps only:
+    two modes, of which the first search finds the one that it begins next to.
+
+    names: of the hyperparameters; mode: what the first search found; middle: the medians of the
+    prior; (d,) each, in unconstrained coordinates.
+    """
+    if SHORT_LENGTHSCALE not in names:
+        return None
+    start = mode.copy()
+    short, noise = names.index(SHORT_LENGTHSCALE), names.index("noise")
+    start[short] = middle[short] - 1.0
+    start[noise] -= 1.0
+    return start
 
 
 def name_seasons(calendar: Calendar, season) -> dict[str, float]:
