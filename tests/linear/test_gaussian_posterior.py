@@ -143,10 +143,11 @@ def test_flat_priors_give_least_squares():
     np.testing.assert_allclose(
         np.linalg.inv(posterior.R.T @ posterior.R), noise * inverse, atol=1e-12
     )
-    # With density 1 the evidence is the limit of a wide prior's, but for its normalisation.
-    wide = 1e4
-    limit = truth(X, y, zero, np.full(4, wide), noise)[0] + 4 * np.log(wide * np.sqrt(2 * np.pi))
-    np.testing.assert_allclose(model.log_evidence(zero, flat, noise), limit, rtol=1e-6)
+    # With density 1 it is the integral of the likelihood, a normal density in the weights.
+    squares = np.sum(np.square(y - X @ posterior.mean))
+    limit = -0.5 * (squares / noise + 26 * np.log(2 * np.pi * noise))
+    limit -= 0.5 * np.linalg.slogdet(X.T @ X)[1]
+    np.testing.assert_allclose(model.log_evidence(zero, flat, noise), limit, rtol=1e-10)
 
 
 def test_a_flat_intercept_beside_more_weights_than_rows():
