@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -44,6 +44,21 @@ class Assessable(Protocol):
     approximation: Approximation | None
     sample_stats: dict[str, np.ndarray]
     progress: bool
+
+
+class Region(NamedTuple):
+    """A part of a posterior that chains do not leave.
+
+    Attributes:
+        chains: The numbers of the chains that were there of themselves; none where a visit found
+            it.
+        z: Draws there, (chains, n, d).
+        share: Its share of the posterior; NaN where it is not known.
+    """
+
+    chains: tuple[int, ...]
+    z: np.ndarray
+    share: Estimate
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from bayeskern import kernels
 from bayeskern.forecast import evidence
 from bayeskern.forecast.average import near, weigh
 from bayeskern.forecast.evidence import CompiledEvidence, evidence_of
-from bayeskern.forecast.fitting import Fitted, climb
+from bayeskern.forecast.fitting import Fitted
 from bayeskern.forecast.structure import Choices, Structure
 from bayeskern.gp.numpy_evidence import NumpyEvidence
 from tests.marks import few
@@ -81,27 +81,30 @@ def test_the_mode_is_that_of_map():
 
 
 @pytest.mark.parametrize("trend", few(["slope", "smooth", "level", "damped"], "slope"))
-def test_no_other_search_finds_a_higher_mode(trend):
+def test_no_other_search_finds_a_mode_with_more_evidence(trend):
     """From the median of the prior alone the modes of slope and smooth are 13 and 15 nats lower."""
     y = bk.datasets.load("airline").values
     of_airline = choices(trends=(trend,), seasons={"season": 1.0}, logs=(True,))
-    structure = Structure(trend, ("season",), True)
-    fitted = Fitted.of(structure, of_airline, np.arange(len(y)) / 12.0, y)
-    starts = fitted.evidence.middle + RNG.standard_normal((8, len(fitted.mode)))
-    assert max(climb(fitted.evidence, z)[1] for z in starts) < fitted.log_density + 0.1
+    structure, x = Structure(trend, ("season",), True), np.arange(len(y)) / 12.0
+    fitted = Fitted.of(structure, of_airline, x, y)
+    rng = np.random.default_rng(1)
+    for z in fitted.evidence.middle + rng.standard_normal((8, len(fitted.mode))):
+        start = dict(zip(fitted.evidence.names, z, strict=True))
+        other = Fitted.of(structure, of_airline, x, y, start)
+        assert other.log_evidence < fitted.log_evidence + 0.1
 
 
 @pytest.mark.slow
 def test_the_draws_agree_with_nuts():
-    """The weighted draws of one structure of the airline against a long chain."""
-    options = {"trend": "level", "log": True, "season": 12, "progress": False}
-    chain = bk.forecast("airline", 12, method=bk.NUTS(warmup=500, draws=500), **options)
-    few_draws = bk.forecast("airline", 12, **options)
-    assert chain.posterior.trust.verdict != "bad"
-    np.testing.assert_allclose(few_draws.median, chain.median, rtol=0.03)
+    """The weighted draws of one structure of the Nile against long chains."""
+    options = {"trend": "level", "log": False, "season": 0, "progress": False}
+    chain = bk.forecast("nile", 10, method=bk.NUTS(warmup=500, draws=1000), **options)
+    few_draws = bk.forecast("nile", 10, **options)
+    assert chain.posterior.trust.verdict == "good"
+    np.testing.assert_allclose(few_draws.median, chain.median, rtol=0.02)
     for level in (0.8, 0.95):
         widths = [np.subtract(*f.interval(level)[::-1]) for f in (few_draws, chain)]
-        np.testing.assert_allclose(widths[0], widths[1], rtol=0.15)
+        np.testing.assert_allclose(widths[0], widths[1], rtol=0.1)
 
 
 # -- in NumPy or compiled --------------------------------------------------------------------------

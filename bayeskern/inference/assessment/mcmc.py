@@ -6,11 +6,15 @@ localization: an improved R-hat"; Betancourt (2016) for E-BFMI.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bayeskern.core.formatting import counted
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.assessment.tails import heavy_tail_advice
+from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.result import Region
 from bayeskern.inference.verdict import Trust, effective
 
 # What good chains have, and what is still of use.
@@ -19,15 +23,22 @@ ESS, ESS_OF_USE = 400, 100
 BFMI = 0.3
 # The shares of draws that diverge, or that stop at the largest tree, which are still of use.
 FEW_DIVERGENCES, FEW_SATURATED = 0.01, 0.05
+# The share of a posterior that may lie where no chain is.
+MISSING = 0.03
+# The most, in sds, that errors of the shares of regions may move a mean by: two standard errors.
+MOST_MOVED = 0.25
 # Chains whose means are more sds (within chains) apart are in different places, not mixing slowly.
 APART = 3.0
 
 
-def assess_mcmc(posterior) -> Trust:
+def assess_mcmc(posterior, regions: Sequence[Region] = (), visits: int = 0, left: int = 0) -> Trust:
     """Assess the draws of several chains, over all latent and deterministic sites.
 
     Numbers that are the same in all draws, such as the diagonal of a correlation matrix, are left
     out, and counted in the evidence.
+
+    regions: where the chains are, and where a search has found other places; visits: how many
+    places were looked at for that; left: how many more there were.
     """
     chains, count = posterior.z.shape[:2]
     names, flat = scalar_columns(posterior.flat)
@@ -35,22 +46,148 @@ def assess_mcmc(posterior) -> Trust:
     varying = _varying(x)
     varying_names = [name for name, varies in zip(names, varying, strict=True) if varies]
     convergence = _convergence(varying_names, x[..., varying])
-    stats = posterior.sample_stats
-    evidence = convergence | {
-        "divergences": int(np.sum(stats["diverging"])),
-        "bfmi": float(np.min(_bfmi(stats["energy"]))),
-        "max_treedepth_reached": int(np.sum(stats["reached_max_treedepth"])),
-        "constants_left_out": int(np.sum(~varying)),
-    }
+    evidence = convergence | _steps([posterior.sample_stats])
+    evidence["constants_left_out"] = int(np.sum(~varying))
+    if visits:
+        evidence["places_visited"] = visits
     broken = _unusable(names, x) or _stuck(posterior.z)
     if broken:
         return Trust("bad", broken, evidence)
     verdict = _verdict(evidence, chains, count, x[..., names.index(evidence["rhat_at"])])
+    missing = _missing(posterior, regions, left, evidence)
+    if missing and verdict.verdict != "bad":
+        return missing
     if verdict.verdict != "good":
         return verdict
     efficiency = min(1.0, evidence["ess_tail"] / (chains * count))
     tail = heavy_tail_advice(names, x.reshape(chains * count, -1), evidence, efficiency)
     return Trust("caution", tail, evidence) if tail else verdict
+
+
+def assess_regions(posterior, regions: Sequence[Region], stats: Sequence[dict]) -> Trust:
+    """Assess draws that were taken from each of several regions by its share.
+
+    The chains of a region are judged by themselves, in unconstrained coordinates; stats: their
+    sample statistics, region by region.
+    """
+    names, flat = scalar_columns(posterior.flat)
+    shares = np.array([region.share.value for region in regions])
+    evidence = {}
+    if not np.all(np.isfinite(shares)):
+        unknown = (
+            f"The chains sit in {len(regions)} places, and their shares of the posterior could not "
+            "be estimated: these draws take each for as probable as the others. Take more draws, "
+            "or change the model (an ordering, a tighter prior) so that one place is left."
+        )
+        return Trust("bad", unknown, {"regions": len(regions)})
+    coordinates = posterior.fitted_target.coordinates
+    each = [_convergence(coordinates, region.z) for region in regions]
+    worst = int(np.argmax([np.nan_to_num(e["rhat"], nan=np.inf) for e in each]))
+    evidence = {key: each[worst][key] for key in ("rhat", "rhat_at")}
+    for part in ("ess_bulk", "ess_tail"):
+        ess = np.array([e[part] for e in each])
+        evidence[part] = float(1.0 / np.sum(np.square(shares) / ess))
+        evidence[f"{part}_at"] = each[int(np.argmax(np.square(shares) / ess))][f"{part}_at"]
+    evidence |= _steps(stats) | {
+        "regions": len(regions),
+        "shares": ", ".join(f"{share:.2g}" for share in shares),
+        "share_error": float(max(region.share.error for region in regions)),
+    }
+    broken = _unusable(names, flat.reshape(*posterior.z.shape[:2], -1))
+    if broken:
+        return Trust("bad", broken, evidence)
+    total = sum(region.z.shape[0] * region.z.shape[1] for region in regions)
+    at = coordinates.index(evidence["rhat_at"])
+    verdict = _verdict(evidence, len(regions[worst].z), total, regions[worst].z[..., at])
+    moved, name = _moved(posterior, regions)
+    evidence["mean_moved"], evidence["mean_moved_at"] = moved, name
+    if verdict.verdict == "good" and not 2.0 * moved < MOST_MOVED:
+        uncertain = (
+            f"The shares of the {len(regions)} places ({evidence['shares']}) are uncertain by "
+            f"{evidence['share_error']:.2g}, so that the mean of {name} is by {moved:.2g} sd: take "
+            "more draws."
+        )
+        return Trust("caution", uncertain, evidence)
+    if verdict.verdict == "good":
+        good = (
+            f"The chains of each of the {len(regions)} places agree, and the draws come from each "
+            f"by its share ({evidence['shares']}): means, sds and quantiles can be used."
+        )
+        return Trust("good", good, evidence)
+    return verdict
+
+
+def _steps(stats: Sequence[dict]) -> dict:
+    """What the steps of all chains were like."""
+    return {
+        "divergences": int(sum(np.sum(s["diverging"]) for s in stats)),
+        "bfmi": float(min(np.min(_bfmi(s["energy"])) for s in stats)),
+        "max_treedepth_reached": int(sum(np.sum(s["reached_max_treedepth"]) for s in stats)),
+    }
+
+
+def _moved(posterior, regions) -> tuple[float, str]:
+    """How far errors of the shares move a mean, in its sds, at the worst, and where."""
+    target = posterior.fitted_target
+    draws = [scalar_columns(_joined(constrain(target, region.z))) for region in regions]
+    names, means = draws[0][0], np.array([np.mean(x, axis=0) for _, x in draws])
+    variances = np.array([np.var(x, axis=0) for _, x in draws])
+    shares, errors = np.array([region.share for region in regions]).T
+    mean = shares @ means
+    sd = np.sqrt(shares @ (variances + np.square(means - mean)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moved = np.sqrt(np.square(errors) @ np.square(means - mean)) / sd
+    moved = np.where(sd > 0, moved, 0.0)
+    at = int(np.argmax(np.where(np.isnan(moved), np.inf, moved)))
+    return float(moved[at]), names[at]
+
+
+def _missing(posterior, regions, left: int, evidence) -> Trust | None:
+    """What is wrong where much of the posterior may lie where no chain is."""
+    others = [region for region in regions if not region.chains]
+    if left:
+        evidence["places_left"] = left
+    if others:
+        share = sum(region.share.value for region in others)
+        evidence["share_elsewhere"] = float(share)
+        if share < MISSING:
+            return None
+        most = max(others, key=lambda region: np.nan_to_num(region.share.value, nan=-1.0))
+        where = _where(posterior, most)
+        remedy = (
+            "Take bk.NUTS(modes='weigh'), which draws from each place by its share, or change the "
+            "model so that one place is left."
+        )
+        if np.isnan(share):
+            unknown = f"A chain that was started elsewhere stayed there ({where}). {remedy}"
+            return Trust("caution", unknown, evidence)
+        lies = f"About {100.0 * share:.0f} % of the posterior lies where no chain is ({where})."
+        return Trust("bad", f"{lies} {remedy}", evidence)
+    if left:
+        unseen = (
+            f"The search found {counted(left, 'more place')} that no chain came near, and that was "
+            "not looked at: take more chains."
+        )
+        return Trust("caution", unseen, evidence)
+    return None
+
+
+def _where(posterior, region: Region) -> str:
+    """The number of a site that tells a region best from the draws, and its means in both."""
+    there = scalar_columns(_joined(constrain(posterior.fitted_target, region.z)))
+    names, here = scalar_columns(posterior.fitted_draws)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sds = np.abs(np.mean(there[1], axis=0) - np.mean(here, axis=0)) / np.sqrt(
+            np.var(there[1], axis=0) + np.var(here, axis=0)
+        )
+    at = int(np.argmax(np.nan_to_num(sds)))
+    means = (np.mean(x[:, at]) for x in (there[1], here))
+    return "{} about {:.3g} there, {:.3g} in these draws".format(names[at], *means)
+
+
+def _joined(sites: dict) -> dict:
+    """(chains, draws, *site) -> (chains * draws, *site)."""
+    return {name: np.reshape(x, (-1, *x.shape[2:])) for name, x in sites.items()}
 
 
 def _unusable(names, x) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import numpy as np
 from scipy.special import logsumexp
@@ -15,8 +17,13 @@ TOLERANCE = 1e-10
 STEPS = 1000
 
 
-def bridge_log_evidence(target: Target, z, seed: int) -> Estimate:
+def bridge_log_evidence(
+    target: Target, z, seed: int, inside: Callable[[np.ndarray], np.ndarray] | None = None
+) -> Estimate:
     """log p(data) from posterior draws z: (chains, draws, d), in unconstrained coordinates.
+
+    inside: which of some points (n, d) lie in the part of the space that z are draws from, where
+    they are from a part of the posterior only; the integral is over that part.
 
     A normal q is fitted to the first half of each chain. With the n1 effective draws of the second
     half and n2 draws of q, s1 = n1 / (n1 + n2) and s2 = 1 - s1, the evidence Z is the fixed point
@@ -37,6 +44,8 @@ def bridge_log_evidence(target: Target, z, seed: int) -> Estimate:
     proposed, log_q_proposed = q.draw(jax.random.key(seed), len(flat))
     at_draws = log_densities(target, flat) - np.asarray(q.log_density(flat))
     at_proposed = log_densities(target, proposed) - np.asarray(log_q_proposed)
+    if inside is not None:
+        at_proposed = np.where(inside(np.asarray(proposed)), at_proposed, -np.inf)
     # A draw from the normal at which the posterior has no density counts as one of density zero.
     at_proposed = np.where(np.isnan(at_proposed), -np.inf, at_proposed)
     if not np.all(np.isfinite(at_draws)) or not np.any(np.isfinite(at_proposed)):

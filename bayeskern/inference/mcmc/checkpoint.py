@@ -77,7 +77,7 @@ class Checkpoint:
         """Whether the model gives the log densities that the states hold."""
         z = np.concatenate([np.atleast_2d(s.state.z * s.scale) for s in stages])
         stored = np.concatenate([np.atleast_1d(s.state.potential_energy) for s in stages])
-        potential, _ = potential_and_gradient(self.target, jnp.asarray(z))
+        potential, _ = potential_and_gradient(self.target, z)
         return bool(np.allclose(potential, stored, rtol=1e-6, atol=1e-6))
 
 

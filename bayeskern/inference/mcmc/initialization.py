@@ -12,7 +12,7 @@ from bayeskern.inference.mcmc.kernel import InitialPoint, potential_and_gradient
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.factors import inverse_hessian_root
-from bayeskern.inference.optimization.modes import NEGLIGIBLE, Optimum, find_optimum
+from bayeskern.inference.optimization.modes import Optimum, find_optimum
 
 # Sds from the mode, tried in turn until the density there is neither zero nor absurdly low.
 SPREAD = (2.0, 1.0, 0.5, 0.25, 0.1, 0.0)
@@ -22,9 +22,14 @@ TRIES = 20
 # The share of TRIES draws around a mode whose density its curvature must foretell; a mode at which
 # it foretells fewer is a spike in a funnel.
 FORETOLD = 0.9
-# The search for modes serves the start only: at most so many steps, and no Hessian above this.
-STEPS = 200
+# The search for modes: its starts, the draws from the prior looked at for each of them, and its
+# steps; no Hessian above this many coordinates.
+STARTS, CANDIDATES, STEPS = 16, 64, 200
 LARGEST = 1000
+# Ends that are fewer sds apart belong to one mode.
+SAME_MODE = 1.0
+# A mode with less than this share of the evidence of the best one has no chain of its own.
+NEGLIGIBLE = 0.03
 
 
 class ModeWithRoot(NamedTuple):
@@ -46,19 +51,31 @@ class Candidates(NamedTuple):
         return (self.potential < highest) & np.all(np.isfinite(self.gradient), axis=1)
 
 
+def find_modes(target: Target, seed: int, progress: bool) -> Optimum | None:
+    """The ends of a search for modes from many starts; None where there are too many coordinates.
+
+    Beside the millions of gradients that chains take, these hundreds are nothing.
+    """
+    if target.size > LARGEST:
+        return None
+    return find_optimum(
+        target, STARTS, seed, STEPS, progress, title="NUTS: starts", candidates=CANDIDATES
+    )
+
+
 def initial_points(
-    target: Target, chains: int, seed: int, progress: bool, dense: bool = False
+    target: Target, optimum: Optimum | None, chains: int, seed: int, dense: bool = False
 ) -> list[InitialPoint]:
     """A start for each chain, with a finite density, and its first inverse mass matrix.
 
-    Each chain takes the mode at which its own start of L-BFGS ended, and begins two posterior sds
-    away from it, as N(mode, 4 H^-1), with the inverse mass matrix H^-1 (its diagonal, unless
-    dense). A mode that has a negligible share of the evidence gives way to the best one. Where
-    there is no sound mode, or it is a spike that no chain would come back from, as in a funnel, it
-    begins uniformly on (-2, 2)^d with a unit mass matrix. Raises ValueError, naming the site, if
-    the density is finite nowhere.
+    optimum: with the ends of a search for modes. Chains take ends that are as far apart as can be,
+    and begin two posterior sds away from them, as N(mode, 4 H^-1), with the inverse mass matrix
+    H^-1 (its diagonal, unless dense). A mode that has a negligible share of the evidence gives way
+    to the best one. Where there is no sound mode, or it is a spike that no chain would come back
+    from, as in a funnel, a chain begins uniformly on (-2, 2)^d with a unit mass matrix. Raises
+    ValueError, naming the site, if the density is finite nowhere.
     """
-    modes = _modes(target, chains, seed, progress)
+    modes = _modes(optimum, chains) if optimum is not None else [None] * chains
     # NumPy's generator, since each of JAX's functions would be compiled for itself.
     rng = np.random.default_rng(seed)
     boxes = [_uniform(target, rng) for _ in modes]
@@ -97,24 +114,45 @@ def _evidence_on_box(boxes) -> float:
     return total - np.log(len(potential)) + d * np.log(2.0 * RADIUS)
 
 
-def _modes(target, chains, seed, progress) -> list[ModeWithRoot | None]:
-    """For each chain the mode that its own start found, or None if that is no sound one."""
-    if target.size > LARGEST:
-        return [None] * chains
-    optimum = find_optimum(target, chains, seed, STEPS, progress, title="NUTS: starts")
-    modes = []
-    for i in range(chains):
-        mode = optimum.at(i) if np.isfinite(optimum.start_log_densities[i]) else None
-        tril, repaired = (
-            inverse_hessian_root(mode) if mode and mode.converged else (None, "no mode")
-        )
-        modes.append(None if repaired else ModeWithRoot(mode, tril))
+def _modes(optimum, chains) -> list[ModeWithRoot | None]:
+    """A mode for each chain, or None if that is no sound one."""
+    ends = _far_apart(optimum, chains)
+    by_end = {}
+    for i in dict.fromkeys(ends):
+        mode = optimum.at(i)
+        tril, repaired = inverse_hessian_root(mode) if mode.converged else (None, "no mode")
+        by_end[i] = None if repaired else ModeWithRoot(mode, tril)
+    modes = [by_end[i] for i in ends]
     sound = [mode for mode in modes if mode is not None]
     if not sound:
         return modes
     best = max(sound, key=lambda mode: mode.optimum.log_evidence)
     least = best.optimum.log_evidence + np.log(NEGLIGIBLE)
     return [best if m and m.optimum.log_evidence < least else m for m in modes]
+
+
+def _far_apart(optimum, count: int) -> list[int]:
+    """So many ends of the search: the best, and one by one those that are farthest from them.
+
+    Ends where the density is absurdly low are left out.
+    """
+    high = np.flatnonzero(-optimum.start_log_densities < _highest(optimum))
+    steps = (optimum.ends[high, None] - optimum.ends[high]) @ _metric(optimum)
+    distance = np.sqrt(np.sum(np.square(steps), axis=-1))
+    chosen = [int(np.argmax(optimum.start_log_densities[high]))]
+    for _ in range(count - 1):
+        nearest = np.min(distance[chosen], axis=0)
+        # Ends of one mode are as good as one another.
+        far = nearest > SAME_MODE
+        some = int(np.argmax(nearest)) if far.any() else chosen[len(chosen) % len(set(chosen))]
+        chosen.append(some)
+    return [int(high[i]) for i in chosen]
+
+
+def _metric(optimum) -> np.ndarray:
+    """M with |(z - z') M| the distance in posterior sds of the best mode, if it has a curvature."""
+    tril, repaired = inverse_hessian_root(optimum)
+    return np.eye(len(optimum.z)) if repaired else np.linalg.inv(tril).T
 
 
 def _uniform(target, rng) -> np.ndarray:
@@ -151,9 +189,4 @@ def _highest(optimum) -> float:
 
 def _evaluate(target, parts) -> list[Candidates]:
     z = np.stack(parts)
-    potential, gradient = potential_and_gradient(target, jnp.asarray(z.reshape(-1, z.shape[-1])))
-    potential = np.asarray(potential).reshape(z.shape[:2])
-    return [
-        Candidates(*x)
-        for x in zip(z, potential, np.asarray(gradient).reshape(z.shape), strict=True)
-    ]
+    return [Candidates(*x) for x in zip(z, *potential_and_gradient(target, z), strict=True)]

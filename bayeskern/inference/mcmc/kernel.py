@@ -16,6 +16,8 @@ from bayeskern.inference.optimization.modes import NegativeLogDensity
 
 # A compiled call takes, and stores, at most so many steps.
 ROWS = 250
+# Densities are evaluated at so many points at once, so that they are compiled once.
+BLOCK = 256
 
 
 class KernelOptions(NamedTuple):
@@ -105,9 +107,18 @@ def take_steps_vectorized(options: KernelOptions, density: ScaledTarget, states:
     return jax.vmap(lambda state: _advance(options, density, state, steps))(states)
 
 
+def potential_and_gradient(target: Target, z) -> tuple[np.ndarray, np.ndarray]:
+    """-log p(z) and its gradient, for z (..., d): (...,) and (..., d)."""
+    flat = np.reshape(z, (-1, z.shape[-1]))
+    # Points that come again fill the last block.
+    blocks = np.resize(flat, (-(-len(flat) // BLOCK), BLOCK, flat.shape[1]))
+    parts = [jax.device_get(_potential_and_gradient(target, jnp.asarray(b))) for b in blocks]
+    potential, gradient = (np.concatenate(x)[: len(flat)] for x in zip(*parts, strict=True))
+    return potential.reshape(z.shape[:-1]), gradient.reshape(z.shape)
+
+
 @eqx.filter_jit
-def potential_and_gradient(target: Target, z):
-    """-log p(z) and its gradient, for z (n, d)."""
+def _potential_and_gradient(target, z):
     return jax.lax.map(jax.value_and_grad(NegativeLogDensity(target, jacobian=True)), z)
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
+from bayeskern.inference.assessment.approximation import uncovered
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.exact import Exact
 from bayeskern.inference.methods.importance import ImportanceSampling
@@ -17,7 +21,11 @@ from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
+from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import DoesNotApplyError, HasClosedForm
+
+# How many draws of an attempt are places to look at.
+HEAVIEST = 20
 
 
 class Attempt(NamedTuple):
@@ -34,8 +42,10 @@ class Auto(Method):
     """The cheapest method whose verdict is good: exact, Laplace, SVI (full rank, flow), NUTS.
 
     Laplace and SVI are corrected by importance sampling before the next one is tried. If none is
-    good, what NUTS found comes back with its own verdict. `posterior.attempts` lists what was
-    tried, what each attempt cost, and why it went on.
+    good, what NUTS found comes back with its own verdict. What an attempt has seen the next ones
+    must reach: the modes that it found, and NUTS its draws of most weight. Where chains sit in
+    several places, draws come from each by its share. `posterior.attempts` lists what was tried,
+    what each attempt cost, and why it went on.
     """
 
     name = "auto"
@@ -43,6 +53,7 @@ class Auto(Method):
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         attempts: list[Attempt] = []
+        fits: dict[str, Fit] = {}
 
         def attempt(name, method) -> Posterior | None:
             started = time.perf_counter()
@@ -53,30 +64,27 @@ class Auto(Method):
                 attempts.append(Attempt(name, seconds, "not assessable", str(reason)))
                 return None
             posterior = Posterior.of(name, fit, target, progress=progress)
-            trust = posterior.trust
+            trust = _among(fits.values(), posterior)
             seconds = time.perf_counter() - started
             attempts.append(Attempt(name, seconds, trust.verdict, trust.advice))
-            fits[name] = fit
+            fits[name] = dataclasses.replace(
+                fit, method=name, assess=lambda _: trust, attempts=tuple(attempts)
+            )
             return posterior
 
-        fits: dict[str, Fit] = {}
-        for name, method in self._candidates(target):
+        for name, method in self._candidates(target, fits):
             posterior = attempt(name, method)
             if posterior is None:
                 continue
-            if posterior.trust.verdict != "good" and name != "nuts" and name != "exact":
+            if attempts[-1].verdict != "good" and name != "nuts" and name != "exact":
                 corrected = f"importance from {name}"
-                posterior = attempt(corrected, ImportanceSampling(proposal=posterior))
-            if posterior.trust.verdict == "good":
+                attempt(corrected, ImportanceSampling(proposal=posterior))
+            if attempts[-1].verdict == "good":
                 break
-        name = attempts[-1].method
-        trust = posterior.trust
-        return dataclasses.replace(
-            fits[name], method=name, assess=lambda _: trust, attempts=tuple(attempts)
-        )
+        return dataclasses.replace(fits[attempts[-1].method], attempts=tuple(attempts))
 
-    def _candidates(self, target: Target):
-        """The names and methods to try, the cheapest first."""
+    def _candidates(self, target: Target, fits: dict[str, Fit]):
+        """The names and methods to try, the cheapest first; fits: of those that were tried."""
         if isinstance(target.model, HasClosedForm):
             yield "exact", Exact()
         if isinstance(target.model, HasClosedForm) and not target.latents:
@@ -85,4 +93,29 @@ class Auto(Method):
         yield "svi", SVI()
         yield "svi flow", SVI(guide="flow")
         # Smaller steps than by default, since after a divergence all would have to run again.
-        yield "nuts", NUTS(target_accept=0.9)
+        yield "nuts", NUTS(target_accept=0.9, modes="weigh", places=_places(fits.values()))
+
+
+def _among(earlier: Iterable[Fit], posterior: Posterior) -> Trust:
+    """The verdict on a posterior, beside fits that may have seen modes where it has no draws."""
+    trust = posterior.trust
+    if trust.verdict != "good" or posterior.approximation is None:
+        return trust
+    optima = [fit.optimum for fit in earlier if fit.optimum is not None]
+    missed = sum(len(uncovered(optimum, posterior.z[0])) for optimum in optima)
+    if not missed:
+        return trust
+    seen = "An earlier attempt found a mode where there are no draws. Take method='nuts'."
+    return Trust("bad", seen, trust.evidence | {"modes_missed": missed})
+
+
+def _places(fits: Iterable[Fit]) -> np.ndarray | None:
+    """Where the fits have seen modes, and their draws of most weight: (m, d)."""
+    places = []
+    for fit in fits:
+        if fit.optimum is not None:
+            places.append(fit.optimum.ends[np.isfinite(fit.optimum.start_log_densities)])
+        if fit.weighted is not None:
+            z, log_weights = fit.weighted
+            places.append(z[np.argsort(-log_weights)[:HEAVIEST]])
+    return np.concatenate(places) if places else None

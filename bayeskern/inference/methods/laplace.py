@@ -41,7 +41,7 @@ class Laplace(Method):
     """
 
     draws: int = 4000
-    starts: int = 4
+    starts: int = 8
     steps: int = 1000
 
     name = "laplace"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,31 +15,39 @@ from numpyro.infer.hmc import HMCState
 
 from bayeskern.core import validation
 from bayeskern.core.timing import Stopwatch
-from bayeskern.inference.assessment.mcmc import assess_mcmc
+from bayeskern.inference.assessment.mcmc import assess_mcmc, assess_regions
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.chains import ChainGroup, ChainProgress, sample
 from bayeskern.inference.mcmc.checkpoint import Checkpoint
-from bayeskern.inference.mcmc.initialization import initial_points
+from bayeskern.inference.mcmc.initialization import find_modes, initial_points
 from bayeskern.inference.mcmc.kernel import (
     InitialPoint,
     KernelOptions,
     ScaledTarget,
     Transitions,
     initial_state,
+    potential_and_gradient,
 )
+from bayeskern.inference.mcmc.regions import Exploration
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Fit
 
 CHAIN_METHODS = ("parallel", "sequential", "vectorized")
+MODES = ("report", "weigh")
+# The keys of visits, which are not those of the chains.
+VISITS = 1_000_000
+# A visit keeps this share of the draws of a chain, unless they are to be weighed.
+OF_A_VISIT = 0.25
 
 
 @dataclass(frozen=True)
 class NUTS(Method):
     """The No-U-Turn sampler, with NumPyro's kernel and adaptation.
 
-    Chains start around the modes that were found, two posterior sds away, each at the mode that its
-    own search led to.
+    Chains start two posterior sds away from modes that a search found, as far apart as can be. Ends
+    of the search that no chain has been near are visited by a chain of their own: the verdict says
+    how much of the posterior lies where the others are not.
 
     Args:
         chains: How many chains.
@@ -51,6 +60,10 @@ class NUTS(Method):
         chain_method: "parallel", a thread for each chain (as many at once as there are cores);
             "sequential", one after the other, with the same draws; "vectorized", all in step by
             vmap, for accelerators.
+        modes: "report" for the draws of the chains as they are; "weigh", where chains sit in
+            several places, for draws from each place by its share of the posterior.
+        places: Where mass may lie, (m, d) in unconstrained coordinates, as an earlier fit has seen
+            it; looked at like the ends of the search.
         evidence: Whether to estimate the log evidence by bridge sampling.
         checkpoint: A file which is kept up to date, and from which a run that was killed goes on,
             to the same draws.
@@ -71,6 +84,8 @@ class NUTS(Method):
     max_tree_depth: int = 10
     dense_mass: bool = False
     chain_method: str = "parallel"
+    modes: str = "report"
+    places: Any = None
     evidence: bool = False
     checkpoint: str | Path | None = None
 
@@ -81,6 +96,7 @@ class NUTS(Method):
             validation.positive_integer(getattr(self, name), name)
         validation.level(self.target_accept, "target_accept")
         validation.one_of("chain_method", self.chain_method, CHAIN_METHODS)
+        validation.one_of("modes", self.modes, MODES)
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("NUTS")
@@ -88,8 +104,9 @@ class NUTS(Method):
         if self.checkpoint is not None:
             checkpoint = Checkpoint(self.checkpoint, target, self._settings(seed))
         stages = checkpoint and checkpoint.read(self._abstract(target))
+        optimum = find_modes(target, seed, progress)
         if stages is None:
-            stages = self._begin(target, seed, progress)
+            stages = self._begin(target, optimum, seed)
         steps = self.warmup + self.draws
         groups = [ChainGroup(self._options, target, steps, stage) for stage in stages]
         workers = 1 if self.chain_method == "sequential" else os.cpu_count() or 1
@@ -97,12 +114,73 @@ class NUTS(Method):
             rows = sample(
                 groups, workers, progress, checkpoint.save if checkpoint else _save_nothing
             )
+            exploration = Exploration(target, rows, self._visits(target, stages[0].scale, seed))
+            if optimum is not None:
+                exploration.look_at(optimum)
+            if self.places is not None:
+                exploration.look_at_places(np.asarray(self.places))
+            if optimum is not None:
+                exploration.weigh_neighbourhoods(optimum, seed)
+            if self.modes == "weigh" and len(exploration.rows) > 1:
+                exploration.at_least(2)
+            regions = exploration.regions(seed)
+        timing = {"sampling": watch.seconds["run"]}
+        if self.modes == "weigh" and len(exploration.rows) > 1:
+            return self._weighed(exploration.rows, regions, seed, timing)
         return Fit(
             z=rows.z,
-            assess=assess_mcmc,
+            assess=lambda posterior: assess_mcmc(
+                posterior, regions, exploration.visits, exploration.left
+            ),
             sample_stats=_sample_stats(rows, self.max_tree_depth),
             log_evidence=bridge_log_evidence(target, rows.z, seed) if self.evidence else None,
-            timing={"sampling": watch.seconds["run"]},
+            timing=timing,
+        )
+
+    def _visits(self, target, scale, seed):
+        """From a place (d,) and a number to a chain from there, beside those asked for."""
+        keep = self.draws if self.modes == "weigh" else max(100, int(OF_A_VISIT * self.draws))
+        density, mass = ScaledTarget(target, jnp.asarray(scale)), np.square(scale)
+
+        def visit(place, number: int) -> Transitions:
+            (potential,), (gradient,) = potential_and_gradient(target, place[None])
+            point = InitialPoint(
+                place, potential, gradient, np.diag(mass) if self.dense_mass else mass
+            )
+            key = jax.random.fold_in(jax.random.key(seed), VISITS + number)
+            state = initial_state(self._options, density, point.over(scale), key)
+            steps = self.warmup + keep
+            group = ChainGroup(self._options, target, steps, ChainProgress(state, scale))
+            return sample([group], 1, False, _save_nothing)
+
+        return visit
+
+    def _weighed(self, rows, regions, seed, timing) -> Fit:
+        """Draws from each region by its share."""
+        shares = np.array([region.share.value for region in regions])
+        known = np.all(np.isfinite(shares))
+        shares = shares if known else np.full(len(shares), 1.0 / len(shares))
+        rng, total = np.random.default_rng(seed), self.chains * self.draws
+        counts = np.floor(shares * total).astype(int)
+        counts[np.argmax(shares)] += total - counts.sum()
+        parts = []
+        for region, count in zip(rows, counts, strict=True):
+            flat = [x.reshape(-1, *x.shape[2:]) for x in region]
+            chosen = rng.choice(len(flat[0]), count, replace=count > len(flat[0]))
+            parts.append([x[chosen] for x in flat])
+        order = rng.permutation(total)
+        mixed = Transitions(
+            *(
+                np.concatenate(x)[order].reshape(self.chains, self.draws, *x[0].shape[1:])
+                for x in zip(*parts, strict=True)
+            )
+        )
+        stats = [_sample_stats(region, self.max_tree_depth) for region in rows]
+        return Fit(
+            z=mixed.z,
+            assess=lambda posterior: assess_regions(posterior, regions, stats),
+            sample_stats=_sample_stats(mixed, self.max_tree_depth),
+            timing=timing,
         )
 
     @property
@@ -117,9 +195,9 @@ class NUTS(Method):
         """What the draws depend on, beside the target."""
         return (seed, self.chains, self.draws, *self._options, self._vectorized)
 
-    def _begin(self, target, seed, progress) -> list[ChainProgress]:
+    def _begin(self, target, optimum, seed) -> list[ChainProgress]:
         """The first stage of each group of chains."""
-        points = initial_points(target, self.chains, seed, progress, self.dense_mass)
+        points = initial_points(target, optimum, self.chains, seed, self.dense_mass)
         # One scale for all chains: the median of the sds in their first inverse mass matrices.
         variances = [
             p.inverse_mass if p.inverse_mass.ndim == 1 else np.diag(p.inverse_mass) for p in points

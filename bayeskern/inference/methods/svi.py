@@ -31,6 +31,8 @@ from bayeskern.protocols import DoesNotApplyError
 RATES = {"gaussian": (0.05, 0.015, 0.005), "flow": (0.01, 0.003, 0.001)}
 # With more coordinates than this a full factor takes smaller steps: at the rates above it diverges.
 WIDE = 24
+# How many starts the search for modes has.
+STARTS = 8
 # Forward KL: rounds of adaptation, and degrees of freedom of the proposals.
 ROUNDS, TAILS = 3, 5.0
 
@@ -122,8 +124,7 @@ class SVI(Method):
                 "guide='flow' needs two coordinates at least, and the model has one. Take "
                 "guide='full_rank'."
             )
-        starts = 8 if self.objective == "forward_kl" else 4
-        optimum = find_optimum(target, starts, seed, 1000, progress, title="SVI: modes")
+        optimum = find_optimum(target, STARTS, seed, 1000, progress, title="SVI: modes")
         return SVIStart(target, seed, optimum)
 
     def _finish(self, starts: list[SVIStart], progress: bool) -> list[Fit]:

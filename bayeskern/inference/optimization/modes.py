@@ -208,15 +208,17 @@ def find_optimum(
     jacobian: bool = True,
     prior: bool = True,
     title: str = "MAP",
+    candidates: int = CANDIDATES,
 ) -> Optimum:
     """The best mode of log p(z) from several starts, with the others that were found.
 
-    steps: the most steps of L-BFGS; jacobian, prior: as in `Target.log_density`. Raises ValueError,
-    naming the site, if the density is finite at no start.
+    steps: the most steps of L-BFGS; jacobian, prior: as in `Target.log_density`; candidates: how
+    many draws from the prior are looked at for each start. Raises ValueError, naming the site, if
+    the density is finite at no start.
     """
     target.require_latents()
     objective = NegativeLogDensity(target, jacobian, prior)
-    begin = initial_positions(objective, starts, seed)
+    begin = initial_positions(objective, starts, seed, candidates)
     with Progress(title, steps, progress) as bar:
         ends, values, gradients = minimise(
             objective,
@@ -261,25 +263,30 @@ def _polish(objective, z, value, gradient):
     return z, value, gradient
 
 
-def initial_positions(objective: NegativeLogDensity, count: int, seed: int) -> jax.Array:
+def initial_positions(
+    objective: NegativeLogDensity, count: int, seed: int, candidates: int = CANDIDATES
+) -> jax.Array:
     """Where to start: (count, d).
 
     The first start is the median of MIDDLE draws from the prior; of the others, half are the best
-    of CANDIDATES draws for each and half are any draws. Values without a prior begin where they
-    were given, and their candidates are spread widely around that, in unconstrained coordinates.
+    of so many candidates for each, half are any draws and their reflections in the median. Values
+    without a prior begin where they were given, and their candidates are spread widely around that,
+    in unconstrained coordinates.
     """
     target, (middle, others) = objective.target, jax.random.split(jax.random.key(seed))
-    more = CANDIDATES * (count - 1)
+    more = candidates * (count - 1)
     keys = jnp.concatenate([jax.random.split(middle, MIDDLE), jax.random.split(others, more)])
     spread = jnp.where(jnp.arange(MIDDLE + more) < MIDDLE, 0.0, 3.0)
     draws = _draw_prior(target, keys, spread)
     first, candidates = jnp.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
     if count == 1:
         return first[None]
-    best = jnp.argsort(_values(objective, candidates))
+    order, high = jnp.argsort(_values(objective, candidates)), (count - 1) // 2
+    anywhere = candidates[jnp.sort(order[high:])][: count // 2]
+    # A draw and its reflection: if the one leads to a mode on this side, the other does not.
+    pairs = jnp.stack([anywhere, 2.0 * first - anywhere], axis=1).reshape(-1, len(first))
     # Half go where the density is high; half go anywhere, to find the modes that are not.
-    chosen = jnp.concatenate([best[: count // 2], jnp.sort(best[count // 2 :])])[: count - 1]
-    return jnp.concatenate([first[None], candidates[chosen]])
+    return jnp.concatenate([first[None], candidates[order[:high]], pairs])[:count]
 
 
 @eqx.filter_jit

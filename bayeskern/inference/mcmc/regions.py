@@ -1,0 +1,274 @@
+"""Where the mass of a posterior lies: places that a search has found and no chain has, weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import KDTree
+from scipy.special import chdtri, logsumexp
+
+from bayeskern.core.batching import evenly
+from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
+from bayeskern.inference.mcmc.kernel import BLOCK, Transitions, potential_and_gradient
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.result import Region
+
+# A place is cut off from draws nearby if on most straight ways to them the log density lies lower
+# than that of a normal distribution by more than this, in nats.
+BARRIER = 3.0
+# The draws nearby are this share of AMONG draws, so that a few that strayed do not speak for a
+# place; how many of them are looked at, and how many points on the way.
+NEARBY, AMONG, LOOKED_AT, ON_THE_WAY = 0.03, 2000, 5, 7
+# How many places are visited at most.
+MOST_VISITS = 6
+# Chains with a smaller R-hat are in one place.
+TOGETHER = 1.1
+# Of so many draws of a visit most must be near the chains of a region to be in it.
+FEW = 20
+# By Laplace's method a mode with a smaller share than this is not worth a visit.
+LEAST_SHARE = 0.003
+# The share of draws around a mode that is next to nothing.
+RARELY = 0.02
+# Regions whose draws lie next to those of others more often than this cannot be told apart.
+ASTRAY = 0.05
+
+
+class Neighbours:
+    """Draws (n, d), of which the nearest to a point are looked up, in units of their sds."""
+
+    def __init__(self, z):
+        self.z = z[evenly(len(z), AMONG)]
+        self.to_unit = _to_unit(np.atleast_2d(np.cov(self.z.T)), self.z)
+        self._tree = KDTree(self.z @ self.to_unit)
+
+    def of(self, points) -> tuple[np.ndarray, np.ndarray]:
+        """Some of those nearby each of the points (m, d): draws (m, k, d), distances (m, k)."""
+        ranks = 1 + evenly(max(1, int(NEARBY * len(self.z))), LOOKED_AT)
+        distance, index = self._tree.query(points @ self.to_unit, ranks)
+        return self.z[index], distance
+
+
+def _to_unit(covariance, z) -> np.ndarray:
+    """M with z M in units of sds: (d, d). Coordinates of no spread have one that rounding has."""
+    rounding = 1e-8 * (1.0 + np.max(np.abs(z), axis=0))
+    return np.linalg.inv(robust_cholesky(covariance + np.diag(np.square(rounding)))).T
+
+
+def connected(target: Target, points, neighbours: Neighbours) -> np.ndarray:
+    """Which of the points (m, d) have straight ways without a barrier to draws nearby: (m,).
+
+    Between two points r sds apart, the log density of a normal distribution lies above the straight
+    line between its values there, at the share t of the way by t (1 - t) r^2 / 2.
+    """
+    ends, distance = neighbours.of(points)
+    t = np.linspace(0.0, 1.0, ON_THE_WAY + 2)
+    way = points[:, None, None] + t[:, None] * (ends - points[:, None])[:, :, None]
+    log_p = -potential_and_gradient(target, way)[0]
+    log_p = np.where(np.isnan(log_p), -np.inf, log_p)
+    line = (1.0 - t) * log_p[..., :1] + t * log_p[..., -1:]
+    normal = line + 0.5 * t * (1.0 - t) * np.square(distance)[..., None]
+    with np.errstate(invalid="ignore"):
+        falls = np.max(normal - log_p, axis=-1)
+    return np.mean(falls < BARRIER, axis=1) > 0.5
+
+
+def agree(first, second) -> bool:
+    """Whether chains (k, n, d) and (l, m, d) are in one place, by R-hat in every coordinate."""
+    from arviz_stats.base import array_stats
+
+    length = min(first.shape[1], second.shape[1])
+    z = np.concatenate([x[:, evenly(x.shape[1], length)] for x in (first, second)])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rhat = array_stats.rhat(np.moveaxis(z, -1, 0))
+    return not np.any(rhat > TOGETHER)
+
+
+def groups(z) -> list[np.ndarray]:
+    """The numbers of the chains (chains, n, d) that are in one place."""
+    pairs = [[i == j or agree(z[[i]], z[[j]]) for j in range(len(z))] for i in range(len(z))]
+    count, place = connected_components(np.array(pairs))
+    return [np.flatnonzero(place == k) for k in range(count)]
+
+
+class Exploration:
+    """The regions of a posterior that chains are in, and those that they have missed.
+
+    Args:
+        target: The density.
+        rows: Of the chains.
+        visit: From a place (d,) and the number of the visit to a chain that starts there.
+
+    Attributes:
+        rows: Of the chains in each region; regions that the chains were in of themselves come
+            first.
+        chains: The numbers of the given chains in each region; none where a visit found it.
+        visits: How many chains were started.
+        left: How many places were not visited, since there were too many.
+        spikes: Modes with much around them that the chains have passed by.
+    """
+
+    def __init__(self, target: Target, rows: Transitions, visit: Callable):
+        z = rows.z
+        together = groups(z) if len(z) > 1 and not agree(z[:1], z[1:]) else [np.arange(len(z))]
+        self.target, self._visit = target, visit
+        self.rows = [Transitions(*(x[g] for x in rows)) for g in together]
+        self.chains = [tuple(g.tolist()) for g in together]
+        self.visits, self.left = 0, 0
+        self.spikes: list[Region] = []
+        self._reached = [Neighbours(np.concatenate(region.z)) for region in self.rows]
+
+    def look_at(self, optimum: Optimum) -> None:
+        """Visit the ends of a search, the best first, where no chain has been near."""
+        finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))
+        order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
+        order = order[~self._near_chains(optimum.ends[order])]
+        self.look_at_places(optimum.ends[[i for i in order if not _is_negligible(optimum, i)]])
+
+    def look_at_places(self, places) -> None:
+        """Visit those of the places (m, d) that no chain has been near."""
+        places = places[~self._near_chains(places)]
+        while len(places) and self.visits < MOST_VISITS:
+            self.visit(places[0])
+            places = places[1:][~self._near_chains(places[1:])]
+        self.left += len(places)
+
+    def weigh_neighbourhoods(self, optimum: Optimum, seed: int) -> None:
+        """Find modes that chains leave at once, and never come to, though much lies around them.
+
+        Half of a normal distribution lies in the ellipsoid in which the density near a mode is
+        above a value. What lies there is integrated by draws from that distribution, and set
+        against what lies where the chains are.
+        """
+        if len(self.rows) > 1:
+            return
+        z = np.concatenate(self.rows[0].z)
+        suspects = [m for m in (optimum, *optimum.rivals) if _share_within(m, z) < RARELY]
+        if not suspects:
+            return
+        around_chains = bridge_log_evidence(self.target, self.rows[0].z, seed)
+        for mode in suspects:
+            inside, around_mode = _integral_within(self.target, mode, seed)
+            theirs = proportions([around_chains, around_mode])[1]
+            if theirs.value > RARELY and theirs.error < theirs.value / 2.0:
+                self.spikes.append(Region((), inside[None], theirs))
+
+    def _near_chains(self, places) -> np.ndarray:
+        if not len(places):
+            return np.zeros(0, bool)
+        return np.any([connected(self.target, places, near) for near in self._reached], axis=0)
+
+    def visit(self, place) -> None:
+        """Start a chain there; it is in a region of its own unless it comes to another one."""
+        rows = self._visit(place, self.visits)
+        self.visits += 1
+        z = rows.z[0]
+        if not np.all(np.isfinite(z)) or np.any(np.ptp(z, axis=0) == 0):
+            # It did not move: a spike, from which no chain would come back.
+            return
+        self._reached.append(Neighbours(z))
+        if not any(self._is_in(region, rows) for region in self.rows):
+            self.rows.append(rows)
+            self.chains.append(())
+
+    def _is_in(self, region: Transitions, rows: Transitions) -> bool:
+        if agree(region.z, rows.z):
+            return True
+        few = rows.z[0, evenly(rows.z.shape[1], FEW)]
+        near = Neighbours(np.concatenate(region.z))
+        return np.mean(connected(self.target, few, near)) > 0.5
+
+    def at_least(self, chains: int) -> None:
+        """Start more chains in regions that have fewer than this, where the first of them went."""
+        for k, rows in enumerate(self.rows):
+            for i in range(len(rows.z), chains):
+                place = rows.z[0, -1 - i]
+                more = self._visit(place, self.visits)
+                self.visits += 1
+                rows = Transitions(*map(np.concatenate, zip(rows, more, strict=True)))
+            self.rows[k] = rows
+
+    def regions(self, seed: int) -> list[Region]:
+        """The regions with their shares of the posterior."""
+        draws = [rows.z for rows in self.rows]
+        shares = [Estimate(1.0, 0.0)]
+        if len(draws) > 1:
+            nearest = NearestRegion(draws)
+            integrals = [self._log_integral(z, k, nearest, seed) for k, z in enumerate(draws)]
+            shares = proportions(integrals)
+        regions = zip(self.chains, draws, shares, strict=True)
+        return [*(Region(*region) for region in regions), *self.spikes]
+
+    def _log_integral(self, z, k, nearest, seed) -> Estimate:
+        """The log of the integral of the density over the k-th region."""
+        second_half = z[:, z.shape[1] // 2 :].reshape(-1, z.shape[2])
+        if np.mean(nearest(second_half) != k) > ASTRAY:
+            return Estimate(np.nan, np.nan)
+        return bridge_log_evidence(self.target, z, seed, lambda points: nearest(points) == k)
+
+
+class NearestRegion:
+    """Which region (chains, n, d) the nearest draw of a point is in, by the draws' first halves."""
+
+    def __init__(self, regions):
+        halves = [z[:, : z.shape[1] // 2].reshape(-1, z.shape[2]) for z in regions]
+        halves = [z[evenly(len(z), AMONG)] for z in halves]
+        within = np.mean([np.atleast_2d(np.cov(z.T)) for z in halves], axis=0)
+        self._to_unit = _to_unit(within, np.concatenate(halves))
+        self._number = np.concatenate([np.full(len(z), k) for k, z in enumerate(halves)])
+        self._tree = KDTree(np.concatenate(halves) @ self._to_unit)
+
+    def __call__(self, points) -> np.ndarray:
+        finite = np.all(np.isfinite(points), axis=1)
+        points = np.where(finite[:, None], points, 0.0)
+        index = self._tree.query(points @ self._to_unit)[1]
+        return np.where(finite, self._number[index], -1)
+
+
+def _share_within(mode: Optimum, z) -> float:
+    """The share of draws z (n, d) in the ellipsoid around a mode; 1 where it has no curvature."""
+    tril, repaired = inverse_hessian_root(mode)
+    if repaired:
+        return 1.0
+    squared = np.sum(np.square(solve_triangular(tril, (z - mode.z).T, lower=True)), axis=0)
+    return float(np.mean(squared < chdtri(len(mode.z), 0.5)))
+
+
+def _integral_within(target, mode: Optimum, seed: int) -> tuple[np.ndarray, Estimate]:
+    """Draws in the ellipsoid around a mode, (n, d), and the log of the integral over it."""
+    tril, _ = inverse_hessian_root(mode)
+    d = len(mode.z)
+    white = np.random.default_rng(seed).standard_normal((2 * BLOCK, d))
+    white = white[np.sum(np.square(white), axis=1) < chdtri(d, 0.5)]
+    z = mode.z + white @ tril.T
+    log_p = -potential_and_gradient(target, z)[0]
+    log_q = -0.5 * np.sum(np.square(white), axis=1) - 0.5 * d * np.log(2.0 * np.pi)
+    log_q -= np.sum(np.log(np.diag(tril)))
+    ratios = np.where(np.isnan(log_p), -np.inf, log_p - log_q)
+    # Half of the draws lie inside.
+    value = float(logsumexp(ratios) - np.log(len(ratios)) - np.log(2.0))
+    w = np.exp(ratios - logsumexp(ratios))
+    return z, Estimate(value, float(np.sqrt(np.sum(np.square(w)) - 1.0 / len(w))))
+
+
+def proportions(log_integrals: list[Estimate]) -> list[Estimate]:
+    """The shares exp(a_k) / sum_j exp(a_j) with their errors, to first order; NaN if one is."""
+    values, errors = np.array(log_integrals).T
+    if not np.all(np.isfinite(values)):
+        return [Estimate(np.nan, np.nan)] * len(values)
+    shares = np.exp(values - logsumexp(values))
+    total = np.sum(np.square(shares * errors))
+    variance = np.square(shares) * (total + (1.0 - 2.0 * shares) * np.square(errors))
+    return [Estimate(float(s), float(e)) for s, e in zip(shares, np.sqrt(variance), strict=True)]
+
+
+def _is_negligible(optimum: Optimum, i: int) -> bool:
+    """Whether the i-th end of the search has next to none of the evidence, by Laplace's method."""
+    mode = optimum.at(i)
+    sound = mode.converged and np.isfinite(mode.log_evidence) and np.isfinite(optimum.log_evidence)
+    return bool(sound and mode.log_evidence < optimum.log_evidence + np.log(LEAST_SHARE))

@@ -1,0 +1,95 @@
+"""Regions of a posterior: told apart, and weighed, against what is known of them."""
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.mcmc.regions import (
+    NearestRegion,
+    Neighbours,
+    agree,
+    connected,
+    groups,
+    proportions,
+)
+from bayeskern.inference.model.target import Target
+from tests.inference.separated import SEPARATED
+from tests.marks import few
+
+RNG = np.random.default_rng(3)
+
+
+def normal_chains(centers, d=3, draws=400):
+    return np.stack([c + RNG.standard_normal((draws, d)) for c in centers])
+
+
+# -- ways between places ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", few([2, 10, 40], 10))
+def test_a_mode_is_connected_to_draws_around_it_however_many_dimensions(d):
+    def model():
+        numpyro.sample("x", dist.Normal(0.0, 1.0).expand([d]).to_event(1))
+
+    near = Neighbours(RNG.standard_normal((2000, d)))
+    points = np.concatenate([np.zeros((1, d)), RNG.standard_normal((4, d))])
+    assert np.all(connected(Target.of(model, (), {}), points, near))
+
+
+@pytest.mark.parametrize("name", ["unequal, d = 2", "unequal, d = 5", "unequal, d = 10"])
+def test_the_other_mode_is_not_connected(name):
+    target = Target.of(SEPARATED[name].model, (), {})
+    d = target.size
+    end = np.full(d, 4.0 / np.sqrt(d))
+    near = Neighbours(RNG.standard_normal((2000, d)) - end)
+    np.testing.assert_array_equal(connected(target, np.stack([-end, end]), near), [True, False])
+
+
+def test_a_few_draws_that_strayed_do_not_connect_a_mode():
+    target = Target.of(SEPARATED["unequal, d = 2"].model, (), {})
+    end = np.full(2, 4.0 / np.sqrt(2.0))
+    draws = RNG.standard_normal((2000, 2)) - end
+    draws[:10] += 2.0 * end
+    assert not connected(target, end[None], Neighbours(draws))[0]
+
+
+def test_places_on_a_thin_ring_are_connected_along_it():
+    target = Target.of(SEPARATED["rings"].model, (), {})
+    angle = RNG.uniform(0.0, 2.0 * np.pi, 2000)
+    radius = 2.0 + 0.1 * RNG.standard_normal(2000)
+
+    def ring(center, angle, radius):
+        return np.stack([center + radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+    near = Neighbours(ring(-3.5, angle, radius))
+    at = np.linspace(0.0, 6.0, 12)
+    assert np.all(connected(target, ring(-3.5, at, 2.0), near))
+    assert not np.any(connected(target, ring(3.5, at, 2.0), near))
+
+
+# -- chains ----------------------------------------------------------------------------------------
+
+
+def test_chains_are_grouped_by_place():
+    z = normal_chains([0.0, 9.0, 0.0, 9.0, -9.0])
+    assert agree(z[[0]], z[[2]]) and not agree(z[[0]], z[[1]])
+    assert [g.tolist() for g in groups(z)] == [[0, 2], [1, 3], [4]]
+
+
+def test_points_belong_to_the_region_of_the_nearest_draw():
+    nearest = NearestRegion([normal_chains([0.0, 0.0]), normal_chains([8.0])])
+    points = np.concatenate([RNG.standard_normal((50, 3)), 8.0 + RNG.standard_normal((50, 3))])
+    np.testing.assert_array_equal(nearest(points), np.repeat([0, 1], 50))
+    assert nearest(np.full((1, 3), np.nan))[0] == -1
+
+
+def test_errors_of_proportions_are_those_of_simulation():
+    values, errors = np.array([0.3, -0.5, 1.0]), np.array([0.02, 0.05, 0.03])
+    shares = proportions([Estimate(*one) for one in zip(values, errors, strict=True)])
+    simulated = np.exp(values + errors * RNG.standard_normal((200_000, 3)))
+    simulated /= simulated.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose([s.value for s in shares], simulated.mean(axis=0), rtol=1e-3)
+    np.testing.assert_allclose([s.error for s in shares], simulated.std(axis=0), rtol=0.02)
+    assert np.isnan(proportions([Estimate(0.0, 0.1), Estimate(np.nan, np.nan)])[0].value)

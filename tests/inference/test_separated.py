@@ -1,0 +1,108 @@
+"""Posteriors in several places: no verdict may be good where one of them is missing."""
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from tests.inference.separated import SEPARATED
+from tests.marks import few
+
+METHODS = {
+    "nuts": lambda: bk.NUTS(),
+    "weighed": lambda: bk.NUTS(modes="weigh"),
+    "importance": lambda: "importance",
+    "laplace": lambda: "laplace",
+    "svi": lambda: "svi",
+    "auto": lambda: "auto",
+}
+# What a good verdict may differ by: means in sds, and the logs of the ratios of sds.
+MOST = 0.25
+
+
+def fit(name, method, seed, **options):
+    return bk.infer(
+        SEPARATED[name].model, method=METHODS[method](), seed=seed, progress=False, **options
+    )
+
+
+def error_of(posterior, name):
+    x, (_, mean, sd) = posterior.draws["x"], SEPARATED[name]
+    x = x.reshape(-1, len(mean))
+    return max(
+        np.max(np.abs(x.mean(axis=0) - mean) / sd), np.max(np.abs(np.log(x.std(axis=0) / sd)))
+    )
+
+
+def assert_no_wrong_good(name, method, seeds):
+    wrong = []
+    for seed in seeds:
+        posterior = fit(name, method, seed)
+        error = error_of(posterior, name)
+        if posterior.trust.verdict == "good" and not error < MOST:
+            wrong.append((seed, error, posterior.trust.advice))
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", ["rings", "unequal, d = 5"])
+def test_no_wrong_good_by_nuts(name):
+    assert_no_wrong_good(name, "nuts", range(3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["nuts", "importance"])
+@pytest.mark.parametrize("name", SEPARATED)
+def test_no_wrong_good_in_twenty_seeds(name, method):
+    assert_no_wrong_good(name, method, range(20))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["weighed", "laplace", "svi", "auto"])
+@pytest.mark.parametrize("name", SEPARATED)
+def test_no_wrong_good_in_three_seeds(name, method):
+    assert_no_wrong_good(name, method, range(3))
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("name", SEPARATED)
+def test_no_wrong_good_by_auto_in_twenty_seeds(name):
+    assert_no_wrong_good(name, "auto", range(20))
+
+
+# -- draws from each place by its share -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", few(["rings", "labels"], "rings"))
+def test_places_are_weighed_by_their_shares(name):
+    posterior = fit(name, "weighed", 0)
+    trust = posterior.trust
+    assert trust.verdict == "good" and trust.evidence["regions"] == 2
+    assert posterior.shape == (4, 1000)
+    shares = np.array(trust.evidence["shares"].split(", "), float)
+    # The places are alike.
+    assert np.all(np.abs(shares - 0.5) < 4.0 * trust.evidence["share_error"] + 0.01)
+    assert error_of(posterior, name) < 0.15
+
+
+@pytest.mark.slow
+def test_shares_that_differ():
+    posterior = fit("narrow beside wide", "weighed", 0)
+    # Half of the mass, but for the prior N(0, 10^2), which is exp(-0.32) times as high at 8.
+    there = np.mean(posterior.draws["x"] > 5.0)
+    np.testing.assert_allclose(there, 0.42, atol=0.03)
+    assert posterior.trust.verdict == "good"
+
+
+def test_where_chains_are_in_one_place_nothing_is_weighed():
+    posterior = bk.infer(
+        one_place, method=bk.NUTS(modes="weigh", warmup=300, draws=300), progress=False
+    )
+    plain = bk.infer(one_place, method=bk.NUTS(warmup=300, draws=300), progress=False)
+    np.testing.assert_array_equal(posterior.draws["x"], plain.draws["x"])
+    assert "places_visited" not in plain.trust.evidence
+
+
+def one_place():
+    numpyro.sample("x", dist.Normal(0.0, 1.0).expand([3]).to_event(1))
