@@ -14,6 +14,7 @@ from bayeskern.inference.methods.map import MAP, MLE
 from bayeskern.inference.methods.nuts import NUTS
 from bayeskern.inference.methods.pathfinder import Pathfinder
 from bayeskern.inference.methods.svi import SVI
+from bayeskern.inference.model.arguments import model_arguments
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
@@ -32,6 +33,7 @@ def infer(
     coords: dict | None = None,
     dims: dict | None = None,
     progress: bool = True,
+    model_kwargs: dict | None = None,
     **kwargs,
 ) -> Posterior:
     """Fit a NumPyro model to data.
@@ -47,6 +49,8 @@ def infer(
         coords: Labels along named axes, as ArviZ takes them: `{"school": ["A", "B"]}`.
         dims: Names for the axes of sites, beside those that plates give: `{"theta": ["school"]}`.
         progress: Whether to show a progress bar, on a terminal, for what takes long.
+        model_kwargs: Named arguments of the model that have a name of those above, such as
+            `{"seed": 7}`.
         **kwargs: Named arguments of the model.
 
     Returns:
@@ -56,7 +60,8 @@ def infer(
     Raises:
         ValueError: If the method is unknown, the data are bad, or the model cannot be fitted; the
             message names the argument or the site, and says what to do. `DoesNotApplyError`, which
-            is a ValueError, says that another method would do.
+            is a ValueError, says that another method would do. Also where a name may be meant for
+            the model or for `infer`.
         TypeError: If the model cannot be called, the method is neither a name nor a method, or
             coords or dims are no dicts.
 
@@ -69,6 +74,8 @@ def infer(
         >>> print(posterior.draws["p"].mean().round(1))
         0.7
     """
+    options = {"method": method, "seed": seed, "coords": coords, "dims": dims, "progress": progress}
+    kwargs = model_arguments(infer, model, args, kwargs, model_kwargs, options)
     method, seed = as_method(method), validation.seed(seed)
     bound = BoundModel.of(model, args, kwargs, coords, dims)
     with Stopwatch() as watch:

@@ -58,7 +58,9 @@ class Problem:
             The posterior.
         """
         axes = {"coords": self.coords, "dims": self.dims}
-        return infer(self.model, *self._args, method=method, **axes, **options, **self._kwargs)
+        return infer(
+            self.model, *self._args, method=method, **axes, **options, model_kwargs=self._kwargs
+        )
 
     @property
     def _args(self) -> tuple:

@@ -8,6 +8,8 @@ again.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from contextlib import contextmanager
 
 import jax
@@ -62,6 +64,37 @@ class StaticArray:
     @classmethod
     def tree_unflatten(cls, static, _):
         return static
+
+
+def model_arguments(
+    caller: Callable, model, args: tuple, kwargs: dict, model_kwargs: dict | None, options: dict
+) -> dict:
+    """The named arguments of a model, from those given to a function that has options of its own.
+
+    caller: that function; kwargs, model_kwargs: what it was given for the model; options: the
+    values of its own options. Raises ValueError where a name is given twice, or where an option may
+    have been meant for the model, which has an argument of that name.
+    """
+    model_kwargs = dict(model_kwargs or {})
+    twice = sorted(kwargs.keys() & model_kwargs)
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is given by name and in model_kwargs: give it once.")
+    named = {**kwargs, **model_kwargs}
+    try:
+        signature = inspect.signature(model)
+        taken = signature.bind_partial(*args, **named).arguments
+    except (TypeError, ValueError):
+        # The call of the model says what is wrong.
+        return named
+    defaults = inspect.signature(caller).parameters
+    for name in options.keys() & signature.parameters.keys() - taken.keys():
+        value, default = options[name], defaults[name].default
+        if value is not default and value != default:
+            raise ValueError(
+                f"{name}={value!r} may be meant for {caller.__name__} or for the model, which has "
+                f"an argument of that name. Give the model's in model_kwargs={{{name!r}: ...}}."
+            )
+    return named
 
 
 def as_jax(arguments):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
-from numpyro.distributions import biject_to, constraints
+from numpyro.contrib.control_flow.scan import scan_wrapper
+from numpyro.distributions import MaskedDistribution, biject_to, constraints
 from numpyro.primitives import Messenger
 
 from bayeskern.inference.model.validation import is_factor
@@ -20,17 +22,50 @@ class FullPlates(Messenger):
             msg["args"], msg["value"] = (size, size), jnp.arange(size)
 
 
-class DrawObserved(Messenger):
-    """Draws the observed sites too, in the shape of their data; those in `zero` become zero."""
+class AtData(Messenger):
+    """Puts other values at observed sites."""
 
-    def __init__(self, fn, zero=()):
-        self.zero = zero
+    def __init__(self, fn, values: dict):
+        self.values = values
         super().__init__(fn)
 
     def process_message(self, msg):
-        if msg["type"] != "sample" or is_factor(msg):
+        if msg["type"] == "sample" and msg["is_observed"] and msg["name"] in self.values:
+            msg["value"] = self.values[msg["name"]]
+
+
+class Unmasked(Messenger):
+    """Takes the densities of sample sites without mask and scale, as they are drawn from."""
+
+    def process_message(self, msg):
+        if msg["type"] != "sample":
             return
-        if msg["name"] in self.zero:
+        while isinstance(msg["fn"], MaskedDistribution):
+            msg["fn"] = msg["fn"].base_dist
+        msg["scale"] = None
+
+
+class DrawObserved(Messenger):
+    """Draws the observed sites too, in the shape of their data; those in `zero` become zero.
+
+    Sites in `given` stay at their data. In a scan, each step is drawn after those drawn before;
+    where there are fewer data than steps, the first steps stay at them.
+    """
+
+    def __init__(self, fn, zero=(), given=()):
+        self.zero, self.given = zero, given
+        self._continued: set[str] = set()
+        super().__init__(fn)
+
+    def process_message(self, msg):
+        if msg["type"] == "control_flow" and msg["fn"] is scan_wrapper:
+            self._enter(msg)
+        if msg["type"] != "sample" or is_factor(msg) or msg["name"] in self.given:
+            return
+        if msg.get("_control_flow_done", False):
+            # It was drawn inside the scan.
+            msg["is_observed"] = msg["is_observed"] and msg["name"] not in self._continued
+        elif msg["name"] in self.zero:
             msg["value"], msg["is_observed"] = jnp.zeros(msg["fn"].shape()), False
         elif msg["is_observed"]:
             fn = msg["fn"]
@@ -38,6 +73,24 @@ class DrawObserved(Messenger):
             batch = shape[: max(0, len(shape) - fn.event_dim)]
             msg["fn"] = fn.expand(np.broadcast_shapes(batch, fn.batch_shape))
             msg["value"], msg["is_observed"] = None, False
+
+    def _enter(self, scan) -> None:
+        """Take the data out of a scan, and go along into its steps."""
+        step, start, xs, length, reverse = scan["args"]
+        steps = length if length is not None else len(jax.tree.leaves(xs)[0])
+        scan["args"] = (DrawObserved(step, self.zero, self.given), start, xs, length, reverse)
+        scan["kwargs"]["substitute_stack"] = [
+            (kind, self._without_data(values, steps) if kind == "condition" else values)
+            for kind, values in scan["kwargs"]["substitute_stack"]
+        ]
+
+    def _without_data(self, values, steps: int):
+        """What `condition` leaves in a scan: what is given, and data of fewer steps."""
+        if callable(values):
+            return lambda site: values(site) if site["name"] in self.given else None
+        short = {name for name, v in values.items() if 0 < len(jnp.atleast_1d(v)) < steps}
+        self._continued |= short - set(self.given)
+        return {name: v for name, v in values.items() if name in short or name in self.given}
 
 
 def without_data(model):

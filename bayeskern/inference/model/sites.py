@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
+from numpyro.ops.provenance import eval_provenance
 
 from bayeskern.inference.model.arguments import without_static
-from bayeskern.inference.model.handlers import FullPlates
-from bayeskern.inference.model.validation import innermost, is_observed
+from bayeskern.inference.model.handlers import AtData, FullPlates
+from bayeskern.inference.model.validation import innermost, is_factor, is_observed
 from bayeskern.protocols import ConditionsOnData
 
 
@@ -82,6 +83,53 @@ def observed_values(target, draw: dict) -> dict[str, np.ndarray]:
 def _observed(target, draw):
     trace = trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
     return {name: jnp.asarray(site["value"]) for name, site in trace.items() if is_observed(site)}
+
+
+class Upstream(NamedTuple):
+    """Observed sites on whose values other sites depend.
+
+    given: all of them, such as a covariate with a distribution of its own; fixed: those that
+    depend on no latent, such as a parameter that `condition` holds at a value.
+    """
+
+    given: frozenset[str]
+    fixed: frozenset[str]
+
+
+def upstream_sites(target, args=None, kwargs=None) -> Upstream:
+    """The observed sites that others depend on, at these arguments or the model's own.
+
+    By the provenance of the densities; nothing is computed.
+    """
+    args, kwargs = (target.args, target.kwargs) if args is None else (args, kwargs)
+    latents = {s.name: jax.ShapeDtypeStruct(s.shape, float) for s in target.latents}
+    order, data = [], {}
+
+    def look(draw):
+        for name, site in trace_at(target.model, draw, jax.random.key(0), args, kwargs).items():
+            if site["type"] != "sample" or is_factor(site):
+                continue
+            order.append(name)
+            # The steps of a scan depend on one another only.
+            if site["is_observed"] and not site.get("_control_flow_done", False):
+                value = jnp.asarray(site["value"])
+                data[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
+
+    jax.eval_shape(look, latents)
+    if not any(order.index(name) < len(order) - 1 for name in data):
+        return Upstream(frozenset(), frozenset())
+
+    def densities(**values):
+        draw = {name: values[name] for name in latents}
+        observed = {name: values[name] for name in data}
+        model = AtData(target.model, observed)
+        trace = trace_at(model, draw, jax.random.key(0), args, kwargs)
+        return {name: trace[name]["fn"].log_prob(trace[name]["value"]).sum() for name in order}
+
+    depends = eval_provenance(densities, **latents, **data)
+    given = {n for n in data if any(n in depends[other] for other in order if other != n)}
+    fixed = {n for n in given if not depends[n] & set(latents)}
+    return Upstream(frozenset(given), frozenset(fixed))
 
 
 def trace_at(model, draw: dict, key, args, kwargs) -> dict:

@@ -28,6 +28,7 @@ from bayeskern.inference.model.enumeration import (
 )
 from bayeskern.inference.model.handlers import (
     FullPlates,
+    Unmasked,
     at_unconstrained,
     centre_improper,
     support,
@@ -189,11 +190,12 @@ class Target(eqx.Module):
         return total
 
     def log_prior(self, z):
-        """The log prior density of the unconstrained parameters."""
+        """The log density that `draw_prior` draws the unconstrained parameters from."""
         if self.discrete:
             return self._summed(without_data(self.model), z, True)
         latents = {s.name for s in self.latents}
-        return self._log_density(FullPlates(self.model), z, includes=lambda name: name in latents)
+        model = Unmasked(FullPlates(self.model))
+        return self._log_density(model, z, includes=lambda name: name in latents)
 
     def constrain(self, z) -> dict:
         """Values of all latent and deterministic sites at z, the latent ones first."""

@@ -102,7 +102,7 @@ def _replicates(posterior, data, masks) -> dict:
         return {}
     target, draws = posterior.target, predictive.latents(posterior)
     conditional = conditional_sites(target)
-    shapes = predictive.shapes_of(target, draws, target.arguments, conditional)
+    shapes = predictive.shapes_of_data(target, draws, conditional)
     if not _has_rows(shapes):
         return {}
     chains, count = posterior.shape
@@ -124,7 +124,7 @@ def _prior(posterior, data, masks) -> dict:
         return {}
     conditional = conditional_sites(target)
     draws = predictive.latents(posterior)
-    shapes = predictive.shapes_of(target, draws, target.arguments, conditional)
+    shapes = predictive.shapes_of_data(target, draws, conditional)
     size = sum(math.prod(site.shape) for site in sites.values())
     most = _most_replicates(shapes, conditional)
     count = min(PRIOR_DRAWS, most, max(1, MOST_NUMBERS // max(1, size)))

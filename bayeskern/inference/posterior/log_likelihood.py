@@ -11,7 +11,7 @@ import numpy as np
 from numpyro.distributions import MaskedDistribution
 
 from bayeskern.core.batching import batch_size, by_chunk, evenly
-from bayeskern.inference.model.sites import trace_at
+from bayeskern.inference.model.sites import trace_at, upstream_sites
 from bayeskern.inference.model.validation import WRAPPERS, is_observed
 from bayeskern.prediction.mixture import MOST_DRAWS
 from bayeskern.protocols import HasLogLikelihood, HasPointwise
@@ -60,11 +60,12 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
             by_site = {name: by_site}
         by_chain = {name: _chains(np.asarray(v), chains) for name, v in by_site.items()}
         return {name: Pointwise(v, None) for name, v in by_chain.items()}, np.arange(count)
+    fixed = upstream_sites(target).fixed
     # A model that was shown its data before may have none now.
     observed = {
         k: site
         for k, site in target.sites().items()
-        if site.kind == "observed" and 0 not in site.shape
+        if site.kind == "observed" and k not in fixed and 0 not in site.shape
     }
     if not observed:
         return {}, np.arange(count)

@@ -14,6 +14,7 @@ from bayeskern.inference.approximation.proposals import Approximation, log_densi
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.assessment import latent_laplace
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.model.arguments import model_arguments
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
@@ -224,27 +225,35 @@ class Posterior:
 
     # -- what follows from them -------------------------------------------------------------------
 
-    def predict(self, *new_args, seed: int = 0, **kwargs) -> Prediction | SampledPrediction:
+    def predict(
+        self, *new_args, seed: int = 0, model_kwargs: dict | None = None, **kwargs
+    ) -> Prediction | SampledPrediction:
         """The posterior predictive at new arguments of the model.
 
         It is in closed form for each draw where the model offers `predictive` or observes a
         `GaussianProcess`. Otherwise observations are drawn, one for each draw of the posterior (a
         thousand for a point estimate). Data among the arguments do not matter: their sites are
-        drawn anew.
+        drawn anew, but for those that others depend on, such as a covariate with a distribution of
+        its own, which stay as they are given. In a `scan` under `condition`, the steps that have
+        data stay at them, and those after are drawn.
 
         Args:
             *new_args: The arguments of the model, for new data.
             seed: A whole number from which everything random follows.
-            **kwargs: Named arguments of the model; `latent=True` where it offers that.
+            model_kwargs: Named arguments of the model that are called `seed` or `model_kwargs`.
+            **kwargs: Other named arguments of the model; `latent=True` where it offers that.
 
         Returns:
             A `Prediction`, or a `SampledPrediction`; a dict of them by site where the model
             observes several.
 
         Raises:
-            ValueError: If a latent has another shape at the new arguments, naming the site.
+            ValueError: If a latent has another shape at the new arguments, naming the site; if
+                `seed` may be meant for the model.
         """
-        return predictive.predict(self, new_args, seed, kwargs)
+        model = None if self.target is None else self.target.model
+        named = model_arguments(self.predict, model, new_args, kwargs, model_kwargs, {"seed": seed})
+        return predictive.predict(self, new_args, seed, named)
 
     def replicates(self, count: int) -> dict[str, np.ndarray]:
         """New data at the model's own arguments, at `count` evenly spaced draws, chains joined.

@@ -12,7 +12,7 @@ import numpy as np
 from bayeskern.core.batching import batch_size, by_chunk, evenly
 from bayeskern.inference.model.arguments import as_jax, make_static
 from bayeskern.inference.model.handlers import DrawObserved
-from bayeskern.inference.model.sites import conditional_sites, trace_at
+from bayeskern.inference.model.sites import conditional_sites, trace_at, upstream_sites
 from bayeskern.inference.model.validation import is_factor
 from bayeskern.prediction.empirical import Predictions, SampledPrediction
 from bayeskern.prediction.mixture import Prediction, count_draws, mixture, thin
@@ -26,8 +26,9 @@ def predict(posterior, args: tuple, seed: int, kwargs: dict):
     """The posterior predictive at new arguments of the model.
 
     The model itself makes it where it offers `predictive`. Sites whose distribution conditions on
-    data, as `GaussianProcess` does, are conditioned on what was observed. All others are drawn,
-    once for each draw of the posterior. A Prediction, or one for each site in a dict.
+    data, as `GaussianProcess` does, are conditioned on what was observed. Sites that others depend
+    on stay as they are given. All others are drawn, once for each draw of the posterior. A
+    Prediction, or one for each site in a dict.
     """
     target = posterior.target
     if isinstance(target.model, HasPredictive):
@@ -36,14 +37,16 @@ def predict(posterior, args: tuple, seed: int, kwargs: dict):
     draws, new = latents(posterior), as_jax((args, kwargs))
     if target.holds_data:
         new = make_static(new)
-    shapes = shapes_of(target, draws, new, conditional)
+    draws |= _drawn_anew(posterior, draws, new)
+    given = upstream_sites(target, *new).given
+    shapes = shapes_of(target, draws, new, conditional, given)
     predictions = {
         name: _mixture(target, draws, new, name, sites[name].shape[-1], shapes[name][-1], seed)
         for name in shapes
         if name in conditional
     }
     if set(shapes) - set(conditional):
-        samples = _sampled(posterior, draws, new, conditional, shapes, seed)
+        samples = _sampled(posterior, draws, new, conditional, given, shapes, seed)
         predictions |= {
             name: SampledPrediction(name, samples[name]) for name in shapes if name in samples
         }
@@ -57,31 +60,44 @@ def latents(posterior) -> dict[str, np.ndarray]:
     return {s.name: posterior.flat[s.name] for s in posterior.target.latents}
 
 
+def _drawn_anew(posterior, draws, new) -> dict[str, np.ndarray]:
+    """Draws of sites that were deterministic in the fit, and that the model now samples."""
+    sampled = []
+
+    def run(draw, new):
+        trace = trace_at(posterior.target.model, draw, jax.random.key(0), *new)
+        sampled.extend(name for name, site in trace.items() if site["type"] == "sample")
+
+    eqx.filter_eval_shape(run, {name: value[0] for name, value in draws.items()}, new)
+    again = set(sampled) & set(posterior.target.deterministics)
+    return {name: posterior.flat[name] for name in again}
+
+
 # -- draws of the observations ---------------------------------------------------------------------
 
 
-def _drawn(target, draw, key, new, conditional) -> dict:
-    """A value of every site that is not latent, in order; 0 at those that are conditional."""
-    model = DrawObserved(target.model, conditional)
+def _drawn(target, draw, key, new, conditional, given) -> dict:
+    """A value of every site that is neither in the draw nor given; 0 at those that are conditional.
+
+    In the order of the model.
+    """
+    model = DrawObserved(target.model, conditional, given)
     # What was summed out is drawn on the way, and is no prediction.
-    skipped = {*(s.name for s in target.latents), *target.discrete}
+    skipped = {*draw, *target.discrete, *given}
     trace = trace_at(model, draw, key, *new)
     return {
         name: jnp.asarray(site["value"])
         for name, site in trace.items()
-        if site["type"] == "sample"
-        and not (name in skipped or is_factor(site))
-        # Data inside a scan, which handlers do not reach, are no prediction.
-        and not site["is_observed"]
+        if site["type"] == "sample" and not (name in skipped or is_factor(site))
     }
 
 
-def shapes_of(target, draws, new, conditional) -> dict[str, tuple[int, ...]]:
+def shapes_of(target, draws, new, conditional, given) -> dict[str, tuple[int, ...]]:
     """The shape of every site that can be predicted, in the order of the model."""
     order = []
 
     def run(draw, new):
-        values = _drawn(target, draw, jax.random.key(0), new, conditional)
+        values = _drawn(target, draw, jax.random.key(0), new, conditional, given)
         order.extend(values)
         return values
 
@@ -90,7 +106,7 @@ def shapes_of(target, draws, new, conditional) -> dict[str, tuple[int, ...]]:
     return {name: shapes[name].shape for name in order}
 
 
-def _sampled(posterior, draws, new, conditional, shapes, seed) -> dict[str, np.ndarray]:
+def _sampled(posterior, draws, new, conditional, given, shapes, seed) -> dict[str, np.ndarray]:
     """One draw of every site that is not conditional for each draw of the posterior."""
     count = math.prod(posterior.shape)
     if posterior.is_point:
@@ -100,19 +116,19 @@ def _sampled(posterior, draws, new, conditional, shapes, seed) -> dict[str, np.n
     size = sum(math.prod(shape) for name, shape in shapes.items() if name not in conditional)
     batch = batch_size(size)
     return by_chunk(
-        lambda items: _sample(posterior.target, *items, new, conditional, False, batch),
+        lambda items: _sample(posterior.target, *items, new, conditional, given, False, batch),
         (draws, keys),
         size,
     )
 
 
 @eqx.filter_jit
-def _sample(target, draws, keys, new, conditional, joint, batch):
+def _sample(target, draws, keys, new, conditional, given, joint, batch):
     """joint: draw the conditional sites as well, each given what was observed."""
 
     def one(item):
         draw, key = item
-        values = _drawn(target, draw, key, new, conditional)
+        values = _drawn(target, draw, key, new, conditional, given)
         for i, site in enumerate(conditional):
             rows, site_key = jnp.arange(values.pop(site).shape[-1]), jax.random.fold_in(key, i)
             if joint:
@@ -161,8 +177,14 @@ def replicates_at(posterior, count: int) -> dict[str, np.ndarray]:
     size = math.prod(posterior.shape)
     rows = np.resize(evenly(size, count), count)
     at_rows = {name: values[rows] for name, values in draws.items()}
-    shapes = shapes_of(target, draws, target.arguments, conditional)
+    shapes = shapes_of_data(target, draws, conditional)
     return replicates(target, at_rows, count, conditional, shapes)
+
+
+def shapes_of_data(target, draws, conditional) -> dict[str, tuple[int, ...]]:
+    """The shape of every site of the model's own data, in the order of the model."""
+    fixed = upstream_sites(target).fixed
+    return shapes_of(target, draws, target.arguments, conditional, fixed)
 
 
 def replicates(target, draws: dict, count: int, conditional: tuple, shapes: dict) -> dict:
@@ -170,11 +192,14 @@ def replicates(target, draws: dict, count: int, conditional: tuple, shapes: dict
 
     conditional: the sites that are conditioned on the data that were observed.
     """
+    fixed = upstream_sites(target).fixed
     size = sum(math.prod(shape) for shape in shapes.values())
     keys = jax.random.split(jax.random.key(0), count)
     new, batch = target.arguments, None if conditional else batch_size(size)
     return by_chunk(
-        lambda items: _sample(target, *items, new, conditional, True, batch), (draws, keys), size
+        lambda items: _sample(target, *items, new, conditional, fixed, True, batch),
+        (draws, keys),
+        size,
     )
 
 
@@ -190,13 +215,14 @@ def from_prior(target, keys, names: tuple[str, ...], size: int) -> dict[str, np.
     Observed sites are drawn too. size: how many numbers a draw has.
     """
     batch = batch_size(size)
-    return by_chunk(lambda keys: _from_prior(target, keys, names, batch), keys, size)
+    fixed = upstream_sites(target).fixed
+    return by_chunk(lambda keys: _from_prior(target, keys, names, fixed, batch), keys, size)
 
 
 @eqx.filter_jit
-def _from_prior(target, keys, names, batch):
+def _from_prior(target, keys, names, fixed, batch):
     def one(key):
-        model = DrawObserved(target.model)
+        model = DrawObserved(target.model, given=fixed)
         trace = trace_at(model, {}, key, target.args, target.kwargs)
         return {name: jnp.asarray(trace[name]["value"]) for name in names}
 

@@ -19,7 +19,7 @@ from bayeskern import NUTS, Free
 from bayeskern.inference.approximation.proposals import log_densities
 from bayeskern.inference.assessment.mcmc import assess_mcmc
 from bayeskern.inference.mcmc import chains
-from bayeskern.inference.mcmc.initialization import initial_points
+from bayeskern.inference.mcmc.initialization import find_modes, initial_points
 from bayeskern.inference.model.target import Target
 from tests.marks import slow
 
@@ -308,7 +308,8 @@ def funnel():
 
 
 def points(model, *args, count=16, dense=False):
-    return initial_points(Target.of(model, args, {}), count, 0, False, dense)
+    target = Target.of(model, args, {})
+    return initial_points(target, find_modes(target, 0, False), count, 0, dense)
 
 
 @pytest.mark.slow
