@@ -111,6 +111,8 @@ class Exploration:
         visits: How many chains were started.
         left: How many places were not visited, since there were too many.
         spikes: Modes with much around them that the chains have passed by.
+        log_integrals: Of the density over each region, once they are weighed, where there are
+            several.
     """
 
     def __init__(self, target: Target, rows: Transitions, visit: Callable):
@@ -121,6 +123,7 @@ class Exploration:
         self.chains = [tuple(g.tolist()) for g in together]
         self.visits, self.left = 0, 0
         self.spikes: list[Region] = []
+        self.log_integrals: list[Estimate] = []
         self._reached = [Neighbours(np.concatenate(region.z)) for region in self.rows]
 
     def look_at(self, optimum: Optimum) -> None:
@@ -199,8 +202,10 @@ class Exploration:
         shares = [Estimate(1.0, 0.0)]
         if len(draws) > 1:
             nearest = NearestRegion(draws)
-            integrals = [self._log_integral(z, k, nearest, seed) for k, z in enumerate(draws)]
-            shares = proportions(integrals)
+            self.log_integrals = [
+                self._log_integral(z, k, nearest, seed) for k, z in enumerate(draws)
+            ]
+            shares = proportions(self.log_integrals)
         regions = zip(self.chains, draws, shares, strict=True)
         return [*(Region(*region) for region in regions), *self.spikes]
 
@@ -254,6 +259,13 @@ def _integral_within(target, mode: Optimum, seed: int) -> tuple[np.ndarray, Esti
     value = float(logsumexp(ratios) - np.log(len(ratios)) - np.log(2.0))
     w = np.exp(ratios - logsumexp(ratios))
     return z, Estimate(value, float(np.sqrt(np.sum(np.square(w)) - 1.0 / len(w))))
+
+
+def log_sum(log_integrals: list[Estimate]) -> Estimate:
+    """log sum_k exp(a_k), with its error to first order."""
+    values, errors = np.array(log_integrals).T
+    shares = np.array([share.value for share in proportions(log_integrals)])
+    return Estimate(float(logsumexp(values)), float(np.sqrt(np.sum(np.square(shares * errors)))))
 
 
 def proportions(log_integrals: list[Estimate]) -> list[Estimate]:

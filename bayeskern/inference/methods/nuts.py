@@ -28,7 +28,7 @@ from bayeskern.inference.mcmc.kernel import (
     initial_state,
     potential_and_gradient,
 )
-from bayeskern.inference.mcmc.regions import Exploration
+from bayeskern.inference.mcmc.regions import Exploration, log_sum
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Fit
@@ -100,6 +100,7 @@ class NUTS(Method):
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("NUTS")
+        places = self._places_of(target)
         checkpoint = None
         if self.checkpoint is not None:
             checkpoint = Checkpoint(self.checkpoint, target, self._settings(seed))
@@ -117,8 +118,7 @@ class NUTS(Method):
             exploration = Exploration(target, rows, self._visits(target, stages[0].scale, seed))
             if optimum is not None:
                 exploration.look_at(optimum)
-            if self.places is not None:
-                exploration.look_at_places(np.asarray(self.places))
+            exploration.look_at_places(places)
             if optimum is not None:
                 exploration.weigh_neighbourhoods(optimum, seed)
             if self.modes == "weigh" and len(exploration.rows) > 1:
@@ -126,7 +126,7 @@ class NUTS(Method):
             regions = exploration.regions(seed)
         timing = {"sampling": watch.seconds["run"]}
         if self.modes == "weigh" and len(exploration.rows) > 1:
-            return self._weighed(exploration.rows, regions, seed, timing)
+            return self._weighed(exploration, regions, seed, timing)
         return Fit(
             z=rows.z,
             assess=lambda posterior: assess_mcmc(
@@ -136,6 +136,16 @@ class NUTS(Method):
             log_evidence=bridge_log_evidence(target, rows.z, seed) if self.evidence else None,
             timing=timing,
         )
+
+    def _places_of(self, target) -> np.ndarray:
+        """The places that were given, (m, d)."""
+        places = np.zeros((0, target.size)) if self.places is None else np.asarray(self.places)
+        if places.ndim != 2 or places.shape[1] != target.size:
+            raise ValueError(
+                f"places has shape {places.shape}; wanted is (m, {target.size}), the unconstrained "
+                f"coordinates of m places: {', '.join(target.coordinates)}."
+            )
+        return places
 
     def _visits(self, target, scale, seed):
         """From a place (d,) and a number to a chain from there, beside those asked for."""
@@ -155,8 +165,9 @@ class NUTS(Method):
 
         return visit
 
-    def _weighed(self, rows, regions, seed, timing) -> Fit:
+    def _weighed(self, exploration, regions, seed, timing) -> Fit:
         """Draws from each region by its share."""
+        rows = exploration.rows
         shares = np.array([region.share.value for region in regions])
         known = np.all(np.isfinite(shares))
         shares = shares if known else np.full(len(shares), 1.0 / len(shares))
@@ -180,6 +191,7 @@ class NUTS(Method):
             z=mixed.z,
             assess=lambda posterior: assess_regions(posterior, regions, stats),
             sample_stats=_sample_stats(mixed, self.max_tree_depth),
+            log_evidence=log_sum(exploration.log_integrals) if self.evidence else None,
             timing=timing,
         )
 

@@ -92,11 +92,12 @@ def _require_plate_shape(name, site) -> None:
     if not frames:
         return
     for frame in frames:
-        if len(shape) < -frame.dim or shape[frame.dim] != frame.size:
+        # With axes of events behind those of plates, the plate's own may be any of them.
+        if frame.size not in shape:
             raise ValueError(
                 f"the deterministic {name!r} has shape {shape} inside plate {frame.name!r}, whose "
-                f"{frame.size} rows ought to be its axis {frame.dim}. Move it out of the plate, or "
-                "give it the shape of the plate."
+                f"{frame.size} rows ought to be one of its axes. Move it out of the plate, or give "
+                "it the shape of the plate."
             )
 
 

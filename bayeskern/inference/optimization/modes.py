@@ -24,6 +24,10 @@ FLAT = 1e-4
 CLOSE = 1e-2
 # A curvature below this, relative to that along the axes, counts as none.
 CURVED = 1e-10
+# What JAX says of functions that have derivatives in reverse mode only.
+NO_FORWARD_MODE = "forward-mode autodiff (jvp) to a custom_vjp"
+# The step of the differences of a gradient that was computed by a solver.
+DIFFERENCE = 1e-4
 # The candidates for each start but the first, and the draws whose median the first start is.
 CANDIDATES, MIDDLE = 16, 64
 # A mode with less than this share of the evidence of the best one does not matter.
@@ -97,9 +101,9 @@ class Optimum:
         """How far the mode still is, in posterior sds: the Newton step, sqrt(g' H^-1 g)."""
         if not self.least_curved()[0] > 0:
             return np.nan
-        squared = self.gradient @ np.linalg.solve(self.hessian, self.gradient)
-        # Rounding may leave it below zero where the Hessian is next to singular.
-        return float(np.sqrt(squared)) if squared >= 0 else np.nan
+        values, vectors, size = self._axes
+        along = vectors.T @ (self.gradient / size)
+        return float(np.sqrt(np.sum(np.square(along) / values)))
 
     @property
     def converged(self) -> bool:
@@ -157,9 +161,14 @@ class Optimum:
         """The smallest eigenvalue of the Hessian in units of its diagonal, and its coordinate."""
         if not np.all(np.isfinite(self.hessian)):
             return np.nan, "an unknown direction"
-        size = np.sqrt(np.maximum(np.diag(self.hessian), np.finfo(float).tiny))
-        values, vectors = np.linalg.eigh(self.hessian / np.outer(size, size))
+        values, vectors, _ = self._axes
         return values[0], self.coordinates[int(np.argmax(np.abs(vectors[:, 0])))]
+
+    @cached_property
+    def _axes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Eigenvalues and eigenvectors of the Hessian in units of its diagonal, and its root."""
+        size = np.sqrt(np.maximum(np.diag(self.hessian), np.finfo(float).tiny))
+        return *np.linalg.eigh(self.hessian / np.outer(size, size)), size
 
     def evidence(self) -> dict:
         """What a verdict on this optimum rests on."""
@@ -300,9 +309,35 @@ def _values(objective, z):
     return jax.lax.map(objective, z)
 
 
-@eqx.filter_jit
 def _derivatives(objective, z):
-    """Value, gradient and Hessian, one column of the Hessian at a time to bound the memory."""
+    """Value, gradient and Hessian; by differences of the gradient where it has no derivatives."""
+    try:
+        return _all_derivatives(objective, z)
+    except TypeError as reason:
+        if NO_FORWARD_MODE not in str(reason):
+            raise
+        return _derivatives_by_differences(objective, z)
+
+
+@eqx.filter_jit
+def _all_derivatives(objective, z):
+    """One column of the Hessian at a time, to bound the memory."""
     (value, gradient), along = jax.linearize(jax.value_and_grad(objective), z)
     columns = jax.lax.map(lambda e: along(e)[1], jnp.eye(z.shape[0], dtype=z.dtype))
+    return value, gradient, 0.5 * (columns + columns.T)
+
+
+@eqx.filter_jit
+def _derivatives_by_differences(objective, z):
+    """For densities with derivatives in reverse mode only, as solvers of equations have them."""
+    differentiate = jax.value_and_grad(objective)
+    value, gradient = differentiate(z)
+    steps = DIFFERENCE * jnp.maximum(1.0, jnp.abs(z))
+
+    def column(direction):
+        step = steps * direction
+        ahead, behind = differentiate(z + step)[1], differentiate(z - step)[1]
+        return (ahead - behind) / (2.0 * jnp.sum(step))
+
+    columns = jax.lax.map(column, jnp.eye(z.shape[0], dtype=z.dtype))
     return value, gradient, 0.5 * (columns + columns.T)

@@ -12,6 +12,7 @@ from bayeskern.inference.mcmc.regions import (
     agree,
     connected,
     groups,
+    log_sum,
     proportions,
 )
 from bayeskern.inference.model.target import Target
@@ -92,4 +93,7 @@ def test_errors_of_proportions_are_those_of_simulation():
     simulated /= simulated.sum(axis=1, keepdims=True)
     np.testing.assert_allclose([s.value for s in shares], simulated.mean(axis=0), rtol=1e-3)
     np.testing.assert_allclose([s.error for s in shares], simulated.std(axis=0), rtol=0.02)
+    total = log_sum([Estimate(*one) for one in zip(values, errors, strict=True)])
+    sums = np.log(np.sum(np.exp(values + errors * RNG.standard_normal((200_000, 3))), axis=1))
+    np.testing.assert_allclose(total, (sums.mean(), sums.std()), rtol=0.02)
     assert np.isnan(proportions([Estimate(0.0, 0.1), Estimate(np.nan, np.nan)])[0].value)

@@ -6,6 +6,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from numpyro import handlers
+from numpyro.infer.reparam import LocScaleReparam
 
 import bayeskern as bk
 from bayeskern.inference import Target
@@ -81,6 +83,19 @@ def test_a_deterministic_without_the_shape_of_its_plate():
     refused(model, Y, 2.0, match=r"deterministic 'd' has shape \(\) inside plate 'rows'.*6 rows")
     refused(model, Y, np.ones(3), match=r"deterministic 'd' has shape \(3,\)")
     assert Target.of(model, (Y, np.ones(6)), {}).deterministics == ("d",)
+
+
+def test_a_deterministic_with_an_axis_of_events_behind_that_of_its_plate():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal())
+        with numpyro.plate("rows", len(y)):
+            with handlers.reparam(config={"theta": LocScaleReparam(0)}):
+                theta = numpyro.sample("theta", dist.Normal(mu * jnp.ones(3), 1.0).to_event(1))
+            numpyro.sample("y", dist.Normal(theta[:, 0], 1.0), obs=y)
+
+    target = Target.of(model, (Y,), {})
+    assert target.deterministics == ("theta",)
+    assert target.sites()["theta"].shape == (6, 3)
 
 
 def test_observations_that_would_be_broadcast_against_their_distribution():
