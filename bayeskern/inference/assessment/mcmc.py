@@ -31,14 +31,17 @@ MOST_MOVED = 0.25
 APART = 3.0
 
 
-def assess_mcmc(posterior, regions: Sequence[Region] = (), visits: int = 0, left: int = 0) -> Trust:
+def assess_mcmc(
+    posterior, regions: Sequence[Region] = (), visits: int = 0, left: int = 0, stuck: int = 0
+) -> Trust:
     """Assess the draws of several chains, over all latent and deterministic sites.
 
     Numbers that are the same in all draws, such as the diagonal of a correlation matrix, are left
     out, and counted in the evidence.
 
     regions: where the chains are, and where a search has found other places; visits: how many
-    places were looked at for that; left: how many more there were.
+    places were looked at for that; left: how many more there were; stuck: from how many of them a
+    chain did not move.
     """
     chains, count = posterior.z.shape[:2]
     names, flat = scalar_columns(posterior.flat)
@@ -50,6 +53,8 @@ def assess_mcmc(posterior, regions: Sequence[Region] = (), visits: int = 0, left
     evidence["constants_left_out"] = int(np.sum(~varying))
     if visits:
         evidence["places_visited"] = visits
+    if stuck:
+        evidence["visits_stuck"] = stuck
     broken = _unusable(names, x) or _stuck(posterior.z)
     if broken:
         return Trust("bad", broken, evidence)
@@ -72,7 +77,6 @@ def assess_regions(posterior, regions: Sequence[Region], stats: Sequence[dict]) 
     """
     names, flat = scalar_columns(posterior.flat)
     shares = np.array([region.share.value for region in regions])
-    evidence = {}
     if not np.all(np.isfinite(shares)):
         unknown = (
             f"The chains sit in {len(regions)} places, and their shares of the posterior could not "
@@ -108,6 +112,10 @@ def assess_regions(posterior, regions: Sequence[Region], stats: Sequence[dict]) 
             "more draws."
         )
         return Trust("caution", uncertain, evidence)
+    x = flat.reshape(len(flat), -1)
+    tail = heavy_tail_advice(names, x, evidence, min(1.0, evidence["ess_tail"] / len(x)))
+    if verdict.verdict == "good" and tail:
+        return Trust("caution", tail, evidence)
     if verdict.verdict == "good":
         good = (
             f"The chains of each of the {len(regions)} places agree, and the draws come from each "
@@ -150,8 +158,8 @@ def _missing(posterior, regions, left: int, evidence) -> Trust | None:
     if others:
         share = sum(region.share.value for region in others)
         evidence["share_elsewhere"] = float(share)
-        if share < MISSING:
-            return None
+    # Written so that NaN is not below.
+    if others and not share < MISSING:
         most = max(others, key=lambda region: np.nan_to_num(region.share.value, nan=-1.0))
         where = _where(posterior, most)
         remedy = (

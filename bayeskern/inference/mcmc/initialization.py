@@ -52,10 +52,7 @@ class Candidates(NamedTuple):
 
 
 def find_modes(target: Target, seed: int, progress: bool) -> Optimum | None:
-    """The ends of a search for modes from many starts; None where there are too many coordinates.
-
-    Beside the millions of gradients that chains take, these hundreds are nothing.
-    """
+    """The ends of a search for modes from many starts; None with too many coordinates for it."""
     if target.size > LARGEST:
         return None
     return find_optimum(

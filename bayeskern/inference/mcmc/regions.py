@@ -110,6 +110,7 @@ class Exploration:
         chains: The numbers of the given chains in each region; none where a visit found it.
         visits: How many chains were started.
         left: How many places were not visited, since there were too many.
+        stuck: From how many places a chain did not move.
         spikes: Modes with much around them that the chains have passed by.
         log_integrals: Of the density over each region, once they are weighed, where there are
             several.
@@ -121,7 +122,7 @@ class Exploration:
         self.target, self._visit = target, visit
         self.rows = [Transitions(*(x[g] for x in rows)) for g in together]
         self.chains = [tuple(g.tolist()) for g in together]
-        self.visits, self.left = 0, 0
+        self.visits, self.left, self.stuck = 0, 0, 0
         self.spikes: list[Region] = []
         self.log_integrals: list[Estimate] = []
         self._reached = [Neighbours(np.concatenate(region.z)) for region in self.rows]
@@ -172,7 +173,8 @@ class Exploration:
         self.visits += 1
         z = rows.z[0]
         if not np.all(np.isfinite(z)) or np.any(np.ptp(z, axis=0) == 0):
-            # It did not move: a spike, from which no chain would come back.
+            # A spike, from which no chain would come back.
+            self.stuck += 1
             return
         self._reached.append(Neighbours(z))
         if not any(self._is_in(region, rows) for region in self.rows):

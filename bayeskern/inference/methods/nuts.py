@@ -130,7 +130,11 @@ class NUTS(Method):
         return Fit(
             z=rows.z,
             assess=lambda posterior: assess_mcmc(
-                posterior, regions, exploration.visits, exploration.left
+                posterior,
+                regions,
+                exploration.visits,
+                exploration.left,
+                exploration.stuck,
             ),
             sample_stats=_sample_stats(rows, self.max_tree_depth),
             log_evidence=bridge_log_evidence(target, rows.z, seed) if self.evidence else None,
