@@ -260,7 +260,8 @@ def _integral_within(target, mode: Optimum, seed: int) -> tuple[np.ndarray, Esti
     # Half of the draws lie inside.
     value = float(logsumexp(ratios) - np.log(len(ratios)) - np.log(2.0))
     w = np.exp(ratios - logsumexp(ratios))
-    return z, Estimate(value, float(np.sqrt(np.sum(np.square(w)) - 1.0 / len(w))))
+    # About their mean: where the mode is a normal density, nothing but rounding is left.
+    return z, Estimate(value, float(np.linalg.norm(w - 1.0 / len(w))))
 
 
 def log_sum(log_integrals: list[Estimate]) -> Estimate:
