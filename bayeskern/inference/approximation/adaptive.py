@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from scipy.optimize import brentq
 
+from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.proposals import (
     Approximation,
-    Elliptical,
     Refittable,
     Sample,
     log_densities,
@@ -34,26 +33,25 @@ class AdaptedProposal(NamedTuple):
 
 
 def adapt_proposal(
-    q: Approximation, target: Target, count: int, rounds: int, key, bar
+    q: Approximation, target: Target, count: int, rounds: int, rng, bar
 ) -> AdaptedProposal:
     """Refit q to its weighted draws in some rounds, and then draw `count` from it.
 
     A proposal that cannot be refitted is drawn from as it is.
     """
-    *round_keys, last_key = jax.random.split(key, rounds + 1)
     previous = None
     if isinstance(q, Refittable):
-        for i, round_key in enumerate(round_keys):
-            sample, weights = previous = weighted_sample(q, target, round_key, count // 2)
+        for i in range(rounds):
+            sample, weights = previous = weighted_sample(q, target, rng, count // 2)
             bar.to(i + 1, f"k-hat {weights.khat:.2f}")
             q = q.refit(sample.z, tempered_weights(weights, 10 * target.size))
-    sample, weights = weighted_sample(q, target, last_key, count)
+    sample, weights = weighted_sample(q, target, rng, count)
     return AdaptedProposal(q, sample, weights, previous)
 
 
-def weighted_sample(q: Approximation, target: Target, key, count: int) -> tuple[Sample, Weights]:
+def weighted_sample(q: Approximation, target: Target, rng, count: int) -> tuple[Sample, Weights]:
     """`count` draws from q with their densities, and their smoothed weights p / q."""
-    z, log_q = map(np.asarray, q.draw(key, count))
+    z, log_q = q.draw(rng, count)
     sample = Sample(z, log_densities(target, z), log_q)
     return sample, pareto_smooth(sample.log_p - sample.log_q)
 

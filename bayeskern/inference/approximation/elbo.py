@@ -41,12 +41,12 @@ def maximize_elbo(
     """
     family, target = Batched.of(families), Batched.of(targets)
     setting = gradient, PARTICLES[gradient]
-    state = _initial_state(family, target, jnp.stack([jax.random.key(seed) for seed in seeds]))
+    state = _initial_state(family, target, np.asarray(seeds, np.uint32))
     schedules = [LearningRateSchedule(rates, steps) for _ in families]
     with Progress("SVI", steps, progress) as bar:
         while not all(schedule.finished for schedule in schedules):
             rate, count = (
-                jnp.asarray(x) for x in zip(*(schedule.next for schedule in schedules), strict=True)
+                np.array(x) for x in zip(*(schedule.next for schedule in schedules), strict=True)
             )
             state, *last_steps = _run_steps(family, target, state, rate, count, setting)
             last_steps = jax.device_get(last_steps)
@@ -149,18 +149,24 @@ def _map_fits(function, batches: tuple[Batched, ...], *arrays):
 
 
 @eqx.filter_jit
-def _initial_state(families: Batched, targets: Batched, keys) -> AdamState:
+def _initial_state(families: Batched, targets: Batched, seeds) -> AdamState:
     """Parameters at the better of two widths, and Adam's state."""
 
-    def one(family, target, key):
-        starts = [family.init(scale) for scale in (1.0, 0.1)]
-        elbos = [_elbo(family, target, params, key, ("pathwise", 64))[1] for params in starts]
+    def one(family, target, seed):
+        key = jax.random.key(seed)
+        starts = jax.tree.map(
+            lambda *x: jnp.stack(x), *(family.init(scale) for scale in (1.0, 0.1))
+        )
+        # One after the other: it is compiled once for both.
+        elbos = jax.lax.map(
+            lambda params: _elbo(family, target, params, key, ("pathwise", 64))[1], starts
+        )
         # NaN is the worse.
         first = ~(elbos[1] > elbos[0]) & jnp.isfinite(elbos[0])
-        params = jax.tree.map(lambda a, b: jnp.where(first, a, b), *starts)
+        params = jax.tree.map(lambda x: jnp.where(first, *x), starts)
         return AdamState(params, optax.adam(1.0).init(params), key)
 
-    return _map_fits(one, (families, targets), keys)
+    return _map_fits(one, (families, targets), seeds)
 
 
 @eqx.filter_jit

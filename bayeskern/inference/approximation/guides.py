@@ -1,8 +1,8 @@
-"""Families of approximating distributions for SVI: NumPyro's autoguides, or a guide by hand.
+"""Families of approximating distributions for SVI: normal ones, autoguides, guides by hand.
 
 A family draws z with its log density, differentiably in its parameters, which are an unconstrained
-pytree. The autoguides work in coordinates u with z = centre + A u, in which a posterior close to
-Gaussian is close to standard normal, so that one learning rate suits every model.
+pytree. All but guides by hand work in coordinates u with z = centre + A u, in which a posterior
+close to Gaussian is close to standard normal, so that one learning rate suits every model.
 """
 
 from __future__ import annotations
@@ -22,25 +22,23 @@ from numpyro.distributions import biject_to, constraints
 from numpyro.infer import autoguide
 from numpyro.infer.initialization import init_to_value
 
+from bayeskern.core.random import jax_seed
+from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.proposals import (
     Approximation,
-    Elliptical,
-    log_density,
     with_defensive_tails,
 )
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import triangular_root
 
-GUIDES = {
-    "mean_field": autoguide.AutoDiagonalNormal,
-    "full_rank": autoguide.AutoMultivariateNormal,
+AUTOGUIDES = {
     "low_rank": autoguide.AutoLowRankMultivariateNormal,
     "flow": autoguide.AutoIAFNormal,
 }
 
 
-class AutoGuide(eqx.Module):
-    """One of NumPyro's autoguides, in coordinates u: z = centre + A u.
+class Guide(eqx.Module):
+    """A family of distributions q(u), where z = centre + A u.
 
     centre: (d,); A: (d, d) lower triangular, diagonal for families that need it to be.
     """
@@ -51,12 +49,11 @@ class AutoGuide(eqx.Module):
 
     def init(self, scale):
         """Parameters of a distribution with sds `scale` in u."""
-        return _autoguide(self.name, self.centre.shape[0], scale).start
+        raise NotImplementedError
 
     def distribution(self, params) -> dist.Distribution:
         """q(u), at these parameters."""
-        built = _autoguide(self.name, self.centre.shape[0], 1.0)
-        return built.guide.get_posterior(_constrain(params, built.constraints))
+        raise NotImplementedError
 
     def draw(self, params, key):
         """One z and log q(z)."""
@@ -86,11 +83,47 @@ class AutoGuide(eqx.Module):
         """The fitted distribution over z."""
         if self.name == "flow":
             return FittedFlow(self, params)
-        q = self.distribution(params)
-        mean, factor = np.asarray(q.mean), np.asarray(_factor(q))
+        mean, factor = jax.device_get(_mean_and_factor(self, params))
         A = np.asarray(self.A)
-        tril = triangular_root(A @ factor)
-        return Elliptical.of(np.asarray(self.centre) + A @ mean, tril)
+        return Elliptical.of(np.asarray(self.centre) + A @ mean, triangular_root(A @ factor))
+
+
+class GaussianGuide(Guide):
+    """Normal distributions: with independent coordinates ("mean_field"), or all ("full_rank").
+
+    The covariance is L L' with L = diag(s) (1 + lower), as NumPyro's AutoMultivariateNormal has it,
+    which takes seconds to be traced.
+    """
+
+    def init(self, scale):
+        d = self.centre.shape[0]
+        # s = log(1 + exp(softplus_inverse)).
+        params = {"loc": jnp.zeros(d), "softplus_inverse": jnp.full(d, np.log(np.expm1(scale)))}
+        return params if self.name == "mean_field" else params | {"lower": jnp.zeros((d, d))}
+
+    def distribution(self, params):
+        s = jax.nn.softplus(params["softplus_inverse"])
+        if self.name == "mean_field":
+            return dist.Normal(params["loc"], s)
+        lower = jnp.tril(params["lower"], -1) + jnp.eye(len(s))
+        return dist.MultivariateNormal(params["loc"], scale_tril=s[:, None] * lower)
+
+
+class AutoGuide(Guide):
+    """One of NumPyro's autoguides."""
+
+    def init(self, scale):
+        return _autoguide(self.name, self.centre.shape[0], scale).start
+
+    def distribution(self, params):
+        built = _autoguide(self.name, self.centre.shape[0], 1.0)
+        return built.guide.get_posterior(_constrain(params, built.constraints))
+
+
+#: The guides in these coordinates, by their names.
+GUIDES = {"mean_field": GaussianGuide, "full_rank": GaussianGuide} | dict.fromkeys(
+    AUTOGUIDES, AutoGuide
+)
 
 
 class _BuiltGuide(NamedTuple):
@@ -112,7 +145,7 @@ def _autoguide(name: str, d: int, scale: float) -> _BuiltGuide:
     with jax.ensure_compile_time_eval():
         start = init_to_value(values={"u": jnp.zeros(d)})
         options = {} if name == "flow" else {"init_scale": scale}
-        guide = GUIDES[name](model, init_loc_fn=start, **options)
+        guide = AUTOGUIDES[name](model, init_loc_fn=start, **options)
         trace = handlers.trace(handlers.seed(guide, jax.random.key(0))).get_trace()
         return _BuiltGuide(guide, _constraints(trace), jax.device_get(_unconstrained(trace)))
 
@@ -169,36 +202,35 @@ class FittedGuide(eqx.Module):
     family: UserGuide
     params: object
 
-    def draw(self, key, n):
-        return _draw(self, jax.random.split(key, n))
+    def draw(self, rng, n):
+        return jax.device_get(_draw(self, jax_seed(rng), n))
 
 
 class FittedFlow(eqx.Module):
     """A flow with its parameters, as a distribution over z."""
 
-    family: AutoGuide
+    family: Guide
     params: object
 
-    def draw(self, key, n):
-        return _draw(self, jax.random.split(key, n))
+    def draw(self, rng, n):
+        return jax.device_get(_draw(self, jax_seed(rng), n))
 
     def log_density(self, z):
-        return log_density(self, jnp.asarray(z))
-
-    def sample(self, key, n):
-        keys = jax.random.split(key, n)
-        return jax.vmap(lambda key: self.family.draw(self.params, key)[0])(keys)
-
-    def evaluate(self, z):
-        return jax.vmap(lambda z: self.family.log_density(self.params, z))(z)
+        return jax.device_get(_log_density(self, jnp.asarray(z)))
 
     def with_tails(self, tails, z):
         return with_defensive_tails(self, tails, z)
 
 
 @eqx.filter_jit
-def _draw(fitted, keys):
+def _draw(fitted, seed, n):
+    keys = jax.random.split(jax.random.key(seed), n)
     return jax.vmap(lambda key: fitted.family.draw(fitted.params, key))(keys)
+
+
+@eqx.filter_jit
+def _log_density(fitted, z):
+    return jax.vmap(lambda z: fitted.family.log_density(fitted.params, z))(z)
 
 
 def _log_prob(site):
@@ -222,8 +254,8 @@ def _constrain(params: dict, constraints: dict) -> dict:
     return {name: biject_to(constraints[name])(value) for name, value in params.items()}
 
 
-def _factor(q):
-    """L, lower triangular, with L L' the covariance: not by Cholesky, which rounding can fail."""
-    if hasattr(q, "scale_tril"):
-        return q.scale_tril
-    return jnp.diag(jnp.sqrt(q.variance))
+@eqx.filter_jit
+def _mean_and_factor(family, params):
+    """The mean of q(u) and L, with L L' its covariance: not by Cholesky, rounding can fail it."""
+    q = family.distribution(params)
+    return q.mean, q.scale_tril if hasattr(q, "scale_tril") else jnp.diag(jnp.sqrt(q.variance))

@@ -263,8 +263,13 @@ def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trus
 
 def difference_advice(wrong, evidence) -> str:
     """Advice on the worst of the differences in `wrong`, which are keys of MOST."""
-    # The difference that exceeds its limit by the largest factor, infinite ones first.
-    what = max(wrong, key=lambda w: np.nan_to_num(evidence[w] / MOST[w], nan=np.inf))
+    # The difference that exceeds its limit by the largest factor, infinite ones first. A shift moves
+    # the distribution functions by the same factor, so that the shape must be clearly worse.
+    clearly = {"ks": 0.8}
+    what = max(
+        wrong,
+        key=lambda w: np.nan_to_num(clearly.get(w, 1.0) * evidence[w] / MOST[w], nan=np.inf),
+    )
     size, at = evidence[what], evidence[f"{what}_at"]
     if not np.isfinite(size):
         return (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from scipy.special import logsumexp
 
+from bayeskern.core.random import stream
+from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.proposals import (
     Approximation,
-    Elliptical,
     Evaluable,
     PriorProposal,
     Sample,
@@ -18,12 +18,11 @@ from bayeskern.inference.approximation.proposals import (
 )
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
 
 # The wider Student t: its sds, as multiples of those of the draws, and its degrees of freedom.
 WIDER, TAILS = 1.5, 5.0
-# Keys that no run uses, since runs split the keys of their seeds.
-WIDE_KEY, PRIOR_KEY = 0x9E3779B9, 0x7F4A7C15
 # Draws from the prior, for each draw of the approximation.
 FROM_PRIOR = 0.5
 
@@ -48,17 +47,17 @@ def overdispersed_sample(
     # A Student t has TAILS / (TAILS - 2) times the variance of its scale.
     student_t = Elliptical.around(z, TAILS, WIDER * np.sqrt((TAILS - 2.0) / TAILS))
     q_part = [(q, sample.z)] if isinstance(q, Evaluable) else []
-    parts = [*q_part, (student_t, np.asarray(student_t.draw(jax.random.key(WIDE_KEY), count)[0]))]
+    rng = stream(0, "wider")
+    parts = [*q_part, (student_t, student_t.draw(rng, count)[0])]
     if not target.without_prior:
         prior = PriorProposal(target)
-        drawn = prior.draw(jax.random.key(PRIOR_KEY), int(FROM_PRIOR * count))[0]
-        parts.append((prior, np.asarray(drawn)))
+        parts.append((prior, draw_prior(target, rng, np.ones(int(FROM_PRIOR * count)))))
     z = np.concatenate([drawn for _, drawn in parts])
     # A draw at the edge of a support lies at infinity; it has no weight, in a place of its own.
     at_infinity = ~np.all(np.isfinite(z), axis=1)
     z[at_infinity] = student_t.means[0]
     shares = np.array([len(drawn) for _, drawn in parts]) / len(z)
-    log_q = np.stack([np.asarray(part.log_density(z)) for part, _ in parts])
+    log_q = np.stack([part.log_density(z) for part, _ in parts])
     known_log_p = sample.log_p if q_part else np.zeros(0)
     log_p = np.concatenate([known_log_p, log_densities(target, z[len(known_log_p) :], progress)])
     # A density that is NaN far out counts as none.

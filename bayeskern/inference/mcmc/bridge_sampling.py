@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.inference.approximation.proposals import Elliptical, log_densities
+from bayeskern.inference.approximation.elliptical import Elliptical
+from bayeskern.inference.approximation.proposals import log_densities
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.model.target import Target
 
@@ -41,11 +41,11 @@ def bridge_log_evidence(
         return Estimate(np.nan, np.nan)
     q = Elliptical.around(fitted, None)
     flat = rest.reshape(-1, d)
-    proposed, log_q_proposed = q.draw(jax.random.key(seed), len(flat))
-    at_draws = log_densities(target, flat) - np.asarray(q.log_density(flat))
-    at_proposed = log_densities(target, proposed) - np.asarray(log_q_proposed)
+    proposed, log_q_proposed = q.draw(np.random.default_rng(seed), len(flat))
+    at_draws = log_densities(target, flat) - q.log_density(flat)
+    at_proposed = log_densities(target, proposed) - log_q_proposed
     if inside is not None:
-        at_proposed = np.where(inside(np.asarray(proposed)), at_proposed, -np.inf)
+        at_proposed = np.where(inside(proposed), at_proposed, -np.inf)
     # A draw from the normal at which the posterior has no density counts as one of density zero.
     at_proposed = np.where(np.isnan(at_proposed), -np.inf, at_proposed)
     if not np.all(np.isfinite(at_draws)) or not np.any(np.isfinite(at_proposed)):

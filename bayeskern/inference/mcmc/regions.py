@@ -11,6 +11,7 @@ from scipy.spatial import KDTree
 from scipy.special import chdtri, logsumexp
 
 from bayeskern.core.batching import evenly
+from bayeskern.core.random import stream
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.kernel import BLOCK, Transitions, potential_and_gradient
@@ -250,7 +251,7 @@ def _integral_within(target, mode: Optimum, seed: int) -> tuple[np.ndarray, Esti
     """Draws in the ellipsoid around a mode, (n, d), and the log of the integral over it."""
     tril, _ = inverse_hessian_root(mode)
     d = len(mode.z)
-    white = np.random.default_rng(seed).standard_normal((2 * BLOCK, d))
+    white = stream(seed, "within").standard_normal((2 * BLOCK, d))
     white = white[np.sum(np.square(white), axis=1) < chdtri(d, 0.5)]
     z = mode.z + white @ tril.T
     log_p = -potential_and_gradient(target, z)[0]

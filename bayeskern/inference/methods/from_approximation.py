@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 
+from bayeskern.core.random import stream
 from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import resample
 from bayeskern.inference.assessment.approximation import assess_approximation, assess_weighted
@@ -26,10 +26,10 @@ def fit_from_approximation(
 
     optimum, problem, doubt: as in `assess_approximation`; fields: other fields of the Fit.
     """
-    z, log_q = q.draw(jax.random.fold_in(jax.random.key(seed), 1), count)
+    z, log_q = q.draw(stream(seed, "draws"), count)
     return Fit(
-        z=np.asarray(z)[None],
-        log_q=np.asarray(log_q),
+        z=z[None],
+        log_q=log_q,
         assess=lambda posterior: assess_approximation(posterior, optimum, problem, doubt),
         optimum=optimum,
         approximation=q,
@@ -43,7 +43,7 @@ def fit_from_weights(sample, weights, q, count, replace, seed, optimum=None, mov
     sample, weights: of draws from q; optimum, moved: as in `assess_weighted`.
     """
     count = count if replace else max(1, count // 4)
-    chosen = resample(weights.normal, count, np.random.default_rng(seed), replace)
+    chosen = resample(weights.normal, count, stream(seed, "resampling"), replace)
 
     def assess(posterior) -> Trust:
         distinct = len(np.unique(chosen))

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 from numpyro.distributions import Distribution
 
 from bayeskern.core import validation
 from bayeskern.core.progress import Progress
 from bayeskern.inference.approximation.adaptive import adapt_proposal, proposal_around_modes
+from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.proposals import (
     Approximation,
     DistributionProposal,
-    Elliptical,
     PriorProposal,
     Widenable,
 )
@@ -82,9 +81,9 @@ class ImportanceSampling(Method):
         target.require_priors("importance sampling")
         q, optimum = self._proposal(target, seed, progress)
         with Progress("importance sampling", self.adapt + 1, progress) as bar:
-            key = jax.random.key(seed)
+            rng = np.random.default_rng(seed)
             q, sample, weights, previous = adapt_proposal(
-                q, target, self.draws, self.adapt, key, bar
+                q, target, self.draws, self.adapt, rng, bar
             )
         if optimum is None and not np.any(np.isfinite(sample.log_p)):
             refuse_nonfinite(target, sample.z[0])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.inference.approximation.proposals import Elliptical
+from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_approximation

@@ -11,7 +11,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.progress import Progress
 from bayeskern.inference.approximation.adaptive import weighted_sample
-from bayeskern.inference.approximation.proposals import Elliptical
+from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_weights
 from bayeskern.inference.model.target import Target
@@ -56,10 +56,9 @@ class Pathfinder(Method):
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("Pathfinder")
-        path_key, key = jax.random.split(jax.random.key(seed))
         starts = initial_positions(NegativeLogDensity(target, True), self.paths, seed)
         with Progress("Pathfinder", 1, progress) as bar:
-            means, covariances = map(np.asarray, _paths(target, starts, path_key))
+            means, covariances = map(np.asarray, _paths(target, starts, jax.random.key(seed)))
             bar.to(1)
         # A path that failed is left out.
         sound = np.isfinite(means).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2))
@@ -67,7 +66,7 @@ class Pathfinder(Method):
             refuse_nonfinite(target, starts[0])
         trils = np.stack([robust_cholesky(c) for c in covariances[sound]])
         q = Elliptical(means[sound], trils, np.zeros(len(trils)))
-        sample, weights = weighted_sample(q, target, key, self.draws)
+        sample, weights = weighted_sample(q, target, np.random.default_rng(seed), self.draws)
         if not np.any(np.isfinite(sample.log_p)):
             refuse_nonfinite(target, starts[0])
         return fit_from_weights(sample, weights, q, self.draws, self.replace, seed)

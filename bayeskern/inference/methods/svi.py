@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,8 +13,8 @@ from bayeskern.core import validation
 from bayeskern.core.progress import Progress
 from bayeskern.inference.approximation.adaptive import adapt_proposal, proposal_around_modes
 from bayeskern.inference.approximation.elbo import PARTICLES, MaximizedELBO, maximize_elbo
+from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.guides import GUIDES, AutoGuide, UserGuide
-from bayeskern.inference.approximation.proposals import Elliptical
 from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.assessment.approximation import FEWEST_ESS, HOPELESS_KHAT
 from bayeskern.inference.methods.base import Method
@@ -151,13 +150,14 @@ class SVI(Method):
         if callable(self.guide):
             return [UserGuide(start.target, self.guide) for start in starts]
         if self.guide != "flow":
-            return [AutoGuide(self.guide, *_frame(start.optimum, self.guide)) for start in starts]
+            family = GUIDES[self.guide]
+            return [family(self.guide, *_frame(start.optimum, self.guide)) for start in starts]
         # A flow starts from the best Gaussian, which is far closer than its own start.
         full_rank = SVI(steps=self.steps)
         gaussians = full_rank._families(starts, progress)
         maxima = full_rank._maximize(gaussians, starts, progress)
         best = [q.approximation(m.params) for q, m in zip(gaussians, maxima, strict=True)]
-        return [AutoGuide("flow", q.means[0], q.trils[0]) for q in best]
+        return [AutoGuide("flow", jnp.asarray(q.means[0]), jnp.asarray(q.trils[0])) for q in best]
 
     def _maximize(self, families, starts: list[SVIStart], progress) -> list[MaximizedELBO]:
         targets, seeds = [start.target for start in starts], [start.seed for start in starts]
@@ -178,8 +178,8 @@ class SVI(Method):
         target, seed, optimum = start
         with Progress("SVI", ROUNDS + 1, progress) as bar:
             q = proposal_around_modes(optimum, TAILS)
-            key = jax.random.key(seed)
-            _, sample, weights, _ = adapt_proposal(q, target, 2 * self.draws, ROUNDS, key, bar)
+            rng = np.random.default_rng(seed)
+            _, sample, weights, _ = adapt_proposal(q, target, 2 * self.draws, ROUNDS, rng, bar)
         mean, covariance = weighted_moments(sample.z, weights.normal)
         if self.guide == "mean_field":
             covariance = np.diag(np.diag(covariance))

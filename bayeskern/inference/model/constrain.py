@@ -7,29 +7,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.core.batching import BATCH
+from bayeskern.core.batching import BATCH, by_chunk
 from bayeskern.inference.model.target import Target
 
 
 @eqx.filter_jit
 def _constrain(target, z):
-    flat = z.reshape(z.shape[0] * z.shape[1], z.shape[2])
-
     def sized(z):
         # JAX cannot map what has no numbers.
         return {k: v for k, v in target.constrain(z).items() if v.size}
 
-    flat_sites = jax.lax.map(sized, flat, batch_size=BATCH)
-    shapes = jax.eval_shape(target.constrain, flat[0])
-    return {
-        k: jnp.reshape(flat_sites.get(k, jnp.zeros(0, s.dtype)), z.shape[:-1] + s.shape)
-        for k, s in shapes.items()
-    }
+    return jax.lax.map(sized, z, batch_size=BATCH)
 
 
 def constrain(target: Target, z) -> dict[str, np.ndarray]:
     """The sites at z: (chains, draws, d) -> each (chains, draws, shape), latent ones first."""
-    by_site = jax.device_get(_constrain(target, jnp.asarray(z)))
+    z = np.asarray(z)
+    shapes = jax.eval_shape(target.constrain, jax.ShapeDtypeStruct(z.shape[2:], z.dtype))
+    size = sum(s.size for s in shapes.values())
+    flat = by_chunk(
+        lambda part: _constrain(target, jnp.asarray(part)), z.reshape(-1, z.shape[2]), size
+    )
     # A compiled function returns dictionaries sorted by name.
-    order = [s.name for s in target.latents]
-    return {name: by_site[name] for name in dict.fromkeys([*order, *target.deterministics])}
+    order = dict.fromkeys([*(s.name for s in target.latents), *target.deterministics])
+    empty = np.zeros(0)
+    return {
+        name: np.reshape(flat.get(name, empty), (*z.shape[:2], *shapes[name].shape))
+        for name in order
+    }

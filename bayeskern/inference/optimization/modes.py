@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.progress import Progress
+from bayeskern.core.random import stream
+from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.lbfgs import minimise
@@ -274,7 +276,7 @@ def _polish(objective, z, value, gradient):
 
 def initial_positions(
     objective: NegativeLogDensity, count: int, seed: int, candidates: int = CANDIDATES
-) -> jax.Array:
+) -> np.ndarray:
     """Where to start: (count, d).
 
     The first start is the median of MIDDLE draws from the prior; of the others, half are the best
@@ -282,26 +284,21 @@ def initial_positions(
     without a prior begin where they were given, and their candidates are spread widely around that,
     in unconstrained coordinates.
     """
-    target, (middle, others) = objective.target, jax.random.split(jax.random.key(seed))
     more = candidates * (count - 1)
-    keys = jnp.concatenate([jax.random.split(middle, MIDDLE), jax.random.split(others, more)])
-    spread = jnp.where(jnp.arange(MIDDLE + more) < MIDDLE, 0.0, 3.0)
-    draws = _draw_prior(target, keys, spread)
-    first, candidates = jnp.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
+    spread = np.r_[np.zeros(MIDDLE), np.full(more, 3.0)]
+    draws = draw_prior(objective.target, stream(seed, "starts"), spread)
+    first, candidates = np.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
     if count == 1:
         return first[None]
-    order, high = jnp.argsort(_values(objective, candidates)), (count - 1) // 2
-    anywhere = candidates[jnp.sort(order[high:])][: count // 2]
+    order, high = np.argsort(_values(objective, candidates)), (count - 1) // 2
+    anywhere = candidates[np.sort(order[high:])][: count // 2]
     # A draw and its reflection: if the one leads to a mode on this side, the other does not.
-    pairs = jnp.stack([anywhere, 2.0 * first - anywhere], axis=1).reshape(-1, len(first))
+    with np.errstate(invalid="ignore"):
+        # A draw at the edge of a support lies at infinity, and its reflection nowhere.
+        reflected = 2.0 * first - anywhere
+    pairs = np.stack([anywhere, reflected], axis=1).reshape(-1, len(first))
     # Half go where the density is high; half go anywhere, to find the modes that are not.
-    return jnp.concatenate([first[None], candidates[order[:high]], pairs])[:count]
-
-
-@eqx.filter_jit
-def _draw_prior(target, keys, spread):
-    # One at a time: mapped by vmap, the random numbers take three times as long to compile.
-    return jax.lax.map(lambda draw: target.draw_prior(*draw), (keys, spread))
+    return np.concatenate([first[None], candidates[order[:high]], pairs])[:count]
 
 
 @eqx.filter_jit

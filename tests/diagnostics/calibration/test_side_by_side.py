@@ -12,7 +12,7 @@ from bayeskern.diagnostics.calibration.refit import FITS_AT_ONCE, refit
 from bayeskern.diagnostics.calibration.simulation_based import calibrate
 from bayeskern.inference import SVI
 from bayeskern.inference.approximation.elbo import Batched, maximize_elbo
-from bayeskern.inference.approximation.guides import AutoGuide
+from bayeskern.inference.approximation.guides import GaussianGuide
 from bayeskern.inference.model.bound import BoundModel
 
 ROWS, COUNT = 5, FITS_AT_ONCE + 3
@@ -95,7 +95,7 @@ def test_they_are_what_each_is_by_itself(options):
 def test_they_stop_at_their_own_steps():
     target = BoundModel.of(two_levels, (DATA["y"][0],), {}).target()
     # Steps of about 0.05: from 30 away, hundreds of them are needed to arrive.
-    families = [AutoGuide("full_rank", jnp.full(2, start), jnp.eye(2)) for start in (0.0, 30.0)]
+    families = [GaussianGuide("full_rank", jnp.full(2, start), jnp.eye(2)) for start in (0.0, 30.0)]
     near, far = maximize_elbo(families, [target] * 2, [0, 1], "pathwise", [0.05], 20_000, False)
     assert not near.doubt and not far.doubt
     assert len(near.trace) < len(far.trace)

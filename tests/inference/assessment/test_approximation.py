@@ -17,7 +17,7 @@ from numpyro.infer import Predictive
 
 import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace, Pathfinder
-from bayeskern.inference.approximation.proposals import Elliptical
+from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.assessment.approximation import assess_approximation
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
@@ -185,7 +185,7 @@ def judged(mean, sds, **options):
     """The verdict on draws of N(mean, diag sds^2), where the posterior is N(0, I)."""
     target = gaussian_target()
     q = Elliptical.of(np.asarray(mean, float), np.diag(np.asarray(sds, float)))
-    z, log_q = map(np.asarray, q.draw(jax.random.key(0), 4000))
+    z, log_q = map(np.asarray, q.draw(np.random.default_rng(0), 4000))
     fit = Fit(
         z=z[None],
         assess=lambda posterior: assess_approximation(posterior, **options),
@@ -270,7 +270,7 @@ def test_a_deterministic_is_judged_like_a_latent():
 
     def verdict(mean):
         q = Elliptical.of(np.array([mean]), np.eye(1))
-        z, log_q = map(np.asarray, q.draw(jax.random.key(0), 20_000))
+        z, log_q = map(np.asarray, q.draw(np.random.default_rng(0), 20_000))
         fit = Fit(z=z[None], assess=assess_approximation, log_q=log_q, approximation=q)
         return Posterior.of("by hand", fit, Target.of(model, (), {})).trust
 

@@ -40,7 +40,7 @@ def test_one_that_is_close_enough_is_good():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"mean": 0.5}, "most at f["),
+        ({"mean": 0.5}, "mean of f["),
         ({"sd": 0.6}, "sd of f["),
         ({"spread": 2.0}, "evidence of the latent function"),
         ({"sd": 3.0, "dimensions": 6}, "cannot be measured"),

@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 
 import bayeskern as bk
 from bayeskern.inference import SVI
-from bayeskern.inference.approximation.guides import AutoGuide
+from bayeskern.inference.approximation.guides import GaussianGuide
 from bayeskern.inference.methods.svi import SVIStart
 from bayeskern.inference.model.target import Target
 from tests.marks import slow
@@ -73,7 +73,7 @@ def test_both_gradients_land_on_the_exact_mean_from_somewhere_else(gradient, see
     target, method = Target.of(regression, (X, Y), {}), SVI(gradient=gradient)
     sd = np.sqrt(np.diag(COVARIANCE))
     # Three posterior sds off, twice as wide and without the correlations.
-    family = AutoGuide("full_rank", jnp.asarray(MEAN + 3.0 * sd), jnp.diag(2.0 * sd))
+    family = GaussianGuide("full_rank", jnp.asarray(MEAN + 3.0 * sd), jnp.diag(2.0 * sd))
     [(params, trace, doubt)] = method._maximize([family], [SVIStart(target, seed, None)], False)
     found = family.approximation(params)
     assert doubt is None
