@@ -263,8 +263,8 @@ def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trus
 
 def difference_advice(wrong, evidence) -> str:
     """Advice on the worst of the differences in `wrong`, which are keys of MOST."""
-    # The difference that exceeds its limit by the largest factor, infinite ones first. A shift moves
-    # the distribution functions by the same factor, so that the shape must be clearly worse.
+    # The difference that exceeds its limit by the largest factor, infinite ones first. A shift
+    # moves the distribution functions by that factor too: the shape must be clearly worse.
     clearly = {"ks": 0.8}
     what = max(
         wrong,

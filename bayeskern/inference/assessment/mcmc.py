@@ -32,16 +32,15 @@ APART = 3.0
 
 
 def assess_mcmc(
-    posterior, regions: Sequence[Region] = (), visits: int = 0, left: int = 0, stuck: int = 0
+    posterior, regions: Sequence[Region] = (), left: int = 0, seen: dict | None = None
 ) -> Trust:
     """Assess the draws of several chains, over all latent and deterministic sites.
 
     Numbers that are the same in all draws, such as the diagonal of a correlation matrix, are left
     out, and counted in the evidence.
 
-    regions: where the chains are, and where a search has found other places; visits: how many
-    places were looked at for that; left: how many more there were; stuck: from how many of them a
-    chain did not move.
+    regions: where the chains are, and where a search has found other places; left: how many places
+    that it found were not looked at; seen: further evidence.
     """
     chains, count = posterior.z.shape[:2]
     names, flat = scalar_columns(posterior.flat)
@@ -51,10 +50,7 @@ def assess_mcmc(
     convergence = _convergence(varying_names, x[..., varying])
     evidence = convergence | _steps([posterior.sample_stats])
     evidence["constants_left_out"] = int(np.sum(~varying))
-    if visits:
-        evidence["places_visited"] = visits
-    if stuck:
-        evidence["visits_stuck"] = stuck
+    evidence |= seen or {}
     broken = _unusable(names, x) or _stuck(posterior.z)
     if broken:
         return Trust("bad", broken, evidence)
@@ -69,11 +65,13 @@ def assess_mcmc(
     return Trust("caution", tail, evidence) if tail else verdict
 
 
-def assess_regions(posterior, regions: Sequence[Region], stats: Sequence[dict]) -> Trust:
+def assess_regions(
+    posterior, regions: Sequence[Region], stats: Sequence[dict], seen: dict | None = None
+) -> Trust:
     """Assess draws that were taken from each of several regions by its share.
 
     The chains of a region are judged by themselves, in unconstrained coordinates; stats: their
-    sample statistics, region by region.
+    sample statistics, region by region; seen: further evidence.
     """
     names, flat = scalar_columns(posterior.flat)
     shares = np.array([region.share.value for region in regions])
@@ -92,7 +90,8 @@ def assess_regions(posterior, regions: Sequence[Region], stats: Sequence[dict]) 
         ess = np.array([e[part] for e in each])
         evidence[part] = float(1.0 / np.sum(np.square(shares) / ess))
         evidence[f"{part}_at"] = each[int(np.argmax(np.square(shares) / ess))][f"{part}_at"]
-    evidence |= _steps(stats) | {
+    evidence |= _steps(stats) | (seen or {})
+    evidence |= {
         "regions": len(regions),
         "shares": ", ".join(f"{share:.2g}" for share in shares),
         "share_error": float(max(region.share.error for region in regions)),

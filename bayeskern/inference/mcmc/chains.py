@@ -95,7 +95,9 @@ class ChainGroup:
         )
 
 
-def sample(groups: list[ChainGroup], workers: int, progress: bool, save: Callable) -> Transitions:
+def sample(
+    groups: list[ChainGroup], workers: int, progress: bool, save: Callable, title: str = "NUTS"
+) -> Transitions:
     """Run the groups, `workers` at a time: rows (chains, draws, ...) of all of them.
 
     save(stages) is called now and then, and when the run ends or is interrupted.
@@ -105,7 +107,7 @@ def sample(groups: list[ChainGroup], workers: int, progress: bool, save: Callabl
     for group in unfinished[:1]:
         group.compile()
     total, stop = sum(g.steps * g.stage.chains for g in groups), threading.Event()
-    with Progress("NUTS", total, progress) as bar, ThreadPoolExecutor(workers) as pool:
+    with Progress(title, total, progress) as bar, ThreadPoolExecutor(workers) as pool:
         waiting = [pool.submit(group.run, stop) for group in unfinished]
         try:
             while waiting:

@@ -24,7 +24,7 @@ class KernelOptions(NamedTuple):
     """What the kernel is compiled for."""
 
     warmup: int
-    target_accept: float
+    target_accept: np.ndarray
     max_tree_depth: int
     dense_mass: bool
 

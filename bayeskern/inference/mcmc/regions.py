@@ -128,6 +128,12 @@ class Exploration:
         self.log_integrals: list[Estimate] = []
         self._reached = [Neighbours(np.concatenate(region.z)) for region in self.rows]
 
+    @property
+    def evidence(self) -> dict:
+        """How many places were visited, and how many visits did not move, if there were any."""
+        counts = {"places_visited": self.visits, "visits_stuck": self.stuck}
+        return {name: count for name, count in counts.items() if count}
+
     def look_at(self, optimum: Optimum) -> None:
         """Visit the ends of a search, the best first, where no chain has been near."""
         finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,9 @@ CHAIN_METHODS = ("parallel", "sequential", "vectorized")
 MODES = ("report", "weigh")
 # The keys of visits, which are not those of the chains.
 VISITS = 1_000_000
+# Fewer divergences than this share of the draws may be cured by smaller steps: chains that diverged
+# run again, their distance from an acceptance of 1 so many times as large, up to this acceptance.
+FEW_DIVERGENCES, CLOSER, MOST_ACCEPTED = 0.02, 0.25, 0.99
 # A visit keeps this share of the draws of a chain, unless they are to be weighed.
 OF_A_VISIT = 0.25
 
@@ -47,7 +50,8 @@ class NUTS(Method):
 
     Chains start two posterior sds away from modes that a search found, as far apart as can be. Ends
     of the search that no chain has been near are visited by a chain of their own: the verdict says
-    how much of the posterior lies where the others are not.
+    how much of the posterior lies where the others are not. Where a few draws diverge, their chains
+    run again from their starts with smaller steps.
 
     Args:
         chains: How many chains.
@@ -108,13 +112,11 @@ class NUTS(Method):
         optimum = find_modes(target, seed, progress)
         if stages is None:
             stages = self._begin(target, optimum, seed)
-        steps = self.warmup + self.draws
-        groups = [ChainGroup(self._options, target, steps, stage) for stage in stages]
-        workers = 1 if self.chain_method == "sequential" else os.cpu_count() or 1
         with Stopwatch() as watch:
-            rows = sample(
-                groups, workers, progress, checkpoint.save if checkpoint else _save_nothing
+            rows = self._sample(
+                target, stages, progress, checkpoint.save if checkpoint else _save_nothing
             )
+            rows, seen = self._again_where_diverging(target, optimum, rows, seed, progress)
             exploration = Exploration(target, rows, self._visits(target, stages[0].scale, seed))
             if optimum is not None:
                 exploration.look_at(optimum)
@@ -124,22 +126,49 @@ class NUTS(Method):
             if self.modes == "weigh" and len(exploration.rows) > 1:
                 exploration.at_least(2)
             regions = exploration.regions(seed)
+            seen |= exploration.evidence
         timing = {"sampling": watch.seconds["run"]}
         if self.modes == "weigh" and len(exploration.rows) > 1:
-            return self._weighed(exploration, regions, seed, timing)
+            return self._weighed(exploration, regions, seen, seed, timing)
         return Fit(
             z=rows.z,
-            assess=lambda posterior: assess_mcmc(
-                posterior,
-                regions,
-                exploration.visits,
-                exploration.left,
-                exploration.stuck,
-            ),
+            assess=lambda posterior: assess_mcmc(posterior, regions, exploration.left, seen),
             sample_stats=_sample_stats(rows, self.max_tree_depth),
             log_evidence=bridge_log_evidence(target, rows.z, seed) if self.evidence else None,
             timing=timing,
         )
+
+    def _sample(self, target, stages, progress, save, title="NUTS") -> Transitions:
+        steps = self.warmup + self.draws
+        groups = [ChainGroup(self._options, target, steps, stage) for stage in stages]
+        workers = 1 if self.chain_method == "sequential" else os.cpu_count() or 1
+        return sample(groups, workers, progress, save, title)
+
+    def _again_where_diverging(
+        self, target, optimum, rows: Transitions, seed, progress
+    ) -> tuple[Transitions, dict]:
+        """The rows with chains that diverged run again by smaller steps, and what was done.
+
+        Many divergences need another form of the model, and not smaller steps.
+        """
+        seen, method = {}, self
+        while (
+            0 < np.mean(rows.diverging) < FEW_DIVERGENCES and method.target_accept < MOST_ACCEPTED
+        ):
+            accept = min(MOST_ACCEPTED, 1.0 - CLOSER * (1.0 - method.target_accept))
+            method = replace(self, target_accept=accept)
+            stages = method._begin(target, optimum, seed)
+            chains = np.flatnonzero(rows.diverging.any(axis=1))
+            if self._vectorized:
+                chains = np.arange(self.chains)
+            else:
+                stages = [stages[i] for i in chains]
+            again = method._sample(target, stages, progress, _save_nothing, f"NUTS at {accept:.3g}")
+            rows = Transitions(*(x.copy() for x in rows))
+            for kept, new in zip(rows, again, strict=True):
+                kept[chains] = new
+            seen = {"chains_again": len(chains), "target_accept_of_them": accept}
+        return rows, seen
 
     def _places_of(self, target) -> np.ndarray:
         """The places that were given, (m, d)."""
@@ -169,7 +198,7 @@ class NUTS(Method):
 
         return visit
 
-    def _weighed(self, exploration, regions, seed, timing) -> Fit:
+    def _weighed(self, exploration, regions, seen, seed, timing) -> Fit:
         """Draws from each region by its share."""
         rows = exploration.rows
         shares = np.array([region.share.value for region in regions])
@@ -193,7 +222,7 @@ class NUTS(Method):
         stats = [_sample_stats(region, self.max_tree_depth) for region in rows]
         return Fit(
             z=mixed.z,
-            assess=lambda posterior: assess_regions(posterior, regions, stats),
+            assess=lambda posterior: assess_regions(posterior, regions, stats, seen),
             sample_stats=_sample_stats(mixed, self.max_tree_depth),
             log_evidence=log_sum(exploration.log_integrals) if self.evidence else None,
             timing=timing,
@@ -201,7 +230,9 @@ class NUTS(Method):
 
     @property
     def _options(self) -> KernelOptions:
-        return KernelOptions(self.warmup, self.target_accept, self.max_tree_depth, self.dense_mass)
+        # An array, so that another acceptance does not compile again.
+        accept = np.asarray(self.target_accept)
+        return KernelOptions(self.warmup, accept, self.max_tree_depth, self.dense_mass)
 
     @property
     def _vectorized(self) -> bool:
@@ -209,7 +240,8 @@ class NUTS(Method):
 
     def _settings(self, seed) -> tuple:
         """What the draws depend on, beside the target."""
-        return (seed, self.chains, self.draws, *self._options, self._vectorized)
+        options = (self.warmup, self.target_accept, self.max_tree_depth, self.dense_mass)
+        return (seed, self.chains, self.draws, *options, self._vectorized)
 
     def _begin(self, target, optimum, seed) -> list[ChainProgress]:
         """The first stage of each group of chains."""

@@ -102,8 +102,8 @@ def test_mean_field_svi_of_eight_schools_is_not_good():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", posteriordb.NAMES)
 def test_nuts_agrees_with_the_reference(name):
-    # At 0.8 a draw or two of eight schools diverge, and that is said.
-    posterior, found, message = fitted(name, METHODS["nuts"](target_accept=0.95))
+    # So many draws that R-hat, which has noise of its own, is below 1.01 where weights correlate.
+    posterior, found, message = fitted(name, METHODS["nuts"](draws=2500))
     assert np.max(found.mean) < 0.1 and np.max(found.sd) < 0.1, message
     assert posterior.trust.verdict == "good", message
 
