@@ -1,13 +1,11 @@
 """bayeskern: kernels, Gaussian processes and Bayesian inference on NumPyro, JAX and ArviZ."""
 
-import os as _os
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-import jax as _jax
+from bayeskern.core import jax_settings as _jax_settings
 
-# float64 unless the user has decided otherwise.
-if "JAX_ENABLE_X64" not in _os.environ:
-    _jax.config.update("jax_enable_x64", True)
+# Before anything else of ours makes an array.
+_jax_settings.apply()
 
 from bayeskern import datasets, kernels, likelihoods
 from bayeskern.core.validation import NotPositiveDefiniteError

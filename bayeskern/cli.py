@@ -324,7 +324,6 @@ def _print_written(paths: list[Path]) -> None:
 
 def main(arguments=None) -> None:
     """Run the command line; a mistake in the input is one line on stderr and exit status 2."""
-    _keep_compiled()
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         try:
@@ -344,18 +343,6 @@ def main(arguments=None) -> None:
     except KeyboardInterrupt:
         print("bayeskern: stopped", file=sys.stderr)
         sys.exit(130)
-
-
-def _keep_compiled() -> None:
-    """Keep compiled functions between runs, unless the user has chosen a place for them."""
-    import jax
-
-    # Through JAX's own settings: it reads the environment only when it is imported.
-    if jax.config.jax_compilation_cache_dir is None:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        jax.config.update("jax_compilation_cache_dir", str(cache / "bayeskern" / "jax"))
-    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 if __name__ == "__main__":

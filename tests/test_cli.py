@@ -37,7 +37,6 @@ def run(*arguments, cwd=None, **env):
 @pytest.fixture
 def here(monkeypatch, capsys):
     """The command line in this process, for what ends before anything is fitted."""
-    monkeypatch.setattr(cli, "_keep_compiled", lambda: None)
 
     def call(*arguments):
         with pytest.raises(SystemExit) as info:
@@ -132,24 +131,6 @@ def test_backtest(sales, tmp_path):
         pd.Series(frame["Umsatz in $"].to_numpy(), MONTHS), 6, ["2018-12-01", "2019-06-01"]
     ).to_frame()
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_what_is_compiled_is_kept(tmp_path):
-    """JAX reads its environment when it is imported, before this code runs."""
-    code = (
-        "from bayeskern import cli; cli._keep_compiled(); import jax; "
-        "print(jax.config.jax_compilation_cache_dir)"
-    )
-    env = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
-    for mine, expected in (
-        ({"XDG_CACHE_HOME": str(tmp_path)}, tmp_path / "bayeskern" / "jax"),
-        ({"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "own")}, tmp_path / "own"),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, env=env | mine
-        )
-        assert done.stdout.strip() == str(expected), done.stderr
 
 
 # -- the rest --------------------------------------------------------------------------------------
