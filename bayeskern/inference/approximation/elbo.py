@@ -157,9 +157,10 @@ def _initial_state(families: Batched, targets: Batched, seeds) -> AdamState:
         starts = jax.tree.map(
             lambda *x: jnp.stack(x), *(family.init(scale) for scale in (1.0, 0.1))
         )
-        # One after the other: it is compiled once for both.
+        # One after the other: it is compiled once for both. A guide may have no parameters.
         elbos = jax.lax.map(
-            lambda params: _elbo(family, target, params, key, ("pathwise", 64))[1], starts
+            lambda start: _elbo(family, target, start[1], key, ("pathwise", 64))[1],
+            (jnp.arange(2), starts),
         )
         # NaN is the worse.
         first = ~(elbos[1] > elbos[0]) & jnp.isfinite(elbos[0])

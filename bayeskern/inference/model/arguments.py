@@ -8,8 +8,10 @@ again.
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Hashable
 from contextlib import contextmanager
 
 import jax
@@ -66,6 +68,38 @@ class StaticArray:
         return static
 
 
+@jax.tree_util.register_pytree_node_class
+class StaticObject:
+    """A copy of an object that cannot be hashed, such as a Namespace; equal if its contents are.
+
+    A copy, since a change of the object must not go unseen by what was compiled for it.
+    """
+
+    def __init__(self, value):
+        self.value = copy.deepcopy(value)
+
+    def __eq__(self, other):
+        if self is other:
+            return True
+        if not isinstance(other, StaticObject) or type(self.value) is not type(other.value):
+            return False
+        try:
+            return bool(self.value == other.value)
+        except (TypeError, ValueError):
+            # Arrays inside cannot be compared as a whole: another object, compiled again.
+            return False
+
+    def __hash__(self):
+        return hash(type(self.value))
+
+    def tree_flatten(self):
+        return (), self
+
+    @classmethod
+    def tree_unflatten(cls, static, _):
+        return static
+
+
 def model_arguments(
     caller: Callable, model, args: tuple, kwargs: dict, model_kwargs: dict | None, options: dict
 ) -> dict:
@@ -100,7 +134,7 @@ def model_arguments(
 def as_jax(arguments):
     """Arguments with numeric arrays and data frames as JAX arrays, other arrays as static ones.
 
-    NumPy's integers and booleans become Python's, which are static.
+    NumPy's integers and booleans become Python's, which are static, as are objects of other kinds.
     """
     return jax.tree.map(_read, arguments, is_leaf=_is_frame)
 
@@ -113,8 +147,10 @@ def _read(x):
     if isinstance(x, np.ndarray) and not is_numeric(x):
         # Strings and dates cannot be traced.
         return StaticArray(x)
-    # A plate's indices are traced, and cannot pick the rows of a NumPy array.
-    return jnp.asarray(x) if is_numeric(x) else x
+    if is_numeric(x):
+        # A plate's indices are traced, and cannot pick the rows of a NumPy array.
+        return jnp.asarray(x)
+    return x if isinstance(x, jax.Array | Hashable) else StaticObject(x)
 
 
 def _is_frame(x) -> bool:
@@ -135,9 +171,29 @@ def make_static(arguments):
 
 
 def without_static(arguments):
-    """The inverse of `make_static`."""
+    """The arguments as they came: the inverse of `make_static`, and of `StaticObject`."""
+    kinds = {StaticArray: lambda x: x.array, StaticObject: lambda x: copy.deepcopy(x.value)}
     return jax.tree.map(
-        lambda x: x.array if isinstance(x, StaticArray) else x,
+        lambda x: kinds.get(type(x), lambda x: x)(x),
         arguments,
-        is_leaf=lambda x: isinstance(x, StaticArray),
+        is_leaf=lambda x: isinstance(x, StaticArray | StaticObject),
     )
+
+
+def explained(error: Exception, arguments) -> Exception | None:
+    """What to say of an error that a model raised when it was first called, where that is known."""
+    frames = [x for x in jax.tree.leaves(arguments, is_leaf=_is_frame) if hasattr(x, "columns")]
+    if frames and isinstance(error, IndexError | AttributeError | TypeError):
+        columns = list(frames[0].columns)
+        first = columns[0] if columns else "x"
+        return ValueError(
+            f"the model gets a data frame as an array, with the columns {columns}, and failed with "
+            f"it: {error}. Give it the columns that it needs, as infer(model, df[{first!r}], ...)."
+        )
+    if isinstance(error, TypeError) and "carry" in str(error) and re.search(r"\w+32\[", str(error)):
+        return TypeError(
+            "the carry of a scan starts with 32 bits, and goes on with 64, in which bayeskern "
+            "computes: start it without a dtype, as by jnp.zeros(()) or jnp.asarray(0), or end the "
+            f"step with .astype of the type that it started with. JAX says: {error}"
+        )
+    return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 from numpyro import handlers
 from numpyro.contrib.control_flow.scan import scan_wrapper
 from numpyro.distributions import MaskedDistribution, biject_to, constraints
 from numpyro.primitives import Messenger
 
-from bayeskern.inference.model.validation import is_factor
+from bayeskern.inference.model.validation import is_factor, require_sample
 
 
 class FullPlates(Messenger):
@@ -20,6 +21,44 @@ class FullPlates(Messenger):
         if msg["type"] == "plate":
             size = msg["args"][0]
             msg["args"], msg["value"] = (size, size), jnp.arange(size)
+
+
+class OneParamEach(Messenger):
+    """Makes a param site that holds a network one site for each array of it.
+
+    `<net>$params.<array>`, with the array named as NumPyro names those that have a prior:
+    `layers[0].weight`.
+    """
+
+    def process_message(self, msg):
+        if msg["type"] != "param" or msg["value"] is not None:
+            return
+        network = msg["fn"](*msg["args"], **msg["kwargs"])
+        if isinstance(network, jax.Array | np.ndarray | float):
+            return
+        arrays, structure = jax.tree_util.tree_flatten_with_path(network)
+        values = [
+            numpyro.param(f"{msg['name']}.{_path(path)}", array, **msg["kwargs"])
+            for path, array in arrays
+        ]
+        # The handlers outside see the arrays only.
+        msg["value"], msg["stop"] = jax.tree.unflatten(structure, values), True
+
+
+def _path(path) -> str:
+    parts = (f".{part.key}" if hasattr(part, "key") else str(part) for part in path)
+    return "".join(parts).lstrip(".")
+
+
+def is_network(site) -> bool:
+    """Whether a param site holds a tree of arrays, as those of equinox and Flax do."""
+    return site["type"] == "param" and not jax.tree_util.all_leaves([site["value"]])
+
+
+def has_prior(name: str, trace) -> bool:
+    """Whether an array of a network, a param site, is drawn from a prior by another site."""
+    net, _, array = name.partition("$params.")
+    return f"{net}/{array}" in trace
 
 
 class AtData(Messenger):
@@ -49,7 +88,8 @@ class DrawObserved(Messenger):
     """Draws the observed sites too, in the shape of their data; those in `zero` become zero.
 
     Sites in `given` stay at their data. In a scan, each step is drawn after those drawn before;
-    where there are fewer data than steps, the first steps stay at them.
+    where there are fewer data than steps, the first steps stay at them. Raises CannotDrawError
+    where a distribution has no `sample`.
     """
 
     def __init__(self, fn, zero=(), given=()):
@@ -69,6 +109,7 @@ class DrawObserved(Messenger):
             msg["value"], msg["is_observed"] = jnp.zeros(msg["fn"].shape()), False
         elif msg["is_observed"]:
             fn = msg["fn"]
+            require_sample(msg["name"], fn)
             shape = jnp.shape(msg["value"])
             batch = shape[: max(0, len(shape) - fn.event_dim)]
             msg["fn"] = fn.expand(np.broadcast_shapes(batch, fn.batch_shape))

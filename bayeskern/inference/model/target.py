@@ -28,9 +28,12 @@ from bayeskern.inference.model.enumeration import (
 )
 from bayeskern.inference.model.handlers import (
     FullPlates,
+    OneParamEach,
     Unmasked,
     at_unconstrained,
     centre_improper,
+    has_prior,
+    is_network,
     support,
     without_data,
 )
@@ -90,12 +93,17 @@ class Target(eqx.Module):
         prepared = isinstance(model, PreparesData)
         arguments_read = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
         try:
-            site_fields = _describe_sites(model, arguments_read)
+            model, site_fields = _describe_sites(model, arguments_read)
         except arguments.CONCRETIZATION_ERRORS:
             # The model looks at the values of its arrays, as in len(np.unique(group)).
             arguments_read = arguments.make_static(arguments_read)
             with arguments.forbid_value_inspection():
-                site_fields = _describe_sites(model, arguments_read)
+                model, site_fields = _describe_sites(model, arguments_read)
+        except (IndexError, AttributeError, TypeError) as error:
+            explanation = arguments.explained(error, (args, kwargs))
+            if explanation is None:
+                raise
+            raise explanation from error
         return cls(sort_leaves(model), arguments_read, **site_fields)
 
     @property
@@ -307,16 +315,20 @@ class Target(eqx.Module):
         return self.ravel(unconstrained)
 
 
-def _describe_sites(model, argument_trees) -> dict:
-    """The fields of a Target that describe its sites, by an abstract trace: nothing is computed.
+def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
+    """The model, and the fields of a Target that describe its sites, by an abstract trace.
 
-    Raises ValueError, naming the site, if one cannot be fitted.
+    Nothing is computed. Where a param site holds a network, the model has one for each of its
+    arrays. Raises ValueError, naming the site, if one cannot be fitted.
     """
     latents, without_prior, deterministics, discrete = [], [], [], []
     kinked, approximate, subsampled_plates, nesting = [], [], set(), [0]
 
     def run(argument_trees):
+        nonlocal model
         args, kwargs = arguments.without_static(argument_trees)
+        if any(is_network(site) for site in _first_trace(model, args, kwargs).values()):
+            model = OneParamEach(model)
         subsampled_plates.update(validation.subsampled(_first_trace(model, args, kwargs)))
         # Inside the abstract trace, since the bounds of a support may be traced values themselves.
         trace = _first_trace(FullPlates(model), args, kwargs)
@@ -330,6 +342,8 @@ def _describe_sites(model, argument_trees) -> dict:
             if site["type"] == "deterministic":
                 deterministics.append(name)
             if site["type"] != "param" and (site["type"] != "sample" or site["is_observed"]):
+                continue
+            if site["type"] == "param" and has_prior(name, trace):
                 continue
             if validation.is_discrete_latent(site):
                 discrete.append(name)
@@ -345,7 +359,7 @@ def _describe_sites(model, argument_trees) -> dict:
                 require_plates(name, site, discrete)
 
     eqx.filter_eval_shape(run, argument_trees)
-    return {
+    return model, {
         "latents": tuple(latents),
         "without_prior": tuple(without_prior),
         # Deterministics may follow from values that were summed out.

@@ -87,6 +87,20 @@ def innermost(fn: Distribution) -> Distribution:
     return fn
 
 
+class CannotDrawError(ValueError):
+    """An observed site has a density only, so that no new data can be drawn."""
+
+
+def require_sample(name, fn: Distribution) -> None:
+    """Raise CannotDrawError, naming the site, if its distribution has no `sample`."""
+    kind = type(innermost(fn))
+    if kind.sample is Distribution.sample:
+        raise CannotDrawError(
+            f"the site {name!r} cannot be drawn: {kind.__name__} has no method "
+            "sample(key, sample_shape=())."
+        )
+
+
 def _require_plate_shape(name, site) -> None:
     frames, shape = site["cond_indep_stack"], jnp.shape(site["value"])
     if not frames:

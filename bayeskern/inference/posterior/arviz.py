@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 
 import numpy as np
 from numpyro.primitives import Messenger
@@ -11,6 +12,7 @@ from numpyro.primitives import Messenger
 from bayeskern.core.batching import evenly
 from bayeskern.inference.model.axes import DatasetMaker
 from bayeskern.inference.model.sites import Site, conditional_sites
+from bayeskern.inference.model.validation import CannotDrawError
 from bayeskern.inference.posterior import predictive
 from bayeskern.inference.posterior.log_likelihood import masks_of, pointwise, spread_constants
 from bayeskern.prediction.mixture import MOST_DRAWS
@@ -27,7 +29,8 @@ def to_arviz(posterior):
     posterior, sample_stats, log_likelihood, posterior_predictive, prior, prior_predictive,
     observed_data and constant_data. The axes have the names of their plates, of
     `infer={"event_dims": [...]}` and of `dims`. Observations that are masked out are left out, and
-    what remains lies along one axis, `<site>_observed`.
+    what remains lies along one axis, `<site>_observed`. Where observations cannot be drawn, the
+    groups that need them are left out, with a warning.
     """
     # xarray takes a while to import.
     import xarray as xr
@@ -43,8 +46,13 @@ def to_arviz(posterior):
         values = {name: spread_constants(density.values) for name, density in by_site.items()}
         maker = _dataset_maker(posterior, target.sites(), masks, rows)
         groups["log_likelihood"] = maker.dataset(values, thinned=_thinned(posterior, rows))
-    groups |= _replicates(posterior, data, masks)
-    groups |= _prior(posterior, data, masks)
+    try:
+        groups |= _replicates(posterior, data, masks) | _prior(posterior, data, masks)
+    except CannotDrawError as reason:
+        warnings.warn(
+            f"{reason} The groups posterior_predictive, prior and prior_predictive are left out.",
+            stacklevel=3,
+        )
     unmasked = _unmasked_data(data, masks)
     if unmasked:
         maker = _dataset_maker(posterior, target.sites(), masks)

@@ -13,7 +13,7 @@ from bayeskern.core.batching import batch_size, by_chunk, evenly
 from bayeskern.inference.model.arguments import as_jax, make_static
 from bayeskern.inference.model.handlers import DrawObserved
 from bayeskern.inference.model.sites import conditional_sites, trace_at, upstream_sites
-from bayeskern.inference.model.validation import is_factor
+from bayeskern.inference.model.validation import CannotDrawError, is_factor
 from bayeskern.prediction.empirical import Predictions, SampledPrediction
 from bayeskern.prediction.mixture import Prediction, count_draws, mixture, thin
 from bayeskern.protocols import HasLogLikelihood, HasPredictive
@@ -177,7 +177,10 @@ def replicates_at(posterior, count: int) -> dict[str, np.ndarray]:
     size = math.prod(posterior.shape)
     rows = np.resize(evenly(size, count), count)
     at_rows = {name: values[rows] for name, values in draws.items()}
-    shapes = shapes_of_data(target, draws, conditional)
+    try:
+        shapes = shapes_of_data(target, draws, conditional)
+    except CannotDrawError:
+        return {}
     return replicates(target, at_rows, count, conditional, shapes)
 
 

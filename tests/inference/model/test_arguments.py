@@ -1,11 +1,15 @@
 """Arguments of every kind that models are called with, against the same model in plain arrays."""
 
+import argparse
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
+from numpyro.contrib.control_flow import scan
 from numpyro.infer.autoguide import AutoMultivariateNormal, AutoNormal
 
 import bayeskern as bk
@@ -146,3 +150,99 @@ def test_one_that_looks_at_what_jax_makes_of_its_data_is_told_to_use_numpy(look)
 
     with pytest.raises(ValueError, match=r"jax.numpy of its data. Use NumPy on data"):
         bk.infer(model, np.zeros(3), method="laplace")
+
+
+# -- what cannot be hashed or traced ---------------------------------------------------------------
+
+
+def options_model(y, options):
+    sd = options.sd if hasattr(options, "sd") else float(len(options))
+    mu = numpyro.sample("mu", dist.Normal(0.0, sd))
+    numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+
+@dataclasses.dataclass
+class Options:
+    """Has no hash, since it can be changed."""
+
+    sd: float = 2.0
+
+
+@pytest.mark.parametrize(
+    "options", [argparse.Namespace(sd=2.0), Options(), {"a", "b"}], ids=["namespace", "data", "set"]
+)
+def test_objects_without_a_hash(options):
+    posterior = bk.infer(options_model, Y, options, method="laplace", progress=False)
+    # mu ~ N(0, 2^2), 24 values with sd 1.
+    precision = 24 + 1 / 4
+    assert abs(posterior.flat["mu"].mean() - Y.sum() / precision) < 4 * precision**-0.5 / 4000**0.5
+
+
+def test_an_object_that_changes_is_seen():
+    options = Options(sd=2.0)
+    bk.infer(options_model, Y, options, method="laplace", progress=False)
+    options.sd = 0.01
+    changed = bk.infer(options_model, Y, options, method="laplace", progress=False)
+    # The prior is so tight that the data hardly count.
+    assert abs(changed.flat["mu"].mean()) < 0.01
+
+
+def test_columns_of_a_data_frame_are_asked_for():
+    def model(df):
+        mu = numpyro.sample("mu", dist.Normal())
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=df["y"])
+
+    frame = pd.DataFrame({"x": Y, "y": Y})
+    with pytest.raises(ValueError, match=r"gets a data frame as an array.*infer\(model, df\['x'\]"):
+        bk.infer(model, frame, method="laplace", progress=False)
+
+
+def test_a_scan_that_starts_with_32_bits_says_what_to_write():
+    def model(y):
+        s = numpyro.sample("s", dist.HalfNormal())
+
+        def step(at, value):
+            numpyro.sample("y", dist.Normal(0.0, s), obs=value)
+            return jnp.argmax(jnp.stack([value, s])), None
+
+        scan(step, jnp.zeros((), jnp.int32), y)
+
+    with pytest.raises(TypeError, match="carry of a scan starts with 32 bits.*without a dtype"):
+        bk.infer(model, Y, method="laplace", progress=False)
+
+
+# -- observations that cannot be drawn -------------------------------------------------------------
+
+
+class DensityOnly(dist.Distribution):
+    """A normal density without `sample`."""
+
+    support = dist.constraints.real
+    pytree_data_fields = ("mu",)
+
+    def __init__(self, mu):
+        self.mu = mu
+        super().__init__(jnp.shape(mu), ())
+
+    def log_prob(self, value):
+        return dist.Normal(self.mu, 1.0).log_prob(value)
+
+
+def density_only(y):
+    mu = numpyro.sample("mu", dist.Normal(0.0, 2.0))
+    numpyro.sample("y", DensityOnly(jnp.full(len(y), mu)), obs=y)
+
+
+def test_a_density_without_sample_is_fitted_saved_and_converted(tmp_path):
+    posterior = bk.infer(density_only, Y, method="laplace", progress=False)
+    assert posterior.trust.verdict == "good"
+    with pytest.raises(ValueError, match="'y' cannot be drawn: DensityOnly has no method sample"):
+        posterior.predict(Y)
+    assert posterior.replicates(3) == {}
+    with pytest.warns(UserWarning, match="posterior_predictive, prior and .* are left out"):
+        groups = posterior.to_arviz()
+    assert set(groups.children) == {"posterior", "sample_stats", "log_likelihood", "observed_data"}
+    with pytest.warns(UserWarning, match="left out"):
+        posterior.save(tmp_path / "p.nc")
+    loaded = bk.load(tmp_path / "p.nc", model=density_only)
+    np.testing.assert_array_equal(loaded.draws["mu"], posterior.draws["mu"])
