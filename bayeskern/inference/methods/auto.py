@@ -41,8 +41,8 @@ class Attempt(NamedTuple):
 class Auto(Method):
     """The cheapest method whose verdict is good: exact, Laplace, SVI (full rank, flow), NUTS.
 
-    Laplace and SVI are corrected by importance sampling before the next one is tried. If none is
-    good, what NUTS found comes back with its own verdict. What an attempt has seen the next ones
+    Laplace and SVI are corrected by importance sampling before the next one is tried; where that is
+    bad, NUTS is next. If none is good, what NUTS found comes back with its own verdict. What an attempt has seen the next ones
     must reach: the modes that it found, and NUTS its draws of most weight. Where chains sit in
     several places, draws come from each by its share. `posterior.attempts` lists what was tried,
     what each attempt cost, and why it went on.
@@ -72,7 +72,7 @@ class Auto(Method):
             )
             return posterior
 
-        for name, method in self._candidates(target, fits):
+        for name, method in self._candidates(target, fits, attempts):
             posterior = attempt(name, method)
             if posterior is None:
                 continue
@@ -83,15 +83,22 @@ class Auto(Method):
                 break
         return dataclasses.replace(fits[attempts[-1].method], attempts=tuple(attempts))
 
-    def _candidates(self, target: Target, fits: dict[str, Fit]):
-        """The names and methods to try, the cheapest first; fits: of those that were tried."""
+    def _candidates(self, target: Target, fits: dict[str, Fit], attempts: list[Attempt]):
+        """The names and methods to try, the cheapest first.
+
+        fits, attempts: of those that were tried, up to date whenever the next one is asked for.
+        """
         if isinstance(target.model, HasClosedForm):
             yield "exact", Exact()
         if isinstance(target.model, HasClosedForm) and not target.latents:
             return
         yield "laplace", Laplace()
-        yield "svi", SVI()
-        yield "svi flow", SVI(guide="flow")
+        # Where weighting by the density, in rounds, does not mend a Gaussian, another one will not
+        # do, and chains are the shorter way.
+        if attempts[-1].verdict != "bad":
+            yield "svi", SVI()
+        if attempts[-1].verdict != "bad":
+            yield "svi flow", SVI(guide="flow")
         # Smaller steps than by default, since after a divergence all would have to run again.
         yield "nuts", NUTS(target_accept=0.9, modes="weigh", places=_places(fits.values()))
 
