@@ -51,24 +51,17 @@ def test_no_wrong_good_by_nuts(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["nuts", "importance"])
+@pytest.mark.parametrize("method", ["nuts", "importance", "auto"])
 @pytest.mark.parametrize("name", SEPARATED)
 def test_no_wrong_good_in_twenty_seeds(name, method):
     assert_no_wrong_good(name, method, range(20))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["weighed", "laplace", "svi", "auto"])
+@pytest.mark.parametrize("method", ["weighed", "laplace", "svi"])
 @pytest.mark.parametrize("name", SEPARATED)
 def test_no_wrong_good_in_three_seeds(name, method):
     assert_no_wrong_good(name, method, range(3))
-
-
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.parametrize("name", SEPARATED)
-def test_no_wrong_good_by_auto_in_twenty_seeds(name):
-    assert_no_wrong_good(name, "auto", range(20))
 
 
 # -- draws from each place by its share -----------------------------------------------------------

@@ -34,6 +34,9 @@ TOGETHER = 1.1
 FEW = 20
 # By Laplace's method a mode with a smaller share than this is not worth a visit.
 LEAST_SHARE = 0.003
+# An end of a search that is no mode is left if its log evidence is lower by this, in nats: both
+# estimates are rough.
+ROUGHLY = 30.0
 # The share of draws around a mode that is next to nothing.
 RARELY = 0.02
 # Regions whose draws lie next to those of others more often than this cannot be told apart.
@@ -139,7 +142,9 @@ class Exploration:
         finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))
         order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
         order = order[~self._near_chains(optimum.ends[order])]
-        self.look_at_places(optimum.ends[[i for i in order if not _is_negligible(optimum, i)]])
+        chains = max(_normal_evidence(region) for region in self.rows)
+        worth = [i for i in order if not _is_negligible(optimum, i, chains)]
+        self.look_at_places(optimum.ends[worth])
 
     def look_at_places(self, places) -> None:
         """Visit those of the places (m, d) that no chain has been near."""
@@ -289,8 +294,30 @@ def proportions(log_integrals: list[Estimate]) -> list[Estimate]:
     return [Estimate(float(s), float(e)) for s, e in zip(shares, np.sqrt(variance), strict=True)]
 
 
-def _is_negligible(optimum: Optimum, i: int) -> bool:
-    """Whether the i-th end of the search has next to none of the evidence, by Laplace's method."""
+def _is_negligible(optimum: Optimum, i: int, chains: float) -> bool:
+    """Whether the i-th end of the search has next to none of the evidence, by Laplace's method.
+
+    chains: about the log evidence of what the chains have seen. Where the density rises without
+    bound, as in the neck of a funnel, there is no mode: the curvature where the search ended, made
+    positive, says roughly how much lies there, and from such a spike no chain would come back.
+    """
     mode = optimum.at(i)
-    sound = mode.converged and np.isfinite(mode.log_evidence) and np.isfinite(optimum.log_evidence)
-    return bool(sound and mode.log_evidence < optimum.log_evidence + np.log(LEAST_SHARE))
+    sound = mode.converged and np.isfinite(mode.log_evidence)
+    if sound and np.isfinite(optimum.log_evidence):
+        return bool(mode.log_evidence < optimum.log_evidence + np.log(LEAST_SHARE))
+    tril, _ = inverse_hessian_root(mode)
+    around = _normal_log_integral(mode.log_density, tril)
+    return not sound and around < chains - ROUGHLY
+
+
+def _normal_evidence(rows: Transitions) -> float:
+    """The log integral of a density if draws of it were those of a normal distribution."""
+    z = np.concatenate(rows.z)
+    tril = robust_cholesky(np.atleast_2d(np.cov(z.T)))
+    # The mean of its log density lies d / 2 below the highest.
+    return _normal_log_integral(0.5 * z.shape[1] - np.mean(rows.potential), tril)
+
+
+def _normal_log_integral(highest: float, tril) -> float:
+    """log of exp(highest) sqrt(det(2 pi L L'))."""
+    return highest + 0.5 * len(tril) * np.log(2.0 * np.pi) + np.sum(np.log(np.diag(tril)))

@@ -5,6 +5,7 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 
+import bayeskern as bk
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.mcmc.regions import (
     NearestRegion,
@@ -97,3 +98,18 @@ def test_errors_of_proportions_are_those_of_simulation():
     sums = np.log(np.sum(np.exp(values + errors * RNG.standard_normal((200_000, 3))), axis=1))
     np.testing.assert_allclose(total, (sums.mean(), sums.std()), rtol=0.02)
     assert np.isnan(proportions([Estimate(0.0, 0.1), Estimate(np.nan, np.nan)])[0].value)
+
+
+@pytest.mark.slow
+def test_the_neck_of_a_funnel_is_no_place_to_visit():
+    # The density rises without bound as the steps of the walk become small, though hardly any mass
+    # lies there.
+    def walk():
+        step = numpyro.sample("step", dist.Exponential(1.0))
+        s = numpyro.sample("s", dist.GaussianRandomWalk(step, num_steps=40))
+        numpyro.sample("y", dist.Normal(s, 0.5), obs=np.sin(np.arange(40.0)))
+
+    for seed in range(3):
+        posterior = bk.infer(walk, method="nuts", seed=seed, progress=False)
+        evidence = posterior.trust.evidence
+        assert "places_visited" not in evidence and "places_left" not in evidence
