@@ -36,7 +36,7 @@ FEW = 20
 LEAST_SHARE = 0.003
 # An end of a search that is no mode is left if its log evidence is lower by this, in nats: both
 # estimates are rough.
-ROUGHLY = 30.0
+ROUGHLY = 7.0
 # The share of draws around a mode that is next to nothing.
 RARELY = 0.02
 # Regions whose draws lie next to those of others more often than this cannot be told apart.
