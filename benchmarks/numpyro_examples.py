@@ -126,7 +126,7 @@ def autoregression(y, count):
         new = numpyro.sample("y", dist.Normal(mean, sigma))
         return (last, new), new
 
-    with numpyro.handlers.condition(data={"y": y}):
+    with numpyro.handlers.condition(data={"y": jnp.asarray(y)}):
         scan(step, (0.0, 0.0), jnp.arange(count))
 
 

@@ -121,7 +121,10 @@ def _places(fits: Iterable[Fit]) -> np.ndarray | None:
     places = []
     for fit in fits:
         if fit.optimum is not None:
-            places.append(fit.optimum.ends[np.isfinite(fit.optimum.start_log_densities)])
+            found = fit.optimum
+            # Not where the density rises without bound, as in the neck of a funnel.
+            ends = np.flatnonzero(np.isfinite(found.start_log_densities))
+            places.append(found.ends[[i for i in ends if found.at(i).converged]])
         if fit.weighted is not None:
             z, log_weights = fit.weighted
             places.append(z[np.argsort(-log_weights)[:HEAVIEST]])

@@ -241,7 +241,10 @@ def test_a_method_made_from_svi_is_run_as_it_is():
 
 @pytest.mark.slow
 def test_calibrating_in_batches_passes_what_is_right_and_faults_what_is_not():
-    right = calibrate(two_levels, DATA["y"][0], method="svi", simulations=60, progress=False)
+    # One of a hundred seeds is a false alarm, for each number.
+    right = calibrate(
+        two_levels, DATA["y"][0], method="svi", simulations=60, progress=False, seed=2
+    )
     assert not right.faults and right.verdicts == {"good": 60}
     # The best diagonal Gaussian has 1 / 6 of the variance in place of 6 / 11.
     narrow = calibrate(
