@@ -64,6 +64,7 @@ def test_evidence_and_moments_are_those_of_quadrature():
     np.testing.assert_allclose(draws.resampled(4000, seed=2).mean(axis=0), weighted, atol=0.02)
 
 
+@pytest.mark.slow
 def test_the_mode_is_that_of_map():
     fitted = given().polished()
     posterior = bk.infer(
@@ -110,6 +111,7 @@ def test_the_draws_agree_with_nuts():
 # -- in NumPy or compiled --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_both_forms_of_the_evidence_agree():
     model = choices(kernel=KERNEL).model(Structure("given", (), False), T)
     in_numpy, compiled = evidence_of(model, T, Y), CompiledEvidence(evidence.bound(model, T, Y))

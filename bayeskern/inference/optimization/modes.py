@@ -290,7 +290,7 @@ def initial_positions(
     first, candidates = np.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
     if count == 1:
         return first[None]
-    order, high = np.argsort(_values(objective, candidates)), (count - 1) // 2
+    order, high = np.argsort(np.asarray(_values(objective, candidates))), (count - 1) // 2
     anywhere = candidates[np.sort(order[high:])][: count // 2]
     # A draw and its reflection: if the one leads to a mode on this side, the other does not.
     with np.errstate(invalid="ignore"):

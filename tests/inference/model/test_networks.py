@@ -40,6 +40,7 @@ def exact():
     return covariance @ A.T @ Y / NOISE**2, covariance
 
 
+@pytest.mark.slow
 def test_a_layer_with_a_prior_is_linear_regression(tmp_path):
     posterior = bk.infer(with_prior, X, Y, method="laplace", progress=False)
     assert posterior.trust.verdict == "good"
