@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeskern.inference.optimization.modes import CURVED, Optimum
+from bayeskern.inference.optimization.modes import CURVED, Optimum, diagonal_sizes
 
 
 def inverse_hessian_root(optimum: Optimum) -> tuple[np.ndarray, str | None]:
@@ -17,8 +17,7 @@ def inverse_hessian_root(optimum: Optimum) -> tuple[np.ndarray, str | None]:
     H, d = optimum.hessian, len(optimum.z)
     if not np.all(np.isfinite(H)):
         return np.eye(d), "The Hessian at the mode is not finite; a unit covariance stands in."
-    size = np.sqrt(np.abs(np.diag(H)))
-    size = np.where(size > 0, size, max(1.0, size.max()) * 1e-3)
+    size = diagonal_sizes(H)
     values, vectors = np.linalg.eigh(H / np.outer(size, size))
     repaired = None
     wrong = ~(values > CURVED)

@@ -169,7 +169,7 @@ class Optimum:
     @cached_property
     def _axes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Eigenvalues and eigenvectors of the Hessian in units of its diagonal, and its root."""
-        size = np.sqrt(np.maximum(np.diag(self.hessian), np.finfo(float).tiny))
+        size = diagonal_sizes(self.hessian)
         return *np.linalg.eigh(self.hessian / np.outer(size, size)), size
 
     def evidence(self) -> dict:
@@ -208,6 +208,15 @@ class Optimum:
                 "better mode."
             )
         return None
+
+
+def diagonal_sizes(hessian) -> np.ndarray:
+    """sqrt |H_ii|, which bring the diagonal to 1 or -1: (d,).
+
+    A thousandth of the largest where it is zero.
+    """
+    size = np.sqrt(np.abs(np.diag(hessian)))
+    return np.where(size > 0, size, max(1.0, size.max()) * 1e-3)
 
 
 def find_optimum(
