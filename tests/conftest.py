@@ -18,7 +18,7 @@ from hypothesis import settings  # noqa: E402
 
 # A few examples of each property by default; --hypothesis-profile many takes more.
 settings.register_profile("bayeskern", deadline=None, derandomize=True, max_examples=20)
-settings.register_profile("many", settings.get_profile("bayeskern"), max_examples=100)
+settings.register_profile("many", settings.get_profile("bayeskern"), max_examples=60)
 settings.load_profile("bayeskern")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 from bayeskern.forecast.average import Part
 from bayeskern.forecast.robust import factors_of_new
 from bayeskern.forecast.scale import Scale
+from bayeskern.forecast.volatility import volatility_factors
 from bayeskern.prediction.mixture import quantiles_between, without_nan
 
 # Where a part has no variance at all it is a step.
@@ -41,6 +43,20 @@ class Mixture:
     def even(cls, scales: Sequence[Scale], means, variances, paths=None) -> Mixture:
         """The mixture of parts of equal weight."""
         return cls(np.full(len(scales), 1.0 / len(scales)), scales, means, variances, paths)
+
+    def widened(self, factors, weights) -> Mixture:
+        """The mixture whose sds are multiplied by factors (k,), which have weights (k,)."""
+        wider, k = copy(self), len(factors)
+        wider.weights = np.outer(self.weights, weights).ravel()
+        wider.logs, wider.locations = (np.repeat(a, k, axis=0) for a in (self.logs, self.locations))
+        wider.sds = (self.sds[:, None] * np.reshape(factors, (k, 1))).reshape(wider.locations.shape)
+
+        def paths(i, n, seed):
+            middle = self.locations[i // k]
+            return middle + factors[i % k] * (self._paths(i // k, n, seed) - middle)
+
+        wider._paths = paths
+        return wider
 
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +156,8 @@ def mixture_over(
 ) -> Mixture:
     """The mixture over the draws of all parts at x_new (m,), about `mixed` of them.
 
-    robust: whether the noise of new values is Student's t.
+    What comes may be more volatile than what was, or less, but for a kernel that was given. robust:
+    whether the noise of new values is Student's t.
     """
     weights, fits, zs, means, variances = [], [], [], [], []
     for part in parts:
@@ -168,4 +185,7 @@ def mixture_over(
         scale, evidence = fits[i].scale, fits[i].evidence
         return scale.shift + scale.size * evidence.paths(zs[i], x_new, n, seed, factors[i])
 
-    return Mixture(np.array(weights), [f.scale for f in fits], means, variances, paths)
+    mixture = Mixture(np.array(weights), [f.scale for f in fits], means, variances, paths)
+    if fits[0].choices.kernel is not None:
+        return mixture
+    return mixture.widened(*volatility_factors(len(fits[0].y)))

@@ -10,6 +10,7 @@ import scipy.stats
 
 import bayeskern as bk
 from bayeskern.forecast.seasonal_naive import SeasonalNaive
+from bayeskern.forecast.volatility import volatility_factors
 
 N, HORIZON = 60, 6
 # One Gaussian process at one point, whose scores can be worked out by hand.
@@ -93,11 +94,15 @@ def test_a_fold_is_a_forecast_from_the_past_alone(result):
     np.testing.assert_allclose(result.folds[0].forecast.sd, alone.sd, rtol=1e-12)
 
 
-def crps_normal(y, mean, sd):
-    """Gneiting and Raftery (2007), equation 21."""
-    z = (y - mean) / sd
-    pdf, cdf = scipy.stats.norm.pdf(z), scipy.stats.norm.cdf(z)
-    return sd * (z * (2 * cdf - 1) + 2 * pdf - 1 / np.sqrt(np.pi))
+def crps_of_normals(y, mean, sds):
+    """Of a mixture of normals with one mean, sds as (weight, sd): Grimit et al. (2006), eq. 5."""
+
+    def spread(distance, sd):
+        z = distance / sd
+        return distance * (2 * scipy.stats.norm.cdf(z) - 1) + 2 * sd * scipy.stats.norm.pdf(z)
+
+    between = [[a * b * spread(0.0, np.hypot(s, t)) for a, s in sds] for b, t in sds]
+    return sum(w * spread(y - mean, sd) for w, sd in sds) - 0.5 * np.sum(between, axis=(0, 1))
 
 
 @pytest.mark.parametrize("name", ["forecast", "seasonal naive"])
@@ -106,17 +111,29 @@ def test_scores_by_hand(result, name):
     models = [f.forecast if name == "forecast" else f.naive for f in result.folds]
     assert not any(fold.forecast.scale.log for fold in result.folds)
     y = np.concatenate([fold.actual for fold in result.folds])
-    # One draw of the hyperparameters on the scale as given: each forecast is a normal.
+    # One draw of the hyperparameters on the scale as given: each forecast is a normal, but for its
+    # volatility.
     mean = np.concatenate([model.mean for model in models])
-    sd = np.concatenate([model.sd for model in models])
-    normal = scipy.stats.norm(mean, sd)
+    parts = []
+    for fold, model in zip(result.folds, models, strict=True):
+        factors, weights = np.ones(1), np.ones(1)
+        if name == "forecast":
+            factors, weights = volatility_factors(fold.count)
+        sds = model.sd * factors[:, None] / np.sqrt(weights @ factors**2)
+        parts.append([(w, sd) for w, sd in zip(weights, sds, strict=True)])
+    parts = [
+        (of_fold[0][0], np.concatenate([sd for _, sd in of_fold]))
+        for of_fold in zip(*parts, strict=True)
+    ]
+    normals = [(w, scipy.stats.norm(mean, sd)) for w, sd in parts]
+    density = sum(w * normal.pdf(y) for w, normal in normals)
+    below = sum(w * normal.cdf(y) for w, normal in normals)
     np.testing.assert_allclose(scores["mae"], np.mean(np.abs(y - mean)), rtol=1e-9)
     np.testing.assert_allclose(scores["rmse"], np.sqrt(np.mean((y - mean) ** 2)), rtol=1e-9)
-    np.testing.assert_allclose(scores["crps"], np.mean(crps_normal(y, mean, sd)), rtol=1e-3)
-    np.testing.assert_allclose(scores["log_score"], np.mean(normal.logpdf(y)), rtol=1e-9)
+    np.testing.assert_allclose(scores["crps"], np.mean(crps_of_normals(y, mean, parts)), rtol=1e-3)
+    np.testing.assert_allclose(scores["log_score"], np.mean(np.log(density)), rtol=1e-9)
     for level in (0.5, 0.8, 0.95):
-        lower, upper = normal.interval(level)
-        inside = np.mean((lower <= y) & (y <= upper))
+        inside = np.mean(np.abs(below - 0.5) <= 0.5 * level)
         assert scores[f"coverage_{100 * level:g}"] == pytest.approx(inside)
     values, scaled = seasonal(), []
     for fold, model in zip(result.folds, models, strict=True):
@@ -267,7 +284,7 @@ def test_frame_csv_and_text(result, tmp_path):
     ]  # fmt: skip
     assert frame.loc["forecast", "crps"] == result.scores["forecast"]["crps"]
     back = pd.read_csv(io.StringIO(result.to_csv()), index_col="model")
-    pd.testing.assert_frame_equal(back, frame, rtol=1e-9, check_names=False)
+    pd.testing.assert_frame_equal(back, frame, rtol=1e-9, check_names=False, check_dtype=False)
     lines = repr(result).splitlines()
     assert lines[0] == "y: 2 forecasts of 6 steps, 12 values"
     assert max(map(len, lines)) <= 100 and len({len(line) for line in lines[2:]}) == 1

@@ -14,6 +14,7 @@ import scipy.stats
 import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.model import default_kernel, default_noise
+from bayeskern.forecast.volatility import volatility_factors
 from bayeskern.inference import MAP
 from tests.marks import few, slow
 
@@ -80,8 +81,11 @@ def test_numpy_predicts_the_same(either):
     back = np.exp if f.scale.log else np.asarray
     median = back(y.mean() + y.std() * mean)
     np.testing.assert_allclose(f.median, median, rtol=1e-7)
-    edges = mean + np.sqrt(variance) * scipy.stats.norm.ppf([[0.1], [0.9]])
-    np.testing.assert_allclose(f.interval(0.8), back(y.mean() + y.std() * edges), rtol=1e-6)
+    factors, weights = volatility_factors(N)
+    edges = np.log(f.interval(0.8)) if f.scale.log else f.interval(0.8)
+    standard = ((edges - y.mean()) / y.std() - mean) / np.sqrt(variance)
+    below = scipy.stats.norm.cdf(standard[..., None] / factors) @ weights
+    np.testing.assert_allclose(below, np.full((2, len(new)), [[0.1], [0.9]]), rtol=1e-5)
 
     # The density that was climbed, too: padded and masked against SciPy's normal distribution.
     X, target, mask = f.posterior.target.args
@@ -192,11 +196,15 @@ def test_mean_and_sd_are_those_of_the_draws(either, draws):
 
 
 def test_mean_and_sd_on_the_log_scale_are_the_lognormals(log):
-    """One draw of the hyperparameters: log y is normal, its mean and sd seen in the quantiles."""
-    low, mid, high = np.log(log.quantile([scipy.stats.norm.cdf(-1), 0.5, scipy.stats.norm.cdf(1)]))
-    exact = scipy.stats.lognorm(s=(high - low) / 2, scale=np.exp(mid))
-    np.testing.assert_allclose(log.mean, exact.mean(), rtol=1e-9)
-    np.testing.assert_allclose(log.sd, exact.std(), rtol=1e-9)
+    """One draw of the hyperparameters: log y is normal, but for its volatility."""
+    part = log.parts[0]
+    (mean,), (variance,) = part.fitted.evidence.moments(part.draws.z, years(log)[1])
+    factors, weights = volatility_factors(N)
+    sds = log.scale.size * np.sqrt(variance) * factors[:, None]
+    exact = scipy.stats.lognorm(s=sds, scale=np.exp(log.scale.shift + log.scale.size * mean))
+    np.testing.assert_allclose(log.mean, weights @ exact.mean(), rtol=1e-9)
+    square = weights @ (exact.var() + exact.mean() ** 2)
+    np.testing.assert_allclose(log.sd, np.sqrt(square - log.mean**2), rtol=1e-9)
     assert np.all(log.mean > log.median)
 
 

@@ -143,7 +143,7 @@ def test_its_coverage_is_the_true_one_within_its_error():
     """Random walks with noise and seasons: the look back against what came true after the end."""
     rng, values = np.random.default_rng(3), []
     hits, shares, errors = [], [], []
-    for _ in range(40):
+    for _ in range(24):
         steps, noise = rng.standard_normal((2, 96 + HORIZON))
         walk = np.cumsum(0.3 * steps) + noise
         values = walk + 2.0 * np.sin(2 * np.pi * np.arange(len(walk)) / 12)

@@ -151,8 +151,8 @@ def p_values(draws, truth, seed=0) -> np.ndarray:
 
 
 # Fits that take longer are fewer.
-RUNS = [("inferred, weighted", 150), ("inferred, nuts", 300)]
-RUNS += [(path, 400) for path in PATHS if path not in dict(RUNS)]
+RUNS = [("inferred, weighted", 150), ("inferred, nuts", 150), ("known noise", 400)]
+RUNS += [(path, 200) for path in PATHS if path not in dict(RUNS)]
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ class Neighbours:
 
     def __init__(self, z):
         self.z = z[evenly(len(z), AMONG)]
-        self.to_unit = _to_unit(np.atleast_2d(np.cov(self.z.T)), self.z)
+        self.to_unit = _to_unit(_covariance(self.z))
         self._tree = KDTree(self.z @ self.to_unit)
 
     def of(self, points) -> tuple[np.ndarray, np.ndarray]:
@@ -58,10 +58,26 @@ class Neighbours:
         return self.z[index], distance
 
 
-def _to_unit(covariance, z) -> np.ndarray:
-    """M with z M in units of sds: (d, d). Coordinates of no spread have one that rounding has."""
-    rounding = 1e-8 * (1.0 + np.max(np.abs(z), axis=0))
-    return np.linalg.inv(robust_cholesky(covariance + np.diag(np.square(rounding)))).T
+def _covariance(z) -> np.ndarray:
+    """The covariance of draws (n, d), by which distances between them are not blown up: (d, d).
+
+    That of as few draws as coordinates makes everything look far away. In units of the sds it is
+    shrunk towards the identity: Ledoit and Wolf (2004), "A well-conditioned estimator for
+    large-dimensional covariance matrices", as in scikit-learn, whose import takes longer than all
+    of this. Coordinates of no spread have that of rounding.
+    """
+    sds = np.hypot(np.std(z, axis=0), 1e-8 * (1.0 + np.max(np.abs(z), axis=0)))
+    white, n = (z - np.mean(z, axis=0)) / sds, len(z)
+    S = white.T @ white / n
+    off = np.sum(np.square(S - np.eye(len(S))))
+    error = (np.sum(np.square(np.sum(np.square(white), axis=1))) / n - np.sum(np.square(S))) / n
+    shrinkage = min(1.0, error / off) if off > 0.0 else 1.0
+    return sds[:, None] * ((1.0 - shrinkage) * S + shrinkage * np.eye(len(S))) * sds
+
+
+def _to_unit(covariance) -> np.ndarray:
+    """M with z M in units of sds: (d, d)."""
+    return np.linalg.inv(robust_cholesky(covariance)).T
 
 
 def connected(target: Target, points, neighbours: Neighbours) -> np.ndarray:
@@ -237,8 +253,7 @@ class NearestRegion:
     def __init__(self, regions):
         halves = [z[:, : z.shape[1] // 2].reshape(-1, z.shape[2]) for z in regions]
         halves = [z[evenly(len(z), AMONG)] for z in halves]
-        within = np.mean([np.atleast_2d(np.cov(z.T)) for z in halves], axis=0)
-        self._to_unit = _to_unit(within, np.concatenate(halves))
+        self._to_unit = _to_unit(np.mean([_covariance(z) for z in halves], axis=0))
         self._number = np.concatenate([np.full(len(z), k) for k, z in enumerate(halves)])
         self._tree = KDTree(np.concatenate(halves) @ self._to_unit)
 
@@ -313,7 +328,7 @@ def _is_negligible(optimum: Optimum, i: int, chains: float) -> bool:
 def _normal_evidence(rows: Transitions) -> float:
     """The log integral of a density if draws of it were those of a normal distribution."""
     z = np.concatenate(rows.z)
-    tril = robust_cholesky(np.atleast_2d(np.cov(z.T)))
+    tril = robust_cholesky(_covariance(z))
     # The mean of its log density lies d / 2 below the highest.
     return _normal_log_integral(0.5 * z.shape[1] - np.mean(rows.potential), tril)
 

@@ -380,6 +380,6 @@ def test_a_linear_regression_with_inferred_scales_is_calibrated():
     )
     X, y = np.split(np.random.default_rng(1).normal(size=(12, 4)), [3], axis=1)
     method = bk.ImportanceSampling(draws=2000)
-    found = calibrate(model, X, y[:, 0], method=method, simulations=150, seed=4)
+    found = calibrate(model, X, y[:, 0], method=method, simulations=60, seed=4)
     assert not found.faults and not found.failures
     assert list(found.uniforms)[:2] == ["noise", "prior.scale"]

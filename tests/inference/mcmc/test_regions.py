@@ -4,12 +4,14 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from sklearn.covariance import ledoit_wolf
 
 import bayeskern as bk
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.mcmc.regions import (
     NearestRegion,
     Neighbours,
+    _covariance,
     agree,
     connected,
     groups,
@@ -18,7 +20,7 @@ from bayeskern.inference.mcmc.regions import (
 )
 from bayeskern.inference.model.target import Target
 from tests.inference.separated import SEPARATED
-from tests.marks import few
+from tests.marks import slow
 
 RNG = np.random.default_rng(3)
 
@@ -30,12 +32,12 @@ def normal_chains(centers, d=3, draws=400):
 # -- ways between places ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", few([2, 10, 40], 10))
-def test_a_mode_is_connected_to_draws_around_it_however_many_dimensions(d):
+@pytest.mark.parametrize(("d", "draws"), [(10, 2000), slow(400, 2000), slow(400, 60)])
+def test_a_mode_is_connected_to_draws_around_it_however_many_dimensions(d, draws):
     def model():
         numpyro.sample("x", dist.Normal(0.0, 1.0).expand([d]).to_event(1))
 
-    near = Neighbours(RNG.standard_normal((2000, d)))
+    near = Neighbours(RNG.standard_normal((draws, d)))
     points = np.concatenate([np.zeros((1, d)), RNG.standard_normal((4, d))])
     assert np.all(connected(Target.of(model, (), {}), points, near))
 
@@ -47,6 +49,14 @@ def test_the_other_mode_is_not_connected(name):
     end = np.full(d, 4.0 / np.sqrt(d))
     near = Neighbours(RNG.standard_normal((2000, d)) - end)
     np.testing.assert_array_equal(connected(target, np.stack([-end, end]), near), [True, False])
+
+
+@pytest.mark.parametrize(("draws", "d"), [(60, 600), (2000, 10), (50, 1)])
+def test_covariances_are_shrunk_as_in_scikit_learn(draws, d):
+    z = 5.0 + RNG.standard_normal((draws, d)) @ RNG.standard_normal((d, d))
+    sds = z.std(axis=0)
+    correlations, _ = ledoit_wolf((z - z.mean(axis=0)) / sds, assume_centered=True)
+    np.testing.assert_allclose(_covariance(z), sds[:, None] * correlations * sds, atol=1e-7)
 
 
 def test_a_few_draws_that_strayed_do_not_connect_a_mode():
