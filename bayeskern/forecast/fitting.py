@@ -134,10 +134,11 @@ class Fitted:
         """The curvature of -log p at the mode: (d, d), by differences of the gradient."""
         if self.curvature is not None:
             return self.curvature
-        at_mode = self.evidence.value_and_gradient(self.mode)[1]
         d = len(self.mode)
-        steps = self.mode + STEP * np.eye(d)
-        H = np.reshape([at_mode - self.evidence.value_and_gradient(z)[1] for z in steps], (d, d))
+        steps = np.concatenate([self.mode[None], self.mode + STEP * np.eye(d)])
+        with self.evidence.threads():
+            at_mode, *others = (self.evidence.value_and_gradient(z)[1] for z in steps)
+        H = np.reshape([at_mode - other for other in others], (d, d))
         return 0.5 * (H + H.T) / STEP
 
     def polished(self) -> Fitted:
@@ -146,12 +147,13 @@ class Fitted:
         Rounding ends L-BFGS sooner: it goes by differences of values, Newton's method by the
         gradient.
         """
-        gradient = self.evidence.value_and_gradient(self.mode)[1]
-        try:
-            closer = self.mode + np.linalg.solve(self.hessian, gradient)
-        except np.linalg.LinAlgError:
-            return self
-        value, slope = self.evidence.value_and_gradient(closer)
+        with self.evidence.threads():
+            gradient = self.evidence.value_and_gradient(self.mode)[1]
+            try:
+                closer = self.mode + np.linalg.solve(self.hessian, gradient)
+            except np.linalg.LinAlgError:
+                return self
+            value, slope = self.evidence.value_and_gradient(closer)
         size = np.abs(gradient).max(initial=0.0)
         if not (np.isfinite(value) and np.abs(slope).max(initial=0.0) < size):
             return self
