@@ -35,7 +35,7 @@ MOST_CHANGES = 3
 # Draws of the hyperparameters of each structure.
 DRAWS = 32
 # The draws of all structures together that predictions rest on.
-MIXED = 32
+MIXED = 48
 
 
 class Part(NamedTuple):

@@ -19,6 +19,8 @@ from bayeskern.prediction.mixture import quantiles_between, without_nan
 LEAST_SD = 1e-150
 # Logarithms of values beyond this are cut off, so that there is room for sums of them.
 LARGEST = 690.0
+# About the most numbers that are looked at at a time.
+BLOCK = 2**14
 
 
 class Mixture:
@@ -103,17 +105,21 @@ class Mixture:
         return bool(self.logs.any() and not self.logs.all())
 
     def _below(self, x, column) -> np.ndarray:
-        """The probability of less than x (k,) in some columns (k,).
+        """The probability of less than x, an array, in the column that each of them is in.
 
         x is a value, or the logarithm of one where all parts are lognormal.
         """
         total, log_x = np.zeros(np.shape(x)), x
         if self._is_mixed:
             log_x = np.log(x, where=x > 0.0, out=np.full(np.shape(x), -np.inf))
-        parts = zip(self.weights, self.logs, self.locations, self.sds, strict=True)
-        for weight, log, location, sd in parts:
-            distance = (log_x if log else x) - location[column]
-            total += weight * ndtr(distance / np.maximum(sd[column], LEAST_SD))
+        # Many parts at a time where there are few values, which bounds the memory.
+        size = 1 + BLOCK // np.size(x)
+        for start in range(0, len(self.weights), size):
+            some = slice(start, start + size)
+            locations = np.moveaxis(self.locations[some][:, column], 0, -1)
+            sds = np.moveaxis(self.sds[some][:, column], 0, -1)
+            distance = np.where(self.logs[some], log_x[..., None], x[..., None]) - locations
+            total += ndtr(distance / np.maximum(sds, LEAST_SD)) @ self.weights[some]
         # What was cut off there lies below.
         return np.where(log_x >= LARGEST, 1.0, total) if self._is_mixed else total
 
