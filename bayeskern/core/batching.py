@@ -10,7 +10,7 @@ import numpy as np
 # The number of draws worked on at once: enough to fill the vector units, with little memory.
 BATCH = 32
 # The most draws of one chunk, and about the most numbers that its results have.
-CHUNK_DRAWS = 1024
+CHUNK_DRAWS = 256
 CHUNK = 2**22
 # About the most numbers that the results of one batch have.
 BATCH_NUMBERS = 2**20

@@ -8,13 +8,14 @@ prior, and weighted together with them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import chdtri
 
 from bayeskern.core.scalars import scalar_columns
-from bayeskern.inference.approximation.proposals import Sample
+from bayeskern.inference.approximation.proposals import Sample, log_densities
 from bayeskern.inference.approximation.psis import (
     Shift,
     Weights,
@@ -24,6 +25,7 @@ from bayeskern.inference.approximation.psis import (
 )
 from bayeskern.inference.assessment.overdispersed import overdispersed_sample
 from bayeskern.inference.assessment.tails import heavy_tail_advice
+from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.verdict import Trust, effective
@@ -37,6 +39,9 @@ UNSTEADY, LEAST_IF_UNSTEADY = 0.5, 1000
 # draws two standard errors leave 0.15 sd of it.
 MOST = {"mean_shift": 0.25, "log_sd_ratio": float(np.log(1.25)), "ks": 0.1}
 ERRORS = {"mean_shift": 2.0, "log_sd_ratio": np.sqrt(2.0), "ks": 0.0}
+# How many draws of a density that costs much are weighed first, and how many where those leave it
+# open; and the k-hat of few of them that more would not mend.
+FEW, ENOUGH, BEYOND_DOUBT = 512, 2048, 1.0
 # Beyond these it is bad.
 HOPELESS_KHAT = 0.7
 HOPELESS = {"mean_shift": 0.5, "log_sd_ratio": 0.5, "ks": 0.3}
@@ -68,11 +73,28 @@ def assess_approximation(
     if problem:
         # Such draws may overflow whatever is computed from them.
         return Trust("bad", problem, {} if optimum is None else optimum.evidence())
+    count, target = posterior.z.shape[1], posterior.fitted_target
+    if count <= FEW or not is_costly(target):
+        sample = Sample(posterior.z[0], posterior.log_p, posterior.log_q)
+        return _assess(posterior, sample, optimum, doubt)
+    # A density that takes milliseconds is not asked for at thousands of draws, and at half as many
+    # again around them, where a few hundred decide.
+    for most in (FEW, ENOUGH):
+        z, log_q = posterior.z[0, :most], posterior.log_q[:most]
+        sample = Sample(z, log_densities(target, z, posterior.progress), log_q)
+        trust = _assess(posterior, sample, optimum, doubt)
+        if trust.verdict == "good" or trust.evidence["khat"] > BEYOND_DOUBT:
+            break
+    return replace(trust, evidence={**trust.evidence, "draws_weighed": len(z)})
+
+
+def _assess(posterior, sample: Sample, optimum: Optimum | None, doubt: str | None) -> Trust:
+    """The verdict from draws of q, all of the posterior's or the first of them."""
     names, delivered = scalar_columns(posterior.fitted_draws)
-    sample = Sample(posterior.z[0], posterior.log_p, posterior.log_q)
-    own_weights = pareto_smooth(posterior.log_ratios)
+    log_ratios = sample.log_p - sample.log_q
+    own_weights, weighed = pareto_smooth(log_ratios), delivered[: len(log_ratios)]
     own_difference = Difference(
-        weighted_difference(delivered, delivered, y_weights=own_weights.normal), own_weights.ess
+        weighted_difference(weighed, weighed, y_weights=own_weights.normal), own_weights.ess
     )
     wide_weights, wide_difference = _against_overdispersed(posterior, sample, delivered)
     # Weights that cannot be relied on measure nothing, where there are others; but a density that
@@ -89,8 +111,10 @@ def assess_approximation(
         "wider_khat": wide_weights.khat,
         "wider_ess": wide_weights.ess,
     }
-    elbo = posterior.elbo
-    evidence |= {"elbo": elbo.value, "log_evidence_is": own_weights.log_evidence.value}
+    evidence |= {
+        "elbo": float(np.mean(log_ratios)),
+        "log_evidence_is": own_weights.log_evidence.value,
+    }
     missed = _missed(optimum, posterior.z[0], evidence)
     shape = (
         f"The posterior has another shape than these draws (k-hat {evidence['khat']:.2g}, "
