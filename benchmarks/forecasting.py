@@ -9,8 +9,9 @@ distribution itself; the others are Gaussian, with the sd that their 95 % interv
 is that of the three of statsforecast, bound by bound (Petropoulos and Svetunkov, 2020, "A simple
 combination of univariate models").
 
-Priors and the power of the evidence were chosen on the first half of the series of each frequency.
-Which structures are averaged was chosen on other halves, which share series with both.
+Priors, the power of the evidence and how much the volatility may change were chosen on the first
+half of the series of each frequency. Which structures are averaged was chosen on other halves,
+which share series with both.
 """
 
 import argparse

@@ -53,7 +53,8 @@ def forecast(
     slope that wanders and one that is damped; with the seasons and without; of the values and, if
     all are positive, of their logarithm. The forecast is their average, weighted by the evidence
     log p(y) = log p(z) + sum log |dz/dy|, where z is y, or log y, standardised. Each is averaged
-    over draws of its hyperparameters too.
+    over draws of its hyperparameters too, and over what the volatility to come may be: the fit
+    learns its average only, and in real series it changes.
 
     The smooth trend, the seasons and their priors: Corani, Benavoli and Zaffalon (2021), "Time
     series forecasting with Gaussian processes needs priors", ECML-PKDD. The other trends: Harvey

@@ -109,19 +109,22 @@ class Mixture:
 
         x is a value, or the logarithm of one where all parts are lognormal.
         """
-        total, log_x = np.zeros(np.shape(x)), x
+        shape, x = np.shape(x), np.ravel(x)
+        column = np.broadcast_to(column, shape).ravel()
+        total, log_x = np.zeros(len(x)), x
         if self._is_mixed:
-            log_x = np.log(x, where=x > 0.0, out=np.full(np.shape(x), -np.inf))
+            log_x = np.log(x, where=x > 0.0, out=np.full(len(x), -np.inf))
         # Many parts at a time where there are few values, which bounds the memory.
-        size = 1 + BLOCK // np.size(x)
-        for start in range(0, len(self.weights), size):
-            some = slice(start, start + size)
-            locations = np.moveaxis(self.locations[some][:, column], 0, -1)
-            sds = np.moveaxis(self.sds[some][:, column], 0, -1)
-            distance = np.where(self.logs[some], log_x[..., None], x[..., None]) - locations
-            total += ndtr(distance / np.maximum(sds, LEAST_SD)) @ self.weights[some]
+        size = 1 + BLOCK // len(x)
+        for parts in (np.flatnonzero(~self.logs), np.flatnonzero(self.logs)):
+            at = log_x if self.logs[parts].any() else x
+            for some in np.split(parts, range(size, len(parts), size)):
+                distance = at - self.locations[some][:, column]
+                distance /= np.maximum(self.sds[some], LEAST_SD)[:, column]
+                total += self.weights[some] @ ndtr(distance, out=distance)
         # What was cut off there lies below.
-        return np.where(log_x >= LARGEST, 1.0, total) if self._is_mixed else total
+        total = np.where(log_x >= LARGEST, 1.0, total) if self._is_mixed else total
+        return total.reshape(shape)
 
     def log_density(self, y) -> np.ndarray:
         """The log density of values y (m,), time by time."""

@@ -146,10 +146,13 @@ class NumpyEvidence:
         value, factor, weights, derivatives = self._evaluated(z)
         if factor is None:
             return value, np.zeros(len(z))
-        inverse, _ = lapack.dpotri(factor, lower=1)
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        # The lower triangle of K^-1, twice off the diagonal: dK / d theta is symmetric.
+        lower, _ = lapack.dpotri(factor, lower=1)
+        lower *= 2.0
+        np.fill_diagonal(lower, 0.5 * np.diag(lower))
         # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta)
-        A = np.outer(weights, weights) - inverse
+        A = np.outer(weights, weights)
+        A -= lower
         trace_with = self._pairs.contract(A)
         slopes = np.empty(len(z))
         for i, place in enumerate(self._free):

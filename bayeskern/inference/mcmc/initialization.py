@@ -97,6 +97,46 @@ def initial_points(
     return points
 
 
+def start_at(target: Target, points: list[InitialPoint], values: dict) -> list[InitialPoint]:
+    """The starts of chains with some sites at given values, each (*shape) or (chains, *shape).
+
+    Raises ValueError, naming the site, for one that is unknown or a value that it cannot have.
+    """
+    shapes, chains = {site.name: site.shape for site in target.latents}, len(points)
+    by_chain = {}
+    for name, value in values.items():
+        if name not in shapes:
+            raise ValueError(
+                f"init has a value for {name!r}; the latent sites are {', '.join(shapes)}."
+            )
+        value, shape = np.asarray(value, float), shapes[name]
+        if value.shape not in (shape, (chains, *shape)):
+            raise ValueError(
+                f"init: {name} has shape {value.shape}; wanted is {shape}, or "
+                f"{(chains, *shape)} for a start of each of {chains} chains."
+            )
+        by_chain[name] = np.broadcast_to(value, (chains, *shape))
+    z = []
+    for i, point in enumerate(points):
+        here = target.constrain(jnp.asarray(point.z))
+        here |= {name: jnp.asarray(value[i]) for name, value in by_chain.items()}
+        try:
+            z.append(np.asarray(target.unconstrain(here)[0]))
+        except ValueError:
+            # NumPyro refuses parameters that a distribution cannot have.
+            z.append(np.full(target.size, np.nan))
+    potential, gradient = potential_and_gradient(target, np.stack(z))
+    if not (np.all(np.isfinite(potential)) and np.all(np.isfinite(gradient))):
+        raise ValueError(
+            f"init: the log density or its gradient is not finite at the values of "
+            f"{', '.join(by_chain)}. Give values inside of their supports."
+        )
+    return [
+        InitialPoint(*at, point.inverse_mass)
+        for *at, point in zip(z, potential, gradient, points, strict=True)
+    ]
+
+
 def _first(candidates: Candidates, highest: float, inverse_mass) -> InitialPoint | None:
     """The first of the candidates at which a chain could start, or None."""
     possible = candidates.below(highest)

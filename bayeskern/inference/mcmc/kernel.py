@@ -84,6 +84,20 @@ class Transitions(NamedTuple):
             state.adapt_state.step_size,
         )
 
+    def thinned(self, every: int) -> Transitions:
+        """Every so manieth step of chains, (chains, steps, ...).
+
+        One diverges where any of those since the one before it did.
+        """
+        if every == 1:
+            return self
+        count = self.z.shape[1] // every * every
+        stretches = Transitions(
+            *(x[:, :count].reshape(len(x), -1, every, *x.shape[2:]) for x in self)
+        )
+        last = Transitions(*(x[:, :, -1] for x in stretches))
+        return last._replace(diverging=stretches.diverging.any(axis=2))
+
 
 @eqx.filter_jit
 def initial_state(

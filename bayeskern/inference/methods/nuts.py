@@ -19,7 +19,7 @@ from bayeskern.inference.assessment.mcmc import assess_mcmc, assess_regions
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.chains import ChainGroup, ChainProgress, sample
 from bayeskern.inference.mcmc.checkpoint import Checkpoint
-from bayeskern.inference.mcmc.initialization import find_modes, initial_points
+from bayeskern.inference.mcmc.initialization import find_modes, initial_points, start_at
 from bayeskern.inference.mcmc.kernel import (
     InitialPoint,
     KernelOptions,
@@ -56,7 +56,8 @@ class NUTS(Method):
     Args:
         chains: How many chains.
         warmup: Steps of adaptation of each chain, which are dropped.
-        draws: Steps of each chain that are kept.
+        draws: Steps of each chain after that.
+        thin: Every so manieth of them is kept, which saves memory and nothing else.
         target_accept: The acceptance probability that the step size aims at; nearer to 1 for
             smaller steps.
         max_tree_depth: The most doublings of a trajectory.
@@ -66,6 +67,8 @@ class NUTS(Method):
             vmap, for accelerators.
         modes: "report" for the draws of the chains as they are; "weigh", where chains sit in
             several places, for draws from each place by its share of the posterior.
+        init: Where chains start, as {site: value}, each with the shape of the site, or with an axis
+            of chains in front; None, and sites without a value, for where the search says.
         places: Where mass may lie, (m, d) in unconstrained coordinates, as an earlier fit has seen
             it; looked at like the ends of the search.
         evidence: Whether to estimate the log evidence by bridge sampling.
@@ -84,11 +87,13 @@ class NUTS(Method):
     chains: int = 4
     warmup: int = 1000
     draws: int = 1000
+    thin: int = 1
     target_accept: float = 0.8
     max_tree_depth: int = 10
     dense_mass: bool = False
     chain_method: str = "parallel"
     modes: str = "report"
+    init: dict[str, Any] | None = None
     places: Any = None
     evidence: bool = False
     checkpoint: str | Path | None = None
@@ -96,8 +101,10 @@ class NUTS(Method):
     name = "nuts"
 
     def __post_init__(self):
-        for name in ("chains", "warmup", "draws", "max_tree_depth"):
+        for name in ("chains", "warmup", "draws", "thin", "max_tree_depth"):
             validation.positive_integer(getattr(self, name), name)
+        if self.thin > self.draws:
+            raise ValueError(f"thin is {self.thin}; of {self.draws} draws none would be kept.")
         validation.level(self.target_accept, "target_accept")
         validation.one_of("chain_method", self.chain_method, CHAIN_METHODS)
         validation.one_of("modes", self.modes, MODES)
@@ -117,6 +124,7 @@ class NUTS(Method):
                 target, stages, progress, checkpoint.save if checkpoint else _save_nothing
             )
             rows, seen = self._again_where_diverging(target, optimum, rows, seed, progress)
+            rows = rows.thinned(self.thin)
             exploration = Exploration(target, rows, self._visits(target, stages[0].scale, seed))
             if optimum is not None:
                 exploration.look_at(optimum)
@@ -204,7 +212,8 @@ class NUTS(Method):
         shares = np.array([region.share.value for region in regions])
         known = np.all(np.isfinite(shares))
         shares = shares if known else np.full(len(shares), 1.0 / len(shares))
-        rng, total = np.random.default_rng(seed), self.chains * self.draws
+        rng, kept = np.random.default_rng(seed), self.draws // self.thin
+        total = self.chains * kept
         counts = np.floor(shares * total).astype(int)
         counts[np.argmax(shares)] += total - counts.sum()
         parts = []
@@ -215,7 +224,7 @@ class NUTS(Method):
         order = rng.permutation(total)
         mixed = Transitions(
             *(
-                np.concatenate(x)[order].reshape(self.chains, self.draws, *x[0].shape[1:])
+                np.concatenate(x)[order].reshape(self.chains, kept, *x[0].shape[1:])
                 for x in zip(*parts, strict=True)
             )
         )
@@ -241,11 +250,14 @@ class NUTS(Method):
     def _settings(self, seed) -> tuple:
         """What the draws depend on, beside the target."""
         options = (self.warmup, self.target_accept, self.max_tree_depth, self.dense_mass)
-        return (seed, self.chains, self.draws, *options, self._vectorized)
+        starts = {k: np.asarray(v, float).tolist() for k, v in (self.init or {}).items()}
+        return (seed, self.chains, self.draws, *options, self._vectorized, starts)
 
     def _begin(self, target, optimum, seed) -> list[ChainProgress]:
         """The first stage of each group of chains."""
         points = initial_points(target, optimum, self.chains, seed, self.dense_mass)
+        if self.init is not None:
+            points = start_at(target, points, self.init)
         # One scale for all chains: the median of the sds in their first inverse mass matrices.
         variances = [
             p.inverse_mass if p.inverse_mass.ndim == 1 else np.diag(p.inverse_mass) for p in points

@@ -26,9 +26,11 @@ def numbers_made(jaxpr: Jaxpr) -> int:
     total = 0
     for equation in jaxpr.eqns:
         inner = [p for p in jax.tree.leaves(equation.params, is_leaf=_is_program) if _is_program(p)]
-        made = sum(numbers_made(getattr(p, "jaxpr", p)) for p in inner)
-        total += made * equation.params.get("length", 1) if inner else 0
-        total += sum(math.prod(v.aval.shape) for v in equation.outvars)
+        if inner:
+            once = sum(numbers_made(p.jaxpr if isinstance(p, ClosedJaxpr) else p) for p in inner)
+            total += once * equation.params.get("length", 1)
+        else:
+            total += sum(math.prod(v.aval.shape) for v in equation.outvars)
     return total
 
 

@@ -1,0 +1,92 @@
+"""Chains that start where they are told to, and of which some steps are kept."""
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from bayeskern.inference.mcmc.initialization import initial_points, start_at
+from bayeskern.inference.model.target import Target
+
+RNG = np.random.default_rng(5)
+
+
+def scales():
+    sd = numpyro.sample("sd", dist.HalfNormal(1.0))
+    numpyro.sample("x", dist.Normal(0.0, sd).expand([3]).to_event(1))
+
+
+def started(values, chains=2):
+    target = Target.of(scales, (), {})
+    points = start_at(target, initial_points(target, None, chains, 0), values)
+    return target, points
+
+
+def test_sites_start_at_their_values_and_the_others_where_the_search_says():
+    target, points = started({"sd": [0.5, 2.0]})
+    before = initial_points(target, None, 2, 0)
+    for point, old, sd in zip(points, before, (0.5, 2.0), strict=True):
+        # Half-normal: z = log sd, and the log density has the Jacobian sd.
+        np.testing.assert_allclose(point.z, [np.log(sd), *old.z[1:]], rtol=1e-12)
+        x = point.z[1:]
+        log_p = dist.HalfNormal(1.0).log_prob(sd) + dist.Normal(0.0, sd).log_prob(x).sum()
+        np.testing.assert_allclose(point.potential, -(log_p + np.log(sd)), rtol=1e-10)
+        np.testing.assert_allclose(point.gradient[1:], x / sd**2, rtol=1e-10)
+
+
+def test_one_value_is_for_all_chains():
+    _, points = started({"x": [1.0, 2.0, 3.0]})
+    np.testing.assert_allclose([point.z[1:] for point in points], [[1.0, 2.0, 3.0]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"y": 1.0}, "'y'; the latent sites are sd, x"),
+        ({"x": 1.0}, r"x has shape \(\); wanted is \(3,\), or \(2, 3\)"),
+        ({"sd": -1.0}, "at the values of sd"),
+        ({"sd": np.nan}, "at the values of sd"),
+    ],
+)
+def test_starts_that_cannot_be_are_refused(values, says):
+    with pytest.raises(ValueError, match=says):
+        started(values)
+
+
+def test_every_third_step_is_kept():
+    y = 1.0 + RNG.standard_normal(8)
+
+    def model(y):
+        numpyro.sample("y", dist.Normal(numpyro.sample("x", dist.Normal(0.0, 3.0)), 1.0), obs=y)
+
+    def fit(thin):
+        method = bk.NUTS(chains=2, warmup=100, draws=100, thin=thin)
+        return bk.infer(model, y, method=method, seed=3, progress=False)
+
+    whole, thinned = fit(1), fit(3)
+    np.testing.assert_array_equal(thinned.draws["x"], whole.draws["x"][:, 2:99:3])
+    with pytest.raises(ValueError, match="of 100 draws none"):
+        bk.NUTS(draws=100, thin=101)
+
+
+def test_a_kept_step_diverges_where_one_before_it_did():
+    from bayeskern.inference.mcmc.kernel import Transitions
+
+    diverging = np.zeros((1, 7), bool)
+    diverging[0, [0, 5]] = True
+    z = np.arange(7.0).reshape(1, 7, 1)
+    rows = Transitions(z, diverging, *[np.zeros((1, 7))] * 5).thinned(2)
+    np.testing.assert_array_equal(rows.z[0, :, 0], [1.0, 3.0, 5.0])
+    np.testing.assert_array_equal(rows.diverging, [[True, False, True]])
+
+
+@pytest.mark.slow
+def test_chains_begin_where_they_are_told():
+    def two():
+        numpyro.sample("x", dist.Normal(0.0, 30.0))
+        numpyro.factor("f", -0.5 * 0.0)
+
+    method = bk.NUTS(chains=2, warmup=1, draws=1, init={"x": [500.0, -500.0]})
+    x = bk.infer(two, method=method, seed=0, progress=False).draws["x"]
+    assert x[0, 0] > 100.0 and x[1, 0] < -100.0

@@ -1,0 +1,62 @@
+"""What a density costs, counted by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from bayeskern.inference.model import cost
+from bayeskern.inference.model.target import Target
+from bayeskern.kernels import RBF
+
+
+def test_numbers_are_counted_through_loops_and_functions():
+    def steps(x):
+        def step(total, one):
+            # Two numbers each time.
+            return total + one * one, None
+
+        return jax.lax.scan(step, jnp.zeros(()), x)[0]
+
+    once = cost.numbers_made(jax.make_jaxpr(jnp.square)(jnp.zeros(7)).jaxpr)
+    assert once == 7
+    made = [cost.numbers_made(jax.make_jaxpr(steps)(jnp.zeros(n)).jaxpr) for n in (10, 110)]
+    assert made[1] - made[0] == 200
+
+
+def test_processes_are_costly_and_regressions_are_not():
+    def regression(X, y):
+        w = numpyro.sample("w", dist.Normal(0.0, 1.0).expand([X.shape[1]]).to_event(1))
+        numpyro.sample("y", dist.Normal(X @ w, 1.0), obs=y)
+
+    X = np.random.default_rng(1).normal(size=(300, 5))
+    assert not cost.is_costly(Target.of(regression, (X, X[:, 0]), {}))
+    model = bk.GPRegression(RBF(dist.LogNormal(0.0, 1.0)), noise=dist.HalfNormal(1.0))
+    posterior = bk.infer(model, X[:, :1], X[:, 0], method="map", progress=False)
+    assert cost.is_costly(posterior.fitted_target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "verdict"), [(300, "good"), (12, "caution or bad")])
+def test_a_few_hundred_draws_are_weighed_where_they_decide(monkeypatch, n, verdict):
+    """A normal posterior is its own Laplace approximation; that of a scale of few values is not."""
+    rng = np.random.default_rng(2)
+
+    def model(y):
+        x = numpyro.sample("x", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+        sd = 1.0 if verdict == "good" else jnp.exp(3.0 * x[1])
+        numpyro.sample("y", dist.Normal(x[0], sd), obs=y)
+
+    y = rng.standard_normal(n)
+    whole = bk.infer(model, y, method="laplace", seed=1, progress=False).trust
+    monkeypatch.setattr(cost, "COSTLY", 0)
+    few = bk.infer(model, y, method="laplace", seed=1, progress=False).trust
+    assert "draws_weighed" not in whole.evidence
+    if verdict == "good":
+        assert (few.verdict, few.evidence["draws_weighed"]) == ("good", 512)
+    else:
+        assert few.evidence["draws_weighed"] in (512, 2048) and few.verdict != "good"
+    assert few.verdict == whole.verdict
