@@ -6,6 +6,7 @@ from scipy import stats
 
 from bayeskern.forecast.mixture import Mixture
 from bayeskern.forecast.scale import Scale
+from bayeskern.forecast.volatility import HALFWAY, VARIANCE, volatility_factors
 
 WEIGHTS = np.array([0.5, 0.3, 0.2])
 MEANS = np.array([[0.1, -0.5], [0.4, 1.0], [-0.2, 0.3]])
@@ -71,6 +72,47 @@ def test_paths_come_from_the_parts_by_their_weights(kind):
     np.testing.assert_allclose(shares, WEIGHTS, atol=0.002)
     # In no order.
     assert len(np.unique(drawn[:20])) > 1
+
+
+def test_a_volatility_that_is_not_known_widens_each_part(kind):
+    scales, mixture = kind
+    factors, weights = np.array([0.5, 1.0, 2.0]), np.array([0.2, 0.5, 0.3])
+    p = np.array([0.025, 0.5, 0.9])
+    quantiles = mixture.widened(factors, weights).quantile(p)
+    for column in range(2):
+        below = 0.0
+        for factor, weight in zip(factors, weights, strict=True):
+            parts = zip(scales, MEANS[:, column], VARIANCES[:, column], strict=True)
+            for share, (scale, mean, variance) in zip(WEIGHTS, parts, strict=True):
+                location, sd = scale.shift + scale.size * mean, scale.size * np.sqrt(variance)
+                sd *= factor
+                part = stats.norm(location, sd)
+                part = stats.lognorm(sd, scale=np.exp(location)) if scale.log else part
+                below += weight * share * part.cdf(quantiles[:, column])
+        np.testing.assert_allclose(below, p, rtol=1e-6)
+
+
+def test_its_paths_are_as_wide():
+    """Whole paths, in which one factor goes through all times: against moments in closed form."""
+    rng = np.random.default_rng(8)
+
+    def paths(part, n, seed):
+        return 3.0 + 2.0 * (MEANS[part] + np.sqrt(VARIANCES[part]) * rng.standard_normal((n, 2)))
+
+    factors, weights = volatility_factors(100)
+    wider = Mixture(WEIGHTS, KINDS["normal"], MEANS, VARIANCES, paths).widened(factors, weights)
+    drawn = wider.sample(100_000, seed=2)
+    mean, sd = wider.moments
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.05)
+    np.testing.assert_allclose(drawn.std(axis=0), sd, rtol=0.02)
+
+
+@pytest.mark.parametrize("count", [10, 60, 5000])
+def test_the_log_volatility_is_normal(count):
+    factors, weights = volatility_factors(count)
+    e, variance = np.log(factors), VARIANCE * count / (count + HALFWAY)
+    moments = [weights @ e**k for k in range(6)]
+    np.testing.assert_allclose(moments, [1, 0, variance, 0, 3 * variance**2, 0], atol=1e-12)
 
 
 def test_a_single_part_is_exact():
