@@ -72,7 +72,7 @@ def load(path, model=None) -> Posterior:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredPosterior(Posterior):
-    """A Posterior that was read from a file: all but `predict` works without its model."""
+    """A Posterior that was read from a file: only predictions need its model."""
 
     #: the groups that ArviZ knows, as they were saved
     stored: Any = None
@@ -85,6 +85,11 @@ class StoredPosterior(Posterior):
         if self.missing:
             raise ValueError(self.missing)
         return super().predict(*new_args, seed=seed, **kwargs)
+
+    def deterministics(self, *new_args, seed: int = 0, **kwargs):
+        if self.missing:
+            raise ValueError(self.missing)
+        return super().deterministics(*new_args, seed=seed, **kwargs)
 
     def log_likelihood(self) -> dict[str, np.ndarray]:
         if self.is_point:

@@ -255,6 +255,29 @@ class Posterior:
         named = model_arguments(self.predict, model, new_args, kwargs, model_kwargs, {"seed": seed})
         return predictive.predict(self, new_args, seed, named)
 
+    def deterministics(
+        self, *new_args, seed: int = 0, model_kwargs: dict | None = None, **kwargs
+    ) -> dict[str, np.ndarray]:
+        """The deterministic sites at new arguments of the model, at each draw.
+
+        Args:
+            *new_args: The arguments of the model, for new data, as in `predict`.
+            seed: What observations that they depend on are drawn from.
+            model_kwargs: Named arguments of the model that are called `seed` or `model_kwargs`.
+            **kwargs: Other named arguments of the model.
+
+        Returns:
+            Each deterministic site, chains joined: (S, *site). Empty where there are none.
+
+        Raises:
+            ValueError: As `predict` does.
+        """
+        model = None if self.target is None else self.target.model
+        named = model_arguments(
+            self.deterministics, model, new_args, kwargs, model_kwargs, {"seed": seed}
+        )
+        return predictive.deterministics(self, new_args, seed, named)
+
     def replicates(self, count: int) -> dict[str, np.ndarray]:
         """New data at the model's own arguments, at `count` evenly spaced draws, chains joined.
 

@@ -139,6 +139,44 @@ def _sample(target, draws, keys, new, conditional, given, joint, batch):
     return jax.lax.map(one, (draws, keys), batch_size=batch)
 
 
+def deterministics(posterior, args: tuple, seed: int, kwargs: dict) -> dict[str, np.ndarray]:
+    """Every deterministic site at new arguments of the model and each draw: (S, *site) each."""
+    target = posterior.target
+    conditional, draws, new = conditional_sites(target), latents(posterior), as_jax((args, kwargs))
+    if target.holds_data:
+        new = make_static(new)
+    draws |= _drawn_anew(posterior, draws, new)
+    given = upstream_sites(target, *new).given
+    first = {name: value[0] for name, value in draws.items()}
+    shapes = eqx.filter_eval_shape(
+        _deterministics, target, first, jax.random.key(0), new, conditional, given
+    )
+    size = sum(math.prod(shape.shape) for shape in shapes.values())
+    keys = jax.random.split(jax.random.key(seed), math.prod(posterior.shape))
+    batch = batch_size(size)
+    return by_chunk(
+        lambda items: _compute(target, *items, new, conditional, given, batch), (draws, keys), size
+    )
+
+
+def _deterministics(target, draw, key, new, conditional, given) -> dict:
+    trace = trace_at(DrawObserved(target.model, conditional, given), draw, key, *new)
+    return {
+        name: jnp.asarray(site["value"])
+        for name, site in trace.items()
+        if site["type"] == "deterministic"
+    }
+
+
+@eqx.filter_jit
+def _compute(target, draws, keys, new, conditional, given, batch):
+    return jax.lax.map(
+        lambda item: _deterministics(target, *item, new, conditional, given),
+        (draws, keys),
+        batch_size=batch,
+    )
+
+
 # -- sites that condition on what was observed -----------------------------------------------------
 
 

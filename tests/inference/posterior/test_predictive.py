@@ -191,18 +191,47 @@ def test_a_latent_of_another_shape_is_an_error_that_names_it():
         posterior.predict(4)
 
 
+def test_deterministics_at_new_arguments(tmp_path):
+    """Computed from the draws by NumPy; of another shape than in the fit."""
+
+    def model(X, y=None):
+        a = numpyro.sample("a", dist.Normal(0.0, 1.0))
+        b = numpyro.sample("b", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+        mu = numpyro.deterministic("mu", a + X @ b)
+        numpyro.deterministic("odds", jnp.exp(mu[0]))
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    rng = np.random.default_rng(3)
+    X, X_new = rng.normal(size=(6, 2)), rng.normal(size=(4, 2))
+    posterior = fit(model, X, X[:, 0])
+    found, flat = posterior.deterministics(X_new), posterior.flat
+    mu = flat["a"][:, None] + flat["b"] @ X_new.T
+    assert set(found) == {"mu", "odds"}
+    np.testing.assert_allclose(found["mu"], mu, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found["odds"], np.exp(mu[:, 0]), rtol=1e-12)
+    posterior.save(tmp_path / "fit.nc")
+    loaded = bk.load(tmp_path / "fit.nc", model=model)
+    np.testing.assert_allclose(loaded.deterministics(X_new)["mu"], mu, rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match="needs the model"):
+        bk.load(tmp_path / "fit.nc").deterministics(X_new)
+
+
+def test_a_model_without_deterministics_has_none():
+    assert fit(normal_model, Y, method=AnyDraws(10)).deterministics(n=2) == {}
+
+
 def test_chunks_do_not_change_the_draws(monkeypatch):
     posterior = fit(normal_model, Y)
     whole = posterior.predict(n=3).draws
     sizes = []
-    monkeypatch.setattr(batching, "CHUNK", 3 * 300)
+    monkeypatch.setattr(batching, "CHUNK", 3 * 100)
     original = jax.device_get
     monkeypatch.setattr(
         jax, "device_get", lambda x: sizes.extend(v.size for v in jax.tree.leaves(x)) or original(x)
     )
     np.testing.assert_array_equal(posterior.predict(n=3).draws, whole)
-    # Seven parts of at most 320 draws, all of one shape.
-    assert sizes == [3 * 320] * 7
+    # Sixteen parts of at most 128 draws, all of one shape.
+    assert sizes == [3 * 128] * 16
 
 
 def test_a_second_prediction_does_not_compile():
