@@ -66,12 +66,14 @@ def _covariance(z) -> np.ndarray:
     large-dimensional covariance matrices", as in scikit-learn, whose import takes longer than all
     of this. Coordinates of no spread have that of rounding.
     """
-    sds = np.hypot(np.std(z, axis=0), 1e-8 * (1.0 + np.max(np.abs(z), axis=0)))
+    rounding = 1e-8 * (1.0 + np.max(np.abs(z), axis=0))
+    sds = np.hypot(np.std(z, axis=0), rounding)
     white, n = (z - np.mean(z, axis=0)) / sds, len(z)
     S = white.T @ white / n
-    off = np.sum(np.square(S - np.eye(len(S))))
     error = (np.sum(np.square(np.sum(np.square(white), axis=1))) / n - np.sum(np.square(S))) / n
-    shrinkage = min(1.0, error / off) if off > 0.0 else 1.0
+    S += np.diag(np.square(rounding / sds))
+    off = np.sum(np.square(S - np.eye(len(S))))
+    shrinkage = np.clip(error / off, 0.0, 1.0) if off > 0.0 else 1.0
     return sds[:, None] * ((1.0 - shrinkage) * S + shrinkage * np.eye(len(S))) * sds
 
 

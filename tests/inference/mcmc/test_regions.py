@@ -59,6 +59,13 @@ def test_covariances_are_shrunk_as_in_scikit_learn(draws, d):
     np.testing.assert_allclose(_covariance(z), sds[:, None] * correlations * sds, atol=1e-7)
 
 
+@pytest.mark.parametrize("spread", [0.0, 1e-16])
+def test_a_chain_that_does_not_move_is_near_nothing_but_itself(spread):
+    z = np.array([1.0, 2.0, -0.5]) + spread * RNG.standard_normal((20, 3))
+    draws, distance = Neighbours(z).of(np.stack([z[0], z[0] + 0.1]))
+    assert np.all(np.isfinite(draws)) and distance[0] < 1.0 and distance[1] > 1e6
+
+
 def test_a_few_draws_that_strayed_do_not_connect_a_mode():
     target = Target.of(SEPARATED["unequal, d = 2"].model, (), {})
     end = np.full(2, 4.0 / np.sqrt(2.0))
