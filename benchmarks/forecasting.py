@@ -10,8 +10,9 @@ is that of the three of statsforecast, bound by bound (Petropoulos and Svetunkov
 combination of univariate models").
 
 Priors, the power of the evidence and how much the volatility may change were chosen on the first
-half of the series of each frequency. Which structures are averaged was chosen on other halves,
-which share series with both.
+half of the series of each frequency; the last by the log score, and among choices that tie there by
+the coverage of all series. Which structures are averaged was chosen on other halves, which share
+series with both.
 """
 
 import argparse

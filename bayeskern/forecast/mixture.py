@@ -49,6 +49,8 @@ class Mixture:
     def widened(self, factors, weights) -> Mixture:
         """The mixture whose sds are multiplied by factors (k,), which have weights (k,)."""
         wider, k = copy(self), len(factors)
+        # Those of this one, where they have been asked for.
+        vars(wider).pop("moments", None)
         wider.weights = np.outer(self.weights, weights).ravel()
         wider.logs, wider.locations = (np.repeat(a, k, axis=0) for a in (self.logs, self.locations))
         wider.sds = (self.sds[:, None] * np.reshape(factors, (k, 1))).reshape(wider.locations.shape)

@@ -11,7 +11,7 @@ import numpy as np
 
 # The variance of the log volatility at the end of a long series, about its average, and the number
 # of values from which it is half of that: chosen by the log score on the first halves of the
-# series of M1 (`benchmarks.forecasting`).
+# series of M1, and among choices that tie there by the coverage of all (`benchmarks.forecasting`).
 VARIANCE, HALFWAY = 0.3, 60.0
 
 

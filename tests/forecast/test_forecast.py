@@ -1,9 +1,7 @@
 """Forecasts: against NumPy's Gaussian process, simulation, pandas' dates and fits made by hand."""
 
-import importlib
 import io
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -16,43 +14,8 @@ from bayeskern import kernels
 from bayeskern.forecast.model import default_kernel, default_noise
 from bayeskern.forecast.volatility import volatility_factors
 from bayeskern.inference import MAP
-from tests.marks import few, slow
-
-# One length, one horizon and so one compiled function for each kind of model.
-N, HORIZON, DRAWS = 60, 6, 40_000
-# One Gaussian process at one point, which can be worked out by hand.
-ONE_STRUCTURE = {"season": 12, "trend": "smooth", "method": "map"}
-
-
-def seasonal(seed=0, count=N, period=12, noise=0.3):
-    """A slow rise, a season and noise, about zero."""
-    t = np.arange(count)
-    rng = np.random.default_rng(seed)
-    return 0.03 * t + np.sin(2 * np.pi * t / period) + noise * rng.standard_normal(count)
-
-
-def months(count=N):
-    return pd.date_range("2015-01-01", periods=count, freq="MS")
-
-
-@pytest.fixture(scope="module")
-def raw():
-    """A series with values below zero: as given is the only scale."""
-    series = pd.Series(seasonal(), months(), name="y").rename_axis("month")
-    return bk.forecast(series, HORIZON, **ONE_STRUCTURE)
-
-
-@pytest.fixture(scope="module")
-def log():
-    """Growth and a season in proportion to the level."""
-    values = pd.Series(np.exp(2 + seasonal()), months(), name="sales")
-    return bk.forecast(values, HORIZON, positive=True, **ONE_STRUCTURE)
-
-
-@pytest.fixture(scope="module", params=few(["raw", "log"], "log"))
-def either(request):
-    return request.getfixturevalue(request.param)
-
+from tests.forecast.examples import DRAWS, HORIZON, ONE_STRUCTURE, N, months, seasonal, sound
+from tests.marks import slow
 
 # -- the fit ---------------------------------------------------------------------------------------
 
@@ -156,15 +119,6 @@ def test_data_sets_converge(name):
     sound(f)
 
 
-def sound(f, level=0.95):
-    lower, upper = f.interval(level)
-    inner = f.interval(0.5)
-    assert f.median.shape == (f.horizon,) and len(f.times) == f.horizon
-    assert np.all(np.isfinite([lower, upper, f.mean, f.sd])) and np.all(f.sd > 0)
-    assert np.all((lower < inner[0]) & (inner[0] < f.median))
-    assert np.all((f.median < inner[1]) & (inner[1] < upper))
-
-
 # -- the numbers -----------------------------------------------------------------------------------
 
 
@@ -263,137 +217,6 @@ def test_positive_needs_positive_values():
         bk.forecast(pd.Series(values, months()), HORIZON, positive=True)
 
 
-# -- gaps ------------------------------------------------------------------------------------------
-
-
-def test_missing_values_are_rows_that_are_not_there(raw):
-    lost = [0, 7, 8, 30, 31, 32]
-    values = raw.series.values.copy()
-    values[lost] = np.nan
-    as_nan = bk.forecast(pd.Series(values, months()), HORIZON)
-    # The first row stays, so that time begins at the same month.
-    dropped = bk.forecast(pd.Series(values, months()).drop(months()[lost[1:]]), HORIZON)
-    np.testing.assert_allclose(as_nan.median, dropped.median, rtol=1e-9)
-    np.testing.assert_allclose(as_nan.sd, dropped.sd, rtol=1e-9)
-    assert as_nan.remarks == ("6 missing values left out of the fit",)
-    assert dropped.remarks == ("1 missing value left out of the fit", "2 gaps in the time axis")
-    # And different values in the rows that are left out would have made a difference.
-    assert not np.allclose(as_nan.median, raw.median, rtol=1e-6)
-
-
-def test_missing_rows_at_the_end_are_forecast(raw):
-    values = np.append(raw.series.values, [np.nan] * 3)
-    f = bk.forecast(pd.Series(values, months(N + 3)), HORIZON, **ONE_STRUCTURE)
-    np.testing.assert_array_equal(f.times, raw.times)
-    np.testing.assert_array_equal(f.median, raw.median)
-    assert f.remarks == ("3 rows at the end have no value: forecast too",)
-
-
-# -- time axes -------------------------------------------------------------------------------------
-
-AXES = {
-    "weekly": ("W-MON", 13, "weekly, on Mondays", {}),
-    "hourly": ("h", 24, "hourly", {"season": 24}),
-    "quarterly": ("QS", 4, "quarterly, at quarter start", {"season": 4}),
-    "quarter ends": ("QE", 4, "quarterly, at quarter end", {"season": 4}),
-    "yearly": ("YS", 11, "yearly", {}),
-    "business days": ("B", 5, "business days", {"season": 5}),
-    "daily": ("D", 7, "daily", {"season": 7}),
-    "month ends": ("ME", 12, "monthly, at month end", {"season": 12}),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("freq", "period", "text", "steps"),
-    [case if name == "weekly" else slow(*case) for name, case in AXES.items()],
-    ids=AXES,
-)
-def test_every_kind_of_time_axis(freq, period, text, steps):
-    index = pd.date_range("2019-03-04", periods=N + HORIZON, freq=freq)
-    f = bk.forecast(pd.Series(seasonal(2, period=period), index[:N]), HORIZON)
-    assert f.series.calendar.description == text
-    np.testing.assert_array_equal(f.times, index[N:])
-    in_steps = {name: length / f.series.calendar.step for name, length in f.seasons.items()}
-    assert in_steps == pytest.approx(steps)
-    sound(f)
-    assert f.to_frame().index.equals(pd.DatetimeIndex(index[N:], freq=None).as_unit("s"))
-
-
-@pytest.mark.slow
-def test_integer_years():
-    f = bk.forecast(seasonal(period=11), HORIZON, times=np.arange(1950, 1950 + N))
-    np.testing.assert_array_equal(f.times, np.arange(1950 + N, 1950 + N + HORIZON))
-    assert f.seasons == {} and f.components == ("trend", "cycles")
-    assert f.to_frame().index.dtype.kind == "i"
-    assert f.to_csv().splitlines()[1].split(",")[0] == "2010"
-    sound(f)
-
-
-@pytest.mark.slow
-def test_irregular_times():
-    rng = np.random.default_rng(5)
-    days = np.cumsum(rng.choice([2, 3, 3, 5, 8], N))
-    dates = np.datetime64("2020-01-01") + days
-    f = bk.forecast(seasonal(3), HORIZON, times=dates, season=0)
-    step = int(np.median(np.diff(days)))
-    np.testing.assert_array_equal(f.times, dates[-1] + step * np.arange(1, HORIZON + 1))
-    assert f.remarks == (f"irregular times: future points every {step} days (the median spacing)",)
-    sound(f)
-    numbers = np.cumsum(rng.uniform(0.1, 2.0, N))
-    g = bk.forecast(seasonal(3), HORIZON, times=numbers)
-    gap = np.median(np.diff(numbers))
-    np.testing.assert_allclose(g.times, numbers[-1] + gap * np.arange(1, HORIZON + 1))
-    assert g.remarks == (f"irregular times: future points every {gap:.6g} (the median spacing)",)
-    sound(g)
-
-
-@pytest.mark.slow
-def test_seasons_of_ones_own():
-    values = pd.Series(seasonal(period=12, noise=0.1), months())
-    none = bk.forecast(values, HORIZON, season=0)
-    assert none.seasons == {} and none.components == ("trend", "cycles")
-    sound(none)
-    other = bk.forecast(values, HORIZON, season=6)
-    assert other.seasons == pytest.approx({"season": 0.5})
-    # What is there is explained best by the season that is there.
-    right = bk.forecast(values, HORIZON, season=12)
-    evidence = [f.posterior.optimum.log_density for f in (none, other, right)]
-    assert evidence[2] > max(evidence[:2]) + 2
-
-
-@pytest.mark.slow
-def test_two_seasons():
-    """Three years of days, of which stretches of four weeks a quarter were kept."""
-    day = np.arange(1100)
-    kept = (day % 91 < 21) | (day >= 1086)
-    truth = 2 * np.sin(2 * np.pi * day / 7) + 3 * np.cos(2 * np.pi * day / 365.25)
-    rng = np.random.default_rng(0)
-    values = truth + 0.2 * rng.standard_normal(1100)
-    dates = np.datetime64("2020-01-01") + day
-    past = kept & (day < 1094)
-    f = bk.forecast(values[past], HORIZON, [7, 365.25], times=dates[past])
-    assert f.components == ("trend", "season_7", "season_365_25", "cycles")
-    np.testing.assert_array_equal(f.times, dates[1094:])
-    sound(f)
-    assert np.max(np.abs(f.median - truth[1094:])) < 0.5  # of a range of 10
-    parts = f.decompose(dates)
-    week, year = (parts[name]["median"] for name in ("season_7", "season_365_25"))
-    # Each is its own sine but for a constant (the average over the days that were kept).
-    assert np.std(week - 2 * np.sin(2 * np.pi * day / 7)) < 0.1
-    assert np.std(year - 3 * np.cos(2 * np.pi * day / 365.25)) < 0.5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [3, slow(4)])
-def test_very_short(count):
-    f = bk.forecast([1.0, 2.0, 4.0, 3.0][:count], 2)
-    sound(f)
-    # Three values say little: the interval is wider than their range.
-    lower, upper = f.interval(0.95)
-    assert np.all(upper - lower > np.ptp(f.series.values))
-
-
 @pytest.mark.slow
 def test_a_kernel_of_ones_own():
     """Nothing to learn but the noise: the optimum is that of a line search in SciPy."""
@@ -414,38 +237,6 @@ def test_a_kernel_of_ones_own():
     assert f.components == ("trend", "slow", "year")
     parts = f.decompose()
     np.testing.assert_allclose(sum(p["median"] for p in parts.values()), f.median, rtol=1e-9)
-
-
-# -- constant series -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("value", [5.0, 0.0, -2.5])
-def test_a_constant_series(tmp_path, value):
-    f = bk.forecast(pd.Series(np.full(12, value), months(12), name="flat"), HORIZON)
-    for path in (f.median, f.mean, *f.interval(0.8), f.quantile(0.01), *f.sample(3)):
-        np.testing.assert_array_equal(path, np.full(HORIZON, value))
-    np.testing.assert_array_equal(f.sd, 0)
-    assert f.remarks == (
-        "the series is constant: the forecast is flat and its interval has no width",
-    )
-    assert f.trust.verdict == "not assessable" and "constant" in f.trust.advice
-    y = np.full(HORIZON, value)
-    y[0] += 1
-    np.testing.assert_array_equal(f.log_density(y), [-np.inf] + [np.inf] * (HORIZON - 1))
-    assert np.all(f.to_frame()["upper_95"] == value)
-    assert "constant" in repr(f) and f.components == ()
-    assert [path.name for path in f.save(tmp_path)] == ["forecast.csv", "forecast.png"]
-    with pytest.raises(ValueError, match="constant series has no components"):
-        f.decompose()
-
-
-@pytest.mark.slow
-def test_small_values_are_not_constant():
-    f = bk.forecast(1e-15 * seasonal(), HORIZON, **ONE_STRUCTURE)
-    sound(f)
-    g = bk.forecast(seasonal(), HORIZON, **ONE_STRUCTURE)
-    np.testing.assert_allclose(f.median, 1e-15 * g.median, rtol=1e-6)
-    assert "e-1" in bk.summary(f)  # and they are written so that they can be read
 
 
 # -- components ------------------------------------------------------------------------------------
@@ -566,141 +357,3 @@ def test_summary(raw):
         atol=0.5e-3,
     )
     assert repr(raw) == bk.summary(raw)
-
-
-# -- bad input -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("horizon", [0, -3, 2.5, True, "6", None])
-def test_bad_horizons(horizon):
-    with pytest.raises(ValueError, match="horizon must be a whole number of at least 1"):
-        bk.forecast("nile", horizon)
-
-
-@pytest.mark.parametrize("size", [1e200, 1e-200])
-def test_sizes_that_cannot_be_squared(size):
-    with pytest.raises(ValueError, match="give them in another unit"):
-        bk.forecast(size * seasonal(), HORIZON)
-
-
-def test_other_bad_arguments(raw):
-    with pytest.raises(ValueError, match="season must be"):
-        bk.forecast("nile", 5, season=1)
-    with pytest.raises(ValueError, match=r"method='mpa' is not known.*Did you mean 'map'"):
-        bk.forecast("nile", 5, method="mpa")
-    for level in (0, 1, 95, "high"):
-        with pytest.raises(ValueError, match="strictly between 0 and 1"):
-            raw.interval(level)
-    with pytest.raises(ValueError, match="q must lie strictly between 0 and 1"):
-        raw.quantile([0.5, 1.0])
-    with pytest.raises(ValueError, match="has 2 values"):
-        raw.log_density([1.0, 2.0])
-    with pytest.raises(ValueError, match="this time axis is of dates"):
-        raw.decompose(jnp.arange(3.0))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("y", [np.arange(60.0), 5.0 + np.sin(2 * np.pi * np.arange(60.0) / 12)])
-def test_a_series_without_noise_converges_and_goes_on_as_before(y):
-    f = bk.forecast(y[:48], 12, season=12)
-    assert f.trust.verdict == "good"
-    np.testing.assert_allclose(f.median, y[48:], atol=0.01 * np.ptp(y))
-
-
-def test_of_long_series_the_last_values_are_fitted(monkeypatch):
-    module = importlib.import_module("bayeskern.forecast.forecast")
-    monkeypatch.setattr(module, "MOST_FITTED", 40)
-    long, last = pd.Series(seasonal(), months()), pd.Series(seasonal()[20:], months()[20:])
-    one, other = (bk.forecast(s, HORIZON, **ONE_STRUCTURE) for s in (long, last))
-    np.testing.assert_array_equal(one.times, other.times)
-    np.testing.assert_allclose(one.median, other.median, rtol=1e-9)
-    assert one.remarks == ("only the last 40 of 60 values are fitted",)
-    # A kernel of one's own sees all of them.
-    own = bk.forecast(long, HORIZON, kernel=kernels.RBF(0.3, 1.0), method="map")
-    assert len(own.leading.y) == N and own.remarks == ()
-
-
-def test_too_many_values_are_refused_before_anything_is_fitted():
-    with pytest.raises(ValueError, match="value has 10001 values; at most 10000 can be fitted"):
-        bk.forecast(np.arange(10_001.0), 12)
-
-
-@pytest.mark.parametrize(
-    ("count", "horizon", "most"), [(60, 10_000_000, 100_000), (10_000, 10_001, 10_000)]
-)
-def test_too_many_steps_are_refused_before_anything_is_fitted(count, horizon, most):
-    message = f"horizon is {horizon}; from {count} values at most {most} steps"
-    with pytest.raises(ValueError, match=message):
-        bk.forecast(np.arange(float(count)), horizon)
-
-
-def test_steps_beyond_the_last_year_of_a_date_are_refused():
-    values = pd.Series(np.full(60, 2.0), months())
-    last = 12 * (9998 - 2019)
-    assert str(bk.forecast(values, last).times[-1]) == "9998-12-01T00:00:00"
-    with pytest.raises(ValueError, match="95761 steps go beyond the year 9999"):
-        bk.forecast(values, last + 13)
-
-
-# -- remarks ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("lowest", "advice"), [(0.0, "a model of counts"), (0.01, "a positive forecast")]
-)
-def test_an_interval_below_zero_of_values_that_are_not_is_remarked_on(lowest, advice):
-    values = seasonal(noise=0.1)
-    values += lowest - values.min()
-    # A trend down to its lowest value, so that half of what comes is below.
-    values = np.sort(values)[::-1]
-    f = bk.forecast(values, HORIZON)
-    (remark,) = f.remarks
-    assert f.interval()[0].min() < 0
-    assert remark.startswith("no value is negative, but the 95 % interval") and advice in remark
-    assert remark in " ".join(bk.summary(f).split())
-
-
-@pytest.mark.slow
-def test_an_interval_above_zero_needs_no_remark(log):
-    assert log.remarks == ()
-    assert bk.forecast(100 + seasonal(), HORIZON).remarks == ()
-
-
-def test_few_values_are_remarked_on():
-    (remark,) = bk.forecast(seasonal(count=9), HORIZON, method="map").remarks
-    assert remark.startswith("with 9 values, intervals built on a point estimate may be much too")
-    assert bk.forecast(seasonal(count=11), HORIZON, method="map").remarks == ()
-    (remark,) = bk.forecast(seasonal(count=9), HORIZON).remarks
-    assert remark == "with 9 values, the intervals rest on the priors more than on the series"
-
-
-def missing_mostly():
-    values = 5.0 + seasonal()
-    values[np.random.default_rng(1).permutation(N - 1)[:45]] = np.nan
-    return values
-
-
-def changed(place, value):
-    values = 5.0 + seasonal()
-    values[place] = value
-    return values
-
-
-HARD = {
-    "shorter than a season": (5.0 + seasonal(count=8), 12, "shorter than a season"),
-    "ten values": (5.0 + seasonal(count=10), 0, "with 10 values, the intervals rest on the priors"),
-    "mostly missing": (missing_mostly(), 12, "45 missing values left out of the fit"),
-    "an outlier": (changed(20, 1e6), 12, "at 20 is far from what all other values say of it"),
-    "a shift at the end": (changed(-1, 60.0), 12, "60.00 at 59 is far from what all other values"),
-}
-
-
-@pytest.mark.parametrize(("values", "season", "remark"), HARD.values(), ids=HARD)
-def test_hard_series_are_forecast_with_a_remark(values, season, remark):
-    f = bk.forecast(values, HORIZON, season=season, progress=False)
-    sound(f)
-    assert any(remark in text for text in f.remarks), f.remarks
-    # Nothing is forecast beyond what the series itself has ever done, more or less.
-    observed = values[np.isfinite(values)]
-    assert np.all(np.abs(f.median - np.median(observed)) < 3.0 * np.ptp(observed))

@@ -100,9 +100,12 @@ def test_its_paths_are_as_wide():
         return 3.0 + 2.0 * (MEANS[part] + np.sqrt(VARIANCES[part]) * rng.standard_normal((n, 2)))
 
     factors, weights = volatility_factors(100)
-    wider = Mixture(WEIGHTS, KINDS["normal"], MEANS, VARIANCES, paths).widened(factors, weights)
+    narrow = Mixture(WEIGHTS, KINDS["normal"], MEANS, VARIANCES, paths)
+    _, before = narrow.moments
+    wider = narrow.widened(factors, weights)
     drawn = wider.sample(100_000, seed=2)
     mean, sd = wider.moments
+    assert np.all(sd > before)
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.05)
     np.testing.assert_allclose(drawn.std(axis=0), sd, rtol=0.02)
 

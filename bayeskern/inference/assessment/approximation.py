@@ -40,7 +40,7 @@ UNSTEADY, LEAST_IF_UNSTEADY = 0.5, 1000
 MOST = {"mean_shift": 0.25, "log_sd_ratio": float(np.log(1.25)), "ks": 0.1}
 ERRORS = {"mean_shift": 2.0, "log_sd_ratio": np.sqrt(2.0), "ks": 0.0}
 # How many draws of a density that costs much are weighed first, and how many where those leave it
-# open; and the k-hat of few of them that more would not mend.
+# open. More draws would not mend so large a k-hat of few of them, nor reach a mode.
 FEW, ENOUGH, BEYOND_DOUBT = 512, 2048, 1.0
 # Beyond these it is bad.
 HOPELESS_KHAT = 0.7
@@ -83,7 +83,8 @@ def assess_approximation(
         z, log_q = posterior.z[0, :most], posterior.log_q[:most]
         sample = Sample(z, log_densities(target, z, posterior.progress), log_q)
         trust = _assess(posterior, sample, optimum, doubt)
-        if trust.verdict == "good" or trust.evidence["khat"] > BEYOND_DOUBT:
+        missed = trust.evidence.get("modes_missed", 0)
+        if trust.verdict == "good" or missed or trust.evidence["khat"] > BEYOND_DOUBT:
             break
     return replace(trust, evidence={**trust.evidence, "draws_weighed": len(z)})
 

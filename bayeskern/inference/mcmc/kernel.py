@@ -85,16 +85,11 @@ class Transitions(NamedTuple):
         )
 
     def thinned(self, every: int) -> Transitions:
-        """Every so manieth step of chains, (chains, steps, ...).
+        """Every so manieth step of chains, (chains, a multiple of that, ...).
 
         One diverges where any of those since the one before it did.
         """
-        if every == 1:
-            return self
-        count = self.z.shape[1] // every * every
-        stretches = Transitions(
-            *(x[:, :count].reshape(len(x), -1, every, *x.shape[2:]) for x in self)
-        )
+        stretches = Transitions(*(x.reshape(len(x), -1, every, *x.shape[2:]) for x in self))
         last = Transitions(*(x[:, :, -1] for x in stretches))
         return last._replace(diverging=stretches.diverging.any(axis=2))
 

@@ -103,8 +103,11 @@ class NUTS(Method):
     def __post_init__(self):
         for name in ("chains", "warmup", "draws", "thin", "max_tree_depth"):
             validation.positive_integer(getattr(self, name), name)
-        if self.thin > self.draws:
-            raise ValueError(f"thin is {self.thin}; of {self.draws} draws none would be kept.")
+        if self.draws % self.thin:
+            raise ValueError(
+                f"thin is {self.thin} and draws is {self.draws}: the last {self.draws % self.thin} "
+                "steps of each chain would be lost. Take a multiple of thin for draws."
+            )
         validation.level(self.target_accept, "target_accept")
         validation.one_of("chain_method", self.chain_method, CHAIN_METHODS)
         validation.one_of("modes", self.modes, MODES)

@@ -34,11 +34,7 @@ def predict(posterior, args: tuple, seed: int, kwargs: dict):
     if isinstance(target.model, HasPredictive):
         return target.model.predictive(posterior.flat, target.args, *args, seed=seed, **kwargs)
     sites, conditional = target.sites(), conditional_sites(target)
-    draws, new = latents(posterior), as_jax((args, kwargs))
-    if target.holds_data:
-        new = make_static(new)
-    draws |= _drawn_anew(posterior, draws, new)
-    given = upstream_sites(target, *new).given
+    draws, new, given = _at_new(posterior, args, kwargs)
     shapes = shapes_of(target, draws, new, conditional, given)
     predictions = {
         name: _mixture(target, draws, new, name, sites[name].shape[-1], shapes[name][-1], seed)
@@ -53,6 +49,16 @@ def predict(posterior, args: tuple, seed: int, kwargs: dict):
     if not predictions:
         raise ValueError("the model has no site to predict: all of its sample sites are latent.")
     return Predictions(predictions) if len(predictions) > 1 else next(iter(predictions.values()))
+
+
+def _at_new(posterior, args: tuple, kwargs: dict) -> tuple[dict, tuple, frozenset]:
+    """The draws that the model takes at new arguments, these themselves, and what they give."""
+    target = posterior.target
+    draws, new = latents(posterior), as_jax((args, kwargs))
+    if target.holds_data:
+        new = make_static(new)
+    draws |= _drawn_anew(posterior, draws, new)
+    return draws, new, upstream_sites(target, *new).given
 
 
 def latents(posterior) -> dict[str, np.ndarray]:
@@ -142,11 +148,16 @@ def _sample(target, draws, keys, new, conditional, given, joint, batch):
 def deterministics(posterior, args: tuple, seed: int, kwargs: dict) -> dict[str, np.ndarray]:
     """Every deterministic site at new arguments of the model and each draw: (S, *site) each."""
     target = posterior.target
-    conditional, draws, new = conditional_sites(target), latents(posterior), as_jax((args, kwargs))
-    if target.holds_data:
-        new = make_static(new)
-    draws |= _drawn_anew(posterior, draws, new)
-    given = upstream_sites(target, *new).given
+    if isinstance(target.model, HasPredictive):
+        # Such a model takes new arguments in `predictive` only.
+        if not target.deterministics:
+            return {}
+        raise ValueError(
+            f"{type(target.model).__name__} predicts in closed form, and its deterministic sites "
+            f"are known at the arguments of the fit only: {', '.join(target.deterministics)} in "
+            "posterior.draws."
+        )
+    conditional, (draws, new, given) = conditional_sites(target), _at_new(posterior, args, kwargs)
     first = {name: value[0] for name, value in draws.items()}
     shapes = eqx.filter_eval_shape(
         _deterministics, target, first, jax.random.key(0), new, conditional, given

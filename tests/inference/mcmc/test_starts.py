@@ -7,6 +7,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern.inference.mcmc.initialization import initial_points, start_at
+from bayeskern.inference.mcmc.kernel import Transitions
 from bayeskern.inference.model.target import Target
 
 RNG = np.random.default_rng(5)
@@ -61,22 +62,24 @@ def test_every_third_step_is_kept():
         numpyro.sample("y", dist.Normal(numpyro.sample("x", dist.Normal(0.0, 3.0)), 1.0), obs=y)
 
     def fit(thin):
-        method = bk.NUTS(chains=2, warmup=100, draws=100, thin=thin)
+        method = bk.NUTS(chains=2, warmup=100, draws=99, thin=thin)
         return bk.infer(model, y, method=method, seed=3, progress=False)
 
     whole, thinned = fit(1), fit(3)
-    np.testing.assert_array_equal(thinned.draws["x"], whole.draws["x"][:, 2:99:3])
-    with pytest.raises(ValueError, match="of 100 draws none"):
-        bk.NUTS(draws=100, thin=101)
+    np.testing.assert_array_equal(thinned.draws["x"], whole.draws["x"][:, 2::3])
+
+
+@pytest.mark.parametrize("thin", [3, 101])
+def test_no_steps_are_lost(thin):
+    with pytest.raises(ValueError, match=f"thin is {thin} and draws is 100: the last"):
+        bk.NUTS(draws=100, thin=thin)
 
 
 def test_a_kept_step_diverges_where_one_before_it_did():
-    from bayeskern.inference.mcmc.kernel import Transitions
-
-    diverging = np.zeros((1, 7), bool)
+    diverging = np.zeros((1, 6), bool)
     diverging[0, [0, 5]] = True
-    z = np.arange(7.0).reshape(1, 7, 1)
-    rows = Transitions(z, diverging, *[np.zeros((1, 7))] * 5).thinned(2)
+    z = np.arange(6.0).reshape(1, 6, 1)
+    rows = Transitions(z, diverging, *[np.zeros((1, 6))] * 5).thinned(2)
     np.testing.assert_array_equal(rows.z[0, :, 0], [1.0, 3.0, 5.0])
     np.testing.assert_array_equal(rows.diverging, [[True, False, True]])
 
@@ -85,7 +88,6 @@ def test_a_kept_step_diverges_where_one_before_it_did():
 def test_chains_begin_where_they_are_told():
     def two():
         numpyro.sample("x", dist.Normal(0.0, 30.0))
-        numpyro.factor("f", -0.5 * 0.0)
 
     method = bk.NUTS(chains=2, warmup=1, draws=1, init={"x": [500.0, -500.0]})
     x = bk.infer(two, method=method, seed=0, progress=False).draws["x"]

@@ -60,3 +60,15 @@ def test_a_few_hundred_draws_are_weighed_where_they_decide(monkeypatch, n, verdi
     else:
         assert few.evidence["draws_weighed"] in (512, 2048) and few.verdict != "good"
     assert few.verdict == whole.verdict
+
+
+@pytest.mark.slow
+def test_more_draws_are_not_asked_to_reach_a_mode(monkeypatch):
+    def model():
+        x = numpyro.sample("x", dist.Normal(0.0, 10.0))
+        numpyro.factor("f", jnp.logaddexp(-2.5 * (x + 6.0) ** 2, -2.5 * (x - 6.0) ** 2))
+
+    monkeypatch.setattr(cost, "COSTLY", 0)
+    trust = bk.infer(model, method="laplace", progress=False).trust
+    assert trust.verdict == "bad" and trust.evidence["modes_missed"] == 1
+    assert trust.evidence["draws_weighed"] == 512

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -218,6 +219,29 @@ def test_deterministics_at_new_arguments(tmp_path):
 
 def test_a_model_without_deterministics_has_none():
     assert fit(normal_model, Y, method=AnyDraws(10)).deterministics(n=2) == {}
+
+
+class Closed(eqx.Module):
+    """A normal mean, with predictions of its own."""
+
+    has_deterministics: bool
+
+    def __call__(self, y):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        if self.has_deterministics:
+            numpyro.deterministic("twice", 2.0 * mu)
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    def predictive(self, draws, args, *new_args, seed=0, **new_kwargs):
+        raise NotImplementedError
+
+
+def test_a_model_that_predicts_by_itself_has_deterministics_of_the_fit_only():
+    assert fit(Closed(False), Y, method=AnyDraws(10)).deterministics(3) == {}
+    with pytest.raises(
+        ValueError, match="Closed predicts in closed form.*twice in posterior.draws"
+    ):
+        fit(Closed(True), Y, method=AnyDraws(10)).deterministics(3)
 
 
 def test_chunks_do_not_change_the_draws(monkeypatch):

@@ -1,0 +1,28 @@
+"""Forecasts that several files look at."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeskern as bk
+from tests.forecast.examples import HORIZON, ONE_STRUCTURE, months, seasonal
+from tests.marks import few
+
+
+@pytest.fixture(scope="session")
+def raw():
+    """A series with values below zero: as given is the only scale."""
+    series = pd.Series(seasonal(), months(), name="y").rename_axis("month")
+    return bk.forecast(series, HORIZON, **ONE_STRUCTURE)
+
+
+@pytest.fixture(scope="session")
+def log():
+    """Growth and a season in proportion to the level."""
+    values = pd.Series(np.exp(2 + seasonal()), months(), name="sales")
+    return bk.forecast(values, HORIZON, positive=True, **ONE_STRUCTURE)
+
+
+@pytest.fixture(scope="session", params=few(["raw", "log"], "log"))
+def either(request):
+    return request.getfixturevalue(request.param)

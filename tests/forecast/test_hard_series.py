@@ -1,0 +1,193 @@
+"""Series that are short, constant or spoilt, arguments that cannot be, and what is remarked on."""
+
+import importlib
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeskern as bk
+from bayeskern import kernels
+from tests.forecast.examples import HORIZON, ONE_STRUCTURE, N, months, seasonal, sound
+from tests.marks import slow
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [3, slow(4)])
+def test_very_short(count):
+    f = bk.forecast([1.0, 2.0, 4.0, 3.0][:count], 2)
+    sound(f)
+    # Three values say little: the interval is wider than their range.
+    lower, upper = f.interval(0.95)
+    assert np.all(upper - lower > np.ptp(f.series.values))
+
+
+# -- constant series -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [5.0, 0.0, -2.5])
+def test_a_constant_series(tmp_path, value):
+    f = bk.forecast(pd.Series(np.full(12, value), months(12), name="flat"), HORIZON)
+    for path in (f.median, f.mean, *f.interval(0.8), f.quantile(0.01), *f.sample(3)):
+        np.testing.assert_array_equal(path, np.full(HORIZON, value))
+    np.testing.assert_array_equal(f.sd, 0)
+    assert f.remarks == (
+        "the series is constant: the forecast is flat and its interval has no width",
+    )
+    assert f.trust.verdict == "not assessable" and "constant" in f.trust.advice
+    y = np.full(HORIZON, value)
+    y[0] += 1
+    np.testing.assert_array_equal(f.log_density(y), [-np.inf] + [np.inf] * (HORIZON - 1))
+    assert np.all(f.to_frame()["upper_95"] == value)
+    assert "constant" in repr(f) and f.components == ()
+    assert [path.name for path in f.save(tmp_path)] == ["forecast.csv", "forecast.png"]
+    with pytest.raises(ValueError, match="constant series has no components"):
+        f.decompose()
+
+
+@pytest.mark.slow
+def test_small_values_are_not_constant():
+    f = bk.forecast(1e-15 * seasonal(), HORIZON, **ONE_STRUCTURE)
+    sound(f)
+    g = bk.forecast(seasonal(), HORIZON, **ONE_STRUCTURE)
+    np.testing.assert_allclose(f.median, 1e-15 * g.median, rtol=1e-6)
+    assert "e-1" in bk.summary(f)  # and they are written so that they can be read
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("horizon", [0, -3, 2.5, True, "6", None])
+def test_bad_horizons(horizon):
+    with pytest.raises(ValueError, match="horizon must be a whole number of at least 1"):
+        bk.forecast("nile", horizon)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_sizes_that_cannot_be_squared(size):
+    with pytest.raises(ValueError, match="give them in another unit"):
+        bk.forecast(size * seasonal(), HORIZON)
+
+
+def test_other_bad_arguments(raw):
+    with pytest.raises(ValueError, match="season must be"):
+        bk.forecast("nile", 5, season=1)
+    with pytest.raises(ValueError, match=r"method='mpa' is not known.*Did you mean 'map'"):
+        bk.forecast("nile", 5, method="mpa")
+    for level in (0, 1, 95, "high"):
+        with pytest.raises(ValueError, match="strictly between 0 and 1"):
+            raw.interval(level)
+    with pytest.raises(ValueError, match="q must lie strictly between 0 and 1"):
+        raw.quantile([0.5, 1.0])
+    with pytest.raises(ValueError, match="has 2 values"):
+        raw.log_density([1.0, 2.0])
+    with pytest.raises(ValueError, match="this time axis is of dates"):
+        raw.decompose(jnp.arange(3.0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("y", [np.arange(60.0), 5.0 + np.sin(2 * np.pi * np.arange(60.0) / 12)])
+def test_a_series_without_noise_converges_and_goes_on_as_before(y):
+    f = bk.forecast(y[:48], 12, season=12)
+    assert f.trust.verdict == "good"
+    np.testing.assert_allclose(f.median, y[48:], atol=0.01 * np.ptp(y))
+
+
+def test_of_long_series_the_last_values_are_fitted(monkeypatch):
+    module = importlib.import_module("bayeskern.forecast.forecast")
+    monkeypatch.setattr(module, "MOST_FITTED", 40)
+    long, last = pd.Series(seasonal(), months()), pd.Series(seasonal()[20:], months()[20:])
+    one, other = (bk.forecast(s, HORIZON, **ONE_STRUCTURE) for s in (long, last))
+    np.testing.assert_array_equal(one.times, other.times)
+    np.testing.assert_allclose(one.median, other.median, rtol=1e-9)
+    assert one.remarks == ("only the last 40 of 60 values are fitted",)
+    # A kernel of one's own sees all of them.
+    own = bk.forecast(long, HORIZON, kernel=kernels.RBF(0.3, 1.0), method="map")
+    assert len(own.leading.y) == N and own.remarks == ()
+
+
+def test_too_many_values_are_refused_before_anything_is_fitted():
+    with pytest.raises(ValueError, match="value has 10001 values; at most 10000 can be fitted"):
+        bk.forecast(np.arange(10_001.0), 12)
+
+
+@pytest.mark.parametrize(
+    ("count", "horizon", "most"), [(60, 10_000_000, 100_000), (10_000, 10_001, 10_000)]
+)
+def test_too_many_steps_are_refused_before_anything_is_fitted(count, horizon, most):
+    message = f"horizon is {horizon}; from {count} values at most {most} steps"
+    with pytest.raises(ValueError, match=message):
+        bk.forecast(np.arange(float(count)), horizon)
+
+
+def test_steps_beyond_the_last_year_of_a_date_are_refused():
+    values = pd.Series(np.full(60, 2.0), months())
+    last = 12 * (9998 - 2019)
+    assert str(bk.forecast(values, last).times[-1]) == "9998-12-01T00:00:00"
+    with pytest.raises(ValueError, match="95761 steps go beyond the year 9999"):
+        bk.forecast(values, last + 13)
+
+
+# -- remarks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lowest", "advice"), [(0.0, "a model of counts"), (0.01, "a positive forecast")]
+)
+def test_an_interval_below_zero_of_values_that_are_not_is_remarked_on(lowest, advice):
+    values = seasonal(noise=0.1)
+    values += lowest - values.min()
+    # A trend down to its lowest value, so that half of what comes is below.
+    values = np.sort(values)[::-1]
+    f = bk.forecast(values, HORIZON)
+    (remark,) = f.remarks
+    assert f.interval()[0].min() < 0
+    assert remark.startswith("no value is negative, but the 95 % interval") and advice in remark
+    assert remark in " ".join(bk.summary(f).split())
+
+
+@pytest.mark.slow
+def test_an_interval_above_zero_needs_no_remark(log):
+    assert log.remarks == ()
+    assert bk.forecast(100 + seasonal(), HORIZON).remarks == ()
+
+
+def test_few_values_are_remarked_on():
+    (remark,) = bk.forecast(seasonal(count=9), HORIZON, method="map").remarks
+    assert remark.startswith("with 9 values, intervals built on a point estimate may be much too")
+    assert bk.forecast(seasonal(count=11), HORIZON, method="map").remarks == ()
+    (remark,) = bk.forecast(seasonal(count=9), HORIZON).remarks
+    assert remark == "with 9 values, the intervals rest on the priors more than on the series"
+
+
+def missing_mostly():
+    values = 5.0 + seasonal()
+    values[np.random.default_rng(1).permutation(N - 1)[:45]] = np.nan
+    return values
+
+
+def changed(place, value):
+    values = 5.0 + seasonal()
+    values[place] = value
+    return values
+
+
+HARD = {
+    "shorter than a season": (5.0 + seasonal(count=8), 12, "shorter than a season"),
+    "ten values": (5.0 + seasonal(count=10), 0, "with 10 values, the intervals rest on the priors"),
+    "mostly missing": (missing_mostly(), 12, "45 missing values left out of the fit"),
+    "an outlier": (changed(20, 1e6), 12, "at 20 is far from what all other values say of it"),
+    "a shift at the end": (changed(-1, 60.0), 12, "60.00 at 59 is far from what all other values"),
+}
+
+
+@pytest.mark.parametrize(("values", "season", "remark"), HARD.values(), ids=HARD)
+def test_hard_series_are_forecast_with_a_remark(values, season, remark):
+    f = bk.forecast(values, HORIZON, season=season, progress=False)
+    sound(f)
+    assert any(remark in text for text in f.remarks), f.remarks
+    # Nothing is forecast beyond what the series itself has ever done, more or less.
+    observed = values[np.isfinite(values)]
+    assert np.all(np.abs(f.median - np.median(observed)) < 3.0 * np.ptp(observed))

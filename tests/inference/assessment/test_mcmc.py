@@ -1,0 +1,75 @@
+"""The verdict on chains of known quality."""
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bayeskern.inference.assessment.mcmc import assess_mcmc
+
+
+def chains_of(x, **changes):
+    """A posterior made of numbers: x (4, n), beside a constant; energies are independent."""
+    n = x.shape
+    stats = {
+        "diverging": np.zeros(n, bool),
+        "energy": np.random.default_rng(1).normal(size=n),
+        "reached_max_treedepth": np.zeros(n, bool),
+    } | changes
+    draws = {"x": x, "c": np.ones(n)}
+    flat = {k: v.reshape(-1) for k, v in draws.items()}
+    return SimpleNamespace(z=x[..., None], draws=draws, flat=flat, sample_stats=stats)
+
+
+INDEPENDENT = np.random.default_rng(0).normal(size=(4, 1000))
+
+
+def some(count):
+    return (np.arange(4000) < count).reshape(4, 1000)
+
+
+def walk(rho, n=1000):
+    """Autoregressions that start from their stationary distribution."""
+    x = np.random.default_rng(2).normal(size=(4, n))
+    for t in range(1, n):
+        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * x[:, t]
+    return x
+
+
+def replaced(at, value):
+    x = INDEPENDENT.copy()
+    x[at] = value
+    return x
+
+
+SHIFTED = INDEPENDENT + np.array([0.0, 0.0, 0.0, 1.0])[:, None]
+
+
+@pytest.mark.parametrize(
+    ("posterior", "verdict", "advice"),
+    [
+        (chains_of(INDEPENDENT), "good", "chains agree"),
+        (chains_of(1e-9 * INDEPENDENT), "good", "chains agree"),
+        (chains_of(INDEPENDENT, diverging=some(5)), "caution", "5 of 4000.*raise target_accept"),
+        (chains_of(INDEPENDENT, diverging=some(40)), "bad", "40 of 4000.*non-centred"),
+        (chains_of(INDEPENDENT, reached_max_treedepth=some(100)), "good", "chains agree"),
+        (chains_of(INDEPENDENT, reached_max_treedepth=some(400)), "caution", "400.*largest tree"),
+        (chains_of(INDEPENDENT, energy=walk(0.95)), "caution", "E-BFMI"),
+        (chains_of(INDEPENDENT, energy=np.full((4, 1000), np.nan)), "caution", "E-BFMI nan"),
+        (chains_of(walk(0.9)), "caution", "take more (warmup and )?draws"),
+        (chains_of(walk(0.99)), "bad", "x"),
+        (chains_of(SHIFTED), "bad", "do not agree, most at x"),
+        (chains_of(10.0 * SHIFTED - 9.0 * INDEPENDENT), "bad", "different places, most at x"),
+        (chains_of(replaced((1, 5), np.nan)), "bad", "x has 1 draw that is not finite"),
+        (chains_of(replaced((1, 5), np.inf)), "bad", "x has 1 draw that is not finite"),
+        (chains_of(replaced(2, 0.3)), "bad", "Chain 2 did not move"),
+        (chains_of(np.full((4, 1000), 0.3)), "bad", "Chain 0 did not move"),
+    ],
+)
+def test_verdicts(posterior, verdict, advice):
+    trust = assess_mcmc(posterior)
+    assert trust.verdict == verdict, trust
+    assert re.search(advice, trust.advice), trust
+    if not np.all(posterior.z == 0.3):
+        assert trust.evidence["constants_left_out"] == 1
