@@ -26,9 +26,19 @@ settings.load_profile("bayeskern")
 MAPS, MOST_MAPS = Path("/proc/self/maps"), 25_000
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _few_executables():
+def forget_if_many():
     """Forget what was compiled before LLVM finds no more memory maps for it."""
-    yield
     if not MAPS.exists() or MAPS.read_bytes().count(b"\n") > MOST_MAPS:
         jax.clear_caches()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_executables():
+    yield
+    forget_if_many()
+
+
+@pytest.fixture
+def _few_executables_each():
+    """For tests each of which compiles much."""
+    forget_if_many()

@@ -210,10 +210,9 @@ PAIRS = [
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_few_executables_each")
 @pytest.mark.parametrize(("name", "method"), PAIRS)
 def test_no_verdict_good_is_wrong(name, method):
-    # A process has room for so many compiled functions only.
-    jax.clear_caches()
     try:
         posterior = gallery.load(name).fit(METHODS[method], progress=False)
     except DoesNotApplyError:

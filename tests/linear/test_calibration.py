@@ -151,7 +151,7 @@ def p_values(draws, truth, seed=0) -> np.ndarray:
 
 
 # Fits that take longer are fewer.
-RUNS = [("inferred, weighted", 150), ("inferred, nuts", 150), ("known noise", 400)]
+RUNS = [("inferred, weighted", 100), ("inferred, nuts", 100), ("known noise", 400)]
 RUNS += [(path, 200) for path in PATHS if path not in dict(RUNS)]
 
 

@@ -128,7 +128,7 @@ def test_scales_of_each_weight_are_those_of_the_model_by_hand(prior):
         intercept = numpyro.sample("intercept", dist.Normal(0.0, 5.0))
         numpyro.sample("y", dist.Normal(intercept + X @ weights, jnp.sqrt(noise)), obs=y)
 
-    nuts = bk.NUTS(target_accept=0.95)
+    nuts = bk.NUTS(warmup=500, draws=500, target_accept=0.95)
     mine = fit(blr(prior=prior, **INFERRED), Z, Y, method=nuts).flat
     theirs = fit(hand, jnp.asarray(Z), jnp.asarray(Y), method=nuts).flat
     for name in ("noise", "weights", "intercept"):

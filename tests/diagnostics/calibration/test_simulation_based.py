@@ -369,17 +369,3 @@ def test_arviz_plots_and_tests_the_same_ranks():
 def test_methods_that_are_right_on_a_skewed_posterior_are_calibrated(method):
     found = calibrate(counts, 3, method=method, simulations=200, seed=3)
     assert not found.faults and not found.failures
-
-
-@pytest.mark.slow
-def test_a_linear_regression_with_inferred_scales_is_calibrated():
-    model = bk.BayesianLinearRegression(
-        prior=priors.Gaussian(dist.LogNormal(0.0, 0.5), loc=0.5),
-        noise=bk.from_sd(dist.HalfNormal(0.8)),
-        intercept=dist.Normal(0.0, 1.5),
-    )
-    X, y = np.split(np.random.default_rng(1).normal(size=(12, 4)), [3], axis=1)
-    method = bk.ImportanceSampling(draws=2000)
-    found = calibrate(model, X, y[:, 0], method=method, simulations=60, seed=4)
-    assert not found.faults and not found.failures
-    assert list(found.uniforms)[:2] == ["noise", "prior.scale"]
