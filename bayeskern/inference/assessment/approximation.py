@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from bayeskern.core.scalars import scalar_columns
-from bayeskern.inference.approximation.proposals import Sample, log_densities
+from bayeskern.inference.approximation.proposals import Sample
 from bayeskern.inference.approximation.psis import (
     Shift,
     Weights,
@@ -40,7 +40,7 @@ UNSTEADY, LEAST_IF_UNSTEADY = 0.5, 1000
 MOST = {"mean_shift": 0.25, "log_sd_ratio": float(np.log(1.25)), "ks": 0.1}
 ERRORS = {"mean_shift": 2.0, "log_sd_ratio": np.sqrt(2.0), "ks": 0.0}
 # How many draws of a density that costs much are weighed first, and how many where those leave it
-# open. More draws would not mend so large a k-hat of few of them, nor reach a mode.
+# open; and the k-hat of few of them that more would not mend.
 FEW, ENOUGH, BEYOND_DOUBT = 512, 2048, 1.0
 # Beyond these it is bad.
 HOPELESS_KHAT = 0.7
@@ -79,14 +79,22 @@ def assess_approximation(
         return _assess(posterior, sample, optimum, doubt)
     # A density that takes milliseconds is not asked for at thousands of draws, and at half as many
     # again around them, where a few hundred decide.
-    for most in (FEW, ENOUGH):
+    for most in (FEW, min(ENOUGH, count)):
         z, log_q = posterior.z[0, :most], posterior.log_q[:most]
-        sample = Sample(z, log_densities(target, z, posterior.progress), log_q)
-        trust = _assess(posterior, sample, optimum, doubt)
-        missed = trust.evidence.get("modes_missed", 0)
-        if trust.verdict == "good" or missed or trust.evidence["khat"] > BEYOND_DOUBT:
+        trust = _assess(posterior, Sample(z, posterior.log_p_of_first(most), log_q), optimum, doubt)
+        if trust.verdict == "good" or _more_cannot_help(trust.evidence):
             break
     return replace(trust, evidence={**trust.evidence, "draws_weighed": len(z)})
+
+
+def _more_cannot_help(evidence: dict) -> bool:
+    """Whether what FEW draws show would not be good if ENOUGH showed it."""
+    error = evidence["error"]
+    # A distance of distribution functions is overestimated by few draws.
+    less = evidence | {"error": error * np.sqrt(FEW / ENOUGH), "ks": evidence["ks"] - error}
+    return bool(
+        evidence.get("modes_missed") or evidence["khat"] > BEYOND_DOUBT or too_different(less)
+    )
 
 
 def _assess(posterior, sample: Sample, optimum: Optimum | None, doubt: str | None) -> Trust:
@@ -271,8 +279,7 @@ def _hopeless(evidence, missed, advice, weights: list[Weights]) -> Trust | None:
 
 def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trust | None:
     """`caution`, or `bad` for a large difference, where something keeps the draws from `good`."""
-    error = evidence["error"]
-    wrong = [w for w, most in MOST.items() if not evidence[w] + ERRORS[w] * error < most]
+    wrong = too_different(evidence)
     if wrong:
         bad = any(not evidence[w] < most for w, most in HOPELESS.items())
         return Trust("bad" if bad else "caution", difference_advice(wrong, evidence), evidence)
@@ -284,6 +291,12 @@ def _caution(evidence, weights: list[Weights], doubt: str | None = None) -> Trus
         )
         return Trust("caution", advice, evidence)
     return Trust("caution", doubt, evidence) if doubt else None
+
+
+def too_different(evidence) -> list[str]:
+    """The differences, keys of MOST, that are too large or not known well enough to be good."""
+    error = evidence["error"]
+    return [w for w, most in MOST.items() if not evidence[w] + ERRORS[w] * error < most]
 
 
 def difference_advice(wrong, evidence) -> str:

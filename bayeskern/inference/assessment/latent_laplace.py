@@ -21,12 +21,12 @@ from bayeskern.core.batching import evenly
 from bayeskern.inference.approximation.psis import pareto_smooth, weighted_difference
 from bayeskern.inference.assessment.approximation import (
     CORRECT,
-    ERRORS,
     MOST,
     Difference,
     difference_advice,
     differences_evidence,
     is_reliable,
+    too_different,
 )
 from bayeskern.inference.model.sites import trace_at
 from bayeskern.inference.model.validation import innermost
@@ -102,9 +102,7 @@ def assess_latent_draws(trust: Trust, f, log_ratio) -> Trust:
             "The evidence of the latent function, as approximated, is off by amounts that differ "
             f"by {np.std(log_z_error):.2g} nats over the posterior of the parameters. {instead}"
         )
-    elif wrong := [
-        w for w, most in MOST.items() if not worst[w] + ERRORS[w] * worst["error"] < most
-    ]:
+    elif wrong := too_different(worst):
         advice = (
             f"The latent function: {difference_advice(wrong, worst).removesuffix(CORRECT)}{instead}"
         )

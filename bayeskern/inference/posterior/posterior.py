@@ -154,9 +154,20 @@ class Posterior:
     @cached_property
     def log_p(self) -> np.ndarray | None:
         """log p(z) of draws from a known density: (S,); None where there is none."""
-        if self.log_q is None:
-            return None
-        return log_densities(self.fitted_target, self.z[0], self.progress)
+        return None if self.log_q is None else self.log_p_of_first(self.z.shape[1])
+
+    def log_p_of_first(self, count: int) -> np.ndarray:
+        """log p(z) of the first draws from a known density, each computed once: (count,)."""
+        known = sum(map(len, self._log_p_parts))
+        if known < count:
+            z = self.z[0, known:count]
+            self._log_p_parts.append(log_densities(self.fitted_target, z, self.progress))
+        return np.concatenate(self._log_p_parts)[:count]
+
+    @cached_property
+    def _log_p_parts(self) -> list[np.ndarray]:
+        """log p(z) as far as it was asked for, stretch by stretch."""
+        return []
 
     @property
     def log_ratios(self) -> np.ndarray | None:

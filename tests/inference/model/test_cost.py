@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
+from bayeskern.inference.approximation.proposals import log_densities
 from bayeskern.inference.model import cost
 from bayeskern.inference.model.target import Target
 from bayeskern.kernels import RBF
@@ -72,3 +73,21 @@ def test_more_draws_are_not_asked_to_reach_a_mode(monkeypatch):
     trust = bk.infer(model, method="laplace", progress=False).trust
     assert trust.verdict == "bad" and trust.evidence["modes_missed"] == 1
     assert trust.evidence["draws_weighed"] == 512
+
+
+@pytest.mark.slow
+def test_nor_to_show_a_large_difference_again(monkeypatch):
+    """rate | y ~ Gamma(y + 1, 2): the means of Laplace's lognormal and of it are 0.4 sds apart."""
+
+    def model(y):
+        numpyro.sample("y", dist.Poisson(numpyro.sample("rate", dist.Exponential(1.0))), obs=y)
+
+    monkeypatch.setattr(cost, "COSTLY", 0)
+    posterior = bk.infer(model, 1, method="laplace", progress=False)
+    trust = posterior.trust
+    expected = (np.exp(0.25) - 1.0) / np.sqrt(0.5)
+    assert abs(trust.evidence["mean_shift"] - expected) < 4.0 * trust.evidence["error"]
+    assert trust.verdict != "good" and trust.evidence["draws_weighed"] == 512
+    # Those of the other draws are computed when they are asked for, and are the same.
+    whole = log_densities(posterior.fitted_target, posterior.z[0])
+    np.testing.assert_allclose(posterior.log_p, whole, rtol=1e-12)
