@@ -34,7 +34,7 @@ def require_plates(name: str, site: dict, discrete: list[str]) -> None:
     plate would be mistaken for it: with another size the model fails, and with the same size its
     density is silently wrong.
     """
-    if "_scan_current_index" in site["infer"]:
+    if _is_step(site):
         # The steps of a scan are told apart.
         return
     value, fn = np.shape(site["value"]), site["fn"]
@@ -61,7 +61,7 @@ def require_summable(model, args: tuple, kwargs: dict, nesting: int, discrete) -
     scan are not checked. model: with values at its continuous latents.
     """
     sampled = _sampled(model, args, kwargs)
-    if any("_scan_current_index" in site["infer"] for site in sampled.values()):
+    if any(map(_is_step, sampled.values())):
         return
     names = ", ".join(map(repr, discrete))
     try:
@@ -90,6 +90,22 @@ def require_summable(model, args: tuple, kwargs: dict, nesting: int, discrete) -
                     "a plate, no use outside of its plate, z[..., None] before an axis of an "
                     "event), and let a DiscreteUniform begin at 0."
                 )
+
+
+def require_no_scan(model, args: tuple, kwargs: dict) -> None:
+    """Raise ValueError, naming the site, where discrete sites are the states of a scan."""
+    for name, site in _sampled(model, args, kwargs).items():
+        if _is_step(site):
+            raise ValueError(
+                f"the discrete states of a scan cannot be drawn (the site {name!r}): NumPyro sums "
+                "them out, and does not draw them. Write the steps as a loop in Python, under "
+                "numpyro.contrib.funsor.markov."
+            )
+
+
+def _is_step(site) -> bool:
+    """Whether a site is in a scan."""
+    return "_scan_current_index" in site["infer"]
 
 
 def _sampled(model, args, kwargs) -> dict:
@@ -150,3 +166,14 @@ def log_density(model, args: tuple, kwargs: dict, nesting: int):
     from numpyro.contrib import funsor
 
     return funsor.log_density(_enumerated(model, nesting), args, kwargs, {})[0]
+
+
+def draw_discrete(model, key, args: tuple, kwargs: dict, nesting: int, discrete) -> dict:
+    """The discrete sites given all else in the model, by backward sampling."""
+    from numpyro.contrib import funsor
+
+    drawn = funsor.infer_discrete(
+        funsor.config_enumerate(model), first_available_dim=-nesting - 1, rng_key=key
+    )
+    trace = handlers.trace(drawn).get_trace(*args, **kwargs)
+    return {name: trace[name]["value"] for name in discrete}

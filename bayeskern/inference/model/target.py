@@ -22,7 +22,9 @@ from bayeskern.core.scalars import scalar_name
 from bayeskern.inference.model import arguments, validation
 from bayeskern.inference.model.distribution_pytrees import restore_leaves, sort_leaves
 from bayeskern.inference.model.enumeration import (
+    draw_discrete,
     log_density,
+    require_no_scan,
     require_plates,
     require_summable,
 )
@@ -275,6 +277,16 @@ class Target(eqx.Module):
             z = jnp.asarray(np.random.default_rng(0).normal(size=self.size))
             model = at_unconstrained(FullPlates(self.model), self.unravel(z), jax.random.key(0))
             require_summable(model, self.args, self.kwargs, self.nesting, self.discrete)
+
+    def require_no_scan(self) -> None:
+        """Raise ValueError, naming the site, where discrete latents are the states of a scan."""
+        require_no_scan(handlers.seed(self.model, 0), self.args, self.kwargs)
+
+    def draw_discrete(self, draw: dict, key) -> dict:
+        """The discrete sites that are summed out, given the data and values of the latents."""
+        model_key, key = jax.random.split(key)
+        model = handlers.substitute(handlers.seed(FullPlates(self.model), model_key), data=draw)
+        return draw_discrete(model, key, self.args, self.kwargs, self.nesting, self.discrete)
 
     def require_priors(self, method: str) -> None:
         """Raise ValueError, naming the sites, if one has no prior (Free, or numpyro.param)."""

@@ -33,7 +33,7 @@ def load(path, model=None) -> Posterior:
 
     Args:
         path: The name of the file.
-        model: The model that was fitted. Everything but `predict` works without it.
+        model: The model that was fitted. Everything but predictions works without it.
 
     Returns:
         The posterior, with its verdict.
@@ -81,15 +81,9 @@ class StoredPosterior(Posterior):
     #: why there is nothing to predict from, if so
     missing: str | None = None
 
-    def predict(self, *new_args, seed: int = 0, **kwargs):
+    def require_model(self) -> None:
         if self.missing:
             raise ValueError(self.missing)
-        return super().predict(*new_args, seed=seed, **kwargs)
-
-    def deterministics(self, *new_args, seed: int = 0, **kwargs):
-        if self.missing:
-            raise ValueError(self.missing)
-        return super().deterministics(*new_args, seed=seed, **kwargs)
 
     def log_likelihood(self) -> dict[str, np.ndarray]:
         if self.is_point:

@@ -262,8 +262,10 @@ class Posterior:
             ValueError: If a latent has another shape at the new arguments, naming the site; if
                 `seed` may be meant for the model.
         """
-        model = None if self.target is None else self.target.model
-        named = model_arguments(self.predict, model, new_args, kwargs, model_kwargs, {"seed": seed})
+        self.require_model()
+        named = model_arguments(
+            self.predict, self.target.model, new_args, kwargs, model_kwargs, {"seed": seed}
+        )
         return predictive.predict(self, new_args, seed, named)
 
     def deterministics(
@@ -283,11 +285,29 @@ class Posterior:
         Raises:
             ValueError: As `predict` does.
         """
-        model = None if self.target is None else self.target.model
+        self.require_model()
         named = model_arguments(
-            self.deterministics, model, new_args, kwargs, model_kwargs, {"seed": seed}
+            self.deterministics, self.target.model, new_args, kwargs, model_kwargs, {"seed": seed}
         )
         return predictive.deterministics(self, new_args, seed, named)
+
+    def infer_discrete(self, seed: int = 0) -> dict[str, np.ndarray]:
+        """The discrete sites that were summed out, drawn given the data, one for each draw.
+
+        Args:
+            seed: A whole number from which they follow.
+
+        Returns:
+            Each discrete site, chains joined: (S, *site). Empty where there are none.
+
+        Raises:
+            ValueError: If they are the states of a `scan`, which NumPyro does not draw.
+        """
+        self.require_model()
+        return predictive.infer_discrete(self, seed)
+
+    def require_model(self) -> None:
+        """Raise ValueError where the model is not known, as of a fit that was read from a file."""
 
     def replicates(self, count: int) -> dict[str, np.ndarray]:
         """New data at the model's own arguments, at `count` evenly spaced draws, chains joined.

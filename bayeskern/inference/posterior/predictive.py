@@ -188,6 +188,26 @@ def _compute(target, draws, keys, new, conditional, given, batch):
     )
 
 
+def infer_discrete(posterior, seed: int) -> dict[str, np.ndarray]:
+    """The discrete sites that were summed out, given the data, at each draw: (S, *site) each."""
+    target = posterior.target
+    if not target.discrete:
+        return {}
+    target.require_no_scan()
+    sites = target.sites()
+    size = sum(math.prod(sites[name].shape) for name in target.discrete)
+    keys = jax.random.split(jax.random.key(seed), math.prod(posterior.shape))
+    batch = batch_size(size)
+    return by_chunk(
+        lambda items: _discrete(target, *items, batch), (latents(posterior), keys), size
+    )
+
+
+@eqx.filter_jit
+def _discrete(target, draws, keys, batch):
+    return jax.lax.map(lambda item: target.draw_discrete(*item), (draws, keys), batch_size=batch)
+
+
 # -- sites that condition on what was observed -----------------------------------------------------
 
 
