@@ -248,6 +248,7 @@ def works(posterior, args) -> str:
             "predict": lambda: posterior.predict(*args),
             "arviz": posterior.to_arviz,
             "save": lambda: posterior.save(Path(folder) / "posterior.nc"),
+            "report": lambda: bk.report(posterior, Path(folder) / "report.html"),
         }
         done = []
         for name, action in actions.items():

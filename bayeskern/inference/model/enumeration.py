@@ -177,3 +177,67 @@ def draw_discrete(model, key, args: tuple, kwargs: dict, nesting: int, discrete)
     )
     trace = handlers.trace(drawn).get_trace(*args, **kwargs)
     return {name: trace[name]["value"] for name in discrete}
+
+
+# -- the density of each observation ---------------------------------------------------------------
+
+
+class NoPointwiseError(ValueError):
+    """Observations have no density of their own once discrete sites are summed out."""
+
+
+def pointwise(model, args: tuple, kwargs: dict, nesting: int, discrete, observed) -> dict:
+    """log p(y_i | the rest of the data), with discrete sites summed out: each (*batch of the site).
+
+    observed: the names of the sites. Where a discrete latent and the observations that it decides
+    on have the same plates, as in a mixture, it is log p(y_i) but for other observations of the
+    same latent.
+
+    Raises:
+        NoPointwiseError: If a discrete latent decides on several observations of a site, or is a
+            state of a scan.
+    """
+    sampled = _sampled(model, args, kwargs)
+    for name, site in sampled.items():
+        if _is_step(site):
+            raise NoPointwiseError(
+                f"the observations have no log likelihood of their own: the discrete states of a "
+                f"scan (the site {name!r}) tie them together."
+            )
+    factors = _factors(model, args, kwargs, nesting)
+    return {name: _given_the_rest(name, sampled, factors, set(discrete)) for name in observed}
+
+
+def _given_the_rest(name: str, sampled: dict, factors: dict, discrete: set):
+    """log p(y_i | the rest) of one site, from all factors that its discrete latents reach."""
+    import funsor
+    from funsor import ops
+
+    reached, latents = {name}, set()
+    while True:
+        latents = discrete.intersection(*[set().union(*(factors[n].inputs for n in reached))])
+        more = {n for n, factor in factors.items() if latents & set(factor.inputs)} | {name}
+        if more == reached:
+            break
+        reached = more
+    plates = {frame.name: frame.dim for frame in sampled[name]["cond_indep_stack"]}
+    for other in sorted(reached):
+        of_other = set(_plates(sampled[other]).values())
+        if not of_other <= set(plates) or (other in latents and of_other != set(plates)):
+            raise NoPointwiseError(
+                f"the observations of {name!r} have no log likelihood of their own: the discrete "
+                f"latents ({', '.join(map(repr, sorted(latents)))}) tie several of them together. "
+                "LOO takes a latent for each observation, in the plate of the observations."
+            )
+    rest = [factors[n] for n in sorted(reached - {name})]
+    with funsor.interpretations.lazy:
+        joint = sum(rest, factors[name]).reduce(ops.logaddexp, frozenset(latents))
+    density = funsor.optimizer.apply_optimizer(joint)
+    if rest:
+        with funsor.interpretations.lazy:
+            others = sum(rest[1:], rest[0]).reduce(ops.logaddexp, frozenset(latents))
+        density = density - funsor.optimizer.apply_optimizer(others)
+    site = sampled[name]
+    value = np.shape(site["value"])
+    batch = np.broadcast_shapes(site["fn"].batch_shape, value[: len(value) - site["fn"].event_dim])
+    return jnp.broadcast_to(funsor.to_data(density, name_to_dim=plates), batch)

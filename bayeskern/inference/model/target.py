@@ -24,6 +24,7 @@ from bayeskern.inference.model.distribution_pytrees import restore_leaves, sort_
 from bayeskern.inference.model.enumeration import (
     draw_discrete,
     log_density,
+    pointwise,
     require_no_scan,
     require_plates,
     require_summable,
@@ -285,8 +286,17 @@ class Target(eqx.Module):
     def draw_discrete(self, draw: dict, key) -> dict:
         """The discrete sites that are summed out, given the data and values of the latents."""
         model_key, key = jax.random.split(key)
-        model = handlers.substitute(handlers.seed(FullPlates(self.model), model_key), data=draw)
+        model = self._placed(draw, model_key)
         return draw_discrete(model, key, self.args, self.kwargs, self.nesting, self.discrete)
+
+    def pointwise(self, draw: dict, observed) -> dict:
+        """log p(y_i | the rest) at the sites `observed`, with discrete sites summed out."""
+        model = self._placed(draw, jax.random.key(0))
+        return pointwise(model, self.args, self.kwargs, self.nesting, self.discrete, observed)
+
+    def _placed(self, draw: dict, key):
+        """The model at values of the latents, no plate subsampled."""
+        return handlers.substitute(handlers.seed(FullPlates(self.model), key), data=draw)
 
     def require_priors(self, method: str) -> None:
         """Raise ValueError, naming the sites, if one has no prior (Free, or numpyro.param)."""

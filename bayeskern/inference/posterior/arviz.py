@@ -11,6 +11,7 @@ from numpyro.primitives import Messenger
 
 from bayeskern.core.batching import evenly
 from bayeskern.inference.model.axes import DatasetMaker
+from bayeskern.inference.model.enumeration import NoPointwiseError
 from bayeskern.inference.model.sites import Site, conditional_sites
 from bayeskern.inference.model.validation import CannotDrawError
 from bayeskern.inference.posterior import predictive
@@ -41,11 +42,11 @@ def to_arviz(posterior):
     statistics = _sample_stats(posterior)
     if statistics:
         groups["sample_stats"] = _dataset_maker(posterior, {}).dataset(statistics)
-    if data and not posterior.is_point and not target.discrete:
-        by_site, rows = pointwise(posterior)
-        values = {name: spread_constants(density.values) for name, density in by_site.items()}
-        maker = _dataset_maker(posterior, target.sites(), masks, rows)
-        groups["log_likelihood"] = maker.dataset(values, thinned=_thinned(posterior, rows))
+    if data and not posterior.is_point:
+        try:
+            groups |= _log_likelihood(posterior, masks)
+        except NoPointwiseError as reason:
+            warnings.warn(f"{reason} The group log_likelihood is left out.", stacklevel=3)
     try:
         groups |= _replicates(posterior, data, masks) | _prior(posterior, data, masks)
     except CannotDrawError as reason:
@@ -102,6 +103,14 @@ def _sample_stats(posterior) -> dict:
     if "lp" not in statistics and posterior.log_p is not None:
         statistics["lp"] = posterior.log_p[None]
     return statistics
+
+
+def _log_likelihood(posterior, masks) -> dict:
+    """The group log_likelihood."""
+    by_site, rows = pointwise(posterior)
+    values = {name: spread_constants(density.values) for name, density in by_site.items()}
+    maker = _dataset_maker(posterior, posterior.target.sites(), masks, rows)
+    return {"log_likelihood": maker.dataset(values, thinned=_thinned(posterior, rows))}
 
 
 def _replicates(posterior, data, masks) -> dict:

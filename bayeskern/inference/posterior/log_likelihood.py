@@ -11,6 +11,7 @@ import numpy as np
 from numpyro.distributions import MaskedDistribution
 
 from bayeskern.core.batching import batch_size, by_chunk, evenly
+from bayeskern.inference.model.enumeration import NoPointwiseError
 from bayeskern.inference.model.sites import trace_at, upstream_sites
 from bayeskern.inference.model.validation import WRAPPERS, is_observed
 from bayeskern.prediction.mixture import MOST_DRAWS
@@ -45,12 +46,6 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
             "Take method='laplace' or 'nuts'."
         )
     target = posterior.target
-    if target.discrete:
-        raise ValueError(
-            f"log_likelihood is not offered where {', '.join(map(repr, target.discrete))} was "
-            "summed out: an observation has no density without it. Sum it out in the model, for "
-            "example with dist.MixtureSameFamily."
-        )
     chains, count = posterior.shape
     model = target.model
     if isinstance(model, HasLogLikelihood):
@@ -136,6 +131,19 @@ def _by_site(target, draw):
     }
 
 
+def _summed_out(target, draw):
+    """The same with discrete sites summed out, which makes an event one observation."""
+    by_site = _by_site(target, draw)
+    log_probs = target.pointwise(draw, list(by_site))
+    for name, (_, counted) in by_site.items():
+        if counted is not None and counted.ndim > log_probs[name].ndim:
+            raise NoPointwiseError(
+                f"the site {name!r} has events of which parts are masked out: such an observation "
+                "has no log likelihood of its own where discrete latents are summed out."
+            )
+    return {name: (log_probs[name], counted) for name, (_, counted) in by_site.items()}
+
+
 @eqx.filter_jit
 def _masks(target, draw):
     return {name: counted for name, (_, counted) in _by_site(target, draw).items()}
@@ -144,7 +152,7 @@ def _masks(target, draw):
 @eqx.filter_jit
 def _densities(target, draws, ones, masks, batch):
     def one(item):
-        densities = _by_site(target, item[0])
+        densities = (_summed_out if target.discrete else _by_site)(target, item[0])
         same = {
             name: jnp.asarray(True) if counted is None else jnp.all(counted == masks[name])
             for name, (_, counted) in densities.items()

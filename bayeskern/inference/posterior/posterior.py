@@ -323,13 +323,15 @@ class Posterior:
         Observations under `.to_event` are taken apart, masked ones are left out, and plates that
         are subsampled count in full, unscaled; a `numpyro.factor` is no observation. For a
         `GaussianProcess` it is log p(y_i | the others, draw), at up to 200 evenly spaced draws
-        (Buerkner, Gabry and Vehtari 2021).
+        (Buerkner, Gabry and Vehtari 2021). Where discrete latents were summed out it is
+        log p(y_i | the others, draw) too, and events are not taken apart.
 
         Returns:
             For each observed site (chains, draws, *data).
 
         Raises:
-            ValueError: If this is a point estimate, or discrete latents were summed out.
+            ValueError: If this is a point estimate, or a discrete latent that was summed out ties
+                several observations together.
         """
         return log_likelihood.log_likelihood(self)
 

@@ -56,9 +56,6 @@ def test_a_fit_has_the_continuous_sites_and_predicts():
     assert list(posterior.draws) == ["p", "m"]
     assert posterior.trust.verdict == "good"
     assert posterior.predict(Y).mean.shape == Y.shape
-    with pytest.raises(ValueError, match="'k' was summed out"):
-        posterior.log_likelihood()
-    assert "log_likelihood" not in posterior.to_arviz()
 
 
 def test_values_without_end_are_refused():
