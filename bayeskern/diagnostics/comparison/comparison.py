@@ -15,6 +15,7 @@ from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.comparison import marginals_plot
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
 from bayeskern.inference import Posterior
+from bayeskern.inference.model.enumeration import NoPointwiseError
 from bayeskern.inference.verdict import WIDTH
 
 
@@ -197,9 +198,13 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
     """The expected log predictive density by PSIS-LOO, summed over sites; a point has none."""
     import arviz as az  # slow to import
 
-    if posterior.is_point or (posterior.target and posterior.target.discrete):
+    if posterior.is_point:
         return NO_LOO
-    log_likelihood = {k: v for k, v in posterior.log_likelihood().items() if v[0, 0].size > 1}
+    try:
+        by_site = posterior.log_likelihood()
+    except NoPointwiseError:
+        return NO_LOO
+    log_likelihood = {k: v for k, v in by_site.items() if v[0, 0].size > 1}
     if not log_likelihood:
         # Leaving out the only observation leaves nothing to learn from.
         return NO_LOO
@@ -209,11 +214,11 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
         az.from_dict({"log_likelihood": {"y": np.asarray(values)}})
         for values in log_likelihood.values()
     ]
-    by_site = [psis_loo(tree, "y", efficiency) for tree in trees]
+    loos = [psis_loo(tree, "y", efficiency) for tree in trees]
     return {
-        "elpd": float(sum(loo.elpd for loo in by_site)),
-        "elpd_error": float(np.sqrt(sum(loo.se**2 for loo in by_site))),
-        "loo_khat": float(max(np.max(loo.pareto_k.values) for loo in by_site)),
+        "elpd": float(sum(loo.elpd for loo in loos)),
+        "elpd_error": float(np.sqrt(sum(loo.se**2 for loo in loos))),
+        "loo_khat": float(max(np.max(loo.pareto_k.values) for loo in loos)),
     }
 
 

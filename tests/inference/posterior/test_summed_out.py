@@ -48,9 +48,11 @@ def test_a_mixture_is_the_one_that_is_summed_out_in_the_model():
 def test_leave_one_out_is_that_of_the_mixture():
     rng = np.random.default_rng(0)
     y = np.where(rng.random(40) < 0.3, 3.0, 0.0) + rng.normal(size=40)
-    trees = [fit(m, y, draws=500).to_arviz() for m in (assigned, marginal)]
-    found, expected = (az.loo(tree).elpd for tree in trees)
+    posteriors = [fit(m, y, draws=500) for m in (assigned, marginal)]
+    found, expected = (az.loo(posterior.to_arviz()).elpd for posterior in posteriors)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+    (alone,) = bk.compare({"ours": posteriors[0]}).table.values()
+    np.testing.assert_allclose(alone["elpd"], expected, atol=0.02)
 
 
 @pytest.mark.slow
@@ -144,3 +146,4 @@ def test_where_observations_are_tied_together_it_is_refused(model, says):
     with pytest.warns(UserWarning, match="log_likelihood is left out"):
         tree = posterior.to_arviz()
     assert "log_likelihood" not in tree.children and "observed_data" in tree.children
+    assert np.isnan(bk.compare({"tied": posterior}).table["tied"]["elpd"])
