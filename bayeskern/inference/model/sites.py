@@ -96,13 +96,15 @@ class Upstream(NamedTuple):
     fixed: frozenset[str]
 
 
-def upstream_sites(target, args=None, kwargs=None) -> Upstream:
+def upstream_sites(target, args=None, kwargs=None, shapes: dict | None = None) -> Upstream:
     """The observed sites that others depend on, at these arguments or the model's own.
 
-    By the provenance of the densities; nothing is computed.
+    By the provenance of the densities; nothing is computed. shapes: of the latents, where they are
+    not those of the fit.
     """
     args, kwargs = (target.args, target.kwargs) if args is None else (args, kwargs)
-    latents = {s.name: jax.ShapeDtypeStruct(s.shape, float) for s in target.latents}
+    shapes = {s.name: s.shape for s in target.latents} | (shapes or {})
+    latents = {s.name: jax.ShapeDtypeStruct(shapes[s.name], float) for s in target.latents}
     order, data = [], {}
 
     def look(draw):
@@ -132,10 +134,11 @@ def upstream_sites(target, args=None, kwargs=None) -> Upstream:
     return Upstream(frozenset(given), frozenset(fixed))
 
 
-def trace_at(model, draw: dict, key, args, kwargs) -> dict:
+def trace_at(model, draw: dict, key, args, kwargs, extend: bool = False) -> dict:
     """NumPyro's trace with latents at the values of `draw`, all else drawn, no plate subsampled.
 
-    Raises ValueError, naming the site, if a value does not have the shape of its site.
+    extend: draw the latents of those members of a plate that come after the ones in `draw`. Raises
+    ValueError, naming the site, if a value does not have the shape of its site.
     """
 
     def place(site):
@@ -143,6 +146,9 @@ def trace_at(model, draw: dict, key, args, kwargs) -> dict:
             return None
         value = draw[site["name"]]
         if site["type"] == "sample":
+            if extend and _has_new_members(site, jnp.shape(value)):
+                fresh = site["fn"].sample(site["kwargs"]["rng_key"], _sample_shape(site))
+                return fresh.at[tuple(map(slice, jnp.shape(value)))].set(value)
             _require_same_shape(site, jnp.shape(value))
         return value
 
@@ -152,8 +158,22 @@ def trace_at(model, draw: dict, key, args, kwargs) -> dict:
     )
 
 
+def _sample_shape(site) -> tuple[int, ...]:
+    return site["kwargs"].get("sample_shape", ())
+
+
+def _has_new_members(site, shape) -> bool:
+    """Whether a site has the shape of its draws but for plates, of which some are longer."""
+    fn, expected = site["fn"], (*_sample_shape(site), *site["fn"].shape())
+    if len(shape) != len(expected) or "_scan_current_index" in site["infer"]:
+        return False
+    in_plates = {len(expected) - fn.event_dim + f.dim for f in site["cond_indep_stack"]}
+    grown = {axis for axis, (n, m) in enumerate(zip(shape, expected, strict=True)) if n != m}
+    return grown and grown <= in_plates and all(shape[axis] < expected[axis] for axis in grown)
+
+
 def _require_same_shape(site, shape) -> None:
-    expected = (*site["kwargs"].get("sample_shape", ()), *site["fn"].shape())
+    expected = (*_sample_shape(site), *site["fn"].shape())
     if "_scan_current_index" in site["infer"]:
         # One step of a scan, which takes its own part of the values.
         shape = shape[1:]
@@ -161,7 +181,9 @@ def _require_same_shape(site, shape) -> None:
         raise ValueError(
             f"the latent site {site['name']!r} has shape {tuple(expected)} at these arguments, but "
             f"its draws have shape {shape}: there are no draws of it for new groups or points. "
-            "Keep its plate as it was, or draw what is new at a site of another name."
+            "Keep its plate as it was; draw what is new at a site of another name; or, where its "
+            "plate has new members after the old ones, take extend=True, which draws them from "
+            "their prior given the draw."
         )
 
 

@@ -237,7 +237,12 @@ class Posterior:
     # -- what follows from them -------------------------------------------------------------------
 
     def predict(
-        self, *new_args, seed: int = 0, model_kwargs: dict | None = None, **kwargs
+        self,
+        *new_args,
+        seed: int = 0,
+        extend: bool = False,
+        model_kwargs: dict | None = None,
+        **kwargs,
     ) -> Prediction | SampledPrediction:
         """The posterior predictive at new arguments of the model.
 
@@ -251,7 +256,9 @@ class Posterior:
         Args:
             *new_args: The arguments of the model, for new data.
             seed: A whole number from which everything random follows.
-            model_kwargs: Named arguments of the model that are called `seed` or `model_kwargs`.
+            extend: Where a plate of latents has more members than in the fit, draw those that come
+                after the old ones from their prior given the draw: new groups, a longer horizon.
+            model_kwargs: Named arguments of the model that have the name of an option here.
             **kwargs: Other named arguments of the model; `latent=True` where it offers that.
 
         Returns:
@@ -263,20 +270,27 @@ class Posterior:
                 `seed` may be meant for the model.
         """
         self.require_model()
+        options = {"seed": seed, "extend": extend}
         named = model_arguments(
-            self.predict, self.target.model, new_args, kwargs, model_kwargs, {"seed": seed}
+            self.predict, self.target.model, new_args, kwargs, model_kwargs, options
         )
-        return predictive.predict(self, new_args, seed, named)
+        return predictive.predict(self, new_args, seed, extend, named)
 
     def deterministics(
-        self, *new_args, seed: int = 0, model_kwargs: dict | None = None, **kwargs
+        self,
+        *new_args,
+        seed: int = 0,
+        extend: bool = False,
+        model_kwargs: dict | None = None,
+        **kwargs,
     ) -> dict[str, np.ndarray]:
         """The deterministic sites at new arguments of the model, at each draw.
 
         Args:
             *new_args: The arguments of the model, for new data, as in `predict`.
             seed: What observations that they depend on are drawn from.
-            model_kwargs: Named arguments of the model that are called `seed` or `model_kwargs`.
+            extend: As in `predict`.
+            model_kwargs: Named arguments of the model that have the name of an option here.
             **kwargs: Other named arguments of the model.
 
         Returns:
@@ -286,10 +300,11 @@ class Posterior:
             ValueError: As `predict` does.
         """
         self.require_model()
+        options = {"seed": seed, "extend": extend}
         named = model_arguments(
-            self.deterministics, self.target.model, new_args, kwargs, model_kwargs, {"seed": seed}
+            self.deterministics, self.target.model, new_args, kwargs, model_kwargs, options
         )
-        return predictive.deterministics(self, new_args, seed, named)
+        return predictive.deterministics(self, new_args, seed, extend, named)
 
     def infer_discrete(self, seed: int = 0) -> dict[str, np.ndarray]:
         """The discrete sites that were summed out, drawn given the data, one for each draw.

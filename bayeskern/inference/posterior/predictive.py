@@ -22,7 +22,7 @@ from bayeskern.protocols import HasLogLikelihood, HasPredictive
 AT_A_POINT = 1000
 
 
-def predict(posterior, args: tuple, seed: int, kwargs: dict):
+def predict(posterior, args: tuple, seed: int, extend: bool, kwargs: dict):
     """The posterior predictive at new arguments of the model.
 
     The model itself makes it where it offers `predictive`. Sites whose distribution conditions on
@@ -32,9 +32,14 @@ def predict(posterior, args: tuple, seed: int, kwargs: dict):
     """
     target = posterior.target
     if isinstance(target.model, HasPredictive):
+        if extend:
+            raise ValueError(
+                f"{type(target.model).__name__} predicts in closed form and has no plate of "
+                "latents to extend: leave extend=True out."
+            )
         return target.model.predictive(posterior.flat, target.args, *args, seed=seed, **kwargs)
     sites, conditional = target.sites(), conditional_sites(target)
-    draws, new, given = _at_new(posterior, args, kwargs)
+    draws, new, given = _at_new(posterior, args, seed, extend, kwargs)
     shapes = shapes_of(target, draws, new, conditional, given)
     predictions = {
         name: _mixture(target, draws, new, name, sites[name].shape[-1], shapes[name][-1], seed)
@@ -51,19 +56,57 @@ def predict(posterior, args: tuple, seed: int, kwargs: dict):
     return Predictions(predictions) if len(predictions) > 1 else next(iter(predictions.values()))
 
 
-def _at_new(posterior, args: tuple, kwargs: dict) -> tuple[dict, tuple, frozenset]:
+def _at_new(posterior, args, seed, extend, kwargs) -> tuple[dict, tuple, frozenset]:
     """The draws that the model takes at new arguments, these themselves, and what they give."""
     target = posterior.target
     draws, new = latents(posterior), as_jax((args, kwargs))
     if target.holds_data:
         new = make_static(new)
+    if extend:
+        draws = _extended(posterior, draws, new, seed)
+    shapes = {name: values.shape[1:] for name, values in draws.items()}
     draws |= _drawn_anew(posterior, draws, new)
-    return draws, new, upstream_sites(target, *new).given
+    return draws, new, upstream_sites(target, *new, shapes).given
 
 
 def latents(posterior) -> dict[str, np.ndarray]:
     """The draws of the model's latent sites, with chains joined: each (S, *site)."""
     return {s.name: posterior.flat[s.name] for s in posterior.target.latents}
+
+
+def _extended(posterior, draws, new, seed) -> dict[str, np.ndarray]:
+    """The draws, with those of new members of plates from their prior given the draw."""
+    target = posterior.target
+    first = {name: values[0] for name, values in draws.items()}
+    shapes = eqx.filter_eval_shape(_latents_at, target, first, jax.random.key(0), new)
+    grown = tuple(k for k in shapes if shapes[k].shape != draws[k].shape[1:])
+    if not grown:
+        return draws
+    count = math.prod(posterior.shape)
+    if posterior.is_point:
+        # New members have a spread where the parameters have none.
+        count = AT_A_POINT
+        draws = {k: np.broadcast_to(v, (count, *v.shape[1:])) for k, v in draws.items()}
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), count)
+    size = sum(math.prod(shapes[name].shape) for name in grown)
+    batch = batch_size(size)
+    return draws | by_chunk(
+        lambda items: _extend(target, *items, new, grown, batch), (draws, keys), size
+    )
+
+
+def _latents_at(target, draw, key, new) -> dict:
+    trace = trace_at(target.model, draw, key, *new, extend=True)
+    return {name: jnp.asarray(trace[name]["value"]) for name in draw if name in trace}
+
+
+@eqx.filter_jit
+def _extend(target, draws, keys, new, grown, batch):
+    def one(item):
+        values = _latents_at(target, *item, new)
+        return {name: values[name] for name in grown}
+
+    return jax.lax.map(one, (draws, keys), batch_size=batch)
 
 
 def _drawn_anew(posterior, draws, new) -> dict[str, np.ndarray]:
@@ -145,7 +188,7 @@ def _sample(target, draws, keys, new, conditional, given, joint, batch):
     return jax.lax.map(one, (draws, keys), batch_size=batch)
 
 
-def deterministics(posterior, args: tuple, seed: int, kwargs: dict) -> dict[str, np.ndarray]:
+def deterministics(posterior, args: tuple, seed: int, extend: bool, kwargs: dict) -> dict:
     """Every deterministic site at new arguments of the model and each draw: (S, *site) each."""
     target = posterior.target
     if isinstance(target.model, HasPredictive):
@@ -157,13 +200,14 @@ def deterministics(posterior, args: tuple, seed: int, kwargs: dict) -> dict[str,
             f"are known at the arguments of the fit only: {', '.join(target.deterministics)} in "
             "posterior.draws."
         )
-    conditional, (draws, new, given) = conditional_sites(target), _at_new(posterior, args, kwargs)
+    conditional = conditional_sites(target)
+    draws, new, given = _at_new(posterior, args, seed, extend, kwargs)
     first = {name: value[0] for name, value in draws.items()}
     shapes = eqx.filter_eval_shape(
         _deterministics, target, first, jax.random.key(0), new, conditional, given
     )
     size = sum(math.prod(shape.shape) for shape in shapes.values())
-    keys = jax.random.split(jax.random.key(seed), math.prod(posterior.shape))
+    keys = jax.random.split(jax.random.key(seed), len(next(iter(draws.values()))))
     batch = batch_size(size)
     return by_chunk(
         lambda items: _compute(target, *items, new, conditional, given, batch), (draws, keys), size

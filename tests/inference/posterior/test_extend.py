@@ -1,0 +1,104 @@
+"""Predictions for members of a plate that were not there in the fit, against closed forms."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from tests.inference.any_draws import AnyDraws
+
+
+def groups(sd, y=None):
+    mu = numpyro.sample("mu", dist.Normal(1.0, 2.0))
+    tau = numpyro.sample("tau", dist.LogNormal(0.0, 0.3))
+    with numpyro.plate("group", len(sd)):
+        theta = numpyro.sample("theta", dist.Normal(mu, tau))
+        # What is new may depend on what is new.
+        means = theta[..., None] * jnp.ones(2)
+        slope = numpyro.sample("slope", dist.Normal(means, 0.5).to_event(1))
+        numpyro.deterministic("total", slope.sum(axis=-1))
+        numpyro.sample("y", dist.Normal(theta, sd), obs=y)
+
+
+def fit(model, *args, draws=4000, **options):
+    return bk.infer(model, *args, method=AnyDraws(draws), progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return fit(groups, np.array([1.0, 2.0]), np.array([0.3, -1.0]))
+
+
+def is_standard_normal(z):
+    """Within four errors of its mean and its variance."""
+    n = len(z)
+    return np.all(np.abs(z.mean(axis=0)) < 4.0 / np.sqrt(n)) and np.all(
+        np.abs(np.mean(z**2, axis=0) - 1.0) < 4.0 * np.sqrt(2.0 / n)
+    )
+
+
+def test_new_groups_come_from_their_prior_and_old_ones_keep_their_draws(fitted):
+    sd = np.array([1.0, 2.0, 0.7])
+    flat, total = fitted.flat, fitted.deterministics(sd, extend=True)["total"]
+    np.testing.assert_array_equal(total[:, :2], flat["slope"].sum(axis=-1))
+    mu, tau = flat["mu"], flat["tau"]
+    # The sum of two slopes: twice theta, and the noise of both.
+    assert is_standard_normal((total[:, 2] - 2.0 * mu) / np.sqrt(4.0 * tau**2 + 0.5))
+    y = fitted.predict(sd, extend=True).draws
+    assert is_standard_normal((y[:, :2] - flat["theta"]) / sd[:2])
+    assert is_standard_normal((y[:, 2] - mu) / np.sqrt(tau**2 + sd[2] ** 2))
+    # Two numbers that do not depend on each other but through theta.
+    again = fitted.predict(sd, extend=True, seed=1).draws
+    assert np.all(again[:, 2] != y[:, 2])
+
+
+def test_without_new_groups_nothing_changes(fitted):
+    sd = np.array([1.0, 3.0])
+    np.testing.assert_array_equal(fitted.predict(sd, extend=True).draws, fitted.predict(sd).draws)
+
+
+@pytest.mark.slow
+def test_new_groups_of_a_point_have_a_spread():
+    posterior = bk.infer(groups, np.ones(2), np.array([0.3, -1.0]), method="map", progress=False)
+    y = posterior.predict(np.ones(3), extend=True).draws
+    mu, tau = (posterior.flat[name][0] for name in ("mu", "tau"))
+    assert y.shape == (1000, 3) and is_standard_normal((y[:, 2:] - mu) / np.sqrt(tau**2 + 1.0))
+
+
+def walk(steps, y=None):
+    x = numpyro.sample("x", dist.GaussianRandomWalk(1.0, num_steps=steps))
+    with numpyro.plate("time", steps):
+        numpyro.sample("y", dist.Normal(x, 1.0), obs=y)
+
+
+@pytest.mark.parametrize(
+    ("model", "old", "new", "options"),
+    [
+        (groups, (np.ones(2), np.zeros(2)), (np.ones(3),), {}),
+        # Fewer groups: which of them is not said.
+        (groups, (np.ones(2), np.zeros(2)), (np.ones(1),), {"extend": True}),
+        # No plate says that its steps are drawn by themselves.
+        (walk, (4, np.zeros(4)), (6,), {"extend": True}),
+    ],
+)
+def test_what_cannot_be_extended_is_refused(model, old, new, options):
+    posterior = fit(model, *old, draws=10)
+    with pytest.raises(ValueError, match=r"latent site '(theta|x)' has shape.*take extend=True"):
+        posterior.predict(*new, **options)
+
+
+def test_a_model_that_predicts_in_closed_form_has_nothing_to_extend():
+    X = jnp.arange(4.0)
+    posterior = bk.infer(bk.BayesianLinearRegression(noise=1.0), X, X, progress=False)
+    with pytest.raises(ValueError, match="no plate of latents to extend"):
+        posterior.predict(X, extend=True)
+
+
+def test_a_model_with_an_argument_of_that_name_is_asked_about():
+    def model(extend=None):
+        numpyro.sample("x", dist.Normal())
+
+    with pytest.raises(ValueError, match="extend=True may be meant for predict or for the model"):
+        fit(model, draws=10).predict(extend=True)
