@@ -6,6 +6,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
+from bayeskern.inference.mcmc import regions
 from tests.inference.separated import SEPARATED
 from tests.marks import few
 
@@ -89,6 +90,18 @@ def test_shares_that_differ():
     there = np.mean(posterior.draws["x"] > 5.0)
     np.testing.assert_allclose(there, 0.42, atol=0.03)
     assert posterior.trust.verdict == "good"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rings", "narrow beside wide"])
+def test_places_whose_shares_are_not_known_are_not_weighed(monkeypatch, name):
+    # Any two regions are told apart too badly.
+    monkeypatch.setattr(regions, "ASTRAY", -1.0)
+    posterior, plain = fit(name, "weighed", 0), fit(name, "nuts", 0)
+    np.testing.assert_array_equal(posterior.draws["x"], plain.draws["x"])
+    assert posterior.trust.verdict != "good" and plain.trust.verdict != "good"
+    says = posterior.trust.advice
+    assert "nothing was weighed" in says or "different places" in says
 
 
 def test_where_chains_are_in_one_place_nothing_is_weighed():

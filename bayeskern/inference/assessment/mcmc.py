@@ -32,7 +32,11 @@ APART = 3.0
 
 
 def assess_mcmc(
-    posterior, regions: Sequence[Region] = (), left: int = 0, seen: dict | None = None
+    posterior,
+    regions: Sequence[Region] = (),
+    left: int = 0,
+    seen: dict | None = None,
+    in_vain: bool = False,
 ) -> Trust:
     """Assess the draws of several chains, over all latent and deterministic sites.
 
@@ -40,7 +44,8 @@ def assess_mcmc(
     out, and counted in the evidence.
 
     regions: where the chains are, and where a search has found other places; left: how many places
-    that it found were not looked at; seen: further evidence.
+    that it found were not looked at; seen: further evidence; in_vain: whether regions were to be
+    weighed, and could not be.
     """
     chains, count = posterior.z.shape[:2]
     names, flat = scalar_columns(posterior.flat)
@@ -55,7 +60,7 @@ def assess_mcmc(
     if broken:
         return Trust("bad", broken, evidence)
     verdict = _verdict(evidence, chains, count, x[..., names.index(evidence["rhat_at"])])
-    missing = _missing(posterior, regions, left, evidence)
+    missing = _missing(posterior, regions, left, evidence, in_vain)
     if missing and verdict.verdict != "bad":
         return missing
     if verdict.verdict != "good":
@@ -75,13 +80,6 @@ def assess_regions(
     """
     names, flat = scalar_columns(posterior.flat)
     shares = np.array([region.share.value for region in regions])
-    if not np.all(np.isfinite(shares)):
-        unknown = (
-            f"The chains sit in {len(regions)} places, and their shares of the posterior could not "
-            "be estimated: these draws take each for as probable as the others. Take more draws, "
-            "or change the model (an ordering, a tighter prior) so that one place is left."
-        )
-        return Trust("bad", unknown, {"regions": len(regions)})
     coordinates = posterior.fitted_target.coordinates
     each = [_convergence(coordinates, region.z) for region in regions]
     worst = int(np.argmax([np.nan_to_num(e["rhat"], nan=np.inf) for e in each]))
@@ -149,7 +147,7 @@ def _moved(posterior, regions) -> tuple[float, str]:
     return float(moved[at]), names[at]
 
 
-def _missing(posterior, regions, left: int, evidence) -> Trust | None:
+def _missing(posterior, regions, left: int, evidence, in_vain: bool) -> Trust | None:
     """What is wrong where much of the posterior may lie where no chain is."""
     others = [region for region in regions if not region.chains]
     if left:
@@ -165,6 +163,11 @@ def _missing(posterior, regions, left: int, evidence) -> Trust | None:
             "Take bk.NUTS(modes='weigh'), which draws from each place by its share, or change the "
             "model so that one place is left."
         )
+        if in_vain:
+            remedy = (
+                "Its share of the posterior could not be estimated, so that nothing was weighed: "
+                "take more draws, or change the model so that one place is left."
+            )
         if np.isnan(share):
             unknown = f"A chain that was started elsewhere stayed there ({where}). {remedy}"
             return Trust("caution", unknown, evidence)

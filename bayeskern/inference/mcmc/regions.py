@@ -218,15 +218,18 @@ class Exploration:
         near = Neighbours(np.concatenate(region.z))
         return np.mean(connected(self.target, few, near)) > 0.5
 
-    def at_least(self, chains: int) -> None:
-        """Start more chains in regions that have fewer than this, where the first of them went."""
-        for k, rows in enumerate(self.rows):
-            for i in range(len(rows.z), chains):
-                place = rows.z[0, -1 - i]
-                more = self._visit(place, self.visits)
+    def at_least(self, chains: int, visit: Callable) -> None:
+        """Have at least so many chains in each region, started where the first of them went.
+
+        visit: as it was given, but to a chain as long as the given ones, which take the place of
+        visits.
+        """
+        for k, (rows, given) in enumerate(zip(self.rows, self.chains, strict=True)):
+            all_rows = [rows] if given else []
+            for i in range(len(given), chains):
+                all_rows.append(visit(rows.z[0, -1 - i], self.visits))
                 self.visits += 1
-                rows = Transitions(*map(np.concatenate, zip(rows, more, strict=True)))
-            self.rows[k] = rows
+            self.rows[k] = Transitions(*map(np.concatenate, zip(*all_rows, strict=True)))
 
     def regions(self, seed: int) -> list[Region]:
         """The regions with their shares of the posterior."""

@@ -66,7 +66,8 @@ class NUTS(Method):
             "sequential", one after the other, with the same draws; "vectorized", all in step by
             vmap, for accelerators.
         modes: "report" for the draws of the chains as they are; "weigh", where chains sit in
-            several places, for draws from each place by its share of the posterior.
+            several places, for draws from each place by its share of the posterior, if that can
+            be estimated.
         init: Where chains start, as {site: value}, each with the shape of the site, or with an axis
             of chains in front; None, and sites without a value, for where the search says.
         places: Where mass may lie, (m, d) in unconstrained coordinates, as an earlier fit has seen
@@ -128,22 +129,27 @@ class NUTS(Method):
             )
             rows, seen = self._again_where_diverging(target, optimum, rows, seed, progress)
             rows = rows.thinned(self.thin)
-            exploration = Exploration(target, rows, self._visits(target, stages[0].scale, seed))
+            scale, some = stages[0].scale, max(100, int(OF_A_VISIT * self.draws))
+            exploration = Exploration(target, rows, self._visits(target, scale, seed, some))
             if optimum is not None:
                 exploration.look_at(optimum)
             exploration.look_at_places(places)
             if optimum is not None:
                 exploration.weigh_neighbourhoods(optimum, seed)
-            if self.modes == "weigh" and len(exploration.rows) > 1:
-                exploration.at_least(2)
             regions = exploration.regions(seed)
+            weighs = self.modes == "weigh" and len(exploration.rows) > 1
+            if weighs and _are_known(regions):
+                exploration.at_least(2, self._visits(target, scale, seed, self.draws))
+                regions = exploration.regions(seed)
             seen |= exploration.evidence
         timing = {"sampling": watch.seconds["run"]}
-        if self.modes == "weigh" and len(exploration.rows) > 1:
+        if weighs and _are_known(regions):
             return self._weighed(exploration, regions, seen, seed, timing)
         return Fit(
             z=rows.z,
-            assess=lambda posterior: assess_mcmc(posterior, regions, exploration.left, seen),
+            assess=lambda posterior: assess_mcmc(
+                posterior, regions, exploration.left, seen, in_vain=weighs
+            ),
             sample_stats=_sample_stats(rows, self.max_tree_depth),
             log_evidence=bridge_log_evidence(target, rows.z, seed) if self.evidence else None,
             timing=timing,
@@ -191,9 +197,8 @@ class NUTS(Method):
             )
         return places
 
-    def _visits(self, target, scale, seed):
-        """From a place (d,) and a number to a chain from there, beside those asked for."""
-        keep = self.draws if self.modes == "weigh" else max(100, int(OF_A_VISIT * self.draws))
+    def _visits(self, target, scale, seed, keep: int):
+        """From a place (d,) and a number to a chain of `keep` draws, beside those asked for."""
         density, mass = ScaledTarget(target, jnp.asarray(scale)), np.square(scale)
 
         def visit(place, number: int) -> Transitions:
@@ -213,8 +218,6 @@ class NUTS(Method):
         """Draws from each region by its share."""
         rows = exploration.rows
         shares = np.array([region.share.value for region in regions])
-        known = np.all(np.isfinite(shares))
-        shares = shares if known else np.full(len(shares), 1.0 / len(shares))
         rng, kept = np.random.default_rng(seed), self.draws // self.thin
         total = self.chains * kept
         counts = np.floor(shares * total).astype(int)
@@ -287,6 +290,11 @@ class NUTS(Method):
         return eqx.filter_eval_shape(
             initial_state, self._options, density, point, jax.random.key(0)
         )
+
+
+def _are_known(regions) -> bool:
+    """Whether the share of each region could be estimated."""
+    return all(np.isfinite(region.share.value) for region in regions)
 
 
 def _save_nothing(stages, last=False) -> None:
