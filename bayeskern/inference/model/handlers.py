@@ -11,7 +11,7 @@ from numpyro.contrib.control_flow.scan import scan_wrapper
 from numpyro.distributions import MaskedDistribution, biject_to, constraints
 from numpyro.primitives import Messenger
 
-from bayeskern.inference.model.validation import is_factor, require_sample
+from bayeskern.inference.model.validation import is_factor, is_improper, require_sample
 
 
 class FullPlates(Messenger):
@@ -166,7 +166,7 @@ def at_unconstrained(model, values: dict, key):
 def centre_improper(site):
     """A value for a site that cannot be sampled: the image of 0. For `substitute_fn`."""
     fn = site.get("fn")
-    if site["type"] != "sample" or type(fn).__name__ != "ImproperUniform":
+    if site["type"] != "sample" or not is_improper(fn):
         return None
     transform = biject_to(fn.support)
     return transform(jnp.zeros(transform.inverse_shape(fn.batch_shape + fn.event_shape)))

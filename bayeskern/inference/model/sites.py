@@ -13,7 +13,7 @@ from numpyro.ops.provenance import eval_provenance
 
 from bayeskern.inference.model.arguments import without_static
 from bayeskern.inference.model.handlers import AtData, FullPlates
-from bayeskern.inference.model.validation import innermost, is_factor, is_observed
+from bayeskern.inference.model.validation import innermost, is_factor, is_observed, require_sample
 from bayeskern.protocols import ConditionsOnData
 
 
@@ -147,6 +147,7 @@ def trace_at(model, draw: dict, key, args, kwargs, extend: bool = False) -> dict
         value = draw[site["name"]]
         if site["type"] == "sample":
             if extend and _has_new_members(site, jnp.shape(value)):
+                require_sample(site["name"], site["fn"])
                 fresh = site["fn"].sample(site["kwargs"]["rng_key"], _sample_shape(site))
                 return fresh.at[tuple(map(slice, jnp.shape(value)))].set(value)
             _require_same_shape(site, jnp.shape(value))
@@ -169,7 +170,7 @@ def _has_new_members(site, shape) -> bool:
         return False
     in_plates = {len(expected) - fn.event_dim + f.dim for f in site["cond_indep_stack"]}
     grown = {axis for axis, (n, m) in enumerate(zip(shape, expected, strict=True)) if n != m}
-    return grown and grown <= in_plates and all(shape[axis] < expected[axis] for axis in grown)
+    return 0 < len(grown & in_plates) == len(grown) and all(shape[a] < expected[a] for a in grown)
 
 
 def _require_same_shape(site, shape) -> None:

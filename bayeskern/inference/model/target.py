@@ -371,7 +371,7 @@ def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
                 discrete.append(name)
                 continue
             latents.append(_latent(name, site))
-            if latents[-1].is_param or type(site["fn"]).__name__ == "ImproperUniform":
+            if latents[-1].is_param or validation.is_improper(site["fn"]):
                 without_prior.append(name)
             # Such a latent has values for all rows, so that no part of the rows can be taken alone.
             if any(frame.name in subsampled_plates for frame in site["cond_indep_stack"]):

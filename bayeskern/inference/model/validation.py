@@ -87,8 +87,13 @@ def innermost(fn: Distribution) -> Distribution:
     return fn
 
 
+def is_improper(fn: Distribution) -> bool:
+    """Whether a distribution is flat without end, so that nothing can be drawn from it."""
+    return isinstance(innermost(fn), dist.ImproperUniform)
+
+
 class CannotDrawError(ValueError):
-    """An observed site has a density only, so that no new data can be drawn."""
+    """A site has a density only, so that no new data, or members of a plate, can be drawn."""
 
 
 def require_sample(name, fn: Distribution) -> None:

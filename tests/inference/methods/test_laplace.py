@@ -293,3 +293,17 @@ def test_what_is_smooth_is_not_refused():
         numpyro.sample("y", dist.StudentT(5.0, mu, 1.0), obs=y)
 
     assert fit(smooth, np.array([0.3, -1.0, 2.0])).trust.verdict in ("good", "caution")
+
+
+@pytest.mark.slow
+def test_flat_priors_in_a_plate():
+    y, sd = np.array([0.3, -2.0, 5.0]), np.array([1.0, 0.5, 2.0])
+
+    def model(y):
+        with numpyro.plate("row", 3):
+            x = numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
+            numpyro.sample("y", dist.Normal(x, sd), obs=y)
+
+    x = bk.infer(model, y, method=bk.Laplace(draws=20_000), progress=False).flat["x"]
+    np.testing.assert_allclose(x.mean(axis=0), y, atol=4.0 * sd.max() / np.sqrt(20_000))
+    np.testing.assert_allclose(x.std(axis=0), sd, rtol=0.03)

@@ -89,6 +89,16 @@ def test_what_cannot_be_extended_is_refused(model, old, new, options):
         posterior.predict(*new, **options)
 
 
+def test_a_flat_prior_has_no_new_members():
+    def flat(n):
+        with numpyro.plate("group", n):
+            numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
+            numpyro.sample("y", dist.Normal(), obs=jnp.zeros(n))
+
+    with pytest.raises(ValueError, match="'x' cannot be drawn: ImproperUniform"):
+        fit(flat, 2, draws=10).predict(3, extend=True)
+
+
 def test_a_model_that_predicts_in_closed_form_has_nothing_to_extend():
     X = jnp.arange(4.0)
     posterior = bk.infer(bk.BayesianLinearRegression(noise=1.0), X, X, progress=False)
