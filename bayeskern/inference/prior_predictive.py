@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.inference.model.arguments import forbid_value_inspection
+from bayeskern.inference.model.arguments import forbid_value_inspection, model_arguments
 from bayeskern.inference.model.axes import DatasetMaker
 from bayeskern.inference.model.handlers import DrawObserved
 from bayeskern.inference.model.sites import Site, trace_at
@@ -16,7 +16,14 @@ from bayeskern.inference.posterior.predictive import from_prior
 from bayeskern.inference.problem import bind
 
 
-def prior_predictive(problem, *args, draws: int = 1000, seed: int = 0, **kwargs):
+def prior_predictive(
+    problem,
+    *args,
+    draws: int = 1000,
+    seed: int = 0,
+    model_kwargs: dict | None = None,
+    **kwargs,
+):
     """Parameters from the prior, and data given them.
 
     Args:
@@ -26,7 +33,8 @@ def prior_predictive(problem, *args, draws: int = 1000, seed: int = 0, **kwargs)
         *args: The arguments of the model.
         draws: How many.
         seed: A whole number from which everything random follows.
-        **kwargs: Named arguments of the model.
+        model_kwargs: Named arguments of the model that have the name of an option here.
+        **kwargs: Other named arguments of the model.
 
     Returns:
         An xarray DataTree as ArviZ takes it, with one chain. Its groups are prior (latents,
@@ -35,12 +43,15 @@ def prior_predictive(problem, *args, draws: int = 1000, seed: int = 0, **kwargs)
 
     Raises:
         ValueError: If a prior is improper or missing (`Free`), nothing is observed, or the
-            model has a `numpyro.factor`; the message names the site.
+            model has a `numpyro.factor`; the message names the site. If an option may be meant for
+            the model.
     """
     # xarray takes a while to import.
     import xarray as xr
 
     validation.positive_integer(draws, "draws")
+    options = {"draws": draws, "seed": seed}
+    kwargs = model_arguments(prior_predictive, problem, args, kwargs, model_kwargs, options)
     bound = bind(problem, args, kwargs)
     target = bound.target()
     prior, data = simulate(target, draws, seed)

@@ -21,6 +21,7 @@ from bayeskern.diagnostics.calibration.calibration import (
 )
 from bayeskern.diagnostics.calibration.refit import FAILURES, refit, row
 from bayeskern.inference import Posterior, as_method
+from bayeskern.inference.model.arguments import model_arguments
 from bayeskern.inference.prior_predictive import simulate
 from bayeskern.inference.problem import bind
 from bayeskern.protocols import DoesNotApplyError
@@ -35,6 +36,7 @@ def calibrate(
     draws: int = 99,
     level: float = 0.95,
     progress: bool = True,
+    model_kwargs: dict | None = None,
     **kwargs,
 ) -> Calibration:
     """Whether a method recovers what a model's data were simulated from: `calibrate(model, X, y)`.
@@ -62,14 +64,16 @@ def calibrate(
         level: Of the verdict: the probability that a method that is right is not faulted is at
             least this, however many parameters there are.
         progress: Whether to show a progress bar.
-        **kwargs: The keyword arguments of the model.
+        model_kwargs: Named arguments of the model that have the name of an option here.
+        **kwargs: Other named arguments of the model.
 
     Returns:
         The ranks, and a verdict on the method.
 
     Raises:
         ValueError: If the prior of a site, which is named, cannot be drawn from; if the method
-            gives a point or fewer draws than `draws`; if no data set could be fitted.
+            gives a point or fewer draws than `draws`; if no data set could be fitted; if an option
+            may be meant for the model.
 
     References:
         Talts, Betancourt, Simpson, Vehtari and Gelman (2018), "Validating Bayesian inference
@@ -77,6 +81,9 @@ def calibrate(
         calibration checking for Bayesian computation: the choice of test quantities shapes
         sensitivity".
     """
+    options = {"method": method, "simulations": simulations, "seed": seed, "draws": draws}
+    options |= {"level": level, "progress": progress}
+    kwargs = model_arguments(calibrate, problem, args, kwargs, model_kwargs, options)
     validation.positive_integer(draws, "draws")
     level, method = validation.level(level), _method_with_draws(method)
     if validation.positive_integer(simulations, "simulations") < MIN_SIMULATIONS:

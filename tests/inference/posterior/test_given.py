@@ -172,12 +172,31 @@ def test_arguments_that_have_the_name_of_an_option_reach_the_model():
     np.testing.assert_allclose(np.mean(prediction.mean), 10.0, atol=0.5)
 
 
+def test_they_reach_the_model_where_data_are_simulated():
+    tree = bk.prior_predictive(seeded, np.zeros(2), model_kwargs={"seed": 100.0})
+    assert tree["prior_predictive"]["y"].std() > 500.0
+    found = bk.calibrate(
+        seeded,
+        np.zeros(2),
+        method="laplace",
+        simulations=10,
+        progress=False,
+        model_kwargs={"seed": 0.0},
+    )
+    # Then the data say nothing of mu, and the posterior is the prior.
+    assert "mu" in found.uniforms and not found.failures
+
+
 def test_a_name_that_may_be_meant_twice_is_refused():
     with pytest.raises(ValueError, match=r"seed=7 may be meant for infer or for the model"):
         bk.infer(seeded, np.zeros(3), method="laplace", seed=7, progress=False)
     posterior = bk.infer(seeded, np.zeros(3), method="laplace", progress=False)
     with pytest.raises(ValueError, match=r"seed=7 may be meant for predict or for the model"):
         posterior.predict(np.zeros(3), seed=7)
+    with pytest.raises(ValueError, match=r"seed=7 may be meant for prior_predictive or for the"):
+        bk.prior_predictive(seeded, np.zeros(3), seed=7)
+    with pytest.raises(ValueError, match=r"seed=7 may be meant for calibrate or for the model"):
+        bk.calibrate(seeded, np.zeros(3), method="laplace", seed=7)
     with pytest.raises(ValueError, match="y is given by name and in model_kwargs"):
         bk.infer(seeded, y=np.zeros(3), model_kwargs={"y": np.zeros(3)}, progress=False)
     both = bk.infer(
