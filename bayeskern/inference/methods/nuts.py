@@ -15,7 +15,8 @@ from numpyro.infer.hmc import HMCState
 
 from bayeskern.core import validation
 from bayeskern.core.timing import Stopwatch
-from bayeskern.inference.assessment.mcmc import assess_mcmc, assess_regions
+from bayeskern.inference.assessment.mcmc import assess_mcmc
+from bayeskern.inference.assessment.regions import assess_regions
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.chains import ChainGroup, ChainProgress, sample
 from bayeskern.inference.mcmc.checkpoint import Checkpoint

@@ -1,0 +1,91 @@
+"""The verdict on draws from several regions, each by its share of the posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bayeskern.core.scalars import scalar_columns
+from bayeskern.inference.assessment.convergence import (
+    advice_if_not_finite,
+    step_evidence,
+    verdict_on_chains,
+    worst_convergence,
+)
+from bayeskern.inference.assessment.mcmc import joined
+from bayeskern.inference.assessment.tails import heavy_tail_advice
+from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.result import Region
+from bayeskern.inference.verdict import Trust
+
+# The most, in sds, that errors of the shares of regions may move a mean by: two standard errors.
+MOST_MOVED = 0.25
+
+
+def assess_regions(
+    posterior, regions: Sequence[Region], stats: Sequence[dict], seen: dict | None = None
+) -> Trust:
+    """Assess draws that were taken from each of several regions by its share.
+
+    The chains of a region are judged by themselves, in unconstrained coordinates; stats: their
+    sample statistics, region by region; seen: further evidence.
+    """
+    names, flat = scalar_columns(posterior.flat)
+    shares = np.array([region.share.value for region in regions])
+    coordinates = posterior.fitted_target.coordinates
+    each = [worst_convergence(coordinates, region.z) for region in regions]
+    worst = int(np.argmax([np.nan_to_num(e["rhat"], nan=np.inf) for e in each]))
+    evidence = {key: each[worst][key] for key in ("rhat", "rhat_at")}
+    for part in ("ess_bulk", "ess_tail"):
+        ess = np.array([e[part] for e in each])
+        evidence[part] = float(1.0 / np.sum(np.square(shares) / ess))
+        evidence[f"{part}_at"] = each[int(np.argmax(np.square(shares) / ess))][f"{part}_at"]
+    evidence |= step_evidence(stats) | (seen or {})
+    evidence |= {
+        "regions": len(regions),
+        "shares": ", ".join(f"{share:.2g}" for share in shares),
+        "share_error": float(max(region.share.error for region in regions)),
+    }
+    broken = advice_if_not_finite(names, flat.reshape(*posterior.z.shape[:2], -1))
+    if broken:
+        return Trust("bad", broken, evidence)
+    total = sum(region.z.shape[0] * region.z.shape[1] for region in regions)
+    at = coordinates.index(evidence["rhat_at"])
+    verdict = verdict_on_chains(evidence, regions[worst].z[..., at], total)
+    moved, name = _moved(posterior, regions)
+    evidence["mean_moved"], evidence["mean_moved_at"] = moved, name
+    if verdict.verdict == "good" and not 2.0 * moved < MOST_MOVED:
+        uncertain = (
+            f"The shares of the {len(regions)} places ({evidence['shares']}) are uncertain by "
+            f"{evidence['share_error']:.2g}, so that the mean of {name} is by {moved:.2g} sd: take "
+            "more draws."
+        )
+        return Trust("caution", uncertain, evidence)
+    x = flat.reshape(len(flat), -1)
+    tail = heavy_tail_advice(names, x, evidence, min(1.0, evidence["ess_tail"] / len(x)))
+    if verdict.verdict == "good" and tail:
+        return Trust("caution", tail, evidence)
+    if verdict.verdict == "good":
+        good = (
+            f"The chains of each of the {len(regions)} places agree, and the draws come from each "
+            f"by its share ({evidence['shares']}): means, sds and quantiles can be used."
+        )
+        return Trust("good", good, evidence)
+    return verdict
+
+
+def _moved(posterior, regions) -> tuple[float, str]:
+    """How far errors of the shares move a mean, in its sds, at the worst, and where."""
+    target = posterior.fitted_target
+    draws = [scalar_columns(joined(constrain(target, region.z))) for region in regions]
+    names, means = draws[0][0], np.array([np.mean(x, axis=0) for _, x in draws])
+    variances = np.array([np.var(x, axis=0) for _, x in draws])
+    shares, errors = np.array([region.share for region in regions]).T
+    mean = shares @ means
+    sd = np.sqrt(shares @ (variances + np.square(means - mean)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        moved = np.sqrt(np.square(errors) @ np.square(means - mean)) / sd
+    moved = np.where(sd > 0, moved, 0.0)
+    at = int(np.argmax(np.where(np.isnan(moved), np.inf, moved)))
+    return float(moved[at]), names[at]
