@@ -84,6 +84,16 @@ def test_places_are_weighed_by_their_shares(name):
 
 
 @pytest.mark.slow
+def test_places_are_weighed_where_chains_are_thinned():
+    """One chain of three is alone in its place, and is given company as long as itself."""
+    starts = {"x": [[-1.5, 0.0], [-1.5, 0.0], [5.5, 0.0]]}
+    method = bk.NUTS(chains=3, warmup=500, draws=1000, thin=2, modes="weigh", init=starts)
+    posterior = bk.infer(SEPARATED["rings"].model, method=method, progress=False)
+    assert posterior.shape == (3, 500) and posterior.trust.evidence["regions"] == 2
+    assert error_of(posterior, "rings") < 0.2
+
+
+@pytest.mark.slow
 def test_shares_that_differ():
     posterior = fit("narrow beside wide", "weighed", 0)
     # Half of the mass, but for the prior N(0, 10^2), which is exp(-0.32) times as high at 8.

@@ -130,7 +130,8 @@ class NUTS(Method):
             )
             rows, seen = self._again_where_diverging(target, optimum, rows, seed, progress)
             rows = rows.thinned(self.thin)
-            scale, some = stages[0].scale, max(100, int(OF_A_VISIT * self.draws))
+            scale, kept = stages[0].scale, self.draws // self.thin
+            some = max(100, int(OF_A_VISIT * kept))
             exploration = Exploration(target, rows, self._visits(target, scale, seed, some))
             if optimum is not None:
                 exploration.look_at(optimum)
@@ -140,7 +141,7 @@ class NUTS(Method):
             regions = exploration.regions(seed)
             weighs = self.modes == "weigh" and len(exploration.rows) > 1
             if weighs and _are_known(regions):
-                exploration.at_least(2, self._visits(target, scale, seed, self.draws))
+                exploration.at_least(2, self._visits(target, scale, seed, kept))
                 regions = exploration.regions(seed)
             seen |= exploration.evidence
         timing = {"sampling": watch.seconds["run"]}
@@ -199,7 +200,7 @@ class NUTS(Method):
         return places
 
     def _visits(self, target, scale, seed, keep: int):
-        """From a place (d,) and a number to a chain of `keep` draws, beside those asked for."""
+        """From a place (d,) and a number to a chain that keeps so many draws."""
         density, mass = ScaledTarget(target, jnp.asarray(scale)), np.square(scale)
 
         def visit(place, number: int) -> Transitions:
@@ -209,9 +210,9 @@ class NUTS(Method):
             )
             key = jax.random.fold_in(jax.random.key(seed), VISITS + number)
             state = initial_state(self._options, density, point.over(scale), key)
-            steps = self.warmup + keep
+            steps = self.warmup + keep * self.thin
             group = ChainGroup(self._options, target, steps, ChainProgress(state, scale))
-            return sample([group], 1, False, _save_nothing)
+            return sample([group], 1, False, _save_nothing).thinned(self.thin)
 
         return visit
 
