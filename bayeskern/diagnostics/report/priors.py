@@ -12,6 +12,7 @@ from numpyro.distributions import Distribution
 from bayeskern.diagnostics.drawing import kde, within
 from bayeskern.diagnostics.report.wording import three_digits
 from bayeskern.hyperparameters import show
+from bayeskern.inference.model.validation import innermost, is_improper
 
 # The quantiles between which a density is shown: the rest of a heavy tail would squeeze it to a
 # line.
@@ -71,13 +72,17 @@ def _site_prior(latent, site, other) -> SitePrior:
     in_plate, fn = bool(site["cond_indep_stack"]), site.get("fn")
     if latent.is_param:
         return _without_density(latent, "no prior (Free)", in_plate)
-    if type(_base(fn)).__name__ == "ImproperUniform":
+    if is_improper(fn):
         return _without_density(latent, "flat (improper)", in_plate)
     is_constant = _have_equal_parameters(fn, other["fn"])
-    is_iid = _base(fn).event_dim == 0 and all(
-        np.ptp(np.asarray(leaf)) == 0 for leaf in jax.tree.leaves(_base(fn))
+    is_iid = innermost(fn).event_dim == 0 and all(
+        np.ptp(np.asarray(leaf)) == 0 for leaf in jax.tree.leaves(innermost(fn))
     )
-    text = _text(fn) if is_constant else f"{type(_base(fn)).__name__}, which depends on other sites"
+    text = (
+        _text(fn)
+        if is_constant
+        else f"{type(innermost(fn)).__name__}, which depends on other sites"
+    )
     return SitePrior(latent.name, text, latent.shape, fn, is_constant, is_iid, in_plate)
 
 
@@ -85,15 +90,9 @@ def _without_density(latent, text: str, in_plate: bool) -> SitePrior:
     return SitePrior(latent.name, text, latent.shape, None, True, True, in_plate)
 
 
-def _base(fn):
-    while type(fn).__name__ in ("Independent", "ExpandedDistribution", "MaskedDistribution"):
-        fn = fn.base_dist
-    return fn
-
-
 def _text(fn) -> str:
     """As one would type it, with three digits of each number, and repeated numbers once."""
-    fn = jax.tree.map(_short, _base(fn))
+    fn = jax.tree.map(_short, innermost(fn))
     text = show(fn)
     return text if len(text) < 200 else f"{type(fn).__name__}(...)"
 
@@ -125,7 +124,7 @@ def prior_density(subject, prior: SitePrior) -> DensityCurve | None:
         # A density that starts at an end of its support is to be seen to start there.
         edge = 0.0 if 0.0 <= drawn.min() < 0.05 * (high - low) else low
         x = np.linspace(edge + 1e-6 * (high - edge), high, POINTS)
-        y = _density_at(_base(prior.distribution), x)
+        y = _density_at(innermost(prior.distribution), x)
         if np.isfinite(y).all():
             return DensityCurve(name, x, y)
     return density_of_draws(name, drawn)

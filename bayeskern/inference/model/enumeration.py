@@ -34,7 +34,7 @@ def require_plates(name: str, site: dict, discrete: list[str]) -> None:
     plate would be mistaken for it: with another size the model fails, and with the same size its
     density is silently wrong.
     """
-    if _is_step(site):
+    if is_step(site):
         # The steps of a scan are told apart.
         return
     value, fn = np.shape(site["value"]), site["fn"]
@@ -61,7 +61,7 @@ def require_summable(model, args: tuple, kwargs: dict, nesting: int, discrete) -
     scan are not checked. model: with values at its continuous latents.
     """
     sampled = _sampled(model, args, kwargs)
-    if any(map(_is_step, sampled.values())):
+    if any(map(is_step, sampled.values())):
         return
     names = ", ".join(map(repr, discrete))
     try:
@@ -93,17 +93,17 @@ def require_summable(model, args: tuple, kwargs: dict, nesting: int, discrete) -
 
 
 def require_no_scan(model, args: tuple, kwargs: dict) -> None:
-    """Raise ValueError, naming the site, where discrete sites are the states of a scan."""
+    """Raise ValueError, naming a site of it, where a model with discrete sites has a scan."""
     for name, site in _sampled(model, args, kwargs).items():
-        if _is_step(site):
+        if is_step(site):
             raise ValueError(
-                f"the discrete states of a scan cannot be drawn (the site {name!r}): NumPyro sums "
-                "them out, and does not draw them. Write the steps as a loop in Python, under "
-                "numpyro.contrib.funsor.markov."
+                f"discrete sites cannot be drawn beside a scan (the site {name!r} is in one): "
+                "NumPyro sums them out there, and does not draw them. Write the steps as a loop in "
+                "Python, under numpyro.contrib.funsor.markov."
             )
 
 
-def _is_step(site) -> bool:
+def is_step(site) -> bool:
     """Whether a site is in a scan."""
     return "_scan_current_index" in site["infer"]
 
@@ -194,15 +194,15 @@ def pointwise(model, args: tuple, kwargs: dict, nesting: int, discrete, observed
     same latent.
 
     Raises:
-        NoPointwiseError: If a discrete latent decides on several observations of a site, or is a
-            state of a scan.
+        NoPointwiseError: If a discrete latent decides on several observations of a site, or the
+            model has a scan, whose steps are not told apart.
     """
     sampled = _sampled(model, args, kwargs)
     for name, site in sampled.items():
-        if _is_step(site):
+        if is_step(site):
             raise NoPointwiseError(
-                f"the observations have no log likelihood of their own: the discrete states of a "
-                f"scan (the site {name!r}) tie them together."
+                "the observations have no log likelihood of their own where discrete sites are "
+                f"summed out beside a scan (the site {name!r} is in one)."
             )
     factors = _factors(model, args, kwargs, nesting)
     return {name: _given_the_rest(name, sampled, factors, set(discrete)) for name in observed}

@@ -12,6 +12,7 @@ from numpyro import handlers
 from numpyro.ops.provenance import eval_provenance
 
 from bayeskern.inference.model.arguments import without_static
+from bayeskern.inference.model.enumeration import is_step
 from bayeskern.inference.model.handlers import AtData, FullPlates
 from bayeskern.inference.model.validation import innermost, is_factor, is_observed, require_sample
 from bayeskern.protocols import ConditionsOnData
@@ -166,7 +167,7 @@ def _sample_shape(site) -> tuple[int, ...]:
 def _has_new_members(site, shape) -> bool:
     """Whether a site has the shape of its draws but for plates, of which some are longer."""
     fn, expected = site["fn"], (*_sample_shape(site), *site["fn"].shape())
-    if len(shape) != len(expected) or "_scan_current_index" in site["infer"]:
+    if len(shape) != len(expected) or is_step(site):
         return False
     in_plates = {len(expected) - fn.event_dim + f.dim for f in site["cond_indep_stack"]}
     grown = {axis for axis, (n, m) in enumerate(zip(shape, expected, strict=True)) if n != m}
@@ -175,7 +176,7 @@ def _has_new_members(site, shape) -> bool:
 
 def _require_same_shape(site, shape) -> None:
     expected = (*_sample_shape(site), *site["fn"].shape())
-    if "_scan_current_index" in site["infer"]:
+    if is_step(site):
         # One step of a scan, which takes its own part of the values.
         shape = shape[1:]
     if shape != tuple(expected):

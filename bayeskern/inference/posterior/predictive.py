@@ -78,7 +78,7 @@ def _extended(posterior, draws, new, seed) -> dict[str, np.ndarray]:
     """The draws, with those of new members of plates from their prior given the draw."""
     target = posterior.target
     first = {name: values[0] for name, values in draws.items()}
-    shapes = eqx.filter_eval_shape(_latents_at, target, first, jax.random.key(0), new)
+    shapes = eqx.filter_eval_shape(_latents_at, target, first, jax.random.key(0), new, tuple(draws))
     grown = tuple(k for k in shapes if shapes[k].shape != draws[k].shape[1:])
     if not grown:
         return draws
@@ -89,24 +89,26 @@ def _extended(posterior, draws, new, seed) -> dict[str, np.ndarray]:
         draws = {k: np.broadcast_to(v, (count, *v.shape[1:])) for k, v in draws.items()}
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), count)
     size = sum(math.prod(shapes[name].shape) for name in grown)
-    batch = batch_size(size)
-    return draws | by_chunk(
-        lambda items: _extend(target, *items, new, grown, batch), (draws, keys), size
+    return draws | _at_each(
+        eqx.Partial(_latents_at, target, new=new, names=grown), draws, keys, size
     )
 
 
-def _latents_at(target, draw, key, new) -> dict:
+def _latents_at(target, draw, key, new, names) -> dict:
+    """The latents of these names, with the new members of their plates."""
     trace = trace_at(target.model, draw, key, *new, extend=True)
-    return {name: jnp.asarray(trace[name]["value"]) for name in draw if name in trace}
+    return {name: jnp.asarray(trace[name]["value"]) for name in names if name in trace}
+
+
+def _at_each(one, draws, keys, size: int) -> dict[str, np.ndarray]:
+    """one(draw, key) for each draw, `size` numbers in each."""
+    batch = batch_size(size)
+    return by_chunk(lambda items: _mapped(one, *items, batch), (draws, keys), size)
 
 
 @eqx.filter_jit
-def _extend(target, draws, keys, new, grown, batch):
-    def one(item):
-        values = _latents_at(target, *item, new)
-        return {name: values[name] for name in grown}
-
-    return jax.lax.map(one, (draws, keys), batch_size=batch)
+def _mapped(one, draws, keys, batch):
+    return jax.lax.map(lambda item: one(*item), (draws, keys), batch_size=batch)
 
 
 def _drawn_anew(posterior, draws, new) -> dict[str, np.ndarray]:
@@ -202,34 +204,21 @@ def deterministics(posterior, args: tuple, seed: int, extend: bool, kwargs: dict
         )
     conditional = conditional_sites(target)
     draws, new, given = _at_new(posterior, args, seed, extend, kwargs)
+    one = eqx.Partial(_deterministics, target, conditional, given, new)
     first = {name: value[0] for name, value in draws.items()}
-    shapes = eqx.filter_eval_shape(
-        _deterministics, target, first, jax.random.key(0), new, conditional, given
-    )
+    shapes = eqx.filter_eval_shape(one, first, jax.random.key(0))
     size = sum(math.prod(shape.shape) for shape in shapes.values())
     keys = jax.random.split(jax.random.key(seed), len(next(iter(draws.values()))))
-    batch = batch_size(size)
-    return by_chunk(
-        lambda items: _compute(target, *items, new, conditional, given, batch), (draws, keys), size
-    )
+    return _at_each(one, draws, keys, size)
 
 
-def _deterministics(target, draw, key, new, conditional, given) -> dict:
+def _deterministics(target, conditional, given, new, draw, key) -> dict:
     trace = trace_at(DrawObserved(target.model, conditional, given), draw, key, *new)
     return {
         name: jnp.asarray(site["value"])
         for name, site in trace.items()
         if site["type"] == "deterministic"
     }
-
-
-@eqx.filter_jit
-def _compute(target, draws, keys, new, conditional, given, batch):
-    return jax.lax.map(
-        lambda item: _deterministics(target, *item, new, conditional, given),
-        (draws, keys),
-        batch_size=batch,
-    )
 
 
 def infer_discrete(posterior, seed: int) -> dict[str, np.ndarray]:
@@ -241,15 +230,11 @@ def infer_discrete(posterior, seed: int) -> dict[str, np.ndarray]:
     sites = target.sites()
     size = sum(math.prod(sites[name].shape) for name in target.discrete)
     keys = jax.random.split(jax.random.key(seed), math.prod(posterior.shape))
-    batch = batch_size(size)
-    return by_chunk(
-        lambda items: _discrete(target, *items, batch), (latents(posterior), keys), size
-    )
+    return _at_each(eqx.Partial(_discrete, target), latents(posterior), keys, size)
 
 
-@eqx.filter_jit
-def _discrete(target, draws, keys, batch):
-    return jax.lax.map(lambda item: target.draw_discrete(*item), (draws, keys), batch_size=batch)
+def _discrete(target, draw, key) -> dict:
+    return target.draw_discrete(draw, key)
 
 
 # -- sites that condition on what was observed -----------------------------------------------------

@@ -1,16 +1,15 @@
-"""Draws of what was summed out, against Bayes' rule and the forward-backward recursion."""
+"""Draws of what was summed out, against Bayes' rule."""
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from numpyro.contrib.control_flow import scan
-from numpyro.contrib.funsor import markov
 from scipy.stats import norm
 
 import bayeskern as bk
 from tests.inference.any_draws import AnyDraws
+from tests.inference.hidden_markov import chain, paths, scanned
 
 pytest.importorskip("funsor")
 Y = np.array([-0.3, 1.4, 2.1, 5.2, 0.1])
@@ -48,45 +47,25 @@ def test_assignments_follow_bayes_rule_at_each_draw(tmp_path):
         bk.load(tmp_path / "fit.nc").infer_discrete()
 
 
-STAY = np.array([[0.9, 0.1], [0.3, 0.7]])
-
-
-def chain(y):
-    level = numpyro.sample("level", dist.Uniform(1.999, 2.001))
-    state = 0
-    for t in markov(range(len(y))):
-        state = numpyro.sample(f"state_{t}", dist.Categorical(jnp.asarray(STAY)[state]))
-        numpyro.sample(f"y_{t}", dist.Normal(level * state, 1.0), obs=y[t])
-
-
 @pytest.mark.slow
 def test_states_of_a_chain_are_drawn_together():
     y = Y[:4]
-    states = fit(chain, y).infer_discrete()
+    posterior = fit(chain, y)
+    states = posterior.infer_discrete()
     drawn = np.stack([states[f"state_{t}"] for t in range(4)], axis=1)
-    # All sixteen paths, by hand.
-    paths = np.array(np.meshgrid(*[[0, 1]] * 4, indexing="ij")).reshape(4, -1).T
-    before = np.column_stack([np.zeros(16, int), paths[:, :-1]])
-    weights = np.prod(STAY[before, paths] * norm.pdf(y, 2.0 * paths), axis=1)
-    weights /= weights.sum()
-    found = np.array([np.mean(np.all(drawn == path, axis=1)) for path in paths])
-    error = np.sqrt(weights * (1.0 - weights) / len(drawn))
-    assert np.all(np.abs(found - weights) < 4.0 * error + 0.002)
+    # The probability of each of the sixteen paths at each draw.
+    all_paths, prior = paths(4)
+    data = norm.pdf(y, posterior.flat["level"][:, None, None] * all_paths)
+    chance = np.prod(prior * data, axis=-1)
+    chance /= chance.sum(axis=1, keepdims=True)
+    found = np.array([np.sum(np.all(drawn == path, axis=1)) for path in all_paths])
+    error = np.sqrt(np.sum(chance * (1.0 - chance), axis=0))
+    assert np.all(np.abs(found - chance.sum(axis=0)) < 4.0 * error + 3.0)
 
 
 def test_states_of_a_scan_are_refused():
-    def hidden(y):
-        level = numpyro.sample("level", dist.Normal(2.0, 1.0))
-
-        def step(state, y_t):
-            state = numpyro.sample("state", dist.Categorical(jnp.asarray(STAY)[state]))
-            numpyro.sample("y", dist.Normal(level * state, 1.0), obs=y_t)
-            return state, None
-
-        scan(step, 0, y)
-
-    with pytest.raises(ValueError, match=r"states of a scan cannot be drawn.*'state'.*markov"):
-        fit(hidden, Y, draws=10).infer_discrete()
+    with pytest.raises(ValueError, match=r"cannot be drawn beside a scan.*'state'.*markov"):
+        fit(scanned, Y, draws=10).infer_discrete()
 
 
 def test_where_nothing_was_summed_out_there_are_none():

@@ -261,13 +261,16 @@ def test_chunks_do_not_change_the_draws(monkeypatch):
 def test_a_second_prediction_does_not_compile():
     def model(X, y=None):
         b = numpyro.sample("b", dist.Normal(0.0, 1.0))
-        numpyro.sample("y", dist.Normal(b * X, 1.0), obs=y)
+        numpyro.sample("y", dist.Normal(numpyro.deterministic("mu", b * X), 1.0), obs=y)
 
     X = np.arange(5.0)
-    fit(model, X, X).predict(X + 1.0)
+    first = fit(model, X, X)
+    first.predict(X + 1.0)
+    first.deterministics(X + 1.0)
     again = fit(model, X, X - 1.0)
     before = len(compilations)
     again.predict(X + 2.0, seed=1)
+    again.deterministics(X + 2.0, seed=1)
     assert len(compilations) == before
 
 

@@ -6,13 +6,12 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from numpyro.contrib.control_flow import scan
-from numpyro.contrib.funsor import markov
 from scipy.stats import norm
 
 import bayeskern as bk
 from bayeskern.inference.model.enumeration import NoPointwiseError
 from tests.inference.any_draws import AnyDraws
+from tests.inference.hidden_markov import chain, paths, scanned
 
 pytest.importorskip("funsor")
 # So far apart that a probability in place of its logarithm would be zero.
@@ -93,24 +92,13 @@ def test_events_are_one_observation():
     assert posterior.to_arviz()["log_likelihood"]["y"].dims == ("chain", "draw", "row")
 
 
-STAY = np.array([[0.9, 0.1], [0.3, 0.7]])
-
-
 @pytest.mark.slow
 def test_steps_of_a_chain_are_each_given_the_others():
-    def chain(y):
-        level = numpyro.sample("level", dist.Normal(2.0, 1.0))
-        state = 0
-        for t in markov(range(len(y))):
-            state = numpyro.sample(f"state_{t}", dist.Categorical(jnp.asarray(STAY)[state]))
-            numpyro.sample(f"y_{t}", dist.Normal(level * state, 1.0), obs=y[t])
-
     y, posterior = Y[[0, 1, 3, 4]], fit(chain, Y[[0, 1, 3, 4]], draws=3)
     found = posterior.log_likelihood()
-    paths = np.array(np.meshgrid(*[[0, 1]] * 4, indexing="ij")).reshape(4, -1).T
-    before = np.column_stack([np.zeros(16, int), paths[:, :-1]])
+    all_paths, prior = paths(4)
     for i, level in enumerate(posterior.flat["level"]):
-        prior, data = STAY[before, paths], norm.pdf(y, level * paths)
+        data = norm.pdf(y, level * all_paths)
         whole = np.prod(prior * data, axis=1).sum()
         for t in range(4):
             others = np.prod(prior, axis=1) * np.prod(np.delete(data, t, axis=1), axis=1)
@@ -125,19 +113,8 @@ def one_for_all(y):
         numpyro.sample("y", dist.Normal(k * m, 1.0), obs=y)
 
 
-def hidden(y):
-    level = numpyro.sample("level", dist.Normal(2.0, 1.0))
-
-    def step(state, y_t):
-        state = numpyro.sample("state", dist.Categorical(jnp.asarray(STAY)[state]))
-        numpyro.sample("y", dist.Normal(level * state, 1.0), obs=y_t)
-        return state, None
-
-    scan(step, 0, y)
-
-
 @pytest.mark.parametrize(
-    ("model", "says"), [(one_for_all, "'k'. tie several"), (hidden, "'state'. tie them")]
+    ("model", "says"), [(one_for_all, "'k'. tie several"), (scanned, "beside a scan .*'state'")]
 )
 def test_where_observations_are_tied_together_it_is_refused(model, says):
     posterior = fit(model, Y)
