@@ -3,8 +3,8 @@
     uv run python -m benchmarks.startup
 
 Each import is timed in processes of its own, the two alternating, medians of several; the
-forecast is made with no compilation cache, its import included; the command is run in an empty
-folder with an empty one, and again.
+forecasts are made with no compilation cache, the import included in the first; the command is run
+in an empty folder with an empty one, and again.
 """
 
 import os
@@ -14,7 +14,25 @@ import sys
 import tempfile
 import time
 
-FORECAST = "import bayeskern as bk; print(bk.forecast('airline', 12, progress=False))"
+# A forecast with its verdict, and then others in the same process.
+FORECAST = """
+import sys, time
+start = time.perf_counter()
+import bayeskern as bk
+airline = bk.datasets.load("airline")
+
+def forecast(*arguments, **options):
+    global start
+    print(bk.forecast(*arguments, **options, progress=False))
+    print(time.perf_counter() - start, file=sys.stderr)
+    start = time.perf_counter()
+
+forecast("airline", 12)
+forecast(airline.values[:-24], 12, times=airline.times[:-24])
+forecast("airline", 24)
+forecast("airline", 12)
+"""
+LAPS = ("first", "another length", "another horizon", "the same again")
 
 
 def seconds(*arguments, **options) -> float:
@@ -33,8 +51,13 @@ def main(repeats: int = 5):
     print(f"import numpyro, arviz   {peers:6.2f} s")
     print(f"import bayeskern        {ours:6.2f} s   {ours / peers:.2f} x")
     uncached = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "0"}
-    first = statistics.median(seconds("-c", FORECAST, env=uncached) for _ in range(repeats))
-    print(f"bk.forecast, first      {first:6.2f} s")
+    laps = []
+    for _ in range(repeats):
+        command = [sys.executable, "-c", FORECAST]
+        run = subprocess.run(command, check=True, capture_output=True, text=True, env=uncached)
+        laps.append([float(line) for line in run.stderr.split()])
+    for label, times in zip(LAPS, zip(*laps, strict=True), strict=True):
+        print(f"bk.forecast, {label:<16}{statistics.median(times):6.2f} s")
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "XDG_CACHE_HOME": folder}
         environment.pop("JAX_COMPILATION_CACHE_DIR", None)

@@ -8,6 +8,7 @@ structure is that of the values as they are, whatever its scale.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +89,8 @@ def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
 def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitted]:
     """The structures at their modes, side by side where that is worth it.
 
-    The first on each scale goes before the others, and scales that it rules out are left.
+    Where nothing is known of them the first on each scale goes before the others, and scales that
+    it rules out are left.
 
     start: structure -> where its search starts; the others start from the mode of the first.
     """
@@ -102,6 +104,8 @@ def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitte
         bar.advance()
         return fitted
 
+    if all(structure in start for structure in structures):
+        return side_by_side(fit, structures, len(y))
     for structure in structures:
         if structure.log not in first:
             first[structure.log] = fit(structure)
@@ -137,7 +141,7 @@ def near(fits: list[Fitted], far: float = FAR) -> list[Fitted]:
     return [fitted for fitted in fits if not fitted.log_joint < fits[0].log_joint - far]
 
 
-def weigh(fits: list[Fitted], count: int, seed: int) -> tuple[Part, ...]:
+def weigh(fits: Sequence[Fitted], count: int, seed: int) -> tuple[Part, ...]:
     """The fits with draws of their hyperparameters and their weights, the most probable first."""
 
     def drawn(fitted):

@@ -76,13 +76,16 @@ class Fitted:
         """
         scale = Scale.of(y, structure.log)
         evidence = choices.evidence(structure, x, scale.forward(y))
-        begin = evidence.middle
-        if start:
-            begin = np.array([start.get(n, z) for n, z in zip(evidence.names, begin, strict=True)])
-        if curvature is None:
-            mode, value = highest(evidence, begin)
-        else:
+        start = start or {}
+        begin = zip(evidence.names, evidence.middle, strict=True)
+        begin = np.array([start.get(name, z) for name, z in begin])
+        if curvature is not None:
             mode, value = climb(evidence, begin, FEW_STEPS)
+        elif start.keys() == set(evidence.names):
+            # The mode of the same structure, given a part of the values: the higher one.
+            mode, value = climb(evidence, begin)
+        else:
+            mode, value = highest(evidence, begin)
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
         log_prior = choices.log_prior(structure, len(y))
         fitted = fitted.robust() if choices.robust else fitted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.core.memory import Memory
 from bayeskern.forecast.average import DRAWS, Part, contenders, weigh
 from bayeskern.forecast.evidence import bound
 from bayeskern.forecast.fitting import Draws, Fitted
@@ -27,6 +28,8 @@ MOST_VALUES = 10_000
 MOST_FITTED = 1_000
 # Nor can more steps be of use; as many as this from 1000 values take gigabytes too.
 MOST_STEPS = 100_000
+# The fits of the last few series, since people ask again, with another horizon or to see a picture.
+_fits, _parts = Memory(4), Memory(4)
 
 
 def forecast(
@@ -136,15 +139,28 @@ def forecast(
         return Forecast(series, horizon, choices, (), seed)
     require_ordinary(y)
     t = series.calendar.positions(series.times[series.observed])
-    fits = contenders(t, y, choices, progress)
+    fits = _contenders(t, y, choices, progress)
     if method is None:
-        return Forecast(series, horizon, choices, weigh(fits, DRAWS, seed), seed)
+        parts = _parts.recall((fits, seed), lambda: weigh(fits, DRAWS, seed))
+        return Forecast(series, horizon, choices, parts, seed)
     best = max(fits, key=lambda fitted: fitted.log_evidence)
     if method == "map":
-        return Forecast(series, horizon, choices, (Part(best.at_mode(), 1.0),), seed)
+        parts = _parts.recall((best, method), lambda: (Part(best.at_mode(), 1.0),))
+        return Forecast(series, horizon, choices, parts, seed)
     posterior = fit_target(method, bound(best.model, t, best.scale.forward(y)), seed, progress)
     part = Part(_draws_of(posterior, best), 1.0)
     return Forecast(series, horizon, choices, (part,), seed, posterior)
+
+
+def _contenders(x, y, choices: Choices, progress: bool) -> tuple[Fitted, ...]:
+    """The likely structures, which are fitted once to each of the last few series."""
+
+    def fit():
+        return tuple(contenders(x, y, choices, progress))
+
+    # A kernel that was given may hold arrays, by which nothing can be looked up.
+    key = (x.tobytes(), y.tobytes(), choices.key)
+    return fit() if choices.kernel is not None else _fits.recall(key, fit)
 
 
 def _required_scale(log: bool | None, positive: bool) -> bool | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
+from bayeskern.core.memory import Memory
 from bayeskern.forecast import plot, wording
 from bayeskern.forecast.average import MIXED, Part
 from bayeskern.forecast.fitting import Fitted
@@ -37,6 +38,8 @@ WILD = 5.0
 SHOWN = 16
 # How wide the text is that people read.
 WIDTH = 100
+# The look backs of the last few forecasts, whose fits are kept too.
+_look_backs = Memory(4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +197,12 @@ class Forecast(Quantiles):
         if not self.parts:
             return None
         season = self.season_in_steps
-        return look_back(self.series, self.horizon, self.choices, self.parts, season, self.seed)
+
+        def look():
+            return look_back(self.series, self.horizon, self.choices, self.parts, season, self.seed)
+
+        # The parts are those of one series and of one set of choices.
+        return _look_backs.recall((self.parts, self.horizon, season, self.seed), look)
 
     @property
     def season_in_steps(self) -> int:

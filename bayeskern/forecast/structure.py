@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
@@ -66,6 +66,12 @@ class Choices:
     robust: bool = False
     kernel: Kernel | None = None
     rows: int = 0
+
+    @property
+    def key(self) -> tuple:
+        """What two sets of choices have to agree in to be the same."""
+        others = [getattr(self, field.name) for field in fields(self) if field.name != "seasons"]
+        return (tuple(self.seasons.items()), *others)
 
     def model(self, structure: Structure, x: np.ndarray) -> GPRegression:
         """The model of a structure for values at times x (n,)."""

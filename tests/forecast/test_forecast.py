@@ -27,6 +27,34 @@ def years(f):
     return t[:N], t[N:]
 
 
+def test_fits_that_are_kept_belong_to_one_series_and_its_options():
+    """What is asked for after others is what it was alone: nothing is taken for another thing."""
+    y = np.exp(0.1 * seasonal())
+    options = {"trend": "level", "season": 0, "log": False, "progress": False}
+    asked = [
+        (y, HORIZON, options),
+        (y, HORIZON + 1, options),
+        (y, HORIZON, {**options, "seed": 1}),
+        (y, HORIZON, {**options, "log": True}),
+        (y, HORIZON, {**options, "season": 12}),
+        (y, HORIZON, {**options, "robust": True}),
+        (y, HORIZON, {**options, "changes": [30]}),
+        (y, HORIZON, {**options, "method": "map"}),
+        (np.append(y[:-1], y[-1] + 1e-9), HORIZON, options),
+    ]
+
+    def numbers():
+        forecasts = [bk.forecast(values, h, **given) for values, h, given in asked]
+        return [np.concatenate([f.median, f.sd, f.look_back.ours.crps]) for f in forecasts]
+
+    first = numbers()
+    assert len({tuple(values) for values in first}) == len(asked)
+    for again, before in zip(numbers(), first, strict=True):
+        np.testing.assert_array_equal(again, before)
+    twice = [bk.forecast(y, HORIZON, **options) for _ in range(2)]
+    assert twice[0].parts is twice[1].parts and twice[0].look_back is twice[1].look_back
+
+
 @pytest.mark.slow
 def test_numpy_predicts_the_same(either):
     """Rasmussen and Williams, algorithm 2.1, on the rows as they are: padding changes nothing."""

@@ -1,0 +1,25 @@
+"""Memory keeps what the last few different calls gave."""
+
+import pytest
+
+from bayeskern.core.memory import Memory
+
+
+def test_what_was_asked_for_last_is_kept():
+    memory, made = Memory(2), []
+
+    def ask(key):
+        return memory.recall(key, lambda: made.append(key) or f"of {key}")
+
+    assert [ask(key) for key in "abac"] == ["of a", "of b", "of a", "of c"]
+    assert made == ["a", "b", "c"]
+    # "b" was asked for longest ago, and has made room for "c".
+    assert ask("a") == "of a" and made == ["a", "b", "c"]
+    assert ask("b") == "of b" and made == ["a", "b", "c", "b"]
+
+
+def test_an_error_is_not_kept():
+    memory = Memory(2)
+    with pytest.raises(ZeroDivisionError):
+        memory.recall("key", lambda: 1 / 0)
+    assert memory.recall("key", lambda: 1) == 1
