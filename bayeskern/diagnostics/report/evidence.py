@@ -18,6 +18,7 @@ GOOD = {
     "own_khat": "below {threshold}",
     "wider_khat": "below {threshold}",
     "wider_ess": "above 400",
+    "divergences_could_change": "below 0.05",
     "mean_shift": "below 0.25",
     "log_sd_ratio": "below 0.22",
     "ks": "below 0.1",
@@ -31,6 +32,8 @@ SENTENCES = {
     "ess_bulk": "Effective draws in the bulk: at least {}, fewest at {at} (good {good}).",
     "ess_tail": "Effective draws in the tails: at least {}, fewest at {at} (good {good}).",
     "divergences": "Divergent draws: {} (good: none).",
+    "divergences_could_change": "As much again where draws diverge would move a mean by {} sd, that "
+    "of {at} (good {good}).",
     "bfmi": "Energy is explored at E-BFMI {} (good {good}).",
     "khat": "Pareto k-hat of the weights is {} (good {good}).",
     "ess_of_weights": "Effective draws left after weighting: {} (good {good}).",

@@ -19,6 +19,9 @@ ESS, ESS_OF_USE = 400, 100
 BFMI = 0.3
 # The shares of draws that diverge, or that stop at the largest tree, which are still of use.
 FEW_DIVERGENCES, FEW_SATURATED = 0.01, 0.05
+# Divergences that are few, and could change no mean by more sds than this, are of no account: good
+# chains of 400 effective draws are as far off.
+NO_CHANGE = 0.05
 # Chains whose means are more sds (within chains) apart are in different places, not mixing slowly.
 APART = 3.0
 
@@ -98,16 +101,17 @@ def verdict_on_chains(evidence, worst, total: int) -> Trust:
     worst: (chains, draws) of the number that agrees least; total: how many draws took steps.
     """
     e, chains = evidence, len(worst)
+    few = e["divergences"] < FEW_DIVERGENCES * total
     # Comparisons are written so that NaN fails them; one chain has no R-hat to be compared.
     agree = {bound: chains == 1 or e["rhat"] < bound for bound in (RHAT, RHAT_OF_USE)}
     enough = {n: e["ess_bulk"] >= n and e["ess_tail"] >= n for n in (ESS, ESS_OF_USE)}
     saturated = not e["max_treedepth_reached"] <= FEW_SATURATED * total
-    of_use = (
-        agree[RHAT_OF_USE] and enough[ESS_OF_USE] and e["divergences"] < FEW_DIVERGENCES * total
-    )
+    of_use = agree[RHAT_OF_USE] and enough[ESS_OF_USE] and few
+    # Written so that NaN, and what is not known, are not below.
+    harmless = few and e.get("divergences_could_change", np.nan) < NO_CHANGE
     problem = (
         _apart(evidence, worst, agree[RHAT])
-        or _divergences(evidence, total)
+        or (None if harmless else _divergences(evidence, total))
         or _disagreement(evidence, agree[RHAT])
         or _slowness(evidence, enough[ESS], saturated)
     )
@@ -116,7 +120,13 @@ def verdict_on_chains(evidence, worst, total: int) -> Trust:
     if chains == 1:
         advice = "One chain cannot show that chains agree: take chains=4."
         return Trust("caution", advice, evidence)
-    advice = "The chains agree, and no step went wrong: means, sds and quantiles can be used."
+    steps = "no step went wrong"
+    if e["divergences"]:
+        steps = (
+            f"what {counted(e['divergences'], 'diverging draw')} could hide would move no mean by "
+            f"more than {e['divergences_could_change']:.2g} sd"
+        )
+    advice = f"The chains agree, and {steps}: means, sds and quantiles can be used."
     return Trust("good", advice, evidence)
 
 
@@ -149,10 +159,14 @@ def _disagreement(e, agree) -> str | None:
 def _divergences(e, total) -> str | None:
     if e["divergences"] == 0:
         return None
+    could = e.get("divergences_could_change", np.nan)
+    where = f"most likely near {e['ess_bulk_at']}"
+    if np.isfinite(could):
+        where = f"which could move the mean of {e['divergences_could_change_at']} by {could:.2g} sd"
     return (
         f"{e['divergences']} of {total} draws diverged, so part of the posterior may be missing, "
-        f"most likely near {e['ess_bulk_at']}: raise target_accept (0.95, 0.99), or write a "
-        "hierarchical site in its non-centred form (numpyro.infer.reparam.LocScaleReparam)."
+        f"{where}: raise target_accept (0.95, 0.99), or write a hierarchical site in its "
+        "non-centred form (numpyro.infer.reparam.LocScaleReparam)."
     )
 
 

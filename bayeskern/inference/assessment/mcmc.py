@@ -16,6 +16,7 @@ from bayeskern.inference.assessment.convergence import (
     verdict_on_chains,
     worst_convergence,
 )
+from bayeskern.inference.assessment.divergences import divergence_evidence
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.result import Region
@@ -47,7 +48,7 @@ def assess_mcmc(
     varying = varies(x)
     varying_names = [name for name, varies in zip(names, varying, strict=True) if varies]
     evidence = worst_convergence(varying_names, x[..., varying])
-    evidence |= step_evidence([posterior.sample_stats])
+    evidence |= step_evidence([posterior.sample_stats]) | divergence_evidence(posterior)
     evidence["constants_left_out"] = int(np.sum(~varying))
     evidence |= seen or {}
     broken = advice_if_not_finite(names, x) or advice_if_stuck(posterior.z)

@@ -13,6 +13,7 @@ from bayeskern.inference.assessment.convergence import (
     verdict_on_chains,
     worst_convergence,
 )
+from bayeskern.inference.assessment.divergences import divergence_evidence
 from bayeskern.inference.assessment.mcmc import joined
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.model.constrain import constrain
@@ -41,7 +42,7 @@ def assess_regions(
         ess = np.array([e[part] for e in each])
         evidence[part] = float(1.0 / np.sum(np.square(shares) / ess))
         evidence[f"{part}_at"] = each[int(np.argmax(np.square(shares) / ess))][f"{part}_at"]
-    evidence |= step_evidence(stats) | (seen or {})
+    evidence |= step_evidence(stats) | divergence_evidence(posterior) | (seen or {})
     evidence |= {
         "regions": len(regions),
         "shares": ", ".join(f"{share:.2g}" for share in shares),

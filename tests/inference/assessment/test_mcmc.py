@@ -19,7 +19,9 @@ def chains_of(x, **changes):
     } | changes
     draws = {"x": x, "c": np.ones(n)}
     flat = {k: v.reshape(-1) for k, v in draws.items()}
-    return SimpleNamespace(z=x[..., None], draws=draws, flat=flat, sample_stats=stats)
+    target = SimpleNamespace(coordinates=["x"])
+    z = x[..., None]
+    return SimpleNamespace(z=z, draws=draws, flat=flat, sample_stats=stats, fitted_target=target)
 
 
 INDEPENDENT = np.random.default_rng(0).normal(size=(4, 1000))
@@ -53,6 +55,10 @@ SHIFTED = INDEPENDENT + np.array([0.0, 0.0, 0.0, 1.0])[:, None]
         (chains_of(1e-9 * INDEPENDENT), "good", "chains agree"),
         (chains_of(INDEPENDENT, diverging=some(5)), "caution", "5 of 4000.*raise target_accept"),
         (chains_of(INDEPENDENT, diverging=some(40)), "bad", "40 of 4000.*non-centred"),
+        # Far out there is too little for it to matter; nearer in, what is hidden may count.
+        (chains_of(INDEPENDENT, diverging=INDEPENDENT > 2.5), "good", "diverging draws could hide.*0.0"),
+        (chains_of(INDEPENDENT, diverging=INDEPENDENT > 2.0), "bad", "mean of x by 0.0"),
+        (chains_of(walk(0.9), diverging=walk(0.9) > 2.5), "caution", "take more (warmup and )?draws"),
         (chains_of(INDEPENDENT, reached_max_treedepth=some(100)), "good", "chains agree"),
         (chains_of(INDEPENDENT, reached_max_treedepth=some(400)), "caution", "400.*largest tree"),
         (chains_of(INDEPENDENT, energy=walk(0.95)), "caution", "E-BFMI"),

@@ -35,7 +35,10 @@ def assessed(diverging=0, saturated=0, share_error=0.001):
     z = np.concatenate(places, axis=1)
     z = rng.permutation(z.reshape(-1, 1)).reshape(4, 500, 1)
     posterior = SimpleNamespace(
-        z=z, flat={"x": z.reshape(-1)}, fitted_target=Target.of(normal, (), {})
+        z=z,
+        flat={"x": z.reshape(-1)},
+        sample_stats={"diverging": np.zeros((4, 500), bool)},
+        fitted_target=Target.of(normal, (), {}),
     )
     return assess_regions(posterior, regions, [stats(diverging, saturated), stats(0, 0)])
 
