@@ -32,8 +32,8 @@ SENTENCES = {
     "ess_bulk": "Effective draws in the bulk: at least {}, fewest at {at} (good {good}).",
     "ess_tail": "Effective draws in the tails: at least {}, fewest at {at} (good {good}).",
     "divergences": "Divergent draws: {} (good: none).",
-    "divergences_could_change": "As much again where draws diverge would move a mean by {} sd, that "
-    "of {at} (good {good}).",
+    "divergences_could_change": "As much again there would move the mean of {at} by {} sd, and no "
+    "other by more (good {good}).",
     "bfmi": "Energy is explored at E-BFMI {} (good {good}).",
     "khat": "Pareto k-hat of the weights is {} (good {good}).",
     "ess_of_weights": "Effective draws left after weighting: {} (good {good}).",
