@@ -11,6 +11,7 @@ import numpy as np
 from numpyro.infer.hmc import HMCState, hmc
 from numpyro.infer.util import ParamInfo
 
+from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import NegativeLogDensity
 
@@ -21,12 +22,20 @@ BLOCK = 256
 
 
 class KernelOptions(NamedTuple):
-    """What the kernel is compiled for."""
+    """What the kernel is compiled for.
+
+    blocks: of the mass matrix; None for one that is full or diagonal.
+    """
 
     warmup: int
     target_accept: np.ndarray
     max_tree_depth: int
     dense_mass: bool
+    blocks: Blocks | None
+
+    def join(self, z):
+        """z (d,), from what the kernel has."""
+        return z if self.blocks is None else self.blocks.join(z)
 
 
 class ScaledTarget(eqx.Module):
@@ -73,9 +82,9 @@ class Transitions(NamedTuple):
     step_size: jax.Array
 
     @classmethod
-    def of(cls, density: ScaledTarget, state: HMCState) -> Transitions:
+    def of(cls, options: KernelOptions, density: ScaledTarget, state: HMCState) -> Transitions:
         return cls(
-            density.scale * state.z,
+            density.scale * options.join(state.z),
             state.diverging,
             state.energy,
             state.potential_energy,
@@ -99,7 +108,10 @@ def initial_state(
     options: KernelOptions, density: ScaledTarget, point: InitialPoint, key
 ) -> HMCState:
     """The state of a chain before its first step."""
-    return _kernel(options, density, point, key)[0]
+    blocks, (z, potential, gradient, mass) = options.blocks, point
+    if blocks is not None:
+        z, gradient, mass = blocks.split(z), blocks.split(gradient), blocks.of_matrix(mass)
+    return _kernel(options, density, InitialPoint(z, potential, gradient, mass), key)[0]
 
 
 @eqx.filter_jit
@@ -135,14 +147,14 @@ def _advance(options, density, state, steps):
     here = InitialPoint(state.z, state.potential_energy, state.z_grad, None)
     _, step = _kernel(options, density, here, state.rng_key)
     rows = jax.tree.map(
-        lambda x: jnp.zeros((ROWS, *x.shape), x.dtype), Transitions.of(density, state)
+        lambda x: jnp.zeros((ROWS, *x.shape), x.dtype), Transitions.of(options, density, state)
     )
 
     def body(i, carried):
         state, rows = carried
         state = step(state)
         return state, jax.tree.map(
-            lambda row, x: row.at[i].set(x), rows, Transitions.of(density, state)
+            lambda row, x: row.at[i].set(x), rows, Transitions.of(options, density, state)
         )
 
     return jax.lax.fori_loop(0, steps, body, (state, rows))
@@ -151,14 +163,15 @@ def _advance(options, density, state, steps):
 def _kernel(options, density, point, key):
     """A first state, and the function from one state to the next.
 
-    NumPyro's second function works only once the first has been called; its state may be dropped.
+    point: with z as the kernel has it. NumPyro's second function works only once the first has been
+    called; its state may be dropped.
     """
-    init, step = hmc(density.potential, algo="NUTS")
+    init, step = hmc(lambda z: density.potential(options.join(z)), algo="NUTS")
     state = init(
         ParamInfo(point.z, point.potential, point.gradient),
         options.warmup,
         inverse_mass_matrix=point.inverse_mass,
-        dense_mass=options.dense_mass,
+        dense_mass=options.dense_mass if options.blocks is None else options.blocks.dense,
         target_accept_prob=options.target_accept,
         max_tree_depth=options.max_tree_depth,
         rng_key=key,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from bayeskern.core import validation
 from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.assessment.mcmc import assess_mcmc
 from bayeskern.inference.assessment.regions import assess_regions
+from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.chains import ChainGroup, ChainProgress, sample
 from bayeskern.inference.mcmc.checkpoint import Checkpoint
@@ -62,7 +64,8 @@ class NUTS(Method):
         target_accept: The acceptance probability that the step size aims at; nearer to 1 for
             smaller steps.
         max_tree_depth: The most doublings of a trajectory.
-        dense_mass: A full mass matrix in place of a diagonal one.
+        dense_mass: True for a full mass matrix in place of a diagonal one; [("a", "b"), ("c",)] for
+            a full one of sites a and b, one of c, and a diagonal one of the others.
         chain_method: "parallel", a thread for each chain (as many at once as there are cores);
             "sequential", one after the other, with the same draws; "vectorized", all in step by
             vmap, for accelerators.
@@ -92,7 +95,7 @@ class NUTS(Method):
     thin: int = 1
     target_accept: float = 0.8
     max_tree_depth: int = 10
-    dense_mass: bool = False
+    dense_mass: bool | Sequence[Sequence[str]] = False
     chain_method: str = "parallel"
     modes: str = "report"
     init: dict[str, Any] | None = None
@@ -113,6 +116,8 @@ class NUTS(Method):
         validation.level(self.target_accept, "target_accept")
         validation.one_of("chain_method", self.chain_method, CHAIN_METHODS)
         validation.one_of("modes", self.modes, MODES)
+        if not isinstance(self.dense_mass, bool):
+            _require_blocks(self.dense_mass)
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("NUTS")
@@ -159,7 +164,7 @@ class NUTS(Method):
 
     def _sample(self, target, stages, progress, save, title="NUTS") -> Transitions:
         steps = self.warmup + self.draws
-        groups = [ChainGroup(self._options, target, steps, stage) for stage in stages]
+        groups = [ChainGroup(self._options(target), target, steps, stage) for stage in stages]
         workers = 1 if self.chain_method == "sequential" else os.cpu_count() or 1
         return sample(groups, workers, progress, save, title)
 
@@ -206,12 +211,12 @@ class NUTS(Method):
         def visit(place, number: int) -> Transitions:
             (potential,), (gradient,) = potential_and_gradient(target, place[None])
             point = InitialPoint(
-                place, potential, gradient, np.diag(mass) if self.dense_mass else mass
+                place, potential, gradient, np.diag(mass) if self._is_dense else mass
             )
             key = jax.random.fold_in(jax.random.key(seed), VISITS + number)
-            state = initial_state(self._options, density, point.over(scale), key)
+            state = initial_state(self._options(target), density, point.over(scale), key)
             steps = self.warmup + keep * self.thin
-            group = ChainGroup(self._options, target, steps, ChainProgress(state, scale))
+            group = ChainGroup(self._options(target), target, steps, ChainProgress(state, scale))
             return sample([group], 1, False, _save_nothing).thinned(self.thin)
 
         return visit
@@ -245,11 +250,17 @@ class NUTS(Method):
             timing=timing,
         )
 
-    @property
-    def _options(self) -> KernelOptions:
+    def _options(self, target) -> KernelOptions:
         # An array, so that another acceptance does not compile again.
-        accept = np.asarray(self.target_accept)
-        return KernelOptions(self.warmup, accept, self.max_tree_depth, self.dense_mass)
+        accept, blocks = np.asarray(self.target_accept), None
+        if self._is_dense and self.dense_mass is not True:
+            blocks = Blocks.of(target, self.dense_mass)
+        return KernelOptions(self.warmup, accept, self.max_tree_depth, self._is_dense, blocks)
+
+    @property
+    def _is_dense(self) -> bool:
+        """Whether some mass matrix is a full one."""
+        return bool(self.dense_mass)
 
     @property
     def _vectorized(self) -> bool:
@@ -263,7 +274,7 @@ class NUTS(Method):
 
     def _begin(self, target, optimum, seed) -> list[ChainProgress]:
         """The first stage of each group of chains."""
-        points = initial_points(target, optimum, self.chains, seed, self.dense_mass)
+        points = initial_points(target, optimum, self.chains, seed, self._is_dense)
         if self.init is not None:
             points = start_at(target, points, self.init)
         # One scale for all chains: the median of the sds in their first inverse mass matrices.
@@ -275,7 +286,7 @@ class NUTS(Method):
         # Not the keys that the starts were drawn with.
         keys = jax.random.split(jax.random.key(seed), 2 * self.chains)[self.chains :]
         states = [
-            initial_state(self._options, density, point.over(scale), key)
+            initial_state(self._options(target), density, point.over(scale), key)
             for point, key in zip(points, keys, strict=True)
         ]
         if self._vectorized:
@@ -286,11 +297,21 @@ class NUTS(Method):
         """The state of one chain, without values."""
         d = target.size
         point = InitialPoint(
-            np.zeros(d), np.zeros(()), np.zeros(d), np.zeros((d,) * (1 + self.dense_mass))
+            np.zeros(d), np.zeros(()), np.zeros(d), np.zeros((d,) * (1 + self._is_dense))
         )
         density = ScaledTarget(target, jnp.ones(d))
         return eqx.filter_eval_shape(
-            initial_state, self._options, density, point, jax.random.key(0)
+            initial_state, self._options(target), density, point, jax.random.key(0)
+        )
+
+
+def _require_blocks(blocks) -> None:
+    """Raise ValueError unless these are blocks of names."""
+    is_list = isinstance(blocks, list | tuple)
+    if not is_list or not all(isinstance(block, list | tuple) and block for block in blocks):
+        raise ValueError(
+            f"dense_mass must be True, False, or a list of tuples of sites, as [('a', 'b')]; got "
+            f"{blocks!r}."
         )
 
 

@@ -17,6 +17,7 @@ import bayeskern as bk
 from bayeskern import NUTS, Free
 from bayeskern.inference.approximation.proposals import log_densities
 from bayeskern.inference.mcmc import chains
+from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.initialization import find_modes, initial_points
 from bayeskern.inference.model.target import Target
 from tests.marks import slow
@@ -333,6 +334,60 @@ def test_a_dense_mass_matrix_starts_as_the_covariance():
     (X, y), _, _ = line_case()
     covariance = np.linalg.inv(X.T @ X / 0.49 + np.eye(3) / 4.0)
     np.testing.assert_allclose(points(line, X, y, dense=True)[0].inverse_mass, covariance)
+
+
+def blocked(covariance):
+    """Normal draws with this covariance (4, 4), in four sites of which the second comes last."""
+    a = numpyro.sample("a", dist.ImproperUniform(constraints.real, (), ()))
+    c = numpyro.sample("c", dist.ImproperUniform(constraints.real_vector, (), (2,)))
+    b = numpyro.sample("b", dist.ImproperUniform(constraints.real, (), ()))
+    x = jnp.concatenate([a[None], c, b[None]])
+    numpyro.factor("density", dist.MultivariateNormal(0.0, covariance).log_prob(x))
+
+
+# a and b are nearly the same, the two of c are independent.
+COVARIANCE = np.eye(4)
+COVARIANCE[0, 3] = COVARIANCE[3, 0] = 0.999
+
+
+def test_blocks_of_a_mass_matrix():
+    blocks = Blocks.of(Target.of(blocked, (COVARIANCE,), {}), [("a", "b")])
+    parts = blocks.of_matrix(jnp.asarray(COVARIANCE))
+    assert blocks.dense == [("block_0",)]
+    np.testing.assert_array_equal(parts["block_0",], [[1.0, 0.999], [0.999, 1.0]])
+    np.testing.assert_array_equal(parts["rest",], [1.0, 1.0])
+    z = jnp.arange(4.0)
+    np.testing.assert_array_equal(blocks.split(z)["block_0"], [0.0, 3.0])
+    np.testing.assert_array_equal(blocks.join(blocks.split(z)), z)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"chain_method": "vectorized"}], ids=str)
+def test_a_block_of_the_mass_matrix_makes_short_trajectories(options):
+    """With the mass matrix of a and b the density is that of independent normals."""
+    data = [COVARIANCE]
+    diagonal = fit(blocked, *data, **options)
+    posterior = fit(blocked, *data, dense_mass=[("a", "b")], **options)
+    for i in range(4):
+        assert_moments(posterior.z[..., i], 0.0, 1.0)
+    steps = [np.mean(p.sample_stats["n_steps"]) for p in (posterior, diagonal)]
+    assert steps[0] < 8 and 4 * steps[0] < steps[1]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "says"),
+    [
+        ("ab", "list of tuples of sites"),
+        (["a", "b"], "list of tuples of sites"),
+        ([()], "list of tuples of sites"),
+        ([("a", "nowhere")], "names 'nowhere'; the latent sites are a, c, b"),
+        ([("a", "b"), ("b",)], "'b' in two blocks"),
+        ([("b", "b")], "'b' in two blocks, or twice"),
+    ],
+)
+def test_blocks_that_are_none_are_refused(blocks, says):
+    with pytest.raises(ValueError, match=says):
+        fit(blocked, COVARIANCE, dense_mass=blocks)
 
 
 @pytest.mark.slow

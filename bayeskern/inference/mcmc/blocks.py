@@ -1,0 +1,76 @@
+"""Coordinates in blocks, each with a mass matrix of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.inference.model.target import Target
+
+# The name of the coordinates that are in no block.
+REST = "rest"
+
+
+class Blocks(NamedTuple):
+    """Coordinates 0 to d - 1 in blocks, as NumPyro's kernel takes them: a dict of parts.
+
+    names: of the blocks, the last one may be REST; members: the coordinates of each.
+    """
+
+    names: tuple[str, ...]
+    members: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, target: Target, blocks: Sequence[Sequence[str]]) -> Blocks:
+        """The blocks of these sites of a target, and what is left over.
+
+        Raises ValueError, naming the site, for one that is not there or in two blocks.
+        """
+        d, sizes = target.size, [site.size for site in target.latents]
+        parts = np.split(np.arange(d), np.cumsum(sizes)[:-1])
+        coordinates = dict(zip((site.name for site in target.latents), parts, strict=True))
+        for name in (name for block in blocks for name in block):
+            if name not in coordinates:
+                raise ValueError(
+                    f"dense_mass names {name!r}; the latent sites are {', '.join(coordinates)}."
+                )
+            if sum(list(block).count(name) for block in blocks) > 1:
+                raise ValueError(
+                    f"dense_mass has {name!r} in two blocks, or twice in one: put it into one."
+                )
+        named = {
+            f"block_{i}": np.concatenate([coordinates[name] for name in block])
+            for i, block in enumerate(blocks)
+        }
+        rest = np.setdiff1d(np.arange(d), np.concatenate([[], *named.values()]))
+        if len(rest):
+            named[REST] = rest
+        return cls(tuple(named), tuple(tuple(map(int, part)) for part in named.values()))
+
+    @property
+    def dense(self) -> list[tuple[str, ...]]:
+        """The blocks with a full mass matrix, as NumPyro names them."""
+        return [(name,) for name in self.names if name != REST]
+
+    def split(self, z) -> dict:
+        """The parts of z (d,), by block."""
+        return {
+            name: z[np.array(part)] for name, part in zip(self.names, self.members, strict=True)
+        }
+
+    def join(self, parts: dict):
+        """z (d,), from its parts."""
+        order = np.argsort(np.concatenate(self.members))
+        return jnp.concatenate([parts[name] for name in self.names])[order]
+
+    def of_matrix(self, matrix) -> dict:
+        """The blocks of a matrix (d, d), and the diagonal of the rest."""
+        return {
+            (name,): jnp.diag(matrix)[np.array(part)]
+            if name == REST
+            else matrix[np.ix_(part, part)]
+            for name, part in zip(self.names, self.members, strict=True)
+        }
