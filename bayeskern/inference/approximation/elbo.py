@@ -21,6 +21,8 @@ from bayeskern.inference.approximation.stopping import StoppingRule
 STRETCH = 100
 # Draws for each step: the score-function gradient is the noisier.
 PARTICLES = {"pathwise": 8, "score": 64}
+# The widths that a family may start with, and the draws by which they are compared.
+WIDTHS, COMPARED = (1.0, 0.1), 64
 
 
 class MaximizedELBO(NamedTuple):
@@ -41,14 +43,15 @@ def maximize_elbo(
     """
     family, target = Batched.of(families), Batched.of(targets)
     setting = gradient, PARTICLES[gradient]
-    state = _initial_state(family, target, np.asarray(seeds, np.uint32))
+    state = _better_start(family, target, [_states(families, seeds, w) for w in WIDTHS], setting)
     schedules = [LearningRateSchedule(rates, steps) for _ in families]
     with Progress("SVI", steps, progress) as bar:
         while not all(schedule.finished for schedule in schedules):
             rate, count = (
                 np.array(x) for x in zip(*(schedule.next for schedule in schedules), strict=True)
             )
-            state, *last_steps = _run_steps(family, target, state, rate, count, setting)
+            most = np.array(count.max())
+            state, *last_steps = _run_steps(family, target, state, rate, count, most, setting)
             last_steps = jax.device_get(last_steps)
             for i, schedule in enumerate(schedules):
                 schedule.add(*_item(last_steps, i))
@@ -148,46 +151,59 @@ def _map_fits(function, batches: tuple[Batched, ...], *arrays):
     return jax.tree.map(lambda x: x[None], at_one(*_item(stacked, 0)))
 
 
+def _states(families: list, seeds, width: float) -> AdamState:
+    """Where fits begin, with parameters of this width."""
+    params = [family.init(width) for family in families]
+    # In NumPy, since each of JAX's functions would be compiled for itself.
+    stacked = (
+        jax.tree.map(lambda *x: np.stack(x), *starts)
+        for starts in (params, [optax.adam(1.0).init(start) for start in params])
+    )
+    keys = jnp.stack([jax.random.key(np.uint32(seed)) for seed in seeds])
+    return AdamState(*stacked, keys)
+
+
+def _better_start(family: Batched, target: Batched, starts: list[AdamState], setting) -> AdamState:
+    """Of two starts of each fit, the one with the higher ELBO."""
+    idle, length = np.zeros(len(starts[0].key)), np.array(COMPARED // setting[1])
+
+    def elbo(start):
+        # Steps that are not taken, by the function that takes them: nothing else is compiled.
+        by_step = _run_steps(family, target, start, idle, idle.astype(int), length, setting)[2]
+        return np.mean(np.asarray(by_step)[:, :length], axis=1)
+
+    elbos = [elbo(start) for start in starts]
+    # NaN is the worse.
+    first = ~(elbos[1] > elbos[0]) & np.isfinite(elbos[0])
+
+    def choose(one, other):
+        return np.where(first.reshape(-1, *[1] * (np.ndim(one) - 1)), one, other)
+
+    params = jax.tree.map(choose, *(start.params for start in starts))
+    return starts[0]._replace(params=params)
+
+
 @eqx.filter_jit
-def _initial_state(families: Batched, targets: Batched, seeds) -> AdamState:
-    """Parameters at the better of two widths, and Adam's state."""
+def _run_steps(families: Batched, targets: Batched, states, rates, counts, length, setting):
+    """`count` steps each; also the mean of the parameters over them, and the ELBO at each.
 
-    def one(family, target, seed):
-        key = jax.random.key(seed)
-        starts = jax.tree.map(
-            lambda *x: jnp.stack(x), *(family.init(scale) for scale in (1.0, 0.1))
-        )
-        # One after the other: it is compiled once for both. A guide may have no parameters.
-        elbos = jax.lax.map(
-            lambda start: _elbo(family, target, start[1], key, ("pathwise", 64))[1],
-            (jnp.arange(2), starts),
-        )
-        # NaN is the worse.
-        first = ~(elbos[1] > elbos[0]) & jnp.isfinite(elbos[0])
-        params = jax.tree.map(lambda x: jnp.where(first, *x), starts)
-        return AdamState(params, optax.adam(1.0).init(params), key)
-
-    return _map_fits(one, (families, targets), seeds)
-
-
-@eqx.filter_jit
-def _run_steps(families: Batched, targets: Batched, states, rates, counts, setting):
-    """`count` steps each; also the mean of the parameters over them, and the ELBO at each."""
+    length: the most steps of any of them, at most STRETCH; the ELBO is looked at in as many.
+    """
 
     def one(family, target, state, rate, count):
-        return _adam_steps(family, target, state, rate, count, setting)
+        return _adam_steps(family, target, state, rate, count, length, setting)
 
     return _map_fits(one, (families, targets), states, rates, counts)
 
 
-def _adam_steps(family, target, state, rate, count, setting):
+def _adam_steps(family, target, state, rate, count, length, setting):
     gradient = jax.value_and_grad(
         lambda params, key: _elbo(family, target, params, key, setting), has_aux=True
     )
     after, key = jax.random.split(state.key)
 
-    def step(carry, i):
-        params, optimiser, total = carry
+    def step(i, carried):
+        params, optimiser, total, elbos = carried
         (_, elbo), slope = gradient(params, jax.random.fold_in(key, i))
         updates, moved = optax.adam(rate).update(slope, optimiser, params)
         # A step into the void, or past the last one, is not taken.
@@ -198,11 +214,11 @@ def _adam_steps(family, target, state, rate, count, setting):
             lambda a, b: jnp.where(take, a, b), (new, moved), (params, optimiser)
         )
         total = jax.tree.map(lambda t, p: t + jnp.where(i < count, p, 0.0), total, params)
-        return (params, optimiser, total), elbo
+        return params, optimiser, total, elbos.at[i].set(elbo)
 
     zero = jax.tree.map(jnp.zeros_like, state.params)
-    carry, elbos = jax.lax.scan(step, (state.params, state.optimiser, zero), jnp.arange(STRETCH))
-    params, optimiser, total = carry
+    begin = state.params, state.optimiser, zero, jnp.zeros(STRETCH)
+    params, optimiser, total, elbos = jax.lax.fori_loop(0, length, step, begin)
     mean = jax.tree.map(lambda t: t / jnp.maximum(count, 1), total)
     return AdamState(params, optimiser, after), mean, elbos
 

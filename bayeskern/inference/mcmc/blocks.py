@@ -56,15 +56,16 @@ class Blocks(NamedTuple):
         return [(name,) for name in self.names if name != REST]
 
     def split(self, z) -> dict:
-        """The parts of z (d,), by block."""
+        """The parts of z (..., d), by block."""
         return {
-            name: z[np.array(part)] for name, part in zip(self.names, self.members, strict=True)
+            name: z[..., np.array(part)]
+            for name, part in zip(self.names, self.members, strict=True)
         }
 
     def join(self, parts: dict):
-        """z (d,), from its parts."""
+        """z (..., d), from its parts."""
         order = np.argsort(np.concatenate(self.members))
-        return jnp.concatenate([parts[name] for name in self.names])[order]
+        return jnp.concatenate([parts[name] for name in self.names], axis=-1)[..., order]
 
     def of_matrix(self, matrix) -> dict:
         """The blocks of a matrix (d, d), and the diagonal of the rest."""

@@ -14,7 +14,7 @@ from numpyro.infer.hmc import HMCState
 
 from bayeskern.core import files
 from bayeskern.inference.mcmc.chains import ChainProgress
-from bayeskern.inference.mcmc.kernel import Transitions, potential_and_gradient
+from bayeskern.inference.mcmc.kernel import KernelOptions, Transitions, potential_and_gradient
 from bayeskern.inference.model.target import Target
 
 # The least seconds between two writes, and the largest share of the time that writing may take.
@@ -25,12 +25,13 @@ SHARE = 0.1
 class Checkpoint:
     """Stages of groups of chains in one file: NumPy arrays, no pickles, replaced atomically.
 
-    settings: what the draws depend on beside the target. The file holds a fingerprint of both.
+    options: of the kernel; settings: what the draws depend on beside the target. The file holds a
+    fingerprint of settings and target.
     Raises OSError if the folder cannot be written to.
     """
 
-    def __init__(self, path, target: Target, settings: tuple):
-        self.path, self.target = Path(path), target
+    def __init__(self, path, target: Target, options: KernelOptions, settings: tuple):
+        self.path, self.target, self.options = Path(path), target, options
         files.require_writable(self.path.parent)
         self.fingerprint = fingerprint(target, settings)
         self._due = 0.0
@@ -75,7 +76,7 @@ class Checkpoint:
 
     def _same_density(self, stages) -> bool:
         """Whether the model gives the log densities that the states hold."""
-        z = np.concatenate([np.atleast_2d(s.state.z * s.scale) for s in stages])
+        z = np.concatenate([np.atleast_2d(self.options.join(s.state.z) * s.scale) for s in stages])
         stored = np.concatenate([np.atleast_1d(s.state.potential_energy) for s in stages])
         potential, _ = potential_and_gradient(self.target, z)
         return bool(np.allclose(potential, stored, rtol=1e-6, atol=1e-6))

@@ -124,7 +124,8 @@ class NUTS(Method):
         places = self._places_of(target)
         checkpoint = None
         if self.checkpoint is not None:
-            checkpoint = Checkpoint(self.checkpoint, target, self._settings(seed))
+            options = self._options(target)
+            checkpoint = Checkpoint(self.checkpoint, target, options, self._settings(seed))
         stages = checkpoint and checkpoint.read(self._abstract(target))
         optimum = find_modes(target, seed, progress)
         if stages is None:

@@ -157,7 +157,8 @@ class Optimum:
         if not np.any(step):
             return False
         # Written so that NaN counts as elsewhere.
-        return not step @ self.hessian @ step <= 1.0
+        with np.errstate(invalid="ignore"):
+            return not step @ self.hessian @ step <= 1.0
 
     def least_curved(self) -> tuple[float, str]:
         """The smallest eigenvalue of the Hessian in units of its diagonal, and its coordinate."""
@@ -184,7 +185,9 @@ class Optimum:
     def problem(self) -> str | None:
         """One sentence on what is wrong with this optimum, if anything is."""
         if not self.converged:
-            steepest = self.coordinates[int(np.argmax(np.abs(self.gradient)))]
+            # Where the curvature is not finite the density goes on rising, or ends.
+            slope = np.where(np.isfinite(np.diag(self.hessian)), np.abs(self.gradient), np.inf)
+            steepest = self.coordinates[int(np.argmax(slope))]
             return (
                 f"The optimiser did not converge (gradient {self.gradient_norm:.2g}, steepest "
                 f"along {steepest}): give it more steps or tighter priors; where a density "
