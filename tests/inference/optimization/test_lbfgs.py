@@ -1,0 +1,81 @@
+"""The search for a minimum from several starts, on functions whose minima are known."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import rosen_der
+
+from bayeskern.inference.optimization.lbfgs import minimise
+from bayeskern.inference.optimization.objective import compiled
+
+TRACES = []
+
+
+class Quadratic(eqx.Module):
+    """(z - centre)' diag(curvature) (z - centre) / 2, infinite where z_0 is below an edge."""
+
+    centre: jax.Array
+    curvature: jax.Array
+    edge: float = eqx.field(static=True, default=-np.inf)
+
+    def __call__(self, z):
+        TRACES.append(self.edge)
+        value = 0.5 * jnp.sum(self.curvature * jnp.square(z - self.centre))
+        return jnp.where(z[0] < self.edge, jnp.inf, value)
+
+
+def rosenbrock(z):
+    return jnp.sum(100.0 * jnp.square(z[1:] - jnp.square(z[:-1])) + jnp.square(1.0 - z[:-1]))
+
+
+def test_the_valley_of_rosenbrock_from_several_starts():
+    starts = np.random.default_rng(0).uniform(-2.0, 2.0, (4, 5))
+    z, values, gradients = minimise(rosenbrock, starts, 500, 1e-6)
+    assert z.shape == gradients.shape == (4, 5) and values.shape == (4,)
+    # It has a second minimum, near (-1, 1, 1, 1, 1).
+    lowest = values < 1e-10
+    assert lowest.any() and np.all(lowest | (np.abs(values - 3.93) < 0.01))
+    np.testing.assert_allclose(z[lowest], 1.0, atol=1e-5)
+    for at, gradient in zip(z, gradients, strict=True):
+        np.testing.assert_allclose(gradient, rosen_der(at), atol=1e-9)
+        assert np.abs(gradient).max() < 1e-5
+
+
+def test_scales_ten_orders_apart():
+    objective = Quadratic(jnp.array([3.0, -2e5]), jnp.array([1e6, 1e-4]))
+    (z,), (value,), _ = minimise(objective, np.zeros((1, 2)), 200, 1e-5)
+    np.testing.assert_allclose(z, [3.0, -2e5], rtol=1e-6)
+    assert value < 1e-8
+
+
+def test_steps_beyond_an_edge_are_taken_back():
+    """The first steps overshoot to where the objective is infinite; the minimum is inside."""
+    objective = Quadratic(jnp.array([0.5, 7.0]), jnp.array([1e3, 1.0]), edge=0.4)
+    (z,), _, _ = minimise(objective, np.array([[30.0, -50.0]]), 200, 1e-6)
+    np.testing.assert_allclose(z, [0.5, 7.0], atol=1e-6)
+
+
+def test_a_start_without_a_value_stays_and_says_so():
+    objective = Quadratic(jnp.array([0.5, 7.0]), jnp.array([1e3, 1.0]), edge=0.4)
+    z, values, _ = minimise(objective, np.array([[0.0, 1.0], [1.0, 1.0]]), 200, 1e-6)
+    assert values[0] == np.inf and values[1] < 1e-10
+    np.testing.assert_array_equal(z[0], [0.0, 1.0])
+
+
+def test_few_steps_are_no_more_than_that():
+    told = []
+    minimise(rosenbrock, np.zeros((2, 3)), 10, 1e-9, lambda n, value: told.append((n, value)))
+    steps, values = zip(*told, strict=True)
+    # Twice ten steps of two starts, as ten in all; and the value of a start only falls.
+    assert len(told) == 22 and steps[-1] == 10 and list(steps) == sorted(steps)
+    assert all(np.diff(values[:10]) <= 0.0)
+
+
+def test_other_numbers_are_not_compiled_again():
+    TRACES.clear()
+    for centre in (1.0, 2.0):
+        evaluate = compiled(Quadratic(jnp.array([centre]), jnp.ones(1), edge=-17.0))
+        value, gradient = evaluate(np.array([4.0]))
+        assert value == 0.5 * (4.0 - centre) ** 2 and gradient == 4.0 - centre
+    assert TRACES == [-17.0]
