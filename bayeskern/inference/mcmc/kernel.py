@@ -14,10 +14,11 @@ from numpyro.infer.util import ParamInfo
 from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import NegativeLogDensity
-from bayeskern.inference.optimization.objective import compiled
 
 # A compiled call takes, and stores, at most so many steps.
 ROWS = 250
+# Densities are evaluated at so many points at once, so that they are compiled once.
+BLOCK = 256
 
 
 class KernelOptions(NamedTuple):
@@ -129,9 +130,17 @@ def take_steps_vectorized(options: KernelOptions, density: ScaledTarget, states:
 
 def potential_and_gradient(target: Target, z) -> tuple[np.ndarray, np.ndarray]:
     """-log p(z) and its gradient, for z (..., d): (...,) and (..., d)."""
-    evaluate = compiled(NegativeLogDensity(target, jacobian=True))
-    potential, gradient = zip(*map(evaluate, np.reshape(z, (-1, z.shape[-1]))), strict=True)
-    return np.reshape(potential, z.shape[:-1]), np.reshape(gradient, z.shape)
+    flat = np.reshape(z, (-1, z.shape[-1]))
+    # Points that come again fill the last block.
+    blocks = np.resize(flat, (-(-len(flat) // BLOCK), BLOCK, flat.shape[1]))
+    parts = [jax.device_get(_potential_and_gradient(target, jnp.asarray(b))) for b in blocks]
+    potential, gradient = (np.concatenate(x)[: len(flat)] for x in zip(*parts, strict=True))
+    return potential.reshape(z.shape[:-1]), gradient.reshape(z.shape)
+
+
+@eqx.filter_jit
+def _potential_and_gradient(target, z):
+    return jax.lax.map(jax.value_and_grad(NegativeLogDensity(target, jacobian=True)), z)
 
 
 def _advance(options, density, state, steps):

@@ -14,7 +14,7 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.random import stream
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
-from bayeskern.inference.mcmc.kernel import Transitions, potential_and_gradient
+from bayeskern.inference.mcmc.kernel import BLOCK, Transitions, potential_and_gradient
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
@@ -37,8 +37,6 @@ LEAST_SHARE = 0.003
 # An end of a search that is no mode is left if its log evidence is lower by this, in nats: both
 # estimates are rough.
 ROUGHLY = 7.0
-# Draws from the normal distribution of a mode by which it is weighed, half of which lie inside.
-WITHIN = 512
 # The share of draws around a mode that is next to nothing.
 RARELY = 0.02
 # Regions whose draws lie next to those of others more often than this cannot be told apart.
@@ -284,7 +282,7 @@ def _integral_within(target, mode: Optimum, seed: int) -> tuple[np.ndarray, Esti
     """Draws in the ellipsoid around a mode, (n, d), and the log of the integral over it."""
     tril, _ = inverse_hessian_root(mode)
     d = len(mode.z)
-    white = stream(seed, "within").standard_normal((WITHIN, d))
+    white = stream(seed, "within").standard_normal((2 * BLOCK, d))
     white = white[np.sum(np.square(white), axis=1) < chdtri(d, 0.5)]
     z = mode.z + white @ tril.T
     log_p = -potential_and_gradient(target, z)[0]

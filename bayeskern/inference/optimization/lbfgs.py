@@ -1,20 +1,90 @@
-"""Minimise from several starts by SciPy's L-BFGS-B: only value and gradient are compiled."""
+"""Minimise from several starts by L-BFGS, in compiled stretches, so that progress shows.
+
+Nocedal and Wright (2006), "Numerical optimization", algorithm 7.5, with the line search of Lewis
+and Overton (2013), "Nonsmooth optimization via quasi-Newton methods", which takes an infinite value
+for a high one. It is all one loop with one evaluation a turn: optax's L-BFGS evaluates in several
+places, each of which is compiled: that takes twice as long.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize
-
-from bayeskern.inference.optimization.objective import compiled
 
 # How many differences of gradients the curvature is known by.
 MEMORY = 20
-# The most evaluations of a line search: some are lost where the objective is infinite.
-LINE_SEARCH = 40
-# Values closer than this, relative to them, differ by rounding.
-ROUNDING = 1e-10
+# Steps between two looks at the progress bar.
+STRETCH = 25
+# A start that has not improved for this many steps is at the limit of its precision.
+PATIENCE = 10
+# A step is long enough where the slope has risen to this share of the first one, and not too long
+# where the value has fallen by this share of what the first slope foretold; values closer than
+# this, relative to them, differ by rounding.
+FLATTER, LOWER, ROUNDING = 0.9, 1e-4, 1e-12
+# Evaluations of a line search, after which the curvature is forgotten, or the search ends.
+MOST_TRIES = 40
+# What a step that was too short is multiplied by.
+FURTHER = 4.0
+
+
+class State(NamedTuple):
+    """Where one start stands (batched over starts).
+
+    z, value, gradient: the lowest point so far, and where the line search begins; its direction,
+    the slope there, the length that is tried next, the longest that was too short and the shortest
+    that was too long, and how many were tried; pairs: differences of z and of the gradient, (2,
+    MEMORY, d), with the inverses of their products, (MEMORY,), and how many there have been; taken:
+    steps; idle: steps since the value fell; stopped: whether nothing lower can be found.
+    """
+
+    z: jax.Array
+    value: jax.Array
+    gradient: jax.Array
+    direction: jax.Array
+    slope: jax.Array
+    length: jax.Array
+    short: jax.Array
+    long: jax.Array
+    tries: jax.Array
+    pairs: jax.Array
+    inverses: jax.Array
+    count: jax.Array
+    taken: jax.Array
+    idle: jax.Array
+    stopped: jax.Array
+
+    @classmethod
+    def at(cls, starts) -> State:
+        """Before the first evaluation, which is a step of no length from an infinite value."""
+        k, d = starts.shape
+        zero, none = np.zeros(k), np.zeros(k, int)
+        return cls(
+            z=starts,
+            value=np.full(k, np.inf),
+            gradient=np.full((k, d), np.nan),
+            direction=np.zeros((k, d)),
+            slope=zero,
+            length=zero,
+            short=zero,
+            long=np.full(k, np.inf),
+            tries=none,
+            pairs=np.zeros((k, 2, MEMORY, d)),
+            inverses=np.zeros((k, MEMORY)),
+            count=none,
+            taken=none - 1,
+            idle=none,
+            stopped=np.zeros(k, bool),
+        )
+
+    def running(self, tolerance):
+        """Whether this start still moves: before its first evaluation yes."""
+        steep = ~(abs(self.gradient).max(axis=-1) <= tolerance)
+        return steep & (self.idle < PATIENCE) & ~self.stopped
 
 
 def minimise(
@@ -27,59 +97,112 @@ def minimise(
     """Minimise `objective` (a pytree that is called with z) from each of the starts (k, d).
 
     Returns the best z seen, its value and its gradient, batched over the starts; the value is
-    infinite where none was finite. report(steps done, value): of all starts, n out of `steps`.
+    infinite where none was finite. report(steps done, values) is called between stretches.
     """
-    evaluate, ends, count = compiled(objective), [], len(starts)
-    for i, start in enumerate(starts):
-        search = _Search(evaluate, np.asarray(start, float))
-        search.run(steps, tolerance, lambda n, value, i=i: report((i * steps + n) // count, value))
-        ends.append((search.z, search.value, search.gradient))
-        report((i + 1) * steps // count, min(value for _, value, _ in ends))
-    return tuple(np.array(part) for part in zip(*ends, strict=True))
+    state, tolerance = State.at(np.asarray(starts, float)), np.asarray(tolerance)
+    for end in range(STRETCH, steps + STRETCH, STRETCH):
+        state = jax.device_get(_stretch(objective, state, np.array(min(end, steps)), tolerance))
+        report(min(end, steps), state.value)
+        if not np.any(state.running(tolerance)):
+            break
+    return state.z, state.value, state.gradient
 
 
-class _Search:
-    """The search from one start, and the best that it has seen.
+@eqx.filter_jit
+def _stretch(objective, state, steps, tolerance):
+    """The starts further, to so many steps each."""
 
-    Of values that differ by rounding only, the one with the smaller gradient is the better.
-    """
+    def turn(s):
+        z = s.z + s.length * s.direction
+        value, gradient = jax.value_and_grad(objective)(z)
+        finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
+        most = s.value + LOWER * s.length * s.slope + ROUNDING * jnp.abs(s.value)
+        low = finite & (value <= most)
+        is_long_enough = gradient @ s.direction >= FLATTER * s.slope
+        done = low & (is_long_enough | (s.tries >= MOST_TRIES))
+        return jax.lax.cond(
+            done,
+            lambda: _stepped(s, z, value, gradient),
+            lambda: jax.lax.cond(
+                s.tries < MOST_TRIES, lambda: _tried(s, low), lambda: _forgotten(s)
+            ),
+        )
 
-    def __init__(self, evaluate, start):
-        self.evaluate, self.z, self.taken = evaluate, start, 0
-        self.value, self.gradient = evaluate(start)
-        self.highest = self.value
+    def one(s):
+        return jax.lax.while_loop(lambda s: s.running(tolerance) & (s.taken < steps), turn, s)
 
-    def run(self, steps: int, tolerance: float, report: Callable) -> None:
-        """Go on for so many steps at most, or until the gradient is within the tolerance."""
+    # Not vmap: it would turn every branch into both branches.
+    return jax.lax.map(one, state)
 
-        def step(_):
-            self.taken += 1
-            report(self.taken, self.value)
 
-        last = np.inf
-        # Where the line search finds nothing lower, next to where the objective is infinite, the
-        # curvature is forgotten and the search goes on, as long as that helps.
-        while self.taken < steps and self.value < last - ROUNDING * (1.0 + abs(self.value)):
-            last = self.value
-            options = {
-                "maxiter": steps - self.taken,
-                "maxfun": LINE_SEARCH * steps,
-                "maxcor": MEMORY,
-                "maxls": LINE_SEARCH,
-                # It ends where a step changes nothing, or by the gradient.
-                "ftol": 0.0,
-                "gtol": tolerance,
-            }
-            minimize(self, self.z, jac=True, method="L-BFGS-B", options=options, callback=step)
+def _tried(s: State, low) -> State:
+    """The state after a length that was too short (low), or too long."""
+    short, long = jnp.where(low, s.length, s.short), jnp.where(low, s.long, s.length)
+    length = jnp.where(jnp.isinf(long), FURTHER * s.length, 0.5 * (short + long))
+    # Where not even the start has a value there is nothing to search.
+    nowhere = jnp.isinf(s.value)
+    return s._replace(
+        short=short, long=long, length=length, tries=s.tries + 1, stopped=s.stopped | nowhere
+    )
 
-    def __call__(self, z):
-        value, gradient = self.evaluate(z)
-        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            # A line search steps back from a high value, but is lost at an infinite one.
-            return self.highest + abs(self.highest) + 1e3, np.zeros(len(z))
-        self.highest = max(self.highest, value)
-        slack = ROUNDING * (1.0 + abs(self.value))
-        flatter = np.abs(gradient).max() < np.abs(self.gradient).max()
-        if value < self.value - slack or (value < self.value + slack and flatter):
-            self.z, self.value, self.gradient = z.copy(), value, gradient
-        return value, gradient
+
+def _forgotten(s: State) -> State:
+    """The state down the gradient, without what was known of the curvature; or at its end."""
+    new = s._replace(inverses=jnp.zeros_like(s.inverses), count=jnp.zeros_like(s.count))
+    return _towards(new._replace(stopped=s.count == 0))
+
+
+def _stepped(s: State, z, value, gradient) -> State:
+    """The state at a new lowest point."""
+    along, change = z - s.z, jnp.where(jnp.isinf(s.value), 0.0, gradient - s.gradient)
+    product, at = along @ change, s.count % MEMORY
+    curved = product > 1e-16 * jnp.sqrt((along @ along) * (change @ change))
+    pairs = s.pairs.at[:, at].set(jnp.where(curved, jnp.stack([along, change]), s.pairs[:, at]))
+    inverse = jnp.where(curved, 1.0 / jnp.where(curved, product, 1.0), s.inverses[at])
+    improved = value < s.value - ROUNDING * jnp.abs(s.value)
+    return _towards(
+        s._replace(
+            z=z,
+            value=value,
+            gradient=gradient,
+            pairs=pairs,
+            inverses=s.inverses.at[at].set(inverse),
+            count=s.count + curved,
+            taken=s.taken + 1,
+            idle=jnp.where(improved | jnp.isinf(s.value), 0, s.idle + 1),
+        )
+    )
+
+
+def _towards(s: State) -> State:
+    """The state at the beginning of a line search in the direction of quasi-Newton."""
+    # From the newest pair to the oldest; those that are not there have inverses of zero.
+    order = (s.count - 1 - jnp.arange(MEMORY)) % MEMORY
+    pairs, inverses = s.pairs[:, order], s.inverses[order]
+
+    def back(q, pair):
+        along, change, inverse = pair
+        weight = inverse * (along @ q)
+        return q - weight * change, weight
+
+    def forth(q, pair):
+        along, change, inverse, weight = pair
+        return q + (weight - inverse * (change @ q)) * along, None
+
+    q, weights = jax.lax.scan(back, -s.gradient, (pairs[0], pairs[1], inverses))
+    size = 1.0 / jnp.where(s.count > 0, inverses[0] * (pairs[1, 0] @ pairs[1, 0]), 1.0)
+    direction, _ = jax.lax.scan(
+        forth, size * q, (pairs[0], pairs[1], inverses, weights), reverse=True
+    )
+    # Rounding may turn it uphill.
+    downhill = (s.count > 0) & (s.gradient @ direction < 0.0)
+    direction = jnp.where(downhill, direction, -s.gradient)
+    steepness = jnp.sqrt(s.gradient @ s.gradient)
+    return s._replace(
+        direction=direction,
+        slope=s.gradient @ direction,
+        length=jnp.where(downhill, 1.0, 1.0 / jnp.maximum(1.0, steepness)),
+        short=jnp.zeros_like(s.short),
+        long=jnp.full_like(s.long, jnp.inf),
+        tries=jnp.zeros_like(s.tries),
+    )
