@@ -56,8 +56,8 @@ def by_hand():
     return fit(plain, jnp.asarray(X), jnp.asarray(Y), method=bk.NUTS(dense_mass=True, draws=2000))
 
 
-# Laplace's own error of the mean of the noise is 0.093 sd (both means by quadrature), and chance adds
-# 0.02 sd to the difference of two samples; auto is content with Laplace here.
+# Laplace's own error of the mean of the noise is 0.093 sd (both means by quadrature), and chance
+# adds 0.02 sd to the difference of two samples; auto is content with Laplace here.
 MOST_OFF = {"laplace": 0.093 + 4 * 0.02, "auto": 0.093 + 4 * 0.02}
 
 
