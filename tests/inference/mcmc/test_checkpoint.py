@@ -103,16 +103,18 @@ def test_a_killed_run_goes_on_to_the_same_draws(tmp_path, steps, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dense_mass", [False, [("w",)]], ids=["diagonal", "a block"])
 @pytest.mark.parametrize("chain_method", ["parallel", "vectorized"])
-def test_a_finished_run_gives_its_draws_back(tmp_path, chain_method, monkeypatch):
+def test_a_finished_run_gives_its_draws_back(tmp_path, chain_method, dense_mass, monkeypatch):
+    options = {"chain_method": chain_method, "dense_mass": dense_mass}
     path = tmp_path / "new" / "run.npz"
-    first = run(path, chain_method=chain_method)
+    first = run(path, **options)
 
     def refuse(*args):
         raise AssertionError("a step was taken")
 
     monkeypatch.setattr(chains.ChainGroup, "_call", refuse)
-    assert_same(run(path, chain_method=chain_method), first)
+    assert_same(run(path, **options), first)
 
 
 @pytest.mark.slow
