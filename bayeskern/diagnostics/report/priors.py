@@ -19,6 +19,8 @@ from bayeskern.inference.model.validation import innermost, is_improper
 CENTRAL = (0.005, 0.995)
 # How far from the median a density is shown, in interquartile ranges.
 REACH = 4.0
+# Where priors are looked at: all unconstrained coordinates at one of these.
+PLACES = (0.0, 0.1)
 POINTS, DRAWS = 120, 2000
 
 
@@ -48,23 +50,17 @@ class DensityCurve(NamedTuple):
 
 
 def site_priors(posterior) -> list[SitePrior]:
-    """The prior of every latent site, as the model has it at two of the draws."""
-    flat, target = posterior.flat, posterior.target
-    draws = [
-        {s.name: jnp.asarray(flat[s.name][row]) for s in target.latents}
-        for row in (0, len(next(iter(flat.values()))) - 1)
+    """The prior of every latent site, as the model has it at two places.
+
+    They are next to the origin of the unconstrained coordinates, which is inside of every support:
+    draws of a bad posterior may lie at its edge, where priors that depend on them have no meaning.
+    """
+    target = posterior.target
+    places = (target.constrain(jnp.full(target.size, z)) for z in PLACES)
+    traces = [
+        target.trace_at({s.name: values[s.name] for s in target.latents}) for values in places
     ]
-    if posterior.is_point:
-        # A single point is moved a little, so that what depends on it shows.
-        draws[1] = _nudged(target, draws[1], 1e-3)
-    traces = [target.trace_at(draw) for draw in draws]
     return [_site_prior(s, *(trace[s.name] for trace in traces)) for s in target.latents]
-
-
-def _nudged(target, draw, shift):
-    z, _ = target.unconstrain(draw)
-    values = target.constrain(z + shift)
-    return {s.name: values[s.name] for s in target.latents}
 
 
 def _site_prior(latent, site, other) -> SitePrior:
