@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 from numpyro.distributions import Distribution
 
 from bayeskern.diagnostics.drawing import kde, within
@@ -56,10 +57,14 @@ def site_priors(posterior) -> list[SitePrior]:
     draws of a bad posterior may lie at its edge, where priors that depend on them have no meaning.
     """
     target = posterior.target
+    if not target.latents:
+        return []
     places = (target.constrain(jnp.full(target.size, z)) for z in PLACES)
-    traces = [
-        target.trace_at({s.name: values[s.name] for s in target.latents}) for values in places
-    ]
+    # Two ends of an interval may be the same there, which is no matter here.
+    with numpyro.validation_enabled(False):
+        traces = [
+            target.trace_at({s.name: values[s.name] for s in target.latents}) for values in places
+        ]
     return [_site_prior(s, *(trace[s.name] for trace in traces)) for s in target.latents]
 
 

@@ -140,6 +140,21 @@ def test_priors_are_told_as_written_and_drawn_as_their_density():
     np.testing.assert_allclose(drawn.y, 2.0 / np.pi / (1.0 + drawn.x**2), rtol=1e-6)
 
 
+def between(y):
+    ends = [numpyro.sample(name, dist.Normal(0.0, 1.0)) for name in ("low", "high")]
+    numpyro.factor("order", jnp.where(ends[0] < ends[1], 0.0, -jnp.inf))
+    inside = numpyro.sample("inside", dist.Uniform(*ends))
+    numpyro.sample("y", dist.Normal(inside, 1.0), obs=y)
+
+
+@pytest.mark.slow
+def test_priors_are_told_where_two_parameters_must_differ():
+    p = bk.infer(between, 0.3, method=bk.NUTS(warmup=50, draws=50, chains=1), progress=False)
+    told = {prior.site: prior.text for prior in site_priors(p)}
+    assert told["low"] == "Normal(0.0, 1.0)"
+    assert told["inside"] == "Uniform, which depends on other sites"
+
+
 def stacked(kernel):
     import jax
 
