@@ -31,7 +31,7 @@ SENTENCES = {
     "rhat": "R-hat is at most {}, worst at {at} (good {good}).",
     "ess_bulk": "Effective draws in the bulk: at least {}, fewest at {at} (good {good}).",
     "ess_tail": "Effective draws in the tails: at least {}, fewest at {at} (good {good}).",
-    "divergences": "Divergent draws: {} (good: none).",
+    "divergences": "Divergent draws: {} (best: none).",
     "divergences_could_change": "As much again there would move the mean of {at} by {} sd, and no "
     "other by more (good {good}).",
     "bfmi": "Energy is explored at E-BFMI {} (good {good}).",

@@ -69,7 +69,7 @@ def site_priors(posterior) -> list[SitePrior]:
 
 
 def _site_prior(latent, site, other) -> SitePrior:
-    """latent: of the target; site, other: of the model's trace at two draws."""
+    """latent: of the target; site, other: of the model's trace at two places."""
     in_plate, fn = bool(site["cond_indep_stack"]), site.get("fn")
     if latent.is_param:
         return _without_density(latent, "no prior (Free)", in_plate)

@@ -29,9 +29,8 @@ class Blocks(NamedTuple):
 
         Raises ValueError, naming the site, for one that is not there or in two blocks.
         """
-        d, sizes = target.size, [site.size for site in target.latents]
-        parts = np.split(np.arange(d), np.cumsum(sizes)[:-1])
-        coordinates = dict(zip((site.name for site in target.latents), parts, strict=True))
+        every = np.arange(target.size)
+        coordinates = {name: np.ravel(part) for name, part in target.unravel(every).items()}
         for name in (name for block in blocks for name in block):
             if name not in coordinates:
                 raise ValueError(
@@ -45,7 +44,7 @@ class Blocks(NamedTuple):
             f"block_{i}": np.concatenate([coordinates[name] for name in block])
             for i, block in enumerate(blocks)
         }
-        rest = np.setdiff1d(np.arange(d), np.concatenate([[], *named.values()]))
+        rest = np.setdiff1d(every, np.concatenate([*named.values()]))
         if len(rest):
             named[REST] = rest
         return cls(tuple(named), tuple(tuple(map(int, part)) for part in named.values()))

@@ -2,8 +2,8 @@
 
 Nocedal and Wright (2006), "Numerical optimization", algorithm 7.5, with the line search of Lewis
 and Overton (2013), "Nonsmooth optimization via quasi-Newton methods", which takes an infinite value
-for a high one. It is all one loop with one evaluation a turn: optax's L-BFGS evaluates in several
-places, each of which is compiled: that takes twice as long.
+for a high one. It is all one loop with one evaluation a turn, so that the objective is compiled
+once: optax's L-BFGS evaluates it in several places.
 """
 
 from __future__ import annotations
