@@ -312,7 +312,7 @@ def climb(evidence: Evidence, start, steps: int = STEPS) -> tuple[np.ndarray, fl
         # The line search steps back from a high value, but is lost at an infinite one.
         return (-value, -gradient) if np.isfinite(value) else (BARRIER, np.zeros(len(z)))
 
-    options = {"maxiter": steps, "ftol": 1e-8, "gtol": 1e-3}
+    options = {"maxiter": steps, "ftol": 1e-6, "gtol": 1e-3}
     with evidence.threads():
         end = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     return end.x, -float(end.fun) if end.fun < BARRIER else -np.inf

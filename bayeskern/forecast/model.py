@@ -33,6 +33,8 @@ LEVEL = "trend"
 CENTER = "trend.linear.center"
 # How long the cycles of few steps last, by the name that the kernel gives it.
 SHORT_LENGTHSCALE = "cycles.short.rbf.lengthscale"
+# So much shorter than the median of the prior, as a log, a second search begins.
+SHORTER = 1.0
 # What a trend does beside its straight line, and how people call it.
 TRENDS = {
     "smooth": "smooth trend",
@@ -113,19 +115,22 @@ def default_kernel(
 
 
 def other_start(names, mode: np.ndarray, middle: np.ndarray) -> np.ndarray | None:
-    """Where a second search for the mode begins, (d,); None without a short cycle.
+    """Where a second search for the mode begins, (d,); None where there is nothing else to find.
 
     What differs from one value to the next may be noise, or a cycle that lasts a few steps only:
-    two modes, of which the first search finds the one that it begins next to.
+    two modes, of which the first search finds the one that it begins next to. None is left where
+    the first one has come to a short cycle.
 
     names: of the hyperparameters; mode: what the first search found; middle: the medians of the
     prior; (d,) each, in unconstrained coordinates.
     """
     if SHORT_LENGTHSCALE not in names:
         return None
-    start = mode.copy()
     short, noise = names.index(SHORT_LENGTHSCALE), names.index("noise")
-    start[short] = middle[short] - 1.0
+    if mode[short] < middle[short] - 0.5 * SHORTER:
+        return None
+    start = mode.copy()
+    start[short] = middle[short] - SHORTER
     start[noise] -= 1.0
     return start
 
