@@ -61,6 +61,11 @@ class ChainGroup:
     def finished(self) -> bool:
         return self.stage.done == self.steps
 
+    @property
+    def rows(self) -> Transitions:
+        """The transitions after warmup, (chains, n, ...)."""
+        return _joined(self.stage.rows, axis=1)
+
     def run(self, stop: threading.Event) -> None:
         """Run to the end, or until `stop` is set. The draws do not depend on the stretches."""
         steps = FIRST
@@ -120,8 +125,7 @@ def sample(
         finally:
             stop.set()
             save([g.stage for g in groups], last=True)
-    # The rows of a group follow in time, axis 1; groups are chains side by side, axis 0.
-    return _joined([_joined(g.stage.rows, axis=1) for g in groups], axis=0)
+    return _joined([group.rows for group in groups], axis=0)
 
 
 def _note(stages) -> str:
@@ -130,4 +134,5 @@ def _note(stages) -> str:
 
 
 def _joined(rows, axis) -> Transitions:
+    """Rows that follow in time, axis 1, or of chains side by side, axis 0."""
     return Transitions(*(np.concatenate(x, axis=axis) for x in zip(*rows, strict=True)))

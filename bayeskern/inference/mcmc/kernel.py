@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.hmc import HMCState, hmc
+from numpyro.infer.hmc_util import build_adaptation_schedule
 from numpyro.infer.util import ParamInfo
 
 from bayeskern.inference.mcmc.blocks import Blocks
@@ -112,6 +113,17 @@ def initial_state(
     if blocks is not None:
         z, gradient, mass = blocks.split(z), blocks.split(gradient), blocks.of_matrix(mass)
     return _kernel(options, density, InitialPoint(z, potential, gradient, mass), key)[0]
+
+
+def at_step(state: HMCState, step: int, warmup: int) -> HMCState:
+    """The state of a chain as if so many steps of its warmup lay behind it.
+
+    Its mass matrix and step size adapt in what is then left of NumPyro's schedule.
+    """
+    ends = [window.end for window in build_adaptation_schedule(warmup)]
+    adaptation, window = state.adapt_state, np.searchsorted(ends, step)
+    adaptation = adaptation._replace(window_idx=jnp.full_like(adaptation.window_idx, window))
+    return state._replace(i=jnp.full_like(state.i, step), adapt_state=adaptation)
 
 
 @eqx.filter_jit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from bayeskern.inference.mcmc.kernel import (
     KernelOptions,
     ScaledTarget,
     Transitions,
+    at_step,
     initial_state,
     potential_and_gradient,
 )
@@ -43,8 +45,9 @@ VISITS = 1_000_000
 # Fewer divergences than this share of the draws may be cured by smaller steps: chains that diverged
 # run again, their distance from an acceptance of 1 so many times as large, up to this acceptance.
 FEW_DIVERGENCES, CLOSER, MOST_ACCEPTED = 0.02, 0.25, 0.99
-# A visit keeps this share of the draws of a chain, unless they are to be weighed.
-OF_A_VISIT = 0.25
+# A visit keeps this share of the draws of a chain, and takes those steps of a long warmup in which
+# the mass matrix is first learned, and so many of the last.
+OF_A_VISIT, FIRST_WINDOWS, LAST_STEPS = 0.25, (75, 150), 200
 
 
 @dataclass(frozen=True)
@@ -136,9 +139,8 @@ class NUTS(Method):
             )
             rows, seen = self._again_where_diverging(target, optimum, rows, seed, progress)
             rows = rows.thinned(self.thin)
-            scale, kept = stages[0].scale, self.draws // self.thin
-            some = max(100, int(OF_A_VISIT * kept))
-            exploration = Exploration(target, rows, self._visits(target, scale, seed, some))
+            scale = stages[0].scale
+            exploration = Exploration(target, rows, self._visits(target, scale, seed))
             if optimum is not None:
                 exploration.look_at(optimum)
             exploration.look_at_places(places)
@@ -147,7 +149,7 @@ class NUTS(Method):
             regions = exploration.regions(seed)
             weighs = self.modes == "weigh" and len(exploration.rows) > 1
             if weighs and _are_known(regions):
-                exploration.at_least(2, self._visits(target, scale, seed, kept))
+                exploration.at_least(2, self._visits(target, scale, seed, whole=True))
                 regions = exploration.regions(seed)
             seen |= exploration.evidence
         timing = {"sampling": watch.seconds["run"]}
@@ -205,9 +207,19 @@ class NUTS(Method):
             )
         return places
 
-    def _visits(self, target, scale, seed, keep: int):
-        """From a place (d,) and a number to a chain that keeps so many draws."""
+    def _visits(self, target, scale, seed, whole: bool = False):
+        """From a place (d,) and a number to a chain: a short one, or a whole one."""
         density, mass = ScaledTarget(target, jnp.asarray(scale)), np.square(scale)
+        keep, skips = self.draws // self.thin, False
+        if not whole:
+            keep = max(100, int(OF_A_VISIT * keep))
+            skips = self.warmup - LAST_STEPS > FIRST_WINDOWS[1]
+
+        def go_on(state, begin: int, end: int) -> ChainGroup:
+            stage = ChainProgress(at_step(state, begin, self.warmup), scale, begin)
+            group = ChainGroup(self._options(target), target, end, stage)
+            group.run(threading.Event())
+            return group
 
         def visit(place, number: int) -> Transitions:
             (potential,), (gradient,) = potential_and_gradient(target, place[None])
@@ -216,9 +228,11 @@ class NUTS(Method):
             )
             key = jax.random.fold_in(jax.random.key(seed), VISITS + number)
             state = initial_state(self._options(target), density, point.over(scale), key)
-            steps = self.warmup + keep * self.thin
-            group = ChainGroup(self._options(target), target, steps, ChainProgress(state, scale))
-            return sample([group], 1, False, _save_nothing).thinned(self.thin)
+            begin = 0
+            if skips:
+                state = go_on(state, *FIRST_WINDOWS).stage.state
+                begin = self.warmup - LAST_STEPS
+            return go_on(state, begin, self.warmup + keep * self.thin).rows.thinned(self.thin)
 
         return visit
 
