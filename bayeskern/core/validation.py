@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import keyword
 import math
+import os
 from collections.abc import Iterable, Sequence
 
 import jax
@@ -29,6 +30,22 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 def is_traced(value) -> bool:
     """Whether JAX is tracing the value, so that it has a shape but no numbers yet."""
     return isinstance(value, jax.core.Tracer)
+
+
+def machine_memory() -> float:
+    """The memory of this machine, in bytes."""
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def joint_points(m: int) -> None:
+    """Refuse, before it is taken, a joint covariance of so many points that no memory holds it."""
+    taken = 3.0 * 8.0 * m**2
+    if taken > machine_memory():
+        raise ValueError(
+            f"the joint covariance of {m:,} points takes {taken / 1e9:,.0f} GB, and this machine "
+            f"has {machine_memory() / 1e9:,.0f}. Take fewer points at a time; `predict` has means "
+            "and standard deviations of as many as you like."
+        )
 
 
 def one_of(name: str, value: str, options: Iterable[str]) -> str:

@@ -16,10 +16,11 @@ from bayeskern.gp import newton
 from bayeskern.gp.laplace_factor import BlockFactor, cholesky, factorizer
 from bayeskern.gp.latent_posterior import ConditionedLatent, NewResponses, latent_means
 from bayeskern.gp.log_likelihood import LogLikelihood, count_latents, eta
-from bayeskern.gp.prior import RECOMPUTE_FROM, is_function, mean_function, positive_definite
+from bayeskern.gp.prior import is_function, mean_function, positive_definite
 from bayeskern.gp.quadrature import sample_responses
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
+from bayeskern.linalg.dense import RECOMPUTED_FROM
 
 
 class LatentProcess(Distribution):
@@ -107,7 +108,7 @@ class LatentProcess(Distribution):
     def log_prob(self, value):
         """Laplace's approximation of log p(y), twice differentiable in all that it depends on."""
         check_smooth(self.likelihood)
-        large = self.X.shape[0] >= RECOMPUTE_FROM
+        large = self.X.shape[0] >= RECOMPUTED_FROM
         compute = eqx.filter_checkpoint(covariances) if large else covariances
         K, m = compute(self.kernels, self.X, count_latents(self.likelihood)), self.means()
 

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayeskern.core import validation
-from bayeskern.gp.prior import covariance, evaluate_mean, mask_residual, per_point
+from bayeskern.gp.prior import evaluate_mean, mask_residual, per_point
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, component_names
-from bayeskern.linalg import DenseFactor, Factor
+from bayeskern.linalg import SOLVERS, DenseFactor, Factor
 from bayeskern.linalg.root import square_root
 from bayeskern.prediction.mixture import Prediction, chunked
 
@@ -49,6 +49,7 @@ class ConditionedGP(eqx.Module):
         factor: C, factored.
         weights: a, shape (n,).
         columns: The columns of the data frame that X was, or None.
+        solver: The name of the solver that factored C.
 
     References:
         Rasmussen and Williams (2006), equations 2.25 and 2.26 and algorithm 2.1.
@@ -72,6 +73,7 @@ class ConditionedGP(eqx.Module):
     factor: Factor
     weights: jax.Array
     columns: tuple[str, ...] | None = eqx.field(static=True)
+    solver: str = eqx.field(static=True)
 
     @property
     def jitter(self) -> jax.Array:
@@ -82,10 +84,11 @@ class ConditionedGP(eqx.Module):
     def residual(self) -> float:
         """How well the weights solve their equations: |C a - (y - m)| / |y - m|."""
         r = mask_residual(self.y - evaluate_mean(self.prior_mean, self.X), self.observed)
-        K = covariance(self.kernel, self.X, self.noise, self.observed)
+        multiply, given = SOLVERS[self.solver].multiply, (self.kernel, self.X, self.noise)
+        missed = multiply(*given, self.weights, self.observed) - r
         size = jnp.linalg.norm(r)
         # All zeros are solved exactly.
-        return float(jnp.linalg.norm(K @ self.weights - r) / jnp.where(size > 0, size, 1.0))
+        return float(jnp.linalg.norm(missed) / jnp.where(size > 0, size, 1.0))
 
     def predict(self, X_new, latent: bool = False, noise=None, mean=None) -> Prediction:
         """The predictive distribution at new points.
@@ -232,6 +235,7 @@ def posterior_moments(gp, kernel, X_new):
 
 
 def posterior_covariance(gp, kernel, X_new):
+    validation.joint_points(len(X_new))
     whitened = gp.factor.whiten(cross_covariance(gp, kernel, X_new))
     return kernel.evaluate(X_new) - whitened.T @ whitened
 

@@ -11,10 +11,6 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core.functions import StaticFunction
 from bayeskern.kernels.base import Kernel
 
-# From this size on the parts of the kernel are computed again for the gradient, not kept: that
-# costs no more time than fetching so many n x n arrays, and a fraction of the memory.
-RECOMPUTE_FROM = 1000
-
 
 def positive_definite(kernel: Kernel) -> Kernel:
     """Return the kernel, or raise ValueError if a part of it is known not to be positive definite.
@@ -30,16 +26,6 @@ def positive_definite(kernel: Kernel) -> Kernel:
                 "its covariance. InverseMultiquadric is the positive definite relative."
             )
     return kernel
-
-
-def covariance(kernel, X, noise, mask=None):
-    """k(X) + noise I; a row that is masked out becomes a row of the identity."""
-    n = X.shape[0]
-    K = kernel.evaluate(X)
-    K = K + jnp.diag(jnp.broadcast_to(noise, (n,)))
-    if mask is None:
-        return K
-    return jnp.where(mask[:, None] & mask[None, :], K, jnp.eye(n, dtype=K.dtype))
 
 
 def mask_residual(r, mask):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from numpyro.distributions import Distribution, constraints
@@ -11,8 +10,6 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.gp.posterior import ConditionedGP, NewObservations
 from bayeskern.gp.prior import (
-    RECOMPUTE_FROM,
-    covariance,
     evaluate_mean,
     is_function,
     mask_residual,
@@ -21,7 +18,8 @@ from bayeskern.gp.prior import (
     positive_definite,
 )
 from bayeskern.kernels.base import Kernel
-from bayeskern.linalg import DenseFactor, log_density
+from bayeskern.linalg import SOLVERS, Choice, Factor, choose
+from bayeskern.linalg.dense import covariance
 
 
 class GaussianProcess(Distribution):
@@ -37,6 +35,9 @@ class GaussianProcess(Distribution):
         noise: The noise variance, a number or an array of shape (n,).
         mean: The prior mean m: a number, an array of shape (n,), or a function of one point.
         mask: Shape (n,), True where y is observed; other rows do not count. By default all do.
+        solver: "auto" for the fastest that fits; "dense", the Cholesky factor, n^3 operations;
+            "markov", the Kalman filter, for one input and kernels with a state, in time that grows
+            like n. `explain` says what was taken, and why.
 
     Attributes:
         kernel: The kernel, its columns resolved.
@@ -48,8 +49,9 @@ class GaussianProcess(Distribution):
     Raises:
         TypeError: If the kernel is no kernel, or if it, the noise or the mean still holds a
             distribution or `Free`.
-        ValueError: If the kernel is not positive definite by construction, the noise negative, or
-            the noise or the mean has another shape.
+        ValueError: If the kernel is not positive definite by construction, the noise negative,
+            the noise or the mean has another shape, or the solver does not fit or asks for more
+            memory than there is.
 
     References:
         Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section 2.2.
@@ -69,9 +71,11 @@ class GaussianProcess(Distribution):
 
     support = constraints.real_vector
     pytree_data_fields = ("kernel", "X", "noise", "prior_mean", "observed")
-    pytree_aux_fields = ("columns",)
+    pytree_aux_fields = ("columns", "choice")
 
-    def __init__(self, kernel: Kernel, X, noise, mean=0.0, mask=None, *, validate_args=None):
+    def __init__(
+        self, kernel: Kernel, X, noise, mean=0.0, mask=None, solver="auto", *, validate_args=None
+    ):
         X, self.columns = validation.inputs(X)
         n = X.shape[0]
         self.kernel = positive_definite(kernel).resolve(self.columns).require_concrete()
@@ -79,6 +83,7 @@ class GaussianProcess(Distribution):
         self.noise = per_point("noise", noise, n)
         hyper.check("noise", self.noise, constraints.nonnegative)
         self.prior_mean = mean_function(mean) if is_function(mean) else per_point("mean", mean, n)
+        self.choice = choose(self.kernel, X, solver)
         # Not `self.mask`, which is a method of every NumPyro distribution.
         self.observed = None if mask is None else jnp.asarray(mask, bool)
         super().__init__(batch_shape=(), event_shape=(n,), validate_args=validate_args)
@@ -97,8 +102,19 @@ class GaussianProcess(Distribution):
 
     def sample(self, key, sample_shape=()):
         white = jax.random.normal(key, (*sample_shape, *self.event_shape), self.X.dtype)
-        factor = DenseFactor.compute(self.covariance_matrix)
-        return self.mean + jnp.einsum("ij,...j->...i", factor.L, white)
+        draws = self._factor().sqrt_mul(white.reshape(-1, *self.event_shape).T).T
+        return self.mean + draws.reshape(white.shape)
+
+    def explain(self) -> Choice:
+        """Which solver computes with the covariance matrix, what it costs, and why no other."""
+        return self.choice
+
+    def _factor(self, observed=None) -> Factor:
+        return self._solver.factor(self.kernel, self.X, self.noise, observed)
+
+    @property
+    def _solver(self):
+        return SOLVERS[self.choice.solver]
 
     def log_prob(self, value):
         """The log evidence of kernel and noise, log N(value; mean, K + noise I).
@@ -111,17 +127,8 @@ class GaussianProcess(Distribution):
         Returns:
             Shape (...).
         """
-        large = self.X.shape[0] >= RECOMPUTE_FROM
-        compute = eqx.filter_checkpoint(covariance) if large else covariance
-        K = compute(self.kernel, self.X, self.noise, self.observed)
-        # A NumPyro distribution takes a batch of values: (..., n) -> (...).
-        density = jnp.vectorize(log_density, excluded=(0,), signature="(n)->()")(
-            K, mask_residual(value - self.mean, self.observed)
-        )
-        if self.observed is None:
-            return density
-        left_out = jnp.sum(~self.observed)
-        return density + 0.5 * left_out * jnp.log(2.0 * jnp.pi)
+        R = mask_residual(value - self.mean, self.observed)
+        return self._solver.log_density(self.kernel, self.X, self.noise, R, self.observed)
 
     def condition(self, y) -> ConditionedGP:
         """Condition the process on data, with one factorization for all that follows.
@@ -133,8 +140,7 @@ class GaussianProcess(Distribution):
             NotPositiveDefiniteError: If the covariance cannot be factored.
         """
         y = validation.targets(y, self.event_shape[0])
-        K = covariance(self.kernel, self.X, self.noise, self.observed)
-        factor = DenseFactor.compute(K)
+        factor = self._factor(self.observed)
         r = mask_residual(y - self.mean, self.observed)
         return ConditionedGP(
             kernel=self.kernel,
@@ -146,6 +152,7 @@ class GaussianProcess(Distribution):
             factor=factor,
             weights=factor.solve(r),
             columns=self.columns,
+            solver=self.choice.solver,
         )
 
     def pointwise(self, y):

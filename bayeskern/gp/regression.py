@@ -18,6 +18,7 @@ from bayeskern.gp.prior import evaluate_mean, is_function, mean_function, positi
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component, component_names
+from bayeskern.linalg import SOLVERS, choose
 from bayeskern.prediction.mixture import Prediction, mixture, thin
 from bayeskern.protocols import ClosedForm, NoClosedFormError
 
@@ -34,6 +35,8 @@ class GPRegression(eqx.Module):
             NumPyro distributions (their priors) or `Free(init)` (estimated without a prior).
         noise: The variance of the noise. `bk.from_sd` makes a prior from one on its square root.
         mean: The prior mean: a number, a distribution, `Free`, or a function of one point.
+        solver: How the covariance matrix is factored, as for `GaussianProcess`; `prepare` chooses
+            where it is "auto".
         columns: The columns of the data frame it was fitted to; set by `prepare`.
 
     Raises:
@@ -58,11 +61,13 @@ class GPRegression(eqx.Module):
     kernel: Kernel = eqx.field(converter=lambda k: positive_definite(k))
     noise: jax.Array = eqx.field(converter=hyper.as_hyperparameter)
     mean: jax.Array | Callable = eqx.field(default=0.0, converter=lambda m: mean_function(m))
+    solver: str = eqx.field(static=True, default="auto", kw_only=True)
     #: the columns of the data frame it was fitted to, which new points must have too
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
 
     def __check_init__(self):
         hyper.check("noise", self.noise, constraints.nonnegative)
+        validation.one_of("solver", self.solver, ("auto", *SOLVERS))
         clash = {"noise", "mean", "y"} & set(self.kernel.hyperparameters())
         if clash:
             raise ValueError(f"the kernel has a hyperparameter called {clash.pop()!r}; rename it.")
@@ -73,7 +78,8 @@ class GPRegression(eqx.Module):
         mean = self.mean
         if not is_function(mean):
             mean = hyper.sample_value("mean", mean, constraints.real)
-        return numpyro.sample("y", GaussianProcess(kernel, X, noise, mean, mask), obs=y)
+        process = GaussianProcess(kernel, X, noise, mean, mask, self.solver)
+        return numpyro.sample("y", process, obs=y)
 
     def __repr__(self) -> str:
         mean = self.mean if is_function(self.mean) else hyper.show(self.mean)
@@ -91,7 +97,7 @@ class GPRegression(eqx.Module):
             The model for these columns, and its arguments (X, y) or (X, y, mask).
         """
         X, columns = validation.inputs(X)
-        model = self.resolve(columns)
+        model = self._for(X, columns)
         y = None if y is None else validation.targets(y, X.shape[0])
         return model, (X, y) if mask is None else (X, y, jnp.asarray(mask, bool))
 
@@ -101,7 +107,12 @@ class GPRegression(eqx.Module):
 
     def restore(self, args: tuple, columns, classes) -> tuple[GPRegression, tuple]:
         """The model as it was prepared, and its arguments, for `bk.load`."""
-        return self.resolve(columns), args
+        return self._for(args[0], columns), args
+
+    def _for(self, X, columns) -> GPRegression:
+        """A copy for these inputs, which are looked at before anything is traced."""
+        model = self.resolve(columns)
+        return dataclasses.replace(model, solver=choose(model.kernel, X, self.solver).solver)
 
     def at(self, values: dict) -> GPRegression:
         """A copy with the given hyperparameters set.
@@ -126,7 +137,10 @@ class GPRegression(eqx.Module):
             y: Observations, shape (n,).
             mask: Shape (n,), True where y is observed.
         """
-        return GaussianProcess(self.kernel, X, self.noise, self.mean, mask).condition(y)
+        return self._process(X, mask).condition(y)
+
+    def _process(self, X, mask=None) -> GaussianProcess:
+        return GaussianProcess(self.kernel, X, self.noise, self.mean, mask, self.solver)
 
     def exact(self, X, y=None, mask=None) -> ClosedForm:
         """The posterior of the latent function `f` at X, if every hyperparameter is a number.
@@ -151,8 +165,7 @@ class GPRegression(eqx.Module):
             f = draws_jit(gp, gp.kernel, gp.X, zero, key, n)
             return {"f": f + evaluate_mean(gp.prior_mean, gp.X)}
 
-        process = GaussianProcess(self.kernel, X, self.noise, self.mean, mask)
-        return ClosedForm(draw, float(process.log_prob(gp.y)), gp.residual)
+        return ClosedForm(draw, float(self._process(X, mask).log_prob(gp.y)), gp.residual)
 
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0
@@ -181,8 +194,7 @@ class GPRegression(eqx.Module):
 def condition_at(model, draw, data) -> ConditionedGP:
     """The process of a GPRegression at one draw of its hyperparameters, given data."""
     X, y, *mask = data
-    at_draw = model.at(draw)
-    return GaussianProcess(at_draw.kernel, X, at_draw.noise, at_draw.mean, *mask).condition(y)
+    return model.at(draw).condition(X, y, *mask)
 
 
 def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> Predictive:

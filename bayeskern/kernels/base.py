@@ -26,6 +26,14 @@ from bayeskern.core import validation
 from bayeskern.core.functions import StaticFunction
 from bayeskern.hyperparameters import Free, Parametrized, hyperparameter
 from bayeskern.kernels import feature_maps, spectral_density
+from bayeskern.kernels.state_space import (
+    NoStateSpaceError,
+    PolynomialSpace,
+    ProductSpace,
+    ScaledSpace,
+    StateSpace,
+    SumSpace,
+)
 
 
 class Kernel(Parametrized):
@@ -115,6 +123,14 @@ class Kernel(Parametrized):
         return feature_maps.refuse(self)
 
     # -- the public calls ---------------------------------------------------------------------
+
+    def state_space(self) -> StateSpace:
+        """The process as one in time, one column, with a state that sums up its past.
+
+        Raises:
+            NoStateSpaceError: If a part of the kernel has none, naming it.
+        """
+        raise NoStateSpaceError(f"{self!r} has no state-space form.")
 
     def __call__(self, X, Z=None) -> Float[Array, "n m"]:
         """Gram matrix k(X, Z), or k(X) among the points themselves.
@@ -300,6 +316,9 @@ class Constant(Kernel):
     def evaluate_diag(self, X):
         return jnp.broadcast_to(self.variance, X.shape[:1])
 
+    def state_space(self):
+        return PolynomialSpace(0, self.variance[None], jnp.zeros(()))
+
     def features(self, X, degree):
         return jnp.full((len(X), 1), jnp.sqrt(self.variance))
 
@@ -349,6 +368,9 @@ class Sum(Combination):
         frequencies = jnp.stack(self._frequencies_of_terms(key, n, d, orthogonal))
         return frequencies[choice, jnp.arange(n)]
 
+    def state_space(self):
+        return SumSpace(tuple(term.state_space() for term in self.terms))
+
     def features(self, X, degree):
         return jnp.concatenate([term.features(X, degree) for term in self.terms], axis=1)
 
@@ -371,6 +393,9 @@ class Product(Combination):
 
     def frequencies(self, key, n, d, orthogonal=False):
         return reduce(operator.add, self._frequencies_of_terms(key, n, d, orthogonal))
+
+    def state_space(self):
+        return reduce(ProductSpace, (term.state_space() for term in self.terms))
 
     def features(self, X, degree):
         return feature_maps.pairwise_products(self, [k.features(X, degree) for k in self.terms])
@@ -418,6 +443,9 @@ class Scaled(Wrapper):
     def frequencies(self, key, n, d, orthogonal=False):
         return self.inner.frequencies(key, n, d, orthogonal)
 
+    def state_space(self):
+        return ScaledSpace(self.inner.state_space(), self.scale)
+
     def features(self, X, degree):
         return jnp.sqrt(self.scale) * self.inner.features(X, degree)
 
@@ -452,6 +480,9 @@ class Power(Wrapper):
     def frequencies(self, key, n, d, orthogonal=False):
         keys = jax.random.split(key, self.power)
         return reduce(operator.add, (self.inner.frequencies(k, n, d, orthogonal) for k in keys))
+
+    def state_space(self):
+        return reduce(ProductSpace, [self.inner.state_space()] * self.power)
 
     def features(self, X, degree):
         return feature_maps.multinomial(self, self.inner.features(X, degree), self.power)
@@ -535,6 +566,11 @@ class Select(Wrapper):
         unit_vectors = self._take(jnp.eye(d))
         return self.inner.frequencies(key, n, unit_vectors.shape[1], orthogonal) @ unit_vectors.T
 
+    def state_space(self):
+        if self.columns != (0,):
+            raise NoStateSpaceError(f"{self!r} takes other columns than the one of time.")
+        return self.inner.state_space()
+
     def features(self, X, degree):
         return self.inner.features(self._take(X), degree)
 
@@ -571,6 +607,9 @@ class Named(Wrapper):
 
     def frequencies(self, key, n, d, orthogonal=False):
         return self.inner.frequencies(key, n, d, orthogonal)
+
+    def state_space(self):
+        return self.inner.state_space()
 
     def features(self, X, degree):
         return self.inner.features(X, degree)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import hyperparameter
 from bayeskern.kernels import feature_maps, metrics
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.state_space import PolynomialSpace, number
 
 
 class Linear(Kernel):
@@ -47,6 +50,10 @@ class Linear(Kernel):
     def evaluate_diag(self, X):
         variance = metrics.per_dimension("variance", self.variance, X)
         return jnp.sum(variance * jnp.square(self._from_center(X)), axis=1)
+
+    def state_space(self):
+        slope = jnp.stack([jnp.zeros(()), number(self, "variance")])
+        return PolynomialSpace(1, slope, number(self, "center"))
 
     def features(self, X, degree):
         variance = metrics.per_dimension("variance", self.variance, X)
@@ -89,6 +96,12 @@ class Polynomial(Kernel):
 
     def evaluate_diag(self, X):
         return self.variance * (self.offset + jnp.sum(X * X, axis=1)) ** self.degree
+
+    def state_space(self):
+        # The binomial theorem.
+        p = self.degree
+        variances = [math.comb(p, j) * self.offset ** (p - j) for j in range(p + 1)]
+        return PolynomialSpace(p, self.variance * jnp.stack(variances), jnp.zeros(()))
 
     def features(self, X, degree):
         constant = jnp.full((len(X), 1), jnp.sqrt(self.offset))

@@ -9,6 +9,7 @@ from numpyro.distributions import constraints
 from bayeskern.hyperparameters import hyperparameter
 from bayeskern.kernels import metrics
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.state_space import CosineSpace, number
 
 
 class Periodic(Kernel):
@@ -93,6 +94,9 @@ class Cosine(Kernel):
         period = metrics.per_dimension("period", self.period, jnp.zeros((1, d)))
         sign = jax.random.rademacher(key, (n, 1))
         return sign * jnp.broadcast_to(2.0 * jnp.pi / period, (d,))
+
+    def state_space(self):
+        return CosineSpace(number(self, "period"), self.variance)
 
     def features(self, X, degree):
         return jnp.sqrt(self.variance) * self._circle(X)

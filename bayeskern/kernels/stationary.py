@@ -16,6 +16,7 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.hyperparameters import hyperparameter
 from bayeskern.kernels import feature_maps, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.state_space import MaternSpace, number
 
 
 class Stationary(Kernel):
@@ -208,6 +209,9 @@ class Matern12(Stationary):
     def profile(self, u):
         return matern12(u)
 
+    def state_space(self):
+        return MaternSpace(0, 1.0 / number(self, "lengthscale"), self.variance)
+
     def mixing(self, key, n):
         return _matern_mixing(key, 0.5, n)
 
@@ -235,6 +239,9 @@ class Matern32(Stationary):
     def profile(self, u):
         return matern32(u)
 
+    def state_space(self):
+        return MaternSpace(1, jnp.sqrt(3.0) / number(self, "lengthscale"), self.variance)
+
     def mixing(self, key, n):
         return _matern_mixing(key, 1.5, n)
 
@@ -261,6 +268,9 @@ class Matern52(Stationary):
 
     def profile(self, u):
         return matern52(u)
+
+    def state_space(self):
+        return MaternSpace(2, jnp.sqrt(5.0) / number(self, "lengthscale"), self.variance)
 
     def mixing(self, key, n):
         return _matern_mixing(key, 2.5, n)

@@ -16,6 +16,7 @@ from numpyro.distributions import constraints
 
 from bayeskern.hyperparameters import hyperparameter
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.state_space import IntegratedOrnsteinUhlenbeckSpace, IntegratedSpace
 
 
 def time_of(kernel: Kernel, X, start=0.0):
@@ -70,6 +71,9 @@ class Brownian(Trend):
     variance: jax.Array = hyperparameter(1.0)
     start: jax.Array = hyperparameter(0.0, constraints.real)
 
+    def state_space(self):
+        return IntegratedSpace(0, self.variance, self.start)
+
     def _covariance(self, s, t):
         return _on_the_same_side(s, t, jnp.minimum)
 
@@ -99,6 +103,9 @@ class IntegratedBrownian(Trend):
 
     variance: jax.Array = hyperparameter(1.0)
     start: jax.Array = hyperparameter(0.0, constraints.real)
+
+    def state_space(self):
+        return IntegratedSpace(1, self.variance, self.start)
 
     def _covariance(self, s, t):
         # Branches rather than the minimum, whose derivatives at s = t are those of neither.
@@ -139,6 +146,9 @@ class IntegratedOrnsteinUhlenbeck(Trend):
     lengthscale: jax.Array = hyperparameter(1.0)
     variance: jax.Array = hyperparameter(1.0)
     start: jax.Array = hyperparameter(0.0, constraints.real)
+
+    def state_space(self):
+        return IntegratedOrnsteinUhlenbeckSpace(self.lengthscale, self.variance, self.start)
 
     def _covariance(self, s, t):
         return self._half_variogram(s) + self._half_variogram(t) - self._half_variogram(s - t)

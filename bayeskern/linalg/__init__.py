@@ -2,5 +2,14 @@
 
 from bayeskern.linalg.dense import DenseFactor, inverse_and_logdet, log_density
 from bayeskern.linalg.factor import Factor
+from bayeskern.linalg.select import SOLVERS, Choice, choose
 
-__all__ = ["DenseFactor", "Factor", "inverse_and_logdet", "log_density"]
+__all__ = [
+    "SOLVERS",
+    "Choice",
+    "DenseFactor",
+    "Factor",
+    "choose",
+    "inverse_and_logdet",
+    "log_density",
+]

@@ -8,6 +8,7 @@ no potri.
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +16,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.linalg import lapack
-from bayeskern.linalg.factor import Factor
+from bayeskern.linalg.factor import Cost, Factor, Solver
 
 # From this size on it is cheaper to compute an n x n array again than to fetch it from memory.
 RECOMPUTED_FROM = 1000
@@ -74,6 +75,46 @@ class DenseFactor(Factor):
         return jnp.sum(
             jnp.square(self.whiten(jnp.eye(self.L.shape[0], dtype=self.L.dtype))), axis=0
         )
+
+
+class DenseSolver(Solver):
+    """The Cholesky factor of the matrix itself: any kernel, any inputs."""
+
+    name = "dense"
+
+    def obstacle(self, kernel, X):
+        return None
+
+    def cost(self, kernel, n):
+        # potrf and potri; the matrix, its inverse, and what its gradient is contracted with.
+        return Cost(float(n) ** 3, 4.0 * 8.0 * n**2)
+
+    def factor(self, kernel, X, noise, observed=None):
+        return DenseFactor.compute(covariance(kernel, X, noise, observed))
+
+    def multiply(self, kernel, X, noise, b, observed=None):
+        return covariance(kernel, X, noise, observed) @ b
+
+    def log_density(self, kernel, X, noise, R, observed=None):
+        # The parts of the kernel of many points are computed again for the gradient, not kept:
+        # that takes no more time than fetching so many n x n arrays, and a fraction of the memory.
+        large = X.shape[0] >= RECOMPUTED_FROM
+        compute = eqx.filter_checkpoint(covariance) if large else covariance
+        K = compute(kernel, X, noise, observed)
+        density = jnp.vectorize(log_density, excluded=(0,), signature="(n)->()")(K, R)
+        if observed is None:
+            return density
+        return density + 0.5 * jnp.sum(~observed) * jnp.log(2.0 * jnp.pi)
+
+
+def covariance(kernel, X, noise, observed=None):
+    """k(X) + noise I; a row that is not observed becomes a row of the identity."""
+    n = X.shape[0]
+    K = kernel.evaluate(X)
+    K = K + jnp.diag(jnp.broadcast_to(noise, (n,)))
+    if observed is None:
+        return K
+    return jnp.where(observed[:, None] & observed[None, :], K, jnp.eye(n, dtype=K.dtype))
 
 
 @jax.custom_jvp

@@ -1,8 +1,9 @@
-"""The contract that every factored covariance matrix follows."""
+"""The contracts that covariance matrices follow: how they are factored, and what a factor does."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -37,3 +38,48 @@ class Factor(eqx.Module):
     @abstractmethod
     def inv_diag(self) -> Float[Array, " n"]:
         """The diagonal of K^-1."""
+
+
+class Cost(NamedTuple):
+    """What an evaluation of the log density and its gradient takes, about.
+
+    Attributes:
+        operations: Floating-point operations.
+        bytes: The most memory at a time.
+    """
+
+    operations: float
+    bytes: float
+
+
+class Solver(ABC):
+    """A way to compute with k(X) + noise I. `linalg.select` chooses among them.
+
+    X: (n, d). noise: () or (n,). observed: which rows count, (n,), or None for all; the others are
+    rows of the identity.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def obstacle(self, kernel, X) -> str | None:
+        """What keeps it from this kernel at these inputs; None if nothing does."""
+
+    @abstractmethod
+    def cost(self, kernel, n: int) -> Cost:
+        """What n inputs cost, where there is no obstacle."""
+
+    @abstractmethod
+    def factor(self, kernel, X, noise, observed=None) -> Factor:
+        """k(X) + noise I, factored. Raises NotPositiveDefiniteError, but not under `jax.jit`."""
+
+    @abstractmethod
+    def multiply(self, kernel, X, noise, b, observed=None) -> Float[Array, " n"]:
+        """(k(X) + noise I) b, b (n,)."""
+
+    @abstractmethod
+    def log_density(self, kernel, X, noise, R, observed=None) -> Float[Array, "..."]:
+        """log N(r; 0, k(X) + noise I) of each row r of R (..., n), 0 where it is not observed.
+
+        -inf, with a gradient of 0, where the matrix is not positive definite.
+        """

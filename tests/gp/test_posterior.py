@@ -163,3 +163,10 @@ def test_noise_free_interpolation_reports_its_jitter():
     # Relative to a diagonal of 1, at most 1e6 times n eps.
     assert 0.0 < gp.jitter <= 1e6 * 60 * np.finfo(float).eps
     np.testing.assert_allclose(gp.predict(X).mean, np.sin(6 * X), atol=1e-5)
+
+
+def test_a_joint_covariance_that_no_memory_holds_is_refused():
+    gp = bk.GaussianProcess(RBF(), [0.0, 1.0], noise=0.1).condition([0.0, 1.0])
+    many = np.linspace(0.0, 1.0, 1_000_000)
+    with pytest.raises(ValueError, match=r"1,000,000 points takes 24,000 GB"):
+        gp.covariance(many)

@@ -353,3 +353,40 @@ def test_what_is_refused():
         # A distance is no covariance: its diagonal is 0.
         odd = bk.kernels.Custom(lambda x, z: jnp.abs(x - z).sum())
         bk.GaussianProcess(odd, X, 0.0).condition(y)
+
+
+# -- solvers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [0.05, "each"])
+def test_the_markov_solver_gives_what_the_dense_one_gives(noise):
+    rng = np.random.default_rng(0)
+    t, y = rng.uniform(0.0, 10.0, 300), rng.normal(size=300)
+    noise = rng.uniform(0.02, 0.2, 300) if noise == "each" else noise
+    kernel = (Matern32(0.8).named("short") + Linear(0.1).named("trend")) + 0.3
+    mask = rng.random(300) < 0.9
+    dense, markov = (
+        bk.GaussianProcess(kernel, t, noise, 0.5, mask, solver) for solver in ("dense", "auto")
+    )
+    assert markov.explain().solver == "markov"
+    np.testing.assert_allclose(markov.log_prob(y), dense.log_prob(y), rtol=1e-10)
+    theirs, ours = dense.condition(y), markov.condition(y)
+    assert ours.residual < 1e-10
+    new = np.linspace(-1.0, 12.0, 30)
+    for ask in (
+        lambda gp: gp.predict(new, latent=True).mean,
+        lambda gp: gp.predict(new, latent=True).sd,
+        lambda gp: gp.predict(new, latent=True).component("trend").sd,
+        lambda gp: gp.covariance(new),
+        lambda gp: np.array(gp.loo())[:, mask],
+    ):
+        np.testing.assert_allclose(ask(ours), ask(theirs), rtol=1e-8, atol=1e-9)
+
+
+def test_draws_by_the_markov_solver_have_the_covariance():
+    t = np.linspace(0.0, 3.0, 6)
+    process = bk.GaussianProcess(Matern52(), t, 0.2, mean=1.0, solver="markov")
+    draws = process.sample(jax.random.key(0), (400, 500)).reshape(-1, 6)
+    error = 4.0 * np.sqrt(2.0 / len(draws)) * 1.2
+    np.testing.assert_allclose(np.cov(draws.T), process.covariance_matrix, atol=error)
+    np.testing.assert_allclose(draws.mean(axis=0), 1.0, atol=4.0 * np.sqrt(1.2 / len(draws)))

@@ -1,0 +1,100 @@
+"""Which solver a covariance matrix takes: seen from the kernel and its inputs, and told."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.hyperparameters import is_specified
+from bayeskern.hyperparameters.names import get, replace, sites
+from bayeskern.hyperparameters.values import shape
+from bayeskern.linalg.dense import DenseSolver
+from bayeskern.linalg.factor import Cost, Solver
+from bayeskern.linalg.markov import MarkovSolver
+
+SOLVERS: dict[str, Solver] = {solver.name: solver for solver in (MarkovSolver(), DenseSolver())}
+# For fewer points no solver is faster than the dense one by so much that it would be felt.
+FEW = 256
+
+
+class Choice(NamedTuple):
+    """The solver of a kernel at n inputs, what it costs, and what became of the others.
+
+    Attributes:
+        solver: Its name.
+        n: How many inputs.
+        cost: About what an evaluation with its gradient takes.
+        others: (name, why it was not taken) of each of the others.
+    """
+
+    solver: str
+    n: int
+    cost: Cost
+    others: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        lines = [f"{self.solver}: {_costs(self.cost)} for {self.n:,} points"]
+        lines += [f"  not {name}: {reason}" for name, reason in self.others]
+        return "\n".join(lines)
+
+
+def choose(kernel, X, solver: str = "auto") -> Choice:
+    """Choose the solver of k(X) + noise I.
+
+    Args:
+        kernel: The kernel; hyperparameters that are to be inferred count as unknown numbers.
+        X: Inputs, shape (n, d), traced or not.
+        solver: Its name where it is not to be chosen.
+
+    Raises:
+        ValueError: If the solver is not known, does not fit, or asks for more memory than there is.
+    """
+    n, structure = X.shape[0], _structure(kernel)
+    obstacles = {name: one.obstacle(structure, X) for name, one in SOLVERS.items()}
+    if solver == "auto":
+        fitting = [name for name, obstacle in obstacles.items() if obstacle is None]
+        costs = {name: SOLVERS[name].cost(structure, n) for name in fitting}
+        solver = "dense" if n < FEW else min(fitting, key=lambda name: costs[name].operations)
+        why = {name: _costs(cost) for name, cost in costs.items()}
+    else:
+        validation.one_of("solver", solver, ("auto", *SOLVERS))
+        why = dict.fromkeys(SOLVERS, f"solver={solver!r} was asked for")
+    if obstacles[solver] is not None:
+        raise ValueError(
+            f"solver={solver!r} does not fit: {obstacles[solver]}. Leave solver='auto'."
+        )
+    others = tuple((m, obstacles[m] or why[m]) for m in SOLVERS if m != solver)
+    choice = Choice(solver, n, SOLVERS[solver].cost(structure, n), others)
+    if choice.cost.bytes > validation.machine_memory():
+        raise ValueError(_too_much(choice))
+    return choice
+
+
+def _structure(kernel):
+    """The kernel with a number, which is none, for every hyperparameter that has no value yet."""
+    unknown = [site for site in sites(kernel) if is_specified(get(kernel, site.path))]
+    paths = [site.path for site in unknown]
+    return replace(kernel, paths, [jnp.full(shape(get(kernel, path)), jnp.nan) for path in paths])
+
+
+def _costs(cost: Cost) -> str:
+    return f"about {_amount(cost.operations)}Flop and {_amount(cost.bytes)}B"
+
+
+def _amount(number: float) -> str:
+    """A number by its size: 2.5 G."""
+    thousands = max(0, min(5, int(np.log10(max(number, 1.0)) // 3)))
+    return f"{number / 1000.0**thousands:.3g} {' kMGTP'[thousands].strip()}"
+
+
+def _too_much(choice: Choice) -> str:
+    others = " ".join(f"{name} does not do: {reason}." for name, reason in choice.others)
+    taken, memory = _amount(choice.cost.bytes), _amount(validation.machine_memory())
+    return (
+        f"the {choice.solver} solver takes about {taken}B for {choice.n:,} points, and this "
+        f"machine has {memory}B. {others} Take fewer points, a kernel of one input with a state "
+        "(Matern, trends, Cosine, their sums and products), or SparseGP with inducing points."
+    )

@@ -1,0 +1,138 @@
+"""State-space forms against the kernels that they are of, SciPy, and what makes a form one."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.special import gammainc
+
+from bayeskern.kernels import (
+    RBF,
+    Brownian,
+    Constant,
+    Cosine,
+    IntegratedBrownian,
+    IntegratedOrnsteinUhlenbeck,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    Polynomial,
+    White,
+)
+from bayeskern.kernels.state_space import NoStateSpaceError, lower_gammas
+
+KERNELS = {
+    "matern12": Matern12(lengthscale=0.7, variance=1.3),
+    "matern32": Matern32(lengthscale=[0.7], variance=1.3),
+    "matern52": Matern52(lengthscale=[[0.7]], variance=1.3),
+    "constant": Constant(0.4),
+    "linear": Linear(variance=0.5, center=0.4),
+    "polynomial": Polynomial(degree=3, offset=0.3, variance=0.2),
+    "cosine": Cosine(period=[2.0], variance=0.3),
+    "brownian": Brownian(variance=0.4, start=0.1),
+    "integrated brownian": IntegratedBrownian(variance=0.4, start=0.1),
+    "integrated ornstein-uhlenbeck": IntegratedOrnsteinUhlenbeck(2.0, 0.4, 0.1),
+    "sum": Matern12() + Linear() + 0.3,
+    "product": Matern32(2.0) * Cosine(0.8) * Linear(),
+    "scaled and named": (2.5 * Matern52()).named("a") + Brownian().on([0]),
+    "power": (Matern12() + 0.5) ** 3,
+    "product of sums": (Matern12() + Linear()) * (IntegratedBrownian(0.2) + Cosine(3.0)),
+}
+every = pytest.mark.parametrize("name", KERNELS)
+TIMES = jnp.array([0.1, 0.3, 0.9, 1.0, 1.0, 2.7, 5.0])
+STEPS = (0.0, 1e-9, 1e-3, 0.5, 3.0, 70.0)
+
+
+@every
+def test_covariances_of_the_states_are_those_of_the_kernel(name):
+    space = KERNELS[name].state_space()
+    assert space.size == len(space.h)
+    for i, s in enumerate(TIMES):
+        for t in TIMES[i:]:
+            A, _ = space.step(s, t - s)
+            np.testing.assert_allclose(
+                space.h @ A @ space.covariance(s) @ space.h,
+                float(KERNELS[name](s[None], t[None])[0, 0]),
+                rtol=1e-12,
+                atol=1e-13,
+            )
+
+
+@every
+def test_a_step_takes_the_covariance_of_the_state_along(name):
+    space, t = KERNELS[name].state_space(), jnp.asarray(0.8)
+    for d in STEPS:
+        A, Q = space.step(t, jnp.asarray(d))
+        later = space.covariance(t + d)
+        error = np.abs(A @ space.covariance(t) @ A.T + Q - later).max()
+        assert error < 1e-13 * np.abs(later).max()
+        assert np.all(np.linalg.eigvalsh(Q) >= -1e-14 * np.abs(Q).max())
+
+
+@pytest.mark.parametrize("d", STEPS[1:])
+def test_noise_of_a_step_is_exact_where_differences_of_covariances_are_not(d):
+    # In terms of f, f' / rate, ... it is the integral of the square of the response to an impulse.
+    rate = math.sqrt(5.0) / 0.7
+    Q = Matern52(lengthscale=0.7).state_space().step(jnp.zeros(()), jnp.asarray(d))[1]
+    responses = (
+        lambda u: u * u / 2.0,
+        lambda u: u * (1.0 - u / 2.0),
+        lambda u: 1.0 - 2.0 * u + u * u / 2.0,
+    )
+    total = quad(lambda u: math.exp(-2.0 * u) * responses[0](u) ** 2, 0.0, 60.0)[0]
+    end = min(rate * d, 60.0)
+    for i, one in enumerate(responses):
+        for j, other in enumerate(responses):
+            # Over (0, 1), so that quadrature is as exact for the shortest step.
+            part = quad(
+                lambda w, one=one, other=other: (
+                    end * math.exp(-2.0 * end * w) * one(end * w) * other(end * w)
+                ),
+                0.0,
+                1.0,
+                epsrel=1e-12,
+                limit=200,
+            )[0]
+            np.testing.assert_allclose(Q[i, j], part / total, rtol=1e-9, atol=1e-13 * Q[i, i])
+
+
+@pytest.mark.parametrize("x", [1e-9, 1e-3, 0.5, 1.999, 2.001, 10.0, 800.0])
+def test_incomplete_gammas_against_scipy(x):
+    expected = [gammainc(m + 1, x) * math.factorial(m) for m in range(5)]
+    np.testing.assert_allclose(lower_gammas(jnp.asarray(x), 4), expected, rtol=1e-13)
+
+
+@every
+def test_derivatives_of_a_step_are_finite(name):
+    def total(kernel, d):
+        A, Q = kernel.state_space().step(jnp.asarray(0.8), d)
+        return jnp.sum(A) + jnp.sum(Q)
+
+    for d in (0.0, 1e-9, 2.0):
+        first = jax.grad(total, argnums=(0, 1))(KERNELS[name], d)
+        second = jax.hessian(total)(KERNELS[name], d)
+        assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves((first, second)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "part"),
+    [
+        (RBF(), "RBF"),
+        (Matern12() + Periodic(), "Periodic"),
+        (Matern12() * White(0.2), "White"),
+        (Matern32(lengthscale=[1.0, 2.0]), "each of several columns"),
+        (Matern32().on([1]), "other columns"),
+        (Matern32().exp(), "exp()"),
+        (Matern32().warp(jnp.tanh), "warp"),
+    ],
+    ids=repr,
+)
+def test_kernels_without_a_state_say_so(kernel, part):
+    with pytest.raises(NoStateSpaceError) as refusal:
+        kernel.state_space()
+    assert part in str(refusal.value)

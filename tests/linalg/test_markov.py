@@ -1,0 +1,183 @@
+"""The Kalman filter as a factor: against dense matrices, closed forms and exact arithmetic."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from bayeskern import NotPositiveDefiniteError
+from bayeskern.kernels import (
+    Brownian,
+    Constant,
+    Cosine,
+    IntegratedBrownian,
+    IntegratedOrnsteinUhlenbeck,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+)
+from bayeskern.linalg import log_density as dense_log_density
+from bayeskern.linalg.dense import covariance
+from bayeskern.linalg.markov import BLOCK, MarkovFactor, MarkovSolver, Series
+from tests.marks import few
+
+KERNELS = {
+    "matern12": Matern12(0.7, 1.3),
+    "matern32": Matern32(0.7, 1.3),
+    "matern52": Matern52(0.7, 1.3),
+    "line": Linear(0.5, 0.4) + Constant(2.0),
+    "local level": Brownian(0.3) + Constant(1.0),
+    "damped slope": IntegratedOrnsteinUhlenbeck(3.0, 0.1) + Matern12(0.4),
+    "season": Matern32(2.0, 1.3) * Cosine(1.5) + IntegratedBrownian(0.01),
+}
+every = pytest.mark.parametrize("name", KERNELS)
+some = pytest.mark.parametrize("name", few(KERNELS, "matern32", "season"))
+SOLVER = MarkovSolver()
+
+
+def case(n=BLOCK + 60, seed=0):
+    """Times in no order, some of them three times, with noise, of which some do not count."""
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0.0, 12.0, n)
+    t[:3] = t[5]
+    return t[:, None], rng.uniform(0.05, 0.3, n), rng.random(n) < 0.9
+
+
+def masked(noise, observed, kernel, X):
+    """K in NumPy; rows that do not count are those of the identity."""
+    K = np.asarray(kernel(X)) + np.diag(noise)
+    return np.where(observed[:, None] & observed, K, np.eye(len(X)))
+
+
+@every
+@pytest.mark.parametrize("all_count", [True, False])
+def test_factor_against_numpy(name, all_count):
+    X, noise, observed = case()
+    observed = np.ones_like(observed) if all_count else observed
+    K = masked(noise, observed, KERNELS[name], X)
+    factor = SOLVER.factor(KERNELS[name], X, noise, None if all_count else observed)
+    B = np.random.default_rng(1).normal(size=(len(X), 3))
+    for right in (B, B[:, 0]):
+        np.testing.assert_allclose(factor.solve(right), np.linalg.solve(K, right), atol=1e-9)
+        np.testing.assert_allclose(factor.whiten(factor.sqrt_mul(right)), right, atol=1e-11)
+    L = factor.sqrt_mul(jnp.eye(len(X)))
+    np.testing.assert_allclose(L @ L.T, K, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(factor.logdet(), np.linalg.slogdet(K)[1], rtol=1e-12)
+    np.testing.assert_allclose(factor.inv_diag(), np.diag(np.linalg.inv(K)), rtol=1e-9)
+
+
+@every
+def test_product_against_numpy(name):
+    X, noise, observed = case()
+    b = np.random.default_rng(1).normal(size=len(X))
+    product = SOLVER.multiply(KERNELS[name], jnp.asarray(X), noise, b, observed)
+    expected = masked(noise, observed, KERNELS[name], X) @ b
+    np.testing.assert_allclose(product, expected, rtol=1e-10, atol=1e-10)
+
+
+@every
+def test_log_density_against_scipy(name):
+    X, noise, observed = case()
+    R = np.random.default_rng(1).normal(size=(2, len(X))) * observed
+    K = masked(noise, np.ones_like(observed), KERNELS[name], X)[np.ix_(observed, observed)]
+    expected = multivariate_normal(cov=K).logpdf(R[:, observed])
+    found = SOLVER.log_density(KERNELS[name], jnp.asarray(X), noise, R, observed)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@some
+def test_derivatives_of_the_log_density_are_those_of_the_dense_one(name):
+    X, noise, observed = case(90)
+    X, r = jnp.asarray(X), np.random.default_rng(1).normal(size=len(X)) * observed
+
+    def flat(derivative, density):
+        return np.concatenate(
+            [np.ravel(x) for x in jax.tree.leaves(jax.jit(derivative(density))(KERNELS[name]))]
+        )
+
+    def dense(kernel):
+        return dense_log_density(covariance(kernel, X, noise, observed), r)
+
+    def markov(kernel):
+        return SOLVER.log_density(kernel, X, noise, r, observed)
+
+    for derivative in (jax.grad, jax.hessian):
+        expected = flat(derivative, dense)
+        error = np.abs(flat(derivative, markov) - expected).max()
+        assert error < 1e-8 * np.abs(expected).max()
+
+
+def test_without_noise_an_ornstein_uhlenbeck_process_is_a_chain_of_normals():
+    # Steps from 1e-9 to 1e4, of a process that a dense matrix could not be factored for.
+    rng = np.random.default_rng(0)
+    t = np.concatenate([[0.0], np.cumsum(10.0 ** rng.uniform(-9.0, 4.0, 999))])
+    d, y = np.diff(t), rng.normal(size=1000)
+    A, sd = np.exp(-d / 2.0), np.sqrt(-1.3 * np.expm1(-d))
+    for i in range(999):
+        y[i + 1] = A[i] * y[i] + sd[i] * y[i + 1]
+    steps = norm(A * y[:-1], sd).logpdf(y[1:])
+    expected = norm(0.0, np.sqrt(1.3)).logpdf(y[0]) + steps.sum()
+    found = SOLVER.log_density(Matern12(2.0, 1.3), jnp.asarray(t[:, None]), 0.0, y)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_random_walk_without_noise_has_independent_steps():
+    rng = np.random.default_rng(0)
+    t = np.cumsum(rng.uniform(0.1, 2.0, 300))
+    y = np.cumsum(rng.normal(size=300))
+    expected = norm(0.0, np.sqrt(0.7 * np.diff(t, prepend=0.0))).logpdf(np.diff(y, prepend=0.0))
+    found = SOLVER.log_density(Brownian(0.7), jnp.asarray(t[:, None]), 0.0, y)
+    np.testing.assert_allclose(found, expected.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-12])
+def test_hardly_any_noise_costs_no_digits(noise):
+    # In the coordinates of the innovations: what is drawn with K has the log density of its white
+    # noise. A dense K of condition 1e14 keeps five digits.
+    t = jnp.sort(jnp.asarray(np.random.default_rng(0).uniform(0.0, 10.0, 800)))
+    factor = SOLVER.factor(Matern32(), t[:, None], noise)
+    white = np.random.default_rng(1).normal(size=800)
+    expected = norm.logpdf(white).sum() - 0.5 * factor.logdet()
+    found = SOLVER.log_density(Matern32(), t[:, None], noise, factor.sqrt_mul(white))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_one_time_and_one_time_again_and_again():
+    kernel = Matern32(2.0, 1.5)
+    one = SOLVER.log_density(kernel, jnp.zeros((1, 1)), 0.5, np.array([0.8]))
+    np.testing.assert_allclose(one, norm(0.0, np.sqrt(2.0)).logpdf(0.8), rtol=1e-14)
+    y = np.array([1.0, 2.0, 4.0])
+    again = SOLVER.log_density(kernel, jnp.zeros((3, 1)), 0.5, y)
+    expected = multivariate_normal(cov=1.5 + 0.5 * np.eye(3)).logpdf(y)
+    np.testing.assert_allclose(again, expected, rtol=1e-13)
+
+
+def test_values_that_follow_from_others_are_refused():
+    X = jnp.array([[0.0], [1.0], [1.0]])
+    with pytest.raises(NotPositiveDefiniteError, match=r"time 1\.0 follows .* solver='dense'"):
+        SOLVER.factor(Matern32(), X, 0.0)
+
+    def density(kernel):
+        return SOLVER.log_density(kernel, X, 0.0, np.arange(3.0))
+
+    value, slope = jax.jit(jax.value_and_grad(density))(Matern32())
+    assert value == -np.inf
+    assert all(np.all(x == 0.0) for x in jax.tree.leaves(slope))
+
+
+def test_nothing_is_said_of_times_before_the_start():
+    X, kernel = jnp.array([[-1.0], [1.0]]), Brownian(start=0.0)
+    assert "starts at 0" in SOLVER.obstacle(kernel, X)
+    assert SOLVER.log_density(kernel, X, 0.1, np.ones(2)) == -np.inf
+
+
+def test_draws_have_the_covariance():
+    X = np.array([[0.0], [0.3], [1.5], [1.5]])
+    kernel = Matern52() + Linear()
+    K = np.asarray(kernel(X)) + 0.2 * np.eye(4)
+    factor = MarkovFactor.compute(Series.of(kernel.state_space(), jnp.asarray(X[:, 0]), 0.2))
+    draws = factor.sqrt_mul(np.random.default_rng(0).normal(size=(4, 200_000)))
+    # Four standard errors of a covariance: sqrt(2 / S) times its size.
+    np.testing.assert_allclose(np.cov(draws), K, atol=4.0 * np.sqrt(2.0 / 200_000) * K.max())

@@ -1,0 +1,68 @@
+"""Which solver is taken, and what is said of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+from bayeskern.kernels import RBF, Brownian, Linear, Matern12, Matern32, Matern52, White
+from bayeskern.linalg import choose
+
+LONG = np.arange(1000.0)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "X", "solver", "why"),
+    [
+        (Matern32() + Linear(), LONG, "markov", "not dense: about 1 GFlop and 32 MB"),
+        (Matern32(), LONG[:100], "dense", "not markov: about"),
+        (RBF(), LONG, "dense", "RBF(lengthscale=1.0, variance=1.0) has no state-space form"),
+        (Matern32() + White(), LONG, "dense", "White(variance=1.0) has no"),
+        (Matern32(), np.ones((1000, 2)), "dense", "there are 2 inputs"),
+        (Brownian(start=0.5), LONG, "dense", "a trend starts at 0.5"),
+        (Brownian(start=0.0), LONG, "markov", "not dense"),
+        (Brownian(start=dist.Normal(-9.0, 1.0)), LONG, "dense", "a trend starts at nan"),
+        ((Matern52() + Matern12()) ** 4, LONG, "dense", "its state has 256 numbers"),
+        (Matern32(dist.LogNormal(0.0, 1.0)), LONG, "markov", "not dense"),
+    ],
+    ids=str,
+)
+def test_the_solver_follows_from_kernel_and_inputs(kernel, X, solver, why):
+    choice = choose(kernel, jnp.asarray(X))
+    assert choice.solver == solver
+    first, other = repr(choice).splitlines()
+    assert first.startswith(f"{solver}: about") and f"for {len(X):,} points" in first
+    assert why in other
+
+
+def test_a_solver_may_be_asked_for():
+    assert choose(Matern32(), jnp.asarray(LONG[:10]), "markov").solver == "markov"
+    dense = choose(Matern32(), jnp.asarray(LONG), "dense")
+    assert dense.solver == "dense" and "solver='dense' was asked for" in repr(dense)
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match=r"solver='markov' does not fit: RBF.*solver='auto'"):
+        choose(RBF(), jnp.asarray(LONG), "markov")
+    with pytest.raises(ValueError, match=r"Did you mean 'markov'"):
+        choose(RBF(), jnp.asarray(LONG), "marcov")
+
+
+def test_more_memory_than_there_is_is_refused_before_it_is_taken():
+    X = jax.ShapeDtypeStruct((10_000_000, 1), float)
+    with pytest.raises(ValueError, match=r"takes about 3\.2 PB for 10,000,000 points.*SparseGP"):
+        choose(RBF(), X)
+
+
+def test_while_compiling_a_trend_is_not_taken_to_begin_before_the_data():
+    solvers = {}
+
+    @jax.jit
+    def look(X):
+        solvers["trend"] = choose(Brownian(), X).solver
+        solvers["matern"] = choose(Matern32(), X).solver
+        return X
+
+    look(LONG)
+    assert solvers == {"trend": "dense", "matern": "markov"}
