@@ -154,7 +154,7 @@ def _loo(model, draws, data):
 def _changes(model, draws, data, ends, name):
     def change(draw):
         at_ends = predictive_at(model, data, True, name, draw, ends)
-        K = posterior_covariance(at_ends.gp, at_ends.kernel, ends)
+        K = posterior_covariance(at_ends.gp, at_ends.part, ends)
         return jnp.diff(at_ends.mean())[0], K[0, 0] + K[1, 1] - 2.0 * K[0, 1]
 
     return map_draws(change, draws)

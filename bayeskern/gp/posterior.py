@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from bayeskern.core import validation
 from bayeskern.gp.prior import evaluate_mean, mask_residual, per_point
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.components import component, component_names
+from bayeskern.kernels.components import component_names, part_of
 from bayeskern.linalg import SOLVERS, DenseFactor, Factor
 from bayeskern.linalg.root import square_root
 from bayeskern.prediction.mixture import Prediction, chunked
@@ -122,7 +122,7 @@ class ConditionedGP(eqx.Module):
             Shape (m, m).
         """
         X_new = new_points(X_new, self.X, self.columns)
-        return posterior_covariance(self, self.kernel, X_new)
+        return posterior_covariance(self, None, X_new)
 
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions in closed form, from the one factor.
@@ -166,28 +166,28 @@ class ConditionedGP(eqx.Module):
 class Predictive(eqx.Module):
     """A process given data, or one of its additive components, at new points X (m, d).
 
-    kernel: that of the process, or of the component. prior_mean, noise: at X, a number or (m,);
-    without a noise it is that of the data.
+    part: the name of the component. prior_mean, noise: at X, a number or (m,); without a noise it
+    is that of the data.
     """
 
     gp: ConditionedGP
-    kernel: Kernel
+    part: str | None = eqx.field(static=True)
     X: jax.Array
     prior_mean: jax.Array
     noise: jax.Array | None
 
     def mean(self) -> jax.Array:
         """The means: (m,)."""
-        return posterior_mean(self.gp, self.kernel, self.X) + self.prior_mean
+        return posterior_mean(self.gp, self.part, self.X) + self.prior_mean
 
     def moments(self) -> tuple[jax.Array, jax.Array]:
         """The means and variances: (m,), (m,)."""
-        mean, variance = posterior_moments(self.gp, self.kernel, self.X)
+        mean, variance = posterior_moments(self.gp, self.part, self.X)
         return mean + self.prior_mean, variance + self._noise()
 
     def sample(self, key, n: int) -> jax.Array:
         """Joint draws: (n, m)."""
-        draws = posterior_draws(self.gp, self.kernel, self.X, self._noise(), key, n)
+        draws = posterior_draws(self.gp, self.part, self.X, self._noise(), key, n)
         return draws + self.prior_mean
 
     def _noise(self):
@@ -200,7 +200,7 @@ class NewObservations(Predictive):
 
     def sample(self, key, n: int) -> jax.Array:
         m = self.X.shape[0]
-        K = posterior_covariance(self.gp, self.kernel, self.X)
+        K = posterior_covariance(self.gp, self.part, self.X)
         K = K + jnp.diag(jnp.broadcast_to(self._noise(), (m,)))
         L = DenseFactor.compute(K).L
         # Without noise the covariance may be rounding error; eigenvectors take longer.
@@ -211,41 +211,41 @@ class NewObservations(Predictive):
 # -- the mathematics, on arrays --------------------------------------------------------------------
 
 
-def cross_covariance(gp, kernel, X_new):
-    """k(X, X_new): (n, m), with zero rows where the data are masked out."""
-    K = kernel.evaluate(gp.X, X_new)
-    return K if gp.observed is None else jnp.where(gp.observed[:, None], K, 0.0)
+# Each of the process, or, by its name, of one of its additive components.
 
 
-def posterior_mean(gp, kernel, X_new):
-    return gp.weights @ cross_covariance(gp, kernel, X_new)
+def posterior_mean(gp, part, X_new):
+    """The mean of the latent function at X_new, without the prior mean: (m,)."""
+    return SOLVERS[gp.solver].mean(gp.kernel, part, gp.X, gp.weights, X_new)
 
 
-def posterior_moments(gp, kernel, X_new):
-    """Mean and variance of the (component of the) latent function at X_new: (m,), (m,).
-
-    Algorithm 2.1 of Rasmussen and Williams (2006).
-    """
-    cross = cross_covariance(gp, kernel, X_new)
-    prior = kernel.evaluate_diag(X_new)
-    explained = jnp.sum(jnp.square(gp.factor.whiten(cross)), axis=0)
+def posterior_moments(gp, part, X_new):
+    """Mean and variance of the latent function at X_new: (m,), (m,)."""
+    prior = part_of(gp.kernel, part).evaluate_diag(X_new)
+    variance = SOLVERS[gp.solver].variance(
+        gp.kernel, part, gp.X, gp.noise, gp.factor, X_new, gp.observed
+    )
     # Rounding may push a variance that is nearly 0 below it; NaN is left to be seen.
     floor = jnp.finfo(prior.dtype).eps * prior
-    return gp.weights @ cross, jnp.maximum(prior - explained, floor)
+    return posterior_mean(gp, part, X_new), jnp.maximum(variance, floor)
 
 
-def posterior_covariance(gp, kernel, X_new):
+def posterior_covariance(gp, part, X_new):
     validation.joint_points(len(X_new))
-    whitened = gp.factor.whiten(cross_covariance(gp, kernel, X_new))
+    kernel = part_of(gp.kernel, part)
+    cross = kernel.evaluate(gp.X, X_new)
+    if gp.observed is not None:
+        cross = jnp.where(gp.observed[:, None], cross, 0.0)
+    whitened = gp.factor.whiten(cross)
     return kernel.evaluate(X_new) - whitened.T @ whitened
 
 
-def posterior_draws(gp, kernel, X_new, noise, key, n):
+def posterior_draws(gp, part, X_new, noise, key, n):
     """n joint draws at X_new: (n, m)."""
     m = X_new.shape[0]
-    K = posterior_covariance(gp, kernel, X_new) + jnp.diag(jnp.broadcast_to(noise, (m,)))
+    K = posterior_covariance(gp, part, X_new) + jnp.diag(jnp.broadcast_to(noise, (m,)))
     draws = jax.random.normal(key, (n, m), K.dtype) @ square_root(K).T
-    return draws + posterior_mean(gp, kernel, X_new)
+    return draws + posterior_mean(gp, part, X_new)
 
 
 # -- one conditioned process -> Prediction ---------------------------------------------------------
@@ -255,27 +255,29 @@ _moments_jit = eqx.filter_jit(posterior_moments)
 draws_jit = eqx.filter_jit(posterior_draws)
 
 
-def _prediction(gp: ConditionedGP, X_new, noise, mean, part=None) -> Prediction:
-    """part: the kernel of one component, which has no components of its own."""
-    kernel, n = gp.kernel if part is None else part, gp.X.shape[0]
+def _prediction(gp: ConditionedGP, X_new, noise, mean, part: str | None = None) -> Prediction:
+    """part: the name of a component, which has no components of its own."""
+    held = SOLVERS[gp.solver].held(gp.X.shape[0])
 
     def means():
-        return (chunked(lambda X: _mean_jit(gp, kernel, X), n, X_new) + mean)[None]
+        return (chunked(lambda X: _mean_jit(gp, part, X), held, X_new) + mean)[None]
 
     def moments():
-        f = chunked(lambda X: jnp.stack(_moments_jit(gp, kernel, X)), n, X_new)
+        f = chunked(lambda X: jnp.stack(_moments_jit(gp, part, X)), held, X_new)
         return (f[0] + mean)[None], (f[1] + noise)[None]
 
     def draw(key, size):
-        return draws_jit(gp, kernel, X_new, noise, key, size) + mean
+        return draws_jit(gp, part, X_new, noise, key, size) + mean
 
     if part is not None:
         return Prediction(means, moments, draw)
 
     def of_component(name):
-        return _prediction(gp, X_new, jnp.zeros(()), 0.0, component(kernel, name))
+        # A name that is not there is refused now, and not where the prediction is looked at.
+        part_of(gp.kernel, name)
+        return _prediction(gp, X_new, jnp.zeros(()), 0.0, name)
 
-    return Prediction(means, moments, draw, of_component, tuple(component_names(kernel)))
+    return Prediction(means, moments, draw, of_component, tuple(component_names(gp.kernel)))
 
 
 def new_points(X_new, X, columns) -> jax.Array:

@@ -185,4 +185,4 @@ class GaussianProcess(Distribution):
             return value if jnp.ndim(value) == 0 else value[rows]
 
         gp, mean = self.condition(y), evaluate_mean(new.prior_mean, new.X)
-        return NewObservations(gp, gp.kernel, new.X[rows], at_rows(mean), at_rows(new.noise))
+        return NewObservations(gp, None, new.X[rows], at_rows(mean), at_rows(new.noise))

@@ -17,7 +17,7 @@ from bayeskern.gp.posterior import ConditionedGP, Predictive, draws_jit, new_poi
 from bayeskern.gp.prior import evaluate_mean, is_function, mean_function, positive_definite
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.components import component, component_names
+from bayeskern.kernels.components import component_names
 from bayeskern.linalg import SOLVERS, choose
 from bayeskern.prediction.mixture import Prediction, mixture, thin
 from bayeskern.protocols import ClosedForm, NoClosedFormError
@@ -162,7 +162,7 @@ class GPRegression(eqx.Module):
 
         def draw(key, n):
             zero = jnp.zeros(())
-            f = draws_jit(gp, gp.kernel, gp.X, zero, key, n)
+            f = draws_jit(gp, None, gp.X, zero, key, n)
             return {"f": f + evaluate_mean(gp.prior_mean, gp.X)}
 
         return ClosedForm(draw, float(self._process(X, mask).log_prob(gp.y)), gp.residual)
@@ -202,19 +202,19 @@ def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> P
     gp = condition_at(model, draw, data)
     zero = jnp.zeros(())
     if name is not None:
-        return Predictive(gp, component(gp.kernel, name), X_new, zero, zero)
-    return Predictive(gp, gp.kernel, X_new, gp.new_mean(None, X_new), zero if latent else None)
+        return Predictive(gp, name, X_new, zero, zero)
+    return Predictive(gp, None, X_new, gp.new_mean(None, X_new), zero if latent else None)
 
 
 def predict_over(model, draws, data, X_new, latent: bool, name: str | None = None) -> Prediction:
     """The mixture over draws of the hyperparameters: of the process, or of one component."""
     conditional_at = eqx.Partial(predictive_at, model, data, latent, name)
-    n = data[0].shape[0]
+    held = SOLVERS[choose(model.kernel, data[0], model.solver).solver].held(len(data[0]))
     if name is not None:
-        return mixture(conditional_at, draws, X_new, n)
+        return mixture(conditional_at, draws, X_new, held)
 
     def of_component(name):
         return predict_over(model, draws, data, X_new, True, name)
 
     names = tuple(component_names(model.kernel))
-    return mixture(conditional_at, draws, X_new, n, of_component, names)
+    return mixture(conditional_at, draws, X_new, held, of_component, names)

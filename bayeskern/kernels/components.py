@@ -44,12 +44,23 @@ def component(kernel, name: str) -> Kernel:
     Raises:
         ValueError: There is no component with this name.
     """
-    path = () if name == "rest" else tuple(name.split("."))
-    terms = [
-        term
-        for names, term in kernel.terms_of_sum()
-        if (names == () if name == "rest" else names[: len(path)] == path)
-    ]
-    if not terms:
-        validation.one_of("component", name, component_names(kernel))
+    kept = zip(kernel.terms_of_sum(), in_component(kernel, name), strict=True)
+    terms = [term for (_, term), is_in in kept if is_in]
     return terms[0] if len(terms) == 1 else Sum(tuple(terms))
+
+
+def part_of(kernel, name: str | None) -> Kernel:
+    """The kernel itself, or its component of this name."""
+    return kernel if name is None else component(kernel, name)
+
+
+def in_component(kernel, name: str) -> list[bool]:
+    """Which of the additive terms make up a component. Raises ValueError if there is none."""
+    path = () if name == "rest" else tuple(name.split("."))
+    is_in = [
+        names == () if name == "rest" else names[: len(path)] == path
+        for names, _ in kernel.terms_of_sum()
+    ]
+    if not any(is_in):
+        validation.one_of("component", name, component_names(kernel))
+    return is_in

@@ -74,6 +74,20 @@ class Solver(ABC):
         """k(X) + noise I, factored. Raises NotPositiveDefiniteError, but not under `jax.jit`."""
 
     @abstractmethod
+    def held(self, n: int) -> int:
+        """About how many numbers a prediction holds for each new point, given n values."""
+
+    @abstractmethod
+    def mean(self, kernel, part: str | None, X, weights, X_new) -> Float[Array, " m"]:
+        """weights'k(X, X_new), of the kernel or of the component with this name."""
+
+    @abstractmethod
+    def variance(
+        self, kernel, part: str | None, X, noise, factor: Factor, X_new, observed=None
+    ) -> Float[Array, " m"]:
+        """The variance of f, or of a component of it, at X_new given the values at X."""
+
+    @abstractmethod
     def multiply(self, kernel, X, noise, b, observed=None) -> Float[Array, " n"]:
         """(k(X) + noise I) b, b (n,)."""
 

@@ -17,11 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
-from bayeskern.kernels.state_space import NoStateSpaceError, StateSpace
-from bayeskern.linalg.factor import Cost, Factor, Solver
+from bayeskern.kernels.state_space import StateSpace
+from bayeskern.linalg.factor import Factor
 
-# A state of more numbers than this is none that people would want to wait for.
-MOST_STATES = 64
 # Steps whose transitions are computed at once, and whose states are computed again for a gradient.
 BLOCK = 256
 
@@ -119,48 +117,6 @@ class Known(NamedTuple):
 
     def later(self, A, Q) -> Known:
         return self._replace(P=A @ self.P @ A.T + Q)
-
-
-class MarkovSolver(Solver):
-    """The Kalman filter: one input, a kernel that has a state."""
-
-    name = "markov"
-
-    def obstacle(self, kernel, X):
-        if X.shape[1] != 1:
-            return f"there are {X.shape[1]} inputs, and time is one"
-        try:
-            space = kernel.state_space()
-        except NoStateSpaceError as reason:
-            return str(reason).rstrip(".")
-        if space.size > MOST_STATES:
-            return f"its state has {space.size:,} numbers, and {MOST_STATES} are the most"
-        for start in space.starts:
-            if is_traced(start) or is_traced(X):
-                return "whether a trend starts before the first time is not known while compiling"
-            if not jnp.min(X) >= start:
-                return f"a trend starts at {float(start):g}, and not before the first time"
-        return None
-
-    def cost(self, kernel, n):
-        s = kernel.state_space().size
-        # Two products of s x s matrices, there and back; the state before each block, and those of
-        # one block with all that its derivative takes.
-        blocks = n / BLOCK + 10.0 * BLOCK
-        return Cost(12.0 * n * (s**3 + 4.0 * s**2), 8.0 * (blocks * s * (s + 1) + 8.0 * n))
-
-    def factor(self, kernel, X, noise, observed=None):
-        return MarkovFactor.compute(Series.of(kernel.state_space(), X[:, 0], noise, observed))
-
-    def multiply(self, kernel, X, noise, b, observed=None):
-        # By the factor: without it each product would take n^2 evaluations of the kernel.
-        factor = self.factor(kernel, X, noise, observed)
-        (whitened,) = jax.linear_transpose(factor.sqrt_mul, b)(b)
-        return factor.sqrt_mul(whitened)
-
-    def log_density(self, kernel, X, noise, R, observed=None):
-        series = Series.of(kernel.state_space(), X[:, 0], noise, observed)
-        return jnp.vectorize(lambda r: log_density(series, r), signature="(n)->()")(R)
 
 
 def log_density(series: Series, r):

@@ -13,7 +13,7 @@ from bayeskern.hyperparameters.names import get, replace, sites
 from bayeskern.hyperparameters.values import shape
 from bayeskern.linalg.dense import DenseSolver
 from bayeskern.linalg.factor import Cost, Solver
-from bayeskern.linalg.markov import MarkovSolver
+from bayeskern.linalg.markov_solver import MarkovSolver
 
 SOLVERS: dict[str, Solver] = {solver.name: solver for solver in (MarkovSolver(), DenseSolver())}
 # For fewer points no solver is faster than the dense one by so much that it would be felt.

@@ -7,7 +7,7 @@ from numpyro import handlers
 from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
-from bayeskern.kernels import RBF, Linear
+from bayeskern.kernels import RBF, Brownian, Linear, Matern32
 from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
 from tests.marks import few
 
@@ -206,3 +206,31 @@ def test_noise_and_mean_by_point_are_unknown_at_new_points():
     shifted = bk.GPRegression(RBF(), noise=dist.HalfNormal(), mean=np.arange(4.0))
     with pytest.raises(ValueError, match="prior mean was given as an array"):
         _ = shifted.predictive({"noise": np.ones(2)}, prepared, X + 1.0).mean
+
+
+def test_long_series_take_the_markov_solver_to_the_same_end():
+    rng = np.random.default_rng(0)
+    t, y = rng.uniform(0.0, 30.0, 300), rng.normal(size=300)
+    kernel = Matern32(dist.LogNormal(0.0, 1.0)).named("short") + Brownian(
+        dist.HalfNormal(1.0), start=-1.0
+    ).named("level")
+    draws = {
+        "short.lengthscale": np.array([0.5, 2.0]),
+        "level.variance": np.array([0.1, 0.4]),
+        "noise": np.array([0.2, 0.5]),
+    }
+    new, predictions = np.linspace(-0.5, 40.0, 20), []
+    for solver, taken in (("auto", "markov"), ("dense", "dense")):
+        model = bk.GPRegression(kernel, dist.HalfNormal(1.0), solver=solver)
+        prepared, data = model.prepare(t, y)
+        assert prepared.solver == taken
+        assert prepared.restore(data, None, None)[0].solver == taken
+        predictions.append(prepared.predictive(draws, data, new))
+    ours, theirs = predictions
+    np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(ours.sd, theirs.sd, rtol=1e-9)
+    for name in ("short", "level"):
+        part, expected = ours.component(name), theirs.component(name)
+        np.testing.assert_allclose(part.sd, expected.sd, rtol=1e-8)
+    with pytest.raises(ValueError, match="solver='kalman'"):
+        bk.GPRegression(kernel, 0.1, solver="kalman")

@@ -20,7 +20,8 @@ from bayeskern.kernels import (
 )
 from bayeskern.linalg import log_density as dense_log_density
 from bayeskern.linalg.dense import covariance
-from bayeskern.linalg.markov import BLOCK, MarkovFactor, MarkovSolver, Series
+from bayeskern.linalg.markov import BLOCK, MarkovFactor, Series
+from bayeskern.linalg.markov_solver import MarkovSolver
 from tests.marks import few
 
 KERNELS = {
@@ -181,3 +182,28 @@ def test_draws_have_the_covariance():
     draws = factor.sqrt_mul(np.random.default_rng(0).normal(size=(4, 200_000)))
     # Four standard errors of a covariance: sqrt(2 / S) times its size.
     np.testing.assert_allclose(np.cov(draws), K, atol=4.0 * np.sqrt(2.0 / 200_000) * K.max())
+
+
+@every
+@pytest.mark.parametrize("all_count", [True, False])
+def test_moments_at_other_times_against_numpy(name, all_count):
+    # Before the first time, between the others, at one of them, and after the last.
+    X, noise, observed = case()
+    observed = np.ones_like(observed) if all_count else observed
+    new = np.concatenate([[[0.0]], X[5:6], np.linspace(0.02, 14.0, 40)[:, None]])
+    kernel = KERNELS[name]
+    parts = {None: kernel}
+    if name == "season":
+        kernel = kernel.terms[0].named("season") + 2.0 * (kernel.terms[1] + 0.5).named("trend")
+        parts = {None: kernel, "season": kernel.terms[0], "trend": kernel.terms[1]}
+    K = masked(noise, observed, kernel, X)
+    a = np.linalg.solve(K, np.random.default_rng(1).normal(size=len(X)) * observed)
+    given = SOLVER.factor(kernel, X, noise, None if all_count else observed)
+    for part, of_part in parts.items():
+        cross = np.asarray(of_part(X, new)) * observed[:, None]
+        left = np.asarray(of_part.diag(new)) - np.sum(cross * np.linalg.solve(K, cross), axis=0)
+        mean = SOLVER.mean(kernel, part, jnp.asarray(X), a, new)
+        np.testing.assert_allclose(mean, a @ cross, rtol=1e-9, atol=1e-10)
+        mask = None if all_count else observed
+        variance = SOLVER.variance(kernel, part, jnp.asarray(X), noise, given, new, mask)
+        np.testing.assert_allclose(variance, left, rtol=1e-8, atol=1e-9)

@@ -1,0 +1,78 @@
+"""The solver of processes with a state: where it fits, what it costs, and what it is made of."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from bayeskern.core.validation import is_traced
+from bayeskern.kernels.components import in_component, part_of
+from bayeskern.kernels.state_space import NoStateSpaceError
+from bayeskern.linalg.factor import Cost, Solver
+from bayeskern.linalg.markov import BLOCK, MarkovFactor, Series, log_density
+from bayeskern.linalg.smoother import variances, weighted_covariances
+
+# A state of more numbers than this is none that people would want to wait for.
+MOST_STATES = 64
+
+
+class MarkovSolver(Solver):
+    """The Kalman filter: one input, a kernel that has a state."""
+
+    name = "markov"
+
+    def obstacle(self, kernel, X):
+        if X.shape[1] != 1:
+            return f"there are {X.shape[1]} inputs, and time is one"
+        try:
+            space = kernel.state_space()
+        except NoStateSpaceError as reason:
+            return str(reason).rstrip(".")
+        if space.size > MOST_STATES:
+            return f"its state has {space.size:,} numbers, and {MOST_STATES} are the most"
+        for start in space.starts:
+            if is_traced(start) or is_traced(X):
+                return "whether a trend starts before the first time is not known while compiling"
+            if not jnp.min(X) >= start:
+                return f"a trend starts at {float(start):g}, and not before the first time"
+        return None
+
+    def cost(self, kernel, n):
+        s = kernel.state_space().size
+        # Two products of s x s matrices, there and back; the state before each block, and those of
+        # one block with all that its derivative takes.
+        blocks = n / BLOCK + 10.0 * BLOCK
+        return Cost(12.0 * n * (s**3 + 4.0 * s**2), 8.0 * (blocks * s * (s + 1) + 8.0 * n))
+
+    def factor(self, kernel, X, noise, observed=None):
+        return MarkovFactor.compute(Series.of(kernel.state_space(), X[:, 0], noise, observed))
+
+    def held(self, n):
+        # The data are passed over once for all new points.
+        return 1
+
+    def mean(self, kernel, part, X, weights, X_new):
+        space = part_of(kernel, part).state_space()
+        return weighted_covariances(space, X[:, 0], weights, X_new[:, 0])
+
+    def variance(self, kernel, part, X, noise, factor, X_new, observed=None):
+        space = kernel.state_space()
+        h = jnp.asarray(space.h) if part is None else _of_component(kernel, part)
+        return variances(space, h, X[:, 0], noise, observed, X_new[:, 0])
+
+    def multiply(self, kernel, X, noise, b, observed=None):
+        # By the factor: without it each product would take n^2 evaluations of the kernel.
+        factor = self.factor(kernel, X, noise, observed)
+        (whitened,) = jax.linear_transpose(factor.sqrt_mul, b)(b)
+        return factor.sqrt_mul(whitened)
+
+    def log_density(self, kernel, X, noise, R, observed=None):
+        series = Series.of(kernel.state_space(), X[:, 0], noise, observed)
+        return jnp.vectorize(lambda r: log_density(series, r), signature="(n)->()")(R)
+
+
+def _of_component(kernel, name: str) -> jax.Array:
+    """What a component is of the state of the whole: (s,)."""
+    terms = [term.state_space() for _, term in kernel.terms_of_sum()]
+    kept = zip(terms, in_component(kernel, name), strict=True)
+    return jnp.concatenate([term.h * is_in for term, is_in in kept])
