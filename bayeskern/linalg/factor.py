@@ -66,6 +66,10 @@ class Solver(ABC):
         """What keeps it from this kernel at these inputs; None if nothing does."""
 
     @abstractmethod
+    def doubt(self, kernel, X) -> str | None:
+        """What cannot be known of them while JAX traces, so that it has to be asked for."""
+
+    @abstractmethod
     def cost(self, kernel, n: int) -> Cost:
         """What n inputs cost, where there is no obstacle."""
 

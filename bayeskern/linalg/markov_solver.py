@@ -31,10 +31,13 @@ class MarkovSolver(Solver):
         if space.size > MOST_STATES:
             return f"its state has {space.size:,} numbers, and {MOST_STATES} are the most"
         for start in space.starts:
-            if is_traced(start) or is_traced(X):
-                return "whether a trend starts before the first time is not known while compiling"
-            if not jnp.min(X) >= start:
+            if not (is_traced(start) or is_traced(X) or jnp.min(X) >= start):
                 return f"a trend starts at {float(start):g}, and not before the first time"
+        return None
+
+    def doubt(self, kernel, X):
+        if any(is_traced(start) or is_traced(X) for start in kernel.state_space().starts):
+            return "whether a trend starts before the first time is not known while compiling"
         return None
 
     def cost(self, kernel, n):
