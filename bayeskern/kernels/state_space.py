@@ -51,7 +51,7 @@ class StateSpace(eqx.Module):
     @property
     @abstractmethod
     def h(self) -> np.ndarray:
-        """What f is of the state: (s,)."""
+        """What f is of the state, 0 or 1 of each number: (s,)."""
 
     @abstractmethod
     def covariance(self, t) -> Float[Array, "s s"]:
@@ -65,6 +65,11 @@ class StateSpace(eqx.Module):
     def size(self) -> int:
         """s."""
         return len(self.h)
+
+    @property
+    def seen(self) -> np.ndarray:
+        """Those states whose sum f is."""
+        return np.flatnonzero(self.h)
 
     @property
     def starts(self) -> tuple[jax.Array, ...]:

@@ -125,7 +125,7 @@ def log_density(series: Series, r):
     Returns:
         A number; -inf, with a gradient of 0, if K is not positive definite.
     """
-    seen = np.flatnonzero(series.space.h)
+    seen = series.space.seen
 
     def body(carry, row):
         x, known, total, positive = carry
@@ -168,7 +168,7 @@ class MarkovFactor(Factor):
             NotPositiveDefiniteError: An innovation has no variance. Under `jax.jit`, where nothing
                 can be raised, its sd is NaN instead.
         """
-        seen = np.flatnonzero(series.space.h)
+        seen = series.space.seen
 
         def body(known, row):
             A, Q, noise, counts = row
@@ -192,7 +192,7 @@ class MarkovFactor(Factor):
         return B
 
     def whiten(self, B):
-        seen = np.flatnonzero(self.series.space.h)
+        seen = self.series.space.seen
 
         def body(x, row):
             A, _, _, counts, sd, gain, b = row
@@ -204,7 +204,7 @@ class MarkovFactor(Factor):
         return W
 
     def sqrt_mul(self, B):
-        seen = np.flatnonzero(self.series.space.h)
+        seen = self.series.space.seen
 
         def body(x, row):
             A, _, _, counts, sd, gain, w = row

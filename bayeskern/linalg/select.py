@@ -55,11 +55,12 @@ def choose(kernel, X, solver: str = "auto") -> Choice:
     n, structure = X.shape[0], _structure(kernel)
     obstacles = {name: one.obstacle(structure, X) for name, one in SOLVERS.items()}
     if solver == "auto":
-        for name in [name for name, obstacle in obstacles.items() if obstacle is None]:
-            obstacles[name] = SOLVERS[name].doubt(structure, X)
-        fitting = [name for name, obstacle in obstacles.items() if obstacle is None]
-        costs = {name: SOLVERS[name].cost(structure, n) for name in fitting}
-        solver = "dense" if n < FEW else min(fitting, key=lambda name: costs[name].operations)
+        fitting = [name for name in SOLVERS if obstacles[name] is None]
+        obstacles |= {name: SOLVERS[name].doubt(structure, X) for name in fitting}
+        costs = {
+            name: SOLVERS[name].cost(structure, n) for name in fitting if obstacles[name] is None
+        }
+        solver = "dense" if n < FEW else min(costs, key=lambda name: costs[name].operations)
         why = {name: _costs(cost) for name, cost in costs.items()}
     else:
         validation.one_of("solver", solver, ("auto", *SOLVERS))

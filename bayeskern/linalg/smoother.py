@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from bayeskern.kernels.state_space import StateSpace
 from bayeskern.linalg.markov import Series
@@ -20,7 +19,7 @@ def weighted_covariances(space: StateSpace, t, weights, t_new) -> jax.Array:
     none = jnp.zeros(len(t_new))
     series = Series.of(space, times, 0.0, jnp.concatenate([jnp.ones(n), none]))
     a = jnp.concatenate([weights, none])[series.order]
-    seen = np.flatnonzero(space.h)
+    seen = space.seen
 
     def forward(z, row):
         # z: what the values up to here add to the state; with_f: its covariances with f before.
@@ -51,12 +50,12 @@ def variances(space: StateSpace, h, t, noise, observed, t_new) -> jax.Array:
     noise = jnp.concatenate([jnp.broadcast_to(noise, (n,)), jnp.ones(m)])
     times = jnp.concatenate([t, t_new])
     series = Series.of(space, times, noise, jnp.concatenate([counts, jnp.zeros(m)]))
-    seen, f = np.flatnonzero(space.h), jnp.asarray(space.h)
+    f = jnp.asarray(space.h)
 
     def forward(known, row):
         A, Q, noise, counts = row
         Ph = known.P @ h
-        S, gain, known = known.given(seen, noise, counts)
+        S, gain, known = known.given(space.seen, noise, counts)
         return known.later(A, Q), (S, gain, Ph)
 
     _, steps = series.scan(forward, series.initial)

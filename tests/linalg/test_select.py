@@ -6,8 +6,9 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 
-from bayeskern.kernels import RBF, Brownian, Linear, Matern12, Matern32, Matern52, White
-from bayeskern.linalg import choose
+from bayeskern.kernels import RBF, Brownian, Cosine, Linear, Matern12, Matern32, Matern52, White
+from bayeskern.linalg import SOLVERS, choose
+from tests.marks import few
 
 LONG = np.arange(1000.0)[:, None]
 
@@ -66,3 +67,31 @@ def test_while_compiling_a_trend_is_not_taken_to_begin_before_the_data():
 
     look(LONG)
     assert solvers == {"trend": "dense", "matern": "markov"}
+
+
+def composite(rng, depth):
+    """A random kernel of time: sums, products, scales and powers of those with a state, and RBF."""
+    if depth == 0:
+        scale, variance = rng.uniform(0.5, 3.0), rng.uniform(0.2, 1.5)
+        leaf = rng.choice([Matern12, Matern32, Matern52, Cosine, Brownian, Linear, RBF])
+        if leaf is Brownian:
+            return Brownian(variance, -scale)
+        return Linear(variance, scale) if leaf is Linear else leaf(scale, variance)
+    a, b = composite(rng, depth - 1), composite(rng, depth - 1)
+    return rng.choice([lambda: a + b, lambda: a * b, lambda: scale_of(a), lambda: a**2])()
+
+
+def scale_of(kernel):
+    return 0.7 * kernel.named("part") + 0.2
+
+
+@pytest.mark.parametrize("seed", few(range(12), 0, 1))
+def test_the_chosen_solver_gives_what_the_dense_one_gives(seed):
+    rng = np.random.default_rng(seed)
+    kernel, n = composite(rng, 2), 270
+    X, r = rng.uniform(0.0, 6.0, (n, 1)), rng.normal(size=n)
+    chosen = choose(kernel, jnp.asarray(X)).solver
+    found, expected = (
+        SOLVERS[name].log_density(kernel, jnp.asarray(X), 0.3, r) for name in (chosen, "dense")
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
