@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.components import in_component, part_of
@@ -31,7 +32,8 @@ class MarkovSolver(Solver):
         if space.size > MOST_STATES:
             return f"its state has {space.size:,} numbers, and {MOST_STATES} are the most"
         for start in space.starts:
-            if not (is_traced(start) or is_traced(X) or jnp.min(X) >= start):
+            # In NumPy: what JAX computes is traced even where the numbers are known.
+            if not (is_traced(start) or is_traced(X) or np.min(X) >= np.asarray(start)):
                 return f"a trend starts at {float(start):g}, and not before the first time"
         return None
 
