@@ -33,7 +33,7 @@ class MarkovSolver(Solver):
             return f"its state has {space.size:,} numbers, and {MOST_STATES} are the most"
         for start in space.starts:
             # In NumPy: what JAX computes is traced even where the numbers are known.
-            if not (is_traced(start) or is_traced(X) or np.min(X) >= np.asarray(start)):
+            if not (is_traced(start) or is_traced(X) or np.asarray(X).min() >= np.asarray(start)):
                 return f"a trend starts at {float(start):g}, and not before the first time"
         return None
 
