@@ -18,7 +18,7 @@ from bayeskern.gp.prior import evaluate_mean, is_function, mean_function, positi
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
-from bayeskern.linalg import SOLVERS, choose
+from bayeskern.linalg import SOLVERS, solver_of
 from bayeskern.prediction.mixture import Prediction, mixture, thin
 from bayeskern.protocols import ClosedForm, NoClosedFormError
 
@@ -112,7 +112,7 @@ class GPRegression(eqx.Module):
     def _for(self, X, columns) -> GPRegression:
         """A copy for these inputs, which are looked at before anything is traced."""
         model = self.resolve(columns)
-        return dataclasses.replace(model, solver=choose(model.kernel, X, self.solver).solver)
+        return dataclasses.replace(model, solver=solver_of(model.kernel, X, self.solver))
 
     def at(self, values: dict) -> GPRegression:
         """A copy with the given hyperparameters set.
@@ -209,7 +209,7 @@ def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> P
 def predict_over(model, draws, data, X_new, latent: bool, name: str | None = None) -> Prediction:
     """The mixture over draws of the hyperparameters: of the process, or of one component."""
     conditional_at = eqx.Partial(predictive_at, model, data, latent, name)
-    held = SOLVERS[choose(model.kernel, data[0], model.solver).solver].held(len(data[0]))
+    held = SOLVERS[solver_of(model.kernel, data[0], model.solver)].held(len(data[0]))
     if name is not None:
         return mixture(conditional_at, draws, X_new, held)
 

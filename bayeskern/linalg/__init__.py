@@ -2,7 +2,7 @@
 
 from bayeskern.linalg.dense import DenseFactor, inverse_and_logdet, log_density
 from bayeskern.linalg.factor import Factor
-from bayeskern.linalg.select import SOLVERS, Choice, choose
+from bayeskern.linalg.select import SOLVERS, Choice, choose, solver_of
 
 __all__ = [
     "SOLVERS",
@@ -12,4 +12,5 @@ __all__ = [
     "choose",
     "inverse_and_logdet",
     "log_density",
+    "solver_of",
 ]

@@ -76,6 +76,12 @@ def choose(kernel, X, solver: str = "auto") -> Choice:
     return choice
 
 
+def solver_of(kernel, X, solver: str = "auto") -> str:
+    """The name of the solver that `choose` takes. Few points are not looked at."""
+    few = solver == "auto" and X.shape[0] < FEW
+    return "dense" if few else choose(kernel, X, solver).solver
+
+
 def _structure(kernel):
     """The kernel with a number, which is none, for every hyperparameter that has no value yet."""
     unknown = [site for site in sites(kernel) if is_specified(get(kernel, site.path))]
