@@ -216,6 +216,10 @@ class SumSpace(StateSpace):
         return np.concatenate([term.h for term in self.terms])
 
     @property
+    def size(self):
+        return sum(term.size for term in self.terms)
+
+    @property
     def starts(self):
         return sum((term.starts for term in self.terms), ())
 
@@ -236,6 +240,11 @@ class ProductSpace(StateSpace):
     @property
     def h(self):
         return np.kron(self.first.h, self.second.h)
+
+    @property
+    def size(self):
+        # Known before there is an array of it, since that of a high power would fill the memory.
+        return self.first.size * self.second.size
 
     @property
     def starts(self):
@@ -261,6 +270,10 @@ class ScaledSpace(StateSpace):
     @property
     def h(self):
         return self.inner.h
+
+    @property
+    def size(self):
+        return self.inner.size
 
     @property
     def starts(self):

@@ -25,6 +25,7 @@ LONG = np.arange(1000.0)[:, None]
         (Brownian(start=0.0), LONG, "markov", "not dense"),
         (Brownian(start=dist.Normal(-9.0, 1.0)), LONG, "dense", "a trend starts at nan"),
         ((Matern52() + Matern12()) ** 4, LONG, "dense", "its state has 256 numbers"),
+        ((Matern52() + Matern12()) ** 20, LONG, "dense", "its state has 1,099,511,627,776 numbers"),
         (Matern32(dist.LogNormal(0.0, 1.0)), LONG, "markov", "not dense"),
     ],
     ids=str,
