@@ -358,7 +358,7 @@ def test_what_is_refused():
 # -- solvers -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", [0.05, "each"])
+@pytest.mark.parametrize("noise", few([0.05, "each"], "each"))
 def test_the_markov_solver_gives_what_the_dense_one_gives(noise):
     rng = np.random.default_rng(0)
     t, y = rng.uniform(0.0, 10.0, 300), rng.normal(size=300)

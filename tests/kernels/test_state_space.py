@@ -25,6 +25,7 @@ from bayeskern.kernels import (
     White,
 )
 from bayeskern.kernels.state_space import NoStateSpaceError, lower_gammas
+from tests.marks import few
 
 KERNELS = {
     "matern12": Matern12(lengthscale=0.7, variance=1.3),
@@ -44,6 +45,9 @@ KERNELS = {
     "product of sums": (Matern12() + Linear()) * (IntegratedBrownian(0.2) + Cosine(3.0)),
 }
 every = pytest.mark.parametrize("name", KERNELS)
+most_slow = pytest.mark.parametrize(
+    "name", few(KERNELS, "matern52", "integrated brownian", "sum", "product")
+)
 TIMES = jnp.array([0.1, 0.3, 0.9, 1.0, 1.0, 2.7, 5.0])
 STEPS = (0.0, 1e-9, 1e-3, 0.5, 3.0, 70.0)
 
@@ -63,7 +67,7 @@ def test_covariances_of_the_states_are_those_of_the_kernel(name):
             )
 
 
-@every
+@most_slow
 def test_a_step_takes_the_covariance_of_the_state_along(name):
     space, t = KERNELS[name].state_space(), jnp.asarray(0.8)
     for d in STEPS:
@@ -107,7 +111,7 @@ def test_incomplete_gammas_against_scipy(x):
     np.testing.assert_allclose(lower_gammas(jnp.asarray(x), 4), expected, rtol=1e-13)
 
 
-@every
+@pytest.mark.parametrize("name", few(KERNELS, "matern52", "sum"))
 def test_derivatives_of_a_step_are_finite(name):
     def total(kernel, d):
         A, Q = kernel.state_space().step(jnp.asarray(0.8), d)

@@ -6,7 +6,6 @@ tracing the model at draws of its latents.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -18,7 +17,7 @@ from bayeskern.core.batching import evenly
 from bayeskern.forecast.result import SHOWN, Forecast
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.process import GaussianProcess
-from bayeskern.gp.regression import condition_at, predict_over, predictive_at
+from bayeskern.gp.regression import GPRegression, condition_at, predict_over, predictive_at
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.prediction.mixture import Prediction, map_draws
@@ -32,18 +31,21 @@ LEVEL = "trend"
 
 
 class ProcessModel(eqx.Module):
-    """The kernel, noise and mean of an observed process at each draw, as `GPRegression` has them.
+    """An observed process as a `GPRegression` at each draw.
 
-    kernel: at some draw, for the names of its components.
+    kernel: at some draw, for the names of its components; solver: that of the process.
     """
 
     target: eqx.Module
     kernel: Kernel
     site: str = eqx.field(static=True)
+    solver: str = eqx.field(static=True)
 
-    def at(self, draw: dict):
+    def at(self, draw: dict) -> GPRegression:
         process = self.target.trace_at(draw)[self.site]["fn"]
-        return SimpleNamespace(kernel=process.kernel, noise=process.noise, mean=process.prior_mean)
+        return GPRegression(
+            process.kernel, process.noise, process.prior_mean, solver=process.solver
+        )
 
 
 class Process(NamedTuple):
@@ -175,7 +177,7 @@ def processes(subject) -> list[Process]:
         if not isinstance(process, GaussianProcess):
             # Seen through a likelihood, or by inducing points.
             continue
-        model = ProcessModel(target, process.kernel, name)
+        model = ProcessModel(target, process.kernel, name, process.solver)
         data = (process.X, y) if process.observed is None else (process.X, y, process.observed)
         gaussian_processes.append(Process(name, model, draws, data, _kernels(model, draws)))
     return gaussian_processes
