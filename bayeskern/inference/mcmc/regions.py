@@ -309,8 +309,10 @@ def proportions(log_integrals: list[Estimate]) -> list[Estimate]:
     if not np.all(np.isfinite(values)):
         return [Estimate(np.nan, np.nan)] * len(values)
     shares = np.exp(values - logsumexp(values))
-    total = np.sum(np.square(shares * errors))
-    variance = np.square(shares) * (total + (1.0 - 2.0 * shares) * np.square(errors))
+    # d log share_k / d a_j, by the other shares: 1 - share_k may be nothing but rounding.
+    others = 1.0 - np.eye(len(shares))
+    slopes = np.diag(others @ shares) - others * shares
+    variance = np.square(shares) * (np.square(slopes) @ np.square(errors))
     return [Estimate(float(s), float(e)) for s, e in zip(shares, np.sqrt(variance), strict=True)]
 
 

@@ -117,6 +117,13 @@ def test_errors_of_proportions_are_those_of_simulation():
     assert np.isnan(proportions([Estimate(0.0, 0.1), Estimate(np.nan, np.nan)])[0].value)
 
 
+def test_a_share_of_nearly_all_has_the_error_of_the_rest():
+    # 1 - exp(-40): the error of either is exp(-40) |(0.3, 0.1)|, where rounding is 1e-16.
+    found = proportions([Estimate(0.0, 0.3), Estimate(-40.0, 0.1)])
+    expected = np.exp(-40.0) * np.hypot(0.3, 0.1)
+    np.testing.assert_allclose([share.error for share in found], expected, rtol=1e-9)
+
+
 @pytest.mark.slow
 def test_the_neck_of_a_funnel_is_no_place_to_visit():
     # The density rises without bound as the steps of the walk become small, though hardly any mass
