@@ -33,7 +33,9 @@ def is_traced(value) -> bool:
 
 
 def machine_memory() -> float:
-    """The memory of this machine, in bytes."""
+    """The memory of this machine, in bytes; infinite where the system does not tell."""
+    if os.name != "posix":
+        return math.inf
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 

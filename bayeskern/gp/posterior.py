@@ -15,6 +15,7 @@ from bayeskern.gp.prior import evaluate_mean, mask_residual, per_point
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
 from bayeskern.linalg import SOLVERS, DenseFactor, Factor
+from bayeskern.linalg.dense import cross_covariance
 from bayeskern.linalg.root import square_root
 from bayeskern.prediction.mixture import Prediction, chunked
 
@@ -233,10 +234,7 @@ def posterior_moments(gp, part, X_new):
 def posterior_covariance(gp, part, X_new):
     validation.joint_points(len(X_new))
     kernel = part_of(gp.kernel, part)
-    cross = kernel.evaluate(gp.X, X_new)
-    if gp.observed is not None:
-        cross = jnp.where(gp.observed[:, None], cross, 0.0)
-    whitened = gp.factor.whiten(cross)
+    whitened = gp.factor.whiten(cross_covariance(kernel, gp.X, X_new, gp.observed))
     return kernel.evaluate(X_new) - whitened.T @ whitened
 
 

@@ -105,9 +105,7 @@ class DenseSolver(Solver):
     def variance(self, kernel, part, X, noise, factor, X_new, observed=None):
         # Algorithm 2.1 of Rasmussen and Williams (2006).
         kernel = part_of(kernel, part)
-        cross = kernel.evaluate(X, X_new)
-        if observed is not None:
-            cross = jnp.where(observed[:, None], cross, 0.0)
+        cross = cross_covariance(kernel, X, X_new, observed)
         explained = jnp.sum(jnp.square(factor.whiten(cross)), axis=0)
         return kernel.evaluate_diag(X_new) - explained
 
@@ -134,6 +132,12 @@ def covariance(kernel, X, noise, observed=None):
     if observed is None:
         return K
     return jnp.where(observed[:, None] & observed[None, :], K, jnp.eye(n, dtype=K.dtype))
+
+
+def cross_covariance(kernel, X, X_new, observed=None):
+    """k(X, X_new): (n, m), with rows of zeros where nothing is observed."""
+    K = kernel.evaluate(X, X_new)
+    return K if observed is None else jnp.where(observed[:, None], K, 0.0)
 
 
 @jax.custom_jvp

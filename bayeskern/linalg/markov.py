@@ -223,15 +223,24 @@ class MarkovFactor(Factor):
 
         def body(N, row):
             A, _, _, counts, sd, gain = row
-            M = A.T @ N @ A
-            precision = 1.0 / jnp.square(sd) + gain @ M @ gain
-            # What is left of the state when its value is taken from it.
-            rest = jnp.eye(len(h)) - jnp.outer(gain, h)
-            return rest.T @ M @ rest + jnp.outer(h, h) * (counts / jnp.square(sd)), precision
+            after, N = from_here_on(N, A, h, gain, counts / jnp.square(sd))
+            return N, 1.0 / jnp.square(sd) + gain @ after @ gain
 
         start = jnp.zeros((len(h), len(h)))
         _, precision = self.series.scan(body, start, self.sd, self.gain, reverse=True)
         return self.series.unsorted(precision)
+
+
+def from_here_on(N, A, h, gain, precision) -> tuple[jax.Array, jax.Array]:
+    """What the values after a time, and those from it on, say of the state there: (s, s) each.
+
+    N: what they say of the state at the next time; precision: 1 / S of the value, 0 if it does not
+    count.
+    """
+    after = A.T @ N @ A
+    # What is left of the state when its value is taken from it.
+    rest = jnp.eye(len(h)) - jnp.outer(gain, h)
+    return after, rest.T @ after @ rest + precision * jnp.outer(h, h)
 
 
 def _outer(gain, v):

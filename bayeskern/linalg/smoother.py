@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from bayeskern.kernels.state_space import StateSpace
-from bayeskern.linalg.markov import Series
+from bayeskern.linalg.markov import Series, from_here_on
 
 
 def weighted_covariances(space: StateSpace, t, weights, t_new) -> jax.Array:
@@ -63,9 +63,7 @@ def variances(space: StateSpace, h, t, noise, observed, t_new) -> jax.Array:
     def backward(N, row):
         # N: how much the values after this one say of the state.
         A, _, _, counts, S, gain, Ph = row
-        M = A.T @ N @ A
-        rest = jnp.eye(len(f)) - jnp.outer(gain, f)
-        N = rest.T @ M @ rest + jnp.outer(f, f) * (counts / S)
+        _, N = from_here_on(N, A, f, gain, counts / S)
         return N, h @ Ph - Ph @ N @ Ph
 
     _, left = series.scan(backward, jnp.zeros((len(f), len(f))), *steps, reverse=True)
