@@ -15,7 +15,7 @@ from bayeskern.gp.prior import evaluate_mean, mask_residual, per_point
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
 from bayeskern.linalg import SOLVERS, DenseFactor, Factor
-from bayeskern.linalg.dense import cross_covariance
+from bayeskern.linalg.factor import cross_covariance
 from bayeskern.linalg.root import square_root
 from bayeskern.prediction.mixture import Prediction, chunked
 
@@ -255,13 +255,13 @@ draws_jit = eqx.filter_jit(posterior_draws)
 
 def _prediction(gp: ConditionedGP, X_new, noise, mean, part: str | None = None) -> Prediction:
     """part: the name of a component, which has no components of its own."""
-    held = SOLVERS[gp.solver].held(gp.X.shape[0])
+    n = gp.X.shape[0]
 
     def means():
-        return (chunked(lambda X: _mean_jit(gp, part, X), held, X_new) + mean)[None]
+        return (chunked(lambda X: _mean_jit(gp, part, X), n, X_new) + mean)[None]
 
     def moments():
-        f = chunked(lambda X: jnp.stack(_moments_jit(gp, part, X)), held, X_new)
+        f = chunked(lambda X: jnp.stack(_moments_jit(gp, part, X)), n, X_new)
         return (f[0] + mean)[None], (f[1] + noise)[None]
 
     def draw(key, size):

@@ -209,12 +209,12 @@ def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> P
 def predict_over(model, draws, data, X_new, latent: bool, name: str | None = None) -> Prediction:
     """The mixture over draws of the hyperparameters: of the process, or of one component."""
     conditional_at = eqx.Partial(predictive_at, model, data, latent, name)
-    held = SOLVERS[solver_of(model.kernel, data[0], model.solver)].held(len(data[0]))
+    n = data[0].shape[0]
     if name is not None:
-        return mixture(conditional_at, draws, X_new, held)
+        return mixture(conditional_at, draws, X_new, n)
 
     def of_component(name):
         return predict_over(model, draws, data, X_new, True, name)
 
     names = tuple(component_names(model.kernel))
-    return mixture(conditional_at, draws, X_new, held, of_component, names)
+    return mixture(conditional_at, draws, X_new, n, of_component, names)

@@ -15,7 +15,6 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
-from bayeskern.kernels.components import part_of
 from bayeskern.linalg import lapack
 from bayeskern.linalg.factor import Cost, Factor, Solver
 
@@ -96,19 +95,6 @@ class DenseSolver(Solver):
     def factor(self, kernel, X, noise, observed=None):
         return DenseFactor.compute(covariance(kernel, X, noise, observed))
 
-    def held(self, n):
-        return n
-
-    def mean(self, kernel, part, X, weights, X_new):
-        return weights @ part_of(kernel, part).evaluate(X, X_new)
-
-    def variance(self, kernel, part, X, noise, factor, X_new, observed=None):
-        # Algorithm 2.1 of Rasmussen and Williams (2006).
-        kernel = part_of(kernel, part)
-        cross = cross_covariance(kernel, X, X_new, observed)
-        explained = jnp.sum(jnp.square(factor.whiten(cross)), axis=0)
-        return kernel.evaluate_diag(X_new) - explained
-
     def multiply(self, kernel, X, noise, b, observed=None):
         return covariance(kernel, X, noise, observed) @ b
 
@@ -132,12 +118,6 @@ def covariance(kernel, X, noise, observed=None):
     if observed is None:
         return K
     return jnp.where(observed[:, None] & observed[None, :], K, jnp.eye(n, dtype=K.dtype))
-
-
-def cross_covariance(kernel, X, X_new, observed=None):
-    """k(X, X_new): (n, m), with rows of zeros where nothing is observed."""
-    K = kernel.evaluate(X, X_new)
-    return K if observed is None else jnp.where(observed[:, None], K, 0.0)
 
 
 @jax.custom_jvp

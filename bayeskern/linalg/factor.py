@@ -7,7 +7,10 @@ from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from bayeskern.kernels.components import part_of
 
 
 class Factor(eqx.Module):
@@ -77,19 +80,20 @@ class Solver(ABC):
     def factor(self, kernel, X, noise, observed=None) -> Factor:
         """k(X) + noise I, factored. Raises NotPositiveDefiniteError, but not under `jax.jit`."""
 
-    @abstractmethod
-    def held(self, n: int) -> int:
-        """About how many numbers a prediction holds for each new point, given n values."""
-
-    @abstractmethod
     def mean(self, kernel, part: str | None, X, weights, X_new) -> Float[Array, " m"]:
         """weights'k(X, X_new), of the kernel or of the component with this name."""
+        return weights @ part_of(kernel, part).evaluate(X, X_new)
 
-    @abstractmethod
     def variance(
         self, kernel, part: str | None, X, noise, factor: Factor, X_new, observed=None
     ) -> Float[Array, " m"]:
-        """The variance of f, or of a component of it, at X_new given the values at X."""
+        """The variance of f, or of a component of it, at X_new given the values at X.
+
+        Rasmussen and Williams (2006), algorithm 2.1.
+        """
+        kernel = part_of(kernel, part)
+        whitened = factor.whiten(cross_covariance(kernel, X, X_new, observed))
+        return kernel.evaluate_diag(X_new) - jnp.sum(jnp.square(whitened), axis=0)
 
     @abstractmethod
     def multiply(self, kernel, X, noise, b, observed=None) -> Float[Array, " n"]:
@@ -101,3 +105,9 @@ class Solver(ABC):
 
         -inf, with a gradient of 0, where the matrix is not positive definite.
         """
+
+
+def cross_covariance(kernel, X, X_new, observed=None) -> Float[Array, "n m"]:
+    """k(X, X_new), with rows of zeros where nothing is observed."""
+    K = kernel.evaluate(X, X_new)
+    return K if observed is None else jnp.where(observed[:, None], K, 0.0)

@@ -52,16 +52,17 @@ class MarkovSolver(Solver):
     def factor(self, kernel, X, noise, observed=None):
         return MarkovFactor.compute(Series.of(kernel.state_space(), X[:, 0], noise, observed))
 
-    def held(self, n):
-        # The data are passed over once for all new points.
-        return 1
-
     def mean(self, kernel, part, X, weights, X_new):
         space = part_of(kernel, part).state_space()
+        if space.starts:
+            # New times may lie before the start, where there is no such form.
+            return super().mean(kernel, part, X, weights, X_new)
         return weighted_covariances(space, X[:, 0], weights, X_new[:, 0])
 
     def variance(self, kernel, part, X, noise, factor, X_new, observed=None):
         space = kernel.state_space()
+        if space.starts:
+            return super().variance(kernel, part, X, noise, factor, X_new, observed)
         h = jnp.asarray(space.h) if part is None else _of_component(kernel, part)
         return variances(space, h, X[:, 0], noise, observed, X_new[:, 0])
 

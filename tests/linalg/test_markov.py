@@ -209,10 +209,11 @@ def test_draws_have_the_covariance():
 @some
 @pytest.mark.parametrize("all_count", few([True, False], False))
 def test_moments_at_other_times_against_numpy(name, all_count):
-    # Before the first time, between the others, at one of them, and after the last.
+    # Before the first time and before the start of trends, between the others, at one of them, and
+    # after the last.
     X, noise, observed = case()
     observed = np.ones_like(observed) if all_count else observed
-    new = np.concatenate([[[0.0]], X[5:6], np.linspace(0.02, 14.0, 40)[:, None]])
+    new = np.concatenate([[[-1.5], [0.0]], X[5:6], np.linspace(0.02, 14.0, 40)[:, None]])
     kernel = KERNELS[name]
     parts = {None: kernel}
     if name == "season":
