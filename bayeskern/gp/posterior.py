@@ -14,8 +14,8 @@ from bayeskern.core import validation
 from bayeskern.gp.prior import evaluate_mean, mask_residual, per_point
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
-from bayeskern.linalg import SOLVERS, DenseFactor, Factor
-from bayeskern.linalg.factor import cross_covariance
+from bayeskern.linalg import DenseFactor, Factor
+from bayeskern.linalg.factor import Solver, cross_covariance
 from bayeskern.linalg.root import square_root
 from bayeskern.prediction.mixture import Prediction, chunked
 
@@ -50,7 +50,7 @@ class ConditionedGP(eqx.Module):
         factor: C, factored.
         weights: a, shape (n,).
         columns: The columns of the data frame that X was, or None.
-        solver: The name of the solver that factored C.
+        solver: The solver that factored C.
 
     References:
         Rasmussen and Williams (2006), equations 2.25 and 2.26 and algorithm 2.1.
@@ -74,7 +74,7 @@ class ConditionedGP(eqx.Module):
     factor: Factor
     weights: jax.Array
     columns: tuple[str, ...] | None = eqx.field(static=True)
-    solver: str = eqx.field(static=True)
+    solver: Solver
 
     @property
     def jitter(self) -> jax.Array:
@@ -85,8 +85,8 @@ class ConditionedGP(eqx.Module):
     def residual(self) -> float:
         """How well the weights solve their equations: |C a - (y - m)| / |y - m|."""
         r = mask_residual(self.y - evaluate_mean(self.prior_mean, self.X), self.observed)
-        multiply, given = SOLVERS[self.solver].multiply, (self.kernel, self.X, self.noise)
-        missed = multiply(*given, self.weights, self.observed) - r
+        given = (self.kernel, self.X, self.noise)
+        missed = self.solver.multiply(*given, self.weights, self.observed) - r
         size = jnp.linalg.norm(r)
         # All zeros are solved exactly.
         return float(jnp.linalg.norm(missed) / jnp.where(size > 0, size, 1.0))
@@ -217,15 +217,14 @@ class NewObservations(Predictive):
 
 def posterior_mean(gp, part, X_new):
     """The mean of the latent function at X_new, without the prior mean: (m,)."""
-    return SOLVERS[gp.solver].mean(gp.kernel, part, gp.X, gp.weights, X_new)
+    return gp.solver.mean(gp.kernel, part, gp.X, gp.weights, X_new)
 
 
 def posterior_moments(gp, part, X_new):
     """Mean and variance of the latent function at X_new: (m,), (m,)."""
     prior = part_of(gp.kernel, part).evaluate_diag(X_new)
-    variance = SOLVERS[gp.solver].variance(
-        gp.kernel, part, gp.X, gp.noise, gp.factor, X_new, gp.observed
-    )
+    given = (gp.X, gp.noise, gp.factor)
+    variance = gp.solver.variance(gp.kernel, part, *given, X_new, gp.observed)
     # Rounding may push a variance that is nearly 0 below it; NaN is left to be seen.
     floor = jnp.finfo(prior.dtype).eps * prior
     return posterior_mean(gp, part, X_new), jnp.maximum(variance, floor)

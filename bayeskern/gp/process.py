@@ -18,7 +18,7 @@ from bayeskern.gp.prior import (
     positive_definite,
 )
 from bayeskern.kernels.base import Kernel
-from bayeskern.linalg import SOLVERS, Choice, Factor, choose, solver_of
+from bayeskern.linalg import Choice, Factor, choose, solver_of
 from bayeskern.linalg.dense import covariance
 
 
@@ -45,7 +45,7 @@ class GaussianProcess(Distribution):
         noise: The noise variance.
         prior_mean: The prior mean: a number, shape (n,), or a function of one point.
         observed: The mask, or None.
-        solver: The name of the solver that was taken.
+        solver: The solver that was taken.
 
     Raises:
         TypeError: If the kernel is no kernel, or if it, the noise or the mean still holds a
@@ -71,8 +71,8 @@ class GaussianProcess(Distribution):
     """
 
     support = constraints.real_vector
-    pytree_data_fields = ("kernel", "X", "noise", "prior_mean", "observed")
-    pytree_aux_fields = ("columns", "asked", "solver")
+    pytree_data_fields = ("kernel", "X", "noise", "prior_mean", "observed", "solver")
+    pytree_aux_fields = ("columns", "asked")
 
     def __init__(
         self, kernel: Kernel, X, noise, mean=0.0, mask=None, solver="auto", *, validate_args=None
@@ -84,7 +84,8 @@ class GaussianProcess(Distribution):
         self.noise = per_point("noise", noise, n)
         hyper.check("noise", self.noise, constraints.nonnegative)
         self.prior_mean = mean_function(mean) if is_function(mean) else per_point("mean", mean, n)
-        self.asked, self.solver = solver, solver_of(self.kernel, X, solver)
+        self.solver = solver_of(self.kernel, X, solver)
+        self.asked = solver if isinstance(solver, str) else solver.name
         # Not `self.mask`, which is a method of every NumPyro distribution.
         self.observed = None if mask is None else jnp.asarray(mask, bool)
         super().__init__(batch_shape=(), event_shape=(n,), validate_args=validate_args)
@@ -111,11 +112,7 @@ class GaussianProcess(Distribution):
         return choose(self.kernel, self.X, self.asked)
 
     def _factor(self, observed=None) -> Factor:
-        return self._solver.factor(self.kernel, self.X, self.noise, observed)
-
-    @property
-    def _solver(self):
-        return SOLVERS[self.solver]
+        return self.solver.factor(self.kernel, self.X, self.noise, observed)
 
     def log_prob(self, value):
         """The log evidence of kernel and noise, log N(value; mean, K + noise I).
@@ -129,7 +126,7 @@ class GaussianProcess(Distribution):
             Shape (...).
         """
         R = mask_residual(value - self.mean, self.observed)
-        return self._solver.log_density(self.kernel, self.X, self.noise, R, self.observed)
+        return self.solver.log_density(self.kernel, self.X, self.noise, R, self.observed)
 
     def condition(self, y) -> ConditionedGP:
         """Condition the process on data, with one factorization for all that follows.

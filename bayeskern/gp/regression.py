@@ -19,6 +19,7 @@ from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.linalg import SOLVERS, solver_of
+from bayeskern.linalg.factor import Solver
 from bayeskern.prediction.mixture import Prediction, mixture, thin
 from bayeskern.protocols import ClosedForm, NoClosedFormError
 
@@ -64,6 +65,8 @@ class GPRegression(eqx.Module):
     solver: str = eqx.field(static=True, default="auto", kw_only=True)
     #: the columns of the data frame it was fitted to, which new points must have too
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
+    #: the solver for the inputs that it was prepared for
+    prepared: Solver | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
         hyper.check("noise", self.noise, constraints.nonnegative)
@@ -78,7 +81,7 @@ class GPRegression(eqx.Module):
         mean = self.mean
         if not is_function(mean):
             mean = hyper.sample_value("mean", mean, constraints.real)
-        process = GaussianProcess(kernel, X, noise, mean, mask, self.solver)
+        process = GaussianProcess(kernel, X, noise, mean, mask, self.prepared or self.solver)
         return numpyro.sample("y", process, obs=y)
 
     def __repr__(self) -> str:
@@ -112,7 +115,7 @@ class GPRegression(eqx.Module):
     def _for(self, X, columns) -> GPRegression:
         """A copy for these inputs, which are looked at before anything is traced."""
         model = self.resolve(columns)
-        return dataclasses.replace(model, solver=solver_of(model.kernel, X, self.solver))
+        return dataclasses.replace(model, prepared=solver_of(model.kernel, X, self.solver))
 
     def at(self, values: dict) -> GPRegression:
         """A copy with the given hyperparameters set.
@@ -140,7 +143,8 @@ class GPRegression(eqx.Module):
         return self._process(X, mask).condition(y)
 
     def _process(self, X, mask=None) -> GaussianProcess:
-        return GaussianProcess(self.kernel, X, self.noise, self.mean, mask, self.solver)
+        solver = self.prepared or self.solver
+        return GaussianProcess(self.kernel, X, self.noise, self.mean, mask, solver)
 
     def exact(self, X, y=None, mask=None) -> ClosedForm:
         """The posterior of the latent function `f` at X, if every hyperparameter is a number.

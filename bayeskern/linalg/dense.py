@@ -85,10 +85,8 @@ class DenseSolver(Solver):
     def obstacle(self, kernel, X):
         return None
 
-    def doubt(self, kernel, X):
-        return None
-
-    def cost(self, kernel, n):
+    def cost(self, kernel, X):
+        n = X.shape[0]
         # potrf and potri; the matrix, its inverse, and what its gradient is contracted with.
         return Cost(float(n) ** 3, 4.0 * 8.0 * n**2)
 

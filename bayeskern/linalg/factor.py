@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -55,26 +55,33 @@ class Cost(NamedTuple):
     bytes: float
 
 
-class Solver(ABC):
+class Solver(eqx.Module):
     """A way to compute with k(X) + noise I. `linalg.select` chooses among them.
 
     X: (n, d). noise: () or (n,). observed: which rows count, (n,), or None for all; the others are
-    rows of the identity.
+    rows of the identity. What it has to know of the inputs (an order, a grid, neighbours) are its
+    fields: `prepare` finds it once, before anything is traced.
     """
 
     name: ClassVar[str]
+    #: whether it computes with another matrix, near the one asked for
+    approximate: ClassVar[bool] = False
 
     @abstractmethod
     def obstacle(self, kernel, X) -> str | None:
         """What keeps it from this kernel at these inputs; None if nothing does."""
 
-    @abstractmethod
     def doubt(self, kernel, X) -> str | None:
         """What cannot be known of them while JAX traces, so that it has to be asked for."""
+        return None
 
     @abstractmethod
-    def cost(self, kernel, n: int) -> Cost:
-        """What n inputs cost, where there is no obstacle."""
+    def cost(self, kernel, X) -> Cost:
+        """What these inputs cost, where there is no obstacle. Only their shape is looked at."""
+
+    def prepare(self, kernel, X) -> Solver:
+        """The solver with what it has to know of these inputs, which are looked at as numbers."""
+        return self
 
     @abstractmethod
     def factor(self, kernel, X, noise, observed=None) -> Factor:

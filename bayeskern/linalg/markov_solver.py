@@ -42,8 +42,8 @@ class MarkovSolver(Solver):
             return "whether a trend starts before the first time is not known while compiling"
         return None
 
-    def cost(self, kernel, n):
-        s = kernel.state_space().size
+    def cost(self, kernel, X):
+        n, s = X.shape[0], kernel.state_space().size
         # Two products of s x s matrices, there and back; the state before each block, and those of
         # one block with all that its derivative takes.
         blocks = n / BLOCK + 10.0 * BLOCK

@@ -58,10 +58,10 @@ def choose(kernel, X, solver: str = "auto") -> Choice:
         fitting = [name for name in SOLVERS if obstacles[name] is None]
         obstacles |= {name: SOLVERS[name].doubt(structure, X) for name in fitting}
         costs = {
-            name: SOLVERS[name].cost(structure, n) for name in fitting if obstacles[name] is None
+            name: SOLVERS[name].cost(structure, X) for name in fitting if obstacles[name] is None
         }
-        solver = "dense" if n < FEW else min(costs, key=lambda name: costs[name].operations)
-        why = {name: _costs(cost) for name, cost in costs.items()}
+        solver = "dense" if n < FEW else _best(costs)
+        why = {name: _why_not(name, cost) for name, cost in costs.items()}
     else:
         validation.one_of("solver", solver, ("auto", *SOLVERS))
         why = dict.fromkeys(SOLVERS, f"solver={solver!r} was asked for")
@@ -70,16 +70,40 @@ def choose(kernel, X, solver: str = "auto") -> Choice:
             f"solver={solver!r} does not fit: {obstacles[solver]}. Leave solver='auto'."
         )
     others = tuple((m, obstacles[m] or why[m]) for m in SOLVERS if m != solver)
-    choice = Choice(solver, n, SOLVERS[solver].cost(structure, n), others)
-    if choice.cost.bytes > validation.machine_memory():
+    choice = Choice(solver, n, SOLVERS[solver].cost(structure, X), others)
+    if not _is_held(choice.cost):
         raise ValueError(_too_much(choice))
     return choice
 
 
-def solver_of(kernel, X, solver: str = "auto") -> str:
-    """The name of the solver that `choose` takes. Few points are not looked at."""
+def solver_of(kernel, X, solver: str | Solver = "auto") -> Solver:
+    """The solver that `choose` takes, prepared for X; one that is prepared stays as it is."""
+    if isinstance(solver, Solver):
+        return solver
+    # Few points are not looked at.
     few = solver == "auto" and X.shape[0] < FEW
-    return "dense" if few else choose(kernel, X, solver).solver
+    name = "dense" if few else choose(kernel, X, solver).solver
+    return SOLVERS[name].prepare(_structure(kernel), X)
+
+
+def _best(costs: dict[str, Cost]) -> str:
+    """The fastest exact solver that memory holds; then one near it; else the smallest exact one."""
+    exact = {name: cost for name, cost in costs.items() if not SOLVERS[name].approximate}
+    held = {name: cost for name, cost in costs.items() if _is_held(cost)}
+    among = {name: cost for name, cost in held.items() if name in exact} or held
+    if not among:
+        return min(exact, key=lambda name: exact[name].bytes)
+    return min(among, key=lambda name: among[name].operations)
+
+
+def _is_held(cost: Cost) -> bool:
+    return cost.bytes <= validation.machine_memory()
+
+
+def _why_not(name: str, cost: Cost) -> str:
+    if SOLVERS[name].approximate:
+        return "an approximation, taken where no exact solver fits in memory or where asked for"
+    return _costs(cost)
 
 
 def _structure(kernel):

@@ -20,6 +20,7 @@ from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import GPRegression, condition_at, predict_over, predictive_at
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
+from bayeskern.linalg.factor import Solver
 from bayeskern.prediction.mixture import Prediction, map_draws
 
 # Each draw costs O(n^3).
@@ -39,13 +40,11 @@ class ProcessModel(eqx.Module):
     target: eqx.Module
     kernel: Kernel
     site: str = eqx.field(static=True)
-    solver: str = eqx.field(static=True)
+    solver: Solver
 
     def at(self, draw: dict) -> GPRegression:
         process = self.target.trace_at(draw)[self.site]["fn"]
-        return GPRegression(
-            process.kernel, process.noise, process.prior_mean, solver=process.solver
-        )
+        return GPRegression(process.kernel, process.noise, process.prior_mean, prepared=self.solver)
 
 
 class Process(NamedTuple):
