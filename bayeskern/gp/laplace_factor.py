@@ -20,8 +20,11 @@ class LaplaceFactor(eqx.Module):
     """R = (K + W^-1)^-1, factored."""
 
     @abstractmethod
-    def newton_direction(self, K, r):
-        """(I - R K) r: what to add to a = K^-1 (f - m) where the gradient in f is r (C, n)."""
+    def newton_direction(self, multiply, r):
+        """(I - R K) r: what to add to a = K^-1 (f - m) where the gradient in f is r (C, n).
+
+        multiply: v -> K v.
+        """
 
     @abstractmethod
     def quadratic_forms(self, V, joint: bool = False):
@@ -47,8 +50,8 @@ class DiagonalFactor(LaplaceFactor):
         B = jnp.eye(K.shape[-1], dtype=K.dtype) + root[:, None] * K[0] * root
         return cls(root, jnp.linalg.cholesky(B, symmetrize_input=False))
 
-    def newton_direction(self, K, r):
-        v = self.root * mul(K, r)[0]
+    def newton_direction(self, multiply, r):
+        v = self.root * multiply(r)[0]
         return r - self.root * cho_solve((self.L, True), v)
 
     def quadratic_forms(self, V, joint=False):
@@ -81,7 +84,7 @@ class BlockFactor(LaplaceFactor):
         joined = jnp.einsum("cji,cdj,djk->cidk", roots, W, roots).reshape(C * n, C * n)
         return cls(roots, W, jnp.linalg.cholesky(eye + joined, symmetrize_input=False))
 
-    def newton_direction(self, K, r):
+    def newton_direction(self, multiply, r):
         step = jnp.einsum("cji,cj->ci", self.roots, r)
         step = cho_solve((self.M, True), step.ravel()).reshape(r.shape)
         step = jnp.einsum("cij,cj->ci", self.roots, step)
@@ -109,7 +112,7 @@ class NoiseFreeFactor(LaplaceFactor):
 
     roots: jax.Array
 
-    def newton_direction(self, K, r):
+    def newton_direction(self, multiply, r):
         return jnp.zeros_like(r)
 
     def quadratic_forms(self, V, joint=False):

@@ -9,23 +9,23 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.gp.laplace_factor import cholesky
 from bayeskern.gp.latent_posterior import ConditionedLatent
 from bayeskern.gp.latent_prediction import LatentMixture, latent_prediction, response_prediction
-from bayeskern.gp.latent_process import LatentProcess
+from bayeskern.gp.latent_process import LatentProcess, read_solver
 from bayeskern.gp.log_likelihood import eta
 from bayeskern.gp.posterior import new_points
 from bayeskern.gp.prior import is_function, mean_function, positive_definite
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode
+from bayeskern.linalg import SOLVERS
+from bayeskern.linalg.factor import Solver
 from bayeskern.prediction.mixture import MOST_DRAWS, thin
 from bayeskern.prediction.response import from_prior
 
@@ -52,6 +52,8 @@ class LatentGP(eqx.Module):
         mean: The prior mean of f: a number, a distribution, `Free`, or a function of one point.
         integrate: True integrates f out by Laplace's approximation, False samples f, which is
             exact, and None, the default, leaves it to the method of inference.
+        solver: How covariance matrices are factored, as for `LatentProcess`; `prepare` chooses
+            where it is "auto".
         columns: The columns of the data frame it was fitted to; set by `prepare`.
 
     Raises:
@@ -76,15 +78,19 @@ class LatentGP(eqx.Module):
     likelihood: Likelihood
     mean: jax.Array | Callable = eqx.field(default=0.0, converter=lambda m: mean_function(m))
     integrate: bool | None = eqx.field(static=True, default=None)
+    solver: str = eqx.field(static=True, default="auto", kw_only=True)
     #: predictions average over at most this many draws
     most_draws: ClassVar[int] = MOST_DRAWS
     #: the columns of the data frame it was fitted to, which new points must have too
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
+    #: the solver for the inputs that it was prepared for
+    prepared: Solver | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
         if not isinstance(self.likelihood, Likelihood):
             kind = type(self.likelihood).__name__
             raise TypeError(f"likelihood must be one of bayeskern.likelihoods, got {kind}.")
+        validation.one_of("solver", self.solver, ("auto", *SOLVERS))
         names = ["white", "f", "y", *(name for name, _, _ in self._sites())]
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
@@ -94,14 +100,14 @@ class LatentGP(eqx.Module):
 
     def __call__(self, X, y=None, extra: dict | None = None, **extras):
         likelihood, kernels, mean = self.sample_parameters()
-        process = LatentProcess(kernels, X, likelihood, mean, {**(extra or {}), **extras})
+        extra = {**(extra or {}), **extras}
+        process = LatentProcess(kernels, X, likelihood, mean, extra, self.prepared or self.solver)
         if self.integrate:
             return numpyro.sample("y", process, obs=y)
-        prior = process.means()
-        shape = prior.shape if likelihood.outputs else prior.shape[1:]
+        means = process.means()
+        shape = means.shape if likelihood.outputs else means.shape[1:]
         white = numpyro.sample("white", dist.Normal().expand(shape).to_event(len(shape)))
-        roots = cholesky(process.covariances())
-        f = prior + jnp.einsum("cij,cj->ci", roots, white.reshape(prior.shape))
+        f = means + process.prior.root(white.reshape(means.shape))
         numpyro.deterministic("f", f.reshape(shape))
         observed = likelihood.distribution(eta(likelihood, f), **process.extra)
         return numpyro.sample("y", observed, obs=y)
@@ -149,7 +155,11 @@ class LatentGP(eqx.Module):
         X, columns = validation.inputs(X)
         prepared = self.likelihood.prepare(y, X.shape[0], extra)
         model = dataclasses.replace(self.resolve(columns), likelihood=prepared.likelihood)
+        model = dataclasses.replace(model, prepared=model._solver_for(X))
         return model, (X, prepared.y, prepared.extra)
+
+    def _solver_for(self, X) -> Solver:
+        return read_solver(self.solver, self.kernels, X, self.likelihood)
 
     def resolve(self, columns: tuple[str, ...] | None) -> LatentGP:
         """A copy that takes data with these columns."""
@@ -197,7 +207,8 @@ class LatentGP(eqx.Module):
 
     def process(self, X, extra: dict | None = None) -> LatentProcess:
         """The distribution of y, for a model whose hyperparameters are all numbers."""
-        return LatentProcess(self.kernels, X, self.likelihood, self.mean, extra)
+        solver = self.prepared or self.solver
+        return LatentProcess(self.kernels, X, self.likelihood, self.mean, extra, solver)
 
     def condition(self, X, y, **extra) -> ConditionedLatent:
         """Condition on data, if every hyperparameter is a number.

@@ -7,17 +7,16 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import logsumexp
 
-from bayeskern.gp.laplace_factor import LaplaceFactor, NoiseFreeFactor, cholesky, repeat_kernels
+from bayeskern.gp.laplace_factor import LaplaceFactor
 from bayeskern.gp.latent_prediction import LatentMixture, latent_prediction, response_prediction
+from bayeskern.gp.latent_prior import LatentPrior
 from bayeskern.gp.log_likelihood import LogLikelihood
 from bayeskern.gp.newton import Mode
 from bayeskern.gp.posterior import new_points
 from bayeskern.gp.quadrature import (
     BATCH,
-    draw_gaussian,
     draw_responses,
     log_normal,
     mean_response,
@@ -34,8 +33,7 @@ class ConditionedLatent(eqx.Module):
     the curvature of the log likelihood there. C functions at n points are arrays (C, n).
 
     Attributes:
-        kernels: One kernel, or one for each function.
-        X: The inputs, shape (n, d).
+        prior: The latent functions at the inputs before data, without their means.
         likelihood: The likelihood.
         prior_mean: The prior mean m: a number, an array, or a function of one point.
         weights: K^-1 (f^ - m), shape (C, n).
@@ -49,8 +47,7 @@ class ConditionedLatent(eqx.Module):
         Rasmussen and Williams (2006), sections 3.4 and 3.5.
     """
 
-    kernels: tuple[Kernel, ...]
-    X: jax.Array
+    prior: LatentPrior
     likelihood: Likelihood
     prior_mean: jax.Array | Callable
     weights: jax.Array
@@ -63,41 +60,36 @@ class ConditionedLatent(eqx.Module):
     @classmethod
     def noise_free(cls, process, white) -> ConditionedLatent:
         """A LatentProcess given f = m + L white at X, K = L L'; white: (C, n)."""
-        roots = cholesky(process.covariances())
-        solve_transposed = jax.vmap(lambda L, w: solve_triangular(L, w, lower=True, trans=1))
+        weights, factor = process.prior.noise_free(white)
         return cls(
-            process.kernels, process.X, process.likelihood, process.prior_mean,
-            solve_transposed(roots, white), NoiseFreeFactor(roots), process.columns,
-        )  # fmt: skip
+            process.prior, process.likelihood, process.prior_mean, weights, factor, process.columns
+        )
 
-    def moments(self, X_new, parts=None, covariance: bool = False):
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """One kernel, or one for each function."""
+        return self.prior.kernels
+
+    @property
+    def X(self) -> jax.Array:
+        """The inputs, shape (n, d)."""
+        return self.prior.X
+
+    def moments(self, X_new, component: tuple[int, str] | None = None):
         """Means (C, m) of the latent functions, and their C x C covariances at each point.
 
-        parts: the kernels of their components, the prior mean then left out. With `covariance`
-        the joint one instead: (C, m, C, m). Rasmussen and Williams (2006), algorithm 3.2.
+        With the component (c, name) in the place of the function c the prior mean is left out.
         """
-        C = self.weights.shape[0]
-        kernels = self.kernels if parts is None else parts
-        cross = jnp.stack([k.evaluate(self.X, X_new) for k in repeat_kernels(kernels, C)])
-        mean = jnp.einsum("cn,cnm->cm", self.weights, cross)
-        if parts is None:
-            mean = mean + latent_means(self.prior_mean, X_new, C)
-        explained = self.factor.quadratic_forms(cross, joint=covariance)
-        if covariance:
-            prior = jnp.stack([k.evaluate(X_new) for k in repeat_kernels(kernels, C)])
-            return mean, jnp.einsum("cij,cd->cidj", prior, jnp.eye(C)) - explained
-        prior = jnp.stack([k.evaluate_diag(X_new) for k in repeat_kernels(kernels, C)])
-        remaining = jnp.einsum("cm,cd->cdm", prior, jnp.eye(C)) - explained
-        # Rounding may push a variance that is nearly 0 below it; NaN is left to be seen.
-        floor = jnp.finfo(prior.dtype).eps * prior
-        on_diagonal = jnp.eye(C, dtype=bool)[:, :, None]
-        return mean, jnp.where(on_diagonal, jnp.maximum(remaining, floor[:, None]), remaining)
+        mean, covariance = self.prior.moments(self.weights, self.factor, X_new, component)
+        return mean + (self._prior_means(X_new) if component is None else 0.0), covariance
 
-    def draws(self, X_new, key, n: int, parts=None):
+    def draws(self, X_new, key, n: int, component: tuple[int, str] | None = None):
         """Joint draws of the latent functions: (n, C, m)."""
-        mean, covariance = self.moments(X_new, parts, covariance=True)
-        deviations = draw_gaussian(covariance.reshape(mean.size, -1), key, n)
-        return mean + deviations.reshape(n, *mean.shape)
+        mean, _ = self.moments(X_new, component)
+        return mean + self.prior.deviations(self.factor, X_new, key, n, component)
+
+    def _prior_means(self, X_new):
+        return latent_means(self.prior_mean, X_new, self.weights.shape[0])
 
     def predict(self, X_new, latent: bool = False, extra=None, draws: int = 1000, seed: int = 0):
         """The predictive distribution at new points.
@@ -139,7 +131,7 @@ class ConditionedLatent(eqx.Module):
         References:
             Vehtari et al. (2016), section 3.2, as in `LatentProcess.pointwise`.
         """
-        _, S = self.moments(self.X)
+        _, S = self.prior.moments(self.weights, self.factor, self.X)
         S, W = jnp.moveaxis(S, -1, 0), jnp.moveaxis(self.W, -1, 0)
         f, gradient = self.mode.f, self.log_likelihood.gradient(self.mode.f)
         # The cavity distribution, without y_i: about N(f^ - V g, V) with V^-1 = S^-1 - W.
@@ -176,9 +168,9 @@ class NewResponses(eqx.Module):
 
     def mean(self) -> jax.Array:
         """Their means: (m,)."""
-        mean, covariance = self.posterior.moments(self.X, self.posterior.kernels)
-        mean = mean + self.prior_mean
-        return mean_response(self.posterior.likelihood, mean, covariance, self.extra)
+        posterior = self.posterior
+        mean, covariance = posterior.prior.moments(posterior.weights, posterior.factor, self.X)
+        return mean_response(posterior.likelihood, mean + self.prior_mean, covariance, self.extra)
 
     def moments(self):
         raise ValueError(
@@ -190,7 +182,8 @@ class NewResponses(eqx.Module):
         """Joint draws: (n, m)."""
         key_f, key_y = jax.random.split(key)
         posterior = self.posterior
-        f = posterior.draws(self.X, key_f, n, posterior.kernels) + self.prior_mean
+        mean, _ = posterior.prior.moments(posterior.weights, posterior.factor, self.X)
+        f = mean + self.prior_mean + posterior.prior.deviations(posterior.factor, self.X, key_f, n)
         return draw_responses(posterior.likelihood, f, self.extra, key_y)
 
 

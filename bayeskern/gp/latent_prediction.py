@@ -14,7 +14,7 @@ from bayeskern.gp.laplace_factor import repeat_kernels
 from bayeskern.gp.log_likelihood import count_latents, eta
 from bayeskern.gp.quadrature import draw_responses, gaussian_expectation
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.components import component, component_names
+from bayeskern.kernels.components import component_names
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.prediction.empirical import Predictions
 from bayeskern.prediction.mixture import (
@@ -51,12 +51,12 @@ class LatentMixture(eqx.Module):
 
 
 class LatentFunction(eqx.Module):
-    """The latent function c at X (m, d), given data; of a component with its kernels in `parts`."""
+    """The latent function c at X (m, d), given data, or its component of this name."""
 
     posterior: eqx.Module
     X: jax.Array
     c: int = eqx.field(static=True)
-    parts: tuple[Kernel, ...] | None
+    name: str | None = eqx.field(static=True)
 
     def mean(self):
         """The means: (m,)."""
@@ -64,12 +64,16 @@ class LatentFunction(eqx.Module):
 
     def moments(self):
         """The means and variances: (m,), (m,)."""
-        mean, covariance = self.posterior.moments(self.X, self.parts)
+        mean, covariance = self.posterior.moments(self.X, self._component)
         return mean[self.c], covariance[self.c, self.c]
 
     def sample(self, key, n: int):
         """Joint draws: (n, m)."""
-        return self.posterior.draws(self.X, key, n, self.parts)[:, self.c]
+        return self.posterior.draws(self.X, key, n, self._component)[:, self.c]
+
+    @property
+    def _component(self):
+        return None if self.name is None else (self.c, self.name)
 
 
 def latent_names(kernels, C: int) -> list[str]:
@@ -100,12 +104,7 @@ def _predict_latent(over: LatentMixture, X_new, c: int, name: str | None = None)
 
 def _latent_at(condition_at, c: int, name: str | None, draw, X_new) -> LatentFunction:
     """A latent function at one draw, or its component of this name."""
-    posterior = condition_at(draw)
-    if name is None:
-        return LatentFunction(posterior, X_new, c, None)
-    kernels = list(repeat_kernels(posterior.kernels, posterior.weights.shape[0]))
-    kernels[c] = component(kernels[c], name)
-    return LatentFunction(posterior, X_new, c, tuple(kernels))
+    return LatentFunction(condition_at(draw), X_new, c, name)
 
 
 # -- observations ----------------------------------------------------------------------------------

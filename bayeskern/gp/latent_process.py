@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
-from bayeskern.gp import newton
-from bayeskern.gp.laplace_factor import BlockFactor, cholesky, factorizer
 from bayeskern.gp.latent_posterior import ConditionedLatent, NewResponses, latent_means
+from bayeskern.gp.latent_prior import DensePrior, LatentPrior
+from bayeskern.gp.latent_structured import SolverPrior
 from bayeskern.gp.log_likelihood import LogLikelihood, count_latents, eta
 from bayeskern.gp.prior import is_function, mean_function, positive_definite
 from bayeskern.gp.quadrature import sample_responses
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
-from bayeskern.linalg.dense import RECOMPUTED_FROM
+from bayeskern.linalg import SOLVERS, solver_of
+from bayeskern.linalg.factor import Solver
 
 
 class LatentProcess(Distribution):
@@ -38,12 +37,15 @@ class LatentProcess(Distribution):
         mean: The prior mean: a number, an array of shape (n,), or a function of one point. For
             several outputs also one number for each, instead of an array.
         extra: What the likelihood needs of each row, by name, such as `exposure` or `trials`.
+        solver: "auto" for the fastest that fits, or its name, as for `GaussianProcess`. For any but
+            "dense" there has to be one latent function, and a log-concave likelihood.
 
     Attributes:
         kernels: The kernels, a tuple.
         X: The inputs, shape (n, d).
         likelihood: The likelihood.
         prior_mean: The prior mean.
+        solver: The solver that was taken.
 
     Raises:
         TypeError: If a kernel or the likelihood still holds distributions or `Free`.
@@ -63,11 +65,19 @@ class LatentProcess(Distribution):
         -11.7
     """
 
-    pytree_data_fields = ("kernels", "X", "likelihood", "prior_mean", "extra")
+    pytree_data_fields = ("kernels", "X", "likelihood", "prior_mean", "extra", "solver")
     pytree_aux_fields = ("columns",)
 
     def __init__(
-        self, kernel, X, likelihood: Likelihood, mean=0.0, extra=None, *, validate_args=None
+        self,
+        kernel,
+        X,
+        likelihood: Likelihood,
+        mean=0.0,
+        extra=None,
+        solver="auto",
+        *,
+        validate_args=None,
     ):
         X, self.columns = validation.inputs(X)
         self.likelihood = check_likelihood(likelihood).require_concrete()
@@ -77,6 +87,7 @@ class LatentProcess(Distribution):
         self.X = X
         self.prior_mean = read_mean(mean, count_latents(likelihood), X.shape[0])
         self.extra = likelihood.read_extra(extra or {}, X.shape[0])
+        self.solver = read_solver(solver, self.kernels, X, self.likelihood)
         at_0 = self._likelihood_at_0()
         event = at_0.batch_shape + at_0.event_shape
         super().__init__(batch_shape=(), event_shape=event, validate_args=validate_args)
@@ -90,9 +101,12 @@ class LatentProcess(Distribution):
         f = jnp.zeros((count_latents(self.likelihood), self.X.shape[0]))
         return self.likelihood.distribution(eta(self.likelihood, f), **self.extra)
 
-    def covariances(self):
-        """K, one for each latent function: (C, n, n)."""
-        return covariances(self.kernels, self.X, count_latents(self.likelihood))
+    @property
+    def prior(self) -> LatentPrior:
+        """The latent functions without their means."""
+        if self.solver.name == "dense":
+            return DensePrior(self.kernels, self.X, count_latents(self.likelihood))
+        return SolverPrior(self.kernels, self.X, self.solver)
 
     def means(self):
         """The prior mean of the latent functions: (C, n)."""
@@ -102,18 +116,16 @@ class LatentProcess(Distribution):
         key_f, key_y = jax.random.split(key)
         C, n = self.means().shape
         white = jax.random.normal(key_f, (*sample_shape, C, n), self.X.dtype)
-        f = self.means() + jnp.einsum("cij,...cj->...ci", cholesky(self.covariances()), white)
+        f = self.means() + self.prior.root(white)
         return sample_responses(self.likelihood, f, self.extra, key_y)
 
     def log_prob(self, value):
         """Laplace's approximation of log p(y), twice differentiable in all that it depends on."""
         check_smooth(self.likelihood)
-        large = self.X.shape[0] >= RECOMPUTED_FROM
-        compute = eqx.filter_checkpoint(covariances) if large else covariances
-        K, m = compute(self.kernels, self.X, count_latents(self.likelihood)), self.means()
 
         def log_evidence(y):
-            return _log_evidence(K, m, LogLikelihood.of(self.likelihood, y, self.extra))
+            log_likelihood = LogLikelihood.of(self.likelihood, y, self.extra)
+            return self.prior.log_evidence(self.means(), log_likelihood)
 
         return self._vectorize(log_evidence, "->()")(jnp.asarray(value))
 
@@ -132,7 +144,7 @@ class LatentProcess(Distribution):
         if y.shape != self.event_shape:
             raise ValueError(f"y has shape {y.shape} but X asks for {self.event_shape}.")
         log_likelihood = LogLikelihood.of(self.likelihood, y, self.extra)
-        mode, W, factor = _approximation(self.covariances(), self.means(), log_likelihood)
+        mode, W, factor = self.prior.approximate(self.means(), log_likelihood)
         if not is_traced(mode.decrement) and not (
             mode.found and np.isfinite(float(factor.logdet()))
         ):
@@ -146,7 +158,7 @@ class LatentProcess(Distribution):
         usable = mode.found & jnp.isfinite(factor.logdet())
         weights = jnp.where(usable, mode.weights, jnp.nan)
         return ConditionedLatent(
-            self.kernels, self.X, self.likelihood, self.prior_mean, weights, factor, self.columns,
+            self.prior, self.likelihood, self.prior_mean, weights, factor, self.columns,
             log_likelihood, mode, W,
         )  # fmt: skip
 
@@ -172,10 +184,11 @@ class LatentProcess(Distribution):
     def log_ratio(self, y, key, n: int):
         """n draws f from the approximation q, of evidence Z, and log [p(y | f) p(f) / (q(f) Z)].
 
-        (n, C, points) and (n,). The ratios are all 0 where the approximation is exact; the mean of
-        their exponentials is p(y) / Z.
+        (n, C, points) and (n,), of some of very many points. The ratios are all 0 where the
+        approximation is exact; the mean of their exponentials is p(y) / Z.
         """
-        return _log_ratio(self.condition(y), self.covariances(), self.means(), key, n)
+        given = self.condition(y)
+        return self.prior.log_ratio(given.mode, given.W, given.factor, given.log_likelihood, key, n)
 
     def given(self, y, new: LatentProcess, rows) -> NewResponses:
         """The distribution of observations at new points, given those of this process.
@@ -196,42 +209,24 @@ class LatentProcess(Distribution):
         return jnp.vectorize(function, signature=axes + out)
 
 
-# -- the mathematics, on arrays --------------------------------------------------------------------
-
-_log_evidence = jax.jit(newton.log_evidence)
-
-
-@jax.jit
-def _approximation(K, m, log_likelihood):
-    mode = newton.find_mode(K, m, log_likelihood)
-    W = log_likelihood.curvature(mode.f)
-    return mode, W, factorizer(K, log_likelihood.concave)(W)
-
-
-@eqx.filter_jit
-def _log_ratio(posterior, K, m, key, n):
-    """`LatentProcess.log_ratio` in coordinates v = L^-1 (f - m), so that K need not be inverted."""
-    roots, (C, size) = cholesky(K), m.shape
-    M = BlockFactor.compute(roots, posterior.W).M
-    center = jnp.einsum("cji,cj->ci", roots, posterior.weights)
-    white = jax.random.normal(key, (n, C * size), m.dtype)
-    deviations = solve_triangular(M, white.T, lower=True, trans=1).T
-    v = center + deviations.reshape(n, C, size)
-    f = m + jnp.einsum("cij,ncj->nci", roots, v)
-    log_p = jax.lax.map(posterior.log_likelihood.log_density, f)
-    log_p = log_p - 0.5 * jnp.sum(jnp.square(v), (1, 2))
-    log_q = -0.5 * jnp.sum(jnp.square(white), 1) + jnp.sum(jnp.log(jnp.diagonal(M)))
-    evidence = posterior.mode.value - 0.5 * posterior.factor.logdet()
-    return f, log_p - log_q - evidence
-
-
 # -- small pieces ----------------------------------------------------------------------------------
 
 
-def covariances(kernels, X, C: int):
-    """K, one for each of C latent functions: (C, n, n)."""
-    K = jnp.stack([k.evaluate(X) for k in kernels])
-    return K if len(kernels) == C else jnp.broadcast_to(K, (C, *K.shape[1:]))
+def read_solver(solver: str | Solver, kernels, X, likelihood) -> Solver:
+    """The solver of K + W^-1: the dense one where there are several K, or W may be negative."""
+    name = type(likelihood).__name__
+    if isinstance(solver, Solver):
+        return solver
+    if count_latents(likelihood) > 1:
+        obstacle = f"{name} has {count_latents(likelihood)} latent functions, and it takes one"
+    elif not likelihood.log_concave:
+        obstacle = f"log p(y | f) of {name} is not known to be concave"
+    else:
+        return solver_of(kernels[0], X, solver)
+    if solver not in ("auto", "dense"):
+        validation.one_of("solver", solver, SOLVERS)
+        raise ValueError(f"solver={solver!r} does not fit: {obstacle}. Leave solver='auto'.")
+    return solver_of(kernels[0], X, "dense")
 
 
 def read_kernels(kernel, likelihood) -> tuple[Kernel, ...]:

@@ -80,6 +80,11 @@ def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
     several steps for each factor as long as the decrement falls fast enough (CONTRACTION).
     """
     factor_at = factorizer(K, log_likelihood.concave)
+    return search(lambda v: mul(K, v), factor_at, m, log_likelihood)
+
+
+def search(multiply, factor_at, m, log_likelihood: LogLikelihood) -> Mode:
+    """`find_mode` for K by what it does: v -> K v, and W -> a `LaplaceFactor`."""
 
     def value_at(f, a):
         return log_likelihood.log_density(f) - 0.5 * jnp.sum(a * (f - m))
@@ -98,7 +103,7 @@ def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
             return t, value_at(mode.f + t * df, mode.weights + t * da)
 
         # The loop halves t before it evaluates, so that the first step is t = 1.
-        zero = jnp.zeros((), K.dtype)
+        zero = jnp.zeros((), m.dtype)
         t, value = jax.lax.while_loop(too_long, halved, (zero + 2.0, zero - jnp.inf))
         moved = mode._replace(
             f=mode.f + t * df, weights=mode.weights + t * da, value=value, steps=mode.steps + 1
@@ -112,8 +117,8 @@ def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
         def newton_step(state):
             mode, first, _, _ = state
             r = log_likelihood.gradient(mode.f) - mode.weights
-            da = factor.newton_direction(K, r)
-            df = mul(K, da)
+            da = factor.newton_direction(multiply, r)
+            df = multiply(da)
             # Rounding may push what is nearly 0 below it.
             decrement = jnp.abs(jnp.sum(r * df))
             go_on = (decrement > CONVERGED) & (decrement <= CONTRACTION * mode.decrement)
@@ -131,7 +136,7 @@ def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
         again = (mode.decrement > CONVERGED) & ~stalled & rose & (mode.factors + 1 < FACTORS)
         return mode._replace(factors=mode.factors + 1), again
 
-    nan = jnp.full((), jnp.nan, K.dtype)
+    nan = jnp.full((), jnp.nan, m.dtype)
     start = Mode(m, jnp.zeros_like(m), log_likelihood.log_density(m), nan, nan, 0, 0)
     mode, _ = jax.lax.while_loop(
         lambda state: state[1], with_one_factor, (start, jnp.isfinite(start.value))

@@ -14,9 +14,8 @@ from bayeskern.core import validation
 from bayeskern.gp.prior import evaluate_mean, mask_residual, per_point
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
-from bayeskern.linalg import DenseFactor, Factor
-from bayeskern.linalg.factor import Solver, cross_covariance
-from bayeskern.linalg.root import square_root
+from bayeskern.linalg import Factor
+from bayeskern.linalg.factor import Solver
 from bayeskern.prediction.mixture import Prediction, chunked
 
 
@@ -196,19 +195,6 @@ class Predictive(eqx.Module):
         return self.gp.new_noise(self.noise, self.X.shape[0], latent=False)
 
 
-class NewObservations(Predictive):
-    """A `Predictive` that is drawn from for each of many draws of the hyperparameters."""
-
-    def sample(self, key, n: int) -> jax.Array:
-        m = self.X.shape[0]
-        K = posterior_covariance(self.gp, self.part, self.X)
-        K = K + jnp.diag(jnp.broadcast_to(self._noise(), (m,)))
-        L = DenseFactor.compute(K).L
-        # Without noise the covariance may be rounding error; eigenvectors take longer.
-        root = jax.lax.cond(jnp.all(jnp.isfinite(L)), lambda: L, lambda: square_root(K))
-        return jax.random.normal(key, (n, m), K.dtype) @ root.T + self.mean()
-
-
 # -- the mathematics, on arrays --------------------------------------------------------------------
 
 
@@ -231,18 +217,15 @@ def posterior_moments(gp, part, X_new):
 
 
 def posterior_covariance(gp, part, X_new):
-    validation.joint_points(len(X_new))
-    kernel = part_of(gp.kernel, part)
-    whitened = gp.factor.whiten(cross_covariance(kernel, gp.X, X_new, gp.observed))
-    return kernel.evaluate(X_new) - whitened.T @ whitened
+    return gp.solver.covariance(gp.kernel, part, gp.X, gp.noise, gp.factor, X_new, gp.observed)
 
 
 def posterior_draws(gp, part, X_new, noise, key, n):
     """n joint draws at X_new: (n, m)."""
-    m = X_new.shape[0]
-    K = posterior_covariance(gp, part, X_new) + jnp.diag(jnp.broadcast_to(noise, (m,)))
-    draws = jax.random.normal(key, (n, m), K.dtype) @ square_root(K).T
-    return draws + posterior_mean(gp, part, X_new)
+    key_f, key_noise = jax.random.split(key)
+    given = (gp.kernel, part, gp.X, gp.noise, gp.factor, X_new)
+    f = gp.solver.deviations(*given, key_f, n, gp.observed) + posterior_mean(gp, part, X_new)
+    return f + jnp.sqrt(noise) * jax.random.normal(key_noise, f.shape, f.dtype)
 
 
 # -- one conditioned process -> Prediction ---------------------------------------------------------

@@ -8,7 +8,7 @@ from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.gp.posterior import ConditionedGP, NewObservations
+from bayeskern.gp.posterior import ConditionedGP, Predictive
 from bayeskern.gp.prior import (
     evaluate_mean,
     is_function,
@@ -170,7 +170,7 @@ class GaussianProcess(Distribution):
         counted = jnp.ones(self.event_shape, bool) if self.observed is None else self.observed
         return loo(y), counted
 
-    def given(self, y, new: GaussianProcess, rows) -> NewObservations:
+    def given(self, y, new: GaussianProcess, rows) -> Predictive:
         """The distribution of observations at new points, given those of this process.
 
         Args:
@@ -183,4 +183,4 @@ class GaussianProcess(Distribution):
             return value if jnp.ndim(value) == 0 else value[rows]
 
         gp, mean = self.condition(y), evaluate_mean(new.prior_mean, new.X)
-        return NewObservations(gp, None, new.X[rows], at_rows(mean), at_rows(new.noise))
+        return Predictive(gp, None, new.X[rows], at_rows(mean), at_rows(new.noise))

@@ -104,18 +104,6 @@ def sample_responses(likelihood, f, extra, key):
     return draw(f, keys)
 
 
-def draw_gaussian(covariance, key, n: int):
-    """n draws from N(0, covariance) of p numbers: (n, p)."""
-    white = jax.random.normal(key, (n, covariance.shape[0]), covariance.dtype)
-    p = covariance.shape[0]
-    scale = jnp.mean(jnp.diagonal(covariance))
-    L = jnp.linalg.cholesky(covariance + 1e-10 * scale * jnp.eye(p))
-
-    # Where the data determine f the covariance is rounding error; eigenvectors take longer.
-    root = jax.lax.cond(jnp.all(jnp.isfinite(L)), lambda: L, lambda: square_root(covariance))
-    return white @ root.T
-
-
 def log_normal(r, S):
     """log N(r; 0, S) for r (..., n, C) and S (n, C, C)."""
     L = jnp.linalg.cholesky(S)

@@ -20,6 +20,8 @@ from bayeskern.gp.latent_posterior import ConditionedLatent
 from bayeskern.gp.latent_process import LatentProcess
 from bayeskern.gp.log_likelihood import count_latents, eta
 from bayeskern.gp.quadrature import covariance_roots, product_rule, sample_responses, sobol
+from bayeskern.linalg import SOLVERS
+from bayeskern.linalg.factor import Solver
 
 # Nodes for the average of a log density over one latent function, over each of two, and over more.
 NODES_1D, NODES_2D, SOBOL_POINTS = 20, 10, 128
@@ -77,7 +79,8 @@ class SparseGP(LatentGP):
         site_shape = shape if likelihood.outputs else shape[1:]
         normal = dist.Normal().expand(site_shape).to_event(len(site_shape))
         white = numpyro.sample("white", normal)
-        process = LatentProcess(kernels, self.inducing, likelihood, mean, self._inducing_extra)
+        given = (self.inducing, likelihood, mean, self._inducing_extra)
+        process = LatentProcess(kernels, *given, solver="dense")
         u = ConditionedLatent.noise_free(process, white.reshape(shape))
         n = X.shape[0]
         with numpyro.plate("rows", n, subsample_size=self.batch) as rows:
@@ -87,6 +90,10 @@ class SparseGP(LatentGP):
 
     def for_method(self, name: str) -> SparseGP:
         return self
+
+    def _solver_for(self, X) -> Solver:
+        # The only covariance matrix is that of the inducing points.
+        return SOLVERS["dense"]
 
     def prepare(self, X, y=None, **extra):
         """As `LatentGP.prepare`; finds the inducing points too."""

@@ -44,14 +44,24 @@ def component(kernel, name: str) -> Kernel:
     Raises:
         ValueError: There is no component with this name.
     """
-    kept = zip(kernel.terms_of_sum(), in_component(kernel, name), strict=True)
-    terms = [term for (_, term), is_in in kept if is_in]
-    return terms[0] if len(terms) == 1 else Sum(tuple(terms))
+    return _sum_of(kernel, in_component(kernel, name))
 
 
 def part_of(kernel, name: str | None) -> Kernel:
     """The kernel itself, or its component of this name."""
     return kernel if name is None else component(kernel, name)
+
+
+def without(kernel, name: str) -> Kernel | None:
+    """What there is of a kernel beside its component of this name; None if nothing."""
+    others = [not is_in for is_in in in_component(kernel, name)]
+    return _sum_of(kernel, others) if any(others) else None
+
+
+def _sum_of(kernel, kept: list[bool]) -> Kernel:
+    pairs = zip(kernel.terms_of_sum(), kept, strict=True)
+    terms = [term for (_, term), is_in in pairs if is_in]
+    return terms[0] if len(terms) == 1 else Sum(tuple(terms))
 
 
 def in_component(kernel, name: str) -> list[bool]:

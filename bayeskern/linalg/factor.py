@@ -10,7 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from bayeskern.core import validation
 from bayeskern.kernels.components import part_of
+from bayeskern.linalg.root import draw
 
 
 class Factor(eqx.Module):
@@ -101,6 +103,22 @@ class Solver(eqx.Module):
         kernel = part_of(kernel, part)
         whitened = factor.whiten(cross_covariance(kernel, X, X_new, observed))
         return kernel.evaluate_diag(X_new) - jnp.sum(jnp.square(whitened), axis=0)
+
+    def covariance(
+        self, kernel, part: str | None, X, noise, factor: Factor, X_new, observed=None
+    ) -> Float[Array, "m m"]:
+        """The joint covariance of f, or of a component of it, at X_new given the values at X."""
+        validation.joint_points(len(X_new))
+        kernel = part_of(kernel, part)
+        whitened = factor.whiten(cross_covariance(kernel, X, X_new, observed))
+        return kernel.evaluate(X_new) - whitened.T @ whitened
+
+    def deviations(
+        self, kernel, part: str | None, X, noise, factor: Factor, X_new, key, size, observed=None
+    ) -> Float[Array, "size m"]:
+        """Joint draws of f, or of a component, at X_new given the values at X, less the mean."""
+        joint = self.covariance(kernel, part, X, noise, factor, X_new, observed)
+        return draw(joint, key, size)
 
     @abstractmethod
     def multiply(self, kernel, X, noise, b, observed=None) -> Float[Array, " n"]:

@@ -7,14 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.validation import is_traced
-from bayeskern.kernels.components import in_component, part_of
+from bayeskern.kernels.components import in_component, part_of, without
 from bayeskern.kernels.state_space import NoStateSpaceError
 from bayeskern.linalg.factor import Cost, Solver
 from bayeskern.linalg.markov import BLOCK, MarkovFactor, Series, log_density
-from bayeskern.linalg.smoother import variances, weighted_covariances
+from bayeskern.linalg.smoother import product, variances, weighted_covariances
 
 # A state of more numbers than this is none that people would want to wait for.
 MOST_STATES = 64
+# The numbers of draws that are made at a time: 128 MB of them.
+AT_A_TIME = 2**24
 
 
 class MarkovSolver(Solver):
@@ -66,15 +68,45 @@ class MarkovSolver(Solver):
         h = jnp.asarray(space.h) if part is None else _of_component(kernel, part)
         return variances(space, h, X[:, 0], noise, observed, X_new[:, 0])
 
+    def deviations(self, kernel, part, X, noise, factor, X_new, key, size, observed=None):
+        """By Matheron's rule: draws from the prior, less what values like them would say of f.
+
+        Journel and Huijbregts (1978), "Mining Geostatistics", section VII.A.
+        """
+        if kernel.state_space().starts:
+            return super().deviations(kernel, part, X, noise, factor, X_new, key, size, observed)
+        own, others = part_of(kernel, part), None if part is None else without(kernel, part)
+        n, times = len(X), jnp.concatenate([X[:, 0], X_new[:, 0]])
+        roots = [_root(own, times)] + ([] if others is None else [_root(others, X[:, 0])])
+
+        def one(key):
+            noise_key, *keys = jax.random.split(key, 1 + len(roots))
+            drawn = [
+                root.sqrt_mul(jax.random.normal(key, root.sd.shape))
+                for root, key in zip(roots, keys, strict=True)
+            ]
+            y = sum(f[:n] for f in drawn) + jnp.sqrt(noise) * jax.random.normal(noise_key, (n,))
+            y = y if observed is None else jnp.where(observed, y, 0.0)
+            return drawn[0][n:] - self.mean(kernel, part, X, factor.solve(y), X_new)
+
+        at_a_time = max(1, AT_A_TIME // len(times))
+        return jax.lax.map(one, jax.random.split(key, size), batch_size=min(at_a_time, size))
+
     def multiply(self, kernel, X, noise, b, observed=None):
         # Not by the factor, which could only agree with itself.
-        t, given = X[:, 0], b if observed is None else jnp.where(observed, b, 0.0)
-        product = weighted_covariances(kernel.state_space(), t, given, t) + noise * b
-        return product if observed is None else jnp.where(observed, product, b)
+        series = Series.of(kernel.state_space(), X[:, 0], noise, observed)
+        multiplied = product(series, b) + noise * b
+        return multiplied if observed is None else jnp.where(observed, multiplied, b)
 
     def log_density(self, kernel, X, noise, R, observed=None):
         series = Series.of(kernel.state_space(), X[:, 0], noise, observed)
         return jnp.vectorize(lambda r: log_density(series, r), signature="(n)->()")(R)
+
+
+def _root(kernel, t) -> MarkovFactor:
+    """The covariance matrix of f itself at the times t, with the jitter that rounding asks for."""
+    jitter = max(len(t), 16) * jnp.finfo(t.dtype).eps * jnp.mean(kernel.evaluate_diag(t[:, None]))
+    return MarkovFactor.compute(Series.of(kernel.state_space(), t, jitter))
 
 
 def _of_component(kernel, name: str) -> jax.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 
 
@@ -13,3 +14,11 @@ def square_root(K):
     """
     values, vectors = jnp.linalg.eigh(K)
     return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[..., None, :]
+
+
+def draw(K, key, size: int):
+    """Draws from N(0, K), K (n, n): (size, n)."""
+    L = jnp.linalg.cholesky(K)
+    # Eigenvectors take longer.
+    root = jax.lax.cond(jnp.all(jnp.isfinite(L)), lambda: L, lambda: square_root(K))
+    return jax.random.normal(key, (size, K.shape[0]), K.dtype) @ root.T

@@ -15,10 +15,14 @@ from bayeskern.linalg.markov import Series, from_here_on
 
 def weighted_covariances(space: StateSpace, t, weights, t_new) -> jax.Array:
     """sum_i weights_i Cov(f(t_i), f(t_new)): t, weights (n,), t_new (m,) -> (m,)."""
-    n, times = len(t), jnp.concatenate([t, t_new])
-    none = jnp.zeros(len(t_new))
-    series = Series.of(space, times, 0.0, jnp.concatenate([jnp.ones(n), none]))
-    a = jnp.concatenate([weights, none])[series.order]
+    times, none = jnp.concatenate([t, t_new]), jnp.zeros(len(t_new))
+    series = Series.of(space, times, 0.0, jnp.concatenate([jnp.ones(len(t)), none]))
+    return product(series, jnp.concatenate([weights, none]))[len(t) :]
+
+
+def product(series: Series, weights) -> jax.Array:
+    """sum_i weights_i Cov(f(t_i), f(t)) at each time t of a series, of those that count: (n,)."""
+    a, space = weights[series.order], series.space
     seen = space.seen
 
     def forward(z, row):
@@ -37,7 +41,7 @@ def weighted_covariances(space: StateSpace, t, weights, t_new) -> jax.Array:
         return u + counts * a * space.h, before + with_f @ u
 
     _, sums = series.scan(backward, jnp.zeros(space.size), a, before, with_f, reverse=True)
-    return series.unsorted(sums)[n:]
+    return series.unsorted(sums)
 
 
 def variances(space: StateSpace, h, t, noise, observed, t_new) -> jax.Array:
