@@ -22,6 +22,9 @@ from bayeskern.linalg.factor import Solver
 
 # Less curvature than this is none: its inverse, squared and cubed, has to be a number.
 LEAST_CURVATURE = 1e-90
+# The variance of the noise that f itself is seen with, relative to that of f: with less, what
+# solvers say of other times would be rounding.
+JITTER = 1e-10
 # The most points whose latent draws are kept for a verdict.
 MOST_POINTS = 2000
 
@@ -85,8 +88,7 @@ class SolverPrior(LatentPrior):
 
     def _noise_free_factor(self) -> SolverFactor:
         n = self.X.shape[0]
-        # The jitter that rounding asks for.
-        noise = n * jnp.finfo(self.X.dtype).eps * jnp.mean(self.kernel.evaluate_diag(self.X))
+        noise = JITTER * jnp.mean(self.kernel.evaluate_diag(self.X))
         factor = self.solver.factor(self.kernel, self.X, noise)
         return SolverFactor(jnp.broadcast_to(noise, (n,)), jnp.ones(n, bool), factor)
 
@@ -129,31 +131,36 @@ def _as_noise(W):
 @jax.jit
 def _log_evidence(prior: SolverPrior, m, log_likelihood: LogLikelihood):
     """-inf, with a gradient of 0, where there is no mode to be found."""
-    f = _mode(prior, m, log_likelihood)
-    found = jnp.all(jnp.isfinite(f))
-    f = jnp.where(found, f, m)
+    # Newton's steps are not differentiated through.
+    fixed = jax.lax.stop_gradient((prior, m, log_likelihood))
+    mode = newton.search(fixed[0].multiply, fixed[0].factor, *fixed[1:])
+    # Where none is found, whatever NaN derivatives have is stopped here.
+    prior, m, log_likelihood = jax.tree.map(
+        lambda moving, fixed: jnp.where(mode.found, moving, fixed),
+        (prior, m, log_likelihood),
+        fixed,
+    )
+    f = _follow(mode.f, prior, m, log_likelihood)
     a, W = log_likelihood.gradient(f), log_likelihood.curvature(f)
     value = log_likelihood.log_density(f) - 0.5 * jnp.sum(a * (f - m)) - prior.half_logdet(W)
-    return jnp.where(found & jnp.isfinite(value), value, -jnp.inf)
+    return jnp.where(mode.found & jnp.isfinite(value), value, -jnp.inf)
 
 
 @jax.custom_jvp
-def _mode(prior: SolverPrior, m, log_likelihood: LogLikelihood):
-    """The mode of f, NaN where none is found. Newton's steps are not differentiated through."""
-    mode = newton.search(prior.multiply, prior.factor, m, log_likelihood)
-    return jnp.where(mode.found, mode.f, jnp.nan)
+def _follow(f, prior: SolverPrior, m, log_likelihood: LogLikelihood):
+    """The mode f of these arguments, whose derivatives are those of the mode."""
+    return f
 
 
-@_mode.defjvp
-def _mode_jvp(primals, tangents):
-    (prior, m, log_likelihood), (d_prior, dm, d_likelihood) = primals, tangents
-    f = _mode(prior, m, log_likelihood)
+@_follow.defjvp
+def _follow_jvp(primals, tangents):
+    (f, prior, m, log_likelihood), (_, d_prior, dm, d_likelihood) = primals, tangents
+    f = _follow(f, prior, m, log_likelihood)
     # d f^ = (I - K R) (dK a + dm + K dg), a = g the gradient of log p(y | f) at f^.
-    at = jnp.where(jnp.isfinite(f), f, m)
-    a, dg = jax.jvp(lambda o: o.gradient(at), (log_likelihood,), (d_likelihood,))
+    a, dg = jax.jvp(lambda o: o.gradient(f), (log_likelihood,), (d_likelihood,))
     _, dKa = jax.jvp(lambda p: p.multiply(a), (prior,), (d_prior,))
     v = dKa + dm + prior.multiply(dg)
-    df = v - prior.multiply(prior.factor(log_likelihood.curvature(at)).solve(v))
+    df = v - prior.multiply(prior.factor(log_likelihood.curvature(f)).solve(v))
     return f, df
 
 

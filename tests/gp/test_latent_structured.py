@@ -1,0 +1,163 @@
+"""Latent processes by a solver of structured matrices, against covariance matrices in full."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from bayeskern import likelihoods
+from bayeskern.gp import LatentProcess
+from bayeskern.gp.latent_posterior import ConditionedLatent
+from bayeskern.kernels import Linear, Matern32, Matern52
+
+rng = np.random.default_rng(0)
+N = 60
+# In no order, two of them the same.
+T = np.append(rng.uniform(0.0, 6.0, N - 1), 0.0)
+T[5] = T[6]
+# Some rows are not exposed, and so have neither curvature nor say.
+EXPOSURE = np.where(np.arange(N) % 7 == 3, 1e-99, 2.0)
+COUNTS = rng.poisson(EXPOSURE * np.exp(np.sin(2.0 * T)))
+NEW = np.array([-1.0, 0.3, T[6], 3.0, 8.0])
+
+
+def process(solver, theta=(0.3, -0.2, 0.1), rows=slice(None)):
+    lengthscale, variance, mean = jnp.exp(theta[0]), jnp.exp(theta[1]), theta[2]
+    kernel = Matern32(lengthscale, variance).named("wave") + Linear(0.1).named("trend")
+    extra = {"exposure": EXPOSURE[rows]}
+    return LatentProcess(kernel, T[rows], likelihoods.Poisson(), mean, extra, solver)
+
+
+@pytest.fixture(scope="module")
+def given():
+    return {solver: process(solver).condition(COUNTS) for solver in ("markov", "dense")}
+
+
+def test_evidence_and_its_gradient_are_those_of_the_full_matrices():
+    theta = jnp.array([0.3, -0.2, 0.1])
+    found, expected = (
+        jax.jit(jax.value_and_grad(lambda t, s=s: process(s, t).log_prob(COUNTS)))(theta)
+        for s in ("markov", "dense")
+    )
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-10)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_the_hessian_of_the_evidence_is_that_of_the_full_matrices():
+    theta = jnp.array([0.3, -0.2, 0.1])
+    found, expected = (
+        jax.jit(jax.hessian(lambda t, s=s: process(s, t).log_prob(COUNTS)))(theta)
+        for s in ("markov", "dense")
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_rows_that_say_nothing_can_be_left_out():
+    rows = EXPOSURE > 1.0
+    without = process("markov", rows=rows).log_prob(COUNTS[rows])
+    np.testing.assert_allclose(process("markov").log_prob(COUNTS), without, rtol=1e-12)
+
+
+def test_without_a_mode_the_evidence_is_minus_infinity_with_a_gradient_of_0():
+    def evidence(theta):
+        return process("markov", theta).log_prob(COUNTS)
+
+    value, gradient = jax.jit(jax.value_and_grad(evidence))(jnp.array([0.3, -0.2, 800.0]))
+    assert value == -np.inf
+    np.testing.assert_array_equal(gradient, 0.0)
+
+
+def test_predictions_and_leave_one_out_are_those_of_the_full_matrices(given):
+    ours, theirs = (given[s].predict(NEW, latent=True) for s in ("markov", "dense"))
+    pairs = [(ours, theirs)] + [(ours.component(k), theirs.component(k)) for k in ("wave", "trend")]
+    for mine, other in pairs:
+        np.testing.assert_allclose(mine.mean, other.mean, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(mine.sd, other.sd, rtol=0, atol=1e-9)
+    informed = EXPOSURE > 1.0
+    ours, theirs = (np.asarray(given[s].loo())[informed] for s in ("markov", "dense"))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("component", [None, "wave"])
+def test_joint_draws_have_the_covariance_of_the_full_matrices(given, component):
+    drawn, expected = (given[s].predict(NEW, latent=True) for s in ("markov", "dense"))
+    if component is not None:
+        drawn, expected = drawn.component(component), expected.component(component)
+    drawn, expected = (np.cov(p.sample(20_000, seed=1).T) for p in (drawn, expected))
+    np.testing.assert_allclose(drawn, expected, atol=0.04 * np.max(expected))
+
+
+@pytest.mark.slow
+def test_weights_of_draws_from_the_approximation_recover_the_same_evidence():
+    # The mean of p(y, f) / (q(f) Z) over draws of f from q is p(y) / Z.
+    means, sds = [], []
+    for solver in ("markov", "dense"):
+        f, log_ratio = process(solver).log_ratio(COUNTS, jax.random.key(0), 4000)
+        assert f.shape == (4000, 1, N)
+        ratio = np.exp(np.asarray(log_ratio))
+        means.append(ratio.mean()), sds.append(ratio.std() / np.sqrt(len(ratio)))
+    assert abs(means[0] - means[1]) < 4.0 * np.hypot(*sds)
+    assert sds[0] < 1.5 * sds[1] and sds[1] < 1.5 * sds[0]
+
+
+def test_the_root_makes_the_covariance_matrix():
+    prior = process("markov").prior
+    root = np.asarray(prior.root(jnp.eye(N)[:, None]))[:, 0].T
+    np.testing.assert_allclose(root @ root.T, prior.kernel(T), rtol=0, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_where_f_is_known_predictions_interpolate_it():
+    # f itself by the root, whose meaning differs from solver to solver; then what it says of NEW.
+    white = np.random.default_rng(1).normal(size=(1, N))
+    markov = process("markov")
+    f = np.asarray(markov.prior.root(white)[0])
+    known = ConditionedLatent.noise_free(markov, jnp.asarray(white)).predict(NEW, latent=True)
+    # A repeated time says nothing new, and would make K singular.
+    t, first = np.unique(T, return_index=True)
+    kernel = markov.kernels[0]
+    explained = np.linalg.solve(kernel(t), kernel(t, NEW))
+    np.testing.assert_allclose(known.mean, 0.1 + f[first] @ explained, rtol=0, atol=1e-6)
+    left = kernel.diag(NEW) - np.sum(kernel(t, NEW) * explained, axis=0)
+    np.testing.assert_allclose(np.square(known.sd), left, rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_model_of_many_counts_is_fitted_as_by_full_matrices():
+    n = 256
+    t = np.sort(np.random.default_rng(2).uniform(0.0, 10.0, n))
+    y = np.random.default_rng(3).poisson(np.exp(np.sin(t)))
+    kernel = Matern52(dist.LogNormal(0.0, 1.0), dist.HalfNormal(2.0))
+    fits = []
+    for solver in ("auto", "dense"):
+        model = bk.LatentGP(kernel, likelihoods.Poisson(), solver=solver)
+        fits.append(bk.infer(model, t, y, method="laplace", seed=0, progress=False))
+    assert fits[0].target.model.prepared.name == "markov"
+    for name in ("lengthscale", "variance"):
+        ours, theirs = (fit.draws[name] for fit in fits)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def test_what_a_solver_does_not_do_is_said():
+    two = bk.LatentGP(Matern32(), likelihoods.Heteroscedastic(), solver="markov")
+    with pytest.raises(ValueError, match="solver='markov' does not fit: Heteroscedastic has 2"):
+        two.prepare(T, COUNTS + 0.5)
+    heavy = bk.LatentGP(Matern32(), likelihoods.StudentT(df=4.0), solver="markov")
+    with pytest.raises(ValueError, match=r"of StudentT is not known to be concave.*'auto'"):
+        heavy.prepare(T, COUNTS + 0.5)
+    with pytest.raises(ValueError, match="Did you mean 'markov'"):
+        bk.LatentGP(Matern32(), likelihoods.Poisson(), solver="marcov")
+    many = np.arange(300.0)
+    assert (
+        bk.LatentGP(Matern32(), likelihoods.StudentT(df=4.0)).prepare(many, many)[0].prepared.name
+        == "dense"
+    )
+    assert (
+        bk.LatentGP(Matern32(), likelihoods.Poisson()).prepare(many, many)[0].prepared.name
+        == "markov"
+    )
