@@ -136,7 +136,7 @@ def inputs(
     if 0 in X.shape:
         raise ValueError(f"{name} is empty (shape {X.shape}): give at least one point.")
     finite(X, name)
-    return X, columns
+    return _known(X), columns
 
 
 def targets(y, n: int | None = None, name: str = "y") -> jax.Array:
@@ -154,7 +154,7 @@ def targets(y, n: int | None = None, name: str = "y") -> jax.Array:
     if n is not None and y.shape[0] != n:
         raise ValueError(f"{name} has {y.shape[0]} values but X has {n} points; they must match.")
     finite(y, name)
-    return y
+    return _known(y)
 
 
 def finite(array, name: str) -> None:
@@ -171,17 +171,25 @@ def finite(array, name: str) -> None:
         )
 
 
-def _floats(value, name: str) -> jax.Array:
+def _known(array) -> jax.Array:
+    """The numbers as an array of JAX's, which are known even where JAX traces what is around."""
+    if is_traced(array):
+        return array
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(array)
+
+
+def _floats(value, name: str) -> np.ndarray | jax.Array:
     """Read numbers as an array of floats; ValueError if they are text, dates or complex."""
     try:
-        array = value if isinstance(value, jax.Array) else np.asarray(value)
+        array = value if is_traced(value) else np.asarray(value)
         # NumPy would read numbers out of text and dates, and drop imaginary parts.
         objects = array.flat if array.dtype.kind == "O" else ()
         if array.dtype.kind in "USMmcT" or any(isinstance(item, str) for item in objects):
             raise TypeError
-        if isinstance(array, jax.Array):
+        if is_traced(array):
             return array.astype(jnp.promote_types(array.dtype, jnp.result_type(float)))
-        return jnp.asarray(array.astype(float))
+        return array.astype(float)
     except (TypeError, ValueError):
         kind = getattr(value, "dtype", type(value).__name__)
         raise ValueError(f"{name} must be numeric, got {kind}. Encode it as numbers.") from None
