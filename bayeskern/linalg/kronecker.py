@@ -169,10 +169,10 @@ def logdet(spectrum: Spectrum, grams, noise) -> jax.Array:
         for K, V in zip(grams, spectrum.vectors, strict=True)
     ]
     diagonals = [jnp.diagonal(E) for E in changes]
-    moved = [l + d for l, d in zip(spectrum.factors, diagonals, strict=True)]
+    moved = [values + d for values, d in zip(spectrum.factors, diagonals, strict=True)]
     total = jnp.sum(jnp.log(outer(moved) + noise + spectrum.jitter))
     for g, (E, d) in enumerate(zip(changes, diagonals, strict=True)):
-        others = [jnp.ones_like(l) if h == g else l for h, l in enumerate(spectrum.factors)]
+        others = [jnp.ones_like(x) if h == g else x for h, x in enumerate(spectrum.factors)]
         shares = jnp.moveaxis(outer(others) / spectrum.values, g, 0).reshape(len(d), -1)
         total -= 0.5 * jnp.sum(jnp.square(E - jnp.diag(d)) * (shares @ shares.T))
     return total
@@ -219,7 +219,7 @@ def log_density(grams, noise, R) -> jax.Array:
     spectrum = dataclasses.replace(
         spectrum,
         values=jnp.where(proper, spectrum.values, 1.0),
-        factors=tuple(jnp.where(proper, l, 0.0) for l in spectrum.factors),
+        factors=tuple(jnp.where(proper, x, 0.0) for x in spectrum.factors),
         jitter=jnp.where(proper, spectrum.jitter, 0.0),
     )
     B = R.reshape(-1, R.shape[-1]).T
@@ -294,7 +294,7 @@ class KroneckerFactor(Factor):
 
 
 def _failure_message(factors) -> str:
-    ranges = " and ".join(f"from {min(l):.3g} to {max(l):.3g}" for l in map(np.asarray, factors))
+    ranges = " and ".join(f"from {min(x):.3g} to {max(x):.3g}" for x in map(np.asarray, factors))
     return (
         "the covariance matrix on the grid is not positive definite: the eigenvalues of its "
         f"factors run {ranges}. Look at the hyperparameters and the inputs, add noise, or try "

@@ -80,7 +80,7 @@ class KroneckerSolver(Solver):
         return log_density(self._grams(kernel, X), noise, R[..., self.rows])
 
     def _grams(self, kernel, X) -> tuple[jax.Array, ...]:
-        """The Gram matrices K_g of the axes, whose Kronecker product is k(X) in the grid's order."""
+        """The Gram matrices of the axes, whose Kronecker product is k(X) in the grid's order."""
         grams = []
         factors = kernel.by_columns(X.shape[1])
         for columns, axis in zip(self.columns, self.axes, strict=True):

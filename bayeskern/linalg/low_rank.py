@@ -101,9 +101,9 @@ def _density_and_slopes(phi, noise, r):
 
 
 class LowRankFactor(Factor):
-    """The matrix K = Phi Phi' + D by its square root L = D^1/2 (I + A (I + R')^-1 A'), with L L' = K.
+    """The matrix K = Phi Phi' + D, with L = D^1/2 (I + A (I + R')^-1 A').
 
-    That is so because (I + R')(I + R) = 2 I + R + R' + A'A. `compute` makes it; each product takes
+    L L' = K, because (I + R')(I + R) = 2 I + R + R' + A'A. `compute` makes it; each product takes
     O(n m) time for a column.
 
     Attributes:
