@@ -86,6 +86,15 @@ def multiply(matrices, T) -> jax.Array:
     return T.reshape(shape)
 
 
+def contract(T, rows) -> jax.Array:
+    """sum over the cells of T (n_1, n_2, ...) times rows_1 x rows_2 x ..., (m, n_g) each: (m,)."""
+    first, *others = rows
+    total = first @ T.reshape(len(T), -1)
+    for row in others:
+        total = jnp.einsum("mi,mij->mj", row, total.reshape(*row.shape, -1))
+    return total[:, 0]
+
+
 def product(grams, noise, B) -> jax.Array:
     """K B for B (n, k)."""
     return multiply(grams, B) + noise * B
@@ -137,6 +146,22 @@ def _sqrt_mul_jvp(primals, tangents):
         FB = _relative_change(spectrum, grams, noise, B)
         FFB = _relative_change(spectrum, grams, noise, FB)
         return spectrum.sqrt_mul(B + 0.5 * FB - 0.125 * FFB)
+
+    return _jvp_of(formula, primals, tangents)
+
+
+@jax.custom_jvp
+def explained(spectrum: Spectrum, grams, noise, cross) -> jax.Array:
+    """c'K^-1 c for each of m columns c = c_1 x c_2 x ..., by their parts (m, n_g): (m,)."""
+    whitened = [C @ V for C, V in zip(cross, spectrum.vectors, strict=True)]
+    return contract(1.0 / spectrum.values, [jnp.square(C) for C in whitened])
+
+
+@explained.defjvp
+def _explained_jvp(primals, tangents):
+    def formula(spectrum, grams, noise, cross):
+        columns = jax.vmap(outer)(cross).reshape(len(cross[0]), -1).T
+        return jnp.sum(columns * solve(spectrum, grams, noise, columns), axis=0)
 
     return _jvp_of(formula, primals, tangents)
 

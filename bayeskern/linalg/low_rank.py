@@ -174,8 +174,9 @@ class LowRankSolver(Solver):
     name = "low_rank"
 
     def obstacle(self, kernel, X):
-        if any(node.features_are_a_series for node in kernel.nodes()):
-            return f"{kernel!r} has infinitely many features"
+        for node in kernel.nodes():
+            if node.features_are_a_series:
+                return f"{node!r} has infinitely many features"
         try:
             _count(kernel, X)
         except ValueError as reason:
@@ -185,7 +186,7 @@ class LowRankSolver(Solver):
     def cost(self, kernel, X):
         n, m = X.shape[0], _count(kernel, X)
         # Two times the factorization, which is kept with the features and what changes them.
-        return Cost(12.0 * (n + m) * m**2 + 50.0 * n * m, 8.0 * (6.0 * (n + m) * m + 10.0 * n))
+        return Cost(12.0 * (n + m) * m**2 + 50.0 * n * m, 8.0 * (8.5 * (n + m) * m + 5.0 * n))
 
     def factor(self, kernel, X, noise, observed=None):
         return LowRankFactor.compute(*_masked(kernel, X, noise, observed))

@@ -52,7 +52,9 @@ def test_a_grid_with_a_hole_is_refused():
     for missing in range(12):
         with pytest.raises(NoGridError) as refusal:
             Grid.of(np.delete(X, missing, axis=0), GROUPS[:2])
-        assert str(refusal.value) == f"the grid of 3 x 4 lacks the cell {tuple(X[missing].tolist())}"
+        assert (
+            str(refusal.value) == f"the grid of 3 x 4 lacks the cell {tuple(X[missing].tolist())}"
+        )
 
 
 def test_a_cell_that_stands_twice_is_refused():

@@ -19,7 +19,11 @@ from bayeskern.linalg.kronecker_solver import KroneckerSolver
 from tests.marks import few
 
 RNG = np.random.default_rng(0)
-REGULAR, OTHER, STATIONS = np.linspace(0.0, 2.0, 5), np.sort(RNG.normal(size=4)), RNG.normal(size=(6, 2))
+REGULAR, OTHER, STATIONS = (
+    np.linspace(0.0, 2.0, 5),
+    np.sort(RNG.normal(size=4)),
+    RNG.normal(size=(6, 2)),
+)
 KERNELS = {
     # Two equal axes with equal steps: every eigenvalue but those on the diagonal stands twice.
     "equal axes": (RBF(0.7, 1.3), (REGULAR, REGULAR)),
@@ -145,6 +149,31 @@ def test_square_roots_are_differentiated_twice(square):
     for derivative in (jax.grad, jax.hessian):
         found, expected = (
             flat(jax.jit(derivative(f, (0, 1)))(kernel, jnp.asarray(0.3))) for f in (ours, dense)
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+
+
+def test_predictions_are_differentiated_twice():
+    kernel, solver, X, r = case("equal axes")
+    new = jnp.array([[0.3, 1.2], [0.5, 0.5], [-1.0, 4.0]])
+
+    def ours(kernel, noise, new):
+        factor = solver.factor(kernel, X, noise)
+        mean = solver.mean(kernel, None, X, factor.solve(r), new)
+        return jnp.sum(jnp.sin(mean)) + jnp.sum(
+            jnp.sin(solver.variance(kernel, None, X, noise, factor, new))
+        )
+
+    def dense(kernel, noise, new):
+        K, cross = covariance(kernel, X, noise), kernel.evaluate(X, new)
+        explained = jnp.sum(cross * jnp.linalg.solve(K, cross), axis=0)
+        mean, variance = cross.T @ jnp.linalg.solve(K, r), kernel.evaluate_diag(new) - explained
+        return jnp.sum(jnp.sin(mean)) + jnp.sum(jnp.sin(variance))
+
+    for derivative in (jax.grad, jax.hessian):
+        found, expected = (
+            flat(jax.jit(derivative(f, (0, 1, 2)))(kernel, jnp.asarray(0.3), new))
+            for f in (ours, dense)
         )
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
 
@@ -303,7 +332,9 @@ def test_hand_written_models_on_a_grid():
 
 
 def test_draws_have_the_covariance():
-    process = bk.GaussianProcess(RBF(0.8), cells(REGULAR[:2], OTHER[:3]), 0.2, 1.0, None, "kronecker")
+    process = bk.GaussianProcess(
+        RBF(0.8), cells(REGULAR[:2], OTHER[:3]), 0.2, 1.0, None, "kronecker"
+    )
     draws = process.sample(jax.random.key(0), (400, 500)).reshape(-1, 6)
     error = 4.0 * np.sqrt(2.0 / len(draws)) * 1.2
     np.testing.assert_allclose(np.cov(draws.T), process.covariance_matrix, atol=error)
