@@ -45,7 +45,8 @@ class Kernel(Parametrized):
 
     To write a kernel, subclass it, declare its hyperparameters with `hyperparameter(default)`, and
     define `evaluate` and `evaluate_diag` on arrays of shape (n, d). Override `frequencies` too if
-    it has a spectral density, and `features` if it has finitely many features.
+    it has a spectral density, `features` if it has finitely many features, and `by_columns` if it
+    is a product over columns.
 
     Attributes:
         positive_definite: False for a function that is no covariance function, which Gaussian
