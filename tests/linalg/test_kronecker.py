@@ -35,8 +35,7 @@ KERNELS = {
     # A column that the kernel does not look at, and repeated eigenvalues of 0.
     "level": (Periodic(2.4, 0.8).on([0]) * Constant(2.0), (OTHER, REGULAR)),
 }
-every = pytest.mark.parametrize("name", KERNELS)
-some = pytest.mark.parametrize("name", few(KERNELS, "equal axes", "stations", "level"))
+some = pytest.mark.parametrize("name", few(KERNELS, "stations", "level"))
 
 
 def cells(*axes, seed=0):
@@ -73,7 +72,7 @@ def test_factor_against_numpy(name):
     assert factor.jitter == 0.0
 
 
-@every
+@pytest.mark.parametrize("name", few(KERNELS, "one length each", "product"))
 def test_log_density_against_scipy(name):
     kernel, solver, X, _ = case(name)
     R = np.random.default_rng(1).normal(size=(2, 3, len(X)))
@@ -128,7 +127,8 @@ def test_second_derivatives_where_eigenvalues_coincide_against_finite_difference
             np.testing.assert_allclose(H[i, j], sum(corners) / 4e-6, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("square", few(["whiten", "sqrt_mul"], "whiten"))
+@pytest.mark.slow
+@pytest.mark.parametrize("square", ["whiten", "sqrt_mul"])
 def test_square_roots_are_differentiated_twice(square):
     # Roots are not unique, but W'W = K^-1 and L L' = K are.
     kernel, solver, X, _ = case("equal axes")
