@@ -37,7 +37,10 @@ class GaussianProcess(Distribution):
         mask: Shape (n,), True where y is observed; other rows do not count. By default all do.
         solver: "auto" for the fastest that fits; "dense", the Cholesky factor, n^3 operations;
             "markov", the Kalman filter, for one input and kernels with a state, in time that grows
-            like n. `explain` says what was taken, and why.
+            like n; "low_rank" for kernels with m features, n m^2 operations; "kronecker" for
+            inputs that are a full grid and kernels that are products over its axes, with one noise
+            for all points and no mask. Or a solver that `bayeskern.linalg.solver_of` has prepared
+            for X, which `jax.jit` may then trace. `explain` says what was taken, and why.
 
     Attributes:
         kernel: The kernel, its columns resolved.
@@ -84,10 +87,10 @@ class GaussianProcess(Distribution):
         self.noise = per_point("noise", noise, n)
         hyper.check("noise", self.noise, constraints.nonnegative)
         self.prior_mean = mean_function(mean) if is_function(mean) else per_point("mean", mean, n)
-        self.solver = solver_of(self.kernel, X, solver)
-        self.asked = solver if isinstance(solver, str) else solver.name
         # Not `self.mask`, which is a method of every NumPyro distribution.
         self.observed = None if mask is None else jnp.asarray(mask, bool)
+        self.solver = solver_of(self.kernel, X, solver, self.noise, self.observed)
+        self.asked = solver if isinstance(solver, str) else solver.name
         super().__init__(batch_shape=(), event_shape=(n,), validate_args=validate_args)
 
     @property
@@ -109,7 +112,7 @@ class GaussianProcess(Distribution):
 
     def explain(self) -> Choice:
         """Which solver computes with the covariance matrix, what it costs, and why no other."""
-        return choose(self.kernel, self.X, self.asked)
+        return choose(self.kernel, self.X, self.asked, self.noise, self.observed)
 
     def _factor(self, observed=None) -> Factor:
         return self.solver.factor(self.kernel, self.X, self.noise, observed)

@@ -100,7 +100,7 @@ class GPRegression(eqx.Module):
             The model for these columns, and its arguments (X, y) or (X, y, mask).
         """
         X, columns = validation.inputs(X)
-        model = self._for(X, columns)
+        model = self._for(X, columns, mask)
         y = None if y is None else validation.targets(y, X.shape[0])
         return model, (X, y) if mask is None else (X, y, jnp.asarray(mask, bool))
 
@@ -110,12 +110,14 @@ class GPRegression(eqx.Module):
 
     def restore(self, args: tuple, columns, classes) -> tuple[GPRegression, tuple]:
         """The model as it was prepared, and its arguments, for `bk.load`."""
-        return self._for(args[0], columns), args
+        X, _, *mask = args
+        return self._for(X, columns, *mask), args
 
-    def _for(self, X, columns) -> GPRegression:
+    def _for(self, X, columns, mask=None) -> GPRegression:
         """A copy for these inputs, which are looked at before anything is traced."""
         model = self.resolve(columns)
-        return dataclasses.replace(model, prepared=solver_of(model.kernel, X, self.solver))
+        solver = solver_of(model.kernel, X, self.solver, self.noise, mask)
+        return dataclasses.replace(model, prepared=solver)
 
     def at(self, values: dict) -> GPRegression:
         """A copy with the given hyperparameters set.

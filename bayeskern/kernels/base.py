@@ -25,7 +25,7 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.functions import StaticFunction
 from bayeskern.hyperparameters import Free, Parametrized, hyperparameter
-from bayeskern.kernels import feature_maps, spectral_density
+from bayeskern.kernels import column_groups, feature_maps, spectral_density
 from bayeskern.kernels.state_space import (
     NoStateSpaceError,
     PolynomialSpace,
@@ -45,12 +45,14 @@ class Kernel(Parametrized):
 
     To write a kernel, subclass it, declare its hyperparameters with `hyperparameter(default)`, and
     define `evaluate` and `evaluate_diag` on arrays of shape (n, d). Override `frequencies` too if
-    it has a spectral density, and `features` if it has finitely many features.
+    it has a spectral density, `features` if it has finitely many features, and `by_columns` if it
+    is a product over columns.
 
     Attributes:
         positive_definite: False for a function that is no covariance function, which Gaussian
             processes refuse.
         features_are_a_series: True if `features` is a series that has to be cut at a degree.
+        is_a_function: False for white noise, whose k(x, z) does not follow from x and z alone.
 
     Examples:
         >>> import jax
@@ -74,6 +76,7 @@ class Kernel(Parametrized):
 
     positive_definite: ClassVar[bool] = True
     features_are_a_series: ClassVar[bool] = False
+    is_a_function: ClassVar[bool] = True
     # NumPy scalars and arrays on the left leave the operator to __rmul__ and __radd__.
     __array_ufunc__: ClassVar[None] = None
 
@@ -121,6 +124,18 @@ class Kernel(Parametrized):
             ValueError: The kernel has no finite features, or too many of them.
         """
         return feature_maps.refuse(self)
+
+    def by_columns(self, d: int) -> dict[column_groups.Columns, Kernel]:
+        """The factors of the kernel, each of which looks at some of the columns, and no two at one.
+
+        Args:
+            d: How many columns there are.
+
+        Returns:
+            The factors, kernels of all columns, by the columns that they look at; () for a number.
+            The kernel is its own only factor by default.
+        """
+        return {tuple(range(d)): self}
 
     # -- the public calls ---------------------------------------------------------------------
 
@@ -322,6 +337,9 @@ class Constant(Kernel):
     def features(self, X, degree):
         return jnp.full((len(X), 1), jnp.sqrt(self.variance))
 
+    def by_columns(self, d):
+        return {(): self}
+
 
 # -- several kernels joined -------------------------------------------------------------------
 
@@ -374,6 +392,10 @@ class Sum(Combination):
     def features(self, X, degree):
         return jnp.concatenate([term.features(X, degree) for term in self.terms], axis=1)
 
+    def by_columns(self, d):
+        of_terms = [column_groups.joined(term.by_columns(d)) for term in self.terms]
+        return {column_groups.joined(of_terms): self}
+
     def terms_of_sum(self):
         return [item for term in self.terms for item in term.terms_of_sum()]
 
@@ -399,6 +421,10 @@ class Product(Combination):
 
     def features(self, X, degree):
         return feature_maps.pairwise_products(self, [k.features(X, degree) for k in self.terms])
+
+    def by_columns(self, d):
+        of_terms = (factor for term in self.terms for factor in term.by_columns(d).items())
+        return column_groups.multiplied(of_terms)
 
     def __repr__(self):
         return " * ".join(term._show_in(3) for term in self.terms)
@@ -449,6 +475,10 @@ class Scaled(Wrapper):
     def features(self, X, degree):
         return jnp.sqrt(self.scale) * self.inner.features(X, degree)
 
+    def by_columns(self, d):
+        scale = hyper.replace(Constant(), [("variance",)], [self.scale])
+        return column_groups.multiplied([((), scale), *self.inner.by_columns(d).items()])
+
     def terms_of_sum(self):
         return [(names, Scaled(k, self.scale)) for names, k in self.inner.terms_of_sum()]
 
@@ -487,6 +517,9 @@ class Power(Wrapper):
     def features(self, X, degree):
         return feature_maps.multinomial(self, self.inner.features(X, degree), self.power)
 
+    def by_columns(self, d):
+        return {columns: k**self.power for columns, k in self.inner.by_columns(d).items()}
+
     def __repr__(self):
         return f"{self.inner._show_in(4)} ** {self.power}"
 
@@ -503,6 +536,9 @@ class Exp(Wrapper):
 
     def evaluate_diag(self, X):
         return jnp.exp(self.inner.evaluate_diag(X))
+
+    def by_columns(self, d):
+        return {column_groups.joined(self.inner.by_columns(d)): self}
 
     def __repr__(self):
         return f"{self.inner._show_in(4)}.exp()"
@@ -574,6 +610,13 @@ class Select(Wrapper):
     def features(self, X, degree):
         return self.inner.features(self._take(X), degree)
 
+    def by_columns(self, d):
+        taken = (validation.array_columns(self.columns, d) % d).tolist()
+        return {
+            tuple(sorted(taken[i] for i in columns)): Select(k, self.columns)
+            for columns, k in self.inner.by_columns(len(taken)).items()
+        }
+
     def _take(self, X):
         return X[:, validation.array_columns(self.columns, X.shape[1])]
 
@@ -613,6 +656,9 @@ class Named(Wrapper):
 
     def features(self, X, degree):
         return self.inner.features(X, degree)
+
+    def by_columns(self, d):
+        return self.inner.by_columns(d)
 
     def terms_of_sum(self):
         return [((self.name, *names), kernel) for names, kernel in self.inner.terms_of_sum()]

@@ -11,7 +11,7 @@ from numpyro.distributions import constraints
 
 from bayeskern.core import validation
 from bayeskern.hyperparameters import hyperparameter
-from bayeskern.kernels import feature_maps, metrics
+from bayeskern.kernels import column_groups, feature_maps, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.state_space import PolynomialSpace, number
 
@@ -150,6 +150,9 @@ class AllSubsets(Kernel):
         for column in X.T:
             phi = jnp.concatenate([phi, phi * column[:, None]], axis=1)
         return phi
+
+    def by_columns(self, d):
+        return column_groups.one_by_one(self, (), d)
 
 
 class ArcCosine(Kernel):

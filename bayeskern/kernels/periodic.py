@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from numpyro.distributions import constraints
 
 from bayeskern.hyperparameters import hyperparameter
-from bayeskern.kernels import metrics
+from bayeskern.kernels import column_groups, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.state_space import CosineSpace, number
 
@@ -56,6 +56,9 @@ class Periodic(Kernel):
         period = metrics.per_dimension("period", self.period, X)
         counts = jax.random.poisson(key, 0.5 / jnp.square(lengthscale), (2, n, d))
         return 2.0 * jnp.pi * (counts[0] - counts[1]) / period
+
+    def by_columns(self, d):
+        return column_groups.one_by_one(self, ("period", "lengthscale"), d)
 
     def _circle(self, X):
         # |circle(x) - circle(z)|^2 = 4 sin^2(pi (x - z) / period)

@@ -14,7 +14,7 @@ from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.hyperparameters import hyperparameter
-from bayeskern.kernels import feature_maps, metrics, spectral_density
+from bayeskern.kernels import column_groups, feature_maps, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.state_space import MaternSpace, number
 
@@ -127,6 +127,11 @@ variance=1.0)
         # exp(-|x - z|^2 / 2) = exp(-|x|^2 / 2) exp(-|z|^2 / 2) sum_a x^a z^a / a!
         X = metrics.scale(X, self.lengthscale)
         return feature_maps.gaussian_series(self, X, degree, self.variance)
+
+    def by_columns(self, d):
+        if jnp.ndim(self.lengthscale) == 2:
+            return super().by_columns(d)
+        return column_groups.one_by_one(self, ("lengthscale",), d)
 
 
 # The Matern profiles are not smooth functions of u = r^2 at 0. The derivative of each is written
@@ -379,6 +384,8 @@ class White(Kernel):
         [[0.5 0. ]
          [0.  0.5]]
     """
+
+    is_a_function: ClassVar[bool] = False
 
     variance: jax.Array = hyperparameter(1.0)
 

@@ -77,9 +77,16 @@ class Solver(eqx.Module):
         """What cannot be known of them while JAX traces, so that it has to be asked for."""
         return None
 
+    def misfit(self, X, noise, observed) -> str | None:
+        """What keeps it from noise or a mask like these, or, once prepared, from these inputs.
+
+        noise: a number or (n,), or a prior of that shape.
+        """
+        return None
+
     @abstractmethod
     def cost(self, kernel, X) -> Cost:
-        """What these inputs cost, where there is no obstacle. Only their shape is looked at."""
+        """What these inputs cost, where there is no obstacle."""
 
     def prepare(self, kernel, X) -> Solver:
         """The solver with what it has to know of these inputs, which are looked at as numbers."""

@@ -13,9 +13,14 @@ from bayeskern.hyperparameters.names import get, replace, sites
 from bayeskern.hyperparameters.values import shape
 from bayeskern.linalg.dense import DenseSolver
 from bayeskern.linalg.factor import Cost, Solver
+from bayeskern.linalg.kronecker_solver import KroneckerSolver
+from bayeskern.linalg.low_rank import LowRankSolver
 from bayeskern.linalg.markov_solver import MarkovSolver
 
-SOLVERS: dict[str, Solver] = {solver.name: solver for solver in (MarkovSolver(), DenseSolver())}
+SOLVERS: dict[str, Solver] = {
+    solver.name: solver
+    for solver in (MarkovSolver(), LowRankSolver(), KroneckerSolver(), DenseSolver())
+}
 # For fewer points no solver is faster than the dense one by so much that it would be felt.
 FEW = 256
 
@@ -41,19 +46,24 @@ class Choice(NamedTuple):
         return "\n".join(lines)
 
 
-def choose(kernel, X, solver: str = "auto") -> Choice:
+def choose(kernel, X, solver: str = "auto", noise=0.0, observed=None) -> Choice:
     """Choose the solver of k(X) + noise I.
 
     Args:
         kernel: The kernel; hyperparameters that are to be inferred count as unknown numbers.
         X: Inputs, shape (n, d), traced or not.
         solver: Its name where it is not to be chosen.
+        noise: The noise variance, a number or an array of shape (n,), or its prior.
+        observed: Which rows count, shape (n,), or None for all.
 
     Raises:
         ValueError: If the solver is not known, does not fit, or asks for more memory than there is.
     """
     n, structure = X.shape[0], _structure(kernel)
-    obstacles = {name: one.obstacle(structure, X) for name, one in SOLVERS.items()}
+    obstacles = {
+        name: one.misfit(X, noise, observed) or one.obstacle(structure, X)
+        for name, one in SOLVERS.items()
+    }
     if solver == "auto":
         fitting = [name for name in SOLVERS if obstacles[name] is None]
         obstacles |= {name: SOLVERS[name].doubt(structure, X) for name in fitting}
@@ -76,13 +86,23 @@ def choose(kernel, X, solver: str = "auto") -> Choice:
     return choice
 
 
-def solver_of(kernel, X, solver: str | Solver = "auto") -> Solver:
-    """The solver that `choose` takes, prepared for X; one that is prepared stays as it is."""
+def solver_of(kernel, X, solver: str | Solver = "auto", noise=0.0, observed=None) -> Solver:
+    """The solver that `choose` takes, prepared for X; one that is prepared stays as it is.
+
+    Raises:
+        ValueError: As `choose`, and if one that is prepared does not fit.
+    """
     if isinstance(solver, Solver):
+        misfit = solver.misfit(X, noise, observed)
+        if misfit is not None:
+            raise ValueError(
+                f"the prepared {solver.name} solver does not fit: {misfit}. "
+                "Prepare another for these inputs."
+            )
         return solver
     # Few points are not looked at.
     few = solver == "auto" and X.shape[0] < FEW
-    name = "dense" if few else choose(kernel, X, solver).solver
+    name = "dense" if few else choose(kernel, X, solver, noise, observed).solver
     return SOLVERS[name].prepare(_structure(kernel), X)
 
 
@@ -129,5 +149,6 @@ def _too_much(choice: Choice) -> str:
     return (
         f"the {choice.solver} solver takes about {taken}B for {choice.n:,} points, and this "
         f"machine has {memory}B. {others} Take fewer points, a kernel of one input with a state "
-        "(Matern, trends, Cosine, their sums and products), or SparseGP with inducing points."
+        "(Matern, trends, Cosine, their sums and products), a full grid with a product kernel, or "
+        "SparseGP with inducing points."
     )

@@ -6,11 +6,23 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 
-from bayeskern.kernels import RBF, Brownian, Cosine, Linear, Matern12, Matern32, Matern52, White
-from bayeskern.linalg import SOLVERS, choose
+from bayeskern.kernels import (
+    RBF,
+    Brownian,
+    Constant,
+    Cosine,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Polynomial,
+    White,
+)
+from bayeskern.linalg import SOLVERS, choose, solver_of
 from tests.marks import few
 
 LONG = np.arange(1000.0)[:, None]
+GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0)), axis=-1).reshape(-1, 2)
 
 
 @pytest.mark.parametrize(
@@ -27,15 +39,32 @@ LONG = np.arange(1000.0)[:, None]
         ((Matern52() + Matern12()) ** 4, LONG, "dense", "its state has 256 numbers"),
         ((Matern52() + Matern12()) ** 20, LONG, "dense", "its state has 1,099,511,627,776 numbers"),
         (Matern32(dist.LogNormal(0.0, 1.0)), LONG, "markov", "not dense"),
+        # A line has a state and features: the cost decides.
+        (Linear() + 1.0, LONG, "low_rank", "not markov: about 756 kFlop"),
+        (Linear(dist.HalfNormal(1.0)), GRID, "low_rank", "not kronecker: Linear"),
+        (Linear() * Matern32(), LONG, "markov", "not low_rank: Matern32"),
+        (Polynomial(12), GRID, "low_rank", "not markov: there are 2 inputs"),
+        (Polynomial(40), GRID, "dense", "not low_rank: about"),
+        (RBF(dist.LogNormal(0.0, 1.0)), GRID, "kronecker", "not low_rank: RBF"),
+        (
+            RBF(),
+            GRID[:-1],
+            "dense",
+            "not kronecker: the grid of 20 x 30 lacks the cell (19.0, 29.0)",
+        ),
+        (RBF() + Constant(), GRID, "dense", "is no product of kernels of different columns"),
+        (Linear().on([0]) * Linear().on([1]), GRID, "low_rank", "not kronecker: about"),
+        (2.0 * RBF().on([0]) * Matern52().on([1]), GRID, "kronecker", "not dense: about 216 M"),
     ],
     ids=str,
 )
 def test_the_solver_follows_from_kernel_and_inputs(kernel, X, solver, why):
     choice = choose(kernel, jnp.asarray(X))
     assert choice.solver == solver
-    first, other = repr(choice).splitlines()
+    first, *others = repr(choice).splitlines()
     assert first.startswith(f"{solver}: about") and f"for {len(X):,} points" in first
-    assert why in other
+    assert len(others) == len(SOLVERS) - 1
+    assert any(why in other for other in others)
 
 
 def test_a_solver_may_be_asked_for():
@@ -98,14 +127,24 @@ def test_the_chosen_solver_gives_what_the_dense_one_gives(seed):
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize(("kernel", "n"), [(Matern32(), 20_000), (RBF(), 1000)], ids=str)
-def test_stated_memory_is_about_what_xla_takes(kernel, n):
-    X, y = np.arange(float(n))[:, None], np.ones(n)
-    choice = choose(kernel, X)
+@pytest.mark.parametrize(
+    ("kernel", "X"),
+    [
+        (Matern32(), np.arange(20_000.0)[:, None]),
+        (RBF(), np.arange(1000.0)[:, None]),
+        (Linear() + 1.0, np.ones((20_000, 2))),
+        (Polynomial(3), np.ones((4000, 4))),
+        (RBF(), GRID),
+    ],
+    ids=["markov", "dense", "a line", "a cubic", "kronecker"],
+)
+def test_stated_memory_is_about_what_xla_takes(kernel, X):
+    X, y = jnp.asarray(X), np.ones(len(X))
+    choice, solver = choose(kernel, X), solver_of(kernel, X)
 
-    def density(kernel, X, y):
-        return SOLVERS[choice.solver].log_density(kernel, X, 0.1, y)
+    def density(kernel, X, y, solver):
+        return solver.log_density(kernel, X, 0.1, y)
 
-    compiled = jax.jit(jax.value_and_grad(density)).lower(kernel, X, y).compile()
+    compiled = jax.jit(jax.value_and_grad(density)).lower(kernel, X, y, solver).compile()
     taken = compiled.memory_analysis().temp_size_in_bytes
     assert taken < choice.cost.bytes < 2.0 * taken

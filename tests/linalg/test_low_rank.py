@@ -1,0 +1,292 @@
+"""Kernels with few features: against dense matrices, and exact arithmetic for little noise."""
+
+from decimal import Decimal, localcontext
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.infer.util import log_density as log_density_of_model
+from scipy.stats import multivariate_normal, norm
+
+import bayeskern as bk
+from bayeskern import NotPositiveDefiniteError
+from bayeskern.kernels import (
+    RBF,
+    AllSubsets,
+    Constant,
+    Cosine,
+    Linear,
+    Matern32,
+    Polynomial,
+    White,
+    kernel_from_features,
+)
+from bayeskern.linalg import log_density as dense_log_density
+from bayeskern.linalg.dense import covariance
+from bayeskern.linalg.low_rank import LowRankSolver
+from tests.marks import few
+
+SOLVER = LowRankSolver()
+KERNELS = {
+    "plane": Linear([0.5, 2.0], 0.4) + 2.0,
+    "cubic": 0.3 * Polynomial(3, 1.3),
+    "waves": Cosine([1.5, 4.0], 0.7) * Linear().on([1]) + Constant(0.4),
+    "interactions": AllSubsets(1.2).named("all"),
+    # One feature twice: their matrix has not full rank.
+    "repeated": kernel_from_features(lambda x: jnp.stack([x[0], x[0], x[0] * x[1]])) + Linear(),
+}
+some = pytest.mark.parametrize("name", few(KERNELS, "repeated"))
+
+
+def case(n=40, seed=0):
+    """Points, noise of each of them, and which count."""
+    rng = np.random.default_rng(seed)
+    return jnp.asarray(rng.normal(size=(n, 2))), rng.uniform(0.05, 0.3, n), rng.random(n) < 0.8
+
+
+def masked(noise, observed, kernel, X):
+    """K in NumPy; rows that do not count are those of the identity."""
+    K = np.asarray(kernel(X)) + np.diag(noise)
+    return np.where(observed[:, None] & observed, K, np.eye(len(X)))
+
+
+@some
+@pytest.mark.parametrize("all_count", few([True, False], False))
+def test_factor_against_numpy(name, all_count):
+    X, noise, observed = case()
+    observed = np.ones_like(observed) if all_count else observed
+    mask = None if all_count else observed
+    K = masked(noise, observed, KERNELS[name], X)
+    factor = SOLVER.factor(KERNELS[name], X, noise, mask)
+    B = np.random.default_rng(1).normal(size=(len(X), 3))
+    for right in (B, B[:, 0]):
+        np.testing.assert_allclose(factor.solve(right), np.linalg.solve(K, right), atol=1e-10)
+        np.testing.assert_allclose(factor.whiten(factor.sqrt_mul(right)), right, atol=1e-11)
+    L = factor.sqrt_mul(jnp.eye(len(X)))
+    np.testing.assert_allclose(L @ L.T, K, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(factor.logdet(), np.linalg.slogdet(K)[1], rtol=1e-11)
+    np.testing.assert_allclose(factor.inv_diag(), np.diag(np.linalg.inv(K)), rtol=1e-9)
+    product = SOLVER.multiply(KERNELS[name], X, noise, B[:, 0], mask)
+    np.testing.assert_allclose(product, K @ B[:, 0], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", few(KERNELS, "plane", "waves", "repeated"))
+def test_log_density_against_scipy(name):
+    X, noise, observed = case()
+    R = np.random.default_rng(1).normal(size=(2, len(X))) * observed
+    K = masked(noise, np.ones_like(observed), KERNELS[name], X)[np.ix_(observed, observed)]
+    expected = multivariate_normal(cov=K).logpdf(R[:, observed])
+    found = SOLVER.log_density(KERNELS[name], X, noise, R, observed)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def flat(tree):
+    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(tree)])
+
+
+@some
+def test_derivatives_of_the_log_density_are_those_of_the_dense_one(name):
+    X, noise, observed = case()
+    r = np.random.default_rng(1).normal(size=len(X)) * observed
+
+    def ours(kernel, scale):
+        return SOLVER.log_density(kernel, X, scale * noise, r, observed)
+
+    def dense(kernel, scale):
+        return dense_log_density(covariance(kernel, X, scale * noise, observed), r)
+
+    for derivative in (jax.grad, jax.hessian):
+        found, expected = (
+            flat(jax.jit(derivative(density, (0, 1)))(KERNELS[name], jnp.asarray(1.1)))
+            for density in (ours, dense)
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10 * np.abs(expected).max())
+
+
+@pytest.mark.slow
+def test_square_roots_are_differentiated_twice():
+    X, noise, _ = case(12)
+    M = np.random.default_rng(1).normal(size=(12, 12))
+
+    def ours(kernel):
+        factor = SOLVER.factor(kernel, X, noise)
+        W, L = factor.whiten(M), factor.sqrt_mul(jnp.eye(12))
+        return jnp.sum(jnp.sin(W.T @ W)) + jnp.sum(jnp.sin(M * (L @ L.T)))
+
+    def dense(kernel):
+        K = covariance(kernel, X, noise)
+        return jnp.sum(jnp.sin(M.T @ jnp.linalg.solve(K, M))) + jnp.sum(jnp.sin(M * K))
+
+    for derivative in (jax.grad, jax.hessian):
+        found, expected = (flat(jax.jit(derivative(f))(KERNELS["repeated"])) for f in (ours, dense))
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+
+
+def line_to_fifty_digits(x, y, noise):
+    """Log density and leave-one-out variances of a line, 0.5 (x - 0.5) (z - 0.5) + 2."""
+    n = len(x)
+    with localcontext(prec=50):
+        x, y = ([Decimal(float(v)) for v in values] for values in (x, y))
+        half = Decimal("0.5")
+        K = [[half * (s - half) * (t - half) + 2 for s in x] for t in x]
+        for i in range(n):
+            K[i][i] += Decimal(noise)
+        # Gauss and Jordan: the identity beside K becomes the inverse, y becomes K^-1 y.
+        rows = [[*K[i], *(Decimal(i == j) for j in range(n)), y[i]] for i in range(n)]
+        logdet = Decimal(0)
+        for i in range(n):
+            logdet += rows[i][i].ln()
+            rows[i] = [v / rows[i][i] for v in rows[i]]
+            for j in range(n):
+                if j != i:
+                    rows[j] = [v - rows[j][i] * w for v, w in zip(rows[j], rows[i], strict=True)]
+        quadratic = sum(v * row[-1] for v, row in zip(y, rows, strict=True))
+        density = float(-(quadratic + logdet) / 2) - 0.5 * n * np.log(2.0 * np.pi)
+        return density, np.array([float(1 / rows[i][n + i]) for i in range(n)])
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-12])
+def test_hardly_any_noise_costs_few_digits(noise):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.0, 1.0, 30)
+    y = 1.0 - 0.7 * x + np.sqrt(noise) * rng.normal(size=30)
+    exact, variances = line_to_fifty_digits(x, y, noise)
+    kernel, X = Linear(0.5, 0.5) + 2.0, jnp.asarray(x[:, None])
+    found = SOLVER.log_density(kernel, X, noise, y)
+    np.testing.assert_allclose(found, exact, rtol=1e-9)
+    loo = SOLVER.factor(kernel, X, noise).inv_diag()
+    np.testing.assert_allclose(1.0 / loo, variances, rtol=1e-12)
+    # A dense matrix of condition 1e14 keeps fewer.
+    dense = dense_log_density(covariance(kernel, X, noise), y)
+    assert abs(found - exact) < abs(dense - exact)
+
+
+def test_values_without_noise_are_refused():
+    X, noise, observed = case()
+    kernel = KERNELS["plane"]
+    noise[3] = 0.0
+    with pytest.raises(NotPositiveDefiniteError, match=r"row 3 has the noise 0\.0.*solver='dense'"):
+        SOLVER.factor(kernel, X, noise)
+    with pytest.raises(NotPositiveDefiniteError, match=r"has the noise 1e-30"):
+        SOLVER.factor(kernel, X, 1e-30)
+
+    def density(kernel, scale, observed=None):
+        return SOLVER.log_density(kernel, X, scale * noise, np.ones(len(X)), observed)
+
+    value, slope = jax.jit(jax.value_and_grad(density, (0, 1)))(kernel, jnp.asarray(1.0))
+    assert value == -np.inf
+    assert np.all(flat(slope) == 0.0)
+    # A row that does not count needs no noise.
+    observed[3] = False
+    assert np.isfinite(density(kernel, 1.0, observed))
+    SOLVER.factor(kernel, X, noise, observed)
+
+
+def test_one_point_and_more_features_than_points():
+    X = jnp.array([[0.3, -0.8]])
+    kernel = Polynomial(4, 0.7)
+    sd = np.sqrt((0.7 + 0.73) ** 4 + 0.5)
+    found = SOLVER.log_density(kernel, X, 0.5, np.array([0.8]))
+    np.testing.assert_allclose(found, norm(0.0, sd).logpdf(0.8), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "why"),
+    [
+        (Linear() + RBF(), r"RBF\(.*\) has infinitely many features"),
+        (Linear() * Matern32(), r"Matern32\(.*\) has no finite feature map"),
+        (Linear() + White(), r"White\(.*\) has no feature map: white noise"),
+        (Polynomial(20), r"Polynomial\(.*\) has 30,045,015 features, too many"),
+    ],
+    ids=str,
+)
+def test_what_has_no_few_features_is_refused(kernel, why):
+    with pytest.raises(ValueError, match=f"solver='low_rank' does not fit: {why}"):
+        bk.GaussianProcess(kernel, np.ones((300, 10)), 0.1, solver="low_rank")
+
+
+# -- in processes and models -----------------------------------------------------------------------
+
+X, NOISE, KEPT = case(300)
+Y = np.random.default_rng(3).normal(size=300) + np.asarray(X)[:, 0]
+NEW = np.random.default_rng(1).normal(size=(7, 2))
+NAMED = Linear(0.5).named("plane") + 2.0 * (Polynomial(2, 0.5).on([1]).named("curve") + 0.3)
+
+
+@pytest.mark.parametrize("all_count", few([True, False], False))
+def test_processes_with_few_features_against_numpy(all_count):
+    mask = None if all_count else KEPT
+    process = bk.GaussianProcess(NAMED, X, NOISE, 0.2, mask)
+    assert process.explain().solver == "low_rank"
+    observed = np.ones(300, bool) if mask is None else mask
+    K, r = masked(NOISE, observed, NAMED, X), (Y - 0.2) * observed
+    inverse = np.linalg.inv(K)
+    log_prob = multivariate_normal(cov=K).logpdf(r) + 0.5 * np.sum(~observed) * np.log(2.0 * np.pi)
+    np.testing.assert_allclose(process.log_prob(Y), log_prob, rtol=1e-10)
+    gp = process.condition(Y)
+    assert gp.residual < 1e-11
+    loo = gp.loo()
+    np.testing.assert_allclose(loo.variance[observed], 1.0 / np.diag(inverse)[observed], rtol=1e-9)
+    left_out = (Y - inverse @ r / np.diag(inverse))[observed]
+    np.testing.assert_allclose(loo.mean[observed], left_out, rtol=1e-9)
+    # Covariances in weight space, where nothing cancels: 2 weights, 3, and 1.
+    phi, phi_new = np.asarray(NAMED.feature_map(X)), np.asarray(NAMED.feature_map(NEW))
+    of_weights = np.linalg.inv(np.eye(6) + (phi.T * (observed / NOISE)) @ phi)
+    np.testing.assert_allclose(
+        gp.covariance(NEW), phi_new @ of_weights @ phi_new.T, rtol=1e-8, atol=1e-12
+    )
+    prediction = gp.predict(NEW, latent=True)
+    for name, kernel, own in (
+        (None, NAMED, slice(0, 6)),
+        ("plane", NAMED.terms[0], slice(0, 2)),
+        ("curve", 2.0 * Polynomial(2, 0.5).on([1]), slice(2, 5)),
+        ("rest", Constant(0.6), slice(5, 6)),
+    ):
+        found = prediction if name is None else prediction.component(name)
+        cross = np.asarray(kernel(X, NEW)) * observed[:, None]
+        mean = cross.T @ inverse @ r + (0.2 if name is None else 0.0)
+        np.testing.assert_allclose(found.mean, mean, rtol=1e-8)
+        variance = np.diag(phi_new[:, own] @ of_weights[own, own] @ phi_new[:, own].T)
+        np.testing.assert_allclose(found.sd**2, variance, rtol=1e-8)
+
+
+def test_regressions_with_few_features():
+    kernel = Linear(dist.HalfNormal(1.0)) + Constant(dist.HalfNormal(2.0))
+    draws = {
+        "linear.variance": np.array([0.5, 1.5]),
+        "constant.variance": np.array([1.0, 0.3]),
+        "noise": np.array([0.3, 0.8]),
+    }
+    predictions = []
+    for solver, taken in (("auto", "low_rank"), ("dense", "dense")):
+        model = bk.GPRegression(kernel, dist.HalfNormal(1.0), solver=solver)
+        prepared, data = model.prepare(X, Y, KEPT)
+        assert prepared.prepared.name == taken
+        predictions.append(prepared.predictive(draws, data, NEW))
+    ours, theirs = predictions
+    np.testing.assert_allclose(ours.mean, theirs.mean, rtol=1e-8)
+    np.testing.assert_allclose(ours.sd, theirs.sd, rtol=1e-8)
+
+
+def test_hand_written_models_with_few_features():
+    def model(X, y, solver="auto"):
+        slope = numpyro.sample("slope", dist.HalfNormal(1.0))
+        noise = numpyro.sample("noise", dist.HalfNormal(1.0))
+        numpyro.sample("y", bk.GaussianProcess(Linear(slope), X, noise, solver=solver), obs=y)
+
+    def density(values, solver):
+        return log_density_of_model(model, (X, Y, solver), {}, values)[0]
+
+    values = {"slope": 0.9, "noise": 0.5}
+    found, expected = (
+        flat(
+            jax.jit(jax.value_and_grad(lambda values, solver=solver: density(values, solver)))(
+                values
+            )
+        )
+        for solver in ("auto", "dense")
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
