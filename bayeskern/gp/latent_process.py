@@ -222,7 +222,8 @@ def read_solver(solver: str | Solver, kernels, X, likelihood) -> Solver:
     elif not likelihood.log_concave:
         obstacle = f"log p(y | f) of {name} is not known to be concave"
     else:
-        return solver_of(kernels[0], X, solver)
+        # The inverse of a curvature that differs from row to row is the noise.
+        return solver_of(kernels[0], X, solver, noise=np.ones(X.shape[0]))
     if solver not in ("auto", "dense"):
         validation.one_of("solver", solver, SOLVERS)
         raise ValueError(f"solver={solver!r} does not fit: {obstacle}. Leave solver='auto'.")

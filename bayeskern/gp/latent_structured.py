@@ -25,6 +25,9 @@ LEAST_CURVATURE = 1e-90
 # The variance of the noise that f itself is seen with, relative to that of f: with less, what
 # solvers say of other times would be rounding.
 JITTER = 1e-10
+# A factor is kept as long as each step with it multiplies the decrement by at most this: another
+# takes no longer than two steps.
+CONTRACTION = 1e-3
 # The most points whose latent draws are kept for a verdict.
 MOST_POINTS = 2000
 
@@ -133,7 +136,7 @@ def _log_evidence(prior: SolverPrior, m, log_likelihood: LogLikelihood):
     """-inf, with a gradient of 0, where there is no mode to be found."""
     # Newton's steps are not differentiated through.
     fixed = jax.lax.stop_gradient((prior, m, log_likelihood))
-    mode = newton.search(fixed[0].multiply, fixed[0].factor, *fixed[1:])
+    mode = _find_mode(*fixed)
     # Where none is found, whatever NaN derivatives have is stopped here.
     prior, m, log_likelihood = jax.tree.map(
         lambda moving, fixed: jnp.where(mode.found, moving, fixed),
@@ -144,6 +147,10 @@ def _log_evidence(prior: SolverPrior, m, log_likelihood: LogLikelihood):
     a, W = log_likelihood.gradient(f), log_likelihood.curvature(f)
     value = log_likelihood.log_density(f) - 0.5 * jnp.sum(a * (f - m)) - prior.half_logdet(W)
     return jnp.where(mode.found & jnp.isfinite(value), value, -jnp.inf)
+
+
+def _find_mode(prior: SolverPrior, m, log_likelihood: LogLikelihood) -> newton.Mode:
+    return newton.search(prior.multiply, prior.factor, m, log_likelihood, CONTRACTION)
 
 
 @jax.custom_jvp
@@ -166,7 +173,7 @@ def _follow_jvp(primals, tangents):
 
 @jax.jit
 def _approximation(prior: SolverPrior, m, log_likelihood: LogLikelihood):
-    mode = newton.search(prior.multiply, prior.factor, m, log_likelihood)
+    mode = _find_mode(prior, m, log_likelihood)
     W = log_likelihood.curvature(mode.f)
     return mode, W, prior.factor(W)
 

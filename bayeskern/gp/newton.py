@@ -83,7 +83,9 @@ def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
     return search(lambda v: mul(K, v), factor_at, m, log_likelihood)
 
 
-def search(multiply, factor_at, m, log_likelihood: LogLikelihood) -> Mode:
+def search(
+    multiply, factor_at, m, log_likelihood: LogLikelihood, contraction: float = CONTRACTION
+) -> Mode:
     """`find_mode` for K by what it does: v -> K v, and W -> a `LaplaceFactor`."""
 
     def value_at(f, a):
@@ -121,7 +123,7 @@ def search(multiply, factor_at, m, log_likelihood: LogLikelihood) -> Mode:
             df = multiply(da)
             # Rounding may push what is nearly 0 below it.
             decrement = jnp.abs(jnp.sum(r * df))
-            go_on = (decrement > CONVERGED) & (decrement <= CONTRACTION * mode.decrement)
+            go_on = (decrement > CONVERGED) & (decrement <= contraction * mode.decrement)
             mode = mode._replace(gradient_norm=jnp.linalg.norm(r), decrement=decrement)
             moved, rose = jax.lax.cond(go_on, step, lambda mode, *_: (mode, True), mode, da, df)
             return moved, jnp.where(jnp.isinf(first), decrement, first), go_on & rose, rose
