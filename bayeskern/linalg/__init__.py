@@ -2,6 +2,7 @@
 
 from bayeskern.linalg.dense import DenseFactor, inverse_and_logdet, log_density
 from bayeskern.linalg.factor import Factor
+from bayeskern.linalg.iterative import Solution, Status, conjugate_gradients
 from bayeskern.linalg.select import SOLVERS, Choice, choose, solver_of
 
 __all__ = [
@@ -9,7 +10,10 @@ __all__ = [
     "Choice",
     "DenseFactor",
     "Factor",
+    "Solution",
+    "Status",
     "choose",
+    "conjugate_gradients",
     "inverse_and_logdet",
     "log_density",
     "solver_of",
