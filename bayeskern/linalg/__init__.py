@@ -3,7 +3,7 @@
 from bayeskern.linalg.dense import DenseFactor, inverse_and_logdet, log_density
 from bayeskern.linalg.factor import Factor
 from bayeskern.linalg.iterative import Solution, Status, conjugate_gradients
-from bayeskern.linalg.select import SOLVERS, Choice, choose, solver_of
+from bayeskern.linalg.select import SOLVERS, Choice, TooLargeError, choose, solver_of
 
 __all__ = [
     "SOLVERS",
@@ -12,6 +12,7 @@ __all__ = [
     "Factor",
     "Solution",
     "Status",
+    "TooLargeError",
     "choose",
     "conjugate_gradients",
     "inverse_and_logdet",

@@ -133,10 +133,10 @@ def conjugate_gradients(
     digits = math.ceil(max(-10.0 * math.log10(tol), 1.0))
     with Progress("conjugate gradients", digits, progress, delay=MOMENT) as bar:
 
-        def report(iterations, R):
+        def report(R):
             left = np.max(np.linalg.norm(R, axis=0) / sizes)
             done = -10.0 * math.log10(left) if left > tol else digits
-            bar.to(int(np.clip(done, 0, digits)), f"step {iterations}, residual {left:.1e}")
+            bar.to(int(np.clip(done, 0, digits)), f"residual {left:.1e}")
 
         x, *ended = _solve(multiply, precondition, columns, sizes, tol, most, report)
     return Solution(x.reshape(B.shape), *ended)
@@ -192,9 +192,7 @@ def _solve(multiply, precondition, B, sizes, tol, most, report):
     """
     x, R, residual, taken = np.zeros_like(B), B, np.inf, 0
     while True:
-        step, steps, status = _descend(
-            multiply, precondition, R, tol * sizes, most - taken, lambda i, R: report(taken + i, R)
-        )
+        step, steps, status = _descend(multiply, precondition, R, tol * sizes, most - taken, report)
         taken += steps
         R = B - multiply(x + step)
         left = np.max(np.linalg.norm(R, axis=0) / sizes)
@@ -232,7 +230,7 @@ def _descend(
             return x, taken, Status.INDEFINITE
         lengths = np.divide(products, curvatures, np.zeros_like(products), where=active)
         x, R = x + lengths * directions, R - lengths * AD
-        report(taken + 1, R)
+        report(R)
         active &= np.linalg.norm(R, axis=0) > goals
         Z, before = precondition(R), products
         products = np.sum(R * Z, axis=0)
