@@ -64,7 +64,8 @@ def _products(kernel, X, B, first, step, count):
         def tile(j, sums):
             across, out = sums
             K = kernel.evaluate(X_i, X[j])
-            return across + K @ B[j], out.at[j].add(K.T @ B_i)
+            # XLA takes longer over K.T @ B_i.
+            return across + K @ B[j], out.at[j].add((B_i.T @ K).T)
 
         # Within a tile on the diagonal points are themselves, which white noise can tell.
         across, out = jax.lax.fori_loop(i + 1, count, tile, (kernel.evaluate(X_i) @ B_i, out))

@@ -11,7 +11,7 @@ from bayeskern.linalg.tiled_gram import TILE, TiledGram
 from tests.marks import few
 
 RNG = np.random.default_rng(3)
-N = 2 * TILE + 88
+N = TILE + 64
 X = RNG.normal(size=(N, 3))
 B = np.stack([np.sin(X.sum(axis=1)), RNG.normal(size=N), np.ones(N)], axis=1)
 NOISE = RNG.uniform(0.01, 2.0, size=N)

@@ -181,10 +181,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
                 f"a constant and a function cannot be told apart with {len(self._T)} sample: give "
                 "at least 2 points of positive weight."
             )
+        self.solver_ = self._chosen_solver(kernel, alpha, alphas)
         if self.optimize is not None:
             kernel, alpha, alphas = self._tuned(kernel, alpha, alphas)
         self.kernel_ = kernel
-        self.solver_ = self._chosen_solver(alpha, alphas)
         self.n_iter_ = self.residual_ = None
         if self.solver_ == ITERATIVE:
             self._system, self.alpha_ = None, alpha
@@ -257,8 +257,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
     def _has_matrix(self) -> bool:
         return self.solver_ in WITH_MATRIX
 
-    def _chosen_solver(self, alpha, alphas) -> str:
-        """The solver for `kernel_` and alpha; "dense" is to become one of those with a matrix."""
+    def _chosen_solver(self, kernel, alpha, alphas) -> str:
+        """The name of the solver, which "dense" leaves open among those with a matrix."""
         chosen, asks_matrix = isinstance(alpha, str), None
         if self._sign < 0:
             asks_matrix = "multiquadrics"
@@ -268,7 +268,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             asks_matrix = f"optimize={self.optimize!r}"
         return choose_solver(
             self.solver,
-            self.kernel_,
+            kernel,
             self.X_fit_[self._used],
             asks_matrix=asks_matrix,
             asks_factor=f"alpha={alpha!r}" if chosen else None,

@@ -43,7 +43,7 @@ def choose_solver(
 def _choose(kernel, X, asks_matrix, asks_factor, may_be_singular) -> str:
     matrix = SOLVERS["dense"].cost(kernel, X).bytes
     if asks_matrix is not None or (may_be_singular and matrix <= validation.machine_memory()):
-        # Whoever wants more than memory holds may have a way of their own to hold it.
+        # What only the matrix does is tried, even where memory seems to be too small for it.
         return "dense"
     try:
         name = choose(kernel, X).solver
