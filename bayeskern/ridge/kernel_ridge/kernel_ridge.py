@@ -34,6 +34,7 @@ from bayeskern.ridge.kernel_ridge.solver_choice import (
     NAMES,
     WITH_MATRIX,
     choose_solver,
+    matrix_is_held,
 )
 from bayeskern.ridge.kernel_ridge.tuning import Objective, tune
 
@@ -190,8 +191,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             self._system, self.alpha_ = None, alpha
             coefficients, intercept = self._iterated(alpha, tol, seed)
         else:
-            factored = self._from_matrix if self._has_matrix else self._without_matrix
-            self._system = factored(alpha, alphas)
+            system = None if self._has_matrix else self._without_matrix(alpha, alphas)
+            self._system = system or self._from_matrix(alpha, alphas)
             self.alpha_ = self._system.alpha
             coefficients, intercept = self._system.solve(self._T)
         dual = np.zeros_like(Y)
@@ -293,8 +294,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         self.n_iter_, self.residual_ = solution.iterations, solution.residual
         return found
 
-    def _without_matrix(self, alpha, alphas) -> FactoredSystem:
-        """The system with alpha, or with the best of alphas, by a solver of covariance matrices."""
+    def _without_matrix(self, alpha, alphas) -> FactoredSystem | None:
+        """The system with alpha, or with the best of alphas, by a solver of covariance matrices.
+
+        None where there is no factor, and "auto" may take the matrix, which does without.
+        """
         points = self.X_fit_[self._used]
         covariances = Covariances(
             self.kernel_,
@@ -303,11 +307,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             self._sqrt_weights[self._used],
             self._has_constant,
         )
-        if isinstance(alpha, str):
-            path = self._path(covariances, alphas)
-            alpha = path.best(alpha)
-            path.store_in(self, self._single, alpha)
-        return covariances.at(alpha)
+        try:
+            if isinstance(alpha, str):
+                path = self._path(covariances, alphas)
+                alpha = path.best(alpha)
+                path.store_in(self, self._single, alpha)
+            return covariances.at(alpha)
+        except np.linalg.LinAlgError:
+            if self.solver != "auto" or not matrix_is_held(self.kernel_, points):
+                raise
+            self.solver_ = "dense"
+            return None
 
     def _from_matrix(self, alpha, alphas) -> DualSystem:
         """The system with alpha, or with the best of alphas by the criterion alpha."""

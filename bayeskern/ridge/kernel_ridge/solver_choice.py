@@ -20,30 +20,32 @@ def choose_solver(
     matrix and a factor; may_be_singular: whether an alpha is 0, for which only the matrix will do
     in any case.
 
-    Raises ValueError where the solver does not do what is asked for, or memory does not hold it.
+    Raises ValueError where it does not do what is asked for, or memory does not hold it.
     """
-    validation.one_of("solver", asked, NAMES)
     if asked in WITH_MATRIX:
         return asked
+    if asked == "auto":
+        return _choose(kernel, X, asks_matrix, asks_factor, may_be_singular)
     if asked == ITERATIVE:
         _refuse(asked, asks_matrix or asks_factor)
-    elif asked != "auto":
-        _refuse(asked, asks_matrix)
-        if SOLVERS[asked].approximate:
-            raise ValueError(
-                f"solver={asked!r} computes with another matrix, near the one of the kernel, of "
-                "which dual coefficients are none. Take NystromRidge, or GaussianProcess."
-            )
-        choose(kernel, X, asked)
-    else:
-        return _choose(kernel, X, asks_matrix, asks_factor, may_be_singular)
-    return asked
+        return asked
+    _refuse(asked, asks_matrix)
+    if SOLVERS[asked].approximate:
+        raise ValueError(
+            f"solver={asked!r} computes with another matrix, near the one of the kernel, which has "
+            "no dual coefficients of this kernel. Take NystromRidge, or GaussianProcess."
+        )
+    return choose(kernel, X, asked).solver
+
+
+def matrix_is_held(kernel, X) -> bool:
+    """Whether memory holds what the Gram matrix and its factor take."""
+    return _bytes_of_matrix(kernel, X) <= validation.machine_memory()
 
 
 def _choose(kernel, X, asks_matrix, asks_factor, may_be_singular) -> str:
-    matrix = SOLVERS["dense"].cost(kernel, X).bytes
-    if asks_matrix is not None or (may_be_singular and matrix <= validation.machine_memory()):
-        # What only the matrix does is tried, even where memory seems to be too small for it.
+    # What only the matrix does is tried, even where memory seems to be too small for it.
+    if asks_matrix is not None or (may_be_singular and matrix_is_held(kernel, X)):
         return "dense"
     try:
         name = choose(kernel, X).solver
@@ -53,12 +55,16 @@ def _choose(kernel, X, asks_matrix, asks_factor, may_be_singular) -> str:
         return name
     if asks_factor is not None:
         raise ValueError(
-            f"{asks_factor} needs a factor of K + alpha I, which takes about {matrix / 1e9:,.0f} "
-            f"GB for {len(X):,} points, and this machine has "
-            f"{validation.machine_memory() / 1e9:,.0f}. Give alpha as a number, which is solved "
-            f'for without a factor, or take NystromRidge(alpha="loo").'
+            f"{asks_factor} needs a factor of K + alpha I, which takes about "
+            f"{_bytes_of_matrix(kernel, X) / 1e9:,.0f} GB for {len(X):,} points, and this machine "
+            f"has {validation.machine_memory() / 1e9:,.0f}. Give alpha as a number, which needs no "
+            f"factor, or take NystromRidge({asks_factor})."
         )
     return ITERATIVE
+
+
+def _bytes_of_matrix(kernel, X) -> float:
+    return SOLVERS["dense"].cost(kernel, X).bytes
 
 
 def _refuse(solver: str, wanted: str | None) -> None:

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.linalg import LinAlgWarning
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
@@ -91,10 +92,16 @@ def test_the_fastest_exact_solver_is_taken():
     assert KernelRidge(MATERN, 0.1, solver="dense").fit(TIMES, SERIES).solver_ == "cholesky"
 
 
-def test_a_system_without_a_factor_is_refused():
-    twice = np.concatenate([TIMES, TIMES[:1]])
-    with pytest.raises(np.linalg.LinAlgError, match=r"K \+ 0 I is singular to rounding"):
-        KernelRidge(MATERN, 0.0, solver="markov").fit(twice, np.append(SERIES[:, 0], 1.0))
+def test_a_system_without_a_factor_is_refused_or_solved_by_the_matrix(monkeypatch):
+    twice, values = np.concatenate([TIMES, TIMES[:1]]), np.append(SERIES[:, 0], 1.0)
+    with pytest.raises(np.linalg.LinAlgError, match=r"K \+ 1e-20 I is singular to rounding"):
+        KernelRidge(MATERN, 1e-20, solver="markov").fit(twice, values)
+    with pytest.warns(LinAlgWarning, match="the shortest of many solutions"):
+        ours = KernelRidge(MATERN, 1e-20).fit(twice, values)
+    assert ours.solver_ == "eigen"
+    monkeypatch.setattr(validation, "machine_memory", lambda: 1e6)
+    with pytest.raises(np.linalg.LinAlgError, match="singular to rounding"):
+        KernelRidge(MATERN, 1e-20).fit(twice, values)
 
 
 def test_without_a_matrix_it_is_cloned_and_pickled():
@@ -134,7 +141,7 @@ def test_fitted_values_are_off_by_no_more_than_the_residual():
 
 def test_it_iterates_where_memory_holds_no_matrix(monkeypatch):
     monkeypatch.setattr(validation, "machine_memory", lambda: 1e6)
-    line = KernelRidge(MATERN, "loo", alphas=[0.01, 0.1, 1.0]).fit(TIMES, SERIES)
+    line = KernelRidge(MATERN, "loo", alphas=[0.001, 0.03, 1.0]).fit(TIMES, SERIES)
     assert line.solver_ == "markov"
     ours = KernelRidge(RBF(), 0.1).fit(TIMES, SERIES)
     assert ours.solver_ == "iterative"
