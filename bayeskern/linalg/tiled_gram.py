@@ -26,11 +26,12 @@ class TiledGram:
     def __init__(self, kernel: Kernel, X):
         self.kernel = kernel
         self.X = jnp.asarray(_in_tiles(X, "edge"))
-        self.count = -(-len(X) // TILE)
+        # As an array, since it would be compiled for as a number.
+        self.count = np.asarray(-(-len(X) // TILE))
 
     def __matmul__(self, B):
         """k(X) B for B: (n, k), as a NumPy array."""
-        tiles, workers = jnp.asarray(_in_tiles(B, "constant")), os.cpu_count() or 1
+        tiles, workers = jnp.asarray(_in_tiles(B, "constant")), np.asarray(os.cpu_count() or 1)
 
         def share(first):
             return np.asarray(_products(self.kernel, self.X, tiles, first, workers, self.count))

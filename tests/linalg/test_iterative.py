@@ -38,11 +38,10 @@ def test_product_by_tiles_is_that_with_the_matrix(kernel, n):
 
 
 def test_other_hyperparameters_and_about_as_many_points_are_not_compiled_for_again():
-    TiledGram(RBF(1.0, 2.0), X) @ B
     before = tiled_gram._products._cached._cache_size()
-    for n in (N, N - 50, N + 20):
-        TiledGram(RBF(0.3, 1.7), np.resize(X, (n, 3))) @ np.resize(B, (n, 3))
-    assert tiled_gram._products._cached._cache_size() == before
+    for n, kernel in ((9 * TILE, RBF(1.0, 2.0)), (9 * TILE + 5, RBF(0.3, 1.7))):
+        TiledGram(kernel, np.resize(X, (n, 3))) @ np.ones((n, 1))
+    assert tiled_gram._products._cached._cache_size() == before + 1
 
 
 # -- solutions -------------------------------------------------------------------------------------
