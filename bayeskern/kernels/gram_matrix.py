@@ -19,7 +19,7 @@ def gram(kernel: Kernel, X, Z=None) -> np.ndarray:
 
     Raises ValueError if an entry is NaN or infinite.
     """
-    K = _gram(kernel, X, None) if Z is None else _gram(kernel, _padded(X), Z)
+    K = _gram(kernel, X, None) if Z is None else _gram(kernel, padded(X), Z)
     return _require_finite(kernel, np.array(np.asarray(K)[: len(X)]))
 
 
@@ -32,7 +32,7 @@ def gram_times(kernel: Kernel, X, Z, B) -> np.ndarray:
     """k(X, Z) B, (n,) or (n, k), in blocks of rows of X; k(X, Z) is never held as a whole."""
     out = np.empty((len(X), *np.shape(B)[1:]))
     for rows in blocks(len(X), len(Z)):
-        out[rows] = np.asarray(_gram_times(kernel, _padded(X[rows]), Z, B))[: len(X[rows])]
+        out[rows] = np.asarray(_gram_times(kernel, padded(X[rows]), Z, B))[: len(X[rows])]
     return _require_finite(kernel, out)
 
 
@@ -42,7 +42,7 @@ def blocks(n: int, m: int) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, n, size))
 
 
-def _padded(X):
+def padded(X):
     """X and copies of its last row, up to a number of rows that is shared by many n.
 
     Between a power of 2 and the next there are four such numbers, each compiled once.

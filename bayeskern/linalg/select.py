@@ -25,6 +25,10 @@ SOLVERS: dict[str, Solver] = {
 FEW = 256
 
 
+class TooLargeError(ValueError):
+    """No solver that fits does with the memory of this machine."""
+
+
 class Choice(NamedTuple):
     """The solver of a kernel at n inputs, what it costs, and what became of the others.
 
@@ -57,7 +61,8 @@ def choose(kernel, X, solver: str = "auto", noise=0.0, observed=None) -> Choice:
         observed: Which rows count, shape (n,), or None for all.
 
     Raises:
-        ValueError: If the solver is not known, does not fit, or asks for more memory than there is.
+        ValueError: If the solver is not known, or does not fit.
+        TooLargeError: If it asks for more memory than there is.
     """
     n, structure = X.shape[0], _structure(kernel)
     obstacles = {
@@ -82,7 +87,7 @@ def choose(kernel, X, solver: str = "auto", noise=0.0, observed=None) -> Choice:
     others = tuple((m, obstacles[m] or why[m]) for m in SOLVERS if m != solver)
     choice = Choice(solver, n, SOLVERS[solver].cost(structure, X), others)
     if not _is_held(choice.cost):
-        raise ValueError(_too_much(choice))
+        raise TooLargeError(_too_much(choice))
     return choice
 
 

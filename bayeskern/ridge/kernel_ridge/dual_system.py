@@ -11,6 +11,7 @@ C denotes the first n x n block of the inverse of the whole matrix.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -50,6 +51,15 @@ class DualSpectrum(NamedTuple):
 
     def at(self, alpha) -> DualSystem:
         return DualSystem(self.eigen.at(alpha), self.border)
+
+    def systems(self, alphas) -> Iterator[tuple[slice, DualSystem]]:
+        """The places of several alphas, and their system: all of them at once."""
+        yield slice(None), self.at(alphas)
+
+    @property
+    def trace(self) -> float:
+        """The trace of M."""
+        return float(np.sum(self.eigen.values))
 
 
 class DualSystem:

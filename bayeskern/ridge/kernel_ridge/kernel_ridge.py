@@ -12,9 +12,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayeskern.core import validation
 from bayeskern.kernels.base import Exp, Kernel, Power, Product
 from bayeskern.kernels.gram_matrix import blocks, gram
+from bayeskern.linalg import solver_of
 from bayeskern.ridge.base import KernelExpansion, read_weights
 from bayeskern.ridge.kernel_ridge.criteria import CRITERIA
 from bayeskern.ridge.kernel_ridge.dual_system import DualSpectrum, DualSystem, without_constant
+from bayeskern.ridge.kernel_ridge.factored_system import (
+    Covariances,
+    FactoredSystem,
+    weighted_covariances,
+)
+from bayeskern.ridge.kernel_ridge.iterative_system import solve_iteratively
 from bayeskern.ridge.kernel_ridge.penalties import read_alpha, read_alphas
 from bayeskern.ridge.kernel_ridge.regularization_path import (
     RegularizationPath,
@@ -22,6 +29,13 @@ from bayeskern.ridge.kernel_ridge.regularization_path import (
     forget_path,
 )
 from bayeskern.ridge.kernel_ridge.regularized_system import EPS, CholeskySystem, Eigendecomposition
+from bayeskern.ridge.kernel_ridge.solver_choice import (
+    ITERATIVE,
+    NAMES,
+    WITH_MATRIX,
+    choose_solver,
+    matrix_is_held,
+)
 from bayeskern.ridge.kernel_ridge.tuning import Objective, tune
 
 # A search for hyperparameters starts again, at most this often, where the path of alphas shows an
@@ -54,7 +68,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         optimize: "loo", "gcv" or "evidence" finds the `Free(start)` hyperparameters of the kernel
             by gradient. Where `alpha` names the same criterion, alpha is found with them, within
             the range of `alphas`. None leaves the kernel as it is.
-        solver: "cholesky", "eigen" (which serves many alphas), or "auto".
+        solver: How (K + alpha W^-1) a = y is solved. "dense" holds K, n x n numbers, and takes
+            "cholesky" or, to serve many alphas, "eigen". "iterative", conjugate gradients, holds no
+            matrix, for one alpha that is a number; there are no leave-one-out predictions,
+            standard deviations and degrees of freedom then. The others are the exact solvers of
+            `GaussianProcess`, such as "markov", for one column and kernels with a state, in time
+            that grows like n. "auto" takes the fastest of the exact ones, or "iterative" where
+            memory holds none of them.
+        tol: The relative residual |y - (K + alpha W^-1) a| / |y| at which "iterative" stops.
+        seed: A whole number from 0 to 2**32 - 1, from which the preconditioner of "iterative"
+            follows.
 
     Attributes:
         kernel_: The kernel, with the hyperparameters that `optimize` found.
@@ -63,6 +86,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         intercept_: The constant b, a number or (k,); 0 without a constant.
         effective_dof_: The trace of the matrix that turns y into fitted values, a number or (k,).
         X_fit_: The training points, (n, d).
+        solver_: The solver that was taken.
+        n_iter_: The steps of "iterative"; None for other solvers.
+        residual_: The relative residual that "iterative" reached; None for other solvers.
         alphas_: The penalties that were compared, where alpha was chosen.
         loo_path_: The mean squared leave-one-out residual of each, (alphas,) or (alphas, k).
         gcv_path_: Generalized cross-validation of each, likewise.
@@ -96,6 +122,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         fit_intercept=False,
         optimize=None,
         solver="auto",
+        tol=1e-6,
+        seed=0,
     ):
         self.kernel = kernel
         self.alpha = alpha
@@ -104,6 +132,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         self.fit_intercept = fit_intercept
         self.optimize = optimize
         self.solver = solver
+        self.tol = tol
+        self.seed = seed
 
     def fit(self, X, y, sample_weight=None) -> KernelRidge:
         """Fit the function to data.
@@ -117,18 +147,23 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             The estimator.
 
         Raises:
-            ValueError: For bad input, which includes alpha = 0 with points that coincide.
+            ValueError: For bad input, which includes alpha = 0 with points that coincide, and for
+                what the solver does not do.
             TypeError: For a kernel with distributions in it.
+            numpy.linalg.LinAlgError: Where K + alpha I is singular to rounding, and the solver does
+                not do without its inverse.
 
         Warns:
             scipy.linalg.LinAlgWarning: Where K + alpha I is singular to rounding, so that the
                 shortest of several solutions is taken.
+            sklearn.exceptions.ConvergenceWarning: Where solver="iterative" did not reach `tol`.
         """
         X, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
         )
         kernel = self._concrete_kernel(positive_definite=False, free=self.optimize is not None)
-        validation.one_of("solver", self.solver, ("auto", "cholesky", "eigen"))
+        validation.one_of("solver", self.solver, NAMES)
+        tol, seed = validation.positive(self.tol, "tol"), validation.seed(self.seed)
         self._single = y.ndim == 1
         Y = y.reshape(len(y), -1).astype(float)
         alpha = read_alpha(self.alpha, Y.shape[1])
@@ -147,13 +182,19 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
                 f"a constant and a function cannot be told apart with {len(self._T)} sample: give "
                 "at least 2 points of positive weight."
             )
+        self.solver_ = self._chosen_solver(kernel, alpha, alphas)
         if self.optimize is not None:
             kernel, alpha, alphas = self._tuned(kernel, alpha, alphas)
         self.kernel_ = kernel
-        self._system = self._factored(alpha, alphas)
-        self.alpha_ = self._system.alpha
-
-        coefficients, intercept = self._system.solve(self._T)
+        self.n_iter_ = self.residual_ = None
+        if self.solver_ == ITERATIVE:
+            self._system, self.alpha_ = None, alpha
+            coefficients, intercept = self._iterated(alpha, tol, seed)
+        else:
+            system = None if self._has_matrix else self._without_matrix(alpha, alphas)
+            self._system = system or self._from_matrix(alpha, alphas)
+            self.alpha_ = self._system.alpha
+            coefficients, intercept = self._system.solve(self._T)
         dual = np.zeros_like(Y)
         dual[self._used] = self._sign * self._sqrt_weights[self._used, None] * coefficients
         self.dual_coef_ = dual[:, 0] if self._single else dual
@@ -192,8 +233,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         References:
             Rasmussen and Williams (2006), equation 5.12.
         """
-        check_is_fitted(self)
-        residuals = self._system.for_loo().loo_residuals(self._T)
+        residuals = self._factor_for("loo_predict").for_loo().loo_residuals(self._T)
         predictions = np.empty((len(self._used), self._T.shape[1]))
         predictions[self._used] = (self._T - residuals) / self._sqrt_weights[self._used, None]
         if not np.all(self._used):
@@ -204,24 +244,97 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
     @property
     def effective_dof_(self):
         """The trace of A, which turns y into fitted values A y: a number, or (k,) for k alphas."""
-        check_is_fitted(self)
-        return self._system.effective_dof
+        return self._factor_for("effective_dof_").effective_dof
+
+    def _evaluate(self, X):
+        if self._has_matrix or self.solver_ == ITERATIVE:
+            return super()._evaluate(X)
+        covariances, dual = self._system.covariances, self.dual_coef_[self._used]
+        return weighted_covariances(covariances, dual, X) + self.intercept_
 
     # -- the system ------------------------------------------------------------------------------
 
-    def _factored(self, alpha, alphas) -> DualSystem:
+    @property
+    def _has_matrix(self) -> bool:
+        return self.solver_ in WITH_MATRIX
+
+    def _chosen_solver(self, kernel, alpha, alphas) -> str:
+        """The name of the solver, which "dense" leaves open among those with a matrix."""
+        chosen, asks_matrix = isinstance(alpha, str), None
+        if self._sign < 0:
+            asks_matrix = "multiquadrics"
+        elif np.ndim(alpha) > 0 or (chosen and self.alpha_per_target and not self._single):
+            asks_matrix = "an alpha for each column of y"
+        elif self.optimize is not None:
+            asks_matrix = f"optimize={self.optimize!r}"
+        return choose_solver(
+            self.solver,
+            kernel,
+            self.X_fit_[self._used],
+            asks_matrix=asks_matrix,
+            asks_factor=f"alpha={alpha!r}" if chosen else None,
+            may_be_singular=0.0 in np.atleast_1d(alphas if chosen else alpha),
+        )
+
+    def _factor_for(self, wanted: str) -> DualSystem | FactoredSystem:
+        """The system, for what needs a factor of it."""
+        check_is_fitted(self)
+        if self._system is None:
+            raise AttributeError(
+                f"{wanted} needs a factor of K + alpha I, and solver='iterative' has none. Take "
+                "solver='dense' with fewer points, NystromRidge, or points held out."
+            )
+        return self._system
+
+    def _iterated(self, alpha: float, tol: float, seed: int):
+        """(c, b) by conjugate gradients."""
+        used = self._used
+        data = self.X_fit_[used], alpha, self._T, self._sqrt_weights[used], self._has_constant
+        *found, solution = solve_iteratively(self.kernel_, *data, tol, seed)
+        self.n_iter_, self.residual_ = solution.iterations, solution.residual
+        return found
+
+    def _without_matrix(self, alpha, alphas) -> FactoredSystem | None:
+        """The system with alpha, or with the best of alphas, by a solver of covariance matrices.
+
+        None where there is no factor, and "auto" may take the matrix, which does without.
+        """
+        points = self.X_fit_[self._used]
+        covariances = Covariances(
+            self.kernel_,
+            solver_of(self.kernel_, points, self.solver_),
+            points,
+            self._sqrt_weights[self._used],
+            self._has_constant,
+        )
+        try:
+            if isinstance(alpha, str):
+                path = self._path(covariances, alphas)
+                alpha = path.best(alpha)
+                path.store_in(self, self._single, alpha)
+            return covariances.at(alpha)
+        except np.linalg.LinAlgError:
+            if self.solver != "auto" or not matrix_is_held(self.kernel_, points):
+                raise
+            self.solver_ = "dense"
+            return None
+
+    def _from_matrix(self, alpha, alphas) -> DualSystem:
         """The system with alpha, or with the best of alphas by the criterion alpha."""
         chosen = isinstance(alpha, str)
         if chosen or np.ndim(alpha) > 0:
-            if self.solver == "cholesky":
+            if self.solver_ == "cholesky":
                 raise ValueError('solver="cholesky" takes one alpha only. Take "eigen", or "auto".')
-        elif self.solver != "eigen":
+        elif self.solver_ != "eigen":
             try:
                 M, border = self._matrix(self.kernel_, alpha)
-                return DualSystem(CholeskySystem(M, alpha), border)
+                system = DualSystem(CholeskySystem(M, alpha), border)
+                self.solver_ = "cholesky"
+                return system
             except np.linalg.LinAlgError:
-                if self.solver == "cholesky":
+                if self.solver_ == "cholesky":
                     raise
+        self.solver_ = "eigen"
         spectrum = self._spectrum(self.kernel_, alphas if chosen else alpha)
         if chosen:
             path = self._path(spectrum, alphas)
@@ -256,10 +369,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             K *= sqrt_weights
         return without_constant(K, sqrt_weights if self._has_constant else None)
 
-    def _path(self, spectrum: DualSpectrum, alphas=None) -> RegularizationPath:
+    def _path(self, spectrum: DualSpectrum | Covariances, alphas=None) -> RegularizationPath:
         if alphas is None:
             n = len(self._T)
-            alphas = default_alphas(np.sum(spectrum.eigen.values) / n, n)
+            alphas = default_alphas(spectrum.trace / n, n)
         return RegularizationPath.of(spectrum, self._T, alphas, self._sqrt_weights[self._used])
 
     def _tuned(self, kernel, alpha, alphas):
@@ -298,8 +411,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
 
     def _sd(self, X) -> np.ndarray:
         """Standard deviations of new observations at X, of the shape of their means."""
-        sqrt_weights, points = self._sqrt_weights[self._used], self.X_fit_[self._used]
+        system = self._factor_for("return_std")
         variances = np.empty((len(X), self._T.shape[1]))
+        if not self._has_matrix:
+            latent = np.maximum(system.latent_variances(X), 0.0)
+            variances[:] = (latent + self.alpha_)[:, None]
+            return np.sqrt(variances[:, 0] if self._single else variances)
+        sqrt_weights, points = self._sqrt_weights[self._used], self.X_fit_[self._used]
         alphas = np.broadcast_to(self.alpha_, variances.shape[1])
         for alpha in np.unique(alphas):
             system, columns = self._system.at(alpha), alphas == alpha

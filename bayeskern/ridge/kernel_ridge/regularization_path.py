@@ -10,6 +10,7 @@ import numpy as np
 from bayeskern.ridge.kernel_ridge import criteria
 from bayeskern.ridge.kernel_ridge.criteria import CRITERIA
 from bayeskern.ridge.kernel_ridge.dual_system import DualSpectrum
+from bayeskern.ridge.kernel_ridge.factored_system import Covariances
 
 # The default grid: its length, and its lowest penalty relative to the mean of diag(K).
 GRID_LENGTH = 50
@@ -28,18 +29,21 @@ class RegularizationPath(NamedTuple):
     evidence: np.ndarray
 
     @classmethod
-    def of(cls, spectrum: DualSpectrum, T, alphas, sqrt_weights) -> RegularizationPath:
+    def of(
+        cls, spectrum: DualSpectrum | Covariances, T, alphas, sqrt_weights
+    ) -> RegularizationPath:
         """The path of targets T: (n, k), which are multiplied by sqrt_weights: (n,)."""
         n, targets = T.shape
-        system = spectrum.at(alphas).for_loo()
-        diagonal = system.inverse_diagonal
         weight, log_weights = sqrt_weights @ sqrt_weights, np.sum(np.log(sqrt_weights))
         loo, gcv, evidence = (np.empty((len(alphas), targets)) for _ in range(3))
-        for j, t in enumerate(T.T):
-            coefficients = system.coefficients(t)
-            loo[:, j] = criteria.loo_sum_of_squares(coefficients, diagonal) / weight
-            gcv[:, j] = n**2 * criteria.gcv_ratio(coefficients, diagonal) / weight
-            evidence[:, j] = system.log_evidence(t) + log_weights
+        for places, system in spectrum.systems(alphas):
+            system = system.for_loo()
+            diagonal = system.inverse_diagonal
+            for j, t in enumerate(T.T):
+                coefficients = system.coefficients(t)
+                loo[places, j] = criteria.loo_sum_of_squares(coefficients, diagonal) / weight
+                gcv[places, j] = n**2 * criteria.gcv_ratio(coefficients, diagonal) / weight
+                evidence[places, j] = system.log_evidence(t) + log_weights
         return cls(alphas, loo, gcv, evidence)
 
     def scores(self, criterion: str) -> np.ndarray:

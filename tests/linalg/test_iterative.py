@@ -1,0 +1,222 @@
+"""Conjugate gradients against dense solutions, and what is said where they do not converge."""
+
+import numpy as np
+import pytest
+from scipy.linalg import cho_factor, cho_solve
+
+from bayeskern.core import validation
+from bayeskern.kernels import RBF, Linear, Matern32, Multiquadric, White
+from bayeskern.linalg import Status, conjugate_gradients, iterative, tiled_gram
+from bayeskern.linalg.tiled_gram import TILE, TiledGram
+from tests.marks import few
+
+RNG = np.random.default_rng(3)
+N = TILE + 64
+X = RNG.normal(size=(N, 3))
+B = np.stack([np.sin(X.sum(axis=1)), RNG.normal(size=N), np.ones(N)], axis=1)
+NOISE = RNG.uniform(0.01, 2.0, size=N)
+
+
+def matrix(kernel, X, noise):
+    return np.asarray(kernel(X)) + np.diag(np.broadcast_to(noise, len(X)))
+
+
+def residual(kernel, X, noise, B, x):
+    """The largest relative residual of the columns."""
+    missed = B - matrix(kernel, X, noise) @ x
+    return np.max(np.linalg.norm(missed, axis=0) / np.linalg.norm(B, axis=0))
+
+
+# -- the product -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", few([1, 5, TILE, TILE + 1, N], 5, N))
+@pytest.mark.parametrize("kernel", [Matern32(1.5), RBF().on([0]) * Linear() + White(0.3)], ids=repr)
+def test_product_by_tiles_is_that_with_the_matrix(kernel, n):
+    found = TiledGram(kernel, X[:n]) @ B[:n]
+    np.testing.assert_allclose(found, np.asarray(kernel(X[:n])) @ B[:n], rtol=1e-12, atol=1e-12)
+
+
+def test_other_hyperparameters_and_about_as_many_points_are_not_compiled_for_again():
+    before = tiled_gram._products._cached._cache_size()
+    for n, kernel in ((9 * TILE, RBF(1.0, 2.0)), (9 * TILE + 5, RBF(0.3, 1.7))):
+        TiledGram(kernel, np.resize(X, (n, 3))) @ np.ones((n, 1))
+    assert tiled_gram._products._cached._cache_size() == before + 1
+
+
+# -- solutions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [0.1, NOISE], ids=["one noise", "noise per point"])
+@pytest.mark.parametrize("rank", few([1, 40, N], 40))
+@pytest.mark.parametrize("kernel", few([RBF(1.5), Matern32(0.8) + White(0.1)], RBF(1.5)), ids=repr)
+def test_solution_is_the_dense_one(kernel, rank, noise):
+    expected = np.linalg.solve(matrix(kernel, X, noise), B)
+    solution = conjugate_gradients(kernel, X, noise, B, tol=1e-12, rank=rank)
+    assert solution.converged and solution.residual <= 1e-12
+    np.testing.assert_allclose(solution.x, expected, atol=1e-8 * np.abs(expected).max())
+    single = conjugate_gradients(kernel, X, noise, B[:, 1], tol=1e-12, rank=rank)
+    np.testing.assert_allclose(single.x, expected[:, 1], atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+def test_the_residual_is_what_the_matrix_says(tol):
+    solution = conjugate_gradients(RBF(1.5), X, 1e-3, B, tol=tol, rank=30)
+    assert solution.converged and solution.residual <= tol
+    found = residual(RBF(1.5), X, 1e-3, B, solution.x)
+    np.testing.assert_allclose(solution.residual, found, rtol=1e-4)
+
+
+def test_landmarks_take_away_steps():
+    steps = [
+        conjugate_gradients(Matern32(2.0), X, 0.01, B[:, 0], rank=rank).iterations
+        for rank in (1, 50, 200, N)
+    ]
+    assert steps[0] > 2 * steps[1] > 2 * steps[2] > 2 * steps[3]
+    assert steps[3] <= 3
+
+
+def test_noise_of_very_different_sizes():
+    noise = 10.0 ** RNG.uniform(-6.0, 4.0, N)
+    solution = conjugate_gradients(Matern32(2.0), X, noise, B[:, 1], tol=1e-10)
+    assert solution.converged
+    expected = cho_solve(cho_factor(matrix(Matern32(2.0), X, noise)), B[:, 1])
+    np.testing.assert_allclose(solution.x, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_inputs_that_coincide():
+    again = np.repeat(X[:60], 5, axis=0)
+    solution = conjugate_gradients(RBF(1.5), again, 0.1, B[:300], tol=1e-12)
+    expected = np.linalg.solve(matrix(RBF(1.5), again, 0.1), B[:300])
+    assert solution.converged
+    np.testing.assert_allclose(solution.x, expected, atol=1e-8 * np.abs(expected).max())
+    same = conjugate_gradients(RBF(), np.ones((7, 2)), 0.5, np.arange(7.0), tol=1e-12)
+    # (11' + I / 2)^-1 b = 2 (b - 1 (1'b) / (n + 1 / 2))
+    np.testing.assert_allclose(same.x, 2.0 * (np.arange(7.0) - 21.0 / 7.5), rtol=1e-10)
+
+
+def test_one_point():
+    solution = conjugate_gradients(RBF(variance=3.0), [[2.0, 1.0]], 0.5, np.array([7.0]))
+    assert solution.converged
+    np.testing.assert_allclose(solution.x, [2.0], rtol=1e-12)
+
+
+def test_kernels_of_which_the_diagonal_is_all_there_is():
+    solution = conjugate_gradients(White(0.5), X, NOISE, B, tol=1e-14)
+    np.testing.assert_allclose(solution.x, B / (0.5 + NOISE)[:, None], rtol=1e-12)
+    solution = conjugate_gradients(Linear(), np.zeros((9, 2)), 0.5, B[:9], tol=1e-14)
+    np.testing.assert_allclose(solution.x, 2.0 * B[:9], rtol=1e-12)
+
+
+def test_zeros_are_solved_by_zeros():
+    both = np.stack([np.zeros(N), B[:, 1]], axis=1)
+    solution = conjugate_gradients(RBF(), X, 0.1, both, tol=1e-10)
+    assert solution.converged
+    np.testing.assert_array_equal(solution.x[:, 0], 0.0)
+    nothing = conjugate_gradients(RBF(), X, 0.1, np.zeros(N))
+    assert nothing.converged and nothing.iterations == 0 and nothing.residual == 0.0
+
+
+def test_units_do_not_matter():
+    one = conjugate_gradients(RBF(1.5, 2.0), X, 0.1, B[:, 1], tol=1e-10)
+    tiny = conjugate_gradients(RBF(1.5, 2e-40), X, 1e-41, 1e-20 * B[:, 1], tol=1e-10)
+    assert tiny.converged and tiny.iterations == one.iterations
+    np.testing.assert_allclose(tiny.x, 1e20 * one.x, rtol=1e-6)
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    first, second, other = (
+        conjugate_gradients(RBF(), X, 0.1, B, rank=50, seed=seed) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first.x, second.x)
+    assert np.any(first.x != other.x)
+
+
+# -- what does not converge ------------------------------------------------------------------------
+
+
+def test_too_few_iterations_are_said():
+    solution = conjugate_gradients(Matern32(), X, 1e-3, B, rank=5, max_iterations=4)
+    assert solution.status is Status.EXHAUSTED and not solution.converged
+    assert solution.iterations == 4 and solution.residual > 1e-6
+    found = residual(Matern32(), X, 1e-3, B, solution.x)
+    np.testing.assert_allclose(solution.residual, found, rtol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [1e-10, 1e-14, 0.0])
+def test_an_ill_conditioned_matrix_is_not_said_to_be_solved(noise):
+    # Condition numbers from 1e12 on: the residual of white noise cannot become small.
+    solution = conjugate_gradients(RBF(50.0), X, noise, B[:, 1], max_iterations=100)
+    assert not solution.converged
+    assert solution.residual > 1e-6
+    assert residual(RBF(50.0), X, noise, B[:, 1], solution.x) > 1e-6
+
+
+def test_a_residual_that_rounding_holds_up_is_said_to_be_stalled():
+    solution = conjugate_gradients(RBF(50.0), X, 1e-9, B[:, 1], tol=1e-13)
+    assert solution.status is Status.STALLED
+    assert 1e-13 < solution.residual < 1e-2
+
+
+def test_a_restart_from_the_true_residual_takes_it_further(monkeypatch):
+    # Steps by products that are good for 7 digits only.
+    A = matrix(Matern32(), X, 0.1).astype(np.float32)
+    descend, runs = iterative._descend, []
+
+    def rounded(multiply, *arguments):
+        runs.append(1)
+        return descend(lambda V: (A @ V.astype(np.float32)).astype(float), *arguments)
+
+    monkeypatch.setattr(iterative, "_descend", rounded)
+    solution = conjugate_gradients(Matern32(), X, 0.1, B, tol=1e-12)
+    assert solution.converged and len(runs) > 1
+    assert residual(Matern32(), X, 0.1, B, solution.x) < 2e-12
+
+
+def test_a_matrix_with_negative_eigenvalues_is_said_to_be_none(monkeypatch):
+    plain = iterative.TiledGram.__matmul__
+    monkeypatch.setattr(iterative.TiledGram, "__matmul__", lambda K, V: plain(K, V) - 0.5 * V)
+    solution = conjugate_gradients(Matern32(0.1), X, 0.1, B[:, 1])
+    assert solution.status is Status.INDEFINITE
+
+
+def test_nan_is_said_and_not_handed_out(monkeypatch):
+    monkeypatch.setattr(iterative.TiledGram, "__matmul__", lambda K, V: np.full_like(V, np.nan))
+    solution = conjugate_gradients(Matern32(), X, 0.1, B)
+    assert solution.status is Status.NOT_FINITE
+    assert np.all(np.isfinite(solution.x)) and not solution.residual <= 1.0
+
+
+def test_landmarks_go_with_the_memory(monkeypatch):
+    assert iterative._default_rank(10_000) == 1000
+    monkeypatch.setattr(validation, "machine_memory", lambda: 8e9)
+    assert iterative._default_rank(1_000_000) == 125
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+BAD = {
+    "B of another length": ({"B": B[:5]}, rf"B has shape \(5, 3\); .* X has {N} rows"),
+    "B with NaN": ({"B": np.where(B > 2.0, np.nan, B)}, "B has .* NaN or infinite"),
+    "no columns": ({"B": B[:, :0]}, "B has shape"),
+    "noise of another length": ({"noise": NOISE[:4]}, r"noise must be .* got shape \(4,\)"),
+    "negative noise": ({"noise": -0.1}, "noise must be finite variances of 0 or more"),
+    "noise NaN": ({"noise": np.nan}, "noise must be finite"),
+    "X with NaN": ({"X": np.where(X > 2.0, np.nan, X)}, "X has .* NaN or infinite"),
+    "tol": ({"tol": 0.0}, "tol must be a positive number"),
+    "rank": ({"rank": 0}, "rank must be a whole number"),
+    "iterations": ({"max_iterations": 0}, "max_iterations must be a whole number"),
+    "seed": ({"seed": -1}, "seed must be"),
+    "not positive definite": (
+        {"kernel": Multiquadric()},
+        "Multiquadric.* is not positive definite",
+    ),
+    "overflow": ({"kernel": Linear(1e5).exp()}, "is NaN or infinite at some of these points"),
+}
+
+
+@pytest.mark.parametrize(("changed", "message"), BAD.values(), ids=BAD)
+def test_bad_arguments_are_refused(changed, message):
+    good = {"kernel": RBF(), "X": X, "noise": 0.1, "B": B}
+    with pytest.raises(ValueError, match=message):
+        conjugate_gradients(**(good | changed))
