@@ -45,9 +45,8 @@ class Covariances(NamedTuple):
         return enumerate(map(self.at, alphas))
 
     def noise(self, alpha: float):
-        """alpha W^-1: a number where all weigh 1, otherwise (n,)."""
-        weights = np.square(self.sqrt_weights)
-        return alpha / weights if np.any(weights != 1.0) else np.asarray(alpha)
+        """alpha W^-1, as `as_noise` has it."""
+        return as_noise(alpha, self.sqrt_weights)
 
     @property
     def trace(self) -> float:
@@ -139,6 +138,12 @@ class FactoredSystem:
     def _without_constant(self, T):
         u = as_column(self.covariances.sqrt_weights, T)
         return np.asarray(_solve(self.factor, T / u)) / u
+
+
+def as_noise(alpha: float, sqrt_weights):
+    """alpha W^-1: a number where all weigh 1, otherwise (n,)."""
+    weights = np.square(sqrt_weights)
+    return alpha / weights if np.any(weights != 1.0) else np.asarray(alpha)
 
 
 def beside_constant(c, of_constant, u, total=0.0):

@@ -19,6 +19,7 @@ from bayeskern.ridge.kernel_ridge.dual_system import DualSpectrum, DualSystem, w
 from bayeskern.ridge.kernel_ridge.factored_system import (
     Covariances,
     FactoredSystem,
+    as_noise,
     weighted_covariances,
 )
 from bayeskern.ridge.kernel_ridge.iterative_system import solve_iteratively
@@ -271,6 +272,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             self.solver,
             kernel,
             self.X_fit_[self._used],
+            as_noise(1.0, self._sqrt_weights[self._used]),
             asks_matrix=asks_matrix,
             asks_factor=f"alpha={alpha!r}" if chosen else None,
             may_be_singular=0.0 in np.atleast_1d(alphas if chosen else alpha),
@@ -299,14 +301,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
 
         None where there is no factor, and "auto" may take the matrix, which does without.
         """
-        points = self.X_fit_[self._used]
-        covariances = Covariances(
-            self.kernel_,
-            solver_of(self.kernel_, points, self.solver_),
-            points,
-            self._sqrt_weights[self._used],
-            self._has_constant,
-        )
+        points, sqrt_weights = self.X_fit_[self._used], self._sqrt_weights[self._used]
+        noise = as_noise(1.0, sqrt_weights)
+        solver = solver_of(self.kernel_, points, self.solver_, noise)
+        covariances = Covariances(self.kernel_, solver, points, sqrt_weights, self._has_constant)
         try:
             if isinstance(alpha, str):
                 path = self._path(covariances, alphas)

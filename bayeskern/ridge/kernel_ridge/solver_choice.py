@@ -12,9 +12,15 @@ NAMES = tuple(dict.fromkeys(("auto", "cholesky", "eigen", "dense", ITERATIVE, *S
 
 
 def choose_solver(
-    asked: str, kernel, X, asks_matrix: str | None, asks_factor: str | None, may_be_singular: bool
+    asked: str,
+    kernel,
+    X,
+    noise,
+    asks_matrix: str | None,
+    asks_factor: str | None,
+    may_be_singular: bool,
 ) -> str:
-    """One of NAMES but "auto", for points X (n, d).
+    """One of NAMES but "auto", for points X (n, d) and noise like this: a number, or (n,).
 
     asks_matrix, asks_factor: what has been asked for that only the matrix can do, or only the
     matrix and a factor; may_be_singular: whether an alpha is 0, for which only the matrix will do
@@ -25,7 +31,7 @@ def choose_solver(
     if asked in WITH_MATRIX:
         return asked
     if asked == "auto":
-        return _choose(kernel, X, asks_matrix, asks_factor, may_be_singular)
+        return _choose(kernel, X, noise, asks_matrix, asks_factor, may_be_singular)
     if asked == ITERATIVE:
         _refuse(asked, asks_matrix or asks_factor)
         return asked
@@ -35,7 +41,7 @@ def choose_solver(
             f"solver={asked!r} computes with another matrix, near the one of the kernel, which has "
             "no dual coefficients of this kernel. Take NystromRidge, or GaussianProcess."
         )
-    return choose(kernel, X, asked).solver
+    return choose(kernel, X, asked, noise).solver
 
 
 def matrix_is_held(kernel, X) -> bool:
@@ -43,12 +49,12 @@ def matrix_is_held(kernel, X) -> bool:
     return _bytes_of_matrix(kernel, X) <= validation.machine_memory()
 
 
-def _choose(kernel, X, asks_matrix, asks_factor, may_be_singular) -> str:
+def _choose(kernel, X, noise, asks_matrix, asks_factor, may_be_singular) -> str:
     # What only the matrix does is tried, even where memory seems to be too small for it.
     if asks_matrix is not None or (may_be_singular and matrix_is_held(kernel, X)):
         return "dense"
     try:
-        name = choose(kernel, X).solver
+        name = choose(kernel, X, noise=noise).solver
     except TooLargeError:
         name = ITERATIVE
     if name != ITERATIVE and not SOLVERS[name].approximate:
