@@ -15,7 +15,7 @@ from bayeskern.gp.prior import evaluate_mean, mask_residual, per_point
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
 from bayeskern.linalg import DenseFactor, Factor
-from bayeskern.linalg.factor import Solver, cross_covariance
+from bayeskern.linalg.factor import Solver
 from bayeskern.linalg.root import square_root
 from bayeskern.prediction.mixture import Prediction, chunked
 
@@ -82,10 +82,14 @@ class ConditionedGP(eqx.Module):
         return self.factor.jitter
 
     @property
+    def residuals(self) -> jax.Array:
+        """y - m where it is observed, else 0: (n,)."""
+        return mask_residual(self.y - evaluate_mean(self.prior_mean, self.X), self.observed)
+
+    @property
     def residual(self) -> float:
         """How well the weights solve their equations: |C a - (y - m)| / |y - m|."""
-        r = mask_residual(self.y - evaluate_mean(self.prior_mean, self.X), self.observed)
-        given = (self.kernel, self.X, self.noise)
+        r, given = self.residuals, (self.kernel, self.X, self.noise)
         missed = self.solver.multiply(*given, self.weights, self.observed) - r
         size = jnp.linalg.norm(r)
         # All zeros are solved exactly.
@@ -217,7 +221,8 @@ class NewObservations(Predictive):
 
 def posterior_mean(gp, part, X_new):
     """The mean of the latent function at X_new, without the prior mean: (m,)."""
-    return gp.solver.mean(gp.kernel, part, gp.X, gp.weights, X_new)
+    given = (gp.X, gp.noise, gp.residuals, gp.weights)
+    return gp.solver.mean(gp.kernel, part, *given, X_new, gp.observed)
 
 
 def posterior_moments(gp, part, X_new):
@@ -232,9 +237,8 @@ def posterior_moments(gp, part, X_new):
 
 def posterior_covariance(gp, part, X_new):
     validation.joint_points(len(X_new))
-    kernel = part_of(gp.kernel, part)
-    whitened = gp.factor.whiten(cross_covariance(kernel, gp.X, X_new, gp.observed))
-    return kernel.evaluate(X_new) - whitened.T @ whitened
+    given = (gp.X, gp.noise, gp.factor)
+    return gp.solver.covariance(gp.kernel, part, *given, X_new, gp.observed)
 
 
 def posterior_draws(gp, part, X_new, noise, key, n):

@@ -87,8 +87,13 @@ class Solver(eqx.Module):
     def factor(self, kernel, X, noise, observed=None) -> Factor:
         """k(X) + noise I, factored. Raises NotPositiveDefiniteError, but not under `jax.jit`."""
 
-    def mean(self, kernel, part: str | None, X, weights, X_new) -> Float[Array, " m"]:
-        """weights'k(X, X_new), of the kernel or of the component with this name."""
+    def mean(
+        self, kernel, part: str | None, X, noise, r, weights, X_new, observed=None
+    ) -> Float[Array, " m"]:
+        """The mean of f, or of a component of it, at X_new given the residuals r at X.
+
+        weights'k(X, X_new), the weights being (k(X) + noise I)^-1 r.
+        """
         return weights @ part_of(kernel, part).evaluate(X, X_new)
 
     def variance(
@@ -102,9 +107,21 @@ class Solver(eqx.Module):
         whitened = factor.whiten(cross_covariance(kernel, X, X_new, observed))
         return kernel.evaluate_diag(X_new) - jnp.sum(jnp.square(whitened), axis=0)
 
+    def covariance(
+        self, kernel, part: str | None, X, noise, factor: Factor, X_new, observed=None
+    ) -> Float[Array, "m m"]:
+        """The joint covariance of f, or of a component of it, at X_new given the values at X."""
+        kernel = part_of(kernel, part)
+        whitened = factor.whiten(cross_covariance(kernel, X, X_new, observed))
+        return kernel.evaluate(X_new) - whitened.T @ whitened
+
+    def error(self, kernel, X, noise, observed=None) -> float:
+        """What the log density loses to the approximation, on average per point; 0 if exact."""
+        return 0.0
+
     @abstractmethod
     def multiply(self, kernel, X, noise, b, observed=None) -> Float[Array, " n"]:
-        """(k(X) + noise I) b, b (n,)."""
+        """(k(X) + noise I) b, b (n,), or the matrix near it of an approximate solver times b."""
 
     @abstractmethod
     def log_density(self, kernel, X, noise, R, observed=None) -> Float[Array, "..."]:

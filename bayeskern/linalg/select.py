@@ -14,8 +14,11 @@ from bayeskern.hyperparameters.values import shape
 from bayeskern.linalg.dense import DenseSolver
 from bayeskern.linalg.factor import Cost, Solver
 from bayeskern.linalg.markov_solver import MarkovSolver
+from bayeskern.linalg.neighbors_solver import NeighborsSolver
 
-SOLVERS: dict[str, Solver] = {solver.name: solver for solver in (MarkovSolver(), DenseSolver())}
+SOLVERS: dict[str, Solver] = {
+    solver.name: solver for solver in (MarkovSolver(), DenseSolver(), NeighborsSolver())
+}
 # For fewer points no solver is faster than the dense one by so much that it would be felt.
 FEW = 256
 
