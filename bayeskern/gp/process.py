@@ -37,7 +37,10 @@ class GaussianProcess(Distribution):
         mask: Shape (n,), True where y is observed; other rows do not count. By default all do.
         solver: "auto" for the fastest that fits; "dense", the Cholesky factor, n^3 operations;
             "markov", the Kalman filter, for one input and kernels with a state, in time that grows
-            like n. `explain` says what was taken, and why.
+            like n; "neighbors", an approximation in which each point is conditioned on the 30
+            nearest of those before it, also in time that grows like n, taken where no other fits
+            in memory. `explain` says what was taken, and why. A solver that `linalg.solver_of`
+            prepared for these inputs is taken as it is, and may be used where JAX traces them.
 
     Attributes:
         kernel: The kernel, its columns resolved.
@@ -108,8 +111,13 @@ class GaussianProcess(Distribution):
         return self.mean + draws.reshape(white.shape)
 
     def explain(self) -> Choice:
-        """Which solver computes with the covariance matrix, what it costs, and why no other."""
-        return choose(self.kernel, self.X, self.asked)
+        """Which solver computes with the covariance matrix, what it costs, and why no other.
+
+        Of an approximate solver, also what the log density per point loses to it, about.
+        """
+        choice = choose(self.kernel, self.X, self.asked)
+        given = (self.kernel, self.X, self.noise, self.observed)
+        return choice._replace(error=self.solver.error(*given))
 
     def _factor(self, observed=None) -> Factor:
         return self.solver.factor(self.kernel, self.X, self.noise, observed)

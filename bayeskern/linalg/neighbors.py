@@ -25,7 +25,7 @@ from bayeskern.linalg.factor import Factor
 
 # The covariances of a block of points with their neighbours are about this many numbers, which the
 # cache of a processor holds.
-BLOCK = 2**18
+BLOCK = 2**16
 
 
 class Blocks(eqx.Module):
@@ -61,11 +61,12 @@ class Blocks(eqx.Module):
         by_row: a pytree of arrays (n, ...).
         """
 
-        def of_block(rows, counts):
-            return jax.vmap(function)(jax.tree.map(lambda x: x[rows], by_row), counts)
+        def of_block(block):
+            rows, counts = block
+            return jax.vmap(function)(_take(by_row, rows), counts)
 
         by_row = jax.tree.map(jnp.asarray, by_row)
-        results = jax.lax.map(lambda block: of_block(*block), (self.rows, self.counts))
+        results = jax.lax.map(of_block, (self.rows, self.counts))
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[: self.n], results)
 
 
@@ -148,10 +149,10 @@ def _log_density_jvp(primals, tangents):
 
 def _of_block(shared, at_rows, counts):
     """-1/2 sum_i (e_i^2 / d_i + log d_i), e_i = r_i - b_i'r_N(i), over the points of a block."""
-    (kernel, noise), (X, own_noise, r) = shared, at_rows
-    noise = own_noise if noise is None else jnp.broadcast_to(noise, counts.shape)
+    (kernel, noise), (X, noises, r) = shared, at_rows
+    noise, axis = (noise, None) if noises is None else (noises, 0)
+    b, d = jax.vmap(conditional, (None, 0, axis, 0))(kernel, X, noise, counts)
     r = jnp.where(counts, r, 0.0)
-    b, d = jax.vmap(conditional, (None, 0, 0, 0))(kernel, X, noise, counts)
     e = r[:, -1] - jnp.sum(b * r[:, :-1], axis=1)
     return -0.5 * jnp.sum(e * e / d + jnp.log(d))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,7 +36,7 @@ class NeighborsSolver(Solver):
         neighbors: The nearest before each point, (n, m), its own row in the places left.
     """
 
-    m: int = 30
+    m: int = eqx.field(static=True, default=30)
     scale: jax.Array | None = None
     order: jax.Array | None = None
     neighbors: jax.Array | None = None
@@ -76,7 +77,7 @@ class NeighborsSolver(Solver):
 
     def mean(self, kernel, part, X, noise, r, weights, X_new, observed=None):
         rows, b, _ = self._given_nearest(kernel, part, X, noise, X_new, observed)
-        return jnp.sum(b * r[rows], axis=1)
+        return jnp.sum(b * jnp.asarray(r)[rows], axis=1)
 
     def variance(self, kernel, part, X, noise, factor, X_new, observed=None):
         _, _, variance = self._given_nearest(kernel, part, X, noise, X_new, observed)

@@ -31,15 +31,19 @@ class Choice(NamedTuple):
         n: How many inputs.
         cost: About what an evaluation with its gradient takes.
         others: (name, why it was not taken) of each of the others.
+        error: What the log density loses to an approximation, on average per point; `choose`, which
+            knows no noise, leaves it 0.
     """
 
     solver: str
     n: int
     cost: Cost
     others: tuple[tuple[str, str], ...]
+    error: float = 0.0
 
     def __repr__(self) -> str:
-        lines = [f"{self.solver}: {_costs(self.cost)} for {self.n:,} points"]
+        loss = f"; it loses about {self.error:.2g} of log density per point" if self.error else ""
+        lines = [f"{self.solver}: {_costs(self.cost)} for {self.n:,} points{loss}"]
         lines += [f"  not {name}: {reason}" for name, reason in self.others]
         return "\n".join(lines)
 
@@ -132,5 +136,6 @@ def _too_much(choice: Choice) -> str:
     return (
         f"the {choice.solver} solver takes about {taken}B for {choice.n:,} points, and this "
         f"machine has {memory}B. {others} Take fewer points, a kernel of one input with a state "
-        "(Matern, trends, Cosine, their sums and products), or SparseGP with inducing points."
+        "(Matern, trends, Cosine, their sums and products), solver='neighbors', which conditions "
+        "each point on those near it alone, or SparseGP with inducing points."
     )
