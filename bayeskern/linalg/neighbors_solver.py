@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 from bayeskern.core.memory import Memory
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.components import part_of
+from bayeskern.linalg import lapack
 from bayeskern.linalg.conditioning_sets import column_scales, maximin_order, nearest, nearest_before
 from bayeskern.linalg.dense import covariance
 from bayeskern.linalg.factor import Cost, Solver
@@ -21,9 +22,9 @@ from bayeskern.linalg.neighbors import BLOCK, Blocks, NeighborsFactor, condition
 
 # The trees in which the neighbours of new points are looked up, chunk after chunk of them.
 TREES = Memory(4)
-# What is lost to the approximation is estimated at this many points, by as many times the
-# neighbours.
-SAMPLED, WIDER = 200, 10
+# What is lost to the approximation is seen from dense matrices of so many points near one another,
+# in so many places.
+PATCH, PATCHES = 2000, 4
 
 
 class NeighborsSolver(Solver):
@@ -59,7 +60,7 @@ class NeighborsSolver(Solver):
         # Factors and solutions of the neighbours of each point, and their covariances with their
         # derivative; the rows, and what one block takes.
         operations = n * (m**3 + 200.0 * m**2)
-        return Cost(operations, 8.0 * (2.0 * n * m + 10.0 * max(BLOCK, m**2)))
+        return Cost(operations, 8.0 * (1.5 * n * m + 10.0 * max(BLOCK, m**2)))
 
     def prepare(self, kernel, X):
         X = np.asarray(X)
@@ -114,23 +115,21 @@ class NeighborsSolver(Solver):
 
     def error(self, kernel, X, noise, observed=None):
         # The Kullback-Leibler divergence of the approximation is the sum of 1/2 log d_i / s_i, s_i
-        # the variance of y_i given all before it, here given the nearest 10 m of them.
-        X = np.asarray(X)
-        given = self._prepared_for(X)
-        among = np.arange(len(X)) if observed is None else np.flatnonzero(observed)
-        sample = np.random.default_rng(0).permutation(among)[:SAMPLED]
-        places, order = X / np.asarray(given.scale), np.asarray(given.order)
-        wider = _nearest_before_each(places, order, sample, min(WIDER * self.m, len(X)))
-        by_row = (jnp.asarray(X), _per_row(noise, X))
+        # the variance of y_i given all before it: a pivot of the dense matrix.
+        given, noise = self._prepared_for(X), _per_row(noise, X)
+        counts = np.ones(len(X), bool) if observed is None else np.asarray(observed)
 
         def of_point(at_rows, counts):
             return conditional(kernel, *at_rows, counts)[1]
 
-        def variances(neighbors):
-            return Blocks.of(neighbors, observed, sample).map(of_point, by_row)
-
-        ratio = variances(given.neighbors[sample]) / variances(jnp.asarray(wider))
-        return float(0.5 * jnp.mean(jnp.log(ratio)))
+        lost = []
+        for patch, inner in _patches(np.asarray(X / given.scale), np.asarray(given.order)):
+            K = covariance(kernel, X[patch], noise[patch], counts[patch])
+            pivots = np.square(np.diagonal(lapack.cholesky(np.array(K))))[inner]
+            rows = patch[inner]
+            blocks = Blocks.of(given.neighbors[rows], counts, rows)
+            lost.append(0.5 * np.log(blocks.map(of_point, (X, noise)) / pivots)[counts[rows]])
+        return float(np.mean(np.concatenate(lost)))
 
     def _prepared_for(self, X) -> NeighborsSolver:
         if self.neighbors is None:
@@ -195,15 +194,20 @@ def _look_up(m: int, X, X_new, counts) -> np.ndarray:
     return np.concatenate([among[near], left], axis=1).astype(np.int32)
 
 
-def _nearest_before_each(X, order, sample, m: int) -> np.ndarray:
-    """The rows of the m points before each of a sample, nearest to it: (n_sample, m)."""
-    found = np.tile(sample[:, None], m)
-    for row, place in zip(found, np.argsort(order)[sample], strict=True):
-        before = order[:place]
-        distances = np.sum(np.square(X[before] - X[row[0]]), axis=1)
-        near = before[np.argsort(distances)[:m]]
-        row[: len(near)] = near
-    return found
+def _patches(X, order):
+    """Some of the points that are near one another, in order, and which are in the middle of them.
+
+    All of them, if they are few. X: scaled, (n, d).
+    """
+    place = np.argsort(order)
+    if len(X) <= PATCH:
+        yield order, np.arange(len(X))
+        return
+    tree = cKDTree(X)
+    for center in np.random.default_rng(0).choice(len(X), PATCHES, replace=False):
+        _, near = nearest(tree, X[center], PATCH)
+        in_order = np.argsort(place[near])
+        yield near[in_order], np.flatnonzero(in_order < PATCH // 10)
 
 
 def _per_row(noise, X) -> jax.Array:
