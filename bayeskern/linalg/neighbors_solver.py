@@ -22,6 +22,9 @@ from bayeskern.linalg.neighbors import BLOCK, Blocks, NeighborsFactor, condition
 
 # The trees in which the neighbours of new points are looked up, chunk after chunk of them.
 TREES = Memory(4)
+# New points are given so many times the neighbours, since each is looked at but once. In five
+# dimensions that halves what is lost to the approximation, and more.
+WIDER = 4
 # What is lost to the approximation is seen from dense matrices of so many points near one another,
 # in so many places.
 PATCH, PATCHES = 2000, 4
@@ -145,10 +148,10 @@ class NeighborsSolver(Solver):
         return self
 
     def _given_nearest(self, kernel, part, X, noise, X_new, observed):
-        """Each new point given y at the m points nearest to it.
+        """Each new point given y at the k points nearest to it.
 
         Returns:
-            The rows of these, the weights b of y there, both (n_new, m), and the variance of f, or
+            The rows of these, the weights b of y there, both (n_new, k), and the variance of f, or
             of its component, (n_new,).
         """
         X, observed = jnp.asarray(X), None if observed is None else jnp.asarray(observed)
@@ -167,14 +170,14 @@ class NeighborsSolver(Solver):
         return rows, *jax.lax.map(of_point, (X_new, rows), batch_size=min(size, len(X_new)))
 
     def _nearest(self, X, X_new, observed) -> jax.Array:
-        """The rows of the m points, of those that count, nearest to each new one: (n_new, m).
+        """The rows of the k points, of those that count, nearest to each new one: (n_new, k).
 
         A tree finds them in a fraction of the time that distances to all points would take, but
         outside of JAX.
         """
         scale = self._prepared_for(X).scale
         counts = jnp.ones(X.shape[0], bool) if observed is None else observed
-        rows = jax.ShapeDtypeStruct((X_new.shape[0], min(self.m, X.shape[0])), jnp.int32)
+        rows = jax.ShapeDtypeStruct((X_new.shape[0], min(WIDER * self.m, X.shape[0])), jnp.int32)
         places = jax.lax.stop_gradient((X / scale, X_new / scale))
         return jax.pure_callback(
             partial(_look_up, rows.shape[1]), rows, *places, counts, vmap_method="sequential"
