@@ -14,9 +14,8 @@ from scipy.spatial import cKDTree
 from bayeskern.core.memory import Memory
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.components import part_of
-from bayeskern.linalg import lapack
 from bayeskern.linalg.conditioning_sets import column_scales, maximin_order, nearest, nearest_before
-from bayeskern.linalg.dense import covariance
+from bayeskern.linalg.dense import DenseFactor, covariance
 from bayeskern.linalg.factor import Cost, Solver
 from bayeskern.linalg.neighbors import BLOCK, Blocks, NeighborsFactor, conditional, log_density
 
@@ -32,6 +31,9 @@ PATCH, PATCHES = 2000, 4
 
 class NeighborsSolver(Solver):
     """Each point is conditioned on its nearest neighbours: n m^3 operations, any inputs.
+
+    Any kernel has such an approximation, stationary or not; `error` says how near it is. Rows that
+    are not observed take places among the neighbours, except among those of new points.
 
     Attributes:
         m: How many neighbours.
@@ -128,11 +130,12 @@ class NeighborsSolver(Solver):
         lost = []
         for patch, inner in _patches(np.asarray(X / given.scale), np.asarray(given.order)):
             K = covariance(kernel, X[patch], noise[patch], counts[patch])
-            pivots = np.square(np.diagonal(lapack.cholesky(np.array(K))))[inner]
+            pivots = jnp.square(jnp.diagonal(DenseFactor.compute(K).L))[inner]
             rows = patch[inner]
             blocks = Blocks.of(given.neighbors[rows], counts, rows)
-            lost.append(0.5 * np.log(blocks.map(of_point, (X, noise)) / pivots)[counts[rows]])
-        return float(np.mean(np.concatenate(lost)))
+            lost.append(0.5 * jnp.log(blocks.map(of_point, (X, noise)) / pivots)[counts[rows]])
+        lost = jnp.concatenate(lost)
+        return float(jnp.mean(lost)) if len(lost) else 0.0
 
     def _prepared_for(self, X) -> NeighborsSolver:
         if self.neighbors is None:

@@ -295,6 +295,20 @@ def test_inference_with_all_points_near_is_that_with_the_dense_solver():
 
 
 @pytest.mark.slow
+def test_stated_memory_is_about_what_xla_takes():
+    n = 20_000
+    X, y = jnp.asarray(np.random.default_rng(0).uniform(size=(n, 2))), jnp.ones(n)
+    solver = solver_of(Matern32(), X, "neighbors")
+
+    def density(kernel, solver, X, y):
+        return solver.log_density(kernel, X, 0.1, y)
+
+    compiled = jax.jit(jax.value_and_grad(density)).lower(Matern32(), solver, X, y).compile()
+    taken = compiled.memory_analysis().temp_size_in_bytes
+    assert taken < solver.cost(Matern32(), X).bytes < 2.0 * taken
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 5])
 def test_predictions_and_error_are_about_those_of_the_dense_solver(d):
     # More points than the error is estimated from at a time.
