@@ -127,14 +127,13 @@ class NeighborsSolver(Solver):
         def of_point(at_rows, counts):
             return conditional(kernel, *at_rows, counts)[1]
 
-        lost = []
+        rows, pivots = [], []
         for patch, inner in _patches(np.asarray(X / given.scale), np.asarray(given.order)):
-            K = covariance(kernel, X[patch], noise[patch], counts[patch])
-            pivots = jnp.square(jnp.diagonal(DenseFactor.compute(K).L))[inner]
-            rows = patch[inner]
-            blocks = Blocks.of(given.neighbors[rows], counts, rows)
-            lost.append(0.5 * jnp.log(blocks.map(of_point, (X, noise)) / pivots)[counts[rows]])
-        lost = jnp.concatenate(lost)
+            rows.append(patch[inner])
+            pivots.append(_pivots(kernel, X[patch], noise[patch], counts[patch])[inner])
+        rows = np.concatenate(rows)
+        d = Blocks.of(given.neighbors[rows], counts, rows).map(of_point, (X, noise))
+        lost = 0.5 * jnp.log(d / jnp.concatenate(pivots))[counts[rows]]
         return float(jnp.mean(lost)) if len(lost) else 0.0
 
     def _prepared_for(self, X) -> NeighborsSolver:
@@ -198,6 +197,12 @@ def _look_up(m: int, X, X_new, counts) -> np.ndarray:
     # Where fewer than m count, what is left are rows that do not.
     left = np.full((len(X_new), m - near.shape[1]), np.argmin(counts))
     return np.concatenate([among[near], left], axis=1).astype(np.int32)
+
+
+@eqx.filter_jit
+def _pivots(kernel, X, noise, counts) -> jax.Array:
+    """The variance of each value given all before it; NaN where there is no Cholesky factor."""
+    return jnp.square(jnp.diagonal(DenseFactor.compute(covariance(kernel, X, noise, counts)).L))
 
 
 def _patches(X, order):
