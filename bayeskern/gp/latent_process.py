@@ -223,7 +223,10 @@ def read_solver(solver: str | Solver, kernels, X, likelihood) -> Solver:
         obstacle = f"log p(y | f) of {name} is not known to be concave"
     else:
         # The inverse of a curvature that differs from row to row is the noise.
-        return solver_of(kernels[0], X, solver, noise=np.ones(X.shape[0]))
+        chosen = solver_of(kernels[0], X, solver, noise=np.ones(X.shape[0]))
+        if not chosen.approximate:
+            return chosen
+        obstacle = "it stands for K + W^-1 alone, and the search for the mode needs K too"
     if solver not in ("auto", "dense"):
         validation.one_of("solver", solver, SOLVERS)
         raise ValueError(f"solver={solver!r} does not fit: {obstacle}. Leave solver='auto'.")

@@ -76,7 +76,8 @@ class SolverPrior(LatentPrior):
 
     def moments(self, weights, factor, X_new, component=None):
         name = None if component is None else component[1]
-        mean = self.solver.mean(self.kernel, name, self.X, weights[0], X_new)
+        data = (self.X, factor.noise, None, weights[0])
+        mean = self.solver.mean(self.kernel, name, *data, X_new, factor.counts)
         given = (self.X, factor.noise, factor.factor, X_new, factor.counts)
         variance = self.solver.variance(self.kernel, name, *given)
         return mean[None], variance[None, None]

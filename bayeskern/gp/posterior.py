@@ -81,10 +81,14 @@ class ConditionedGP(eqx.Module):
         return self.factor.jitter
 
     @property
+    def residuals(self) -> jax.Array:
+        """y - m where it is observed, else 0: (n,)."""
+        return mask_residual(self.y - evaluate_mean(self.prior_mean, self.X), self.observed)
+
+    @property
     def residual(self) -> float:
         """How well the weights solve their equations: |C a - (y - m)| / |y - m|."""
-        r = mask_residual(self.y - evaluate_mean(self.prior_mean, self.X), self.observed)
-        given = (self.kernel, self.X, self.noise)
+        r, given = self.residuals, (self.kernel, self.X, self.noise)
         missed = self.solver.multiply(*given, self.weights, self.observed) - r
         size = jnp.linalg.norm(r)
         # All zeros are solved exactly.
@@ -203,7 +207,8 @@ class Predictive(eqx.Module):
 
 def posterior_mean(gp, part, X_new):
     """The mean of the latent function at X_new, without the prior mean: (m,)."""
-    return gp.solver.mean(gp.kernel, part, gp.X, gp.weights, X_new)
+    given = (gp.X, gp.noise, gp.residuals, gp.weights)
+    return gp.solver.mean(gp.kernel, part, *given, X_new, gp.observed)
 
 
 def posterior_moments(gp, part, X_new):

@@ -39,8 +39,10 @@ class GaussianProcess(Distribution):
             "markov", the Kalman filter, for one input and kernels with a state, in time that grows
             like n; "low_rank" for kernels with m features, n m^2 operations; "kronecker" for
             inputs that are a full grid and kernels that are products over its axes, with one noise
-            for all points and no mask. Or a solver that `bayeskern.linalg.solver_of` has prepared
-            for X, which `jax.jit` may then trace. `explain` says what was taken, and why.
+            for all points and no mask; "neighbors", an approximation in which each point is
+            conditioned on the 30 nearest of those before it, also in time that grows like n, taken
+            where no other fits in memory. Or a solver that `bayeskern.linalg.solver_of` has
+            prepared for X, which `jax.jit` may then trace. `explain` says what was taken, and why.
 
     Attributes:
         kernel: The kernel, its columns resolved.
@@ -111,8 +113,13 @@ class GaussianProcess(Distribution):
         return self.mean + draws.reshape(white.shape)
 
     def explain(self) -> Choice:
-        """Which solver computes with the covariance matrix, what it costs, and why no other."""
-        return choose(self.kernel, self.X, self.asked, self.noise, self.observed)
+        """Which solver computes with the covariance matrix, what it costs, and why no other.
+
+        Of an approximate solver, also what the log density per point loses to it, about.
+        """
+        given = (self.kernel, self.X, self.noise, self.observed)
+        choice = choose(self.kernel, self.X, self.asked, self.noise, self.observed)
+        return choice._replace(loss=self.solver.loss(*given))
 
     def _factor(self, observed=None) -> Factor:
         return self.solver.factor(self.kernel, self.X, self.noise, observed)

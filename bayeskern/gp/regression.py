@@ -152,7 +152,8 @@ class GPRegression(eqx.Module):
         """The posterior of the latent function `f` at X, if every hyperparameter is a number.
 
         Raises:
-            NoClosedFormError: If a hyperparameter is to be inferred, naming it, or y is None.
+            NoClosedFormError: If a hyperparameter is to be inferred, naming it, y is None, or the
+                solver is an approximation.
         """
         values = {**self.kernel.hyperparameters(), "noise": self.noise}
         if not is_function(self.mean):
@@ -164,14 +165,20 @@ class GPRegression(eqx.Module):
                 f"the posterior of this GPRegression has no closed form: {reason}. Fix them with "
                 "model.at({...}), or take method='auto'."
             )
-        gp = self.condition(X, y, mask)
+        process = self._process(X, mask)
+        if process.solver.approximate:
+            raise NoClosedFormError(
+                f"solver={process.solver.name!r} has the posterior of this GPRegression about, not "
+                "in closed form. Take model.condition(X, y).predict(X_new), or solver='dense'."
+            )
+        gp = process.condition(y)
 
         def draw(key, n):
             zero = jnp.zeros(())
             f = draws_jit(gp, None, gp.X, zero, key, n)
             return {"f": f + evaluate_mean(gp.prior_mean, gp.X)}
 
-        return ClosedForm(draw, float(self._process(X, mask).log_prob(gp.y)), gp.residual)
+        return ClosedForm(draw, float(process.log_prob(gp.y)), gp.residual)
 
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0

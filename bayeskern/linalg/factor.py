@@ -96,8 +96,14 @@ class Solver(eqx.Module):
     def factor(self, kernel, X, noise, observed=None) -> Factor:
         """k(X) + noise I, factored. Raises NotPositiveDefiniteError, but not under `jax.jit`."""
 
-    def mean(self, kernel, part: str | None, X, weights, X_new) -> Float[Array, " m"]:
-        """weights'k(X, X_new), of the kernel or of the component with this name."""
+    def mean(
+        self, kernel, part: str | None, X, noise, r, weights, X_new, observed=None
+    ) -> Float[Array, " m"]:
+        """The mean of f, or of a component of it, at X_new given the residuals r at X.
+
+        weights'k(X, X_new), the weights being (k(X) + noise I)^-1 r, of which exact solvers need
+        no r.
+        """
         return weights @ part_of(kernel, part).evaluate(X, X_new)
 
     def variance(
@@ -127,9 +133,13 @@ class Solver(eqx.Module):
         joint = self.covariance(kernel, part, X, noise, factor, X_new, observed)
         return draw(joint, key, size)
 
+    def loss(self, kernel, X, noise, observed=None) -> float:
+        """What the log density loses to the approximation, on average per point; 0 if exact."""
+        return 0.0
+
     @abstractmethod
     def multiply(self, kernel, X, noise, b, observed=None) -> Float[Array, " n"]:
-        """(k(X) + noise I) b, b (n,)."""
+        """(k(X) + noise I) b, b (n,), or the matrix near it of an approximate solver times b."""
 
     @abstractmethod
     def log_density(self, kernel, X, noise, R, observed=None) -> Float[Array, "..."]:

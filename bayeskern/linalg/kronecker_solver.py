@@ -79,7 +79,7 @@ class KroneckerSolver(Solver):
     def factor(self, kernel, X, noise, observed=None):
         return KroneckerFactor.compute(self._grams(kernel, X), noise, self.rows)
 
-    def mean(self, kernel, part, X, weights, X_new):
+    def mean(self, kernel, part, X, noise, r, weights, X_new, observed=None):
         cells = weights[self.rows].reshape([len(axis) for axis in self.axes])
         return contract(cells, self._grams(part_of(kernel, part), X, X_new))
 

@@ -191,7 +191,7 @@ class LowRankSolver(Solver):
     def factor(self, kernel, X, noise, observed=None):
         return LowRankFactor.compute(*_masked(kernel, X, noise, observed))
 
-    def mean(self, kernel, part, X, weights, X_new):
+    def mean(self, kernel, part, X, noise, r, weights, X_new, observed=None):
         kernel = part_of(kernel, part)
         return kernel.features(X_new, None) @ (kernel.features(X, None).T @ weights)
 

@@ -54,11 +54,11 @@ class MarkovSolver(Solver):
     def factor(self, kernel, X, noise, observed=None):
         return MarkovFactor.compute(Series.of(kernel.state_space(), X[:, 0], noise, observed))
 
-    def mean(self, kernel, part, X, weights, X_new):
+    def mean(self, kernel, part, X, noise, r, weights, X_new, observed=None):
         space = part_of(kernel, part).state_space()
         if space.starts:
             # New times may lie before the start, where there is no such form.
-            return super().mean(kernel, part, X, weights, X_new)
+            return super().mean(kernel, part, X, noise, r, weights, X_new, observed)
         return weighted_covariances(space, X[:, 0], weights, X_new[:, 0])
 
     def variance(self, kernel, part, X, noise, factor, X_new, observed=None):

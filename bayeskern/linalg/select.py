@@ -16,10 +16,17 @@ from bayeskern.linalg.factor import Cost, Solver
 from bayeskern.linalg.kronecker_solver import KroneckerSolver
 from bayeskern.linalg.low_rank import LowRankSolver
 from bayeskern.linalg.markov_solver import MarkovSolver
+from bayeskern.linalg.neighbors_solver import NeighborsSolver
 
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
-    for solver in (MarkovSolver(), LowRankSolver(), KroneckerSolver(), DenseSolver())
+    for solver in (
+        MarkovSolver(),
+        LowRankSolver(),
+        KroneckerSolver(),
+        DenseSolver(),
+        NeighborsSolver(),
+    )
 }
 # For fewer points no solver is faster than the dense one by so much that it would be felt.
 FEW = 256
@@ -37,15 +44,19 @@ class Choice(NamedTuple):
         n: How many inputs.
         cost: About what an evaluation with its gradient takes.
         others: (name, why it was not taken) of each of the others.
+        loss: What the log density loses to an approximation, on average per point; `choose`, which
+            knows no noise, leaves it 0.
     """
 
     solver: str
     n: int
     cost: Cost
     others: tuple[tuple[str, str], ...]
+    loss: float = 0.0
 
     def __repr__(self) -> str:
-        lines = [f"{self.solver}: {_costs(self.cost)} for {self.n:,} points"]
+        loss = f"; it loses about {self.loss:.2g} of log density per point" if self.loss else ""
+        lines = [f"{self.solver}: {_costs(self.cost)} for {self.n:,} points{loss}"]
         lines += [f"  not {name}: {reason}" for name, reason in self.others]
         return "\n".join(lines)
 
@@ -154,6 +165,7 @@ def _too_much(choice: Choice) -> str:
     return (
         f"the {choice.solver} solver takes about {taken}B for {choice.n:,} points, and this "
         f"machine has {memory}B. {others} Take fewer points, a kernel of one input with a state "
-        "(Matern, trends, Cosine, their sums and products), a full grid with a product kernel, or "
-        "SparseGP with inducing points."
+        "(Matern, trends, Cosine, their sums and products), a full grid with a product kernel, "
+        "solver='neighbors', which conditions each point on those near it alone, or SparseGP with "
+        "inducing points."
     )

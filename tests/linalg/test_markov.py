@@ -225,7 +225,7 @@ def test_moments_at_other_times_against_numpy(name, all_count):
     for part, of_part in parts.items():
         cross = np.asarray(of_part(X, new)) * observed[:, None]
         left = np.asarray(of_part.diag(new)) - np.sum(cross * np.linalg.solve(K, cross), axis=0)
-        mean = SOLVER.mean(kernel, part, jnp.asarray(X), a, new)
+        mean = SOLVER.mean(kernel, part, jnp.asarray(X), noise, None, a, new)
         np.testing.assert_allclose(mean, a @ cross, rtol=1e-9, atol=1e-10)
         mask = None if all_count else observed
         variance = SOLVER.variance(kernel, part, jnp.asarray(X), noise, given, new, mask)

@@ -62,6 +62,7 @@ def test_the_solver_follows_from_kernel_and_inputs(kernel, X, solver, why):
     choice = choose(kernel, jnp.asarray(X))
     assert choice.solver == solver
     first, *others = repr(choice).splitlines()
+    assert "not neighbors: an approximation, taken where no exact solver fits" in others[-1]
     assert first.startswith(f"{solver}: about") and f"for {len(X):,} points" in first
     assert len(others) == len(SOLVERS) - 1
     assert any(why in other for other in others)
@@ -82,8 +83,9 @@ def test_what_does_not_fit_is_refused():
 
 def test_more_memory_than_there_is_is_refused_before_it_is_taken():
     X = jax.ShapeDtypeStruct((10_000_000, 1), float)
-    with pytest.raises(ValueError, match=r"takes about 3\.2 PB for 10,000,000 points.*SparseGP"):
-        choose(RBF(), X)
+    with pytest.raises(ValueError, match=r"3\.2 PB for 10,000,000 points.*neighbors.*SparseGP"):
+        choose(RBF(), X, "dense")
+    assert choose(RBF(), X).solver == "neighbors"
 
 
 def test_while_compiling_a_trend_is_not_taken_to_begin_before_the_data():

@@ -194,7 +194,10 @@ def _variances(solver, kernel, X, noise, factor, X_new):
 
 @eqx.filter_jit
 def _means(solver, kernel, X, weights, X_new):
+    def mean(weights):
+        # Exact solvers go by the weights: they need neither noise nor residuals.
+        return solver.mean(kernel, None, X, 0.0, None, weights, X_new)
+
     if weights.ndim == 1:
-        return solver.mean(kernel, None, X, weights, X_new)
-    columns = [solver.mean(kernel, None, X, w, X_new) for w in weights.T]
-    return jnp.stack(columns, axis=1)
+        return mean(weights)
+    return jnp.stack([mean(w) for w in weights.T], axis=1)

@@ -1,0 +1,260 @@
+"""Covariance matrices near the one asked for: each point is conditioned on its neighbours alone.
+
+The density of y is the product of those of each y_i given all before it, in any order of the
+points. Here y_i is given only the m nearest of those before it, N(i), with C = k(X) + noise I:
+
+    E[y_i | y_N(i)] = b_i'y_N(i),  b_i = C_N(i)^-1 c_i,  Var[y_i | y_N(i)] = d_i = C_ii - c_i'b_i,
+
+c_i the covariances of y_i with its neighbours. That is the density of a Gaussian whose precision is
+(I - B)'D^-1 (I - B), with m + 1 numbers in a row of I - B. Vecchia (1988), "Estimation and model
+identification for continuous spatial processes"; Katzfuss and Guinness (2021), "A general framework
+for Vecchia approximations of Gaussian processes".
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve
+
+from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
+from bayeskern.linalg.dense import covariance
+from bayeskern.linalg.factor import Factor
+
+# The covariances of a block of points with their neighbours are about this many numbers, which the
+# cache of a processor holds.
+BLOCK = 2**16
+
+
+class Blocks(eqx.Module):
+    """Points with what they are conditioned on, in blocks of one size.
+
+    Attributes:
+        rows: The neighbours of each point, and last the point itself, (blocks, size, m + 1).
+        counts: Which of them count, of the same shape.
+        n: How many points there are. What fills the last block counts nowhere.
+    """
+
+    rows: jax.Array
+    counts: jax.Array
+    n: int = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, neighbors, observed=None, own=None) -> Blocks:
+        """The blocks of points with the rows `own`, by default all.
+
+        neighbors: (n, m), with a point's own row in the places left. observed: which rows count.
+        """
+        n, m = neighbors.shape
+        own = jnp.arange(n) if own is None else jnp.asarray(own)
+        rows = jnp.concatenate([neighbors, own[:, None].astype(neighbors.dtype)], axis=1)
+        counts = (rows != own[:, None]) | (jnp.arange(m + 1) == m)
+        if observed is not None:
+            counts &= jnp.asarray(observed)[rows]
+        return cls(in_blocks(rows), in_blocks(counts), n)
+
+    def map(self, function, by_row):
+        """function(by_row at the rows, counts) for each point: (n, ...).
+
+        by_row: a pytree of arrays (n, ...).
+        """
+
+        def of_block(block):
+            rows, counts = block
+            return jax.vmap(function)(_take(by_row, rows), counts)
+
+        by_row = jax.tree.map(jnp.asarray, by_row)
+        results = jax.lax.map(of_block, (self.rows, self.counts))
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[: self.n], results)
+
+
+def in_blocks(rows) -> jax.Array:
+    """Rows (n, width) in blocks (blocks, size, width), the last one filled with zeros."""
+    n, width = rows.shape
+    size = max(1, min(n, BLOCK // width**2))
+    return jnp.pad(rows, [(0, -n % size), (0, 0)]).reshape(-1, size, width)
+
+
+def conditional(kernel, X, noise, counts) -> tuple[jax.Array, jax.Array]:
+    """The weights b (m,) and the variance d of y at the last point, given y at the others.
+
+    X: (m + 1, d). noise: () or (m + 1,). counts: (m + 1,). d is NaN where it is nothing but
+    rounding.
+    """
+    C = covariance(kernel, X, noise, counts)
+    c, own = C[:-1, -1], C[-1, -1]
+    b = solve(C[:-1, :-1], c, assume_a="pos")
+    d = own - c @ b
+    rounding = len(C) * jnp.finfo(C.dtype).eps * jax.lax.stop_gradient(own)
+    return b, jnp.where(d > rounding, d, jnp.nan)
+
+
+# -- the log density -------------------------------------------------------------------------------
+
+
+def log_density(kernel, X, noise, r, blocks: Blocks) -> jax.Array:
+    """log N(r; 0, K) of residuals r (n,), K the approximation of k(X) + noise I.
+
+    Returns:
+        A number; -inf, with a gradient of 0, if K is not positive definite.
+    """
+    varies = jnp.ndim(noise) == 1
+    shared, by_row = (kernel, None if varies else noise), (X, noise if varies else None, r)
+    count = jnp.sum(blocks.counts[..., -1])
+    return _log_density(shared, jax.tree.map(jnp.asarray, by_row), blocks) - 0.5 * count * jnp.log(
+        2.0 * jnp.pi
+    )
+
+
+@eqx.filter_custom_jvp
+def _log_density(shared, by_row, blocks):
+    def add(total, block):
+        rows, counts = block
+        return total + _of_block(shared, _take(by_row, rows), counts), None
+
+    total, _ = jax.lax.scan(add, jnp.zeros(()), (blocks.rows, blocks.counts))
+    return jnp.where(jnp.isfinite(total), total, -jnp.inf)
+
+
+@_log_density.def_jvp
+def _log_density_jvp(primals, tangents):
+    # The gradient of each block is computed along with its value, while its covariances are at
+    # hand. It is a sum for what the blocks share, and one for each row of each block for the rest.
+    shared, by_row, blocks = primals
+    d_shared, d_by_row, _ = tangents
+    moves = jax.tree.map(lambda d: d is not None, (d_shared, d_by_row), is_leaf=lambda d: d is None)
+
+    def add(sums, block):
+        rows, counts = block
+        moving, still = eqx.partition((shared, _take(by_row, rows)), moves)
+
+        def density(moving):
+            return _of_block(*eqx.combine(moving, still), counts)
+
+        value, (g_shared, g_by_row) = jax.value_and_grad(density)(moving)
+        return jax.tree.map(jnp.add, sums, (value, g_shared)), g_by_row
+
+    zeros = jax.tree.map(jnp.zeros_like, (jnp.zeros(()), d_shared))
+    (total, g_shared), g_by_row = jax.lax.scan(add, zeros, (blocks.rows, blocks.counts))
+    finite = jnp.isfinite(total)
+    pairs = [
+        *zip(*map(jax.tree.leaves, (g_shared, d_shared)), strict=True),
+        *zip(*map(jax.tree.leaves, (g_by_row, _take(d_by_row, blocks.rows))), strict=True),
+    ]
+    slope = sum((jnp.sum(jnp.where(finite, g, 0.0) * d) for g, d in pairs), jnp.zeros(()))
+    return jnp.where(finite, total, -jnp.inf), slope
+
+
+def _of_block(shared, at_rows, counts):
+    """-1/2 sum_i (e_i^2 / d_i + log d_i), e_i = r_i - b_i'r_N(i), over the points of a block."""
+    (kernel, noise), (X, noises, r) = shared, at_rows
+    noise, axis = (noise, None) if noises is None else (noises, 0)
+    b, d = jax.vmap(conditional, (None, 0, axis, 0))(kernel, X, noise, counts)
+    r = jnp.where(counts, r, 0.0)
+    e = r[:, -1] - jnp.sum(b * r[:, :-1], axis=1)
+    return -0.5 * jnp.sum(e * e / d + jnp.log(d))
+
+
+def _take(by_row, rows):
+    return jax.tree.map(lambda x: x[rows], by_row)
+
+
+# -- the factor ------------------------------------------------------------------------------------
+
+
+class NeighborsFactor(Factor):
+    """The Gaussian in which each point depends on its neighbours alone, L^-1 = D^-1/2 (I - B).
+
+    L is lower triangular in `order`; its rows and columns stand in that of the points. `compute`
+    makes it; each product takes O(n m) time for a column.
+
+    Attributes:
+        b: The weights of the neighbours of each point, (n, m).
+        sd: The sds of the points given their neighbours, (n,).
+        neighbors: The rows of the neighbours, (n, m).
+        order: The order of the points, (n,).
+        jitter: 0.
+    """
+
+    b: jax.Array
+    sd: jax.Array
+    neighbors: jax.Array
+    order: jax.Array
+    jitter: jax.Array
+
+    @classmethod
+    def compute(cls, kernel, X, noise, observed, neighbors, order) -> NeighborsFactor:
+        """Factor the approximation of k(X) + noise I.
+
+        Raises:
+            NotPositiveDefiniteError: A value follows from its neighbours. Under `jax.jit`, where
+                nothing can be raised, its sd is NaN instead.
+        """
+
+        def of_point(at_rows, counts):
+            return conditional(kernel, *at_rows, counts)
+
+        by_row = (X, jnp.broadcast_to(noise, X.shape[:1]))
+        b, d = Blocks.of(neighbors, observed).map(of_point, by_row)
+        sd = jnp.sqrt(d)
+        if not is_traced(sd) and not np.all(np.isfinite(sd)):
+            first = int(np.argmax(~np.isfinite(sd)))
+            raise NotPositiveDefiniteError(
+                f"the value at X[{first}] = {np.asarray(X[first])} follows from those of its "
+                "neighbors, to rounding, so that their covariance matrix cannot be factored. Give "
+                "it more noise, or leave repeated points out."
+            )
+        return cls(b=b, sd=sd, neighbors=neighbors, order=order, jitter=jnp.zeros(()))
+
+    def solve(self, B):
+        W = self.whiten(B)
+        (B,) = jax.linear_transpose(self.whiten, W)(W)
+        return B
+
+    def whiten(self, B):
+        def subtract(rest, neighbor):
+            b, rows = neighbor
+            return rest - _times(b, B[rows]), None
+
+        B = jnp.asarray(B)
+        # One neighbour of all points at a time, so that no array is larger than B.
+        rest, _ = jax.lax.scan(subtract, B, (self.b.T, self.neighbors.T))
+        return _times(1.0 / self.sd, rest)
+
+    def sqrt_mul(self, B):
+        def append(Y, point):
+            row, b, neighbors, own = point
+            return Y.at[row].set(own + b @ Y[neighbors]), None
+
+        own = _times(self.sd, jnp.asarray(B))
+        Y, _ = jax.lax.scan(append, jnp.zeros_like(own), self._in_order(own))
+        return Y
+
+    def sqrt_transpose_mul(self, B):
+        """L'B."""
+
+        def take_away(Y, point):
+            row, b, neighbors, _ = point
+            own = Y[row]
+            return Y.at[neighbors].add(b * own if own.ndim == 0 else b[:, None] * own), None
+
+        Y, _ = jax.lax.scan(take_away, B, self._in_order(B), reverse=True)
+        return _times(self.sd, Y)
+
+    def _in_order(self, B):
+        rows = (self.b, self.neighbors, B)
+        return self.order, *(x[self.order] for x in rows)
+
+    def logdet(self):
+        return 2.0 * jnp.sum(jnp.log(self.sd))
+
+    def inv_diag(self):
+        precision = 1.0 / jnp.square(self.sd)
+        return precision.at[self.neighbors].add(jnp.square(self.b) * precision[:, None])
+
+
+def _times(column, B):
+    """column (n,) times each column of B (n,) or (n, k)."""
+    return column * B if B.ndim == 1 else column[:, None] * B
