@@ -109,7 +109,8 @@ class GaussianProcess(Distribution):
 
     def explain(self) -> Choice:
         """Which solver computes with the covariance matrix, what it costs, and why no other."""
-        return choose(self.kernel, self.X, self.asked)
+        choice = choose(self.kernel, self.X, self.asked)
+        return choice._replace(error=self.solver.error(self.kernel))
 
     def _factor(self, observed=None) -> Factor:
         return self.solver.factor(self.kernel, self.X, self.noise, observed)

@@ -75,6 +75,10 @@ class Solver(eqx.Module):
         """What cannot be known of them while JAX traces, so that it has to be asked for."""
         return None
 
+    def error(self, kernel) -> str | None:
+        """How near the matrix that it computes with is to the one asked for; None if it is it."""
+        return None
+
     @abstractmethod
     def cost(self, kernel, X) -> Cost:
         """What these inputs cost, where there is no obstacle. Only their shape is looked at."""

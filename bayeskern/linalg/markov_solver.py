@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.components import in_component, part_of
 from bayeskern.kernels.state_space import NoStateSpaceError
+from bayeskern.kernels.truncation import certified, harmonics_of, stated_error, with_harmonics
 from bayeskern.linalg.factor import Cost, Solver
-from bayeskern.linalg.markov import BLOCK, MarkovFactor, Series, log_density
+from bayeskern.linalg.markov import BLOCK, MarkovFactor, Series
+from bayeskern.linalg.markov_density import log_density
 from bayeskern.linalg.smoother import variances, weighted_covariances
 
 # A state of more numbers than this is none that people would want to wait for.
@@ -18,7 +20,14 @@ MOST_STATES = 64
 
 
 class MarkovSolver(Solver):
-    """The Kalman filter: one input, a kernel that has a state."""
+    """The Kalman filter: one input, a kernel that has a state.
+
+    Attributes:
+        harmonics: Of how many harmonics each of the periodic kernels is made; None until it is
+            prepared.
+    """
+
+    harmonics: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     name = "markov"
 
@@ -49,36 +58,55 @@ class MarkovSolver(Solver):
         blocks = n / BLOCK + 10.0 * BLOCK
         return Cost(12.0 * n * (s**3 + 4.0 * s**2), 8.0 * (blocks * s * (s + 1) + 8.0 * n))
 
+    def error(self, kernel):
+        return stated_error(self._cut(kernel))
+
+    def prepare(self, kernel, X):
+        return MarkovSolver(harmonics_of(kernel))
+
     def factor(self, kernel, X, noise, observed=None):
+        kernel = self._cut(kernel)
+        enough = certified(kernel)
+        if not is_traced(enough) and not enough:
+            raise ValueError(
+                f"{kernel!r} has a lengthscale that asks for more harmonics: it is known "
+                f"{stated_error(kernel)}. Prepare the model for it, or give more harmonics."
+            )
         return MarkovFactor.compute(Series.of(kernel.state_space(), X[:, 0], noise, observed))
 
     def mean(self, kernel, part, X, weights, X_new):
-        space = part_of(kernel, part).state_space()
+        space = part_of(self._cut(kernel), part).state_space()
         if space.starts:
             # New times may lie before the start, where there is no such form.
             return super().mean(kernel, part, X, weights, X_new)
         return weighted_covariances(space, X[:, 0], weights, X_new[:, 0])
 
     def variance(self, kernel, part, X, noise, factor, X_new, observed=None):
-        space = kernel.state_space()
+        space = self._cut(kernel).state_space()
         if space.starts:
             return super().variance(kernel, part, X, noise, factor, X_new, observed)
-        h = jnp.asarray(space.h) if part is None else _of_component(kernel, part)
-        return variances(space, h, X[:, 0], noise, observed, X_new[:, 0])
+        counted = np.ones(space.size) if part is None else _of_component(self._cut(kernel), part)
+        return variances(space, counted, X[:, 0], noise, observed, X_new[:, 0])
 
     def multiply(self, kernel, X, noise, b, observed=None):
         # Not by the factor, which could only agree with itself.
-        t, given = X[:, 0], b if observed is None else jnp.where(observed, b, 0.0)
-        product = weighted_covariances(kernel.state_space(), t, given, t) + noise * b
+        space, t = self._cut(kernel).state_space(), X[:, 0]
+        given = b if observed is None else jnp.where(observed, b, 0.0)
+        product = weighted_covariances(space, t, given, t) + noise * b
         return product if observed is None else jnp.where(observed, product, b)
 
     def log_density(self, kernel, X, noise, R, observed=None):
+        kernel = self._cut(kernel)
         series = Series.of(kernel.state_space(), X[:, 0], noise, observed)
-        return jnp.vectorize(lambda r: log_density(series, r), signature="(n)->()")(R)
+        density = jnp.vectorize(lambda r: log_density(series, r), signature="(n)->()")(R)
+        return jnp.where(certified(kernel), density, -jnp.inf)
+
+    def _cut(self, kernel):
+        """The kernel with so many harmonics for each of its periodic kernels."""
+        return with_harmonics(kernel, self.harmonics or harmonics_of(kernel))
 
 
-def _of_component(kernel, name: str) -> jax.Array:
-    """What a component is of the state of the whole: (s,)."""
-    terms = [term.state_space() for _, term in kernel.terms_of_sum()]
-    kept = zip(terms, in_component(kernel, name), strict=True)
-    return jnp.concatenate([term.h * is_in for term, is_in in kept])
+def _of_component(kernel, name: str) -> np.ndarray:
+    """Which numbers of the state of the whole belong to a component, 0 or 1 of each: (s,)."""
+    sizes = [term.state_space().size for _, term in kernel.terms_of_sum()]
+    return np.repeat(np.array(in_component(kernel, name), float), sizes)
