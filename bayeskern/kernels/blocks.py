@@ -67,6 +67,16 @@ class Repeated(eqx.Module):
         ]
         return jnp.concatenate(parts, axis=1)
 
+    def slope(self, C: Float[Array, "s n"], X: Float[Array, "s n"]) -> Repeated:
+        """The derivative of tr(C'A X) in A: of each block and all its copies."""
+        if self.copies == (1,):
+            return Repeated((C @ X.T,), self.copies)
+        parts = zip(self.blocks, self.copies, self._split(C, 0), self._split(X, 0), strict=True)
+        slopes = [
+            _products(*(rows.reshape(len(B), m, -1) for rows in (c, x))) for B, m, c, x in parts
+        ]
+        return Repeated(tuple(slopes), self.copies)
+
     def _split(self, X, axis: int) -> list[jax.Array]:
         sizes = [len(B) * m for B, m in zip(self.blocks, self.copies, strict=True)]
         ends = np.cumsum([0, *sizes])
@@ -82,3 +92,10 @@ def _times(B, X):
 def _times_from_right(X, B):
     """X (n, b, m) times B (b, b)."""
     return sum(X[:, i, None] * B[i, :, None] for i in range(len(B)))
+
+
+def _products(C, X):
+    """The sums of C[i] * X[j] for (b, m, n) arrays: (b, b)."""
+    pairs = jnp.stack([jnp.stack([jnp.sum(c * x, axis=0) for x in X]) for c in C])
+    # In two steps, since XLA adds up one number after the other where all of them make one sum.
+    return jnp.sum(jax.lax.optimization_barrier(pairs), axis=-1)

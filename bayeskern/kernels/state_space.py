@@ -65,6 +65,11 @@ class StateSpace(eqx.Module):
         """The times before which it is not the process, if there are any."""
         return ()
 
+    @property
+    def white(self) -> tuple[jax.Array, ...]:
+        """Variances of white noise that f has beside what its state says."""
+        return ()
+
     def h(self, t) -> Float[Array, " s"]:
         """What f is of the state at the time t."""
         in_terms = [(term.features(t), term.size) for term in self.terms]
@@ -84,10 +89,10 @@ class StateSpace(eqx.Module):
 
 
 class Term(StateSpace):
-    """sum_k phi_k(t) g_k(t): copies g_k of a process with a state of b numbers, the first its value.
+    """sum_k phi_k(t) g_k(t), where g_k are m copies of a process with a state of b numbers.
 
-    The m copies are independent, and have a variance each. The state has the first numbers of all
-    of them, then the second numbers, and so on: s = b m.
+    The copies are independent, and have a variance each. The first number of a state is the value
+    of its process. The first numbers of all copies come first, then the second ones: s = b m.
     """
 
     @property
@@ -276,6 +281,19 @@ class HarmonicSpace(Term):
         return self.harmonics[1:] if self.harmonics[0] == 0 else self.harmonics
 
 
+class WhiteSpace(StateSpace):
+    """White noise, which has no state."""
+
+    variance: jax.Array
+
+    size: ClassVar[int] = 0
+    terms: ClassVar[tuple[Term, ...]] = ()
+
+    @property
+    def white(self):
+        return (self.variance,)
+
+
 class ProductTerm(Term):
     """The term whose kernel is the product of those of two: Kronecker products throughout."""
 
@@ -353,12 +371,20 @@ class SumSpace(StateSpace):
     def starts(self):
         return sum((space.starts for space in self.summands), ())
 
+    @property
+    def white(self):
+        return sum((space.white for space in self.summands), ())
+
 
 class ProductSpace(StateSpace):
     """The process whose kernel is the product of two: each term of one with each of the other."""
 
     first: StateSpace
     second: StateSpace
+
+    def __check_init__(self):
+        if self.first.white or self.second.white:
+            raise NoStateSpaceError("White has a state-space form in sums, but not in products.")
 
     @property
     def size(self):
@@ -390,6 +416,10 @@ class ScaledSpace(StateSpace):
     @property
     def starts(self):
         return self.inner.starts
+
+    @property
+    def white(self):
+        return tuple(self.scale * variance for variance in self.inner.white)
 
 
 def lower_gammas(x, highest: int) -> jax.Array:

@@ -20,7 +20,7 @@ def harmonics_of(kernel) -> tuple[int | None, ...]:
 
 def with_harmonics(kernel, harmonics: tuple[int | None, ...]) -> Kernel:
     """A copy whose periodic kernels have these numbers of harmonics."""
-    if not harmonics:
+    if harmonics == tuple(node.harmonics for node in _periodic(kernel)):
         return kernel
     numbers = iter(harmonics)
     return jax.tree.map(
@@ -41,15 +41,15 @@ def certified(kernel) -> jax.Array:
 def stated_error(kernel) -> str | None:
     """What is certain of the error of the state-space form; None if there is no error."""
     ranges = [
-        f"{node.harmonics} harmonics, for lengthscales of {least_lengthscale(node.harmonics):.3g} "
+        f"{node.harmonics} harmonics for lengthscales of {least_lengthscale(node.harmonics):.3g} "
         "and more"
         for node in _periodic(kernel)
     ]
     if not ranges:
         return None
     return (
-        f"to within {ERROR:g} of the variance, with {'; '.join(ranges)}. At smaller ones the log "
-        "density is -inf"
+        f"within {ERROR:g} of the variance by {'; '.join(ranges)}; the log density of smaller "
+        "ones is -inf"
     )
 
 

@@ -1,10 +1,10 @@
 """Covariance matrices of processes with a state: the Kalman filter as a Cholesky factor.
 
 The filter passes over the times in order. What it adds to what is known, the innovations, are
-L^-1 y, and the sds of the innovations the diagonal of L: K = L L' is factored in O(n s^3) time
-without being written down. Kalman (1960); Sarkka (2013), "Bayesian Filtering and Smoothing",
-theorem 4.2; for the diagonal of K^-1, de Jong (1989), "Smoothing and interpolation with the
-state-space model".
+L^-1 y, and the sds of the innovations the diagonal of L: K = L L' is factored without being written
+down, in O(n s^2 b) time for states of s numbers that move in blocks of b. Kalman (1960); Sarkka
+(2013), "Bayesian Filtering and Smoothing", theorem 4.2; for the diagonal of K^-1, de Jong (1989),
+"Smoothing and interpolation with the state-space model".
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from bayeskern.kernels.blocks import Repeated, Weighted
 from bayeskern.kernels.state_space import StateSpace
 from bayeskern.linalg.factor import Factor
 
-# Steps whose transitions are computed at once, and whose states are computed again for a gradient.
-BLOCK = 256
+# Steps whose transitions are computed at once, and whose states are computed again for a gradient;
+# fewer where a state has many numbers, so that they stay in the cache.
+BLOCK, FEW_NUMBERS = 256, 8
 
 
 class Row(NamedTuple):
@@ -102,7 +103,8 @@ def moves(space: StateSpace, t, d) -> tuple[Repeated, Weighted, jax.Array]:
 
 
 def block_length(size: int) -> int:
-    return BLOCK if size <= 8 else BLOCK // 4
+    """How many steps make a block, for states of so many numbers."""
+    return BLOCK if size <= FEW_NUMBERS else BLOCK // 4
 
 
 def in_blocks(size: int, t, d, noise, counts, *data) -> tuple[jax.Array, ...]:
@@ -152,8 +154,8 @@ class Known(NamedTuple):
 class MarkovFactor(Factor):
     """The covariance matrix of a process with a state, K = h'P(t_i, t_j)h + noise I, factored.
 
-    L is lower triangular in the order of time. `compute` makes it; each product takes O(n s^2)
-    time for a column, the diagonal of the inverse O(n s^3).
+    L is lower triangular in the order of time. `compute` makes it; each product takes O(n s b)
+    time for a column, the diagonal of the inverse O(n s^2 b).
 
     Attributes:
         series: The process at its times.

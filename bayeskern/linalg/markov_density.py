@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from bayeskern.kernels.blocks import Weighted
 from bayeskern.kernels.state_space import StateSpace
 from bayeskern.linalg.markov import Known, Row, Series, in_blocks, moves
 
@@ -64,7 +65,7 @@ class State(NamedTuple):
         v = row.counts * (y - row.h @ self.x)
         positive, S = self.positive & (S > 0.0), jnp.where(S > 0.0, S, 1.0)
         x, total = self.x + gain * v, self.total + v * v / S + jnp.log(S)
-        seen = (self.x, self.known.P, x, known.P, S, gain, v)
+        seen = (x, known.P, S, gain, v)
         return State(row.A @ x, known.later(row), total, positive), seen
 
 
@@ -115,18 +116,20 @@ def _before(slope, data):
         The slopes (s,), (s, s); those in the row, and in its value.
     """
     of_x, of_P = slope
-    row, x, P, x_given, P_given, S, gain, v = data
-    # The step to the next time; both sides of A P A' change alike.
+    row, x, P, S, gain, v = data
+    # The step from x, P to A x, A P A' + Q, of which both sides change alike.
     one_side = of_P @ row.A
-    _, pull = jax.vjp(lambda A, Q: (A @ x_given, A @ P_given, Q.dense()), row.A, row.Q)
-    of_A, of_Q = pull((of_x, 2.0 * one_side, of_P))
+    of_A = jax.tree.map(
+        jnp.add, row.A.slope(of_x[:, None], x[:, None]), row.A.slope(2.0 * one_side, P)
+    )
+    (of_Q,) = jax.vjp(Weighted.dense, row.Q)[1](of_P)
     of_x, of_P = row.A.T @ of_x, row.A.T @ one_side
-    # The value: x_given = x + p v / S and P_given = P - p p' / S, with p = P h and S = h'p + noise.
+    # The value, by which x = m + p v / S and P = M - p p' / S, with p = M h and S = h'p + noise.
     u = of_P @ gain
     e = v / S - gain @ of_x
     of_S = 0.5 * row.counts * (jnp.square(v / S) - 1.0 / S) - (of_x @ gain) * v / S + gain @ u
     of_p = of_x * (v / S) - 2.0 * u + of_S * row.h
-    of_h = P @ of_p + (P @ row.h) * of_S + x * e
+    of_h = P @ of_p + gain * (S * (gain @ of_p + of_S)) + (x - gain * v) * e
     of_x = of_x + row.h * e
     half = 0.5 * of_p
     of_P = of_P + half[:, None] * row.h + row.h[:, None] * half

@@ -11,12 +11,12 @@ from bayeskern.kernels.components import in_component, part_of
 from bayeskern.kernels.state_space import NoStateSpaceError
 from bayeskern.kernels.truncation import certified, harmonics_of, stated_error, with_harmonics
 from bayeskern.linalg.factor import Cost, Solver
-from bayeskern.linalg.markov import BLOCK, MarkovFactor, Series
+from bayeskern.linalg.markov import MarkovFactor, Series, block_length
 from bayeskern.linalg.markov_density import log_density
 from bayeskern.linalg.smoother import variances, weighted_covariances
 
 # A state of more numbers than this is none that people would want to wait for.
-MOST_STATES = 64
+MOST_STATES = 200
 
 
 class MarkovSolver(Solver):
@@ -38,6 +38,8 @@ class MarkovSolver(Solver):
             space = kernel.state_space()
         except NoStateSpaceError as reason:
             return str(reason).rstrip(".")
+        if space.size == 0:
+            return "white noise alone has no state"
         if space.size > MOST_STATES:
             return f"its state has {space.size:,} numbers, and {MOST_STATES} are the most"
         for start in space.starts:
@@ -52,11 +54,13 @@ class MarkovSolver(Solver):
         return None
 
     def cost(self, kernel, X):
-        n, s = X.shape[0], kernel.state_space().size
-        # Two products of s x s matrices, there and back; the state before each block, and those of
-        # one block with all that its derivative takes.
-        blocks = n / BLOCK + 10.0 * BLOCK
-        return Cost(12.0 * n * (s**3 + 4.0 * s**2), 8.0 * (blocks * s * (s + 1) + 8.0 * n))
+        n, space = X.shape[0], kernel.state_space()
+        s, b = space.size, max(term.b for term in space.terms)
+        # Two products with blocks of b x b, there and back; the state before each block of times,
+        # and those of one block with all that its derivative takes.
+        length = block_length(s)
+        blocks = n / length + 3.0 * length
+        return Cost(12.0 * n * s**2 * (b + 4.0), 8.0 * (blocks * s * (s + 1) + 8.0 * n))
 
     def error(self, kernel):
         return stated_error(self._cut(kernel))
@@ -69,41 +73,53 @@ class MarkovSolver(Solver):
         enough = certified(kernel)
         if not is_traced(enough) and not enough:
             raise ValueError(
-                f"{kernel!r} has a lengthscale that asks for more harmonics: it is known "
+                f"{kernel!r} has a lengthscale that asks for more harmonics: its covariances are "
                 f"{stated_error(kernel)}. Prepare the model for it, or give more harmonics."
             )
-        return MarkovFactor.compute(Series.of(kernel.state_space(), X[:, 0], noise, observed))
+        return MarkovFactor.compute(_series(kernel, X, noise, observed))
 
     def mean(self, kernel, part, X, weights, X_new):
         space = part_of(self._cut(kernel), part).state_space()
         if space.starts:
             # New times may lie before the start, where there is no such form.
             return super().mean(kernel, part, X, weights, X_new)
+        if space.size == 0:
+            return jnp.zeros(len(X_new))
         return weighted_covariances(space, X[:, 0], weights, X_new[:, 0])
 
     def variance(self, kernel, part, X, noise, factor, X_new, observed=None):
-        space = self._cut(kernel).state_space()
+        kernel = self._cut(kernel)
+        space, of_part = kernel.state_space(), part_of(kernel, part).state_space()
         if space.starts:
             return super().variance(kernel, part, X, noise, factor, X_new, observed)
-        counted = np.ones(space.size) if part is None else _of_component(self._cut(kernel), part)
-        return variances(space, counted, X[:, 0], noise, observed, X_new[:, 0])
+        counted = np.ones(space.size) if part is None else _of_component(kernel, part)
+        noise = noise + sum(space.white)
+        # What is new about white noise at new times is all of it.
+        new = sum(of_part.white)
+        return variances(space, counted, X[:, 0], noise, observed, X_new[:, 0]) + new
 
     def multiply(self, kernel, X, noise, b, observed=None):
         # Not by the factor, which could only agree with itself.
         space, t = self._cut(kernel).state_space(), X[:, 0]
         given = b if observed is None else jnp.where(observed, b, 0.0)
-        product = weighted_covariances(space, t, given, t) + noise * b
+        product = weighted_covariances(space, t, given, t) + (noise + sum(space.white)) * b
         return product if observed is None else jnp.where(observed, product, b)
 
     def log_density(self, kernel, X, noise, R, observed=None):
         kernel = self._cut(kernel)
-        series = Series.of(kernel.state_space(), X[:, 0], noise, observed)
+        series = _series(kernel, X, noise, observed)
         density = jnp.vectorize(lambda r: log_density(series, r), signature="(n)->()")(R)
         return jnp.where(certified(kernel), density, -jnp.inf)
 
     def _cut(self, kernel):
         """The kernel with so many harmonics for each of its periodic kernels."""
         return with_harmonics(kernel, self.harmonics or harmonics_of(kernel))
+
+
+def _series(kernel, X, noise, observed) -> Series:
+    """The process at its times; white noise is noise."""
+    space = kernel.state_space()
+    return Series.of(space, X[:, 0], noise + sum(space.white), observed)
 
 
 def _of_component(kernel, name: str) -> np.ndarray:

@@ -40,7 +40,7 @@ class Choice(NamedTuple):
 
     def __repr__(self) -> str:
         lines = [f"{self.solver}: {_costs(self.cost)} for {self.n:,} points"]
-        lines += [] if self.error is None else [f"  {self.error}"]
+        lines += [] if self.error is None else [f"  covariances {self.error}"]
         lines += [f"  not {name}: {reason}" for name, reason in self.others]
         return "\n".join(lines)
 
