@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import equinox as eqx
@@ -422,6 +422,7 @@ class ScaledSpace(StateSpace):
         return tuple(self.scale * variance for variance in self.inner.white)
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
 def lower_gammas(x, highest: int) -> jax.Array:
     """The integrals of w^m exp(-w) over w from 0 to x, m = 0, ..., highest: (highest + 1,).
 
@@ -439,6 +440,13 @@ def lower_gammas(x, highest: int) -> jax.Array:
     for k in range(m, 0, -1):
         gammas.append((gammas[-1] + x**k * decay) / k)
     return jnp.stack(gammas[::-1])
+
+
+@lower_gammas.defjvp
+def _lower_gammas_jvp(highest, primals, tangents):
+    (x,), (dx,) = primals, tangents
+    integrands = jnp.stack([x**m for m in range(highest + 1)]) * jnp.exp(-x)
+    return lower_gammas(x, highest), integrands * dx
 
 
 @lru_cache
