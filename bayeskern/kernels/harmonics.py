@@ -37,7 +37,8 @@ def coefficients(lengthscale, harmonics: int) -> Float[Array, " J1"]:
     angles = 2.0 * np.pi * np.arange(n) / n
     # The angles times j, as multiples of the first that are less than a turn.
     waves = np.where(j == 0, 1.0, 2.0)[:, None] * np.cos(angles[np.outer(j, np.arange(n)) % n])
-    values = jnp.exp((np.cos(angles) - 1.0) / jnp.square(lengthscale))
+    # Smaller lengthscales are told from this one by nothing but overflow.
+    values = jnp.exp((np.cos(angles) - 1.0) / jnp.square(jnp.maximum(lengthscale, 1e-50)))
     # A mean of positive numbers that rounding can make negative.
     return jnp.maximum(jnp.asarray(waves) @ values / n, 0.0)
 

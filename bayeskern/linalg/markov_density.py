@@ -29,7 +29,10 @@ def log_density(series: Series, r):
     """
     d = jnp.diff(series.t, append=series.t[-1:])
     rows = (series.t, d, series.noise, series.counts, r[series.order])
-    return _log_density(series.space, series.initial.P, rows)
+    # Whole numbers have no derivatives that could be added up.
+    return _log_density(
+        *jax.tree.map(lambda x: jnp.asarray(x, float), (series.space, series.initial.P, rows))
+    )
 
 
 @jax.custom_jvp

@@ -221,6 +221,19 @@ def test_nothing_is_said_of_times_before_the_start():
     X, kernel = jnp.array([[-1.0], [1.0]]), Brownian(start=0.0)
     assert "starts at 0" in SOLVER.obstacle(kernel, X)
     assert SOLVER.log_density(kernel, X, 0.1, np.ones(2)) == -np.inf
+    slope = jax.grad(lambda v: SOLVER.log_density(Brownian(v), X, 0.1, np.ones(2)))(0.5)
+    assert slope == 0.0
+
+
+def test_whole_numbers_are_numbers():
+    X, y = jnp.arange(5)[:, None], jnp.arange(5)
+
+    def density(lengthscale, one):
+        kernel = Matern32(lengthscale, one) * Cosine(3 * one)
+        return SOLVER.log_density(kernel, X * one, one, y * one)
+
+    found, expected = (jax.grad(density)(2.0, jnp.asarray(one)) for one in (1, 1.0))
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 def test_a_lengthscale_that_asks_for_more_harmonics_is_refused():
@@ -231,8 +244,9 @@ def test_a_lengthscale_that_asks_for_more_harmonics_is_refused():
         return SOLVER.log_density(kernel, X, 0.1, y)
 
     compiled = jax.jit(jax.value_and_grad(density))
-    value, slope = compiled(0.87)
-    assert value == -np.inf and slope == 0.0
+    for small in (0.87, 1e-3, 1e-200, 0.0):
+        value, slope = compiled(small)
+        assert value == -np.inf and slope == 0.0
     value, slope = compiled(0.89)
     expected = DenseSolver().log_density(Matern32(2.0) * Periodic(1.0, 0.89), X, 0.1, y)
     np.testing.assert_allclose(value, expected, rtol=1e-9)
