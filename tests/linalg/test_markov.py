@@ -119,7 +119,7 @@ def test_derivatives_of_the_log_density_are_those_of_the_dense_one(name):
         assert error < 1e-8 * np.abs(expected).max()
 
 
-@some
+@pytest.mark.parametrize("name", few(KERNELS, "quasi-periodic"))
 def test_derivatives_in_times_noise_and_values_are_those_of_the_dense_one(name):
     X, noise, observed = case(60)
     r = np.random.default_rng(1).normal(size=len(X)) * observed
