@@ -119,7 +119,8 @@ class GaussianProcess(Distribution):
         """
         given = (self.kernel, self.X, self.noise, self.observed)
         choice = choose(self.kernel, self.X, self.asked, self.noise, self.observed)
-        return choice._replace(loss=self.solver.loss(*given))
+        error, loss = self.solver.error(self.kernel), self.solver.loss(*given)
+        return choice._replace(error=error, loss=loss)
 
     def _factor(self, observed=None) -> Factor:
         return self.solver.factor(self.kernel, self.X, self.noise, observed)

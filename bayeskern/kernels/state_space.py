@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Float
+
+from bayeskern.kernels.blocks import Repeated, Weighted
 
 # Terms of the series below: to the last digit where they are taken, for arguments up to 2.
 TERMS = 28
@@ -43,48 +45,100 @@ def number(kernel, name: str) -> jax.Array:
 
 
 class StateSpace(eqx.Module):
-    """A process in time by its state x(t) ~ N(0, P(t)), with f(t) = h'x(t).
+    """A process in time by its state x(t) ~ N(0, P(t)), with f(t) = h(t)'x(t).
 
-    The times of `covariance`, and of both ends of `step`, are scalars.
+    It is a sum of independent terms, whose states stand side by side. Times are scalars.
     """
 
     @property
     @abstractmethod
-    def h(self) -> np.ndarray:
-        """What f is of the state, 0 or 1 of each number: (s,)."""
-
-    @abstractmethod
-    def covariance(self, t) -> Float[Array, "s s"]:
-        """P(t), before data."""
-
-    @abstractmethod
-    def step(self, t, d) -> tuple[Float[Array, "s s"], Float[Array, "s s"]]:
-        """A and Q from the time t to the time t + d, d >= 0."""
-
-    @property
     def size(self) -> int:
-        """s."""
-        return len(self.h)
+        """s, which is known before there are arrays of it."""
 
     @property
-    def seen(self) -> np.ndarray:
-        """Those states whose sum f is."""
-        return np.flatnonzero(self.h)
+    @abstractmethod
+    def terms(self) -> tuple[Term, ...]:
+        """The terms, in the order of their states."""
 
     @property
     def starts(self) -> tuple[jax.Array, ...]:
         """The times before which it is not the process, if there are any."""
         return ()
 
+    @property
+    def white(self) -> tuple[jax.Array, ...]:
+        """Variances of white noise that f has beside what its state says."""
+        return ()
 
-class Differentiable(StateSpace):
+    def h(self, t) -> Float[Array, " s"]:
+        """What f is of the state at the time t."""
+        in_terms = [(term.features(t), term.size) for term in self.terms]
+        return jnp.concatenate([jnp.pad(phi, (0, size - len(phi))) for phi, size in in_terms])
+
+    def covariance(self, t) -> Float[Array, "s s"]:
+        """P(t), before data."""
+        terms = self.terms
+        return Weighted(tuple(x.prior(t) for x in terms), tuple(x.weights for x in terms)).dense()
+
+    def step(self, t, d) -> tuple[Repeated, Weighted]:
+        """A and Q from the time t to the time t + d, d >= 0."""
+        terms = self.terms
+        A, Q = zip(*(term.transition(t, d) for term in terms), strict=True)
+        weights = tuple(term.weights for term in terms)
+        return Repeated(A, tuple(map(len, weights))), Weighted(Q, weights)
+
+
+class Term(StateSpace):
+    """sum_k phi_k(t) g_k(t), where g_k are m copies of a process with a state of b numbers.
+
+    The copies are independent, and have a variance each. The first number of a state is the value
+    of its process. The first numbers of all copies come first, then the second ones: s = b m.
+    """
+
+    @property
+    @abstractmethod
+    def b(self) -> int:
+        """How many numbers the state of a copy has."""
+
+    @abstractmethod
+    def prior(self, t) -> Float[Array, "b b"]:
+        """P(t) of a copy of variance 1."""
+
+    @abstractmethod
+    def transition(self, t, d) -> tuple[Float[Array, "b b"], Float[Array, "b b"]]:
+        """A, and Q of a copy of variance 1, from the time t to the time t + d."""
+
+    @property
+    def copies(self) -> int:
+        """m."""
+        return 1
+
+    @property
+    def weights(self) -> Float[Array, " m"]:
+        """The variances of the copies."""
+        return jnp.ones(1)
+
+    def features(self, t) -> Float[Array, " m"]:
+        """phi(t)."""
+        return jnp.ones(1)
+
+    @property
+    def size(self):
+        return self.b * self.copies
+
+    @property
+    def terms(self):
+        return (self,)
+
+
+class Differentiable(Term):
     """A process whose state is itself and its first derivatives, as many as a subclass says."""
 
     order: eqx.AbstractVar[int]
 
     @property
-    def h(self):
-        return np.eye(self.order + 1)[0]
+    def b(self):
+        return self.order + 1
 
 
 class MaternSpace(Differentiable):
@@ -99,10 +153,10 @@ class MaternSpace(Differentiable):
     rate: jax.Array
     variance: jax.Array
 
-    def covariance(self, t):
+    def prior(self, t):
         return self.variance * jnp.asarray(_stationary(self.order))
 
-    def step(self, t, d):
+    def transition(self, t, d):
         u, (powers, squares) = self.rate * d, _matern_series(self.order)
         A = jnp.exp(-u) * _polynomial(powers, u)
         gammas = lower_gammas(2.0 * u, 2 * self.order)
@@ -120,10 +174,10 @@ class IntegratedSpace(Differentiable):
     def starts(self):
         return (self.start,)
 
-    def covariance(self, t):
-        return self.step(self.start, t - self.start)[1]
+    def prior(self, t):
+        return self.transition(self.start, t - self.start)[1]
 
-    def step(self, t, d):
+    def transition(self, t, d):
         factorials = [math.factorial(k) for k in reversed(range(self.order + 1))]
         powers = [
             [(k + m + 1, n * o) for m, o in zip(range(self.order, -1, -1), factorials, strict=True)]
@@ -133,26 +187,24 @@ class IntegratedSpace(Differentiable):
         return _taylor(d, self.order), self.variance * _matrix(Q)
 
 
-class IntegratedOrnsteinUhlenbeckSpace(StateSpace):
+class IntegratedOrnsteinUhlenbeckSpace(Term):
     """The integral, 0 at the start, of a stationary Ornstein-Uhlenbeck process."""
 
     lengthscale: jax.Array
     variance: jax.Array
     start: jax.Array
 
-    @property
-    def h(self):
-        return np.array([1.0, 0.0])
+    b: ClassVar[int] = 2
 
     @property
     def starts(self):
         return (self.start,)
 
-    def covariance(self, t):
-        A, Q = self.step(self.start, t - self.start)
+    def prior(self, t):
+        A, Q = self.transition(self.start, t - self.start)
         return self.variance * jnp.outer(A[:, 1], A[:, 1]) + Q
 
-    def step(self, t, d):
+    def transition(self, t, d):
         r = d / self.lengthscale
         decayed = -jnp.expm1(-r)
         A = [[jnp.ones_like(r), self.lengthscale * decayed], [jnp.zeros_like(r), 1.0 - decayed]]
@@ -176,89 +228,175 @@ class PolynomialSpace(Differentiable):
     variances: jax.Array
     center: jax.Array
 
-    def covariance(self, t):
+    def prior(self, t):
         p = self.order
         # The derivatives of (t - center)^j, j = 0, ..., p, are columns of the matrix of Taylor.
         factorials = np.array([math.factorial(j) for j in range(p + 1)])
         powers = _taylor(t - self.center, p) * factorials
         return (powers * self.variances) @ powers.T
 
-    def step(self, t, d):
+    def transition(self, t, d):
         return _taylor(d, self.order), jnp.zeros((self.order + 1, self.order + 1))
 
 
-class CosineSpace(StateSpace):
-    """A sine wave of random amplitude and phase."""
+class HarmonicSpace(Term):
+    """sum_j a_j cos(2 pi j t / period) + b_j sin(2 pi j t / period), a_j and b_j ~ N(0, w_j).
+
+    The coefficients are the state, which stays as it is.
+
+    Attributes:
+        period: The period.
+        variances: w_j of each of the harmonics.
+        harmonics: Their numbers j, which may begin with 0.
+    """
 
     period: jax.Array
-    variance: jax.Array
+    variances: jax.Array
+    harmonics: tuple[int, ...] = eqx.field(static=True)
+
+    b: ClassVar[int] = 1
 
     @property
-    def h(self):
-        return np.array([1.0, 0.0])
+    def copies(self):
+        return len(self.harmonics) + len(self._sines)
 
-    def covariance(self, t):
-        return self.variance * jnp.eye(2)
+    @property
+    def weights(self):
+        return jnp.concatenate([self.variances, self.variances[-len(self._sines) :]])
 
-    def step(self, t, d):
-        angle = 2.0 * jnp.pi * d / self.period
-        c, s = jnp.cos(angle), jnp.sin(angle)
-        return _matrix([[c, -s], [s, c]]), jnp.zeros((2, 2))
+    def features(self, t):
+        # The remainder is exact, so that times far off cost no digits.
+        angle = 2.0 * jnp.pi * jnp.mod(t, self.period) / self.period
+        cosines, sines = np.array(self.harmonics), np.array(self._sines)
+        return jnp.concatenate([jnp.cos(cosines * angle), jnp.sin(sines * angle)])
+
+    def prior(self, t):
+        return jnp.ones((1, 1))
+
+    def transition(self, t, d):
+        return jnp.ones((1, 1)), jnp.zeros((1, 1))
+
+    @property
+    def _sines(self) -> tuple[int, ...]:
+        return self.harmonics[1:] if self.harmonics[0] == 0 else self.harmonics
+
+
+class WhiteSpace(StateSpace):
+    """White noise, which has no state."""
+
+    variance: jax.Array
+
+    size: ClassVar[int] = 0
+    terms: ClassVar[tuple[Term, ...]] = ()
+
+    @property
+    def white(self):
+        return (self.variance,)
+
+
+class ProductTerm(Term):
+    """The term whose kernel is the product of those of two: Kronecker products throughout."""
+
+    first: Term
+    second: Term
+
+    @property
+    def b(self):
+        return self.first.b * self.second.b
+
+    @property
+    def copies(self):
+        return self.first.copies * self.second.copies
+
+    @property
+    def weights(self):
+        return jnp.kron(self.first.weights, self.second.weights)
+
+    def features(self, t):
+        return jnp.kron(self.first.features(t), self.second.features(t))
+
+    def prior(self, t):
+        return jnp.kron(self.first.prior(t), self.second.prior(t))
+
+    def transition(self, t, d):
+        (A, Q), (B, R) = self.first.transition(t, d), self.second.transition(t, d)
+        # (A P A' + Q) x (B P B' + R) minus the part of the past; a sum, so that nothing cancels.
+        before = A @ self.first.prior(t) @ A.T
+        after = B @ self.second.prior(t) @ B.T + R
+        return jnp.kron(A, B), jnp.kron(before, R) + jnp.kron(Q, after)
+
+
+class ScaledTerm(Term):
+    """A term times the square root of a number."""
+
+    inner: Term
+    scale: jax.Array
+
+    @property
+    def b(self):
+        return self.inner.b
+
+    @property
+    def copies(self):
+        return self.inner.copies
+
+    @property
+    def weights(self):
+        return self.scale * self.inner.weights
+
+    def features(self, t):
+        return self.inner.features(t)
+
+    def prior(self, t):
+        return self.inner.prior(t)
+
+    def transition(self, t, d):
+        return self.inner.transition(t, d)
 
 
 class SumSpace(StateSpace):
-    """Independent processes, added: their states side by side."""
+    """Independent processes, added."""
 
-    terms: tuple[StateSpace, ...]
-
-    @property
-    def h(self):
-        return np.concatenate([term.h for term in self.terms])
+    summands: tuple[StateSpace, ...]
 
     @property
     def size(self):
-        return sum(term.size for term in self.terms)
+        return sum(space.size for space in self.summands)
+
+    @property
+    def terms(self):
+        return sum((space.terms for space in self.summands), ())
 
     @property
     def starts(self):
-        return sum((term.starts for term in self.terms), ())
+        return sum((space.starts for space in self.summands), ())
 
-    def covariance(self, t):
-        return block_diag(*(term.covariance(t) for term in self.terms))
-
-    def step(self, t, d):
-        A, Q = zip(*(term.step(t, d) for term in self.terms), strict=True)
-        return block_diag(*A), block_diag(*Q)
+    @property
+    def white(self):
+        return sum((space.white for space in self.summands), ())
 
 
 class ProductSpace(StateSpace):
-    """The process whose kernel is the product of two: the Kronecker product of their states."""
+    """The process whose kernel is the product of two: each term of one with each of the other."""
 
     first: StateSpace
     second: StateSpace
 
-    @property
-    def h(self):
-        return np.kron(self.first.h, self.second.h)
+    def __check_init__(self):
+        if self.first.white or self.second.white:
+            raise NoStateSpaceError("White has a state-space form in sums, but not in products.")
 
     @property
     def size(self):
-        # Known before there is an array of it, since that of a high power would fill the memory.
         return self.first.size * self.second.size
+
+    @property
+    def terms(self):
+        return tuple(ProductTerm(a, b) for a in self.first.terms for b in self.second.terms)
 
     @property
     def starts(self):
         return self.first.starts + self.second.starts
-
-    def covariance(self, t):
-        return jnp.kron(self.first.covariance(t), self.second.covariance(t))
-
-    def step(self, t, d):
-        (A, Q), (B, R) = self.first.step(t, d), self.second.step(t, d)
-        # (A P A' + Q) x (B P B' + R) minus the part of the past; a sum, so that nothing cancels.
-        before = A @ self.first.covariance(t) @ A.T
-        after = B @ self.second.covariance(t) @ B.T + R
-        return jnp.kron(A, B), jnp.kron(before, R) + jnp.kron(Q, after)
 
 
 class ScaledSpace(StateSpace):
@@ -268,25 +406,23 @@ class ScaledSpace(StateSpace):
     scale: jax.Array
 
     @property
-    def h(self):
-        return self.inner.h
-
-    @property
     def size(self):
         return self.inner.size
+
+    @property
+    def terms(self):
+        return tuple(ScaledTerm(term, self.scale) for term in self.inner.terms)
 
     @property
     def starts(self):
         return self.inner.starts
 
-    def covariance(self, t):
-        return self.scale * self.inner.covariance(t)
-
-    def step(self, t, d):
-        A, Q = self.inner.step(t, d)
-        return A, self.scale * Q
+    @property
+    def white(self):
+        return tuple(self.scale * variance for variance in self.inner.white)
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
 def lower_gammas(x, highest: int) -> jax.Array:
     """The integrals of w^m exp(-w) over w from 0 to x, m = 0, ..., highest: (highest + 1,).
 
@@ -304,6 +440,13 @@ def lower_gammas(x, highest: int) -> jax.Array:
     for k in range(m, 0, -1):
         gammas.append((gammas[-1] + x**k * decay) / k)
     return jnp.stack(gammas[::-1])
+
+
+@lower_gammas.defjvp
+def _lower_gammas_jvp(highest, primals, tangents):
+    (x,), (dx,) = primals, tangents
+    integrands = jnp.stack([x**m for m in range(highest + 1)]) * jnp.exp(-x)
+    return lower_gammas(x, highest), integrands * dx
 
 
 @lru_cache

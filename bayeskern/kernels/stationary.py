@@ -16,7 +16,7 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.hyperparameters import hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.state_space import MaternSpace, number
+from bayeskern.kernels.state_space import MaternSpace, WhiteSpace, number
 
 
 class Stationary(Kernel):
@@ -396,6 +396,9 @@ class White(Kernel):
 
     def evaluate_diag(self, X):
         return jnp.broadcast_to(self.variance, X.shape[:1])
+
+    def state_space(self):
+        return WhiteSpace(self.variance)
 
     def features(self, X, degree):
         raise ValueError(

@@ -84,6 +84,10 @@ class Solver(eqx.Module):
         """
         return None
 
+    def error(self, kernel) -> str | None:
+        """How near its covariances are to those of the kernel; None if they are these."""
+        return None
+
     @abstractmethod
     def cost(self, kernel, X) -> Cost:
         """What these inputs cost, where there is no obstacle."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,18 +10,31 @@ import numpy as np
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.components import in_component, part_of, without
 from bayeskern.kernels.state_space import NoStateSpaceError
+from bayeskern.kernels.truncation import certified, harmonics_of, stated_error, with_harmonics
 from bayeskern.linalg.factor import Cost, Solver
-from bayeskern.linalg.markov import BLOCK, MarkovFactor, Series, log_density
+from bayeskern.linalg.markov import MarkovFactor, Series, block_length
+from bayeskern.linalg.markov_density import log_density
 from bayeskern.linalg.smoother import product, variances, weighted_covariances
 
 # A state of more numbers than this is none that people would want to wait for.
-MOST_STATES = 64
+MOST_STATES = 200
 # The numbers of draws that are made at a time: 128 MB of them.
 AT_A_TIME = 2**24
 
 
 class MarkovSolver(Solver):
-    """The Kalman filter: one input, a kernel that has a state."""
+    """The Kalman filter: one input, a kernel that has a state.
+
+    Attributes:
+        harmonics: Of how many harmonics each of the periodic kernels is made; None until it is
+            prepared.
+        order: The order of the times, (n,); None where they are not known yet. To sort them within
+            a program takes longer than the filter, and where they are constants of the program XLA
+            would sort them while it compiles, for minutes.
+    """
+
+    harmonics: tuple[int, ...] | None = eqx.field(static=True, default=None)
+    order: jax.Array | None = None
 
     name = "markov"
 
@@ -31,6 +45,8 @@ class MarkovSolver(Solver):
             space = kernel.state_space()
         except NoStateSpaceError as reason:
             return str(reason).rstrip(".")
+        if space.size == 0:
+            return "white noise alone has no state"
         if space.size > MOST_STATES:
             return f"its state has {space.size:,} numbers, and {MOST_STATES} are the most"
         for start in space.starts:
@@ -44,73 +60,126 @@ class MarkovSolver(Solver):
             return "whether a trend starts before the first time is not known while compiling"
         return None
 
+    def misfit(self, X, noise, observed):
+        if self.order is None:
+            return None
+        known = not (is_traced(X) or is_traced(self.order))
+        if len(self.order) != X.shape[0] or (
+            known and np.any(np.diff(np.asarray(X)[np.asarray(self.order), 0]) < 0.0)
+        ):
+            return "it is prepared for other times"
+        return None
+
     def cost(self, kernel, X):
-        n, s = X.shape[0], kernel.state_space().size
-        # Two products of s x s matrices, there and back; the state before each block, and those of
-        # one block with all that its derivative takes.
-        blocks = n / BLOCK + 10.0 * BLOCK
-        return Cost(12.0 * n * (s**3 + 4.0 * s**2), 8.0 * (blocks * s * (s + 1) + 8.0 * n))
+        n, space = X.shape[0], kernel.state_space()
+        s, b = space.size, max(term.b for term in space.terms)
+        # Two products with blocks of b x b, there and back; the state before each block of times,
+        # and those of one block with all that its derivative takes.
+        length = block_length(s)
+        blocks = n / length + 3.0 * length
+        return Cost(12.0 * n * s**2 * (b + 4.0), 8.0 * (blocks * s * (s + 1) + 8.0 * n))
+
+    def error(self, kernel):
+        return stated_error(self._cut(kernel))
+
+    def prepare(self, kernel, X):
+        if is_traced(X):
+            return MarkovSolver(harmonics_of(kernel))
+        order = np.argsort(np.asarray(X)[:, 0], kind="stable")
+        return MarkovSolver(harmonics_of(kernel), jnp.asarray(order))
 
     def factor(self, kernel, X, noise, observed=None):
-        return MarkovFactor.compute(Series.of(kernel.state_space(), X[:, 0], noise, observed))
+        kernel = self._cut(kernel)
+        enough = certified(kernel)
+        if not is_traced(enough) and not enough:
+            raise ValueError(
+                f"{kernel!r} has a lengthscale that asks for more harmonics: its covariances are "
+                f"{stated_error(kernel)}. Prepare the model for it, or give more harmonics."
+            )
+        return MarkovFactor.compute(self._series(kernel, X, noise, observed))
 
     def mean(self, kernel, part, X, noise, r, weights, X_new, observed=None):
-        space = part_of(kernel, part).state_space()
+        space = part_of(self._cut(kernel), part).state_space()
         if space.starts:
             # New times may lie before the start, where there is no such form.
             return super().mean(kernel, part, X, noise, r, weights, X_new, observed)
+        if space.size == 0:
+            return jnp.zeros(len(X_new))
         return weighted_covariances(space, X[:, 0], weights, X_new[:, 0])
 
     def variance(self, kernel, part, X, noise, factor, X_new, observed=None):
-        space = kernel.state_space()
+        kernel = self._cut(kernel)
+        space, of_part = kernel.state_space(), part_of(kernel, part).state_space()
         if space.starts:
             return super().variance(kernel, part, X, noise, factor, X_new, observed)
-        h = jnp.asarray(space.h) if part is None else _of_component(kernel, part)
-        return variances(space, h, X[:, 0], noise, observed, X_new[:, 0])
+        counted = np.ones(space.size) if part is None else _of_component(kernel, part)
+        noise = noise + sum(space.white)
+        # What is new about white noise at new times is all of it.
+        new = sum(of_part.white)
+        return variances(space, counted, X[:, 0], noise, observed, X_new[:, 0]) + new
 
     def deviations(self, kernel, part, X, noise, factor, X_new, key, size, observed=None):
         """By Matheron's rule: draws from the prior, less what values like them would say of f.
 
         Journel and Huijbregts (1978), "Mining Geostatistics", section VII.A.
         """
-        if kernel.state_space().starts:
+        kernel = self._cut(kernel)
+        space, own = kernel.state_space(), part_of(kernel, part)
+        if space.starts:
             return super().deviations(kernel, part, X, noise, factor, X_new, key, size, observed)
-        own, others = part_of(kernel, part), None if part is None else without(kernel, part)
-        n, times = len(X), jnp.concatenate([X[:, 0], X_new[:, 0]])
-        roots = [_root(own, times)] + ([] if others is None else [_root(others, X[:, 0])])
+        others = None if part is None else without(kernel, part)
+        n, t = len(X), X[:, 0]
+        times, noise = jnp.concatenate([t, X_new[:, 0]]), noise + sum(space.white)
+        white = sum(own.state_space().white)
 
         def one(key):
-            noise_key, *keys = jax.random.split(key, 1 + len(roots))
-            drawn = [
-                root.sqrt_mul(jax.random.normal(key, root.sd.shape))
-                for root, key in zip(roots, keys, strict=True)
-            ]
-            y = sum(f[:n] for f in drawn) + jnp.sqrt(noise) * jax.random.normal(noise_key, (n,))
+            keys = jax.random.split(key, 4)
+            f = _drawn_from(own, times, keys[0])
+            error = jnp.sqrt(noise) * jax.random.normal(keys[1], (n,))
+            y = f[:n] + _drawn_from(others, t, keys[2]) + error
             y = y if observed is None else jnp.where(observed, y, 0.0)
-            return drawn[0][n:] - self.mean(kernel, part, X, factor.solve(y), X_new)
+            explained = self.mean(kernel, part, X, noise, y, factor.solve(y), X_new, observed)
+            # What is new about white noise at new times is all of it.
+            new = jnp.sqrt(white) * jax.random.normal(keys[3], explained.shape)
+            return f[n:] - explained + new
 
         at_a_time = max(1, AT_A_TIME // len(times))
         return jax.lax.map(one, jax.random.split(key, size), batch_size=min(at_a_time, size))
 
     def multiply(self, kernel, X, noise, b, observed=None):
         # Not by the factor, which could only agree with itself.
-        series = Series.of(kernel.state_space(), X[:, 0], noise, observed)
-        multiplied = product(series, b) + noise * b
+        # Not by the factor, which could only agree with itself.
+        series = self._series(self._cut(kernel), X, noise, observed)
+        multiplied = product(series, b) + series.unsorted(series.noise) * b
         return multiplied if observed is None else jnp.where(observed, multiplied, b)
 
     def log_density(self, kernel, X, noise, R, observed=None):
-        series = Series.of(kernel.state_space(), X[:, 0], noise, observed)
-        return jnp.vectorize(lambda r: log_density(series, r), signature="(n)->()")(R)
+        kernel = self._cut(kernel)
+        series = self._series(kernel, X, noise, observed)
+        density = jnp.vectorize(lambda r: log_density(series, r), signature="(n)->()")(R)
+        return jnp.where(certified(kernel), density, -jnp.inf)
+
+    def _cut(self, kernel):
+        """The kernel with so many harmonics for each of its periodic kernels."""
+        return with_harmonics(kernel, self.harmonics or harmonics_of(kernel))
+
+    def _series(self, kernel, X, noise, observed) -> Series:
+        """The process at its times; white noise is noise."""
+        space = kernel.state_space()
+        return Series.of(space, X[:, 0], noise + sum(space.white), observed, self.order)
 
 
-def _root(kernel, t) -> MarkovFactor:
-    """The covariance matrix of f itself at the times t, with the jitter that rounding asks for."""
+def _drawn_from(kernel, t, key) -> jax.Array:
+    """A draw of the process at times t (n,), without white noise; 0 of none, or of that alone."""
+    if kernel is None or kernel.state_space().size == 0:
+        return jnp.zeros(t.shape)
+    # The jitter that rounding asks for.
     jitter = max(len(t), 16) * jnp.finfo(t.dtype).eps * jnp.mean(kernel.evaluate_diag(t[:, None]))
-    return MarkovFactor.compute(Series.of(kernel.state_space(), t, jitter))
+    root = MarkovFactor.compute(Series.of(kernel.state_space(), t, jitter))
+    return root.sqrt_mul(jax.random.normal(key, t.shape))
 
 
-def _of_component(kernel, name: str) -> jax.Array:
-    """What a component is of the state of the whole: (s,)."""
-    terms = [term.state_space() for _, term in kernel.terms_of_sum()]
-    kept = zip(terms, in_component(kernel, name), strict=True)
-    return jnp.concatenate([term.h * is_in for term, is_in in kept])
+def _of_component(kernel, name: str) -> np.ndarray:
+    """Which numbers of the state of the whole belong to a component, 0 or 1 of each: (s,)."""
+    sizes = [term.state_space().size for _, term in kernel.terms_of_sum()]
+    return np.repeat(np.array(in_component(kernel, name), float), sizes)

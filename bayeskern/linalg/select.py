@@ -11,6 +11,7 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import is_specified
 from bayeskern.hyperparameters.names import get, replace, sites
 from bayeskern.hyperparameters.values import shape
+from bayeskern.kernels.truncation import harmonics_of, with_harmonics
 from bayeskern.linalg.dense import DenseSolver
 from bayeskern.linalg.factor import Cost, Solver
 from bayeskern.linalg.kronecker_solver import KroneckerSolver
@@ -44,19 +45,22 @@ class Choice(NamedTuple):
         n: How many inputs.
         cost: About what an evaluation with its gradient takes.
         others: (name, why it was not taken) of each of the others.
+        error: How near its covariances are to those of the kernel; None if they are these.
         loss: What the log density loses to an approximation, on average per point; `choose`, which
-            knows no noise, leaves it 0.
+            has no numbers, leaves it 0.
     """
 
     solver: str
     n: int
     cost: Cost
     others: tuple[tuple[str, str], ...]
+    error: str | None = None
     loss: float = 0.0
 
     def __repr__(self) -> str:
         loss = f"; it loses about {self.loss:.2g} of log density per point" if self.loss else ""
         lines = [f"{self.solver}: {_costs(self.cost)} for {self.n:,} points{loss}"]
+        lines += [] if self.error is None else [f"  covariances {self.error}"]
         lines += [f"  not {name}: {reason}" for name, reason in self.others]
         return "\n".join(lines)
 
@@ -96,7 +100,8 @@ def choose(kernel, X, solver: str = "auto", noise=0.0, observed=None) -> Choice:
             f"solver={solver!r} does not fit: {obstacles[solver]}. Leave solver='auto'."
         )
     others = tuple((m, obstacles[m] or why[m]) for m in SOLVERS if m != solver)
-    choice = Choice(solver, n, SOLVERS[solver].cost(structure, X), others)
+    cost, error = SOLVERS[solver].cost(structure, X), SOLVERS[solver].error(structure)
+    choice = Choice(solver, n, cost, others, error)
     if not _is_held(choice.cost):
         raise TooLargeError(_too_much(choice))
     return choice
@@ -143,7 +148,11 @@ def _why_not(name: str, cost: Cost) -> str:
 
 
 def _structure(kernel):
-    """The kernel with a number, which is none, for every hyperparameter that has no value yet."""
+    """The kernel with a number, which is none, for every hyperparameter that has no value yet.
+
+    How many harmonics are enough is still seen from the priors.
+    """
+    kernel = with_harmonics(kernel, harmonics_of(kernel))
     unknown = [site for site in sites(kernel) if is_specified(get(kernel, site.path))]
     paths = [site.path for site in unknown]
     return replace(kernel, paths, [jnp.full(shape(get(kernel, path)), jnp.nan) for path in paths])

@@ -7,7 +7,7 @@ from numpyro import handlers
 from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
-from bayeskern.kernels import RBF, Brownian, Linear, Matern32
+from bayeskern.kernels import RBF, Brownian, Linear, Matern12, Matern32, Periodic, White
 from tests.gp.gp_by_hand import NOISE, data, posterior, rbf
 from tests.marks import few
 
@@ -206,6 +206,34 @@ def test_noise_and_mean_by_point_are_unknown_at_new_points():
     shifted = bk.GPRegression(RBF(), noise=dist.HalfNormal(), mean=np.arange(4.0))
     with pytest.raises(ValueError, match="prior mean was given as an array"):
         _ = shifted.predictive({"noise": np.ones(2)}, prepared, X + 1.0).mean
+
+
+def test_few_harmonics_of_a_season_are_enough_for_its_prior():
+    rng = np.random.default_rng(0)
+    t, y = rng.uniform(0.0, 8.0, 60), rng.normal(size=60)
+    season = Periodic(1.0, dist.Uniform(1.5, 3.0)) * Matern12(dist.LogNormal(2.0, 0.5))
+    kernel = season.named("season") + Linear(0.1).named("trend") + White(0.1)
+    draws = {
+        "season.periodic.lengthscale": np.array([1.6, 2.5]),
+        "season.matern12.lengthscale": np.array([5.0, 9.0]),
+        "noise": np.array([0.2, 0.5]),
+    }
+    found = {}
+    for solver in ("markov", "dense"):
+        model = bk.GPRegression(kernel, dist.HalfNormal(1.0), solver=solver)
+        prepared, data = model.prepare(t, y)
+        prediction = prepared.predictive(draws, data, np.linspace(-0.5, 80.0, 15))
+        found[solver] = [prediction.mean, prediction.sd, prediction.component("season").sd]
+        first = {name: values[0] for name, values in draws.items()}
+        found[solver] += list(prepared.at(first).condition(*data).loo())
+        if solver == "markov":
+            assert prepared.prepared.harmonics == (8,)
+            # A lengthscale that the prior does not have.
+            first["season.periodic.lengthscale"] = 0.3
+            with pytest.raises(ValueError, match="asks for more harmonics"):
+                prepared.at(first).condition(*data)
+    for ours, theirs in zip(found["markov"], found["dense"], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)
 
 
 def test_long_series_take_the_markov_solver_to_the_same_end():

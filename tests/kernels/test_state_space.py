@@ -1,14 +1,17 @@
 """State-space forms against the kernels that they are of, SciPy, and what makes a form one."""
 
 import math
+from decimal import Decimal, localcontext
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.linalg import block_diag
 from scipy.special import gammainc
 
+from bayeskern import Free
 from bayeskern.kernels import (
     RBF,
     Brownian,
@@ -24,6 +27,8 @@ from bayeskern.kernels import (
     Polynomial,
     White,
 )
+from bayeskern.kernels.blocks import Repeated, Weighted
+from bayeskern.kernels.harmonics import ERROR, coefficients
 from bayeskern.kernels.state_space import NoStateSpaceError, lower_gammas
 from tests.marks import few
 
@@ -43,10 +48,14 @@ KERNELS = {
     "scaled and named": (2.5 * Matern52()).named("a") + Brownian().on([0]),
     "power": (Matern12() + 0.5) ** 3,
     "product of sums": (Matern12() + Linear()) * (IntegratedBrownian(0.2) + Cosine(3.0)),
+    "periodic": Periodic([0.9], 1.3, 0.7),
+    "quasi-periodic": 0.5 * (Matern32(3.0) * Periodic(0.9, 2.0, harmonics=7) * Matern12()) + 0.2,
 }
+# Those of a few harmonics are near the kernel, as is stated of them.
+TOLERANCES = {"periodic": ERROR, "quasi-periodic": ERROR}
 every = pytest.mark.parametrize("name", KERNELS)
 most_slow = pytest.mark.parametrize(
-    "name", few(KERNELS, "matern52", "integrated brownian", "sum", "product")
+    "name", few(KERNELS, "matern52", "integrated brownian", "sum", "product", "quasi-periodic")
 )
 TIMES = jnp.array([0.1, 0.3, 0.9, 1.0, 1.0, 2.7, 5.0])
 STEPS = (0.0, 1e-9, 1e-3, 0.5, 3.0, 70.0)
@@ -55,15 +64,15 @@ STEPS = (0.0, 1e-9, 1e-3, 0.5, 3.0, 70.0)
 @every
 def test_covariances_of_the_states_are_those_of_the_kernel(name):
     space = KERNELS[name].state_space()
-    assert space.size == len(space.h)
+    assert space.size == len(space.h(TIMES[0]))
     for i, s in enumerate(TIMES):
         for t in TIMES[i:]:
             A, _ = space.step(s, t - s)
             np.testing.assert_allclose(
-                space.h @ A @ space.covariance(s) @ space.h,
+                space.h(t) @ (A @ (space.covariance(s) @ space.h(s))),
                 float(KERNELS[name](s[None], t[None])[0, 0]),
                 rtol=1e-12,
-                atol=1e-13,
+                atol=TOLERANCES.get(name, 1e-13),
             )
 
 
@@ -72,7 +81,7 @@ def test_a_step_takes_the_covariance_of_the_state_along(name):
     space, t = KERNELS[name].state_space(), jnp.asarray(0.8)
     for d in STEPS:
         A, Q = space.step(t, jnp.asarray(d))
-        later = space.covariance(t + d)
+        Q, later = Q.dense(), space.covariance(t + d)
         error = np.abs(A @ space.covariance(t) @ A.T + Q - later).max()
         assert error < 1e-13 * np.abs(later).max()
         assert np.all(np.linalg.eigvalsh(Q) >= -1e-14 * np.abs(Q).max())
@@ -82,7 +91,7 @@ def test_a_step_takes_the_covariance_of_the_state_along(name):
 def test_noise_of_a_step_is_exact_where_differences_of_covariances_are_not(d):
     # In terms of f, f' / rate, ... it is the integral of the square of the response to an impulse.
     rate = math.sqrt(5.0) / 0.7
-    Q = Matern52(lengthscale=0.7).state_space().step(jnp.zeros(()), jnp.asarray(d))[1]
+    Q = Matern52(lengthscale=0.7).state_space().step(jnp.zeros(()), jnp.asarray(d))[1].dense()
     responses = (
         lambda u: u * u / 2.0,
         lambda u: u * (1.0 - u / 2.0),
@@ -111,15 +120,16 @@ def test_incomplete_gammas_against_scipy(x):
     np.testing.assert_allclose(lower_gammas(jnp.asarray(x), 4), expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("name", few(KERNELS, "matern52", "sum"))
+@pytest.mark.parametrize("name", few(KERNELS, "matern52", "sum", "quasi-periodic"))
 def test_derivatives_of_a_step_are_finite(name):
     def total(kernel, d):
-        A, Q = kernel.state_space().step(jnp.asarray(0.8), d)
-        return jnp.sum(A) + jnp.sum(Q)
+        space, t = kernel.state_space(), jnp.asarray(0.8)
+        numbers = (space.step(t, d), space.covariance(t + d), space.h(t + d))
+        return sum(jnp.sum(x) for x in jax.tree.leaves(numbers))
 
     for d in (0.0, 1e-9, 2.0):
-        first = jax.grad(total, argnums=(0, 1))(KERNELS[name], d)
-        second = jax.hessian(total)(KERNELS[name], d)
+        first = jax.jit(jax.grad(total, argnums=(0, 1)))(KERNELS[name], d)
+        second = jax.jit(jax.hessian(total))(KERNELS[name], d)
         assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves((first, second)))
 
 
@@ -127,7 +137,11 @@ def test_derivatives_of_a_step_are_finite(name):
     ("kernel", "part"),
     [
         (RBF(), "RBF"),
-        (Matern12() + Periodic(), "Periodic"),
+        (
+            Matern12() + Periodic(lengthscale=Free(1.0)),
+            "Periodic(period=1.0, lengthscale=Free(1.0)",
+        ),
+        (Periodic(lengthscale=1e-3), "too small"),
         (Matern12() * White(0.2), "White"),
         (Matern32(lengthscale=[1.0, 2.0]), "each of several columns"),
         (Matern32().on([1]), "other columns"),
@@ -140,3 +154,42 @@ def test_kernels_without_a_state_say_so(kernel, part):
     with pytest.raises(NoStateSpaceError) as refusal:
         kernel.state_space()
     assert part in str(refusal.value)
+
+
+@pytest.mark.parametrize("d", [0.0, 0.4, 1e6])
+def test_a_periodic_process_of_given_harmonics_is_their_sum(d):
+    # By the series, from the start of time and from far off.
+    space = Periodic(0.7, 2.0, 1.5, harmonics=3).state_space()
+    j, w = np.arange(4), np.asarray(coefficients(2.0, 3))
+    with localcontext(prec=40):
+        turns = float(Decimal(d) / Decimal.from_float(0.7) % 1)
+    expected = 1.5 * np.sum(w * np.cos(2.0 * np.pi * j * turns))
+    found = space.h(jnp.asarray(d)) @ space.covariance(0.0) @ space.h(jnp.asarray(0.0))
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_white_noise_is_beside_the_state():
+    space = (Matern32() + 2.0 * White(0.3)).state_space()
+    assert space.size == 2
+    assert [float(v) for v in space.white] == [0.6]
+
+
+@pytest.mark.parametrize("sizes", [((2, 1),), ((1, 5), (3, 1)), ((2, 3), (1, 1), (2, 4))])
+def test_products_with_blocks_against_numpy(sizes):
+    rng = np.random.default_rng(0)
+    blocks = tuple(jnp.asarray(rng.normal(size=(b, b))) for b, _ in sizes)
+    copies = tuple(m for _, m in sizes)
+    A = Repeated(blocks, copies)
+    dense = block_diag(*(np.kron(B, np.eye(m)) for B, m in zip(blocks, copies, strict=True)))
+    X = jnp.asarray(rng.normal(size=(len(dense), 4)))
+    np.testing.assert_allclose(A @ X, dense @ X, rtol=1e-12)
+    np.testing.assert_allclose(A @ X[:, 0], dense @ X[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(A.T @ X, dense.T @ X, rtol=1e-12)
+    np.testing.assert_allclose(X.T @ A, X.T @ dense, rtol=1e-12)
+    C = jnp.asarray(rng.normal(size=X.shape))
+    expected = jax.grad(lambda A: jnp.sum(C * (A @ X)))(A)
+    for found, slope in zip(A.slope(C, X).blocks, expected.blocks, strict=True):
+        np.testing.assert_allclose(found, slope, rtol=1e-10)
+    weights = tuple(jnp.asarray(rng.random(m)) for m in copies)
+    weighted = block_diag(*(np.kron(B, np.diag(w)) for B, w in zip(blocks, weights, strict=True)))
+    np.testing.assert_allclose(Weighted(blocks, weights).dense(), weighted)

@@ -160,7 +160,7 @@ def test_predictions_are_differentiated_twice():
 
     def ours(kernel, noise, new):
         factor = solver.factor(kernel, X, noise)
-        mean = solver.mean(kernel, None, X, factor.solve(r), new)
+        mean = solver.mean(kernel, None, X, noise, r, factor.solve(r), new)
         return jnp.sum(jnp.sin(mean)) + jnp.sum(
             jnp.sin(solver.variance(kernel, None, X, noise, factor, new))
         )

@@ -6,6 +6,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 
+from bayeskern import Free
 from bayeskern.kernels import (
     RBF,
     Brownian,
@@ -15,6 +16,7 @@ from bayeskern.kernels import (
     Matern12,
     Matern32,
     Matern52,
+    Periodic,
     Polynomial,
     White,
 )
@@ -31,7 +33,9 @@ GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0)), axis=-1).reshape(
         (Matern32() + Linear(), LONG, "markov", "not dense: about 1 GFlop and 32 MB"),
         (Matern32(), LONG[:100], "dense", "not markov: about"),
         (RBF(), LONG, "dense", "RBF(lengthscale=1.0, variance=1.0) has no state-space form"),
-        (Matern32() + White(), LONG, "dense", "White(variance=1.0) has no"),
+        (Matern32() + White(), LONG, "markov", "not dense"),
+        (White(), LONG, "dense", "white noise alone has no state"),
+        (Matern32() * White(), LONG, "dense", "White has a state-space form in sums"),
         (Matern32(), np.ones((1000, 2)), "dense", "there are 2 inputs"),
         (Brownian(start=0.5), LONG, "dense", "a trend starts at 0.5"),
         (Brownian(start=0.0), LONG, "markov", "not dense"),
@@ -40,7 +44,7 @@ GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0)), axis=-1).reshape(
         ((Matern52() + Matern12()) ** 20, LONG, "dense", "its state has 1,099,511,627,776 numbers"),
         (Matern32(dist.LogNormal(0.0, 1.0)), LONG, "markov", "not dense"),
         # A line has a state and features: the cost decides.
-        (Linear() + 1.0, LONG, "low_rank", "not markov: about 756 kFlop"),
+        (Linear() + 1.0, LONG, "low_rank", "not markov: about"),
         (Linear(dist.HalfNormal(1.0)), GRID, "low_rank", "not kronecker: Linear"),
         (Linear() * Matern32(), LONG, "markov", "not low_rank: Matern32"),
         (Polynomial(12), GRID, "low_rank", "not markov: there are 2 inputs"),
@@ -55,17 +59,52 @@ GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0)), axis=-1).reshape(
         (RBF() + Constant(), GRID, "dense", "is no product of kernels of different columns"),
         (Linear().on([0]) * Linear().on([1]), GRID, "low_rank", "not kronecker: about"),
         (2.0 * RBF().on([0]) * Matern52().on([1]), GRID, "kronecker", "not dense: about 216 M"),
+        (Periodic(1.0, Free(1.0)) + Linear(), LONG, "dense", "say it, as in harmonics=20"),
+        (Periodic(1.0, dist.HalfNormal(1.0)), LONG, "dense", "say it, as in harmonics=20"),
+        (Periodic(1.0, 0.5) * Periodic(0.1, 0.5), LONG, "dense", "its state has 1,225 numbers"),
     ],
     ids=str,
 )
 def test_the_solver_follows_from_kernel_and_inputs(kernel, X, solver, why):
     choice = choose(kernel, jnp.asarray(X))
-    assert choice.solver == solver
+    assert choice.solver == solver and choice.error is None
     first, *others = repr(choice).splitlines()
     assert "not neighbors: an approximation, taken where no exact solver fits" in others[-1]
     assert first.startswith(f"{solver}: about") and f"for {len(X):,} points" in first
     assert len(others) == len(SOLVERS) - 1
     assert any(why in other for other in others)
+
+
+@pytest.mark.parametrize(
+    ("periodic", "harmonics", "least"),
+    [
+        (Periodic(1.0, 1.0), 11, "0.884"),
+        (Periodic(dist.LogNormal(0.0, 1.0), dist.Uniform(0.5, 2.0)), 17, "0.484"),
+        (Periodic(1.0, Free(1.0), harmonics=16), 16, "0.524"),
+    ],
+    ids=str,
+)
+def test_the_error_of_a_form_with_few_harmonics_is_stated(periodic, harmonics, least):
+    choice = choose((periodic * Matern32()).named("season") + Linear(), LONG)
+    assert choice.solver == "markov"
+    for part in ("within 1e-10 of the variance", f"{harmonics} harmonics", least, "-inf"):
+        assert part in repr(choice)
+    assert solver_of(periodic, LONG).harmonics == (harmonics,)
+
+
+def test_a_lengthscale_that_is_not_known_beforehand():
+    solvers = []
+
+    @jax.jit
+    def look(ell):
+        solvers.append(choose(Periodic(1.0, ell) * Matern32(), LONG).solver)
+        solvers.append(choose(Periodic(1.0, ell, harmonics=12) * Matern32(), LONG).solver)
+        return ell
+
+    look(1.0)
+    assert solvers == ["dense", "markov"]
+    with pytest.raises(ValueError, match=r"does not fit: Periodic.* say it, as in harmonics=20"):
+        choose(Periodic(1.0, Free(1.0)), LONG, "markov")
 
 
 def test_a_solver_may_be_asked_for():
@@ -105,9 +144,11 @@ def composite(rng, depth):
     """A random kernel of time: sums, products, scales and powers of those with a state, and RBF."""
     if depth == 0:
         scale, variance = rng.uniform(0.5, 3.0), rng.uniform(0.2, 1.5)
-        leaf = rng.choice([Matern12, Matern32, Matern52, Cosine, Brownian, Linear, RBF])
+        leaf = rng.choice([Matern12, Matern32, Matern52, Cosine, Brownian, Linear, RBF, White])
         if leaf is Brownian:
             return Brownian(variance, -scale)
+        if leaf is White:
+            return White(variance)
         return Linear(variance, scale) if leaf is Linear else leaf(scale, variance)
     a, b = composite(rng, depth - 1), composite(rng, depth - 1)
     return rng.choice([lambda: a + b, lambda: a * b, lambda: scale_of(a), lambda: a**2])()
@@ -133,12 +174,13 @@ def test_the_chosen_solver_gives_what_the_dense_one_gives(seed):
     ("kernel", "X"),
     [
         (Matern32(), np.arange(20_000.0)[:, None]),
+        (Matern12() * Periodic(harmonics=11), np.arange(20_000.0)[:, None]),
         (RBF(), np.arange(1000.0)[:, None]),
         (Linear() + 1.0, np.ones((20_000, 2))),
         (Polynomial(3), np.ones((4000, 4))),
         (RBF(), GRID),
     ],
-    ids=["markov", "dense", "a line", "a cubic", "kronecker"],
+    ids=["markov", "season", "dense", "a line", "a cubic", "kronecker"],
 )
 def test_stated_memory_is_about_what_xla_takes(kernel, X):
     X, y = jnp.asarray(X), np.ones(len(X))

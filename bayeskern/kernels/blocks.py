@@ -1,0 +1,101 @@
+"""Block-diagonal matrices whose blocks repeat, as they move the states of processes in time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import block_diag
+from jaxtyping import Array, Float
+
+
+class Weighted(eqx.Module):
+    """The covariance matrix with B_i x diag(w_i) on its diagonal, x for Kronecker's product.
+
+    Attributes:
+        blocks: B_i, (b_i, b_i) each.
+        weights: w_i, (m_i,) each.
+    """
+
+    blocks: tuple[jax.Array, ...]
+    weights: tuple[jax.Array, ...]
+
+    def dense(self) -> Float[Array, "s s"]:
+        """The matrix itself."""
+        pairs = zip(self.blocks, self.weights, strict=True)
+        return block_diag(*(jnp.kron(B, jnp.diag(w)) for B, w in pairs))
+
+
+class Repeated(eqx.Module):
+    """The matrix with B_i x I on its diagonal, x for Kronecker's product.
+
+    A product with s x s numbers takes s^2 b operations, not s^3.
+
+    Attributes:
+        blocks: B_i, (b_i, b_i) each.
+        copies: The sizes m_i of the identities.
+    """
+
+    blocks: tuple[jax.Array, ...]
+    copies: tuple[int, ...] = eqx.field(static=True)
+
+    # NumPy and JAX arrays on the left leave the product to __rmatmul__.
+    __array_ufunc__ = None
+
+    @property
+    def T(self) -> Repeated:
+        return Repeated(tuple(B.T for B in self.blocks), self.copies)
+
+    def __matmul__(self, X: Float[Array, "s *n"]) -> Float[Array, "s *n"]:
+        if self.copies == (1,):
+            return self.blocks[0] @ X
+        parts = [
+            _times(B, rows.reshape(len(B), m, *X.shape[1:])).reshape(rows.shape)
+            for B, m, rows in zip(self.blocks, self.copies, self._split(X, 0), strict=True)
+        ]
+        return jnp.concatenate(parts)
+
+    def __rmatmul__(self, X: Float[Array, "n s"]) -> Float[Array, "n s"]:
+        if self.copies == (1,):
+            return X @ self.blocks[0]
+        parts = [
+            _times_from_right(columns.reshape(-1, len(B), m), B).reshape(columns.shape)
+            for B, m, columns in zip(self.blocks, self.copies, self._split(X, 1), strict=True)
+        ]
+        return jnp.concatenate(parts, axis=1)
+
+    def slope(self, C: Float[Array, "s n"], X: Float[Array, "s n"]) -> Repeated:
+        """The derivative of tr(C'A X) in A: of each block and all its copies."""
+        if self.copies == (1,):
+            return Repeated((C @ X.T,), self.copies)
+        parts = zip(self.blocks, self.copies, self._split(C, 0), self._split(X, 0), strict=True)
+        slopes = [
+            _products(*(rows.reshape(len(B), m, -1) for rows in (c, x))) for B, m, c, x in parts
+        ]
+        return Repeated(tuple(slopes), self.copies)
+
+    def _split(self, X, axis: int) -> list[jax.Array]:
+        sizes = [len(B) * m for B, m in zip(self.blocks, self.copies, strict=True)]
+        ends = np.cumsum([0, *sizes])
+        return [jax.lax.slice_in_dim(X, i, j, axis=axis) for i, j in pairwise(ends)]
+
+
+def _times(B, X):
+    """B (b, b) times X (b, m, ...), as sums that fill whole registers."""
+    columns = B.reshape(*B.shape, *(1,) * (X.ndim - 1))
+    return sum(columns[:, j] * X[j] for j in range(len(B)))
+
+
+def _times_from_right(X, B):
+    """X (n, b, m) times B (b, b)."""
+    return sum(X[:, i, None] * B[i, :, None] for i in range(len(B)))
+
+
+def _products(C, X):
+    """The sums of C[i] * X[j] for (b, m, n) arrays: (b, b)."""
+    pairs = jnp.stack([jnp.stack([jnp.sum(c * x, axis=0) for x in X]) for c in C])
+    # In two steps, since XLA adds up one number after the other where all of them make one sum.
+    return jnp.sum(jax.lax.optimization_barrier(pairs), axis=-1)
