@@ -149,6 +149,9 @@ def test_what_a_solver_does_not_do_is_said():
     heavy = bk.LatentGP(Matern32(), likelihoods.StudentT(df=4.0), solver="markov")
     with pytest.raises(ValueError, match=r"of StudentT is not known to be concave.*'auto'"):
         heavy.prepare(T, COUNTS + 0.5)
+    near = bk.LatentGP(Matern32(), likelihoods.Poisson(), solver="neighbors")
+    with pytest.raises(ValueError, match="the search for the mode needs K too"):
+        near.prepare(T, COUNTS)
     with pytest.raises(ValueError, match="Did you mean 'markov'"):
         bk.LatentGP(Matern32(), likelihoods.Poisson(), solver="marcov")
     many = np.arange(300.0)

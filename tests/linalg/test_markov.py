@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+import bayeskern as bk
 from bayeskern import NotPositiveDefiniteError
 from bayeskern.kernels import (
     Brownian,
@@ -42,7 +43,7 @@ KERNELS = {
 }
 every = pytest.mark.parametrize("name", KERNELS)
 some = pytest.mark.parametrize("name", few(KERNELS, "season", "quasi-periodic"))
-SOLVER = MarkovSolver()
+SOLVER, DENSE = MarkovSolver(), DenseSolver()
 
 
 def case(n=BLOCK + 60, seed=0):
@@ -133,7 +134,7 @@ def test_derivatives_in_times_noise_and_values_are_those_of_the_dense_one(name):
         return forward, jax.jit(jax.grad(density))(data)
 
     for found, expected in zip(
-        *(jax.tree.leaves(slopes(solver)) for solver in (SOLVER, DenseSolver())), strict=True
+        *(jax.tree.leaves(slopes(solver)) for solver in (SOLVER, DENSE)), strict=True
     ):
         error = np.abs(found - expected).max()
         assert error < 1e-8 * np.abs(expected).max()
@@ -248,7 +249,7 @@ def test_a_lengthscale_that_asks_for_more_harmonics_is_refused():
         value, slope = compiled(small)
         assert value == -np.inf and slope == 0.0
     value, slope = compiled(0.89)
-    expected = DenseSolver().log_density(Matern32(2.0) * Periodic(1.0, 0.89), X, 0.1, y)
+    expected = DENSE.log_density(Matern32(2.0) * Periodic(1.0, 0.89), X, 0.1, y)
     np.testing.assert_allclose(value, expected, rtol=1e-9)
     assert np.isfinite(slope)
     with pytest.raises(ValueError, match=r"more harmonics.*11 harmonics.*0\.884 and more"):
@@ -266,7 +267,7 @@ def test_a_season_is_known_long_after_the_data():
     y = np.sin(2.0 * np.pi * X[:, 0]) ** 3
     K, cross = np.asarray(kernel(X)) + 0.1 * np.eye(300), np.asarray(kernel(X, new))
     factor = SOLVER.factor(kernel, jnp.asarray(X), 0.1)
-    mean = SOLVER.mean(kernel, None, jnp.asarray(X), factor.solve(y), new)
+    mean = SOLVER.mean(kernel, None, jnp.asarray(X), 0.1, y, factor.solve(y), new)
     np.testing.assert_allclose(mean, cross.T @ np.linalg.solve(K, y), rtol=0.0, atol=1e-8)
     left = 2.0 - np.sum(cross * np.linalg.solve(K, cross), axis=0)
     found = SOLVER.variance(kernel, None, jnp.asarray(X), 0.1, factor, new)
@@ -309,3 +310,44 @@ def test_moments_at_other_times_against_numpy(name, all_count):
         mask = None if all_count else observed
         variance = SOLVER.variance(kernel, part, jnp.asarray(X), noise, given, new, mask)
         np.testing.assert_allclose(variance, left, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [None, "slow", "white", "rest"])
+def test_joint_draws_at_other_times_have_the_covariance_that_the_data_leave(part):
+    kernel = (
+        Matern32(2.0).named("slow") + White(0.3).named("white") + Cosine(3.0, 0.5) + Linear(0.1)
+    )
+    rng = np.random.default_rng(0)
+    X, new = rng.uniform(0.0, 10.0, (40, 1)), jnp.array([[-1.0], [0.3], [5.0], [5.01], [12.0]])
+    observed = jnp.asarray(rng.uniform(size=40) < 0.6)
+    given = (kernel, part, jnp.asarray(X), 0.09)
+    factor = SOLVER.factor(kernel, given[2], 0.09, observed)
+    dense = DENSE.factor(kernel, given[2], 0.09, observed)
+    draws = SOLVER.deviations(*given, factor, new, jax.random.key(0), 40_000, observed)
+    expected = DENSE.covariance(*given, dense, new, observed)
+    # Five standard errors of a covariance: sqrt(2 / S) times its size.
+    atol = 5.0 * np.sqrt(2.0 / 40_000) * np.max(expected)
+    np.testing.assert_allclose(np.cov(draws.T), expected, atol=atol)
+    np.testing.assert_allclose(
+        draws.mean(axis=0), 0.0, atol=5.0 * np.sqrt(np.max(expected) / 40_000)
+    )
+
+
+def test_the_order_of_known_times_is_found_once():
+    X = jnp.array([[2.0], [0.0], [1.0]])
+    prepared = SOLVER.prepare(Matern32(), X)
+    np.testing.assert_array_equal(prepared.order, [1, 2, 0])
+    assert prepared.misfit(X, 0.1, None) is None
+    assert prepared.misfit(X[::-1], 0.1, None) == "it is prepared for other times"
+    assert prepared.misfit(X[:2], 0.1, None) == "it is prepared for other times"
+
+    @jax.jit
+    def of_known_times(lengthscale):
+        # Closed over, the times are known though JAX traces the program.
+        process = bk.GaussianProcess(Matern32(lengthscale), X, 0.1, solver="markov")
+        assert process.solver.order is not None
+        return process.log_prob(jnp.ones(3))
+
+    expected = bk.GaussianProcess(Matern32(0.7), X, 0.1, solver="dense").log_prob(jnp.ones(3))
+    np.testing.assert_allclose(of_known_times(0.7), expected, rtol=1e-12)
