@@ -20,6 +20,7 @@ from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import GPRegression, condition_at, predict_over, predictive_at
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
+from bayeskern.linalg import Choice
 from bayeskern.linalg.factor import Solver
 from bayeskern.prediction.mixture import Prediction, map_draws
 
@@ -102,6 +103,13 @@ class Process(NamedTuple):
     def noise(self) -> float:
         """The noise variance, averaged over points and draws."""
         return float(np.mean(_noise(self.model, self.draws)))
+
+    def explain(self, kernel) -> Choice:
+        """The solver of its covariance matrix, for a kernel of numbers."""
+        draw = {name: value[0] for name, value in self.draws.items()}
+        process = self.model.target.trace_at(draw)[self.site]["fn"]
+        given = {"mask": process.observed, "solver": process.solver}
+        return GaussianProcess(kernel, process.X, process.noise, **given).explain()
 
 
 class ForecastProcess(NamedTuple):

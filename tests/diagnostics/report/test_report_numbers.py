@@ -30,6 +30,7 @@ from bayeskern.kernels import (
     Matern32,
     Periodic,
 )
+from bayeskern.linalg import choose
 
 rng = np.random.default_rng(0)
 Y = rng.normal(1.0, 1.0, size=30)
@@ -91,6 +92,12 @@ def test_a_process_is_left_out_as_by_refits(process):
 
 
 @pytest.mark.slow
+def test_the_solver_of_a_process_is_explained(process):
+    subject, kernel, x, _ = process
+    choice = choose(kernel, x[:, None], noise=0.05)
+    assert subject.processes[0].explain(kernel) == choice and choice.solver == "dense"
+
+
 def test_components_of_a_process_add_up_and_the_trend_rises(process):
     subject, kernel, x, y = process
     (one,) = subject.processes

@@ -88,7 +88,10 @@ def _process(subject, process: Process) -> Iterator:
     )
     yield from _components(process, axis)
     yield Text("The kernel at the median of its hyperparameters:")
-    yield Code(folded(repr(rounded(process.kernels))))
+    kernel = rounded(process.kernels)
+    yield Code(folded(repr(kernel)))
+    yield Text("The solver of its covariance matrix, what it takes, and why no other was taken:")
+    yield Code(repr(process.explain(kernel)))
 
 
 def _input_name(axis: InputAxis, i: int) -> str:
