@@ -27,15 +27,19 @@ class LaplaceFactor(eqx.Module):
         """
 
     @abstractmethod
-    def quadratic_forms(self, V, joint: bool = False):
-        """V_c' R_cd V_d for V (C, n, m): its diagonals (C, C, m), or all of it (C, m, C, m)."""
-
-    @abstractmethod
     def logdet(self):
         """log |I + K W|."""
 
 
-class DiagonalFactor(LaplaceFactor):
+class MatrixFactor(LaplaceFactor):
+    """One by which n x n matrices are held."""
+
+    @abstractmethod
+    def quadratic_forms(self, V, joint: bool = False):
+        """V_c' R_cd V_d for V (C, n, m): its diagonals (C, C, m), or all of it (C, m, C, m)."""
+
+
+class DiagonalFactor(MatrixFactor):
     """One latent function, W >= 0: the Cholesky factor L of B = I + W^1/2 K W^1/2.
 
     Rasmussen and Williams (2006), equation 3.26.
@@ -64,7 +68,7 @@ class DiagonalFactor(LaplaceFactor):
         return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.L)))
 
 
-class BlockFactor(LaplaceFactor):
+class BlockFactor(MatrixFactor):
     """Any W: the Cholesky factor of M = I + L' W L, where K = L L' (with a jitter).
 
     M is positive definite exactly where K^-1 + W is, so that f^ is a maximum. R = W - W S W with
@@ -107,7 +111,7 @@ class BlockFactor(LaplaceFactor):
         return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.M)))
 
 
-class NoiseFreeFactor(LaplaceFactor):
+class NoiseFreeFactor(MatrixFactor):
     """The limit in which f itself is observed: R = K^-1, from the Cholesky factors of K."""
 
     roots: jax.Array

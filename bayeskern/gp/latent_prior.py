@@ -24,6 +24,7 @@ from bayeskern.gp.laplace_factor import (
 )
 from bayeskern.gp.log_likelihood import LogLikelihood
 from bayeskern.gp.newton import Mode
+from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component as component_of
 from bayeskern.linalg.dense import RECOMPUTED_FROM
@@ -103,10 +104,9 @@ class DensePrior(LatentPrior):
         prior = jnp.stack([k.evaluate_diag(X_new) for k in kernels])
         same = jnp.eye(self.C)
         remaining = jnp.einsum("cm,cd->cdm", prior, same) - factor.quadratic_forms(cross)
-        # Rounding may push a variance that is nearly 0 below it; NaN is left to be seen.
-        floor = jnp.finfo(prior.dtype).eps * prior
         on_diagonal = same.astype(bool)[:, :, None]
-        return mean, jnp.where(on_diagonal, jnp.maximum(remaining, floor[:, None]), remaining)
+        variances = above_rounding(remaining, prior[:, None])
+        return mean, jnp.where(on_diagonal, variances, remaining)
 
     def deviations(self, factor, X_new, key, size, component=None):
         kernels, cross = self._across(X_new, component)

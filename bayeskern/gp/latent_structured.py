@@ -13,10 +13,12 @@ import jax.numpy as jnp
 
 from bayeskern.core.batching import evenly
 from bayeskern.gp import newton
-from bayeskern.gp.laplace_factor import LaplaceFactor, inner_products
+from bayeskern.gp.laplace_factor import LaplaceFactor
 from bayeskern.gp.latent_prior import LatentPrior
 from bayeskern.gp.log_likelihood import LogLikelihood
+from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.components import part_of
 from bayeskern.linalg import Factor
 from bayeskern.linalg.factor import Solver
 
@@ -80,7 +82,8 @@ class SolverPrior(LatentPrior):
         mean = self.solver.mean(self.kernel, name, *data, X_new, factor.counts)
         given = (self.X, factor.noise, factor.factor, X_new, factor.counts)
         variance = self.solver.variance(self.kernel, name, *given)
-        return mean[None], variance[None, None]
+        prior = part_of(self.kernel, name).evaluate_diag(X_new)
+        return mean[None], above_rounding(variance, prior)[None, None]
 
     def deviations(self, factor, X_new, key, size, component=None):
         name = None if component is None else component[1]
@@ -112,11 +115,6 @@ class SolverFactor(LaplaceFactor):
 
     def newton_direction(self, multiply, r):
         return r - self.solve(multiply(r))
-
-    def quadratic_forms(self, V, joint=False):
-        return inner_products(
-            self.factor.whiten(jnp.where(self.counts[:, None], V[0], 0.0))[None], joint
-        )
 
     def logdet(self):
         noise = jnp.where(self.counts, self.noise, 1.0)

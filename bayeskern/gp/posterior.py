@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayeskern.core import validation
-from bayeskern.gp.prior import evaluate_mean, mask_residual, per_point
+from bayeskern.gp.prior import above_rounding, evaluate_mean, mask_residual, per_point
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
 from bayeskern.linalg import Factor
@@ -216,9 +216,7 @@ def posterior_moments(gp, part, X_new):
     prior = part_of(gp.kernel, part).evaluate_diag(X_new)
     given = (gp.X, gp.noise, gp.factor)
     variance = gp.solver.variance(gp.kernel, part, *given, X_new, gp.observed)
-    # Rounding may push a variance that is nearly 0 below it; NaN is left to be seen.
-    floor = jnp.finfo(prior.dtype).eps * prior
-    return posterior_mean(gp, part, X_new), jnp.maximum(variance, floor)
+    return posterior_mean(gp, part, X_new), above_rounding(variance, prior)
 
 
 def posterior_covariance(gp, part, X_new):

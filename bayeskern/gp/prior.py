@@ -51,6 +51,14 @@ def evaluate_mean(mean, X):
     return jax.vmap(mean)(X).reshape(X.shape[0]) if callable(mean) else mean
 
 
+def above_rounding(variance, prior):
+    """Posterior variances, which rounding may push below 0 where they are small beside the prior's.
+
+    NaN is left to be seen.
+    """
+    return jnp.maximum(variance, jnp.finfo(prior.dtype).eps * prior)
+
+
 def per_point(name, value, n):
     """Read one number, (), or one for each of n points, (n,).
 

@@ -92,7 +92,11 @@ class SparseGP(LatentGP):
         return self
 
     def _solver_for(self, X) -> Solver:
-        # The only covariance matrix is that of the inducing points.
+        if self.solver not in ("auto", "dense"):
+            raise ValueError(
+                f"solver={self.solver!r} does not fit: the only covariance matrix is that of the "
+                "inducing points, which is dense. Leave solver='auto', or take LatentGP."
+            )
         return SOLVERS["dense"]
 
     def prepare(self, X, y=None, **extra):

@@ -27,8 +27,9 @@ from bayeskern.hyperparameters import Free
 ERROR = 1e-10
 # More harmonics than anyone would want to wait for.
 MOST_HARMONICS = 200
-# How much of a prior may lie at lengthscales for which there are too few harmonics.
-LEFT_OUT = 1e-3
+# How much of a prior may lie at lengthscales for which there are too few harmonics. The density is
+# 0 there, so that it has to be much less than data could make up for.
+LEFT_OUT = 1e-6
 
 
 def coefficients(lengthscale, harmonics: int) -> Float[Array, " J1"]:

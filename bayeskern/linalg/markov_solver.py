@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -131,12 +133,13 @@ class MarkovSolver(Solver):
         n, t = len(X), X[:, 0]
         times, noise = jnp.concatenate([t, X_new[:, 0]]), noise + sum(space.white)
         white = sum(own.state_space().white)
+        draw_own, draw_others = _sampler(own, times), _sampler(others, t)
 
         def one(key):
             keys = jax.random.split(key, 4)
-            f = _drawn_from(own, times, keys[0])
+            f = draw_own(keys[0])
             error = jnp.sqrt(noise) * jax.random.normal(keys[1], (n,))
-            y = f[:n] + _drawn_from(others, t, keys[2]) + error
+            y = f[:n] + draw_others(keys[2]) + error
             y = y if observed is None else jnp.where(observed, y, 0.0)
             explained = self.mean(kernel, part, X, noise, y, factor.solve(y), X_new, observed)
             # What is new about white noise at new times is all of it.
@@ -169,14 +172,14 @@ class MarkovSolver(Solver):
         return Series.of(space, X[:, 0], noise + sum(space.white), observed, self.order)
 
 
-def _drawn_from(kernel, t, key) -> jax.Array:
-    """A draw of the process at times t (n,), without white noise; 0 of none, or of that alone."""
+def _sampler(kernel, t) -> Callable:
+    """Draws of the process at times t (n,) by a key, without white noise; 0 if there is no more."""
     if kernel is None or kernel.state_space().size == 0:
-        return jnp.zeros(t.shape)
+        return lambda key: jnp.zeros(t.shape)
     # The jitter that rounding asks for.
     jitter = max(len(t), 16) * jnp.finfo(t.dtype).eps * jnp.mean(kernel.evaluate_diag(t[:, None]))
     root = MarkovFactor.compute(Series.of(kernel.state_space(), t, jitter))
-    return root.sqrt_mul(jax.random.normal(key, t.shape))
+    return lambda key: root.sqrt_mul(jax.random.normal(key, t.shape))
 
 
 def _of_component(kernel, name: str) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -112,6 +113,9 @@ def solver_of(kernel, X, solver: str | Solver = "auto", noise=0.0, observed=None
 
     Raises:
         ValueError: As `choose`, and if one that is prepared does not fit.
+
+    Warns:
+        UserWarning: If an approximation was chosen, which was not asked for.
     """
     if isinstance(solver, Solver):
         misfit = solver.misfit(X, noise, observed)
@@ -124,6 +128,13 @@ def solver_of(kernel, X, solver: str | Solver = "auto", noise=0.0, observed=None
     # Few points are not looked at.
     few = solver == "auto" and X.shape[0] < FEW
     name = "dense" if few else choose(kernel, X, solver, noise, observed).solver
+    if SOLVERS[name].approximate and solver == "auto":
+        warnings.warn(
+            f"no exact solver fits in memory for {X.shape[0]:,} points, so that {name!r} is taken, "
+            "an approximation. explain() of the GaussianProcess says what it loses; ask for it, "
+            f"solver={name!r}, to be spared this warning.",
+            stacklevel=3,
+        )
     return SOLVERS[name].prepare(_structure(kernel), X)
 
 

@@ -194,3 +194,9 @@ def test_numpyros_own_inference_takes_it_as_it_stands():
     density = numpyro.infer.util.log_density(prepared, data, {}, values)[0]
     potential = jax.jit(start.potential_fn)(z)
     np.testing.assert_allclose(-potential, density + z["lengthscale"], rtol=1e-10)
+
+
+def test_another_solver_is_refused():
+    model = bk.SparseGP(RBF(), likelihoods.Poisson(), inducing=5, solver="markov")
+    with pytest.raises(ValueError, match="that of the inducing points"):
+        model.prepare(np.arange(20.0), np.zeros(20))

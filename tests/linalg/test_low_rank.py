@@ -27,6 +27,7 @@ from bayeskern.kernels import (
 from bayeskern.linalg import log_density as dense_log_density
 from bayeskern.linalg.dense import covariance
 from bayeskern.linalg.low_rank import LowRankSolver
+from tests.linalg.by_hand import masked
 from tests.marks import few
 
 SOLVER = LowRankSolver()
@@ -45,12 +46,6 @@ def case(n=40, seed=0):
     """Points, noise of each of them, and which count."""
     rng = np.random.default_rng(seed)
     return jnp.asarray(rng.normal(size=(n, 2))), rng.uniform(0.05, 0.3, n), rng.random(n) < 0.8
-
-
-def masked(noise, observed, kernel, X):
-    """K in NumPy; rows that do not count are those of the identity."""
-    K = np.asarray(kernel(X)) + np.diag(noise)
-    return np.where(observed[:, None] & observed, K, np.eye(len(X)))
 
 
 @some

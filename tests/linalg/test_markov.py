@@ -28,6 +28,7 @@ from bayeskern.linalg import log_density as dense_log_density
 from bayeskern.linalg.dense import DenseSolver, covariance
 from bayeskern.linalg.markov import BLOCK, MarkovFactor, Series
 from bayeskern.linalg.markov_solver import MarkovSolver
+from tests.linalg.by_hand import masked
 from tests.marks import few
 
 KERNELS = {
@@ -52,12 +53,6 @@ def case(n=BLOCK + 60, seed=0):
     t = rng.uniform(0.0, 12.0, n)
     t[:3] = t[5]
     return t[:, None], rng.uniform(0.05, 0.3, n), rng.random(n) < 0.9
-
-
-def masked(noise, observed, kernel, X):
-    """K in NumPy; rows that do not count are those of the identity."""
-    K = np.asarray(kernel(X)) + np.diag(noise)
-    return np.where(observed[:, None] & observed, K, np.eye(len(X)))
 
 
 @some

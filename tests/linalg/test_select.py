@@ -1,5 +1,7 @@
 """Which solver is taken, and what is said of it."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import numpyro.distributions as dist
 import pytest
 
 from bayeskern import Free
+from bayeskern.core import validation
 from bayeskern.kernels import (
     RBF,
     Brownian,
@@ -125,6 +128,16 @@ def test_more_memory_than_there_is_is_refused_before_it_is_taken():
     with pytest.raises(ValueError, match=r"3\.2 PB for 10,000,000 points.*neighbors.*SparseGP"):
         choose(RBF(), X, "dense")
     assert choose(RBF(), X).solver == "neighbors"
+
+
+def test_an_approximation_that_was_not_asked_for_is_told(monkeypatch):
+    monkeypatch.setattr(validation, "machine_memory", lambda: 2e7)
+    X = np.random.default_rng(0).normal(size=(1500, 2))
+    with pytest.warns(UserWarning, match="for 1,500 points, so that 'neighbors' is taken"):
+        assert solver_of(Matern32(), X).name == "neighbors"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert solver_of(Matern32(), X, "neighbors").name == "neighbors"
 
 
 def test_while_compiling_a_trend_is_not_taken_to_begin_before_the_data():
