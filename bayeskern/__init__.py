@@ -7,7 +7,7 @@ from bayeskern.core import jax_settings as _jax_settings
 # Before anything else of ours makes an array.
 _jax_settings.apply()
 
-from bayeskern import datasets, kernels, likelihoods
+from bayeskern import datasets, distributed, kernels, likelihoods
 from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.diagnostics import Calibration, Comparison, calibrate, compare
 from bayeskern.forecast import Backtest, Forecast, backtest, forecast, summary
@@ -100,6 +100,7 @@ __all__ = [
     "check_psd",
     "compare",
     "datasets",
+    "distributed",
     "forecast",
     "from_sd",
     "infer",

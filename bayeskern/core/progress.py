@@ -7,6 +7,8 @@ from time import perf_counter
 
 from tqdm import tqdm
 
+from bayeskern.core.sharding import processes
+
 # Seconds after which work that nobody sees a bar of says how long it will take.
 LONG = 3.0
 
@@ -26,7 +28,9 @@ class Progress:
 
         estimate: whether to write one line where there is no terminal, on how long it will take.
         """
-        terminal = sys.stderr.isatty()
+        # Of several processes the first one speaks.
+        first, _ = processes()
+        enabled, terminal = enabled and first == 0, sys.stderr.isatty()
         self._title, self._total, self._done, self._start = title, total, 0, perf_counter()
         self._estimate = enabled and estimate and not terminal
         self._bar = tqdm(

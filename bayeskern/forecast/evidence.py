@@ -18,7 +18,8 @@ from bayeskern.gp.regression import condition_at, predictive_at
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import NegativeLogDensity, initial_positions
+from bayeskern.inference.optimization.modes import initial_positions
+from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.prediction.mixture import map_draws
 
 # With more values than this the matrices that NumPy writes out, one for each derivative, take more

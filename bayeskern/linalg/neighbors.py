@@ -18,7 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve
+from jax.sharding import Mesh
 
+from bayeskern.core.sharding import sum_over
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.linalg.dense import covariance
 from bayeskern.linalg.factor import Factor
@@ -94,8 +96,10 @@ def conditional(kernel, X, noise, counts) -> tuple[jax.Array, jax.Array]:
 # -- the log density -------------------------------------------------------------------------------
 
 
-def log_density(kernel, X, noise, r, blocks: Blocks) -> jax.Array:
+def log_density(kernel, X, noise, r, blocks: Blocks, mesh: Mesh | None = None) -> jax.Array:
     """log N(r; 0, K) of residuals r (n,), K the approximation of k(X) + noise I.
+
+    mesh: the devices that the blocks are shared out over.
 
     Returns:
         A number; -inf, with a gradient of 0, if K is not positive definite.
@@ -103,46 +107,45 @@ def log_density(kernel, X, noise, r, blocks: Blocks) -> jax.Array:
     varies = jnp.ndim(noise) == 1
     shared, by_row = (kernel, None if varies else noise), (X, noise if varies else None, r)
     count = jnp.sum(blocks.counts[..., -1])
-    return _log_density(shared, jax.tree.map(jnp.asarray, by_row), blocks) - 0.5 * count * jnp.log(
-        2.0 * jnp.pi
-    )
+    density = _log_density(shared, jax.tree.map(jnp.asarray, by_row), blocks, mesh)
+    return density - 0.5 * count * jnp.log(2.0 * jnp.pi)
 
 
 @eqx.filter_custom_jvp
-def _log_density(shared, by_row, blocks):
-    def add(total, block):
-        rows, counts = block
-        return total + _of_block(shared, _take(by_row, rows), counts), None
+def _log_density(shared, by_row, blocks, mesh):
+    def add(given, total, block):
+        (shared, by_row), (rows, counts) = given, block
+        return total + _of_block(shared, _take(by_row, rows), counts)
 
-    total, _ = jax.lax.scan(add, jnp.zeros(()), (blocks.rows, blocks.counts))
+    given = shared, by_row
+    total = sum_over(add, jnp.zeros(()), given, (blocks.rows, blocks.counts), mesh)
     return jnp.where(jnp.isfinite(total), total, -jnp.inf)
 
 
 @_log_density.def_jvp
 def _log_density_jvp(primals, tangents):
     # The gradient of each block is computed along with its value, while its covariances are at
-    # hand. It is a sum for what the blocks share, and one for each row of each block for the rest.
-    shared, by_row, blocks = primals
-    d_shared, d_by_row, _ = tangents
+    # hand. It is a sum, for what the blocks share and for each row.
+    *given, blocks, mesh = primals
+    d_shared, d_by_row, *_ = tangents
     moves = jax.tree.map(lambda d: d is not None, (d_shared, d_by_row), is_leaf=lambda d: d is None)
 
-    def add(sums, block):
-        rows, counts = block
+    def add(given, sums, block):
+        (shared, by_row), (rows, counts) = given, block
         moving, still = eqx.partition((shared, _take(by_row, rows)), moves)
 
         def density(moving):
             return _of_block(*eqx.combine(moving, still), counts)
 
-        value, (g_shared, g_by_row) = jax.value_and_grad(density)(moving)
-        return jax.tree.map(jnp.add, sums, (value, g_shared)), g_by_row
+        value, (g_shared, g_at_rows) = jax.value_and_grad(density)(moving)
+        total, by_shared, of_rows = sums
+        of_rows = jax.tree.map(lambda x, g: x.at[rows].add(g), of_rows, g_at_rows)
+        return total + value, jax.tree.map(jnp.add, by_shared, g_shared), of_rows
 
-    zeros = jax.tree.map(jnp.zeros_like, (jnp.zeros(()), d_shared))
-    (total, g_shared), g_by_row = jax.lax.scan(add, zeros, (blocks.rows, blocks.counts))
+    zeros = jax.tree.map(jnp.zeros_like, (jnp.zeros(()), d_shared, d_by_row))
+    total, *gradient = sum_over(add, zeros, given, (blocks.rows, blocks.counts), mesh)
     finite = jnp.isfinite(total)
-    pairs = [
-        *zip(*map(jax.tree.leaves, (g_shared, d_shared)), strict=True),
-        *zip(*map(jax.tree.leaves, (g_by_row, _take(d_by_row, blocks.rows))), strict=True),
-    ]
+    pairs = zip(*map(jax.tree.leaves, (gradient, [d_shared, d_by_row])), strict=True)
     slope = sum((jnp.sum(jnp.where(finite, g, 0.0) * d) for g, d in pairs), jnp.zeros(()))
     return jnp.where(finite, total, -jnp.inf), slope
 

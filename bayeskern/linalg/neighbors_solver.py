@@ -9,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve
+from jax.sharding import Mesh
 from scipy.spatial import cKDTree
 
 from bayeskern.core.memory import Memory
+from bayeskern.core.sharding import current_mesh
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.components import part_of
 from bayeskern.linalg.conditioning_sets import column_scales, maximin_order, nearest, nearest_before
@@ -40,12 +42,14 @@ class NeighborsSolver(Solver):
         scale: What the columns of X are divided by for distances, (d,).
         order: The rows in the order in which points are conditioned on those before, (n,).
         neighbors: The nearest before each point, (n, m), its own row in the places left.
+        mesh: The devices that the log density is shared out over, or None for one.
     """
 
     m: int = eqx.field(static=True, default=30)
     scale: jax.Array | None = None
     order: jax.Array | None = None
     neighbors: jax.Array | None = None
+    mesh: Mesh | None = eqx.field(static=True, default=None)
 
     name = "neighbors"
     approximate = True
@@ -75,7 +79,7 @@ class NeighborsSolver(Solver):
         neighbors = np.empty(before.shape, np.int32)
         neighbors[order] = order[before]
         given = (scale, order.astype(np.int32), neighbors)
-        return NeighborsSolver(self.m, *map(jnp.asarray, given))
+        return NeighborsSolver(self.m, *map(jnp.asarray, given), current_mesh())
 
     def factor(self, kernel, X, noise, observed=None):
         given = self._prepared_for(X)
@@ -115,7 +119,7 @@ class NeighborsSolver(Solver):
 
     def log_density(self, kernel, X, noise, R, observed=None):
         blocks = Blocks.of(self._prepared_for(X).neighbors, observed)
-        density = partial(log_density, kernel, X, noise, blocks=blocks)
+        density = partial(log_density, kernel, X, noise, blocks=blocks, mesh=self.mesh)
         return jnp.vectorize(density, signature="(n)->()")(R)
 
     def loss(self, kernel, X, noise, observed=None):

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayeskern.core import sharding
 from bayeskern.core.threads import side_by_side
 from bayeskern.kernels.base import Kernel
 
@@ -20,24 +21,35 @@ class TiledGram:
     """k(X) for X (n, d), of which no more than a tile for each core is held at a time.
 
     A tile beside the diagonal is computed once for both its places. What is compiled serves other
-    hyperparameters, and other n of about the same size.
+    hyperparameters, and other n of about the same size. Rows of tiles are shared out over the
+    devices that `core.sharding` knows of, and over the cores of a processor.
     """
 
     def __init__(self, kernel: Kernel, X):
         self.kernel = kernel
-        self.X = jnp.asarray(_in_tiles(X, "edge"))
+        tiles = _in_tiles(X, "edge")
+        cores = os.cpu_count() or 1 if jax.default_backend() == "cpu" else 1
+        devices = sharding.own_devices()
+        # A device of a processor has all cores, unless there are several such.
+        workers = max(1, cores // len(devices)) * len(devices)
+        places = {device: jax.device_put(tiles, device) for device in devices}
+        self.workers = [places[devices[i % len(devices)]] for i in range(workers)]
         # As an array, since it would be compiled for as a number.
         self.count = np.asarray(-(-len(X) // TILE))
 
     def __matmul__(self, B):
         """k(X) B for B: (n, k), as a NumPy array."""
-        tiles, workers = jnp.asarray(_in_tiles(B, "constant")), np.asarray(os.cpu_count() or 1)
+        tiles, (process, count) = _in_tiles(B, "constant"), sharding.processes()
+        # Processes may have different numbers of cores.
+        step = np.asarray(count * len(self.workers))
 
-        def share(first):
-            return np.asarray(_products(self.kernel, self.X, tiles, first, workers, self.count))
+        def share(worker):
+            first = np.asarray(process + count * worker)
+            X = self.workers[worker]
+            return np.asarray(_products(self.kernel, X, tiles, first, step, self.count))
 
-        parts = side_by_side(share, np.arange(workers), len(B))
-        return sum(parts).reshape(-1, B.shape[1])[: len(B)]
+        parts = side_by_side(share, range(len(self.workers)), len(B))
+        return sharding.total(sum(parts)).reshape(-1, B.shape[1])[: len(B)]
 
 
 def _in_tiles(rows, mode: str) -> np.ndarray:

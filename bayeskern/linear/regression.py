@@ -144,7 +144,7 @@ class BayesianLinearRegression(LinearModel):
         self.noise.read_extra(extra, len(features))
         # Not by the likelihood, since rows seen before have a say in default priors too.
         y = validation.targets(y, len(features))
-        statistics = Statistics.of(features, np.asarray(y))
+        statistics = Statistics.of_shares(features, np.asarray(y))
         require_finite(statistics, features)
         model = dataclasses.replace(self, design=OpaqueStatic(design))
         return model, features, y, statistics

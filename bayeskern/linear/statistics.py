@@ -7,10 +7,13 @@ exactly, by one more QR factorization, so that yesterday's rows need not be kept
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+
+from bayeskern.core import sharding
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 # Rows are summed in chunks that stay in the processor's cache.
@@ -43,6 +46,16 @@ class Statistics(NamedTuple):
             if statistics is not None:
                 return statistics
         return _by_qr(X, y)
+
+    @classmethod
+    def of_shares(cls, X, y) -> Statistics:
+        """`of`, where the rows are shared out over processes; each gets the same statistics."""
+        first, step = sharding.processes()
+        if step == 1:
+            return cls.of(X, y)
+        share = cls.of(X[first::step], y[first::step])
+        R = np.pad(share.R, ((0, X.shape[1] + 1 - len(share.R)), (0, 0)))
+        return reduce(cls.merge, (cls(*s) for s in sharding.gather((share.n, share.mean, R))))
 
     def merge(self, other: Statistics) -> Statistics:
         """Summarize both sets of rows.

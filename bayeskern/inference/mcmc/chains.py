@@ -14,6 +14,7 @@ import numpy as np
 from numpyro.infer.hmc import HMCState
 
 from bayeskern.core.progress import Progress
+from bayeskern.core.sharding import from_first
 from bayeskern.inference.mcmc.kernel import (
     ROWS,
     KernelOptions,
@@ -73,7 +74,8 @@ class ChainGroup:
             steps = min(steps, ROWS, self.steps - self.stage.done)
             start = time.perf_counter()
             self.stage = self._further(steps)
-            pace = STRETCH / (time.perf_counter() - start)
+            # Processes that share work take the same steps together.
+            pace = float(from_first(np.array(STRETCH / (time.perf_counter() - start))))
             steps = max(1, int(steps * min(pace, 10.0)))
 
     def compile(self) -> None:

@@ -14,7 +14,7 @@ from numpyro.infer.util import ParamInfo
 
 from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import NegativeLogDensity
+from bayeskern.inference.optimization.objective import NegativeLogDensity
 
 # A compiled call takes, and stores, at most so many steps.
 ROWS = 250

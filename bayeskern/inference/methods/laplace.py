@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -29,9 +30,11 @@ class Laplace(Method):
         draws: How many draws.
         starts: How many starts of the search for the mode, as in `MAP`.
         steps: The most steps of L-BFGS.
+        checkpoint: A file for the search for the mode, as in `MAP`.
 
     Raises:
-        ValueError: If an option is not a whole number of at least 1.
+        ValueError: If an option is not a whole number of at least 1; in `infer`, if the checkpoint
+            is of another run.
         DoesNotApplyError: In `infer`, if a density has kinks, as that of a Laplace distribution,
             and so no such H.
 
@@ -43,6 +46,7 @@ class Laplace(Method):
     draws: int = 4000
     starts: int = 8
     steps: int = 1000
+    checkpoint: str | Path | None = None
 
     name = "laplace"
 
@@ -54,9 +58,8 @@ class Laplace(Method):
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("laplace")
         target.require_curvature("laplace")
-        optimum = find_optimum(
-            target, self.starts, seed, self.steps, progress, title="Laplace: mode"
-        )
+        given = (self.starts, seed, self.steps, progress)
+        optimum = find_optimum(target, *given, title="Laplace: mode", checkpoint=self.checkpoint)
         tril, repaired = inverse_hessian_root(optimum)
         # Other modes are no problem here: the assessment checks whether the draws cover them.
         problem = repaired if optimum.converged else optimum.problem()

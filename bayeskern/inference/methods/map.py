@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -26,9 +27,12 @@ class MAP(Method):
         jacobian: False for the mode in the model's own parameters, True for the mode in the
             unconstrained ones: Gamma(3, 1) has its mode at 2 in the first sense, 3 in the second.
         steps: The most steps of L-BFGS.
+        checkpoint: A file which is kept up to date, and from which a search that was killed goes
+            on to the same end. One that was too short goes on too, with more steps.
 
     Raises:
-        ValueError: If starts or steps is not a whole number of at least 1.
+        ValueError: If starts or steps is not a whole number of at least 1; in `infer`, if the
+            checkpoint is of another run.
 
     Examples:
         >>> import numpyro, numpyro.distributions as dist, bayeskern as bk
@@ -42,6 +46,7 @@ class MAP(Method):
     starts: int = 4
     jacobian: bool = False
     steps: int = 1000
+    checkpoint: str | Path | None = None
 
     name = "map"
     is_point = True
@@ -55,7 +60,8 @@ class MAP(Method):
             mode = target.model.mode(*target.args, jacobian=self.jacobian)
             if mode is not None:
                 return _from_solver(target, mode)
-        return _point(find_optimum(target, self.starts, seed, self.steps, progress, self.jacobian))
+        given = (self.starts, seed, self.steps, progress, self.jacobian)
+        return _point(find_optimum(target, *given, checkpoint=self.checkpoint))
 
 
 @dataclass(frozen=True)
@@ -68,13 +74,17 @@ class MLE(Method):
     Args:
         starts: How many starts, as in `MAP`.
         steps: The most steps of L-BFGS.
+        checkpoint: A file which is kept up to date, and from which a search that was killed goes
+            on to the same end. One that was too short goes on too, with more steps.
 
     Raises:
-        ValueError: If starts or steps is not a whole number of at least 1.
+        ValueError: If starts or steps is not a whole number of at least 1; in `infer`, if the
+            checkpoint is of another run.
     """
 
     starts: int = 4
     steps: int = 1000
+    checkpoint: str | Path | None = None
 
     name = "mle"
     is_point = True
@@ -84,10 +94,8 @@ class MLE(Method):
         validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
-        optimum = find_optimum(
-            target, self.starts, seed, self.steps, progress, False, False, title="MLE"
-        )
-        return _point(optimum)
+        given = (self.starts, seed, self.steps, progress, False, False, "MLE")
+        return _point(find_optimum(target, *given, checkpoint=self.checkpoint))
 
 
 def _point(optimum: Optimum) -> Fit:

@@ -16,6 +16,7 @@ import numpy as np
 from numpyro.infer.hmc import HMCState
 
 from bayeskern.core import validation
+from bayeskern.core.sharding import current_mesh
 from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.assessment.mcmc import assess_mcmc
 from bayeskern.inference.assessment.regions import assess_regions
@@ -168,7 +169,9 @@ class NUTS(Method):
     def _sample(self, target, stages, progress, save, title="NUTS") -> Transitions:
         steps = self.warmup + self.draws
         groups = [ChainGroup(self._options(target), target, steps, stage) for stage in stages]
-        workers = 1 if self.chain_method == "sequential" else os.cpu_count() or 1
+        # Devices that share work do so in one order.
+        one_by_one = self.chain_method == "sequential" or current_mesh() is not None
+        workers = 1 if one_by_one else os.cpu_count() or 1
         return sample(groups, workers, progress, save, title)
 
     def _again_where_diverging(

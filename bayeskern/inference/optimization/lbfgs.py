@@ -92,17 +92,21 @@ def minimise(
     starts,
     steps: int,
     tolerance: float,
-    report: Callable = lambda n, value: None,
+    report: Callable = lambda n, state: None,
+    state: State | None = None,
 ):
     """Minimise `objective` (a pytree that is called with z) from each of the starts (k, d).
 
-    Returns the best z seen, its value and its gradient, batched over the starts; the value is
-    infinite where none was finite. report(steps done, values) is called between stretches.
+    state: where an earlier search stood, to go on from there. Returns the best z seen, its value
+    and its gradient, batched over the starts; the value is infinite where none was finite.
+    report(steps done, state) is called between stretches.
     """
-    state, tolerance = State.at(np.asarray(starts, float)), np.asarray(tolerance)
-    for end in range(STRETCH, steps + STRETCH, STRETCH):
+    tolerance = np.asarray(tolerance)
+    state = State.at(np.asarray(starts, float)) if state is None else state
+    taken = max(0, int(np.max(state.taken)))
+    for end in range(taken - taken % STRETCH + STRETCH, steps + STRETCH, STRETCH):
         state = jax.device_get(_stretch(objective, state, np.array(min(end, steps)), tolerance))
-        report(min(end, steps), state.value)
+        report(min(end, steps), state)
         if not np.any(state.running(tolerance)):
             break
     return state.z, state.value, state.gradient

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -17,6 +18,8 @@ from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.lbfgs import minimise
+from bayeskern.inference.optimization.objective import NegativeLogDensity, values
+from bayeskern.inference.optimization.search_file import SearchFile
 
 # Log densities closer than this count as equally high.
 SAME = 1e-2
@@ -34,26 +37,6 @@ DIFFERENCE = 1e-4
 CANDIDATES, MIDDLE = 16, 64
 # A mode with less than this share of the evidence of the best one does not matter.
 NEGLIGIBLE = 0.01
-
-
-class NegativeLogDensity(eqx.Module):
-    """What is minimised: -log p(z), with or without the Jacobian and the prior."""
-
-    target: Target
-    jacobian: bool = eqx.field(static=True)
-    prior: bool = eqx.field(static=True, default=True)
-
-    def __call__(self, z):
-        value = -self.target.log_density(z, self.jacobian, self.prior)
-        # A line search steps back from an infinite value, but not from NaN.
-        return jnp.where(jnp.isnan(value), jnp.inf, value)
-
-    @property
-    def mode(self) -> str:
-        """Which density has its mode here."""
-        if not self.prior:
-            return "likelihood"
-        return "unconstrained" if self.jacobian else "constrained"
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,42 +215,46 @@ def find_optimum(
     prior: bool = True,
     title: str = "MAP",
     candidates: int = CANDIDATES,
+    checkpoint: str | Path | None = None,
 ) -> Optimum:
     """The best mode of log p(z) from several starts, with the others that were found.
 
     steps: the most steps of L-BFGS; jacobian, prior: as in `Target.log_density`; candidates: how
-    many draws from the prior are looked at for each start. Raises ValueError, naming the site, if
-    the density is finite at no start.
+    many draws from the prior are looked at for each start; checkpoint: a file from which a search
+    that was killed goes on. Raises ValueError, naming the site, if the density is finite at no
+    start.
     """
     target.require_latents()
     objective = NegativeLogDensity(target, jacobian, prior)
-    begin = initial_positions(objective, starts, seed, candidates)
+    file = SearchFile(checkpoint, objective, (starts, seed)) if checkpoint is not None else None
+    state = file and file.read()
+    begin = initial_positions(objective, starts, seed, candidates) if state is None else state.z
     with Progress(title, steps, progress) as bar:
-        ends, values, gradients = minimise(
-            objective,
-            begin,
-            steps,
-            tolerance=0.1 * FLAT,
-            report=lambda n, value: bar.to(n, f"log density {-np.min(value):.4f}"),
-        )
-    if not np.any(np.isfinite(values)):
+
+        def report(done, state):
+            bar.to(done, f"log density {-np.min(state.value):.4f}")
+            if file is not None:
+                file.write(state)
+
+        ends, lowest, gradients = minimise(objective, begin, steps, 0.1 * FLAT, report, state)
+    if not np.any(np.isfinite(lowest)):
         refuse_nonfinite(target, begin[0])
 
     def at(i) -> Optimum:
-        z, value, gradient = _polish(objective, ends[i], values[i], gradients[i])
+        z, value, gradient = _polish(objective, ends[i], lowest[i], gradients[i])
         return Optimum(
             z=z,
             log_density=-float(value),
             gradient=gradient,
             curvature=lambda: _derivatives(objective, z)[2],
             ends=ends,
-            start_log_densities=-values,
+            start_log_densities=-lowest,
             coordinates=tuple(target.coordinates),
             mode=objective.mode,
             at=at,
         )
 
-    return at(int(np.argmin(values)))
+    return at(int(np.argmin(lowest)))
 
 
 def _polish(objective, z, value, gradient):
@@ -302,7 +289,7 @@ def initial_positions(
     first, candidates = np.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
     if count == 1:
         return first[None]
-    order, high = np.argsort(np.asarray(_values(objective, candidates))), (count - 1) // 2
+    order, high = np.argsort(np.asarray(values(objective, candidates))), (count - 1) // 2
     anywhere = candidates[np.sort(order[high:])][: count // 2]
     # A draw and its reflection: if the one leads to a mode on this side, the other does not.
     with np.errstate(invalid="ignore"):
@@ -311,11 +298,6 @@ def initial_positions(
     pairs = np.stack([anywhere, reflected], axis=1).reshape(-1, len(first))
     # Half go where the density is high; half go anywhere, to find the modes that are not.
     return np.concatenate([first[None], candidates[order[:high]], pairs])[:count]
-
-
-@eqx.filter_jit
-def _values(objective, z):
-    return jax.lax.map(objective, z)
 
 
 def _derivatives(objective, z):

@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeskern.core import validation
+from bayeskern.core import sharding, validation
 from bayeskern.kernels.approximation import NystromFeatures, RandomFourierFeatures
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import blocks
@@ -53,7 +53,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
                 "a constant and a function cannot be told apart with 1 sample: give at least 2 "
                 "points of positive weight, or partial_fit."
             )
-        self._begin(X[sqrt_weights > 0.0], Y.shape[1])
+        self._begin(X, Y, sqrt_weights)
         return self._add(X, Y, sqrt_weights)
 
     def partial_fit(self, X, y, sample_weight=None):
@@ -82,7 +82,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         first = not hasattr(self, "features_")
         X, Y, sqrt_weights = self._read(X, y, sample_weight, first)
         if first:
-            self._begin(X[sqrt_weights > 0.0], Y.shape[1])
+            self._begin(X, Y, sqrt_weights)
         return self._add(X, Y, sqrt_weights)
 
     def predict(self, X) -> np.ndarray:
@@ -165,22 +165,25 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             )
         return X, Y, sqrt_weights
 
-    def _begin(self, X, targets: int):
+    def _begin(self, X, Y, sqrt_weights):
+        used = sqrt_weights > 0.0
+        X, Y = X[used], Y[used]
         self.features_ = self._features(len(X)).fit(X)
-        size = len(self.features_.get_feature_names_out())
-        self._moments = Moments(size, targets, self.fit_intercept)
+        first = self.features_.transform(X[:1])[0]
+        origin = (first, Y[0].copy()) if self.fit_intercept else None
+        self._moments = Moments(len(first), Y.shape[1], origin)
 
     def _add(self, X, Y, sqrt_weights):
         # Rows of weight 0 take no part.
         used = sqrt_weights > 0.0
         X, Y, sqrt_weights = X[used], Y[used], sqrt_weights[used]
-        for rows, phi in self._feature_blocks(X):
+        for rows, phi in self._feature_blocks(X, sharding.own):
             self._moments.add(phi, Y[rows], sqrt_weights[rows])
         return self._solve(X, Y, sqrt_weights)
 
-    def _feature_blocks(self, X):
-        """(rows, their features), block by block."""
-        for rows in blocks(len(X), len(self._moments.total)):
+    def _feature_blocks(self, X, which=iter):
+        """(rows, their features), block by block, of which `which` takes some."""
+        for rows in which(blocks(len(X), self._moments.features)):
             yield rows, self.features_.transform(X[rows])
 
     def _solve(self, X, Y, sqrt_weights):
@@ -227,7 +230,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         inverse_values = eigen.at(alphas).inverse_values
         P = eigen.V.T @ self._centered.P
         squares = np.zeros((len(alphas), Y.shape[1]))
-        for rows, phi in self._feature_blocks(X):
+        for rows, phi in self._feature_blocks(X, sharding.own):
             phi -= self._centered.mean
             Z, T = phi @ eigen.V, Y[rows] - self._centered.mean_y
             weights = np.square(sqrt_weights[rows])[:, None]
@@ -239,7 +242,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
                 infinite = np.full_like(margin, np.inf)
                 residuals = np.divide(residuals, margin, out=infinite, where=sound)
                 squares[:, j] += np.sum(weights * np.square(residuals), axis=0)
-        return squares / self._centered.weight
+        return sharding.total(squares) / self._centered.weight
 
 
 class NystromRidge(_FeatureRidge):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
+from bayeskern.core import sharding
 from bayeskern.ridge.kernel_ridge import criteria
 from bayeskern.ridge.kernel_ridge.regularization_path import RegularizationPath
 from bayeskern.ridge.kernel_ridge.regularized_system import EPS, Eigendecomposition
@@ -15,18 +16,26 @@ from bayeskern.ridge.kernel_ridge.regularized_system import EPS, Eigendecomposit
 class Moments:
     """Weighted sums over rows (phi, y): Phi'W Phi, Phi'W Y and the rest.
 
-    With a constant the sums are taken around the first row, and `centered` moves them to the means,
-    so that an offset costs no digits.
+    Where rows are shared out over processes, each sums its own, and `centered` has those of all.
+
+    Args:
+        features: Their number m.
+        targets: The number k of columns of y.
+        origin: With a constant, a row (phi, y) around which sums are taken until `centered` moves
+            them to the means, so that an offset costs no digits.
     """
 
-    def __init__(self, features: int, targets: int, constant: bool):
-        self.constant = constant
-        self.origin = None
-        self.rows, self.weight, self.log_weights = 0, 0.0, 0.0
-        self.total, self.total_y = np.zeros(features), np.zeros(targets)
+    def __init__(self, features: int, targets: int, origin: tuple | None):
+        self.origin = origin
+        self._rows, self._weight, self._log_weights = 0, 0.0, 0.0
+        self._total, self._total_y = np.zeros(features), np.zeros(targets)
         # The lower half, in LAPACK's order.
         self._S = np.zeros((features, features), order="F")
         self._P, self._yy = np.zeros((features, targets)), np.zeros(targets)
+
+    @property
+    def features(self) -> int:
+        return len(self._total)
 
     @property
     def targets(self) -> int:
@@ -34,9 +43,7 @@ class Moments:
 
     def add(self, phi, Y, sqrt_weights) -> None:
         """phi: (b, m), which is written over; Y: (b, k); sqrt_weights: (b,), all above 0."""
-        if self.constant:
-            if self.origin is None:
-                self.origin = phi[0].copy(), Y[0].copy()
+        if self.origin is not None:
             phi -= self.origin[0]
             Y = Y - self.origin[1]
         phi *= sqrt_weights[:, None]
@@ -45,27 +52,28 @@ class Moments:
         self._S = dsyrk(1.0, phi.T, beta=1.0, c=self._S, lower=True, overwrite_c=True)
         self._P += phi.T @ Y
         self._yy += np.sum(np.square(Y), axis=0)
-        self.total += sqrt_weights @ phi
-        self.total_y += sqrt_weights @ Y
-        self.rows += len(sqrt_weights)
-        self.weight += sqrt_weights @ sqrt_weights
-        self.log_weights += 2.0 * np.sum(np.log(sqrt_weights))
+        self._total += sqrt_weights @ phi
+        self._total_y += sqrt_weights @ Y
+        self._rows += len(sqrt_weights)
+        self._weight += sqrt_weights @ sqrt_weights
+        self._log_weights += 2.0 * np.sum(np.log(sqrt_weights))
 
     def centered(self) -> CenteredMoments:
         """The sums around the means of phi and y with a constant, around 0 without."""
-        S = self._S + np.tril(self._S, -1).T
-        totals = self.rows, self.weight, self.log_weights
-        if not self.constant:
-            no_mean, no_mean_y = np.zeros_like(self.total), np.zeros_like(self.total_y)
-            return CenteredMoments(S, self._P, self._yy, no_mean, no_mean_y, 0.0, *totals)
-        mean, mean_y = self.total / self.weight, self.total_y / self.weight
-        S -= np.outer(self.total, mean)
-        P = self._P - np.outer(self.total, mean_y)
-        yy = self._yy - self.total_y * mean_y
-        origin, origin_y = self.origin
-        return CenteredMoments(
-            S, P, yy, origin + mean, origin_y + mean_y, 1.0 / self.weight, *totals
+        S, P, yy, total, total_y = sharding.total(
+            (self._S, self._P, self._yy, self._total, self._total_y)
         )
+        totals = sharding.total((self._rows, self._weight, self._log_weights))
+        S = S + np.tril(S, -1).T
+        if self.origin is None:
+            return CenteredMoments(S, P, yy, np.zeros_like(total), np.zeros_like(yy), 0.0, *totals)
+        _, weight, _ = totals
+        mean, mean_y = total / weight, total_y / weight
+        S -= np.outer(total, mean)
+        P = P - np.outer(total, mean_y)
+        yy = yy - total_y * mean_y
+        origin, origin_y = self.origin
+        return CenteredMoments(S, P, yy, origin + mean, origin_y + mean_y, 1.0 / weight, *totals)
 
 
 class CenteredMoments(NamedTuple):

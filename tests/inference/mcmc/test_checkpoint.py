@@ -15,7 +15,7 @@ import bayeskern as bk
 from bayeskern import NUTS
 from bayeskern.inference import Target
 from bayeskern.inference.mcmc import chains, checkpoint
-from bayeskern.inference.mcmc.checkpoint import fingerprint
+from bayeskern.inference.model.checkpoint_file import fingerprint
 
 WARMUP, DRAWS = 60, 60
 X = np.random.default_rng(0).normal(size=(40, 2))

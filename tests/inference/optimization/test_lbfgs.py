@@ -65,7 +65,7 @@ def test_a_start_without_a_value_stays_and_says_so():
 def test_few_steps_are_no_more_than_that():
     told = []
     starts = np.random.default_rng(1).uniform(-2.0, 2.0, (3, 4))
-    minimise(rosenbrock, starts, 40, 1e-12, lambda n, values: told.append((n, values)))
+    minimise(rosenbrock, starts, 40, 1e-12, lambda n, state: told.append((n, state.value)))
     steps, values = zip(*told, strict=True)
     assert steps == (25, 40) and all(v.shape == (3,) for v in values)
     assert np.all(values[1] < values[0])

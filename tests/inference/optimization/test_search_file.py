@@ -1,0 +1,106 @@
+"""A search for modes that was killed goes on to the same end."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from bayeskern import MAP, MLE, Laplace
+from bayeskern.inference.optimization import lbfgs
+from bayeskern.inference.optimization.search_file import SearchFile
+
+X = np.random.default_rng(0).normal(size=(30, 4))
+Y = np.exp(X @ [1.0, -1.0, 0.5, 0.0])
+
+
+def counts(X, y, sd=2.0):
+    w = numpyro.sample("w", dist.Normal(0.0, sd).expand([4]).to_event(1))
+    numpyro.sample("y", dist.Gamma(2.0, 2.0 * jnp.exp(-X @ w)), obs=y)
+
+
+def search(path=None, method=MAP, model=counts, y=Y, seed=0, **options):
+    method = method(starts=3, checkpoint=path, **options)
+    return bk.infer(model, X, y, method=method, seed=seed, progress=False)
+
+
+@pytest.fixture(autouse=True)
+def short_stretches(monkeypatch):
+    monkeypatch.setattr(lbfgs, "STRETCH", 2)
+
+
+@pytest.fixture
+def killed(monkeypatch):
+    """Searches that end after a few stretches, as by SIGKILL: nothing is written any more."""
+
+    def search_until(path, stretches, **options):
+        written, write = [], SearchFile.write
+
+        def count(file, state):
+            write(file, state)
+            written.append(int(state.taken.max()))
+            if len(written) == stretches:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(SearchFile, "write", count)
+            search(path, **options)
+        return written[-1]
+
+    return search_until
+
+
+@pytest.mark.parametrize("method", [MAP, MLE, Laplace])
+def test_a_search_that_was_killed_goes_on_to_the_same_end(tmp_path, method, killed, monkeypatch):
+    path = tmp_path / "new" / "search.npz"
+    taken = killed(path, 3, method=method)
+    begun, stretch = [], lbfgs._stretch
+
+    def noted(objective, state, *rest):
+        begun.append(int(state.taken.max()))
+        return stretch(objective, state, *rest)
+
+    monkeypatch.setattr(lbfgs, "_stretch", noted)
+    resumed = search(path, method=method)
+    assert begun[0] == taken > 2
+    np.testing.assert_array_equal(resumed.z, search(method=method).z)
+
+
+def test_a_search_that_was_too_short_goes_on_with_more_steps(tmp_path):
+    path = tmp_path / "search.npz"
+    assert search(path, steps=3).trust.verdict == "bad"
+    longer = search(path, steps=500)
+    assert longer.trust.verdict == "not assessable"
+    np.testing.assert_allclose(longer.z, search(steps=500).z, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"seed": 1}, {"y": Y + 1e-9}, {"method": MLE}, {"jacobian": True}],
+    ids=["seed", "data", "method", "options"],
+)
+def test_the_file_of_another_search_is_refused(tmp_path, changed):
+    path = tmp_path / "search.npz"
+    search(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="belongs to another run.*Delete it to start afresh"):
+        search(path, **changed)
+    assert path.read_bytes() == before
+
+
+def test_the_file_of_another_model_is_refused(tmp_path):
+    def narrow(X, y):
+        counts(X, y, sd=1.0)
+
+    path = tmp_path / "search.npz"
+    search(path)
+    with pytest.raises(ValueError, match="belongs to another run"):
+        search(path, model=narrow)
+
+
+def test_a_file_that_is_none_is_refused(tmp_path):
+    path = tmp_path / "search.npz"
+    path.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="is not a checkpoint of a search for modes"):
+        search(path)
