@@ -3,22 +3,23 @@
     uv run --group bench python -m benchmarks.gp
 
 RBF with a lengthscale for each of four dimensions, a variance and a noise variance: six
-hyperparameters, float64. The floor is potrf + potri on the same matrix. All in one process; the
-ratios are what lasts.
+hyperparameters, float64. LAPACK is potrf + potri on the same matrix. All in one process; the ratios
+are what lasts.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tinygp
 from scipy.linalg import lapack
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk_kernels
 
 import bayeskern as bk
 from bayeskern.kernels import RBF
+from benchmarks.table import OURS, Row, peer, show
 from benchmarks.timing import best
 
+tinygp = peer("tinygp")
 SIZES = (500, 1000, 2000, 4000)
 THETA = np.array([0.0, 0.1, 0.2, 0.0, 0.3, -2.0])  # log of lengthscales, variance, noise
 
@@ -41,42 +42,45 @@ def through_cholesky(theta, X, y):
     return -0.5 * (z @ z) - jnp.sum(jnp.log(jnp.diagonal(L))) - 0.5 * len(y) * jnp.log(2 * jnp.pi)
 
 
-def main():
-    print(
-        f"{'N':>5} {'floor':>9} {'bayeskern':>20} {'tinygp':>20} {'autodiff':>20} {'sklearn':>20}"
-    )
+def rows():
+    task = "dense, RBF in four dimensions: evidence"
     for n in SIZES:
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(n, 4)), rng.normal(size=n)
-        K = np.asfortranarray(RBF(np.exp(THETA[:4]))(X)) + np.exp(THETA[5]) * np.eye(n)
-
-        def floor(K=K):
-            L, _ = lapack.dpotrf(K, lower=1, clean=0)
-            return lapack.dpotri(L, lower=1, overwrite_c=1)[0]
-
-        kernel = sk_kernels.ConstantKernel() * sk_kernels.RBF(np.ones(4)) + sk_kernels.WhiteKernel()
-        sk = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.0).fit(X[:5], y[:5])
-        sk.X_train_, sk.y_train_ = X, y
-        theta_sk = np.array([THETA[4], *THETA[:4], THETA[5]])
-
-        repeats = 15 if n <= 1000 else 7
         arguments = (jnp.asarray(THETA), jnp.asarray(X), jnp.asarray(y))
-        base = best(floor, repeats=repeats)
-        values, cells = [], []
-        for function in (ours, with_tinygp, through_cholesky):
-            compiled = jax.jit(jax.value_and_grad(function))
-            seconds = best(compiled, *arguments, repeats=repeats)
-            values.append(float(compiled(*arguments)[0]))
-            cells.append(f"{seconds:9.4f} s {seconds / base:6.2f} x")
-        seconds = best(
-            lambda sk=sk, theta=theta_sk: sk.log_marginal_likelihood(theta, eval_gradient=True),
-            repeats=3,
-        )
-        values.append(sk.log_marginal_likelihood(theta_sk))
-        cells.append(f"{seconds:9.4f} s {seconds / base:6.2f} x")
+        repeats = 15 if n <= 1000 else 7
+        libraries = {OURS: ours, "tinygp": tinygp and with_tinygp, "autodiff": through_cholesky}
+        values = []
+        for name, function in libraries.items():
+            if function:
+                compiled = jax.jit(jax.value_and_grad(function))
+                values.append(float(compiled(*arguments)[0]))
+                yield Row(task, n, name, None, best(compiled, *arguments, repeats=repeats))
+        evidence = sklearn_evidence(X, y)
+        values.append(evidence()[0])
+        yield Row(task, n, "scikit-learn", None, best(evidence, repeats=3))
+        yield Row(task, n, "LAPACK", None, best(floor(X), repeats=repeats))
         assert np.ptp(values) < 1e-6 * n, f"the libraries disagree: {values}"
-        print(f"{n:>5} {base:9.4f} {' '.join(f'{c:>20}' for c in cells)}")
+
+
+def sklearn_evidence(X, y):
+    kernel = sk_kernels.ConstantKernel() * sk_kernels.RBF(np.ones(4)) + sk_kernels.WhiteKernel()
+    process = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.0).fit(X[:5], y[:5])
+    process.X_train_, process.y_train_ = X, y
+    theta = np.array([THETA[4], *THETA[:4], THETA[5]])
+    return lambda: process.log_marginal_likelihood(theta, eval_gradient=True)
+
+
+def floor(X):
+    """A Cholesky factor and an inverse, potrf + potri: what no dense gradient does without."""
+    K = np.asfortranarray(RBF(np.exp(THETA[:4]))(X)) + np.exp(THETA[5]) * np.eye(len(X))
+
+    def factor_and_invert():
+        L, _ = lapack.dpotrf(K, lower=1, clean=0)
+        return lapack.dpotri(L, lower=1, overwrite_c=1)[0]
+
+    return factor_and_invert
 
 
 if __name__ == "__main__":
-    main()
+    show(rows())

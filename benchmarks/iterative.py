@@ -19,13 +19,15 @@ from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
 
 from bayeskern.kernels import RBF, Matern32
 from bayeskern.ridge import KernelRidge
+from benchmarks.table import OURS, Row
 
+PEER = "scikit-learn"
 D = 8
 LENGTHSCALE = 3.0
 ALPHA = 0.01
 #: the fits of each part, as (solver, number of points)
 PARTS = {
-    "peer": [("scikit-learn", 10_000), ("cholesky", 10_000), ("iterative", 10_000)],
+    "peer": [(PEER, 10_000), ("cholesky", 10_000), ("iterative", 10_000)],
     "large": [("iterative", 50_000)],
     "line": [("markov", 1_000_000)],
 }
@@ -39,7 +41,7 @@ def data(n, d, seed=0):
 
 
 def model(solver):
-    if solver == "scikit-learn":
+    if solver == PEER:
         return SklearnKernelRidge(kernel="rbf", gamma=0.5 / LENGTHSCALE**2, alpha=ALPHA)
     if solver == "markov":
         return KernelRidge(Matern32(0.5), "loo", solver=solver)
@@ -62,6 +64,23 @@ def fit(solver, n):
     print(seconds, processor, predicting, error, peak, steps, getattr(fitted, "residual_", None))
 
 
+def measured(part):
+    """(solver, number of points, what `fit` printed) of each fit of a part."""
+    for solver, n in PARTS[part]:
+        call = [sys.executable, "-m", "benchmarks.iterative", "fit", solver, str(n)]
+        out = subprocess.run(call, check=True, capture_output=True, text=True).stdout
+        yield solver, n, out.split()[-7:]
+
+
+def rows():
+    """The seconds of each fit, its compilation included."""
+    tasks = {"peer": f"kernel ridge, d = {D}", "large": f"kernel ridge, d = {D}, to 1e-6"}
+    tasks["line"] = "kernel ridge on a line, 50 penalties by leave-one-out"
+    for part, task in tasks.items():
+        for solver, n, (seconds, *_) in sorted(measured(part), key=lambda m: m[0] == PEER):
+            yield Row(task, n, PEER if solver == PEER else f"{OURS}, {solver}", float(seconds))
+
+
 def main():
     wanted = sys.argv[1:] or list(PARTS)
     if wanted[0] == "fit":
@@ -71,10 +90,7 @@ def main():
         f"{'steps':>6} {'residual'}"
     )
     for part in wanted:
-        for solver, n in PARTS[part]:
-            call = [sys.executable, "-m", "benchmarks.iterative", "fit", solver, str(n)]
-            out = subprocess.run(call, check=True, capture_output=True, text=True).stdout
-            *numbers, steps, residual = out.split()[-7:]
+        for solver, n, (*numbers, steps, residual) in measured(part):
             seconds, processor, predicting, error, peak = map(float, numbers)
             print(
                 f"{n:9,} {solver:13}{seconds:8.1f}{processor:10.1f}{predicting:9.2f}{error:8.4f}"

@@ -16,7 +16,6 @@ import argparse
 import time
 import tracemalloc
 
-import arviz as az
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,12 +68,6 @@ def in_turn(functions: dict, rounds: int = 9) -> dict:
 
 
 # -- NUTS ------------------------------------------------------------------------------------------
-
-
-def smallest_ess(draws) -> float:
-    """draws: of each site, (chains, draws, shape)."""
-    numbers = [np.reshape(v, (*v.shape[:2], -1)) for v in map(np.asarray, draws.values())]
-    return min(float(az.ess(own)) for v in numbers for own in np.moveaxis(v, -1, 0))
 
 
 def ours(data, seed):

@@ -12,17 +12,17 @@ Irregular times in order, float64; the gradient is in the logs of the hyperparam
 All in one process; the ratios are what lasts.
 """
 
-import celerite2
 import jax
 import jax.numpy as jnp
 import numpy as np
-import smolgp
-import tinygp
 
 import bayeskern as bk
 from bayeskern.core.validation import machine_memory
 from bayeskern.kernels import Matern32, Matern52, Periodic
+from benchmarks.table import OURS, Row, peer, show
 from benchmarks.timing import best
+
+celerite2, smolgp, tinygp = map(peer, ("celerite2", "smolgp", "tinygp"))
 
 SIZES = (10_000, 100_000, 1_000_000)
 THETA = np.log([0.7, 1.3, 0.01])  # lengthscale, variance, noise
@@ -82,37 +82,33 @@ def data(n):
     return t, np.sin(t) + 0.1 * rng.normal(size=n)
 
 
-def compare(n, theta, densities):
-    """Print the seconds of evidence and gradient by each of the libraries, over those of ours."""
+def compare(task, n, theta, densities):
+    """The seconds of evidence and gradient by each of the libraries."""
     t, y = data(n)
-    arguments, mine = (jnp.asarray(theta), jnp.asarray(t), jnp.asarray(y)), None
+    arguments = (jnp.asarray(theta), jnp.asarray(t), jnp.asarray(y))
     for name, density in densities.items():
         slope = jax.jit(jax.value_and_grad(density)).lower(*arguments).compile()
         memory = slope.memory_analysis().temp_size_in_bytes
         if memory > 0.5 * machine_memory():
             print(f"{n:9,} {name:12} would take {memory / 1e9:.0f} GB")
             continue
-        both = [best(f, *arguments, repeats=5) for f in (jax.jit(density), slope)]
-        mine = mine or both
-        print(
-            f"{n:9,} {name:12} {both[0]:10.4f} {both[0] / mine[0]:6.2f} {both[1]:11.4f} "
-            f"{both[1] / mine[1]:6.2f}",
-            flush=True,
+        yield Row(
+            task, n, name, *(best(f, *arguments, repeats=5) for f in (jax.jit(density), slope))
         )
-    return mine[0]
 
 
-def main():
-    print(f"{'N':>9} {'':12} {'evidence':>10} {'ratio':>6} {'+ gradient':>11} {'ratio':>6}")
+def rows():
+    task = "Matern32, irregular times: evidence"
+    libraries = {OURS: ours, "tinygp": tinygp and with_tinygp, "smolgp": smolgp and with_smolgp}
     for n in SIZES:
-        libraries = {"bayeskern": ours, "tinygp": with_tinygp, "smolgp": with_smolgp}
-        mine = compare(n, THETA, libraries)
-        value = best(with_celerite2(*data(n)), repeats=5)
-        print(f"{n:9,} {'celerite2':12} {value:10.4f} {value / mine:6.2f}", flush=True)
-    print("a season that changes slowly, a Matern32, and a trend")
+        yield from compare(task, n, THETA, {k: v for k, v in libraries.items() if v})
+        if celerite2:
+            yield Row(task, n, "celerite2", best(with_celerite2(*data(n)), repeats=5))
+    task = "a season that changes slowly, a Matern32, and a trend: evidence"
+    libraries = {OURS: season, "smolgp": smolgp and season_with_smolgp}
     for n in SEASON_SIZES:
-        compare(n, SEASON, {"bayeskern": season, "smolgp": season_with_smolgp})
+        yield from compare(task, n, SEASON, {k: v for k, v in libraries.items() if v})
 
 
 if __name__ == "__main__":
-    main()
+    show(rows())

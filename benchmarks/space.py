@@ -1,30 +1,34 @@
 """Log marginal likelihood of points in space and its gradient: full grids, nearest neighbours.
 
-    uv run --group bench python -m benchmarks.space [grid] [neighbors] [accuracy]
+    uv run --group bench python -m benchmarks.space
 
-`grid`: 300 x 300 points, an RBF with a lengthscale for each axis. `neighbors`: 100,000 points at
-random in two and in five dimensions, Matern32, 30 neighbours each, beside GPBoost (C++) with as
-many. GPBoost gives no gradient by itself: what is printed is what a further iteration of its
-gradient descent takes, which has an evidence too. `accuracy`: 5,000 points, the mean log density of
-1,000 others, beside the dense solver. Float64, compiled before; looking for neighbours is printed
-by itself.
+- A grid of 300 x 300 points, an RBF with a lengthscale for each axis.
+- Points at random in two and in five dimensions, Matern32, 30 neighbours each, beside GPBoost
+  (C++) with as many. GPBoost gives no gradient by itself: what is printed is what a further
+  iteration of its gradient descent takes, which has an evidence too. Finding the neighbours is
+  printed by itself.
+- 5,000 points, the mean log density of 1,000 others, beside the dense solver, and beside inducing
+  points.
+
+Float64, compiled before.
 """
 
-import sys
 import time
 
-import gpboost
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.stats import norm
 
 import bayeskern as bk
 from bayeskern.kernels import RBF, Matern32
 from bayeskern.linalg import solver_of
+from benchmarks.table import OURS, Row, peer, show
 from benchmarks.timing import best
 
-N, M = 100_000, 30
+gpboost = peer("gpboost")
+SIZES, M = (10_000, 100_000), 30
 SCALE, VARIANCE, NOISE = 0.3, 1.0, 0.09
 
 
@@ -52,30 +56,26 @@ def grid():
     y = np.sin(X[:, 0]) * np.cos(X[:, 1])
     solver = solver_of(RBF([1.0, 2.0]), X, "kronecker")
     theta = jnp.log(jnp.array([1.0, 2.0, VARIANCE, NOISE]))
-    value, both = of_density(solver, lambda a, b, v: RBF(jnp.stack([a, b]), v), theta, X, y)
-    print(f"300 x 300 grid: evidence {value:.3f} s, with gradient {both:.3f} s")
+    seconds = of_density(solver, lambda a, b, v: RBF(jnp.stack([a, b]), v), theta, X, y)
+    yield Row("a grid of 300 x 300: evidence", len(X), OURS, *seconds)
 
 
 def neighbors():
-    print(" " * 15, "neighbours  evidence  ratio + gradient  ratio")
     for d in (2, 5):
-        X, y = data(N, d)
-        start = time.perf_counter()
-        solver = solver_of(Matern32(SCALE), X, "neighbors")
-        looked = time.perf_counter() - start
-        theta = jnp.log(jnp.array([SCALE, VARIANCE, NOISE]))
-        mine = of_density(solver, Matern32, theta, X, y)
-        report("bayeskern", d, looked, mine, mine)
-        report("GPBoost", d, *with_gpboost(X, y), mine)
-
-
-def report(name, d, looked, seconds, mine):
-    ratios = [theirs / ours for theirs, ours in zip(seconds, mine, strict=True)]
-    print(
-        f"{name:12} {d:2} {looked:10.2f} {seconds[0]:9.2f} {ratios[0]:6.2f} {seconds[1]:10.2f} "
-        f"{ratios[1]:6.2f}",
-        flush=True,
-    )
+        looking, task = (f"{M} neighbours, d = {d}: {what}" for what in ("finding", "evidence"))
+        found, evidence = [], []
+        for n in SIZES:
+            X, y = data(n, d)
+            start = time.perf_counter()
+            solver = solver_of(Matern32(SCALE), X, "neighbors")
+            found.append(Row(looking, n, OURS, time.perf_counter() - start))
+            theta = jnp.log(jnp.array([SCALE, VARIANCE, NOISE]))
+            evidence.append(Row(task, n, OURS, *of_density(solver, Matern32, theta, X, y)))
+            if gpboost:
+                looked, seconds = with_gpboost(X, y)
+                found.append(Row(looking, n, "GPBoost", looked))
+                evidence.append(Row(task, n, "GPBoost", *seconds))
+        yield from found + evidence
 
 
 def with_gpboost(X, y):
@@ -100,21 +100,45 @@ def with_gpboost(X, y):
 
 
 def accuracy():
+    """Print the mean log density of new values, and the seconds that fixed hyperparameters take."""
+    n, inducing = 5_000, 500
     for d in (2, 5):
-        X, y = data(6_000, d)
-        found = []
-        for solver in ("dense", "neighbors"):
-            process = bk.GaussianProcess(Matern32(SCALE), X[:5000], NOISE, solver=solver)
-            ahead = process.condition(y[:5000]).predict(X[5000:])
-            found.append(np.mean(norm.logpdf(y[5000:], ahead.mean, ahead.sd)))
-        print(f"d = {d}: log density of others, dense {found[0]:.4f}, neighbors {found[1]:.4f}")
+        X, y = data(n + 1_000, d)
+        for name in ("dense", "neighbors"):
+            process = bk.GaussianProcess(Matern32(SCALE), X[:n], NOISE, solver=name)
+
+            def predict(process=process, y=y[:n], X_new=X[n:]):
+                ahead = process.condition(y).predict(X_new)
+                return ahead.mean, ahead.sd
+
+            report_density(name, d, y[n:], predict)
+        Z = X[np.random.default_rng(1).choice(n, inducing, replace=False)]
+        points = f"{inducing} inducing"
+        report_density(points, d, y[n:], lambda X=X, y=y, Z=Z: titsias(X[:n], y[:n], Z, X[n:]))
 
 
-def main():
-    parts = {"grid": grid, "neighbors": neighbors, "accuracy": accuracy}
-    for name in sys.argv[1:] or parts:
-        parts[name]()
+def report_density(name, d, y, predict):
+    seconds = best(predict, repeats=1)
+    print(f"d = {d}, {name:12} {np.mean(norm.logpdf(y, *predict())):8.4f} {seconds:7.2f} s")
+
+
+def titsias(X, y, Z, X_new):
+    """Mean and sd of new values where the bound of Titsias (2009) has its maximum: `SparseGP`."""
+    kernel = Matern32(SCALE, VARIANCE)
+    L = np.linalg.cholesky(kernel(Z) + 1e-8 * np.eye(len(Z)))
+    A, B = (solve_triangular(L, np.asarray(kernel(Z, x)), lower=True) for x in (X, X_new))
+    R = np.linalg.cholesky(np.eye(len(Z)) + A @ A.T / NOISE)
+    weights = solve_triangular(R, A @ y / NOISE, lower=True)
+    C = solve_triangular(R, B, lower=True)
+    variance = VARIANCE - np.sum(B**2, axis=0) + np.sum(C**2, axis=0) + NOISE
+    return weights @ C, np.sqrt(variance)
+
+
+def rows():
+    yield from grid()
+    yield from neighbors()
 
 
 if __name__ == "__main__":
-    main()
+    show(rows())
+    accuracy()

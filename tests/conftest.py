@@ -11,6 +11,10 @@ _cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bay
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_cache))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+# Nearly all the time goes into compiling what then runs for milliseconds. Notebooks, doctests and
+# the command line run what XLA makes of it by itself.
+_flags = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+os.environ.setdefault("XLA_FLAGS", _flags)
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
