@@ -8,6 +8,7 @@ run, in the same order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 
 import jax
@@ -115,5 +116,6 @@ def from_first(arrays):
     return arrays if processes()[1] == 1 else multihost_utils.broadcast_one_to_all(arrays)
 
 
-def _sum(parts, sharding):
-    return jax.jit(lambda x: jnp.sum(x, axis=0), out_shardings=sharding)(parts)
+@partial(jax.jit, static_argnums=1)
+def _sum(parts, everywhere: NamedSharding):
+    return jax.lax.with_sharding_constraint(jnp.sum(parts, axis=0), everywhere)

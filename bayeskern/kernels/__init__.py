@@ -18,6 +18,7 @@ from bayeskern.kernels.base import (
 from bayeskern.kernels.components import component, components
 from bayeskern.kernels.custom import Custom, kernel_from_features
 from bayeskern.kernels.dot_product import AllSubsets, ArcCosine, Linear, Polynomial
+from bayeskern.kernels.hilbert_space import HilbertSpace
 from bayeskern.kernels.periodic import Cosine, Periodic
 from bayeskern.kernels.psd import check_psd
 from bayeskern.kernels.stationary import (
@@ -53,6 +54,7 @@ __all__ = [
     "Custom",
     "Exp",
     "Free",
+    "HilbertSpace",
     "IntegratedBrownian",
     "IntegratedOrnsteinUhlenbeck",
     "InverseMultiquadric",

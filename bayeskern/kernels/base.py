@@ -125,6 +125,11 @@ class Kernel(Parametrized):
         """
         return feature_maps.refuse(self)
 
+    def series(self) -> list[Kernel]:
+        """The parts of the kernel whose features are a series that has to be cut at a degree."""
+        below = [part for _, child in self.children() for part in child.series()]
+        return [self, *below] if self.features_are_a_series else below
+
     def by_columns(self, d: int) -> dict[column_groups.Columns, Kernel]:
         """The factors of the kernel, each of which looks at some of the columns, and no two at one.
 

@@ -28,7 +28,7 @@ def refuse(kernel):
 
 def check_degree(kernel, degree: int | None) -> None:
     """Refuse a degree where there is no series to cut, and a series without a degree."""
-    series = [node for node in kernel.nodes() if node.features_are_a_series]
+    series = kernel.series()
     if series and degree is None:
         raise ValueError(
             f"{series[0]!r} has infinitely many features: give the degree at which their series "

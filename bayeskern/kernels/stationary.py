@@ -5,11 +5,13 @@ Rasmussen and Williams (2006), section 4.2.1; Wilson and Adams (2013) for the sp
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
@@ -34,6 +36,8 @@ class Stationary(Kernel):
     lengthscale: jax.Array = hyperparameter(1.0, constraints.real, scalar=False)
     variance: jax.Array = hyperparameter(1.0)
 
+    has_spectrum: ClassVar[bool] = False
+
     @abstractmethod
     def profile(self, u):
         """The function f of u = r^2, elementwise."""
@@ -55,6 +59,32 @@ class Stationary(Kernel):
             ValueError: The kernel declares no such mixture.
         """
         return spectral_density.refuse(self)
+
+    def spectrum(self, u, d: int):
+        """The spectral density of the kernel in d dimensions with variance and lengthscale 1.
+
+        It is the integral of f(|t|^2) cos(w't) over t, as a function of u = |w|^2. Kernels whose
+        `has_spectrum` is True have it.
+        """
+        return spectral_density.refuse(self)
+
+    def spectral_density(self, W: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """The spectral density S, k(x, z) = (2 pi)^-d times the integral of S(w) cos(w'(x - z)).
+
+        Args:
+            W: Frequencies in radians per unit of the inputs, shape (m, d).
+
+        Returns:
+            Array of shape (m,).
+
+        References:
+            Rasmussen and Williams (2006), equation 4.5, with frequencies in radians.
+        """
+        d = W.shape[1]
+        # The columns of L, whose determinant is the volume that lengthscale 1 becomes.
+        L = jnp.linalg.inv(metrics.scale(jnp.eye(d), self.lengthscale).T)
+        u = jnp.sum(jnp.square(W @ L), axis=1)
+        return self.variance * jnp.abs(jnp.linalg.det(L)) * self.spectrum(u, d)
 
     def frequencies(self, key, n, d, orthogonal=False):
         key_direction, key_mixing = jax.random.split(key)
@@ -116,9 +146,13 @@ variance=1.0)
     """
 
     features_are_a_series: ClassVar[bool] = True
+    has_spectrum: ClassVar[bool] = True
 
     def profile(self, u):
         return jnp.exp(-0.5 * u)
+
+    def spectrum(self, u, d):
+        return (2.0 * math.pi) ** (0.5 * d) * jnp.exp(-0.5 * u)
 
     def mixing(self, key, n):
         return jnp.ones(n)
@@ -190,6 +224,12 @@ def _matern_mixing(key, nu, n):
     return nu / jax.random.gamma(key, nu, (n,))
 
 
+def _matern_spectrum(u, nu, d):
+    """Rasmussen and Williams (2006), equation 4.15, with frequencies in radians."""
+    factor = math.gamma(nu + 0.5 * d) / math.gamma(nu) * (4.0 * math.pi) ** (0.5 * d)
+    return factor * (2.0 * nu) ** nu * (2.0 * nu + u) ** -(nu + 0.5 * d)
+
+
 class Matern12(Stationary):
     """Matern kernel of order 1/2, or exponential kernel, k(x, z) = variance * exp(-r).
 
@@ -211,6 +251,8 @@ class Matern12(Stationary):
          [0.368 1.   ]]
     """
 
+    has_spectrum: ClassVar[bool] = True
+
     def profile(self, u):
         return matern12(u)
 
@@ -219,6 +261,9 @@ class Matern12(Stationary):
 
     def mixing(self, key, n):
         return _matern_mixing(key, 0.5, n)
+
+    def spectrum(self, u, d):
+        return _matern_spectrum(u, 0.5, d)
 
 
 class Matern32(Stationary):
@@ -241,6 +286,8 @@ class Matern32(Stationary):
          [0.483 1.   ]]
     """
 
+    has_spectrum: ClassVar[bool] = True
+
     def profile(self, u):
         return matern32(u)
 
@@ -249,6 +296,9 @@ class Matern32(Stationary):
 
     def mixing(self, key, n):
         return _matern_mixing(key, 1.5, n)
+
+    def spectrum(self, u, d):
+        return _matern_spectrum(u, 1.5, d)
 
 
 class Matern52(Stationary):
@@ -271,6 +321,8 @@ class Matern52(Stationary):
          [0.524 1.   ]]
     """
 
+    has_spectrum: ClassVar[bool] = True
+
     def profile(self, u):
         return matern52(u)
 
@@ -279,6 +331,9 @@ class Matern52(Stationary):
 
     def mixing(self, key, n):
         return _matern_mixing(key, 2.5, n)
+
+    def spectrum(self, u, d):
+        return _matern_spectrum(u, 2.5, d)
 
 
 class RationalQuadratic(Stationary):

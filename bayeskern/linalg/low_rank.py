@@ -174,9 +174,8 @@ class LowRankSolver(Solver):
     name = "low_rank"
 
     def obstacle(self, kernel, X):
-        for node in kernel.nodes():
-            if node.features_are_a_series:
-                return f"{node!r} has infinitely many features"
+        for part in kernel.series():
+            return f"{part!r} has infinitely many features"
         try:
             _count(kernel, X)
         except ValueError as reason:

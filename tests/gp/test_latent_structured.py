@@ -62,6 +62,7 @@ def test_rows_that_say_nothing_can_be_left_out():
     np.testing.assert_allclose(process("markov").log_prob(COUNTS), without, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_without_a_mode_the_evidence_is_minus_infinity_with_a_gradient_of_0():
     def evidence(theta):
         return process("markov", theta).log_prob(COUNTS)
@@ -71,6 +72,7 @@ def test_without_a_mode_the_evidence_is_minus_infinity_with_a_gradient_of_0():
     np.testing.assert_array_equal(gradient, 0.0)
 
 
+@pytest.mark.slow
 def test_predictions_and_leave_one_out_are_those_of_the_full_matrices(given):
     ours, theirs = (given[s].predict(NEW, latent=True) for s in ("markov", "dense"))
     pairs = [(ours, theirs)] + [(ours.component(k), theirs.component(k)) for k in ("wave", "trend")]

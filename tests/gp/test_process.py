@@ -358,7 +358,8 @@ def test_what_is_refused():
 # -- solvers -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", few([0.05, "each"], "each"))
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.05, "each"])
 def test_the_markov_solver_gives_what_the_dense_one_gives(noise):
     rng = np.random.default_rng(0)
     t, y = rng.uniform(0.0, 10.0, 300), rng.normal(size=300)
@@ -383,6 +384,7 @@ def test_the_markov_solver_gives_what_the_dense_one_gives(noise):
         np.testing.assert_allclose(ask(ours), ask(theirs), rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_draws_by_the_markov_solver_have_the_covariance():
     t = np.linspace(0.0, 3.0, 6)
     process = bk.GaussianProcess(Matern52(), t, 0.2, mean=1.0, solver="markov")

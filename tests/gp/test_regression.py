@@ -208,6 +208,7 @@ def test_noise_and_mean_by_point_are_unknown_at_new_points():
         _ = shifted.predictive({"noise": np.ones(2)}, prepared, X + 1.0).mean
 
 
+@pytest.mark.slow
 def test_few_harmonics_of_a_season_are_enough_for_its_prior():
     rng = np.random.default_rng(0)
     t, y = rng.uniform(0.0, 8.0, 60), rng.normal(size=60)
@@ -236,6 +237,7 @@ def test_few_harmonics_of_a_season_are_enough_for_its_prior():
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_long_series_take_the_markov_solver_to_the_same_end():
     rng = np.random.default_rng(0)
     t, y = rng.uniform(0.0, 30.0, 300), rng.normal(size=300)

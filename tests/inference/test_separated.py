@@ -8,7 +8,7 @@ import pytest
 import bayeskern as bk
 from bayeskern.inference.mcmc import regions
 from tests.inference.separated import SEPARATED
-from tests.marks import few
+from tests.marks import few, slow
 
 METHODS = {
     "nuts": lambda: bk.NUTS(),
@@ -46,7 +46,7 @@ def assert_no_wrong_good(name, method, seeds):
     assert not wrong
 
 
-@pytest.mark.parametrize("name", ["rings", "unequal, d = 5"])
+@pytest.mark.parametrize("name", ["rings", slow("unequal, d = 5")])
 def test_no_wrong_good_by_nuts(name):
     assert_no_wrong_good(name, "nuts", range(3))
 
@@ -111,6 +111,7 @@ def test_places_whose_shares_are_not_known_are_not_weighed(monkeypatch, name):
     assert "nothing was weighed" in says or "different places" in says
 
 
+@pytest.mark.slow
 def test_where_chains_are_in_one_place_nothing_is_weighed():
     posterior = bk.infer(
         one_place, method=bk.NUTS(modes="weigh", warmup=300, draws=300), progress=False

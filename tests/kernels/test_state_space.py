@@ -54,7 +54,6 @@ KERNELS = {
 }
 # Those of a few harmonics are near the kernel, as is stated of them.
 TOLERANCES = {"periodic": ERROR, "quasi-periodic": ERROR}
-every = pytest.mark.parametrize("name", KERNELS)
 most_slow = pytest.mark.parametrize(
     "name", few(KERNELS, "matern52", "integrated brownian", "sum", "product", "quasi-periodic")
 )
@@ -62,7 +61,7 @@ TIMES = jnp.array([0.1, 0.3, 0.9, 1.0, 1.0, 2.7, 5.0])
 STEPS = (0.0, 1e-9, 1e-3, 0.5, 3.0, 70.0)
 
 
-@every
+@most_slow
 def test_covariances_of_the_states_are_those_of_the_kernel(name):
     space = KERNELS[name].state_space()
     assert space.size == len(space.h(TIMES[0]))
@@ -121,7 +120,7 @@ def test_incomplete_gammas_against_scipy(x):
     np.testing.assert_allclose(lower_gammas(jnp.asarray(x), 4), expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("name", few(KERNELS, "matern52", "sum", "quasi-periodic"))
+@pytest.mark.parametrize("name", few(KERNELS, "matern52", "sum"))
 def test_derivatives_of_a_step_are_finite(name):
     def total(kernel, d):
         space, t = kernel.state_space(), jnp.asarray(0.8)

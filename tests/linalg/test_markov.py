@@ -43,7 +43,7 @@ KERNELS = {
     "quasi-periodic": Periodic(1.5, 1.25, harmonics=9) * Matern32(2.0, 1.3) + Matern12(5.0),
 }
 every = pytest.mark.parametrize("name", KERNELS)
-some = pytest.mark.parametrize("name", few(KERNELS, "season", "quasi-periodic"))
+some = pytest.mark.parametrize("name", few(KERNELS, "season"))
 SOLVER, DENSE = MarkovSolver(), DenseSolver()
 
 
@@ -93,7 +93,7 @@ def test_log_density_against_scipy(name):
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", few(KERNELS, "matern32", "quasi-periodic"))
+@pytest.mark.parametrize("name", few(KERNELS, "matern32"))
 def test_derivatives_of_the_log_density_are_those_of_the_dense_one(name):
     X, noise, observed = case(90)
     X, r = jnp.asarray(X), np.random.default_rng(1).normal(size=len(X)) * observed
@@ -115,7 +115,7 @@ def test_derivatives_of_the_log_density_are_those_of_the_dense_one(name):
         assert error < 1e-8 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("name", few(KERNELS, "quasi-periodic"))
+@pytest.mark.parametrize("name", few(KERNELS, "matern32"))
 def test_derivatives_in_times_noise_and_values_are_those_of_the_dense_one(name):
     X, noise, observed = case(60)
     r = np.random.default_rng(1).normal(size=len(X)) * observed
@@ -221,6 +221,7 @@ def test_nothing_is_said_of_times_before_the_start():
     assert slope == 0.0
 
 
+@pytest.mark.slow
 def test_whole_numbers_are_numbers():
     X, y = jnp.arange(5)[:, None], jnp.arange(5)
 
@@ -254,6 +255,7 @@ def test_a_lengthscale_that_asks_for_more_harmonics_is_refused():
         prepared.factor(Periodic(1.0, 0.2), X, 0.1)
 
 
+@pytest.mark.slow
 def test_a_season_is_known_long_after_the_data():
     # A season that changes slowly, seen for 40 periods, and 10,000 periods later.
     kernel = Periodic(1.0, 1.0) + Periodic(7.3, 1.2) * Matern32(30.0)
@@ -269,6 +271,7 @@ def test_a_season_is_known_long_after_the_data():
     np.testing.assert_allclose(found, left, rtol=0.0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_draws_have_the_covariance():
     X = np.array([[0.0], [0.3], [1.5], [1.5]])
     kernel = Matern52() + Linear()

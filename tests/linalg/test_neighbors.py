@@ -124,7 +124,7 @@ def test_derivatives_with_all_neighbors_are_those_of_the_dense_solver(varies, ma
 # -- with a few neighbours -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("m", [6, N])
+@pytest.mark.parametrize("m", few([6, N], 6))
 def test_factor_against_a_loop(m):
     X, r, noise, observed = case()
     solver = NeighborsSolver(m=m).prepare(KERNEL, X)
@@ -151,7 +151,7 @@ def test_factor_against_a_loop(m):
     np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("few_count", [False, True])
+@pytest.mark.parametrize("few_count", few([False, True], True))
 def test_new_points_are_given_the_nearest(few_count):
     X, r, noise, observed = case()
     if few_count:
@@ -252,6 +252,7 @@ def test_explained_with_what_it_loses():
     )
 
 
+@pytest.mark.slow
 def test_regression_with_all_points_near_is_that_of_the_dense_solver():
     rng = np.random.default_rng(0)
     X, X_new = rng.uniform(size=(25, 2)), rng.uniform(size=(6, 2))

@@ -28,6 +28,7 @@ def test_numbers_are_counted_through_loops_and_functions():
     assert made[1] - made[0] == 200
 
 
+@pytest.mark.slow
 def test_processes_are_costly_and_regressions_are_not():
     def regression(X, y):
         w = numpyro.sample("w", dist.Normal(0.0, 1.0).expand([X.shape[1]]).to_event(1))

@@ -26,6 +26,7 @@ def fit(model, *args, draws=3000):
     return bk.infer(model, *args, method=AnyDraws(draws), progress=False)
 
 
+@pytest.mark.slow
 def test_assignments_follow_bayes_rule_at_each_draw(tmp_path):
     posterior = fit(mixture, Y)
     k = posterior.infer_discrete()["k"]

@@ -272,6 +272,7 @@ def test_files_that_are_not_ours(tmp_path):
         bk.load(tmp_path / "arviz.nc")
 
 
+@pytest.mark.slow
 def test_a_newer_format_is_refused(tmp_path):
     fit(model, X, Y).save(tmp_path / "p.nc")
     with h5py.File(tmp_path / "p.nc", "a") as file:

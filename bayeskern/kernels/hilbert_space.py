@@ -1,0 +1,147 @@
+"""Stationary kernels in a box, by the eigenfunctions of the Laplace operator."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
+from bayeskern.kernels import feature_maps
+from bayeskern.kernels.base import Wrapper
+from bayeskern.kernels.stationary import Stationary
+
+
+def _corner(name: str, value) -> tuple[float, ...]:
+    corner = np.atleast_1d(np.asarray(value, float))
+    if corner.ndim != 1 or not np.all(np.isfinite(corner)):
+        raise ValueError(
+            f"{name} must be a finite number, or one for each dimension, got {value!r}."
+        )
+    return tuple(corner.tolist())
+
+
+def _counts(m) -> tuple[int, ...]:
+    return tuple(validation.positive_integer(count, "m") for count in np.atleast_1d(m).tolist())
+
+
+class HilbertSpace(Wrapper):
+    """A stationary kernel by m features, the first eigenfunctions in a box that holds all points.
+
+    k(x, z) ~ sum_j S(w_j) phi_j(x) phi_j(z), with S the spectral density of the kernel and one j
+    for each choice of frequencies 1, ..., m_d along the axes:
+
+        w_jd = pi j_d / (b_d - a_d),  phi_j(x) = prod_d sqrt(2 / (b_d - a_d)) sin(w_jd (x_d - a_d)).
+
+    A process with it takes O(n m^2) time ("low_rank"), for a million points too. At the sides of
+    the box f is 0, so that the box has to be wider than the points and what is predicted, by some
+    two lengthscales. Frequencies up to some three (RBF) or ten (Matern) inverse lengthscales have
+    to be among them: m_d about that times (b_d - a_d) / (pi lengthscale). `evaluate` beside that of
+    the kernel shows what is lost.
+
+    Args:
+        inner: RBF, Matern12, Matern32 or Matern52, its lengthscale a number or a vector.
+        lower: The lower corner a of the box, a number or one for each dimension, in the units of
+            the inputs.
+        upper: The upper corner b.
+        m: How many frequencies, a number or one for each dimension; m_1 m_2 ... features in all.
+
+    Raises:
+        TypeError: The kernel inside is no such kernel.
+        ValueError: The box is empty, or the lengthscale a matrix; or, when the kernel is evaluated,
+            a point lies outside of the box. Under `jax.jit`, where nothing can be raised, its
+            covariances are NaN instead.
+
+    References:
+        Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
+        regression"; Riutort-Mayol et al. (2023), "Practical Hilbert space approximate Bayesian
+        Gaussian processes for probabilistic programming", on the choice of box and m.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.kernels import RBF, HilbertSpace
+        >>> kernel = HilbertSpace(RBF(lengthscale=0.5), lower=-2.0, upper=3.0, m=20)
+        >>> X = np.linspace(0.0, 1.0, 50)
+        >>> kernel.feature_map(X).shape
+        (50, 20)
+        >>> bool(np.abs(kernel(X) - RBF(lengthscale=0.5)(X)).max() < 1e-4)
+        True
+    """
+
+    lower: tuple[float, ...] = eqx.field(static=True, converter=partial(_corner, "lower"))
+    upper: tuple[float, ...] = eqx.field(static=True, converter=partial(_corner, "upper"))
+    m: tuple[int, ...] = eqx.field(static=True, converter=_counts)
+
+    def __check_init__(self):
+        if not isinstance(self.inner, Stationary) or not self.inner.has_spectrum:
+            raise TypeError(
+                f"HilbertSpace takes RBF, Matern12, Matern32 or Matern52, got {self.inner!r}. "
+                "Write a sum as HilbertSpace(k1, ...) + HilbertSpace(k2, ...), and c * k as "
+                "c * HilbertSpace(k, ...)."
+            )
+        if len(hyper.shape(self.inner.lengthscale)) == 2:
+            raise ValueError(
+                "a lengthscale that is a matrix turns the axes away from those of the box: give "
+                "HilbertSpace a number, or one for each dimension."
+            )
+        if not np.all(np.less(*np.broadcast_arrays(self.lower, self.upper))):
+            raise ValueError(
+                f"lower={_shown(self.lower)} must lie below upper={_shown(self.upper)} in each "
+                "dimension of the box."
+            )
+
+    def evaluate(self, X, Z=None):
+        phi = self.features(X, None)
+        return phi @ (phi if Z is None else self.features(Z, None)).T
+
+    def evaluate_diag(self, X):
+        return jnp.sum(jnp.square(self.features(X, None)), axis=1)
+
+    def features(self, X, degree):
+        n, d = X.shape
+        lower, upper, m = self._along(d)
+        feature_maps.check_size(self, n, math.prod(m))
+        inside = jnp.all((lower <= X) & (upper >= X), axis=1)
+        if not validation.is_traced(inside) and not np.all(inside):
+            row = int(np.argmin(inside))
+            raise ValueError(
+                f"the point X[{row}] = {np.asarray(X[row])} lies outside of the box from {lower} "
+                f"to {upper}. Give HilbertSpace a box that holds all points, those of predictions "
+                "too."
+            )
+        sides = upper - lower
+        frequencies = [np.pi * np.arange(1, k + 1) / s for k, s in zip(m, sides, strict=True)]
+        W = np.stack(np.meshgrid(*frequencies, indexing="ij"), axis=-1).reshape(-1, d)
+        waves = [
+            jnp.sqrt(2.0 / side) * jnp.sin((x - a)[:, None] * w)
+            for x, a, side, w in zip(X.T, lower, sides, frequencies, strict=True)
+        ]
+        phi = feature_maps.pairwise_products(self, waves)
+        amplitudes = jnp.sqrt(self.inner.spectral_density(jnp.asarray(W)))
+        return jnp.where(inside[:, None], phi * amplitudes, jnp.nan)
+
+    def series(self):
+        # The features are those of the box, not of the kernel inside.
+        return []
+
+    def _along(self, d: int):
+        """The corners of the box and the numbers of frequencies, each (d,)."""
+        try:
+            return [np.broadcast_to(x, (d,)) for x in (self.lower, self.upper, self.m)]
+        except ValueError:
+            raise ValueError(
+                f"the points have {d} dimensions, and the box {self!r} has others: give lower, "
+                f"upper and m as numbers, or as {d} each."
+            ) from None
+
+    def __repr__(self):
+        corners = f"{_shown(self.lower)}, {_shown(self.upper)}"
+        return f"HilbertSpace({self.inner!r}, {corners}, m={_shown(self.m)})"
+
+
+def _shown(values: tuple):
+    return values[0] if len(values) == 1 else list(values)
