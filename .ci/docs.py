@@ -31,6 +31,9 @@ def main() -> int:
         (PAGES / place(page)).write_text(relinked(page))
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         write_notebook(notebook, PAGES / place(notebook))
+    for chart in (ROOT / "benchmarks" / "results").glob("*.png"):
+        (PAGES / place(chart)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(chart, PAGES / place(chart))
     (PAGES / "files.md").write_text(list_of_modules())
     command = ["zensical", "build", "--strict", "--clean"]
     build = subprocess.run(
@@ -49,6 +52,8 @@ def place(path: Path) -> Path | None:
     path = path.relative_to(ROOT)
     if path.parts[0] == "docs":
         return path.relative_to("docs")
+    if path.suffix == ".png":
+        return path
     if path.suffix == ".ipynb":
         return path.with_suffix(".md")
     return {"README.md": Path("index.md"), "CHANGELOG.md": Path("changelog.md")}.get(str(path))

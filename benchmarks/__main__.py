@@ -12,7 +12,6 @@ import os
 import platform
 import sys
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 
 from bayeskern.core.files import atomic_write
@@ -33,15 +32,17 @@ def machine() -> str:
 
 def main(folder="benchmarks/results"):
     print(machine())
-    rows = list(printed(chain.from_iterable(part.rows() for part in PARTS)))
+    rows, folder = [], Path(folder)
+    for part in PARTS:
+        rows += printed(part.rows())
+        # After each part, since the next may fail.
+        with atomic_write(folder / "solvers.json") as file:
+            found = {"machine": machine(), "rows": [row._asdict() for row in rows]}
+            file.write_text(json.dumps(found, indent=1) + "\n")
+        with atomic_write(folder / "solvers.png") as file:
+            chart(rows, machine()).savefig(file, dpi=110)
     print()
     space.accuracy()
-    folder = Path(folder)
-    with atomic_write(folder / "solvers.json") as file:
-        found = {"machine": machine(), "rows": [row._asdict() for row in rows]}
-        file.write_text(json.dumps(found, indent=1) + "\n")
-    with atomic_write(folder / "solvers.png") as file:
-        chart(rows, machine()).savefig(file, dpi=110)
 
 
 if __name__ == "__main__":
