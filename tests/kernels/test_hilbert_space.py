@@ -71,6 +71,7 @@ def test_with_many_frequencies_it_is_the_kernel(inner, m, error):
     np.testing.assert_allclose(kernel(X2[:5], X2), inner(X2[:5], X2), atol=error)
 
 
+@pytest.mark.slow
 def test_regression_takes_the_features_and_predicts_as_with_the_kernel():
     t = np.linspace(0.0, 10.0, 400)
     y = np.sin(t) + 0.1 * np.random.default_rng(0).normal(size=400)
@@ -101,6 +102,7 @@ def test_names_and_operations():
     )
 
 
+@pytest.mark.slow
 def test_derivatives_are_finite():
     def total(scale):
         return HilbertSpace(Matern32(scale), -2.0, 2.0, 12)(X1).sum()

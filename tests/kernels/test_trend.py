@@ -110,6 +110,7 @@ def test_a_slope_that_is_forgotten_at_once_is_brownian():
     close(k(AFTER), np.asarray(Brownian()(AFTER)), atol=3e-6)
 
 
+@pytest.mark.slow
 def test_for_a_short_time_a_slope_that_is_pulled_back_wanders_freely():
     free, line = IntegratedBrownian(variance=0.002), Linear(variance=1.0)
     k = IntegratedOrnsteinUhlenbeck(lengthscale=1e3, variance=1.0)

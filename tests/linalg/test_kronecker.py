@@ -242,6 +242,7 @@ VALUES = np.sin(GRID[:, 0]) + np.cos(GRID[:, 1]) + 0.1 * np.random.default_rng(0
 NEW = np.random.default_rng(1).uniform(-0.5, 3.5, (7, 2))
 
 
+@pytest.mark.slow
 def test_processes_on_a_grid_against_numpy():
     kernel = (1.5 * RBF([0.8, 1.1])).named("surface")
     process = bk.GaussianProcess(kernel, GRID, 0.05, mean=0.2)

@@ -211,6 +211,7 @@ NEW = np.random.default_rng(1).normal(size=(7, 2))
 NAMED = Linear(0.5).named("plane") + 2.0 * (Polynomial(2, 0.5).on([1]).named("curve") + 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("all_count", few([True, False], False))
 def test_processes_with_few_features_against_numpy(all_count):
     mask = None if all_count else KEPT

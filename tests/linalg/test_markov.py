@@ -43,7 +43,7 @@ KERNELS = {
     "quasi-periodic": Periodic(1.5, 1.25, harmonics=9) * Matern32(2.0, 1.3) + Matern12(5.0),
 }
 every = pytest.mark.parametrize("name", KERNELS)
-some = pytest.mark.parametrize("name", few(KERNELS, "season"))
+some = pytest.mark.parametrize("name", few(KERNELS, "damped slope"))
 SOLVER, DENSE = MarkovSolver(), DenseSolver()
 
 
@@ -115,7 +115,8 @@ def test_derivatives_of_the_log_density_are_those_of_the_dense_one(name):
         assert error < 1e-8 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("name", few(KERNELS, "matern32"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
 def test_derivatives_in_times_noise_and_values_are_those_of_the_dense_one(name):
     X, noise, observed = case(60)
     r = np.random.default_rng(1).normal(size=len(X)) * observed

@@ -196,6 +196,7 @@ def test_other_programs_read_it(tmp_path):
 # -- prediction ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_prediction_needs_the_model_and_is_then_the_same(tmp_path):
     posterior = fit(model, X, Y, scale=0.5, kind="other")
     posterior.save(tmp_path / "p.nc")

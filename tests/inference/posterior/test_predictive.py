@@ -192,6 +192,7 @@ def test_a_latent_of_another_shape_is_an_error_that_names_it():
         posterior.predict(4)
 
 
+@pytest.mark.slow
 def test_deterministics_at_new_arguments(tmp_path):
     """Computed from the draws by NumPy; of another shape than in the fit."""
 
