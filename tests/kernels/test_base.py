@@ -69,7 +69,7 @@ def examples(d):
         "rational quadratic": RationalQuadratic(lengthscale=0.7, variance=1.1, alpha=0.6),
         "inverse multiquadric": InverseMultiquadric(lengthscale=0.7, variance=1.1),
         "multiquadric": Multiquadric(lengthscale=1.4),
-        "hilbert space": HilbertSpace(Matern32(lengthscale=scales), -8.0, 9.0, 4),
+        "hilbert space": HilbertSpace(Matern32(lengthscale=scales), -40.0, 45.0, 4),
         "white": White(variance=0.3),
         "spectral mixture": SpectralMixture(
             weights=[0.6, 1.5], means=[[0.3] * d, [0.1] * d], scales=[[0.2] * d, [0.05] * d]

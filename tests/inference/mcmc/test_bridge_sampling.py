@@ -95,3 +95,10 @@ def test_a_density_that_is_not_finite_is_no_evidence():
 
     z = np.random.default_rng(0).normal(size=(4, 100, 1))
     assert np.isnan(bridge_log_evidence(Target.of(broken, (), {}), z, 0).value)
+
+
+def test_chains_that_stopped_moving_are_no_evidence():
+    model, data, _, draw = coin_case()
+    z = draw(np.random.default_rng(0))
+    z[:, 250:] = z[0, 0]
+    assert np.isnan(bridge_log_evidence(Target.of(model, data, {}), z, 0).value)
