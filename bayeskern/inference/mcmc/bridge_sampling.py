@@ -56,6 +56,9 @@ def bridge_log_evidence(
 def _fixed_point(at_draws, at_proposed) -> Estimate:
     """The bridge from log p - log q at posterior draws (chains, n) and at draws of q (m,)."""
     chains, n = at_draws.shape
+    # Chains that do not move would count as independent draws.
+    if not np.ptp(at_draws) > 0.0:
+        return Estimate(np.nan, np.nan)
     effective = chains * n
     # How many draws the chains are worth is known only once Z is.
     for _ in range(2):
@@ -65,9 +68,6 @@ def _fixed_point(at_draws, at_proposed) -> Estimate:
         f1 = 1.0 / (share + (1.0 - share) * np.exp(np.minimum(log_z - at_proposed, 700.0)))
         f2 = 1.0 / (share * np.exp(np.minimum(at_draws - log_z, 700.0)) + 1.0 - share)
         effective = _effective(f2)
-        # Chains that do not move say nothing of how well they know it.
-        if not np.isfinite(effective):
-            return Estimate(np.nan, np.nan)
     squared = np.var(f1) / np.mean(f1) ** 2 / len(f1) + np.var(f2) / np.mean(f2) ** 2 / effective
     return Estimate(log_z, float(np.sqrt(squared)))
 
