@@ -81,8 +81,8 @@ def fit() -> dict:
 
 def chains() -> dict:
     """Chains of the same, which take one step at a time together."""
-    method = NUTS(chains=2, warmup=60, draws=40)
-    return bk.infer(MODEL, *rows(150), method=method, progress=False).draws
+    method = NUTS(chains=2, warmup=30, draws=20)
+    return bk.infer(MODEL, *rows(60), method=method, progress=False).draws
 
 
 def search() -> dict:

@@ -312,7 +312,9 @@ def test_moments_at_other_times_against_numpy(name, all_count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [None, "slow", "white", "rest"])
+@pytest.mark.parametrize(
+    "part", [None, "white", *(pytest.param(p, marks=pytest.mark.long) for p in ("slow", "rest"))]
+)
 def test_joint_draws_at_other_times_have_the_covariance_that_the_data_leave(part):
     kernel = (
         Matern32(2.0).named("slow") + White(0.3).named("white") + Cosine(3.0, 0.5) + Linear(0.1)

@@ -126,7 +126,11 @@ def test_the_evidence_is_that_of_a_gaussian_process():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "prior", [priors.Horseshoe(scale=0.1, unit=1.0), priors.ARD(dist.HalfNormal(2.0))]
+    "prior",
+    [
+        pytest.param(priors.Horseshoe(scale=0.1, unit=1.0), marks=pytest.mark.long),
+        priors.ARD(dist.HalfNormal(2.0)),
+    ],
 )
 def test_scales_of_each_weight_are_those_of_the_model_by_hand(prior):
     Z = X / X.std(axis=0)
