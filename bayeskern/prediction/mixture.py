@@ -23,7 +23,8 @@ CHUNK = 2**24
 
 NOT_FACTORED = (
     "the prediction is NaN: the covariance could not be factored for at least one draw of the "
-    "hyperparameters. Look at posterior.trust and at the noise."
+    "hyperparameters, or a point lies outside of the box of a HilbertSpace. Look at "
+    "posterior.trust, at the noise and at the points."
 )
 
 Moments = Callable[[], tuple[np.ndarray, np.ndarray]]

@@ -122,6 +122,13 @@ def test_points_outside_of_the_box_are_refused():
     np.testing.assert_array_equal(np.isnan(covariances), [[False, True], [True, True]])
 
 
+def test_predictions_outside_of_the_box_are_refused():
+    process = bk.GaussianProcess(HilbertSpace(RBF(), -3.0, 3.0, 20), X1, 0.1)
+    posterior = process.condition(np.sin(X1[:, 0]))
+    with pytest.raises((ValueError, FloatingPointError), match="outside of the box"):
+        _ = posterior.predict([0.0, 4.0]).mean
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [
