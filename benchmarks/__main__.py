@@ -2,7 +2,7 @@
 
     uv run --group bench python -m benchmarks [FOLDER]
 
-Ten minutes or so. A peer that is not installed is left out, with a line that says so. FOLDER, by
+Twenty minutes or so. A peer that is not installed is left out, with a line that says so. FOLDER, by
 default benchmarks/results, gets solvers.json and solvers.png. The other scripts of this folder
 print tables of their own.
 """

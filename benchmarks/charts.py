@@ -54,7 +54,7 @@ def chart(rows: list[Row], machine: str):
 
 
 def draw_line(ax, own: list[Row]) -> None:
-    """One library; dashed where it does without the gradient, or without all else."""
+    """One library; dashed where it has no gradient, or is only the floor, LAPACK."""
     library = own[0].library
     alone = own[0].gradient is None
     ax.loglog(

@@ -54,12 +54,16 @@ def measure(count, cores=None):
         subprocess.Popen(
             [*command, str(place), str(cores[place]) if cores else "all"],
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
         )
         for place in range(count)
     ]
-    first, *_ = [process.communicate()[0] for process in processes]
+    said = [process.communicate() for process in processes]
+    for process, (_, errors) in zip(processes, said, strict=True):
+        if process.returncode:
+            raise RuntimeError(f"a process ended with {process.returncode}:\n{errors}")
+    first = said[0][0]
     # Gloo speaks on standard output too.
     return map(float, first.splitlines()[-1].split())
 
@@ -73,14 +77,14 @@ def run(address, count, place, core):
 
 def rows():
     cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        print("one core only: two processes would wait for one another", file=sys.stderr)
+        return
     runs = {
         f"{OURS}, one core": measure(1, cores),
         "all cores": measure(1),
         "two processes": measure(2, cores),
     }
-    if len(cores) < 2:
-        print("one core only: two processes would wait for one another")
-        return
     for (task, n), *seconds in zip(TASKS.items(), *runs.values(), strict=True):
         for name, value in zip(runs, seconds, strict=True):
             yield Row(f"processes, {task}", n, name, value)

@@ -39,9 +39,10 @@ class HilbertSpace(Wrapper):
 
     A process with it takes O(n m^2) time ("low_rank"), for a million points too. At the sides of
     the box f is 0, so that the box has to be wider than the points and what is predicted, by some
-    two lengthscales. Frequencies up to some three (RBF) or ten (Matern) inverse lengthscales have
-    to be among them: m_d about that times (b_d - a_d) / (pi lengthscale). `evaluate` beside that of
-    the kernel shows what is lost.
+    two lengthscales. Frequencies reach up to W inverse lengthscales with m_d about
+    W (b_d - a_d) / (pi lengthscale); the variance above them is lost, in one dimension 0.3 % of an
+    RBF for W = 3, and for W = 10 0.02 % of a Matern52, 0.2 % of a Matern32 and 6 % of a Matern12.
+    `evaluate` beside that of the kernel shows what is lost in all.
 
     Args:
         inner: RBF, Matern12, Matern32 or Matern52, its lengthscale a number or a vector.

@@ -16,7 +16,7 @@ from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.hyperparameters import hyperparameter
-from bayeskern.kernels import column_groups, feature_maps, metrics, spectral_density
+from bayeskern.kernels import column_groups, feature_maps, matern, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.state_space import MaternSpace, WhiteSpace, number
 
@@ -65,8 +65,14 @@ class Stationary(Kernel):
 
         It is the integral of f(|t|^2) cos(w't) over t, as a function of u = |w|^2. Kernels whose
         `has_spectrum` is True have it.
+
+        Raises:
+            ValueError: The kernel has none in closed form.
         """
-        return spectral_density.refuse(self)
+        raise ValueError(
+            f"{self!r} has no spectral density in closed form here; RBF, Matern12, Matern32 and "
+            "Matern52 have one."
+        )
 
     def spectral_density(self, W: Float[Array, "m d"]) -> Float[Array, " m"]:
         """The spectral density S, k(x, z) = (2 pi)^-d times the integral of S(w) cos(w'(x - z)).
@@ -168,68 +174,6 @@ variance=1.0)
         return column_groups.one_by_one(self, ("lengthscale",), d)
 
 
-# The Matern profiles are not smooth functions of u = r^2 at 0. The derivative of each is written
-# with the rougher profile, so that derivatives of all orders are right where they exist. Where they
-# do not (the first of Matern12, the second of Matern32) they multiply a vanishing du and are set
-# to 0.
-
-
-@jax.custom_jvp
-def matern12(u):
-    """exp(-r)."""
-    return jnp.exp(-jnp.sqrt(u))
-
-
-@matern12.defjvp
-def _matern12_jvp(primals, tangents):
-    (u,), (du,) = primals, tangents
-    # Points that differ by rounding alone count as equal: du is noise there, and is divided by r.
-    apart = u > jnp.finfo(jnp.result_type(u, float)).eps
-    r = jnp.sqrt(jnp.where(apart, u, 1.0))
-    return matern12(u), jnp.where(apart, -0.5 * matern12(u) / r, 0.0) * du
-
-
-@jax.custom_jvp
-def matern32(u):
-    """(1 + s) exp(-s), s = sqrt(3) r."""
-    s = jnp.sqrt(3.0 * u)
-    return (1.0 + s) * jnp.exp(-s)
-
-
-@matern32.defjvp
-def _matern32_jvp(primals, tangents):
-    (u,), (du,) = primals, tangents
-    return matern32(u), -1.5 * matern12(3.0 * u) * du
-
-
-@jax.custom_jvp
-def matern52(u):
-    """(1 + s + s^2 / 3) exp(-s), s = sqrt(5) r."""
-    s = jnp.sqrt(5.0 * u)
-    return (1.0 + s + s * s / 3.0) * jnp.exp(-s)
-
-
-@matern52.defjvp
-def _matern52_jvp(primals, tangents):
-    (u,), (du,) = primals, tangents
-    return matern52(u), -(5.0 / 6.0) * matern32(5.0 / 3.0 * u) * du
-
-
-def _matern_mixing(key, nu, n):
-    """n draws of `mixing` for the Matern kernel of order nu.
-
-    Its spectral density is a multivariate Student t with 2 nu degrees of freedom: a Gaussian whose
-    precision has the gamma distribution, of mean 1.
-    """
-    return nu / jax.random.gamma(key, nu, (n,))
-
-
-def _matern_spectrum(u, nu, d):
-    """Rasmussen and Williams (2006), equation 4.15, with frequencies in radians."""
-    factor = math.gamma(nu + 0.5 * d) / math.gamma(nu) * (4.0 * math.pi) ** (0.5 * d)
-    return factor * (2.0 * nu) ** nu * (2.0 * nu + u) ** -(nu + 0.5 * d)
-
-
 class Matern12(Stationary):
     """Matern kernel of order 1/2, or exponential kernel, k(x, z) = variance * exp(-r).
 
@@ -254,16 +198,16 @@ class Matern12(Stationary):
     has_spectrum: ClassVar[bool] = True
 
     def profile(self, u):
-        return matern12(u)
+        return matern.matern12(u)
 
     def state_space(self):
         return MaternSpace(0, 1.0 / number(self, "lengthscale"), self.variance)
 
     def mixing(self, key, n):
-        return _matern_mixing(key, 0.5, n)
+        return matern.mixing(key, 0.5, n)
 
     def spectrum(self, u, d):
-        return _matern_spectrum(u, 0.5, d)
+        return matern.spectrum(u, 0.5, d)
 
 
 class Matern32(Stationary):
@@ -289,16 +233,16 @@ class Matern32(Stationary):
     has_spectrum: ClassVar[bool] = True
 
     def profile(self, u):
-        return matern32(u)
+        return matern.matern32(u)
 
     def state_space(self):
         return MaternSpace(1, jnp.sqrt(3.0) / number(self, "lengthscale"), self.variance)
 
     def mixing(self, key, n):
-        return _matern_mixing(key, 1.5, n)
+        return matern.mixing(key, 1.5, n)
 
     def spectrum(self, u, d):
-        return _matern_spectrum(u, 1.5, d)
+        return matern.spectrum(u, 1.5, d)
 
 
 class Matern52(Stationary):
@@ -324,16 +268,16 @@ class Matern52(Stationary):
     has_spectrum: ClassVar[bool] = True
 
     def profile(self, u):
-        return matern52(u)
+        return matern.matern52(u)
 
     def state_space(self):
         return MaternSpace(2, jnp.sqrt(5.0) / number(self, "lengthscale"), self.variance)
 
     def mixing(self, key, n):
-        return _matern_mixing(key, 2.5, n)
+        return matern.mixing(key, 2.5, n)
 
     def spectrum(self, u, d):
-        return _matern_spectrum(u, 2.5, d)
+        return matern.spectrum(u, 2.5, d)
 
 
 class RationalQuadratic(Stationary):
