@@ -19,6 +19,7 @@ from bayeskern.kernels.components import component, components
 from bayeskern.kernels.custom import Custom, kernel_from_features
 from bayeskern.kernels.dot_product import AllSubsets, ArcCosine, Linear, Polynomial
 from bayeskern.kernels.hilbert_space import HilbertSpace
+from bayeskern.kernels.markov_rbf import MarkovRBF
 from bayeskern.kernels.periodic import Cosine, Periodic
 from bayeskern.kernels.psd import check_psd
 from bayeskern.kernels.stationary import (
@@ -60,6 +61,7 @@ __all__ = [
     "InverseMultiquadric",
     "Kernel",
     "Linear",
+    "MarkovRBF",
     "Matern12",
     "Matern32",
     "Matern52",

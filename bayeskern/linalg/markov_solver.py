@@ -151,7 +151,6 @@ class MarkovSolver(Solver):
 
     def multiply(self, kernel, X, noise, b, observed=None):
         # Not by the factor, which could only agree with itself.
-        # Not by the factor, which could only agree with itself.
         series = self._series(self._cut(kernel), X, noise, observed)
         multiplied = product(series, b) + series.unsorted(series.noise) * b
         return multiplied if observed is None else jnp.where(observed, multiplied, b)

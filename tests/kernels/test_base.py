@@ -31,6 +31,7 @@ from bayeskern.kernels import (
     InverseMultiquadric,
     Kernel,
     Linear,
+    MarkovRBF,
     Matern12,
     Matern32,
     Matern52,
@@ -70,6 +71,7 @@ def examples(d):
         "inverse multiquadric": InverseMultiquadric(lengthscale=0.7, variance=1.1),
         "multiquadric": Multiquadric(lengthscale=1.4),
         "hilbert space": HilbertSpace(Matern32(lengthscale=scales), -40.0, 45.0, 4),
+        "markov rbf": MarkovRBF(0.8, 1.3, order=6).on([0]),
         "white": White(variance=0.3),
         "spectral mixture": SpectralMixture(
             weights=[0.6, 1.5], means=[[0.3] * d, [0.1] * d], scales=[[0.2] * d, [0.05] * d]
