@@ -16,6 +16,8 @@ COLORS = {
     "celerite2": "#8c5aa8",
     "GPBoost": "#b8860b",
     "scikit-learn": "#2a9d8f",
+    "GPyTorch": "#c23b5a",
+    "GPJax": "#6d4c41",
     "autodiff": "#999999",
     "LAPACK": "#444444",
 }

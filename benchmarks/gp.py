@@ -3,8 +3,9 @@
     uv run --group bench python -m benchmarks.gp
 
 RBF with a lengthscale for each of four dimensions, a variance and a noise variance: six
-hyperparameters, float64. LAPACK is potrf + potri on the same matrix. All in one process; the ratios
-are what lasts.
+hyperparameters, float64. LAPACK is potrf + potri on the same matrix. All in one process, but for
+GPyTorch and GPJax, which have environments of their own (benchmarks/elsewhere.py); the ratios are
+what lasts.
 """
 
 import jax
@@ -16,6 +17,7 @@ from sklearn.gaussian_process import kernels as sk_kernels
 
 import bayeskern as bk
 from bayeskern.kernels import RBF
+from benchmarks import elsewhere
 from benchmarks.table import OURS, Row, peer, show
 from benchmarks.timing import best
 
@@ -44,6 +46,8 @@ def through_cholesky(theta, X, y):
 
 def rows():
     task = "dense, RBF in four dimensions: evidence"
+    pythons = {name: elsewhere.python_of(name.lower()) for name in ("GPyTorch", "GPJax")}
+    others = {name: python for name, python in pythons.items() if python}
     for n in SIZES:
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(n, 4)), rng.normal(size=n)
@@ -59,6 +63,10 @@ def rows():
         evidence = sklearn_evidence(X, y)
         values.append(evidence()[0])
         yield Row(task, n, "scikit-learn", None, best(evidence, repeats=3))
+        for name, python in others.items():
+            value, seconds = elsewhere.run(name.lower(), python, repeats, X=X, y=y, theta=THETA)
+            values.append(value)
+            yield Row(task, n, name, None, seconds)
         yield Row(task, n, "LAPACK", None, best(floor(X), repeats=repeats))
         assert np.ptp(values) < 1e-6 * n, f"the libraries disagree: {values}"
 
