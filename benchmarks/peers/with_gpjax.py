@@ -3,14 +3,13 @@
 import sys
 import time
 
-import jax
-
-jax.config.update("jax_enable_x64", True)
-
 import equinox as eqx
 import gpjax
+import jax
 import jax.numpy as jnp
 import numpy as np
+
+jax.config.update("jax_enable_x64", True)
 
 
 def main(file, repeats):
