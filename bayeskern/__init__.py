@@ -10,7 +10,7 @@ _jax_settings.apply()
 from bayeskern import datasets, distributed, kernels, likelihoods
 from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.diagnostics import Calibration, Comparison, calibrate, compare
-from bayeskern.forecast import Backtest, Forecast, backtest, forecast, summary
+from bayeskern.forecast import Backtest, Forecast, backtest, forecast, read_series, summary
 from bayeskern.gp import GaussianProcess, GPRegression, LatentGP, LatentProcess, SparseGP
 from bayeskern.inference import (
     MAP,
@@ -109,6 +109,7 @@ __all__ = [
     "load",
     "prior_predictive",
     "priors",
+    "read_series",
     "report",
     "ridge",
     "sample",

@@ -12,6 +12,7 @@ import signal
 import sys
 import textwrap
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -46,13 +47,38 @@ Whole = Annotated[int, Parameter(converter=_whole)]
 Debug = Annotated[bool, Parameter(negative="", help="Show the traceback of an error.")]
 
 
+@Parameter(name="*")
+@dataclass
+class Reading:
+    """How a file is read.
+
+    Attributes:
+        time: The column of times; guessed if not given.
+        value: The column of values; needed if there are several.
+        every: Make values of longer periods: hour, day, week, month, quarter or year.
+        by: How: sum, mean or last.
+        date_format: How dates are written, such as %d/%m/%Y, if they do not tell.
+        decimal: The mark before decimals, a point or a comma, if numbers do not tell.
+        sheet: The sheet of a workbook.
+        encoding: The encoding of text; UTF-8, or else Windows-1252, if not given.
+    """
+
+    time: str | None = None
+    value: str | None = None
+    every: str | None = None
+    by: str | None = None
+    date_format: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
+    encoding: str | None = None
+
+
 @app.command
 def forecast(
     series: str,
     *,
-    horizon: Whole,
-    time: str | None = None,
-    value: str | None = None,
+    horizon: str,
+    reading: Reading = Reading(),  # noqa: B008
     season: Annotated[list[float] | None, Parameter(negative="")] = None,
     level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
     positive: Annotated[bool, Parameter(negative="")] = False,
@@ -60,6 +86,7 @@ def forecast(
     log: bool | None = None,
     change: Annotated[list[str] | None, Parameter(negative="")] = None,
     robust: Annotated[bool, Parameter(negative="")] = False,
+    total: str | None = None,
     backtest: Whole = 0,
     report: bool = True,
     output: Path = Path("out"),
@@ -69,10 +96,9 @@ def forecast(
     """Forecast a series and write forecast.csv, forecast.png, components.png and report.html.
 
     Args:
-        series: A data set (see `bayeskern datasets`) or a CSV file with times and values.
-        horizon: How many steps ahead.
-        time: The column of times; guessed if not given.
-        value: The column of values; needed if there are several.
+        series: A data set (see `bayeskern datasets`) or a file with times and values: CSV and its
+            like, Excel, Parquet, JSON.
+        horizon: How many steps ahead; or "90 days", or "until 2025-12".
         season: Steps in a season, such as 12; may be repeated; 0 for none. Inferred from dates.
         level: Probability of an interval, such as 0.8; may be repeated.
         positive: Keep the forecast above zero.
@@ -80,26 +106,35 @@ def forecast(
         log: Describe the logarithm of the values, or not. Both are weighed if not given.
         change: When level and slope changed; may be repeated; "find" to look for it.
         robust: Let single wild values count for little.
+        total: Also write totals.csv, sums of each month, quarter or year, known values included.
         backtest: Also score forecasts from this many past dates.
         report: Write the report too.
         output: The folder to write to.
         seed: The same seed gives the same numbers.
     """
     levels = sorted({validation.level(p) for p in level})
-    validation.positive_integer(horizon, "horizon")
     files.require_writable(output)
     _require_other(output / "forecast.csv", series)
     _import_matplotlib()
     changes = "find" if change == ["find"] else change
-    options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
+    data = bk.read_series(series, **vars(reading))
+    options = {"season": season, "positive": positive, "seed": seed}
     options |= {"trend": trend, "log": log, "changes": changes, "robust": robust}
     # First, since it finds mistakes in the input before anything is fitted.
-    scores = bk.backtest(series, horizon, backtest, **options) if backtest else None
-    future = bk.forecast(series, horizon, **options)
+    scores = bk.backtest(data, horizon, backtest, **options) if backtest else None
+    future = bk.forecast(data, horizon, **options)
+    # Before anything is written, since there may be none.
+    sums = None if total is None else future.totals(total, levels)
     print(bk.summary(future, level=levels[-1]))
+    if sums is not None:
+        print(f"\n{sums.to_string(float_format='{:,.5g}'.format)}")
     if scores is not None:
         print(f"\n{scores}")
     written = future.save(output, levels)
+    if sums is not None:
+        written.append(output / "totals.csv")
+        with files.atomic_write(written[-1]) as path:
+            sums.to_csv(path, float_format="%.10g", lineterminator="\n")
     if report:
         written.append(_write_report(future, output / "report.html", seed))
     _print_written(written)
@@ -109,11 +144,10 @@ def forecast(
 def backtest(
     series: str,
     *,
-    horizon: Whole,
+    horizon: str,
     cutoffs: Whole = 3,
     cutoff: Annotated[list[str] | None, Parameter(negative="")] = None,
-    time: str | None = None,
-    value: str | None = None,
+    reading: Reading = Reading(),  # noqa: B008
     season: Annotated[list[float] | None, Parameter(negative="")] = None,
     positive: Annotated[bool, Parameter(negative="")] = False,
     output: Path = Path("out"),
@@ -123,12 +157,10 @@ def backtest(
     """Forecast from past dates, score what came true, write backtest.csv and backtest.png.
 
     Args:
-        series: A data set or a CSV file.
-        horizon: How many steps ahead.
+        series: A data set or a file.
+        horizon: How many steps ahead; or "90 days".
         cutoffs: From how many past dates, `horizon` steps apart.
         cutoff: A past date, the last that a forecast may see; may be repeated. Instead of cutoffs.
-        time: The column of times; guessed if not given.
-        value: The column of values; needed if there are several.
         season: Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
         positive: Keep the forecast above zero.
         output: The folder to write to.
@@ -136,8 +168,9 @@ def backtest(
     """
     files.require_writable(output)
     _require_other(output / "backtest.csv", series)
-    options = {"season": season, "time": time, "value": value, "positive": positive, "seed": seed}
-    scores = bk.backtest(series, horizon, cutoff or cutoffs, **options)
+    data = bk.read_series(series, **vars(reading))
+    options = {"season": season, "positive": positive, "seed": seed}
+    scores = bk.backtest(data, horizon, cutoff or cutoffs, **options)
     print(scores)
     _print_written(scores.save(output))
 

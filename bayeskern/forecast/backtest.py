@@ -12,7 +12,8 @@ from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.progress import Progress
 from bayeskern.forecast import plot
-from bayeskern.forecast.forecast import forecast, require_within_reach
+from bayeskern.forecast.forecast import MOST_STEPS, forecast, require_within_reach
+from bayeskern.forecast.horizon import steps_ahead
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.scores import PROBABILITIES, WANTED, score
@@ -160,7 +161,7 @@ def _scores(model: Forecast | SeasonalNaive, fold: Fold) -> dict[str, np.ndarray
 
 def backtest(
     series,
-    horizon: int,
+    horizon: int | str,
     cutoffs=3,
     *,
     season=None,
@@ -177,7 +178,7 @@ def backtest(
 
     Args:
         series: What `forecast` takes; its times must be regular, gaps allowed.
-        horizon: How many steps each forecast goes ahead.
+        horizon: How many steps each forecast goes ahead; or a time, "90 days".
         cutoffs: How many past dates, the last one `horizon` steps before the end and each `horizon`
             steps before the next; or the dates themselves, the last that each forecast may see.
         season: The length of a season in steps, or several; 0 for none; None infers them.
@@ -200,8 +201,8 @@ def backtest(
         result.plot()
         ```
     """
-    horizon = validation.positive_integer(horizon, "horizon")
     series = read_series(series, times, time, value)
+    horizon = steps_ahead(horizon, series.calendar, MOST_STEPS)
     require_within_reach(series, horizon)
     if not series.calendar.regular:
         raise ValueError(

@@ -9,6 +9,7 @@ from bayeskern.core.memory import Memory
 from bayeskern.forecast.average import DRAWS, Part, contenders, weigh
 from bayeskern.forecast.evidence import bound
 from bayeskern.forecast.fitting import Draws, Fitted
+from bayeskern.forecast.horizon import steps_ahead
 from bayeskern.forecast.model import TRENDS, name_seasons
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
@@ -34,7 +35,7 @@ _fits, _parts = Memory(4), Memory(4)
 
 def forecast(
     series,
-    horizon: int,
+    horizon: int | str,
     season=None,
     kernel: Kernel | None = None,
     method=None,
@@ -64,9 +65,10 @@ def forecast(
     (1989), "Forecasting, structural time series models and the Kalman filter".
 
     Args:
-        series: The name of a data set ("co2"), the path of a CSV file, a pandas or polars frame or
-            series, or an array of shape (n,); NaN where a value is missing.
-        horizon: How many steps to forecast.
+        series: The name of a data set ("co2"), the path of a file, a pandas or polars frame or
+            series, an array of shape (n,), NaN where a value is missing; or what `read_series`
+            returns, which has further options for how files are read.
+        horizon: How many steps to forecast; or a time, "90 days", or an end, "until 2025-12".
         season: The length of a season in steps, or several, which are then there; 0 for none. None
             infers from the dates which there may be, and from the values which there are.
         kernel: A kernel for y standardised and time in years since the first observation (steps,
@@ -101,11 +103,12 @@ def forecast(
         bk.forecast("sales.csv", 6, time="month", value="sales", positive=True)
         ```
     """
-    horizon, seed = validation.positive_integer(horizon, "horizon"), validation.seed(seed)
+    seed = validation.seed(seed)
     log = _required_scale(log, positive)
     trends = _trends(trend, kernel)
     method = method if method in (None, "map") else as_method(method)
     series = read_series(series, times, time, value)
+    horizon = steps_ahead(horizon, series.calendar, MOST_STEPS)
     seasons = name_seasons(series.calendar, season)
     y = series.values[series.observed]
     if len(y) > MOST_VALUES:

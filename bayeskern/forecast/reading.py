@@ -1,6 +1,6 @@
-"""Reading a series from a data set's name, a CSV file, a data frame, a series or an array.
+"""Reading a series from a data set's name, a file, a data frame, a series or an array.
 
-A reader of a new format returns its columns by name, as text or as they are; all else is shared.
+`files` makes columns out of files; all else is shared.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from bayeskern import datasets
-from bayeskern.forecast.cells import parse_numbers
-from bayeskern.forecast.csv_file import read_csv
+from bayeskern.forecast.cells import read_numbers
+from bayeskern.forecast.files import Table, read_table
+from bayeskern.forecast.parts_of_time import joined
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.times import parse_times
 
@@ -23,11 +24,50 @@ TIME_NAMES = (
 )  # fmt: skip
 
 
-def read_series(source, times=None, time: str | None = None, value: str | None = None) -> Series:
-    """Read a series from a data set's name, a CSV path, a frame, a series or an array.
+def read_series(
+    source,
+    times=None,
+    time: str | None = None,
+    value: str | None = None,
+    *,
+    every: str | None = None,
+    by: str | None = None,
+    date_format: str | None = None,
+    decimal: str | None = None,
+    sheet: str | None = None,
+    encoding: str | None = None,
+) -> Series:
+    """Read a series, which `forecast` and `backtest` take in place of what it was read from.
 
-    times: one for each value, for sources that have none. time, value: the columns to use; they
-    are guessed where there is only one choice. Raises ValueError naming the column and the row.
+    What can be read in one way only is read; what may be two things is refused with both named.
+
+    Args:
+        source: The name of a data set; the path of a file (CSV and its like, Excel, Parquet, JSON,
+            gzipped or not); a pandas or polars frame or series; or an array, shape (n,), NaN where
+            a value is missing.
+        times: One for each value, for sources that have none.
+        time: The column of times of a file or a frame; guessed if None, where year and month, year
+            and quarter, or date and time of day may stand in two columns.
+        value: The column of values; needed if there are several.
+        every: The period of which each value shall be one: "hour", "day", "week", "month",
+            "quarter" or "year"; None for the times as they are.
+        by: How values of shorter periods make one: "sum", "mean" or "last".
+        date_format: How times are written, such as "%d/%m/%Y", where they do not tell.
+        decimal: The mark before decimals, "." or ",", where numbers do not tell.
+        sheet: The sheet of a workbook; needed if several hold data.
+        encoding: The encoding of a file of text; UTF-8 if it is that, else Windows-1252.
+
+    Returns:
+        The series, with remarks on what was done to read it.
+
+    Raises:
+        ValueError: For what cannot be read, naming the column and the row.
+
+    Examples:
+        ```python
+        series = bk.read_series("sales.xlsx", sheet="2024", value="units")
+        bk.forecast(series, 12)
+        ```
     """
     if isinstance(source, Series):
         return source
@@ -37,16 +77,21 @@ def read_series(source, times=None, time: str | None = None, value: str | None =
         raise ValueError("times= is for arrays; name the column of times with time=.")
     if not has_columns and (time is not None or value is not None):
         raise ValueError("time= and value= name columns, but this series has none; use times=.")
+    if not is_name and (sheet is not None or encoding is not None):
+        raise ValueError("sheet= and encoding= are for files, and this series is none.")
+    notation = {"date_format": date_format, "decimal": decimal, "every": every, "by": by}
     if is_name:
-        return _from_name(source, time, value)
-    return _from_frame(source, time, value) if has_columns else _from_values(source, times)
+        return _from_name(source, time, value, sheet, encoding, notation)
+    if has_columns:
+        return _from_frame(source, time, value, notation)
+    return _from_values(source, times, notation)
 
 
-def _from_name(source: str | Path, time: str | None, value: str | None) -> Series:
+def _from_name(source: str | Path, time, value, sheet, encoding, notation) -> Series:
     if str(source) in datasets.names():
         data = datasets.load(str(source))
         columns = {data.time_name: data.times, data.value_name: data.values}
-        return _from_columns(data.name, columns, *_choose(list(columns), time, value))
+        return _from_columns(data.name, columns, *_choose(list(columns), time, value), **notation)
     path = Path(source)
     if not path.is_file():
         hint = _did_you_mean(str(source), datasets.names())
@@ -54,48 +99,80 @@ def _from_name(source: str | Path, time: str | None, value: str | None) -> Serie
             f"{str(source)!r} is neither a file nor a data set.{hint} "
             f"The data sets are {', '.join(datasets.names())}."
         )
-    return _from_csv(path, time, value)
+    name = path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
+    return _from_table(path, name, read_table(path, sheet, encoding), time, value, notation)
 
 
-def _from_csv(path: Path, time: str | None, value: str | None) -> Series:
-    frame, delimiter = read_csv(path)
-    if frame.columns[0] == "":
+def _from_table(path: Path, name: str, table: Table, time, value, notation) -> Series:
+    columns, remarks = dict(table.columns), table.remarks
+    if next(iter(columns)) == "" and len(columns) > 1:
         # Other programs write row numbers, or an index of times, in a column without a name.
-        if time is not None or any(name.lower() in TIME_NAMES for name in frame.columns):
-            frame = frame.drop(columns="")
-        else:
-            frame = frame.rename(columns={"": "time"})
-    time, value = _choose(list(frame), time, value)
-    if _is_row(frame, time, value):
+        index = columns.pop("")
+        if time is None and not any(known.lower() in TIME_NAMES for known in columns):
+            columns = {"time": index, **columns}
+    if len(columns) == 1:
+        columns, remarks, time = _with_steps(columns, remarks, time)
+    elif time is None:
+        columns, time = joined(columns)
+    time, value = _choose(list(columns), time, value)
+    if table.header is not None and _is_row(columns, time, value, notation["date_format"]):
         raise ValueError(
-            f"{path} has no header: its first line is {delimiter.join(frame)}. "
-            f'Put one such as "time{delimiter}value" before it.'
+            f"{path} has no header: its first line is {table.header}. "
+            f"Put one such as {_example(table.header)} before it."
         )
-    return _from_columns(path.stem, frame, time, value)
+    group = table.points_may_group
+    return _from_columns(
+        name, columns, time, value, points_may_group=group, remarks=remarks, **notation
+    )
 
 
-def _is_row(frame, time: str, value: str) -> bool:
+def _with_steps(columns: dict, remarks: tuple[str, ...], time: str | None):
+    """A column alone with numbers for its times."""
+    (name, cells), *_ = columns.items()
+    if time is not None:
+        raise ValueError(f"there is one column only, {name!r}; time={time!r} is none beside it.")
+    steps = "step" if name != "step" else "number"
+    remark = f"there is one column only: its times are the numbers 0 to {len(cells) - 1}"
+    return {steps: np.arange(len(cells)), name: cells}, (*remarks, remark), steps
+
+
+def _example(header: str) -> str:
+    delimiter = next((mark for mark in ";\t|," if mark in header), None)
+    return f'"time{delimiter}value"' if delimiter else '"value"'
+
+
+def _is_row(columns: Mapping, time: str, value: str, date_format: str | None) -> bool:
     """Whether the names of both columns could be one more row of them."""
+    if not any(_is_read(read_numbers, [value], value, mark) for mark in ".,"):
+        return False
+    cells = columns[time]
+    if isinstance(cells, np.ndarray):
+        return True
+    return _is_read(parse_times, [time, *map(str, cells)], time, date_format)
+
+
+def _is_read(reader, *arguments) -> bool:
     try:
-        parse_times([time, *frame[time]])
-        parse_numbers([value.replace(",", ".")], value)
+        reader(*arguments)
     except ValueError:
         return False
     return True
 
 
-def _from_frame(frame, time: str | None, value: str | None) -> Series:
+def _from_frame(frame, time: str | None, value: str | None, notation) -> Series:
     import narwhals as nw  # slow to import
 
     table = nw.from_native(frame, eager_only=True)
     columns = {str(name): table.get_column(name).to_list() for name in table.columns}
     index = getattr(frame, "index", None)
-    if index is None or not _is_time(index, list(columns), time, value):
-        time, value = _choose(list(columns), time, value)
-        return _from_columns(value, columns, time, value)
-    value = _choose_value(list(columns), value)
-    numbers = parse_numbers(columns[value], value)
-    return Series.of(value, str(index.name or "time"), value, index, numbers)
+    if index is not None and _is_time(index, list(columns), time, value):
+        value = _choose_value(list(columns), value)
+        time = str(index.name or "time")
+        return _series(value, time, value, index, columns[value], **notation)
+    if time is None:
+        columns, time = joined(columns)
+    time, value = _choose(list(columns), time, value)
+    return _from_columns(value, columns, time, value, **notation)
 
 
 def _is_time(index, names: list[str], time: str | None, value: str | None) -> bool:
@@ -110,7 +187,7 @@ def _is_time(index, names: list[str], time: str | None, value: str | None) -> bo
     return index.name is not None or index.dtype.kind not in "iuf" or len(names) == 1
 
 
-def _from_values(source, times) -> Series:
+def _from_values(source, times, notation) -> Series:
     import pandas as pd  # slow to import
 
     if np.ndim(source) != 1:
@@ -122,11 +199,20 @@ def _from_values(source, times) -> Series:
     times = values.index if times is None else times
     if len(times) != len(values):
         raise ValueError(f"times has {len(times)} entries but the series has {len(values)} values.")
-    return Series.of(name, time_name, name, times, parse_numbers(values, name))
+    return _series(name, time_name, name, times, values, **notation)
 
 
-def _from_columns(name: str, columns: Mapping, time: str, value: str) -> Series:
-    return Series.of(name, time, value, columns[time], parse_numbers(columns[value], value))
+def _from_columns(name: str, columns: Mapping, time: str, value: str, **options) -> Series:
+    return _series(name, time, value, columns[time], columns[value], **options)
+
+
+def _series(
+    name: str, time: str, value: str, times, cells, *, decimal: str | None,
+    points_may_group: bool = False, remarks: tuple[str, ...] = (), **options,
+) -> Series:  # fmt: skip
+    numbers = read_numbers(cells, value, decimal, points_may_group)
+    remarks = (*remarks, *numbers.remarks)
+    return Series.of(name, time, value, times, numbers.values, remarks=remarks, **options)
 
 
 # -- which column is which -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,11 +10,15 @@ import numpy as np
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.calendar import Calendar
 from bayeskern.forecast.frequency import infer_calendar
-from bayeskern.forecast.times import parse_times
-from bayeskern.forecast.zones import has_offset, zone_of
+from bayeskern.forecast.resample import resample
+from bayeskern.forecast.times import epoch_unit, parse_times
+from bayeskern.forecast.zones import has_offset, to_utc, to_wall, zone_of
 
 # Fewer values than this cannot show a level, a change and a spread.
 FEWEST = 3
+EPOCH_WORDS = {
+    "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,24 +33,46 @@ class Series:
     remarks: tuple[str, ...]
 
     @classmethod
-    def of(cls, name: str, time_name: str, value_name: str, times, values) -> Series:
+    def of(
+        cls,
+        name: str,
+        time_name: str,
+        value_name: str,
+        times,
+        values,
+        date_format: str | None = None,
+        every: str | None = None,
+        by: str | None = None,
+        remarks: Sequence[str] = (),
+    ) -> Series:
         """Sort the values, drop what is missing at the end, infer the calendar; say what was done.
 
-        times: (n,), anything that `parse_times` takes; values: (n,), NaN where missing.
+        times: (n,), anything that `parse_times` takes, in the form `date_format` if that is given;
+        values: (n,), NaN where missing; every, by: as `resample` has them, if they are to be those
+        of longer periods; remarks: those on how they were read.
         Raises ValueError for fewer than three values and for times that make no series.
         """
         values = np.asarray(values, float)
         if not np.any(np.isfinite(values)):
             what = "is empty" if len(values) == 0 else f"has {len(values)} rows but no value"
             raise ValueError(f"{value_name}: the series {what}; wanted at least {FEWEST} numbers.")
-        remarks, tz = [], zone_of(times)
+        remarks, tz, unit = list(remarks), zone_of(times), epoch_unit(times)
+        if unit is not None:
+            remarks.append(f"{time_name} is read as times since 1970, in {EPOCH_WORDS[unit]}, UTC")
         if tz is None and has_offset(times):
             remarks.append("times with an offset are shown in UTC: give datetimes of a time zone")
-        times = parse_times(times, time_name)
+        times = parse_times(times, time_name, date_format)
         order = np.argsort(times, kind="stable")
         if not np.array_equal(order, np.arange(len(order))):
             times, values = times[order], values[order]
             remarks.append("the times were not in order and have been sorted")
+        if every is not None:
+            wall = times if tz is None else to_wall(times, tz)
+            wall, values, said = resample(wall, values, every, by)
+            times = parse_times(wall if tz is None else to_utc(wall, tz))
+            remarks += said
+        elif by is not None:
+            raise ValueError(f"by={by!r} says how to resample: say every= (--every) too.")
         count = int(np.flatnonzero(np.isfinite(values))[-1]) + 1
         if count < len(values):
             rows = "row at the end has" if len(values) - count == 1 else "rows at the end have"

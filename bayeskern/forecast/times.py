@@ -1,8 +1,7 @@
 """Reading times: text, dates, datetimes, periods and numbers into sortable arrays.
 
 pandas reads ISO 8601 and holds what it reads; what stands here is what pandas leaves open: which
-of several forms a column is written in, and which row does not fit. A new form of text is one more
-line of `FORMS`.
+of several forms a column is written in (`date_forms.FORMS`), and which row does not fit.
 """
 
 from __future__ import annotations
@@ -15,36 +14,29 @@ from typing import Any
 import numpy as np
 
 from bayeskern.forecast.cells import is_missing
+from bayeskern.forecast.date_forms import DIGITS, ISO, WEEK, form_of
 
-__all__ = ["is_dated_by_digits", "parse_times"]
+__all__ = ["epoch_unit", "is_dated_by_digits", "parse_times"]
 
-WANTED = "an ISO date or time (2020-01-31, 2020-01-31T05:00), a quarter (2020Q1) or a number"
-
-YEAR, MONTH, DAY = r"(1[6-9]\d\d|2[01]\d\d)", r"(0[1-9]|1[0-2])", r"(0[1-9]|[12]\d|3[01])"
-# Digits that are read as a date rather than as an integer, and the same date in ISO 8601.
-DIGITS = {YEAR + MONTH + DAY: r"\1-\2-\3", YEAR + MONTH: r"\1-\2"}
+WANTED = (
+    "dates as in 2020-01-31, 31.01.2020, Jan 2020, 2020Q1 or 2020-W05, or numbers; --date-format "
+    "names another form"
+)
 NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-ISO = r"\d{4}-\d\d(-\d\d([Tt ]\d\d.*)?)?"
-# How text writes a time -> what that is in ISO 8601. The first row decides for all.
-FORMS = {
-    **DIGITS,
-    r"(\d{4})-?[Qq]([1-4])": lambda match: f"{match[1]}-{3 * int(match[2]) - 2:02}",
-    # pandas wants T and Z in capitals, and a point before fractions of a second.
-    ISO: lambda match: match[0].upper().replace(",", "."),
-}
-# The order of day and month is that of the column.
-SLASHES = r"(\d{1,2})/(\d{1,2})/(\d{4})(\b.*)?"
 OFFSET = re.compile(r".*\d[T ]\d.*(Z|[+-]\d\d(:?\d\d)?)")
+# Seconds since 1970 are ten digits from 2001 to 2286; what is finer has three digits more.
+FIRST_EPOCH, LAST_EPOCH = 10**9, 10**10
+EPOCHS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-def parse_times(values: Any, name: str = "time") -> np.ndarray:
+def parse_times(values: Any, name: str = "time", date_format: str | None = None) -> np.ndarray:
     """Dates, datetimes, periods, text or numbers -> (n,) datetime64 (s or finer), int64 or float64.
 
     Times with an offset or a zone come out as naive UTC; `zones.zone_of` tells the zone. Periods
-    come out as their start. Text may hold ISO dates and times, quarters ("2020Q1"), 31/01/2020
-    where the column shows which number is the day, digits (20200131 and 202001 are dates, others
-    integers) and decimals. Raises ValueError with the row, counted from 1, of what is missing or
-    cannot be read.
+    come out as their start. Text may hold dates in any form of `date_forms`, digits (20200131 and
+    202001 are dates, others integers) and decimals; in the form `date_format` ("%d/%m/%Y") if that
+    is given. Numbers that are Unix epochs are dates; `epoch_unit` tells. Raises ValueError with the
+    row, counted from 1, of what is missing or cannot be read.
     """
     array = np.asarray(values)
     if array.ndim != 1:
@@ -52,18 +44,37 @@ def parse_times(values: Any, name: str = "time") -> np.ndarray:
     if array.dtype.kind not in "MiufOUT" or (array.dtype.kind in "OUT" and len(array) == 0):
         raise ValueError(f"{name}: came {array.dtype} of shape {array.shape}, wanted {WANTED}")
     if array.dtype.kind in "OUT":
-        array = _parse_objects(array, name)
+        array = _parse_objects(array, name, date_format)
     _require_times(np.isfinite(array), name)
     if array.dtype.kind == "M":
         return _in_coarsest_unit(array)
+    unit = epoch_unit(array)
+    if unit is not None:
+        return _in_coarsest_unit(array.astype(np.int64).astype(f"M8[{unit}]"))
     fits = array.dtype.kind != "f" and array.max(initial=0) <= np.iinfo(np.int64).max
     return array.astype(np.int64 if fits else np.float64)
+
+
+def epoch_unit(values: Any) -> str | None:
+    """s, ms, us or ns, if numbers, or text of them, are times since 1970 in that unit."""
+    array = np.asarray(values)
+    if array.dtype.kind in "OU" and len(array) and re.fullmatch(r"\d{10,19}", str(array[0])):
+        try:
+            array = np.array([int(value) for value in array])
+        except (ValueError, TypeError, OverflowError):
+            return None
+    if array.dtype.kind not in "iuf" or len(array) == 0 or not np.all(array == np.round(array)):
+        return None
+    for unit, scale in EPOCHS.items():
+        if np.all((array >= FIRST_EPOCH * scale) & (array < LAST_EPOCH * scale)):
+            return unit
+    return None
 
 
 def is_dated_by_digits(integers: np.ndarray) -> bool:
     """Whether all integers could be dates written as YYYYMM or YYYYMMDD."""
     texts = [str(integer) for integer in integers]
-    return any(all(re.fullmatch(form, text) for text in texts) for form in DIGITS)
+    return any(all(form.fullmatch(text) for text in texts) for form, _ in DIGITS)
 
 
 def _in_coarsest_unit(times: np.ndarray) -> np.ndarray:
@@ -74,7 +85,7 @@ def _in_coarsest_unit(times: np.ndarray) -> np.ndarray:
     return times.astype("M8[ns]")
 
 
-def _parse_objects(array: np.ndarray, name: str) -> np.ndarray:
+def _parse_objects(array: np.ndarray, name: str, date_format: str | None) -> np.ndarray:
     import pandas as pd  # slow to import
 
     _require_times(~is_missing(pd.Series(array, dtype=object)), name)
@@ -84,7 +95,7 @@ def _parse_objects(array: np.ndarray, name: str) -> np.ndarray:
     if families[0] is numbers.Real:
         return np.array(values)
     if families[0] is str:
-        return _parse_text(values, name)
+        return _parse_text(values, name, date_format)
     dates = [value.to_timestamp() if isinstance(value, pd.Period) else value for value in values]
     _require_alike([getattr(date, "tzinfo", None) is not None for date in dates], dates, name)
     return pd.to_datetime(dates, utc=True).tz_localize(None).to_numpy()
@@ -101,51 +112,39 @@ def _family(value: Any) -> type | None:
     return next((t for t in (str, dt.date, numbers.Real) if isinstance(value, t)), None)
 
 
-def _parse_text(texts: list[str], name: str) -> np.ndarray:
+def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndarray:
     import pandas as pd  # slow to import
 
-    form, iso = _form(texts, name)
-    matches = [_match(form, text) for text in texts]
-    _require_readable([match is not None for match in matches], texts, name)
-    if iso is None:
+    if date_format is not None:
+        times = _by_format(texts, date_format)
+        _require_readable(times.notna(), texts, name, f"wanted {date_format}")
+        return times.tz_localize(None).to_numpy()
+    form = form_of(texts, name)
+    if form is None and re.fullmatch(NUMBER, texts[0], re.ASCII):
+        _require_readable(
+            [re.fullmatch(NUMBER, t, re.ASCII) is not None for t in texts], texts, name
+        )
         return pd.to_numeric(np.array(texts, object), errors="coerce")
-    in_iso = [iso(match) if callable(iso) else match.expand(iso) for match in matches]
-    times = pd.to_datetime(in_iso, format="ISO8601", utc=True, errors="coerce")
+    pattern, iso = form or ISO
+    matches = [pattern.fullmatch(text) for text in texts]
+    _require_readable([match is not None for match in matches], texts, name)
+    in_iso = [iso(match) for match in matches]
+    times = _by_format(in_iso, "%G-W%V-%u" if pattern is WEEK[0] else "ISO8601")
     _require_readable(times.notna(), texts, name)
     _require_alike([OFFSET.fullmatch(text) is not None for text in in_iso], texts, name)
     return times.tz_localize(None).to_numpy()
 
 
-def _form(texts: list[str], name: str) -> tuple:
-    """The form that a column is written in, told by its first row, and what that is in ISO 8601.
+def _by_format(texts: list[str], date_format: str):
+    """A pandas index of times in UTC, NaT for what is not in the format."""
+    import pandas as pd  # slow to import
 
-    None in place of the latter for numbers.
-    """
-    for form, iso in FORMS.items():
-        if _match(form, texts[0]):
-            return form, iso
-    if _match(NUMBER, texts[0]):
-        return NUMBER, None
-    if _match(SLASHES, texts[0]):
-        return SLASHES, _slashes_in_iso(texts, name)
-    return ISO, FORMS[ISO]
-
-
-def _match(form: str, text: str) -> re.Match | None:
-    return re.fullmatch(form, text, re.ASCII)
-
-
-def _slashes_in_iso(texts: list[str], name: str):
-    """Day and month in the order that some row gives away: pandas would guess it row by row."""
-    parts = [match for match in (_match(SLASHES, text) for text in texts) if match]
-    day_first = any(int(part[1]) > 12 for part in parts)
-    if not day_first and all(int(part[2]) <= 12 for part in parts):
+    try:
+        return pd.to_datetime(texts, format=date_format, utc=True, errors="coerce")
+    except ValueError as error:
         raise ValueError(
-            f"{name}, row 1: {texts[0]!r} may be day/month or month/day, and no row tells; "
-            "wanted ISO dates (2020-01-31)"
-        )
-    day, month = (1, 2) if day_first else (2, 1)
-    return lambda part: f"{part[3]}-{part[month]:0>2}-{part[day]:0>2}{part[4] or ''}"
+            f"date_format={date_format!r} is no format of dates, such as %d.%m.%Y: {error}."
+        ) from None
 
 
 def _require_times(there, name: str) -> None:
@@ -153,11 +152,11 @@ def _require_times(there, name: str) -> None:
         raise ValueError(f"{name}, row {_first_row(there)}: no time; drop the row or fill it in")
 
 
-def _require_readable(readable, values, name: str) -> None:
+def _require_readable(readable, values, name: str, wanted: str = f"wanted {WANTED}") -> None:
     if not np.all(readable):
         row = _first_row(readable)
         value = str(values[row - 1])
-        raise ValueError(f"{name}, row {row}: cannot read {value!r}; wanted {WANTED}")
+        raise ValueError(f"{name}, row {row}: cannot read {value!r}; {wanted}")
 
 
 def _require_alike(aware: list[bool], values, name: str) -> None:

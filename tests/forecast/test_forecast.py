@@ -346,7 +346,7 @@ def test_names_do_not_break_the_csv(raw, name):
 
 
 def test_large_integers_are_written_in_full():
-    times = 1_700_000_000_000 + 60_000 * np.arange(5)
+    times = 170_000_000_000 + 60_000 * np.arange(5)
     f = bk.forecast(np.full(5, 1.0), 2, times=times)
     written = [line.split(",")[0] for line in f.to_csv().splitlines()[1:]]
     assert written == [str(times[-1] + 60_000), str(times[-1] + 120_000)]

@@ -1,0 +1,63 @@
+"""Sums over months and years: of joint draws, and of what is known already."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeskern as bk
+
+DAYS = pd.date_range("2024-01-01", "2024-02-19")
+
+
+@pytest.fixture(scope="module")
+def walk():
+    """A random walk, whose steps ahead go together."""
+    y = 50.0 + np.cumsum(np.random.default_rng(0).normal(size=len(DAYS)))
+    series = pd.Series(y, DAYS, name="sales")
+    return series, bk.forecast(series, "until 2024-04-10", method="map", season=0, trend="level")
+
+
+def test_sums_are_those_of_joint_draws_and_of_known_values(walk):
+    series, f = walk
+    table = f.totals("month", 0.8)
+    # April does not end within the horizon.
+    assert [str(month) for month in table.index] == ["2024-02", "2024-03"]
+    assert list(table.columns) == ["median", "mean", "sd", "lower_80", "upper_80"]
+    paths, month = f.sample(20_000, seed=5), pd.DatetimeIndex(f.times).month
+    for number, known in ((2, series["2024-02":].sum()), (3, 0.0)):
+        sums, row = known + paths[:, month == number].sum(axis=1), table.iloc[number - 2]
+        assert row["sd"] == pytest.approx(sums.std(), rel=0.05)
+        assert row["median"] == pytest.approx(np.median(sums), abs=4 * sums.std() / np.sqrt(4_000))
+        assert row["upper_80"] == pytest.approx(np.quantile(sums, 0.9), abs=0.1 * sums.std())
+        np.testing.assert_allclose(row["mean"], known + f.mean[month == number].sum())
+    # Days that were independent would have a sum that is far too certain.
+    assert table["sd"].iloc[1] > 3.0 * np.sqrt((f.sd[month == 3] ** 2).sum())
+
+
+def test_a_period_that_is_not_known_whole_is_left_out(walk):
+    series, f = walk
+    # From 1 January on the year is whole, from the sixth it is not.
+    assert len(bk.forecast(series, 340, method="map", season=0).totals("year")) == 1
+    with pytest.raises(ValueError, match="no year is whole: of those that have begun not all"):
+        bk.forecast(series[5:], 340, method="map", season=0).totals("year")
+    holes = series.copy()
+    holes["2024-02-03"] = np.nan
+    table = bk.forecast(holes, 45, method="map", season=0).totals("month")
+    assert [str(month) for month in table.index] == ["2024-03"]
+    with pytest.raises(ValueError, match="or none ends within the horizon, 3 steps"):
+        bk.forecast(series, 3, method="map", season=0).totals("month")
+    with pytest.raises(ValueError, match="every='fortnight' is not known"):
+        f.totals("fortnight")
+
+
+def test_months_of_a_year():
+    months = pd.date_range("2020-01-31", "2023-06-30", freq="ME")
+    f = bk.forecast(pd.Series(2.0, months), 10)
+    table = f.totals("year", [0.5])
+    assert [str(year) for year in table.index] == ["2023"]
+    np.testing.assert_allclose(table.iloc[0], [24.0, 24.0, 0.0, 24.0, 24.0])
+
+
+def test_numbers_have_no_months():
+    with pytest.raises(ValueError, match="totals are of regular dates"):
+        bk.forecast([2.0, 2.0, 2.0], 3).totals("month")
