@@ -21,6 +21,7 @@ from cyclopts import App, Parameter
 import bayeskern as bk
 from bayeskern import gallery
 from bayeskern.core import files, validation
+from bayeskern.forecast.printing import number_format
 from bayeskern.inference import METHODS
 from bayeskern.inference.verdict import WIDTH
 
@@ -127,7 +128,7 @@ def forecast(
     sums = None if total is None else future.totals(total, levels)
     print(bk.summary(future, level=levels[-1]))
     if sums is not None:
-        print(f"\n{sums.to_string(float_format='{:,.5g}'.format)}")
+        print(f"\n{sums.to_string(float_format=number_format(sums.to_numpy()))}")
     if scores is not None:
         print(f"\n{scores}")
     written = future.save(output, levels)

@@ -2,8 +2,8 @@
 
 from bayeskern.forecast.backtest import Backtest, backtest
 from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.printing import summary
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.summary import summary
 
 __all__ = ["Backtest", "Forecast", "backtest", "forecast", "read_series", "summary"]

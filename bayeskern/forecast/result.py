@@ -19,10 +19,10 @@ from bayeskern.forecast.fitting import Fitted
 from bayeskern.forecast.look_back import LookBack, look_back
 from bayeskern.forecast.mixture import Mixture, mixture_over
 from bayeskern.forecast.model import LEVEL
+from bayeskern.forecast.printing import number_format, summary
 from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.structure import Choices
-from bayeskern.forecast.summary import number_format, summary
 from bayeskern.forecast.totals import totals
 from bayeskern.forecast.verdict import assess_forecast
 from bayeskern.gp import GPRegression
