@@ -10,7 +10,16 @@ _jax_settings.apply()
 from bayeskern import datasets, distributed, kernels, likelihoods
 from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.diagnostics import Calibration, Comparison, calibrate, compare
-from bayeskern.forecast import Backtest, Forecast, backtest, forecast, read_series, summary
+from bayeskern.forecast import (
+    Anomalies,
+    Backtest,
+    Forecast,
+    anomalies,
+    backtest,
+    forecast,
+    read_series,
+    summary,
+)
 from bayeskern.gp import GaussianProcess, GPRegression, LatentGP, LatentProcess, SparseGP
 from bayeskern.inference import (
     MAP,
@@ -59,6 +68,7 @@ __all__ = [
     "MLE",
     "NUTS",
     "SVI",
+    "Anomalies",
     "Auto",
     "Backtest",
     "BayesianGLM",
@@ -95,6 +105,7 @@ __all__ = [
     "Problem",
     "SparseGP",
     "Trust",
+    "anomalies",
     "backtest",
     "calibrate",
     "check_psd",

@@ -1,7 +1,7 @@
 """The command line.
 
-`bayeskern forecast`, `backtest` and `datasets` are for series; `models`, `fit`, `compare` and
-`report` are for models. The docstring of each command is its `--help`.
+`bayeskern forecast`, `backtest`, `anomalies` and `datasets` are for series; `models`, `fit`,
+`compare` and `report` are for models. The docstring of each command is its `--help`.
 """
 
 from __future__ import annotations
@@ -174,6 +174,36 @@ def backtest(
     scores = bk.backtest(data, horizon, cutoff or cutoffs, **options)
     print(scores)
     _print_written(scores.save(output))
+
+
+@app.command
+def anomalies(
+    series: str,
+    *,
+    level: float = 0.999,
+    reading: Reading = Reading(),  # noqa: B008
+    season: Annotated[list[float] | None, Parameter(negative="")] = None,
+    robust: Annotated[bool, Parameter(negative="")] = False,
+    output: Path = Path("out"),
+    seed: Whole = 0,
+    debug: Debug = False,
+) -> None:
+    """Find values that all others speak against, write anomalies.csv and anomalies.png.
+
+    Args:
+        series: A data set or a file.
+        level: Probability of the intervals, outside of which a value stands out.
+        season: Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
+        robust: Let single wild values count for little.
+        output: The folder to write to.
+        seed: The same seed gives the same numbers.
+    """
+    files.require_writable(output)
+    _require_other(output / "anomalies.csv", series)
+    data = bk.read_series(series, **vars(reading))
+    found = bk.anomalies(data, level, season=season, robust=robust, seed=seed)
+    print(found)
+    _print_written(found.save(output))
 
 
 @app.command

@@ -1,9 +1,19 @@
 """Forecasts of a series with honest uncertainty."""
 
+from bayeskern.forecast.anomalies import Anomalies, anomalies
 from bayeskern.forecast.backtest import Backtest, backtest
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.printing import summary
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
 
-__all__ = ["Backtest", "Forecast", "backtest", "forecast", "read_series", "summary"]
+__all__ = [
+    "Anomalies",
+    "Backtest",
+    "Forecast",
+    "anomalies",
+    "backtest",
+    "forecast",
+    "read_series",
+    "summary",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
 
@@ -170,7 +170,43 @@ def mixture_over(
     What comes may be more volatile than what was, or less, but for a kernel that was given. robust:
     whether the noise of new values is Student's t.
     """
-    weights, fits, zs, means, variances = [], [], [], [], []
+    weights, fits, zs, moments = _drawn(
+        parts, mixed, seed, robust, lambda e, z: e.moments(z, x_new)
+    )
+    means, variances = moments
+    factors = np.ones(means.shape)
+    if robust:
+        factors = factors_of_new(means.shape, seed)
+        variances = variances + (factors - 1.0) * _noise(fits, zs)
+
+    def paths(i, n, seed):
+        scale, evidence = fits[i].scale, fits[i].evidence
+        return scale.shift + scale.size * evidence.paths(zs[i], x_new, n, seed, factors[i])
+
+    mixture = Mixture(weights, [f.scale for f in fits], means, variances, paths)
+    if fits[0].choices.kernel is not None:
+        return mixture
+    return mixture.widened(*volatility_factors(len(fits[0].y)))
+
+
+def mixture_of_others(
+    parts: Sequence[Part], mixed: int, seed: int, robust: bool = False
+) -> Mixture:
+    """What all other values say of each value that was fitted, over the draws of all parts.
+
+    The hyperparameters are those given all values. robust: as in `mixture_over`.
+    """
+    weights, fits, zs, moments = _drawn(parts, mixed, seed, robust, lambda e, z: e.loo(z)[:2])
+    means, variances = moments
+    if robust:
+        own = np.array([f.evidence.noise_factors for f in fits])
+        variances = variances + (factors_of_new(means.shape, seed) - own) * _noise(fits, zs)
+    return Mixture(weights, [f.scale for f in fits], means, variances)
+
+
+def _drawn(parts: Sequence[Part], mixed: int, seed: int, robust: bool, moments: Callable):
+    """Weights (S,), fits and draws of S parts of a mixture, and their moments: (S, m) each."""
+    weights, fits, zs, found = [], [], [], []
     for part in parts:
         fitted, z = part.fitted, part.draws.z
         if len(z) > 1:
@@ -179,24 +215,15 @@ def mixture_over(
         if robust:
             # Each factor of the noise is a part of its own.
             z = np.repeat(z, -(-mixed // (len(parts) * len(z))), axis=0)
-        mean, variance = fitted.evidence.moments(z, x_new)
         weights += [part.weight / len(z)] * len(z)
         fits += [fitted] * len(z)
         zs += [*z]
-        means.append(mean)
-        variances.append(variance)
-    means, variances = np.concatenate(means), np.concatenate(variances)
-    factors = np.ones(means.shape)
-    if robust:
-        factors = factors_of_new(means.shape, seed)
-        noise = [float(f.evidence.values(z)["noise"]) for f, z in zip(fits, zs, strict=True)]
-        variances = variances + (factors - 1.0) * np.reshape(noise, (-1, 1))
+        found.append(moments(fitted.evidence, z))
+    together = tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    return np.array(weights), fits, zs, together
 
-    def paths(i, n, seed):
-        scale, evidence = fits[i].scale, fits[i].evidence
-        return scale.shift + scale.size * evidence.paths(zs[i], x_new, n, seed, factors[i])
 
-    mixture = Mixture(np.array(weights), [f.scale for f in fits], means, variances, paths)
-    if fits[0].choices.kernel is not None:
-        return mixture
-    return mixture.widened(*volatility_factors(len(fits[0].y)))
+def _noise(fits, zs) -> np.ndarray:
+    """The noise variance of each part: (S, 1)."""
+    noise = [float(f.evidence.values(z)["noise"]) for f, z in zip(fits, zs, strict=True)]
+    return np.reshape(noise, (-1, 1))

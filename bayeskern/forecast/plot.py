@@ -73,6 +73,23 @@ def components(f, fig=None, level: float = 0.95):
     return fig
 
 
+def anomalies(found, ax=None):
+    """The fitted values over the intervals that all others give them, and those outside."""
+    ax = figure().subplots() if ax is None else ax
+    series, times = found.forecast.series, found.times
+    x = series.calendar.wall(times)
+    lower, upper = found.interval
+    label = f"{100 * found.level:.6g} % interval given all others"
+    ax.fill_between(x, lower, upper, color=FUTURE, alpha=0.2, linewidth=0, label=label)
+    ax.plot(x, found.values, color=HISTORY, linewidth=1.0, label=short(series.value_name, LETTERS))
+    outside = found.outside
+    style = {"linestyle": "none", "marker": "o", "markersize": 5.5, "color": NAIVE}
+    ax.plot(x[outside], found.values[outside], label="outside", zorder=3, **style)
+    concise_dates(ax, x)
+    title = f"{short(series.name, LETTERS)}: {int(outside.sum())} of {len(times)} values stand out"
+    return _finish(ax, series, title, series.calendar.description)
+
+
 def backtest(result, ax=None, level: float = 0.8):
     """The forecasts made at each cutoff over what came true; returns the figure."""
     ax = figure().subplots() if ax is None else ax
