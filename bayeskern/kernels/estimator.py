@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from numpyro.distributions import Distribution
 from sklearn.base import BaseEstimator
 
@@ -9,9 +11,40 @@ from bayeskern.hyperparameters import Free
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.stationary import RBF
 
+# How scikit-learn writes the parameters of a parameter.
+OF_KERNEL = "kernel__"
+
 
 class KernelEstimator(BaseEstimator):
-    """A scikit-learn estimator with a parameter `kernel`; None stands for RBF()."""
+    """A scikit-learn estimator with a parameter `kernel`; None stands for RBF().
+
+    The hyperparameters of the kernel are parameters too, by their names: `kernel__lengthscale`, or
+    `kernel__season.period` of a sum with a part of that name.
+    """
+
+    def get_params(self, deep: bool = True) -> dict:
+        """The parameters by name; with `deep`, the hyperparameters of the kernel too."""
+        params = super().get_params(deep)
+        kernel = RBF() if self.kernel is None else self.kernel
+        if deep and isinstance(kernel, Kernel):
+            params |= {f"{OF_KERNEL}{name}": v for name, v in kernel.hyperparameters().items()}
+        return params
+
+    def set_params(self, **params) -> Self:
+        """Set parameters; those of the kernel by its hyperparameters' names, in a copy of it.
+
+        Raises:
+            ValueError: A name is unknown, or a value is not allowed.
+        """
+        inner = {name: v for name, v in params.items() if name.startswith(OF_KERNEL)}
+        super().set_params(**{name: v for name, v in params.items() if name not in inner})
+        if inner:
+            kernel = RBF() if self.kernel is None else self.kernel
+            if not isinstance(kernel, Kernel):
+                raise ValueError(f"{', '.join(inner)}: kernel={kernel!r} has no such parameters.")
+            values = {name.removeprefix(OF_KERNEL): v for name, v in inner.items()}
+            self.kernel = kernel.at(values)
+        return self
 
     def _concrete_kernel(self, positive_definite: bool = True, free: bool = False) -> Kernel:
         """The kernel, with its column names resolved by the names that `fit` saw.
