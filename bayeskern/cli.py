@@ -142,6 +142,50 @@ def forecast(
 
 
 @app.command
+def forecast_many(
+    series: str,
+    *,
+    id: str,
+    horizon: str,
+    reading: Reading = Reading(),  # noqa: B008
+    season: Annotated[list[float] | None, Parameter(negative="")] = None,
+    level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
+    positive: Annotated[bool, Parameter(negative="")] = False,
+    verdict: bool = True,
+    workers: Whole | None = None,
+    output: Path = Path("out"),
+    seed: Whole = 0,
+    debug: Debug = False,
+) -> None:
+    """Forecast all series of a file on all cores, and write forecasts.csv.
+
+    A series that cannot be forecast has a row that says why. From Parquet comes Parquet,
+    forecasts.parquet.
+
+    Args:
+        series: A file with a row for each value of each series.
+        id: The column that names the series.
+        horizon: How many steps ahead; or "90 days", or "until 2025-12".
+        season: Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
+        level: Probability of an interval; may be repeated.
+        positive: Keep the forecasts above zero.
+        verdict: Look back for how far each can be trusted, which takes as long again.
+        workers: How many processes; one for each core if not given.
+        output: The folder to write to.
+        seed: The same seed gives the same numbers.
+    """
+    written = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
+    files.require_writable(output)
+    _require_other(written, series)
+    options = {"season": season, "positive": positive, "seed": seed, "workers": workers}
+    found = bk.forecast_many(
+        series, horizon, id=id, level=sorted({*level}), verdict=verdict, **options, **vars(reading)
+    )
+    print(found)
+    _print_written([found.save(written)])
+
+
+@app.command
 def backtest(
     series: str,
     *,

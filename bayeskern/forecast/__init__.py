@@ -3,6 +3,7 @@
 from bayeskern.forecast.anomalies import Anomalies, anomalies
 from bayeskern.forecast.backtest import Backtest, backtest
 from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.many import Forecasts, forecast_many
 from bayeskern.forecast.printing import summary
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
@@ -11,9 +12,11 @@ __all__ = [
     "Anomalies",
     "Backtest",
     "Forecast",
+    "Forecasts",
     "anomalies",
     "backtest",
     "forecast",
+    "forecast_many",
     "read_series",
     "summary",
 ]

@@ -33,6 +33,10 @@ def _notation(decimal: str, group: str) -> re.Pattern:
 NOTATIONS = {".": _notation(".", ","), ",": _notation(",", ".")}
 
 
+class AmbiguousError(ValueError):
+    """Cells that can be read in two ways."""
+
+
 class Numbers(NamedTuple):
     """A column as numbers, (n,), NaN where one is missing, and what was made of its text."""
 
@@ -132,7 +136,7 @@ def _decimal(digits, cells, name: str, points_may_group: bool, of_money: bool) -
     if commas.any() or (points.any() and points_may_group):
         row = (commas | points).idxmax()
         decimals, thousands = (re.sub("[.,]", by, digits[row]) for by in (".", ""))
-        raise ValueError(
+        raise AmbiguousError(
             f"{name}, row {row + 1}: {cells[row]!r} may be {decimals} or {thousands}, and no row "
             "tells. Say which mark stands before decimals: --decimal . or --decimal , "
             "(decimal= of read_series)."

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from bayeskern.forecast.cells import AmbiguousError
+
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
     "october", "november", "december",
@@ -101,15 +103,11 @@ DAY_FIRST, MONTH_FIRST = (
 )
 
 
-class AmbiguousDatesError(ValueError):
-    """Dates that can be read in two ways, day first or month first."""
-
-
 def form_of(texts: Sequence[str], name: str) -> Form | None:
     """The form that a column is written in, told by its first row; None if it is in none.
 
     Raises:
-        AmbiguousDatesError: If day and month may be either, naming both readings.
+        AmbiguousError: If day and month may be either, naming both readings.
     """
     for form in FORMS:
         if form[0].fullmatch(texts[0]):
@@ -129,7 +127,7 @@ def form_of(texts: Sequence[str], name: str) -> Form | None:
             (MONTH_FIRST, f"%m{mark}%d{mark}"),
         )
     ]
-    raise AmbiguousDatesError(
+    raise AmbiguousError(
         f"{name}, row 1: {texts[0]!r} may be {' or '.join(readings)}, and no row tells. Say which, "
         "or write ISO dates (2020-01-31)."
     )

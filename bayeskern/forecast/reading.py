@@ -91,7 +91,16 @@ def _from_name(source: str | Path, time, value, sheet, encoding, notation) -> Se
     if str(source) in datasets.names():
         data = datasets.load(str(source))
         columns = {data.time_name: data.times, data.value_name: data.values}
-        return _from_columns(data.name, columns, *_choose(list(columns), time, value), **notation)
+        return _from_columns(
+            data.name, columns, *choose_columns(list(columns), time, value), **notation
+        )
+    path = require_source(source)
+    name = path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
+    return _from_table(path, name, read_table(path, sheet, encoding), time, value, notation)
+
+
+def require_source(source: str | Path) -> Path:
+    """The path of a file. Raises ValueError, naming the data sets, if there is none."""
     path = Path(source)
     if not path.is_file():
         hint = _did_you_mean(str(source), datasets.names())
@@ -99,8 +108,7 @@ def _from_name(source: str | Path, time, value, sheet, encoding, notation) -> Se
             f"{str(source)!r} is neither a file nor a data set.{hint} "
             f"The data sets are {', '.join(datasets.names())}."
         )
-    name = path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
-    return _from_table(path, name, read_table(path, sheet, encoding), time, value, notation)
+    return path
 
 
 def _from_table(path: Path, name: str, table: Table, time, value, notation) -> Series:
@@ -114,7 +122,7 @@ def _from_table(path: Path, name: str, table: Table, time, value, notation) -> S
         columns, remarks, time = _with_steps(columns, remarks, time)
     elif time is None:
         columns, time = joined(columns)
-    time, value = _choose(list(columns), time, value)
+    time, value = choose_columns(list(columns), time, value)
     if table.header is not None and _is_row(columns, time, value, notation["date_format"]):
         raise ValueError(
             f"{path} has no header: its first line is {table.header}. "
@@ -159,19 +167,24 @@ def _is_read(reader, *arguments) -> bool:
     return True
 
 
-def _from_frame(frame, time: str | None, value: str | None, notation) -> Series:
+def columns_of(frame) -> dict[str, list]:
+    """The columns of a pandas or polars frame, by name."""
     import narwhals as nw  # slow to import
 
     table = nw.from_native(frame, eager_only=True)
-    columns = {str(name): table.get_column(name).to_list() for name in table.columns}
+    return {str(name): table.get_column(name).to_list() for name in table.columns}
+
+
+def _from_frame(frame, time: str | None, value: str | None, notation) -> Series:
+    columns = columns_of(frame)
     index = getattr(frame, "index", None)
     if index is not None and _is_time(index, list(columns), time, value):
         value = _choose_value(list(columns), value)
         time = str(index.name or "time")
-        return _series(value, time, value, index, columns[value], **notation)
+        return series_of(value, time, value, index, columns[value], **notation)
     if time is None:
         columns, time = joined(columns)
-    time, value = _choose(list(columns), time, value)
+    time, value = choose_columns(list(columns), time, value)
     return _from_columns(value, columns, time, value, **notation)
 
 
@@ -199,14 +212,14 @@ def _from_values(source, times, notation) -> Series:
     times = values.index if times is None else times
     if len(times) != len(values):
         raise ValueError(f"times has {len(times)} entries but the series has {len(values)} values.")
-    return _series(name, time_name, name, times, values, **notation)
+    return series_of(name, time_name, name, times, values, **notation)
 
 
 def _from_columns(name: str, columns: Mapping, time: str, value: str, **options) -> Series:
-    return _series(name, time, value, columns[time], columns[value], **options)
+    return series_of(name, time, value, columns[time], columns[value], **options)
 
 
-def _series(
+def series_of(
     name: str, time: str, value: str, times, cells, *, decimal: str | None,
     points_may_group: bool = False, remarks: tuple[str, ...] = (), **options,
 ) -> Series:  # fmt: skip
@@ -218,17 +231,17 @@ def _series(
 # -- which column is which -------------------------------------------------------------------------
 
 
-def _choose(names: list[str], time: str | None, value: str | None) -> tuple[str, str]:
+def choose_columns(names: list[str], time: str | None, value: str | None) -> tuple[str, str]:
     """The column of times and that of values, as asked for or as guessed."""
     if value is not None:
-        _require_column("value", value, names)
+        require_column("value", value, names)
     time = _choose_time([name for name in names if name != value], time)
     return time, _choose_value([name for name in names if name != time], value)
 
 
 def _choose_time(names: list[str], time: str | None) -> str:
     if time is not None:
-        return _require_column("time", time, names)
+        return require_column("time", time, names)
     if not names:
         raise ValueError("there is no column of times beside the values.")
     by_lower = {name.lower(): name for name in names}
@@ -237,7 +250,7 @@ def _choose_time(names: list[str], time: str | None) -> str:
 
 def _choose_value(names: list[str], value: str | None) -> str:
     if value is not None:
-        return _require_column("value", value, names)
+        return require_column("value", value, names)
     if not names:
         raise ValueError("there is one column only; wanted one of times and one of values.")
     if len(names) > 1:
@@ -248,7 +261,7 @@ def _choose_value(names: list[str], value: str | None) -> str:
     return names[0]
 
 
-def _require_column(argument: str, name: str, names: list[str]) -> str:
+def require_column(argument: str, name: str, names: list[str]) -> str:
     if name in names:
         return name
     hint = _did_you_mean(name, names)

@@ -229,6 +229,8 @@ def test_parquet(tmp_path):
     frame = pd.DataFrame({"day": DAYS, "sales": VALUES})
     frame.to_parquet(path)
     np.testing.assert_array_equal(read_series(path).values, VALUES)
+    frame[::-1].to_parquet(path)
+    np.testing.assert_array_equal(read_series(path).values, VALUES)
     frame.set_index("day").to_parquet(path)
     np.testing.assert_array_equal(read_series(path).times, DAYS)
 

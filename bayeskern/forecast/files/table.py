@@ -77,6 +77,7 @@ def _read_parquet(path: Path, content: bytes) -> Table:
         ) from None
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is Parquet that cannot be read: {error}.") from None
-    if not isinstance(frame.index, pd.RangeIndex):
+    # Numbers without a name are what is left of row numbers when rows are chosen or joined.
+    if frame.index.name is not None or frame.index.dtype.kind not in "iu":
         frame = frame.reset_index()
     return Table({str(name): list(frame[name]) for name in frame.columns})

@@ -1,0 +1,340 @@
+"""Forecasts of many series: of a frame with a column that names them, a dict or a list."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.core.files import atomic_write
+from bayeskern.core.formatting import counted
+from bayeskern.core.progress import Progress
+from bayeskern.forecast.cells import AmbiguousError, read_numbers
+from bayeskern.forecast.files import read_table
+from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.parts_of_time import joined
+from bayeskern.forecast.reading import (
+    choose_columns,
+    columns_of,
+    read_series,
+    require_column,
+    require_source,
+    series_of,
+)
+from bayeskern.forecast.times import parse_times
+
+# For fewer series than this it does not pay to start processes.
+FEW = 8
+# So many workers may die before the series that are left are given up.
+MOST_DEATHS = 3
+# The most failures that are shown.
+ROWS = 10
+
+
+class One(NamedTuple):
+    """The forecast of one series, or why there is none.
+
+    times: (horizon,) by the clocks of their zone; columns: as in `Forecast.to_frame`; verdict: ""
+    if not asked for; problem: None if there is none.
+    """
+
+    times: np.ndarray
+    columns: dict[str, np.ndarray]
+    verdict: str
+    remarks: tuple[str, ...]
+    problem: str | None
+
+
+class Job(NamedTuple):
+    """What a process needs to forecast one series: how it is read, and the options."""
+
+    read: Any
+    horizon: int | str
+    levels: tuple[float, ...]
+    verdict: bool
+    options: dict
+
+    def run(self) -> One:
+        """Forecast; a mistake in the data is a result too."""
+        try:
+            f = forecast(self.read(), self.horizon, progress=False, **self.options)
+            table = f.to_frame(self.levels)
+            columns = {name: table[name].to_numpy() for name in table.columns}
+            verdict = f.trust.verdict if self.verdict else ""
+            return One(f.series.calendar.wall(f.times), columns, verdict, f.remarks, None)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            return failed(" ".join(str(error).split()))
+
+
+def failed(problem: str) -> One:
+    """No forecast, and why."""
+    return One(np.empty(0), {}, "", (), problem)
+
+
+class Read(NamedTuple):
+    """A series that is still to be read, by `reader(*arguments, **options)`."""
+
+    reader: Any
+    arguments: tuple
+    options: dict
+
+    def __call__(self):
+        return self.reader(*self.arguments, **self.options)
+
+
+@dataclass(frozen=True, eq=False)
+class Forecasts:
+    """Forecasts of many series, in the order in which they came. Returned by `forecast_many`.
+
+    Attributes:
+        ids: What names each series.
+        found: The forecast of each, or why there is none.
+        id_name: The column of the names.
+        time_name: The column of the times.
+        backend: The kind of frame that came, "pandas" or "polars".
+    """
+
+    ids: tuple
+    found: tuple[One, ...]
+    id_name: str
+    time_name: str
+    backend: Any = "pandas"
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def failed(self) -> dict[Any, str]:
+        """Name -> why there is no forecast of that series."""
+        pairs = zip(self.ids, self.found, strict=True)
+        return {name: one.problem for name, one in pairs if one.problem is not None}
+
+    def to_frame(self):
+        """One frame of the kind that came: a row for each future time of each series.
+
+        Columns: the name, the time, median, mean, sd, lower_95 and so on, verdict and problem. A
+        series without a forecast has one row, empty but for its problem.
+        """
+        import narwhals as nw  # slow to import
+
+        columns: dict[str, list] = {self.id_name: [], self.time_name: []}
+        names = next((list(one.columns) for one in self.found if one.columns), [])
+        columns |= {name: [] for name in (*names, "verdict", "problem")}
+        dated = all(one.times.dtype.kind == "M" for one in self.found if one.problem is None)
+        for name, one in zip(self.ids, self.found, strict=True):
+            n = max(1, len(one.times))
+            times = one.times.astype("M8[us]").tolist() if dated else list(map(str, one.times))
+            columns[self.id_name] += [name] * n
+            columns[self.time_name] += times or [None]
+            for key in names:
+                columns[key] += one.columns[key].tolist() if one.columns else [None]
+            columns["verdict"] += [one.verdict or None] * n
+            columns["problem"] += [one.problem] * n
+        return nw.from_dict(columns, backend=self.backend).to_native()
+
+    def save(self, path) -> Path:
+        """Write the frame as Parquet, if that is how the name ends, or as CSV; returns its path."""
+        import narwhals as nw  # slow to import
+
+        path, frame = Path(path), nw.from_native(self.to_frame())
+        with atomic_write(path) as file:
+            if path.suffix == ".parquet":
+                frame.write_parquet(file)
+            else:
+                frame.write_csv(file)
+        return path
+
+    def __repr__(self) -> str:
+        good = len(self) - len(self.failed)
+        lines = [f"forecasts of {good} of {counted(len(self), 'series', 'series')}"]
+        verdicts = [one.verdict for one in self.found if one.verdict]
+        shares = [f"{v} {verdicts.count(v)}" for v in dict.fromkeys(sorted(verdicts))]
+        lines += [f"  verdicts  {', '.join(shares)}"] if shares else []
+        for name, problem in list(self.failed.items())[:ROWS]:
+            lines.append(f"  no forecast of {name}: {problem}")
+        if len(self.failed) > ROWS:
+            lines.append(f"  and of {len(self.failed) - ROWS} more")
+        return "\n".join(lines)
+
+
+def forecast_many(
+    series,
+    horizon: int | str,
+    *,
+    id: str | None = None,
+    time: str | None = None,
+    value: str | None = None,
+    level: float | Sequence[float] = (0.8, 0.95),
+    verdict: bool = True,
+    workers: int | None = None,
+    every: str | None = None,
+    by: str | None = None,
+    date_format: str | None = None,
+    decimal: str | None = None,
+    sheet: str | None = None,
+    encoding: str | None = None,
+    progress: bool = True,
+    **options,
+) -> Forecasts:
+    """Forecast many series on all cores; each is the forecast that `forecast` makes of it alone.
+
+    A series that cannot be forecast has a row that says why, and stops none.
+
+    Args:
+        series: A pandas or polars frame, or the path of a file, with a row for each value of each
+            series; a dict, name -> what `forecast` takes; or a list of these, named 0, 1, ...
+        horizon: How many steps each; or "90 days", or "until 2025-12".
+        id: The column that names the series, for frames and files.
+        time: The column of times; guessed if None.
+        value: The column of values; needed if there are several.
+        level: The probabilities of the central intervals.
+        verdict: Whether to look back for how far each can be trusted, which takes as long again.
+        workers: How many processes; one for each core if None, none at all if 1.
+        every, by, date_format, decimal, sheet, encoding: How series are read, as in `read_series`.
+        progress: Whether to show a progress bar.
+        **options: Further arguments of `forecast`: season, trend, log, positive, seed, ...
+
+    Returns:
+        The forecasts, in the order in which the series came.
+
+    Raises:
+        ValueError: If the frame cannot be read at all: no such column, or cells that may be two
+            things; or if no series can be forecast.
+
+    Examples:
+        ```python
+        found = bk.forecast_many(sales, 28, id="store", time="day", value="units")
+        found.to_frame()
+        found.failed
+        ```
+    """
+    levels = tuple(validation.level(p) for p in np.ravel(level))
+    notation = {"date_format": date_format, "decimal": decimal, "every": every, "by": by}
+    is_file = isinstance(series, str | Path)
+    if is_file or hasattr(series, "columns"):
+        table = read_table(require_source(series), sheet, encoding) if is_file else None
+        columns = columns_of(series) if table is None else dict(table.columns)
+        group = table is not None and table.points_may_group
+        ids, reads, time_name = _long(columns, id, time, value, notation, group)
+        id_name, backend = id, _backend(series)
+    else:
+        if id is not None or time is not None or value is not None:
+            raise ValueError("id=, time= and value= name columns, and this is no frame.")
+        named = series if isinstance(series, Mapping) else dict(enumerate(series))
+        ids, id_name, time_name, backend = [*named], "id", "time", "pandas"
+        reads = [Read(read_series, (one,), notation) for one in named.values()]
+    if not ids:
+        raise ValueError("there is no series to forecast.")
+    jobs = [Job(read, horizon, levels, verdict, options) for read in reads]
+    found = _run(jobs, _workers(workers, len(jobs)), progress)
+    problems = Counter(one.problem for one in found)
+    if None not in problems:
+        # Nothing to give back; and what is wrong with most may be wrong with what was asked for.
+        (problem, count), *_ = problems.most_common(1)
+        raise ValueError(f"no series can be forecast; {count} of {len(ids)}: {problem}")
+    return Forecasts(tuple(ids), tuple(found), id_name, time_name, backend)
+
+
+def _long(columns: dict, id: str | None, time, value, notation, group: bool):
+    """Names, readers and the column of times of series below one another."""
+    if id is None:
+        raise ValueError(f"which column names the series? id= one of {', '.join(columns)}.")
+    require_column("id", id, list(columns))
+    names = columns[id]
+    columns = {name: cells for name, cells in columns.items() if name != id}
+    if time is None:
+        columns, time = joined(columns)
+    time, value = choose_columns(list(columns), time, value)
+    times, values = columns[time], columns[value]
+    # Together, since one series may tell how the others are written; what cannot be read in some
+    # row is the affair of the series that has it.
+    reading = dict(notation)
+    try:
+        values = read_numbers(values, value, reading["decimal"], group).values
+    except AmbiguousError:
+        raise
+    except ValueError:
+        pass
+    try:
+        parsed = parse_times(times, time, reading["date_format"])
+        # Datetimes of a zone bring it along.
+        times = parsed if isinstance(times[0], str) else times
+        reading["date_format"] = None if isinstance(times, np.ndarray) else reading["date_format"]
+    except AmbiguousError:
+        raise
+    except ValueError:
+        pass
+    rows: dict[Any, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(None if name is None or name != name else name, []).append(row)
+    if None in rows:
+        row = rows[None][0] + 1
+        raise ValueError(f"{id}, row {row}: no name, so that its series is not known.")
+    reads = [
+        Read(
+            series_of,
+            (str(name), time, value, _rows(times, own), _rows(values, own)),
+            {**reading, "points_may_group": group},
+        )
+        for name, own in rows.items()
+    ]
+    return [*rows], reads, time
+
+
+def _rows(cells, rows: list[int]):
+    """Some of the cells of a column."""
+    return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
+
+
+def _backend(series):
+    """The kind of frame that came."""
+    if isinstance(series, str | Path):
+        return "pandas"
+    import narwhals as nw  # slow to import
+
+    return nw.get_native_namespace(series)
+
+
+def _workers(workers: int | None, count: int) -> int:
+    if workers is not None:
+        return validation.positive_integer(workers, "workers")
+    return 1 if count < FEW else min(os.cpu_count() or 1, count)
+
+
+def _run(jobs: Sequence[Job], workers: int, progress: bool) -> list[One]:
+    """The results in the order of the jobs. A worker that dies loses none of them."""
+    found: dict[int, One] = {}
+    with Progress("forecasts", len(jobs), progress, estimate=True) as bar:
+        if workers == 1:
+            for i, job in enumerate(jobs):
+                found[i] = job.run()
+                bar.advance()
+            return [found[i] for i in range(len(jobs))]
+        # Here, since it takes a while to import.
+        from joblib import Parallel, delayed
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+        for _ in range(MOST_DEATHS):
+            left = [i for i in range(len(jobs)) if i not in found]
+            pool = Parallel(n_jobs=workers, return_as="generator_unordered")
+            try:
+                for i, one in pool(delayed(_numbered)(i, jobs[i]) for i in left):
+                    found[i] = one
+                    bar.advance()
+                break
+            except TerminatedWorkerError:
+                # What it had in hand is done again.
+                continue
+    died = failed(f"{MOST_DEATHS} workers died on the way, of memory it may be; take fewer.")
+    return [found.get(i, died) for i in range(len(jobs))]
+
+
+def _numbered(i: int, job: Job) -> tuple[int, One]:
+    return i, job.run()

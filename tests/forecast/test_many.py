@@ -1,0 +1,175 @@
+"""Many series at once: each as by itself, in the order given, and none lost."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import bayeskern as bk
+
+MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
+ONE = {"method": "map", "season": 0, "trend": "level", "log": False}
+
+
+def walk(seed):
+    return 50.0 + np.cumsum(np.random.default_rng(seed).normal(size=len(MONTHS)))
+
+
+@pytest.fixture(scope="module")
+def sales():
+    """Three stores whose rows are mixed up, and one that has a single value."""
+    frames = [
+        pd.DataFrame({"store": name, "month": MONTHS, "units": walk(seed)})
+        for seed, name in enumerate(("north", "south", "west"))
+    ]
+    frames.append(pd.DataFrame({"store": ["new"], "month": MONTHS[:1], "units": [3.0]}))
+    return pd.concat(frames).sort_values(["month", "units"], ignore_index=True)
+
+
+def by_itself(seed, horizon=4):
+    series = pd.Series(walk(seed), MONTHS, name="units")
+    return bk.forecast(series, horizon, **ONE)
+
+
+def test_each_is_as_by_itself_and_a_failure_has_a_row(sales):
+    found = bk.forecast_many(sales, 4, id="store", value="units", **ONE)
+    order = list(dict.fromkeys(sales["store"]))
+    assert list(found.ids) == order and len(found) == 4
+    table = found.to_frame()
+    assert list(table.columns) == [
+        "store", "month", "median", "mean", "sd", "lower_80", "upper_80", "lower_95", "upper_95",
+        "verdict", "problem",
+    ]  # fmt: skip
+    assert list(dict.fromkeys(table["store"])) == order
+    for seed, name in enumerate(("north", "south", "west")):
+        alone, own = by_itself(seed), table[table["store"] == name]
+        np.testing.assert_allclose(own["median"], alone.median, rtol=1e-8)
+        np.testing.assert_allclose(own["upper_95"], alone.interval(0.95)[1], rtol=1e-8)
+        np.testing.assert_array_equal(own["month"].to_numpy("M8[s]"), alone.times)
+        assert set(own["verdict"]) == {alone.trust.verdict} and own["problem"].isna().all()
+    (lost,) = table[table["store"] == "new"].to_dict("records")
+    assert lost["problem"] == "units has 1 value; wanted at least 3."
+    assert np.isnan(lost["median"]) and pd.isna(lost["month"])
+    assert found.failed == {"new": lost["problem"]}
+    said = str(found).splitlines()
+    assert said[0] == "forecasts of 3 of 4 series" and "no forecast of new: units has" in said[-1]
+
+
+def test_a_polars_frame_comes_back_as_one(sales):
+    table = bk.forecast_many(
+        pl.from_pandas(sales), 2, id="store", value="units", verdict=False, **ONE
+    ).to_frame()
+    assert isinstance(table, pl.DataFrame) and len(table) == 3 * 2 + 1
+    assert table["verdict"].null_count() == len(table)
+
+
+def test_dicts_and_lists():
+    series = {"b": pd.Series(walk(1), MONTHS), "a": walk(0)}
+    found = bk.forecast_many(series, 2, verdict=False, **ONE)
+    assert found.ids == ("b", "a")
+    # One has dates, the other has numbers: both as text.
+    assert list(found.to_frame()["time"])[1:] == ["2022-08-01T00:00:00", "30", "31"]
+    listed = bk.forecast_many([walk(0), [1.0, 2.0]], "2 steps", verdict=False, **ONE)
+    assert listed.ids == (0, 1) and list(listed.failed) == [1]
+
+
+def test_a_column_tells_for_all_series_how_it_is_written(tmp_path):
+    """By itself the second series could be read in two ways."""
+    rows = [f"a;{d:02}.01.2020;{d},5" for d in range(1, 14)]
+    rows += [f"b;{d:02}.02.2020;{d}.234" for d in range(1, 9)]
+    path = tmp_path / "sales.csv"
+    path.write_text("store;day;units\n" + "\n".join(rows) + "\n")
+    found = bk.forecast_many(path, 1, id="store", verdict=False, workers=1, **ONE)
+    assert not found.failed
+    medians = found.to_frame().set_index("store")["median"]
+    assert medians["b"] > 1_000 > medians["a"]
+    path.write_text(path.read_text().replace("5.01", "x").replace(",5", ""))
+    with pytest.raises(ValueError, match="may be 1.234 or 1234"):
+        bk.forecast_many(path, 1, id="store", **ONE)
+
+
+def test_a_row_that_cannot_be_read_stops_its_series_only(tmp_path, sales):
+    path = tmp_path / "sales.csv"
+    text = sales.assign(units=sales["units"].map("{:.10g}".format)).to_csv(index=False)
+    lines = text.splitlines()
+    row = next(i for i, line in enumerate(lines) if line.startswith("south"))
+    lines[row] = ",".join([*lines[row].split(",")[:2], "many"])
+    path.write_text("\n".join(lines))
+    found = bk.forecast_many(path, 2, id="store", value="units", verdict=False, **ONE)
+    assert set(found.failed) == {"south", "new"} and "'many'" in found.failed["south"]
+    written = found.save(tmp_path / "found.csv")
+    assert len(pd.read_csv(written)) == 2 * 2 + 2
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(found.save(tmp_path / "found.parquet")), found.to_frame()
+    )
+
+
+@pytest.mark.slow
+def test_workers_give_what_one_process_gives(sales):
+    given = {"id": "store", "value": "units", "verdict": False, **ONE}
+    one, two = (bk.forecast_many(sales, 4, workers=n, **given).to_frame() for n in (1, 2))
+    pd.testing.assert_frame_equal(one, two, rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_loses_no_series():
+    killed = []
+
+    def kill():
+        while not killed:
+            time.sleep(0.2)
+            for task in Path("/proc").glob("[0-9]*/stat"):
+                try:
+                    command = (task.parent / "cmdline").read_text()
+                    parent = int(task.read_text().rsplit(")", 1)[1].split()[1])
+                except OSError:
+                    continue
+                if parent == os.getpid() and "LokyProcess" in command:
+                    time.sleep(4.0)  # in the middle of its work
+                    os.kill(int(task.parent.name), signal.SIGKILL)
+                    killed.append(task)
+                    return
+
+    threading.Thread(target=kill, daemon=True).start()
+    series = [walk(seed) for seed in range(40)]
+    found = bk.forecast_many(series, 3, workers=2, progress=False)
+    assert killed and not found.failed
+    for i in (0, 39):
+        np.testing.assert_allclose(
+            found.found[i].columns["median"], bk.forecast(series[i], 3).median, rtol=1e-8
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "which column names the series\\? id= one of store, month, units"),
+        ({"id": "shop"}, "no id column 'shop'"),
+        ({"id": "store", "value": "unit"}, "no value column 'unit'. Did you mean 'units'"),
+        (
+            {"id": "store", "horizon": "soon"},
+            "no series .*; 3 of 4: .*wanted a number of",
+        ),
+        ({"id": "store", "level": 95}, "level"),
+        ({"id": "store", "workers": 0}, "workers must be"),
+    ],
+)
+def test_bad_input(sales, options, message):
+    with pytest.raises(ValueError, match=message):
+        bk.forecast_many(sales, **{"horizon": 2, **ONE, **options})
+
+
+def test_what_is_no_frame():
+    with pytest.raises(ValueError, match="this is no frame"):
+        bk.forecast_many([[1.0, 2.0, 4.0]], 2, id="store")
+    with pytest.raises(ValueError, match="there is no series to forecast"):
+        bk.forecast_many([], 2)
+    nameless = pd.DataFrame({"store": ["a", None], "t": [1, 2], "y": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="store, row 2: no name"):
+        bk.forecast_many(nameless, 2, id="store")
