@@ -44,6 +44,9 @@ class Evidence(Protocol):
     names: tuple[str, ...]
     middle: np.ndarray
 
+    def given(self, x, y) -> Evidence:
+        """The same model given other values y at times x, (n,) both."""
+
     def log_density(self, z) -> float:
         """The log density at z."""
 
@@ -100,6 +103,9 @@ class CompiledEvidence:
         self.target = target
         self.names = tuple(target.coordinates)
         self._objective = NegativeLogDensity(target, jacobian=True)
+
+    def given(self, x, y) -> CompiledEvidence:
+        return CompiledEvidence(bound(self.target.model, x, y))
 
     @property
     def middle(self) -> np.ndarray:

@@ -106,6 +106,19 @@ class Fitted:
                 break
         return fitted
 
+    def given(self, x: np.ndarray, y: np.ndarray) -> Fitted:
+        """The same hyperparameters, on the same scale, given all values y at times x: (n,) both."""
+        evidence = self.evidence.given(x, self.scale.forward(y))
+        if self.choices.robust:
+            # The new values have a factor of 1 until what is left of them is known.
+            known = np.append(self.evidence.noise_factors, np.ones(len(y) - len(self.y)))
+            mean, variance = evidence.with_noise_factors(known, 0.0).fitted(self.mode)
+            noise = float(evidence.values(self.mode)["noise"])
+            squares = np.square(evidence.y - mean) + variance
+            evidence = evidence.with_noise_factors(*noise_factors(squares, noise))
+        value = evidence.log_density(self.mode)
+        return replace(self, x=x, y=y, evidence=evidence, log_density=value, curvature=None)
+
     @cached_property
     def model(self) -> GPRegression:
         """The model of z."""

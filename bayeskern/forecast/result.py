@@ -24,6 +24,7 @@ from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.structure import Choices
 from bayeskern.forecast.totals import totals
+from bayeskern.forecast.updating import updated
 from bayeskern.forecast.verdict import assess_forecast
 from bayeskern.gp import GPRegression
 from bayeskern.inference import Posterior, Trust
@@ -57,6 +58,7 @@ class Forecast(Quantiles):
             series.
         seed: The seed.
         fit: The posterior by another method than averaging, where one was asked for.
+        is_updated: Whether values have come since the hyperparameters were fitted.
     """
 
     series: Series
@@ -65,6 +67,7 @@ class Forecast(Quantiles):
     parts: tuple[Part, ...]
     seed: int = 0
     fit: Posterior | None = None
+    is_updated: bool = False
 
     # -- what was fitted ----------------------------------------------------------------------
 
@@ -227,6 +230,9 @@ class Forecast(Quantiles):
     @cached_property
     def problem(self) -> str | None:
         """What is wrong with the fit itself, if anything is."""
+        if self.is_updated:
+            # The draws have weights for that; their mode is that of the values before.
+            return None
         if self.fit is not None:
             trust = self.fit.trust
             return trust.advice if trust.verdict == "bad" else None
@@ -273,6 +279,30 @@ class Forecast(Quantiles):
             return ""
         label = self.time_labels(self.series.times[self.series.observed][[worst]])[0]
         return f"{number_format(fitted.y)(fitted.y[worst])} at {label}"
+
+    def update(self, values, times=None) -> Forecast:
+        """Go on from new values, without fitting again.
+
+        The structures and the draws of their hyperparameters stay, and are weighted by what they
+        said of the new values. That takes a fraction of a second, and does as long as the new values are few
+        beside the old: `trust` says when too few draws are left.
+
+        Args:
+            values: The new values, (m,), NaN where one is missing; or a number.
+            times: Their times, (m,); the next ones of the series if None.
+
+        Returns:
+            The forecast of as many steps from the end of the longer series.
+
+        Raises:
+            ValueError: For values or times that do not go on from the series.
+        """
+        series = self.series.extended(values, times)
+        if not self.parts:
+            raise ValueError("a constant series taught nothing: forecast the longer one.")
+        x = series.calendar.positions(series.times[series.observed])
+        parts = updated(self.parts, x, series.values[series.observed])
+        return replace(self, series=series, parts=parts, fit=None, is_updated=True)
 
     # -- components ---------------------------------------------------------------------------
 

@@ -113,6 +113,34 @@ class Series:
         remarks = (*self.remarks, fewer)
         return replace(self, values=self.values[start:], calendar=calendar, remarks=remarks)
 
+    def extended(self, values, times=None) -> Series:
+        """The series and more values, (m,), at later times; at the next ones if None.
+
+        Raises ValueError where they are none, or not at times that go on as those before.
+        """
+        values = np.atleast_1d(np.asarray(values, float))
+        name, calendar = self.time_name, self.calendar
+        if values.ndim != 1 or not np.any(np.isfinite(values)):
+            raise ValueError(f"update: wanted new values of {self.value_name}, got {values}.")
+        if times is None:
+            new = calendar.future(len(values))
+        else:
+            new = parse_times(np.atleast_1d(times), name)
+        if len(new) != len(values) or new.dtype.kind != self.times.dtype.kind:
+            raise ValueError(f"update: {len(values)} values at {len(new)} times, {new.dtype}.")
+        if not np.all(np.diff(np.append(self.times[-1:], new)) > np.zeros(1, np.diff(new).dtype)):
+            last = calendar.labels(self.times[-1:])[0]
+            raise ValueError(f"update: the new times must come after {last}, in their order.")
+        count = int(np.flatnonzero(np.isfinite(values))[-1]) + 1
+        joined = np.append(self.times, new[:count].astype(self.times.dtype))
+        found = infer_calendar(joined, calendar.tz, name)
+        if (found.kind, found.every, found.day) != (calendar.kind, calendar.every, calendar.day):
+            raise ValueError(
+                f"update: the times were {calendar.description}, and are {found.description} with "
+                "the new ones. Forecast the longer series instead."
+            )
+        return replace(self, values=np.append(self.values, values[:count]), calendar=found)
+
     def until(self, count: int) -> Series:
         """The series up to the last value among the first `count` times, its frequency known."""
         end = int(np.flatnonzero(self.observed[:count])[-1]) + 1
