@@ -284,8 +284,8 @@ class Forecast(Quantiles):
         """Go on from new values, without fitting again.
 
         The structures and the draws of their hyperparameters stay, and are weighted by what they
-        said of the new values. That takes a fraction of a second, and does as long as the new values are few
-        beside the old: `trust` says when too few draws are left.
+        said of the new values. That takes a fraction of a second, and does as long as the new
+        values are few beside the old: `trust` says when too few draws are left.
 
         Args:
             values: The new values, (m,), NaN where one is missing; or a number.
