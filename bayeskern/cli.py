@@ -87,6 +87,8 @@ def forecast(
     log: bool | None = None,
     change: Annotated[list[str] | None, Parameter(negative="")] = None,
     robust: Annotated[bool, Parameter(negative="")] = False,
+    regressor: Annotated[list[str] | None, Parameter(negative="")] = None,
+    holidays: str | None = None,
     total: str | None = None,
     backtest: Whole = 0,
     report: bool = True,
@@ -107,6 +109,9 @@ def forecast(
         log: Describe the logarithm of the values, or not. Both are weighed if not given.
         change: When level and slope changed; may be repeated; "find" to look for it.
         robust: Let single wild values count for little.
+        regressor: A column that is known for the future too, in rows whose value is empty; may be
+            repeated.
+        holidays: The code of a country, such as DE, whose holidays have an effect.
         total: Also write totals.csv, sums of each month, quarter or year, known values included.
         backtest: Also score forecasts from this many past dates.
         report: Write the report too.
@@ -118,8 +123,8 @@ def forecast(
     _require_other(output / "forecast.csv", series)
     _import_matplotlib()
     changes = "find" if change == ["find"] else change
-    data = bk.read_series(series, **vars(reading))
-    options = {"season": season, "positive": positive, "seed": seed}
+    data = bk.read_series(series, regressors=regressor, **vars(reading))
+    options = {"season": season, "positive": positive, "seed": seed, "holidays": holidays}
     options |= {"trend": trend, "log": log, "changes": changes, "robust": robust}
     # First, since it finds mistakes in the input before anything is fitted.
     scores = bk.backtest(data, horizon, backtest, **options) if backtest else None

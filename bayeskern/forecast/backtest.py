@@ -165,6 +165,7 @@ def backtest(
     cutoffs=3,
     *,
     season=None,
+    regressors=None,
     times=None,
     time: str | None = None,
     value: str | None = None,
@@ -182,11 +183,12 @@ def backtest(
         cutoffs: How many past dates, the last one `horizon` steps before the end and each `horizon`
             steps before the next; or the dates themselves, the last that each forecast may see.
         season: The length of a season in steps, or several; 0 for none; None infers them.
+        regressors: As in `forecast`; what they were at past dates counts as known then.
         times: The times of an array.
         time: The column of times of a file or a frame.
         value: The column of values of a file or a frame.
         progress: Whether to show a progress bar.
-        **options: Further arguments of `forecast`: kernel, method, positive, seed.
+        **options: Further arguments of `forecast`: kernel, method, positive, holidays, seed, ...
 
     Returns:
         The forecasts and their scores.
@@ -201,7 +203,7 @@ def backtest(
         result.plot()
         ```
     """
-    series = read_series(series, times, time, value)
+    series = read_series(series, times, time, value, regressors=regressors)
     horizon = steps_ahead(horizon, series.calendar, MOST_STEPS)
     require_within_reach(series, horizon)
     if not series.calendar.regular:

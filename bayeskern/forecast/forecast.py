@@ -7,6 +7,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.memory import Memory
 from bayeskern.forecast.average import DRAWS, Part, contenders, weigh
+from bayeskern.forecast.effects import effects_of
 from bayeskern.forecast.evidence import bound
 from bayeskern.forecast.fitting import Draws, Fitted
 from bayeskern.forecast.horizon import steps_ahead
@@ -44,6 +45,10 @@ def forecast(
     log: bool | None = None,
     changes=None,
     robust: bool = False,
+    regressors=None,
+    events=None,
+    holidays: str | None = None,
+    holiday_window: tuple[int, int] = (0, 0),
     times=None,
     time: str | None = None,
     value: str | None = None,
@@ -81,6 +86,12 @@ def forecast(
             three of them.
         robust: Whether to take noise with Student's t distribution, so that single wild values
             count for little.
+        regressors: What is known beside the series and for the future too: columns of the same
+            file or frame, whose last rows have no value of the series; or a frame with times and
+            columns of its own. Each has a linear effect, in `effects` and `components`.
+        events: Name -> dates, on whose day, week or month it has an effect.
+        holidays: The code of a country, "DE", whose public holidays have an effect each.
+        holiday_window: How many days before and after a holiday have an effect of their own.
         times: The times of an array, shape (n,): dates, datetimes, text or numbers.
         time: The column of times of a file or a frame; guessed if None.
         value: The column of values of a file or a frame; needed if there are several.
@@ -107,7 +118,7 @@ def forecast(
     log = _required_scale(log, positive)
     trends = _trends(trend, kernel)
     method = method if method in (None, "map") else as_method(method)
-    series = read_series(series, times, time, value)
+    series = read_series(series, times, time, value, regressors=regressors)
     horizon = steps_ahead(horizon, series.calendar, MOST_STEPS)
     seasons = name_seasons(series.calendar, season)
     y = series.values[series.observed]
@@ -124,6 +135,12 @@ def forecast(
         require_positive(y, series.calendar.labels(series.times[series.observed]))
     if kernel is not None and (robust or changes is not None):
         raise ValueError("robust=True and changes= go with the trends of bayeskern; got a kernel.")
+    effects = effects_of(series, horizon, holidays, holiday_window, events)
+    if effects is not None and (kernel is not None or method not in (None, "map")):
+        raise ValueError(
+            "regressors=, events= and holidays= go with the structures of bayeskern, averaged or "
+            "by method='map'; got a kernel or another method beside them."
+        )
     finds = isinstance(changes, str) and changes == "find"
     choices = Choices(
         trends=trends,
@@ -136,6 +153,7 @@ def forecast(
         find_changes=finds,
         robust=robust,
         kernel=kernel,
+        effects=effects,
         rows=len(y),
     )
     if is_constant(y):

@@ -9,6 +9,8 @@ import numpy as np
 
 # How wide the text is.
 WIDTH = 100
+# The most effects that are shown.
+MOST_EFFECTS = 6
 
 
 def summary(f, rows: int = 6, level: float = 0.95) -> str:
@@ -47,6 +49,7 @@ def summary(f, rows: int = 6, level: float = 0.95) -> str:
         ("seasons", " and ".join(lengths) or "none"),
         ("scale", "logarithm" if f.scale.log else "as given"),
         *([("structure", f.structure)] if f.parts else []),
+        *([("effects", _effects(f))] if f.parts and f.choices.effects is not None else []),
         ("verdict", f"{f.trust.verdict}: {f.trust.advice}"),
         *(("remark", remark) for remark in f.remarks),
     ]
@@ -56,6 +59,21 @@ def summary(f, rows: int = 6, level: float = 0.95) -> str:
             text, WIDTH, initial_indent=f"  {name:<10}", subsequent_indent=" " * 12
         )
     return "\n".join([*lines, "", *_value_lines(f, rows, level)])
+
+
+def _effects(f) -> str:
+    """What regressors, events and holidays do, those that are surest first."""
+    table = f.effects()
+    none, by = (1.0, "x ") if f.scale.log else (0.0, "")
+    distance = abs(table["median"] - none) / (table["upper"] - table["lower"])
+    shown = table.loc[distance.sort_values(ascending=False, kind="stable").index[:MOST_EFFECTS]]
+    said = [
+        f"{name} {by}{row['median']:{'.3g' if f.scale.log else '+.3g'}} "
+        f"({row['lower']:.3g} to {row['upper']:.3g})"
+        for name, row in shown.iterrows()
+    ]
+    more = len(table) - len(shown)
+    return "; ".join([*said, *([f"and {more} more"] if more else [])])
 
 
 def _value_lines(f, rows: int, level: float) -> list[str]:

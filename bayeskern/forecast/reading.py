@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,12 @@ from bayeskern import datasets
 from bayeskern.forecast.cells import read_numbers
 from bayeskern.forecast.files import Table, read_table
 from bayeskern.forecast.parts_of_time import joined
+from bayeskern.forecast.regressors import Regressors
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.times import parse_times
 
+# Stands for the index of a frame among the names of its columns.
+TIMES = "the index of the frame"
 # What people call the time column, in order of preference.
 TIME_NAMES = (
     "time", "date", "datetime", "timestamp", "ds", "day", "week", "month", "quarter", "year", "t",
@@ -30,6 +34,7 @@ def read_series(
     time: str | None = None,
     value: str | None = None,
     *,
+    regressors=None,
     every: str | None = None,
     by: str | None = None,
     date_format: str | None = None,
@@ -49,6 +54,8 @@ def read_series(
         time: The column of times of a file or a frame; guessed if None, where year and month, year
             and quarter, or date and time of day may stand in two columns.
         value: The column of values; needed if there are several.
+        regressors: Names of columns that are known for the future too, in rows whose value is
+            missing; or a frame that has them with times of its own.
         every: The period of which each value shall be one: "hour", "day", "week", "month",
             "quarter" or "year"; None for the times as they are.
         by: How values of shorter periods make one: "sum", "mean" or "last".
@@ -69,34 +76,46 @@ def read_series(
         bk.forecast(series, 12)
         ```
     """
+    beside = () if regressors is None or hasattr(regressors, "columns") else regressors
+    beside = (beside,) if isinstance(beside, str) else tuple(beside)
+    if hasattr(regressors, "columns"):
+        options = {"date_format": date_format, "decimal": decimal}
+        files = {"sheet": sheet, "encoding": encoding}
+        series = read_series(source, times, time, value, every=every, by=by, **files, **options)
+        return replace(series, regressors=_regressors(regressors, series.time_name, **options))
     if isinstance(source, Series):
+        if beside:
+            raise ValueError("regressors: this series is read; name its columns in read_series.")
         return source
     is_name = isinstance(source, str | Path)
     has_columns = is_name or hasattr(source, "columns")
     if has_columns and times is not None:
         raise ValueError("times= is for arrays; name the column of times with time=.")
-    if not has_columns and (time is not None or value is not None):
-        raise ValueError("time= and value= name columns, but this series has none; use times=.")
+    if not has_columns and (time is not None or value is not None or beside):
+        raise ValueError(
+            "time=, value= and names of regressors are for columns, but this series has none; use "
+            "times=, and a frame of regressors."
+        )
     if not is_name and (sheet is not None or encoding is not None):
         raise ValueError("sheet= and encoding= are for files, and this series is none.")
     notation = {"date_format": date_format, "decimal": decimal, "every": every, "by": by}
     if is_name:
-        return _from_name(source, time, value, sheet, encoding, notation)
+        return _from_name(source, time, value, beside, sheet, encoding, notation)
     if has_columns:
-        return _from_frame(source, time, value, notation)
+        return _from_frame(source, time, value, beside, notation)
     return _from_values(source, times, notation)
 
 
-def _from_name(source: str | Path, time, value, sheet, encoding, notation) -> Series:
+def _from_name(source: str | Path, time, value, beside, sheet, encoding, notation) -> Series:
     if str(source) in datasets.names():
         data = datasets.load(str(source))
         columns = {data.time_name: data.times, data.value_name: data.values}
-        return _from_columns(
-            data.name, columns, *choose_columns(list(columns), time, value), **notation
-        )
+        time, value = choose_columns(list(columns), time, value, beside)
+        return _from_columns(data.name, columns, time, value, beside, **notation)
     path = require_source(source)
     name = path.name.removesuffix(".gz").rsplit(".", 1)[0] or path.name
-    return _from_table(path, name, read_table(path, sheet, encoding), time, value, notation)
+    table = read_table(path, sheet, encoding)
+    return _from_table(path, name, table, time, value, beside, notation)
 
 
 def require_source(source: str | Path) -> Path:
@@ -111,7 +130,7 @@ def require_source(source: str | Path) -> Path:
     return path
 
 
-def _from_table(path: Path, name: str, table: Table, time, value, notation) -> Series:
+def _from_table(path: Path, name: str, table: Table, time, value, beside, notation) -> Series:
     columns, remarks = dict(table.columns), table.remarks
     if next(iter(columns)) == "" and len(columns) > 1:
         # Other programs write row numbers, or an index of times, in a column without a name.
@@ -122,16 +141,14 @@ def _from_table(path: Path, name: str, table: Table, time, value, notation) -> S
         columns, remarks, time = _with_steps(columns, remarks, time)
     elif time is None:
         columns, time = joined(columns)
-    time, value = choose_columns(list(columns), time, value)
+    time, value = choose_columns(list(columns), time, value, beside)
     if table.header is not None and _is_row(columns, time, value, notation["date_format"]):
         raise ValueError(
             f"{path} has no header: its first line is {table.header}. "
             f"Put one such as {_example(table.header)} before it."
         )
-    group = table.points_may_group
-    return _from_columns(
-        name, columns, time, value, points_may_group=group, remarks=remarks, **notation
-    )
+    options = {"points_may_group": table.points_may_group, "remarks": remarks, **notation}
+    return _from_columns(name, columns, time, value, beside, **options)
 
 
 def _with_steps(columns: dict, remarks: tuple[str, ...], time: str | None):
@@ -175,17 +192,29 @@ def columns_of(frame) -> dict[str, list]:
     return {str(name): table.get_column(name).to_list() for name in table.columns}
 
 
-def _from_frame(frame, time: str | None, value: str | None, notation) -> Series:
+def _from_frame(frame, time: str | None, value: str | None, beside, notation) -> Series:
     columns = columns_of(frame)
     index = getattr(frame, "index", None)
     if index is not None and _is_time(index, list(columns), time, value):
-        value = _choose_value(list(columns), value)
-        time = str(index.name or "time")
-        return series_of(value, time, value, index, columns[value], **notation)
+        _, value = choose_columns([*columns, TIMES], TIMES, value, beside)
+        time, own = str(index.name or "time"), {name: columns[name] for name in beside}
+        return series_of(value, time, value, index, columns[value], regressors=own, **notation)
     if time is None:
         columns, time = joined(columns)
-    time, value = choose_columns(list(columns), time, value)
-    return _from_columns(value, columns, time, value, **notation)
+    time, value = choose_columns(list(columns), time, value, beside)
+    return _from_columns(value, columns, time, value, beside, **notation)
+
+
+def _regressors(frame, time_name: str, date_format, decimal) -> Regressors:
+    """Those of a frame with times of its own, in its index or in a column."""
+    columns, index = columns_of(frame), getattr(frame, "index", None)
+    time = time_name if time_name in columns else None
+    if time is None and index is not None and _is_time(index, list(columns), None, None):
+        times, name = index, str(index.name or "time")
+    else:
+        name = _choose_time(list(columns), time)
+        times = columns.pop(name)
+    return Regressors.of(times, columns, name, date_format, decimal)
 
 
 def _is_time(index, names: list[str], time: str | None, value: str | None) -> bool:
@@ -215,8 +244,11 @@ def _from_values(source, times, notation) -> Series:
     return series_of(name, time_name, name, times, values, **notation)
 
 
-def _from_columns(name: str, columns: Mapping, time: str, value: str, **options) -> Series:
-    return series_of(name, time, value, columns[time], columns[value], **options)
+def _from_columns(
+    name: str, columns: Mapping, time: str, value: str, beside: Sequence[str], **options
+) -> Series:
+    own = {column: columns[column] for column in beside}
+    return series_of(name, time, value, columns[time], columns[value], regressors=own, **options)
 
 
 def series_of(
@@ -231,8 +263,13 @@ def series_of(
 # -- which column is which -------------------------------------------------------------------------
 
 
-def choose_columns(names: list[str], time: str | None, value: str | None) -> tuple[str, str]:
-    """The column of times and that of values, as asked for or as guessed."""
+def choose_columns(
+    names: list[str], time: str | None, value: str | None, beside: Sequence[str] = ()
+) -> tuple[str, str]:
+    """The column of times and that of values, as asked for or as guessed among the others."""
+    for name in beside:
+        require_column("regressors", name, names)
+    names = [name for name in names if name not in beside]
     if value is not None:
         require_column("value", value, names)
     time = _choose_time([name for name in names if name != value], time)

@@ -297,6 +297,11 @@ class Forecast(Quantiles):
         Raises:
             ValueError: For values or times that do not go on from the series.
         """
+        if self.choices.effects is not None:
+            raise ValueError(
+                "update: regressors, events and holidays of the later future are not known here; "
+                "forecast the longer series with them."
+            )
         series = self.series.extended(values, times)
         if not self.parts:
             raise ValueError("a constant series taught nothing: forecast the longer one.")
@@ -312,7 +317,38 @@ class Forecast(Quantiles):
         if self.model is None:
             return ()
         names = component_names(self.model.kernel)
-        return (LEVEL, *(name for name in names if name != LEVEL))
+        effects = () if self.choices.effects is None else self.choices.effects.names
+        return (LEVEL, *(name for name in names if name != LEVEL), *effects)
+
+    def effects(self, level: float = 0.95):
+        """What a unit more of each regressor does, or an event while it is there.
+
+        In the units of the series, or as a factor where its logarithm was fitted: of the most
+        probable structure, averaged over its hyperparameters.
+
+        Args:
+            level: The probability of the central intervals.
+
+        Returns:
+            A pandas frame with a row for each regressor, event and holiday: median, lower, upper.
+
+        Raises:
+            ValueError: If the forecast has none.
+        """
+        import pandas as pd  # slow to import
+
+        effects = self.choices.effects
+        if effects is None or not self.parts:
+            raise ValueError("this forecast has no regressors, events or holidays.")
+        tail = 0.5 * (1.0 - validation.level(level))
+        draws, centre = self.parts[0].draws, replace(self.scale, shift=0.0)
+        z = draws.z if draws.is_point else draws.resampled(SHOWN, self.seed)
+        means, variances = draws.fitted.evidence.coefficients(z)
+        means, variances = means * effects.units, variances * np.square(effects.units)
+        mixture = Mixture.even([centre] * len(z), means, variances)
+        ends = mixture.quantile([0.5, tail, 1.0 - tail])
+        columns = zip(("median", "lower", "upper"), ends, strict=True)
+        return pd.DataFrame(dict(columns), index=pd.Index(effects.names, name="effect"))
 
     def decompose(self, times=None, level: float = 0.95) -> dict[str, dict[str, np.ndarray]]:
         """Every component at the given times, with its own uncertainty.

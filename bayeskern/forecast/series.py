@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.calendar import Calendar
 from bayeskern.forecast.frequency import infer_calendar
+from bayeskern.forecast.regressors import Regressors
 from bayeskern.forecast.resample import resample
 from bayeskern.forecast.times import epoch_unit, parse_times
 from bayeskern.forecast.zones import has_offset, to_utc, to_wall, zone_of
@@ -31,6 +32,7 @@ class Series:
     values: np.ndarray
     calendar: Calendar
     remarks: tuple[str, ...]
+    regressors: Regressors | None = None
 
     @classmethod
     def of(
@@ -44,18 +46,25 @@ class Series:
         every: str | None = None,
         by: str | None = None,
         remarks: Sequence[str] = (),
+        regressors: Mapping[str, Sequence] | None = None,
     ) -> Series:
         """Sort the values, drop what is missing at the end, infer the calendar; say what was done.
 
         times: (n,), anything that `parse_times` takes, in the form `date_format` if that is given;
         values: (n,), NaN where missing; every, by: as `resample` has them, if they are to be those
-        of longer periods; remarks: those on how they were read.
+        of longer periods; remarks: those on how they were read; regressors: columns of numbers at
+        the same times.
         Raises ValueError for fewer than three values and for times that make no series.
         """
         values = np.asarray(values, float)
         if not np.any(np.isfinite(values)):
             what = "is empty" if len(values) == 0 else f"has {len(values)} rows but no value"
             raise ValueError(f"{value_name}: the series {what}; wanted at least {FEWEST} numbers.")
+        beside = None
+        if regressors:
+            if every is not None:
+                raise ValueError("every= makes other times than those of the regressors.")
+            beside = Regressors.of(times, regressors, time_name, date_format)
         remarks, tz, unit = list(remarks), zone_of(times), epoch_unit(times)
         if unit is not None:
             remarks.append(f"{time_name} is read as times since 1970, in {EPOCH_WORDS[unit]}, UTC")
@@ -87,7 +96,7 @@ class Series:
             )
         calendar = infer_calendar(times, tz, time_name)
         remarks += calendar.remarks
-        return cls(name, time_name, value_name, values, calendar, tuple(remarks))
+        return cls(name, time_name, value_name, values, calendar, tuple(remarks), beside)
 
     @property
     def times(self) -> np.ndarray:

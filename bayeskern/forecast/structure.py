@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayeskern.forecast.effects import Effects
 from bayeskern.forecast.evidence import Evidence, evidence_of
 from bayeskern.forecast.model import CENTER, default_kernel, default_noise
 from bayeskern.gp import GPRegression
@@ -51,6 +52,7 @@ class Choices:
         find_changes: Whether to look for other changes.
         robust: Whether the noise is Student's t.
         kernel: The kernel, where it was given.
+        effects: Linear effects of what is known beside the series.
         rows: The number of values; fewer of them are filled up to it where code is compiled, so
             that this is done once.
     """
@@ -65,6 +67,7 @@ class Choices:
     find_changes: bool = False
     robust: bool = False
     kernel: Kernel | None = None
+    effects: Effects | None = None
     rows: int = 0
 
     @property
@@ -85,7 +88,7 @@ class Choices:
             return evidence_of(self.model(structure, x), x, y, self.rows)
         seasons = tuple((name, self.seasons[name]) for name in structure.seasons)
         template = _template(seasons, self.unit, structure.trend, structure.changes, self._width)
-        return template.given(x, y, {CENTER: float(np.mean(x))})
+        return template.given(x, y, {CENTER: float(np.mean(x))}).with_effects(self.effects)
 
     def _kernel(self, structure: Structure, center: float) -> Kernel:
         seasons = {name: self.seasons[name] for name in structure.seasons}

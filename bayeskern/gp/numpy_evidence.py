@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpyro.distributions as dist
@@ -21,6 +21,26 @@ from bayeskern.gp.regression import GPRegression
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels.components import component_names
 from bayeskern.kernels.derivatives import Gram, Pairs
+
+
+class LinearEffects(Protocol):
+    """sum_j b_j z_j(x) with known z and independent b_j ~ N(0, 1), k of them.
+
+    Attributes:
+        names: What each is called.
+    """
+
+    names: tuple[str, ...]
+
+    def rows(self, x) -> np.ndarray:
+        """z(x) at x (n,): (n, k)."""
+
+    def covariance(self, x, x_new, name: str | None = None) -> np.ndarray:
+        """z(x) z(x_new)', of one effect or of all: (n, m)."""
+
+    def variance(self, x_new, name: str | None = None) -> np.ndarray:
+        """|z(x_new)|^2, of one effect or of all: (m,)."""
+
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -62,6 +82,8 @@ class NumpyEvidence:
         noise_factors: What the noise variance of each value is multiplied by: (n,).
     """
 
+    effects: LinearEffects | None = None
+
     def __init__(self, model: GPRegression, x, y):
         """x, y: (n,). Raises NotImplementedError if the kernel has no formula in NumPy."""
         self._gram, self.component_names = Gram(model.kernel), tuple(component_names(model.kernel))
@@ -79,6 +101,7 @@ class NumpyEvidence:
     def _take(self, x, y) -> None:
         self.x, self.y, self._pairs = x, y, _pairs_between(x.tobytes(), x.tobytes())
         self.noise_factors, self._constant = np.ones(len(y)), 0.0
+        self._of_effects = 0.0 if self.effects is None else self.effects.covariance(x, x)
 
     def given(self, x, y, numbers: dict[str, float] | None = None) -> NumpyEvidence:
         """The same model given other data, with other values of some fixed hyperparameters.
@@ -112,6 +135,15 @@ class NumpyEvidence:
         """The same with other factors of the noise variance, (n,), and a term of the density."""
         other = copy(self)
         other.noise_factors, other._constant = noise_factors, constant
+        return other
+
+    def with_effects(self, effects: LinearEffects | None) -> NumpyEvidence:
+        """The same with linear effects beside the kernel, components by their names."""
+        if effects is None:
+            return self
+        other = copy(self)
+        other.effects = effects
+        other._take(self.x, self.y)
         return other
 
     def threads(self):
@@ -166,7 +198,7 @@ class NumpyEvidence:
         """The log density, the factor of K, K^-1 y and the derivatives of the Gram matrix."""
         *kernel_values, noise = self._at(z)
         K, derivatives = self._gram(kernel_values, self._pairs)
-        K = self._pairs.spread(K) + np.diag(noise * self.noise_factors)
+        K = self._pairs.spread(K) + np.diag(noise * self.noise_factors) + self._of_effects
         factor, failed = lapack.dpotrf(K, lower=1)
         if failed or not np.isfinite(factor[-1, -1]):
             return -np.inf, None, None, derivatives
@@ -183,7 +215,7 @@ class NumpyEvidence:
             for z_one in z:
                 solve, values, noise = self._conditioned(z_one)
                 half, mean = solve(x_new)
-                among, _ = self._gram(values, pairs)
+                among = self._gram(values, pairs)[0] + self._variance_of_effects(x_new)
                 means.append(mean)
                 variances.append(np.maximum(among - np.sum(np.square(half), axis=0), 0.0) + noise)
         return np.array(means), np.array(variances)
@@ -198,6 +230,8 @@ class NumpyEvidence:
             solve, values, noise = self._conditioned(z)
             pairs = Pairs.between(x_new, x_new)
             among = pairs.spread(self._gram(values, pairs)[0])
+            if self.effects is not None:
+                among = among + self.effects.covariance(x_new, x_new)
             half, mean = solve(x_new)
             covariance = among - half.T @ half + noise * noise_factors * np.eye(len(x_new))
             return mean + standard @ _factor(covariance).T
@@ -216,6 +250,7 @@ class NumpyEvidence:
             solve, values, _ = self._conditioned(z)
             half, mean = solve(self.x)
             among, _ = self._gram(values, Pairs(self.x, self.x))
+            among = among + self._variance_of_effects(self.x)
             return mean, np.maximum(among - np.sum(np.square(half), axis=0), 0.0)
 
     def loo(self, z) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -257,7 +292,7 @@ class NumpyEvidence:
         called level, as in `bayeskern.gp.components`.
         """
         names = (level, *(name for name in self.component_names if name != level))
-        parts = {name: ([], []) for name in names}
+        parts = {name: ([], []) for name in (*names, *self._names_of_effects)}
         with self.threads():
             for z_one in z:
                 for name, (mean, variance) in self._centered(z_one, x_new, names).items():
@@ -292,13 +327,37 @@ class NumpyEvidence:
         for name in names:
             half, mean = solve.covariances(cross[name])
             moments[name] = mean, np.maximum(prior[name] - np.sum(np.square(half), axis=0), 0.0)
+        for name in self._names_of_effects:
+            # Differences from none, or from the average, as they are.
+            half, mean = solve.covariances(self.effects.covariance(self.x, x_new, name))
+            variance = self.effects.variance(x_new, name) - np.sum(np.square(half), axis=0)
+            moments[name] = mean, np.maximum(variance, 0.0)
         return moments
+
+    @property
+    def _names_of_effects(self) -> tuple[str, ...]:
+        return () if self.effects is None else self.effects.names
+
+    def _variance_of_effects(self, x_new):
+        return 0.0 if self.effects is None else self.effects.variance(x_new)
+
+    def coefficients(self, z) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of the coefficients of the effects, for z (S, d): (S, k) each."""
+        Z, parts = self.effects.rows(self.x), []
+        with self.threads():
+            for z_one in z:
+                solve, _, _ = self._conditioned(z_one)
+                half, mean = solve.covariances(Z)
+                parts.append((mean, np.maximum(1.0 - np.sum(np.square(half), axis=0), 0.0)))
+        means, variances = zip(*parts, strict=True)
+        return np.array(means), np.array(variances)
 
     def _conditioned(self, z) -> tuple[_Conditioned, np.ndarray, float]:
         """The process given the data, the values of its kernel and its noise variance."""
         *values, noise = self._at(z)
         K, _ = self._gram(values, self._pairs)
-        factor = _factor(self._pairs.spread(K) + np.diag(noise * self.noise_factors))
+        K = self._pairs.spread(K) + np.diag(noise * self.noise_factors) + self._of_effects
+        factor = _factor(K)
         weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
         return _Conditioned(self, factor, weights, values), values, noise
 
@@ -325,7 +384,10 @@ class _Conditioned(NamedTuple):
     def __call__(self, x_new):
         """L^-1 k(x, x_new) (n, m) and the mean at x_new (m,)."""
         pairs = _pairs_between(self.evidence.x.tobytes(), x_new.tobytes())
-        return self.covariances(pairs.spread(self.evidence._gram(self.values, pairs)[0]))
+        cross = pairs.spread(self.evidence._gram(self.values, pairs)[0])
+        if self.evidence.effects is not None:
+            cross = cross + self.evidence.effects.covariance(self.evidence.x, x_new)
+        return self.covariances(cross)
 
     def covariances(self, cross):
         """L^-1 of covariances with the data (n, m), and the mean of what has them (m,)."""
