@@ -10,6 +10,8 @@ import numpy as np
 from bayeskern.forecast.regressors import holiday_columns, known_at, on_dates
 from bayeskern.forecast.series import Series
 
+# The component of all of them.
+HOLIDAYS = "holidays"
 # How near two positions are that are one, in steps.
 SAME = 1e-6
 
@@ -23,18 +25,24 @@ class Effects:
     difference from its average. At positions that are not known there is none.
 
     Attributes:
-        names: What each is called.
+        columns: What each is called.
+        components: The component that each belongs to: its own, or that of all holidays.
         units: What z_j is of a unit of column j: (k,).
         at: Sorted positions, (m,).
         Z: (m, k).
         step: The step of the calendar.
     """
 
-    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    components: tuple[str, ...]
     units: np.ndarray
     at: np.ndarray
     Z: np.ndarray
     step: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.components))
 
     def rows(self, x) -> np.ndarray:
         x = np.asarray(x)
@@ -50,7 +58,9 @@ class Effects:
         return np.sum(np.square(self.rows(x_new)[:, self._pick(name)]), axis=1)
 
     def _pick(self, name: str | None):
-        return slice(None) if name is None else [self.names.index(name)]
+        if name is None:
+            return slice(None)
+        return [j for j, component in enumerate(self.components) if component == name]
 
 
 def effects_of(
@@ -69,19 +79,23 @@ def effects_of(
     """
     calendar, count = series.calendar, int(series.observed.sum())
     times = np.append(series.times[series.observed], calendar.future(horizon))
+    # Columns, and the component that they make up together if they do.
     sources = []
     if series.regressors is not None:
-        sources.append(known_at(series.regressors, times, count, calendar))
+        sources.append((known_at(series.regressors, times, count, calendar), None))
     if events is not None:
-        sources.append(on_dates(events, times, calendar))
+        sources.append((on_dates(events, times, calendar), None))
     if holidays is not None:
-        sources.append(holiday_columns(holidays, window, times, count, calendar))
+        found = holiday_columns(holidays, window, times, count, calendar)
+        sources.append((found, HOLIDAYS))
     columns: dict[str, np.ndarray] = {}
-    for source in sources:
-        twice = [*(columns.keys() & source)]
+    components: list[str] = []
+    for source, component in sources:
+        twice = [*(columns.keys() & source), *({component} & {*components})]
         if twice:
             raise ValueError(f"{twice[0]} names two effects; wanted another name for one of them.")
         columns |= source
+        components += [component or name for name in source]
     if not columns:
         return None
     Z, units = [], []
@@ -97,4 +111,5 @@ def effects_of(
         Z.append((values - center) / size)
         units.append(1.0 / size)
     x = calendar.positions(times)
-    return Effects(tuple(columns), np.array(units), x, np.stack(Z, axis=1), calendar.step)
+    names = tuple(columns), tuple(components)
+    return Effects(*names, np.array(units), x, np.stack(Z, axis=1), calendar.step)

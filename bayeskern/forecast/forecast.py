@@ -11,7 +11,7 @@ from bayeskern.forecast.effects import effects_of
 from bayeskern.forecast.evidence import bound
 from bayeskern.forecast.fitting import Draws, Fitted
 from bayeskern.forecast.horizon import steps_ahead
-from bayeskern.forecast.model import TRENDS, name_seasons
+from bayeskern.forecast.model import CYCLES, LEVEL, TRENDS, name_seasons
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.scale import is_constant, require_ordinary, require_positive
@@ -141,6 +141,9 @@ def forecast(
             "regressors=, events= and holidays= go with the structures of bayeskern, averaged or "
             "by method='map'; got a kernel or another method beside them."
         )
+    taken = {LEVEL, CYCLES, *seasons} & {*(effects.names if effects is not None else ())}
+    if taken:
+        raise ValueError(f"{taken.pop()!r} is the name of a component; rename the regressor.")
     finds = isinstance(changes, str) and changes == "find"
     choices = Choices(
         trends=trends,

@@ -27,8 +27,8 @@ from bayeskern.kernels import (
     Periodic,
 )
 
-# The component that carries the level of the series.
-LEVEL = "trend"
+# The component that carries the level of the series, and that of damped cycles.
+LEVEL, CYCLES = "trend", "cycles"
 # The pivot of its straight line, by the name that the kernel gives it.
 CENTER = "trend.linear.center"
 # How long the cycles of few steps last, by the name that the kernel gives it.
@@ -111,7 +111,7 @@ def default_kernel(
         # A level or a slope that wanders leaves nothing for cycles of many steps to do.
         return kernel
     long, short = cycle(LONG_DECAY, LONG_PERIOD), cycle(SHORT_DECAY, SHORT_PERIOD)
-    return kernel + (long.named("long") + short.named("short")).named("cycles")
+    return kernel + (long.named("long") + short.named("short")).named(CYCLES)
 
 
 def other_start(names, mode: np.ndarray, middle: np.ndarray) -> np.ndarray | None:

@@ -348,7 +348,7 @@ class Forecast(Quantiles):
         mixture = Mixture.even([centre] * len(z), means, variances)
         ends = mixture.quantile([0.5, tail, 1.0 - tail])
         columns = zip(("median", "lower", "upper"), ends, strict=True)
-        return pd.DataFrame(dict(columns), index=pd.Index(effects.names, name="effect"))
+        return pd.DataFrame(dict(columns), index=pd.Index(effects.columns, name="effect"))
 
     def decompose(self, times=None, level: float = 0.95) -> dict[str, dict[str, np.ndarray]]:
         """Every component at the given times, with its own uncertainty.

@@ -147,7 +147,7 @@ def test_holidays_are_on_their_days_in_leap_years_too(country):
     series = read_series(pd.Series(np.random.default_rng(0).normal(size=len(days)), days))
     effects = effects_of(series, 60, country, (1, 0))
     times = np.append(series.times, series.calendar.future(60)).astype("M8[D]")
-    columns = zip(effects.names, effects.Z.T, strict=True)
+    columns = zip(effects.columns, effects.Z.T, strict=True)
     on = {name: set(times[column == 1.0]) for name, column in columns}
     if country == "US":
         # The last Monday of May; it lies after the series in 2025.
@@ -167,7 +167,8 @@ def test_weeks_have_the_holidays_of_their_days():
     weeks = pd.date_range("2022-01-03", periods=150, freq="W-MON")
     series = read_series(pd.Series(np.random.default_rng(0).normal(size=150), weeks))
     effects = effects_of(series, 5, "DE")
-    column = effects.Z[:, effects.names.index("Karfreitag")]
+    assert effects.names == ("holidays",)
+    column = effects.Z[:, effects.columns.index("Karfreitag")]
     assert set(series.times[column[:150] == 1.0].astype("M8[D]")) == {
         np.datetime64(monday) for monday in ("2022-04-11", "2023-04-03", "2024-03-25")
     }
@@ -207,6 +208,7 @@ def test_events_have_an_effect_on_their_days_and_months():
          "wanted days before and after"),
         ({}, {"regressors": ["price"], "events": {"price": ["2023-01-20"]}},
          "price names two effects"),
+        ({}, {"events": {"season": ["2023-01-20"]}}, "'season' is the name of a component"),
         ({}, {"regressors": ["price"], "events": {"fair": ["1999-01-20"]}}, "no date of fair"),
         ({}, {"regressors": ["price"], "method": "nuts"}, "got a kernel or another"),
         ({}, {"regressors": ["price"], "kernel": bk.kernels.RBF()}, "got a kernel or another"),

@@ -385,7 +385,7 @@ def test_bad_arrays():
         read_series([np.nan] * 3)
     with pytest.raises(ValueError, match="value has 2 values; wanted at least 3"):
         read_series([1.0, 2.0])
-    with pytest.raises(ValueError, match="time= and value= name columns"):
+    with pytest.raises(ValueError, match="names of regressors are for columns"):
         read_series(VALUES, value="sales")
     with pytest.raises(ValueError, match="times= is for arrays"):
         read_series("nile", times=MONTHS)
