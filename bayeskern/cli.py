@@ -156,6 +156,8 @@ def forecast_many(
     season: Annotated[list[float] | None, Parameter(negative="")] = None,
     level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
     positive: Annotated[bool, Parameter(negative="")] = False,
+    regressor: Annotated[list[str] | None, Parameter(negative="")] = None,
+    holidays: str | None = None,
     verdict: bool = True,
     workers: Whole | None = None,
     output: Path = Path("out"),
@@ -174,6 +176,9 @@ def forecast_many(
         season: Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
         level: Probability of an interval; may be repeated.
         positive: Keep the forecasts above zero.
+        regressor: A column that is known for the future too, in rows whose value is empty; may be
+            repeated.
+        holidays: The code of a country, such as DE, whose holidays have an effect.
         verdict: Look back for how far each can be trusted, which takes as long again.
         workers: How many processes; one for each core if not given.
         output: The folder to write to.
@@ -182,9 +187,10 @@ def forecast_many(
     written = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
     files.require_writable(output)
     _require_other(written, series)
-    options = {"season": season, "positive": positive, "seed": seed, "workers": workers}
+    options = {"season": season, "positive": positive, "seed": seed, "holidays": holidays}
+    options |= {"workers": workers, "verdict": verdict, "regressors": regressor or ()}
     found = bk.forecast_many(
-        series, horizon, id=id, level=sorted({*level}), verdict=verdict, **options, **vars(reading)
+        series, horizon, id=id, level=sorted({*level}), **options, **vars(reading)
     )
     print(found)
     _print_written([found.save(written)])
@@ -200,6 +206,8 @@ def backtest(
     reading: Reading = Reading(),  # noqa: B008
     season: Annotated[list[float] | None, Parameter(negative="")] = None,
     positive: Annotated[bool, Parameter(negative="")] = False,
+    regressor: Annotated[list[str] | None, Parameter(negative="")] = None,
+    holidays: str | None = None,
     output: Path = Path("out"),
     seed: Whole = 0,
     debug: Debug = False,
@@ -213,13 +221,15 @@ def backtest(
         cutoff: A past date, the last that a forecast may see; may be repeated. Instead of cutoffs.
         season: Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
         positive: Keep the forecast above zero.
+        regressor: A column that is known for the future too; may be repeated.
+        holidays: The code of a country, such as DE, whose holidays have an effect.
         output: The folder to write to.
         seed: The same seed gives the same numbers.
     """
     files.require_writable(output)
     _require_other(output / "backtest.csv", series)
-    data = bk.read_series(series, **vars(reading))
-    options = {"season": season, "positive": positive, "seed": seed}
+    data = bk.read_series(series, regressors=regressor, **vars(reading))
+    options = {"season": season, "positive": positive, "seed": seed, "holidays": holidays}
     scores = bk.backtest(data, horizon, cutoff or cutoffs, **options)
     print(scores)
     _print_written(scores.save(output))

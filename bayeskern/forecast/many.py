@@ -171,6 +171,7 @@ def forecast_many(
     id: str | None = None,
     time: str | None = None,
     value: str | None = None,
+    regressors: Sequence[str] = (),
     level: float | Sequence[float] = (0.8, 0.95),
     verdict: bool = True,
     workers: int | None = None,
@@ -194,6 +195,8 @@ def forecast_many(
         id: The column that names the series, for frames and files.
         time: The column of times; guessed if None.
         value: The column of values; needed if there are several.
+        regressors: Columns of the frame that are known for the future too, in rows whose value is
+            missing.
         level: The probabilities of the central intervals.
         verdict: Whether to look back for how far each can be trusted, which takes as long again.
         workers: How many processes; one for each core if None, none at all if 1.
@@ -222,11 +225,11 @@ def forecast_many(
         table = read_table(require_source(series), sheet, encoding) if is_file else None
         columns = columns_of(series) if table is None else dict(table.columns)
         group = table is not None and table.points_may_group
-        ids, reads, time_name = _long(columns, id, time, value, notation, group)
+        ids, reads, time_name = _long(columns, id, time, value, regressors, notation, group)
         id_name, backend = id, _backend(series)
     else:
-        if id is not None or time is not None or value is not None:
-            raise ValueError("id=, time= and value= name columns, and this is no frame.")
+        if any(name is not None for name in (id, time, value)) or regressors:
+            raise ValueError("id=, time=, value= and regressors= name columns: this is no frame.")
         named = series if isinstance(series, Mapping) else dict(enumerate(series))
         ids, id_name, time_name, backend = [*named], "id", "time", "pandas"
         reads = [Read(read_series, (one,), notation) for one in named.values()]
@@ -242,7 +245,7 @@ def forecast_many(
     return Forecasts(tuple(ids), tuple(found), id_name, time_name, backend)
 
 
-def _long(columns: dict, id: str | None, time, value, notation, group: bool):
+def _long(columns: dict, id: str | None, time, value, beside, notation, group: bool):
     """Names, readers and the column of times of series below one another."""
     if id is None:
         raise ValueError(f"which column names the series? id= one of {', '.join(columns)}.")
@@ -251,7 +254,7 @@ def _long(columns: dict, id: str | None, time, value, notation, group: bool):
     columns = {name: cells for name, cells in columns.items() if name != id}
     if time is None:
         columns, time = joined(columns)
-    time, value = choose_columns(list(columns), time, value)
+    time, value = choose_columns(list(columns), time, value, beside)
     times, values = columns[time], columns[value]
     # Together, since one series may tell how the others are written; what cannot be read in some
     # row is the affair of the series that has it.
@@ -280,10 +283,14 @@ def _long(columns: dict, id: str | None, time, value, notation, group: bool):
     reads = [
         Read(
             series_of,
-            (str(name), time, value, _rows(times, own), _rows(values, own)),
-            {**reading, "points_may_group": group},
+            (str(key), time, value, _rows(times, own), _rows(values, own)),
+            {
+                **reading,
+                "points_may_group": group,
+                "regressors": {name: _rows(columns[name], own) for name in beside},
+            },
         )
-        for name, own in rows.items()
+        for key, own in rows.items()
     ]
     return [*rows], reads, time
 

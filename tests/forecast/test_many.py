@@ -110,6 +110,20 @@ def test_a_row_that_cannot_be_read_stops_its_series_only(tmp_path, sales):
     )
 
 
+def test_regressors_are_those_of_each_series():
+    frames = []
+    for seed, effect in ((0, 8.0), (1, -8.0)):
+        promo = (np.random.default_rng(seed).random(34) < 0.3).astype(float)
+        y = np.append(walk(seed) + effect * promo[:30], [np.nan] * 4)
+        months = pd.date_range("2020-01-01", periods=34, freq="MS")
+        frames.append(pd.DataFrame({"shop": seed, "month": months, "promo": promo, "units": y}))
+    given = {"value": "units", "regressors": ["promo"], **ONE}
+    found = bk.forecast_many(pd.concat(frames), 4, id="shop", verdict=False, **given)
+    for frame, one in zip(frames, found.found, strict=True):
+        alone = bk.forecast(frame.drop(columns="shop"), 4, **given)
+        np.testing.assert_allclose(one.columns["median"], alone.median, rtol=1e-8)
+
+
 @pytest.mark.slow
 def test_workers_give_what_one_process_gives(sales):
     given = {"id": "store", "value": "units", "verdict": False, **ONE}
@@ -166,7 +180,7 @@ def test_bad_input(sales, options, message):
 
 
 def test_what_is_no_frame():
-    with pytest.raises(ValueError, match="this is no frame"):
+    with pytest.raises(ValueError, match="name columns: this is no frame"):
         bk.forecast_many([[1.0, 2.0, 4.0]], 2, id="store")
     with pytest.raises(ValueError, match="there is no series to forecast"):
         bk.forecast_many([], 2)
