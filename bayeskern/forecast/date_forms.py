@@ -51,13 +51,13 @@ def _date(match: re.Match) -> str:
 def _clock(parts: dict) -> str:
     if parts.get("hour") is None:
         return ""
-    hour, half = int(parts["hour"]), (parts["half"] or "").lower()[:1]
+    hour, half = int(parts["hour"]), (parts.get("half") or "").lower()[:1]
     if half:
         if not 1 <= hour <= 12:
             return "T99"  # no time of day, as pandas will find
         hour = hour % 12 + 12 * (half == "p")
     second = (parts["second"] or "00").replace(",", ".")
-    offset = (parts["offset"] or "").upper()
+    offset = (parts.get("offset") or "").upper()
     return f"T{hour:02}:{parts['minute'] or '00'}:{second}{offset}"
 
 
@@ -74,10 +74,16 @@ DIGITS = (
     _form(r"(?P<y>1[6-9]\d\d|2[01]\d\d)(?P<m>0[1-9]|1[0-2])(?P<d>0[1-9]|[12]\d|3[01])", _date),
     _form(r"(?P<y>1[6-9]\d\d|2[01]\d\d)(?P<m>0[1-9]|1[0-2])", _date),
 )
+# 20190113213000, and 201901132130; ten digits may be seconds since 1970 as well.
+TIMES_BY_DIGITS = _form(
+    DIGITS[0][0].pattern + r"(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?P<second>[0-5]\d)?", _date
+)
+HOURS_BY_DIGITS = re.compile(DIGITS[0][0].pattern + r"([01]\d|2[0-3])", re.ASCII)
 ISO = _form(rf"{YEAR}-(?P<m>\d\d)(?:-(?P<d>\d\d){CLOCK})?", _date)
 WEEK = _form(r"(?P<y>\d{4})-?W(?P<w>\d\d)(?:-?(?P<d>[1-7]))?", _week)
 FORMS = (
     *DIGITS,
+    TIMES_BY_DIGITS,
     ISO,
     WEEK,
     _form(r"(?P<y>\d{4})[-/ ]?Q(?P<q>[1-4])", _quarter),

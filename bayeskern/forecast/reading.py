@@ -76,16 +76,19 @@ def read_series(
         bk.forecast(series, 12)
         ```
     """
-    beside = () if regressors is None or hasattr(regressors, "columns") else regressors
-    beside = (beside,) if isinstance(beside, str) else tuple(beside)
+    notation = {"date_format": date_format, "decimal": decimal, "every": every, "by": by}
     if hasattr(regressors, "columns"):
-        options = {"date_format": date_format, "decimal": decimal}
         files = {"sheet": sheet, "encoding": encoding}
-        series = read_series(source, times, time, value, every=every, by=by, **files, **options)
-        return replace(series, regressors=_regressors(regressors, series.time_name, **options))
+        series = read_series(source, times, time, value, **files, **notation)
+        beside = _regressors(regressors, series.time_name, date_format, decimal)
+        return replace(series, regressors=beside)
+    beside = (regressors,) if isinstance(regressors, str) else tuple(regressors or ())
     if isinstance(source, Series):
-        if beside:
-            raise ValueError("regressors: this series is read; name its columns in read_series.")
+        asked = {"times": times, "time": time, "value": value, "regressors": beside or None}
+        asked |= {"sheet": sheet, "encoding": encoding, **notation}
+        ignored = [f"{name}=" for name, option in asked.items() if option is not None]
+        if ignored:
+            raise ValueError(f"this series is read already: give {', '.join(ignored)} when it is.")
         return source
     is_name = isinstance(source, str | Path)
     has_columns = is_name or hasattr(source, "columns")
@@ -96,9 +99,9 @@ def read_series(
             "time=, value= and names of regressors are for columns, but this series has none; use "
             "times=, and a frame of regressors."
         )
-    if not is_name and (sheet is not None or encoding is not None):
+    is_file = is_name and str(source) not in datasets.names()
+    if not is_file and (sheet is not None or encoding is not None):
         raise ValueError("sheet= and encoding= are for files, and this series is none.")
-    notation = {"date_format": date_format, "decimal": decimal, "every": every, "by": by}
     if is_name:
         return _from_name(source, time, value, beside, sheet, encoding, notation)
     if has_columns:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeskern.forecast.cells import is_missing
-from bayeskern.forecast.date_forms import DIGITS, ISO, WEEK, form_of
+from bayeskern.forecast.cells import AmbiguousError, is_missing
+from bayeskern.forecast.date_forms import DIGITS, HOURS_BY_DIGITS, ISO, WEEK, form_of
 
 __all__ = ["epoch_unit", "is_dated_by_digits", "parse_times"]
 
@@ -43,6 +43,8 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
         raise ValueError(f"{name}: came shape {array.shape}, wanted one dimension")
     if array.dtype.kind not in "MiufOUT" or (array.dtype.kind in "OUT" and len(array) == 0):
         raise ValueError(f"{name}: came {array.dtype} of shape {array.shape}, wanted {WANTED}")
+    if date_format is not None and array.dtype.kind in "iu":
+        array = array.astype(str)
     if array.dtype.kind in "OUT":
         array = _parse_objects(array, name, date_format)
     _require_times(np.isfinite(array), name)
@@ -50,6 +52,7 @@ def parse_times(values: Any, name: str = "time", date_format: str | None = None)
         return _in_coarsest_unit(array)
     unit = epoch_unit(array)
     if unit is not None:
+        _require_no_hours(array, name)
         return _in_coarsest_unit(array.astype(np.int64).astype(f"M8[{unit}]"))
     fits = array.dtype.kind != "f" and array.max(initial=0) <= np.iinfo(np.int64).max
     return array.astype(np.int64 if fits else np.float64)
@@ -69,6 +72,17 @@ def epoch_unit(values: Any) -> str | None:
         if np.all((array >= FIRST_EPOCH * scale) & (array < LAST_EPOCH * scale)):
             return unit
     return None
+
+
+def _require_no_hours(seconds: np.ndarray, name: str) -> None:
+    """Refuse numbers that are seconds since 1970, and hours as in 2019011321 too."""
+    texts = [str(int(second)) for second in seconds]
+    if all(HOURS_BY_DIGITS.fullmatch(text) for text in texts):
+        since = np.datetime64(int(seconds[0]), "s")
+        raise AmbiguousError(
+            f"{name}, row 1: {texts[0]} may be {since}, in seconds since 1970, or an hour as in "
+            "YYYYMMDDHH (--date-format %Y%m%d%H). Say which, or write ISO dates."
+        )
 
 
 def is_dated_by_digits(integers: np.ndarray) -> bool:

@@ -63,6 +63,11 @@ DATES = {
         np.array(["2018-12-31", "2019-01-07", "2019-01-14", "2019-01-21"], "M8[s]"),
     ),
     "digits": ("20190113 20190114 20190115 20190116", DAYS),
+    "digits of minutes": ("201901132100 201901132200 201901132300 201901140000", HOURS),
+    "digits of seconds": (
+        "20190113210000 20190113220000 20190113230000 20190114000000",
+        HOURS,
+    ),
     "seconds since 1970": ("1547337600 1547424000 1547510400 1547596800", DAYS),
     "milliseconds": ("1547337600000 1547424000000 1547510400000 1547596800000", DAYS),
     "years": ("2016 2017 2018 2019", np.array([2016, 2017, 2018, 2019])),
@@ -330,6 +335,16 @@ def test_what_may_be_two_things_is_asked_for(tmp_path, text, message, told, valu
     np.testing.assert_array_equal(read_series(path, **told).values, values)
 
 
+def test_hours_by_digits_may_be_seconds(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_text(lines(["2019011321", "2019011322", "2019011323", "2019011400"]))
+    with pytest.raises(ValueError, match="2019011321 may be 2033-12-24T.* or an hour as in"):
+        read_series(path)
+    np.testing.assert_array_equal(read_series(path, date_format="%Y%m%d%H").times, HOURS)
+    frame = pd.DataFrame({"day": [20190113, 20190114, 20190115, 20190116], "sales": VALUES})
+    np.testing.assert_array_equal(read_series(frame, date_format="%Y%m%d").times, DAYS)
+
+
 def test_between_commas_a_point_is_before_decimals(tmp_path):
     path = tmp_path / "sales.csv"
     path.write_text(lines(ISO_DAYS, ["1.234", "0.999", "2.345", "1"]))
@@ -407,5 +422,8 @@ def test_options_that_are_for_other_things_are_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             read_series(path, **options)
-    with pytest.raises(ValueError, match="sheet= and encoding= are for files"):
-        read_series([1.0, 2.0, 3.0], sheet="a")
+    for source in ([1.0, 2.0, 3.0], "nile"):
+        with pytest.raises(ValueError, match="sheet= and encoding= are for files"):
+            read_series(source, sheet="a")
+    with pytest.raises(ValueError, match="is read already: give every=, by= when it is"):
+        read_series(read_series(path), every="month", by="sum")
