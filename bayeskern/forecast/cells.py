@@ -12,6 +12,8 @@ MISSING = {
     "\u2014",
 }  # fmt: skip
 CURRENCIES = r"[$\u20ac\u00a3\u00a5\u20b9]|USD|EUR|GBP|CHF|JPY"
+# Where commas part thousands, and money has two decimals or none; fuel costs 1,859 EUR a litre.
+COMMAS_GROUP = {"$", "\u00a3", "\u00a5", "\u20b9", "USD", "GBP", "JPY"}
 # A number with what people write around it: (1,022) is negative, as in accounts.
 CELL = re.compile(
     rf"(?P<open>\()?\s*(?P<sign>[+\-\u2212])?\s*(?P<before>{CURRENCIES})?\s*(?P<inner>[+\-\u2212])?"
@@ -108,9 +110,9 @@ def _plain(cells, name: str, decimal: str | None, points_may_group: bool):
     currencies = {m for match in found for m in (match["before"], match["after"]) if m}
     if len(currencies) > 1:
         raise ValueError(f"{name} has values in {' and '.join(sorted(currencies))}; wanted one.")
-    # Cents have two digits, so that three digits of money, or in accounts, are thousands.
-    of_money = bool(currencies) or any(match["open"] for match in found)
-    mark = decimal or _decimal(digits, cells, name, points_may_group, of_money)
+    # Three digits of such money, or in accounts, are thousands.
+    commas_group = bool(currencies & COMMAS_GROUP) or any(match["open"] for match in found)
+    mark = decimal or _decimal(digits, cells, name, points_may_group, commas_group)
     for row, text in digits.items():
         if not NOTATIONS[mark].fullmatch(text):
             raise _no_number(name, row, cells[row])
@@ -123,7 +125,7 @@ def _plain(cells, name: str, decimal: str | None, points_may_group: bool):
     return plain.reindex(cells.index).fillna(cells), remarks
 
 
-def _decimal(digits, cells, name: str, points_may_group: bool, of_money: bool) -> str:
+def _decimal(digits, cells, name: str, points_may_group: bool, commas_group: bool) -> str:
     """The mark before decimals that lets all cells be read."""
     fits = {mark: digits.str.fullmatch(form) for mark, form in NOTATIONS.items()}
     if not all(fit.all() for fit in fits.values()):
@@ -131,7 +133,7 @@ def _decimal(digits, cells, name: str, points_may_group: bool, of_money: bool) -
         return max(fits, key=lambda mark: (fits[mark].all(), fits[mark].sum()))
     commas = digits.str.contains(",", regex=False)
     points = digits.str.contains(".", regex=False)
-    if commas.any() and of_money:
+    if commas.any() and commas_group:
         return "."
     if commas.any() or (points.any() and points_may_group):
         row = (commas | points).idxmax()

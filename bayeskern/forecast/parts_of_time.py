@@ -49,7 +49,7 @@ def _join(pattern: str, row: Sequence[Any]) -> str:
         return ""
     if len(others) == 1 and others[0].isalpha():
         return f"{others[0]} {year}"
-    others = [part.lower().lstrip("qwm") for part in others]
+    others = [re.sub(r"^[qwm](?=\d)", "", part.lower()) for part in others]
     width = 1 if "Q" in pattern else 2
     return pattern.format(year, *(part.zfill(width) for part in others))
 

@@ -120,10 +120,15 @@ def test_numbers(tmp_path, numbers, delimiter, remark):
 
 
 def test_dollars_in_thousands(tmp_path):
-    """Three digits after the comma are thousands where cents would be two."""
+    """Three digits after the comma are thousands where cents would be two; not so of euros."""
     path = tmp_path / "sales.csv"
     path.write_text(lines(map(str, DAYS.astype("M8[D]")), ['"$14,868"', "$9", '"$1,022"', "$40"]))
     np.testing.assert_array_equal(read_series(path).values, [14868, 9, 1022, 40])
+    fuel = ["1,859 €", "1,799 €", "2 €", "1,919 €"]
+    path.write_text(lines(map(str, DAYS.astype("M8[D]")), fuel, ";"), encoding="utf-8")
+    with pytest.raises(ValueError, match="'1,859 €' may be 1.859 or 1859"):
+        read_series(path)
+    np.testing.assert_array_equal(read_series(path, decimal=",").values, [1.859, 1.799, 2, 1.919])
 
 
 @pytest.mark.parametrize("word", ["-", "--", "\u2013", "#N/A", "NA", "."])
@@ -174,6 +179,11 @@ def test_kinds_of_files(tmp_path, content):
     [
         ("Year,Month,sales", ["2019,1", "2019,2", "2019,3", "2019,4"], MONTHS),
         ("year,month,sales", ["2019,Jan", "2019,Feb", "2019,Mar", "2019,Apr"], MONTHS),
+        (
+            "year,month,day,sales",
+            ["2019,Mar,1", "2019,April,1", "2019,May,1", "2019,June,1"],
+            np.array(["2019-03", "2019-04", "2019-05", "2019-06"], "M8[s]"),
+        ),
         ("year,quarter,sales", ["2019,1", "2019,2", "2019,3", "2019,4"], QUARTERS),
         ("year,quarter,sales", ["2019,Q1", "2019,Q2", "2019,Q3", "2019,Q4"], QUARTERS),
     ],
