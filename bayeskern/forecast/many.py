@@ -200,7 +200,12 @@ def forecast_many(
         level: The probabilities of the central intervals.
         verdict: Whether to look back for how far each can be trusted, which takes as long again.
         workers: How many processes; one for each core if None, none at all if 1.
-        every, by, date_format, decimal, sheet, encoding: How series are read, as in `read_series`.
+        every: The period of which each value shall be one, as in `read_series`.
+        by: How values of shorter periods make one.
+        date_format: How times are written, where they do not tell.
+        decimal: The mark before decimals, where numbers do not tell.
+        sheet: The sheet of a workbook.
+        encoding: The encoding of a file of text.
         progress: Whether to show a progress bar.
         **options: Further arguments of `forecast`: season, trend, log, positive, seed, ...
 
