@@ -83,6 +83,8 @@ def forecast(
     season: Annotated[list[float] | None, Parameter(negative="")] = None,
     level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
     positive: Annotated[bool, Parameter(negative="")] = False,
+    lower: float | None = None,
+    upper: float | None = None,
     trend: str | None = None,
     log: bool | None = None,
     change: Annotated[list[str] | None, Parameter(negative="")] = None,
@@ -105,6 +107,8 @@ def forecast(
         season: Steps in a season, such as 12; may be repeated; 0 for none. Inferred from dates.
         level: Probability of an interval, such as 0.8; may be repeated.
         positive: Keep the forecast above zero.
+        lower: The least value that there can be.
+        upper: The largest value that there can be.
         trend: Take this one only: smooth, level, slope or damped. All are weighed if not given.
         log: Describe the logarithm of the values, or not. Both are weighed if not given.
         change: When level and slope changed; may be repeated; "find" to look for it.
@@ -125,7 +129,14 @@ def forecast(
     changes = "find" if change == ["find"] else change
     data = bk.read_series(series, regressors=regressor, **vars(reading))
     options = {"season": season, "positive": positive, "seed": seed, "holidays": holidays}
-    options |= {"trend": trend, "log": log, "changes": changes, "robust": robust}
+    options |= {
+        "lower": lower,
+        "upper": upper,
+        "trend": trend,
+        "log": log,
+        "changes": changes,
+        "robust": robust,
+    }
     # First, since it finds mistakes in the input before anything is fitted.
     scores = bk.backtest(data, horizon, backtest, **options) if backtest else None
     future = bk.forecast(data, horizon, **options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from bayeskern.core import validation
@@ -14,7 +16,7 @@ from bayeskern.forecast.horizon import steps_ahead
 from bayeskern.forecast.model import CYCLES, LEVEL, TRENDS, name_seasons
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.scale import is_constant, require_ordinary, require_positive
+from bayeskern.forecast.scale import bounds_of, is_constant, require_ordinary, require_positive
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.structure import Choices
 from bayeskern.forecast.times import parse_times
@@ -53,6 +55,8 @@ def forecast(
     time: str | None = None,
     value: str | None = None,
     positive: bool = False,
+    lower: float | None = None,
+    upper: float | None = None,
     seed: int = 0,
     progress: bool = True,
 ) -> Forecast:
@@ -96,6 +100,9 @@ def forecast(
         time: The column of times of a file or a frame; guessed if None.
         value: The column of values of a file or a frame; needed if there are several.
         positive: Whether to keep the forecast above zero, by fitting the logarithm.
+        lower: The least value that there can be: what the structures say lies below counts as
+            that. None takes 0 if the series is 0 often and never less, as rain is.
+        upper: The largest value that there can be.
         seed: The same seed gives the same numbers.
         progress: Whether to show a progress bar.
 
@@ -131,8 +138,14 @@ def forecast(
     if kernel is None and len(y) > MOST_FITTED:
         series = series.last(MOST_FITTED)
         y = series.values[series.observed]
+
+    def labels():
+        return series.calendar.labels(series.times[series.observed])
+
+    bounds, remark = bounds_of(y, lower, upper, labels)
+    series = replace(series, remarks=(*series.remarks, *remark))
     if log:
-        require_positive(y, series.calendar.labels(series.times[series.observed]))
+        require_positive(y, labels())
     if kernel is not None and (robust or changes is not None):
         raise ValueError("robust=True and changes= go with the trends of bayeskern; got a kernel.")
     effects = effects_of(series, horizon, holidays, holiday_window, events)
@@ -157,6 +170,7 @@ def forecast(
         robust=robust,
         kernel=kernel,
         effects=effects,
+        bounds=bounds,
         rows=len(y),
     )
     if is_constant(y):

@@ -31,7 +31,10 @@ class Mixture:
         logs: Which of the parts are lognormal: (S,).
         locations: The mean of each part or of its logarithm, (S, m).
         sds: The standard deviation of each part or of its logarithm, (S, m).
+        lower, upper: Bounds of the values; what a part has beyond one lies at it.
     """
+
+    lower, upper = -np.inf, np.inf
 
     def __init__(self, weights, scales: Sequence[Scale], means, variances, paths=None):
         """scales: of the parts; means, variances: of z, (S, m); paths: (i, n, seed) -> (n, m)."""
@@ -62,14 +65,46 @@ class Mixture:
         wider._paths = paths
         return wider
 
+    def within(self, lower: float, upper: float) -> Mixture:
+        """The mixture of values of which none is below lower or above upper."""
+        bounded = copy(self)
+        vars(bounded).pop("moments", None)
+        bounded.lower, bounded.upper = lower, upper
+        return bounded
+
+    @property
+    def _is_bounded(self) -> bool:
+        return bool(np.isfinite(self.lower) or np.isfinite(self.upper))
+
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """The mean and the standard deviation of the values: (m,) each."""
+        if self._is_bounded:
+            return self._bounded_moments()
         mean, variance = self.locations.copy(), self.sds**2
         mean[self.logs] = np.exp(mean[self.logs] + 0.5 * variance[self.logs])
         variance[self.logs] = np.expm1(variance[self.logs]) * mean[self.logs] ** 2
         overall = self.weights @ mean
         return overall, np.sqrt(self.weights @ (variance + np.square(mean - overall)))
+
+    def _bounded_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """By the first two moments of each part between the bounds, and what lies at them."""
+        sds, logs = np.maximum(self.sds, LEAST_SD), self.logs[:, None]
+        ends = []
+        for bound in (self.lower, self.upper):
+            log_bound = np.log(bound) if bound > 0.0 else -np.inf
+            ends.append((np.where(logs, log_bound, bound) - self.locations) / sds)
+        a, b = ends
+        first, second = np.where(
+            logs,
+            _lognormal_between(a, b, np.minimum(self.locations, LARGEST), sds),
+            _normal_between(a, b, self.locations, sds),
+        )
+        for bound, mass in ((self.lower, ndtr(a)), (self.upper, ndtr(-b))):
+            if np.isfinite(bound):
+                first, second = first + bound * mass, second + bound**2 * mass
+        mean = self.weights @ first
+        return mean, np.sqrt(np.maximum(self.weights @ second - mean**2, 0.0))
 
     def quantile(self, q) -> np.ndarray:
         """Quantiles for probabilities q: (*q.shape, m)."""
@@ -83,7 +118,7 @@ class Mixture:
         quantiles = low if np.array_equal(low, high) else self._solve(p, low, high)
         if self.logs.all():
             quantiles = _exp(quantiles)
-        return quantiles.reshape(*q.shape, -1)
+        return np.clip(quantiles, self.lower, self.upper).reshape(*q.shape, -1)
 
     def _solve(self, p, low, high) -> np.ndarray:
         """The quantiles (k, m) for p (k, 1), which lie between low and high (k, m)."""
@@ -129,7 +164,9 @@ class Mixture:
         return total.reshape(shape)
 
     def log_density(self, y) -> np.ndarray:
-        """The log density of values y (m,), time by time."""
+        """The log density of values y (m,), time by time; at a bound, the log of its mass."""
+        if self._is_bounded:
+            return self._bounded_log_density(y)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_y = np.where(y > 0, np.log(np.where(y > 0, y, 1.0)), np.nan)
             g = np.where(self.logs[:, None], log_y, y)
@@ -140,6 +177,21 @@ class Mixture:
             densities = np.where(np.isnan(densities), -np.inf, densities)
             log_weights = np.log(self.weights)[:, None]
         return logsumexp(densities + log_weights, axis=0) - 0.5 * np.log(2.0 * np.pi)
+
+    def _bounded_log_density(self, y) -> np.ndarray:
+        y, column = np.asarray(y, float), np.arange(self.locations.shape[1])
+        density = self.within(-np.inf, np.inf).log_density(y)
+        with np.errstate(divide="ignore"):
+            for bound, sign in ((self.lower, 1.0), (self.upper, -1.0)):
+                if np.isfinite(bound):
+                    x = np.full(len(y), bound)
+                    if self.logs.all():
+                        x = np.log(np.maximum(x, 0.0))
+                    below = self._below(x, column)
+                    mass = np.log(below if sign > 0.0 else 1.0 - below)
+                    density = np.where(y == bound, mass, density)
+                    density = np.where(sign * (y - bound) < 0.0, -np.inf, density)
+        return density
 
     def sample(self, n: int, seed: int) -> np.ndarray:
         """Joint draws of the values at all times: (n, m)."""
@@ -154,7 +206,27 @@ class Mixture:
             if count > 0
             for path in [without_nan(self._paths(i, count, seed + i))]
         ]
-        return rng.permutation(np.concatenate(paths))
+        return rng.permutation(np.clip(np.concatenate(paths), self.lower, self.upper))
+
+
+def _normal_between(a, b, mean, sd) -> np.ndarray:
+    """The integrals of x and x^2 over mean + sd (a, b), under the normal density: (2, ...)."""
+    density = [np.exp(-0.5 * np.square(end)) / np.sqrt(2.0 * np.pi) for end in (a, b)]
+    mass = ndtr(b) - ndtr(a)
+    fall = density[0] - density[1]
+    ends = [np.where(np.isfinite(e), e, 0.0) * d for e, d in zip((a, b), density, strict=True)]
+    first = mean * mass + sd * fall
+    second = (mean**2 + sd**2) * mass + 2.0 * mean * sd * fall + sd**2 * (ends[0] - ends[1])
+    return np.stack([first, second])
+
+
+def _lognormal_between(a, b, location, sd) -> np.ndarray:
+    """The same of exp(x)."""
+    moments = [
+        _exp(k * location + 0.5 * (k * sd) ** 2) * (ndtr(b - k * sd) - ndtr(a - k * sd))
+        for k in (1.0, 2.0)
+    ]
+    return np.stack(moments)
 
 
 def _exp(x) -> np.ndarray:
@@ -184,9 +256,10 @@ def mixture_over(
         return scale.shift + scale.size * evidence.paths(zs[i], x_new, n, seed, factors[i])
 
     mixture = Mixture(weights, [f.scale for f in fits], means, variances, paths)
-    if fits[0].choices.kernel is not None:
-        return mixture
-    return mixture.widened(*volatility_factors(len(fits[0].y)))
+    choices = fits[0].choices
+    if choices.kernel is None:
+        mixture = mixture.widened(*volatility_factors(len(fits[0].y)))
+    return mixture.within(*choices.bounds)
 
 
 def mixture_of_others(
@@ -201,7 +274,8 @@ def mixture_of_others(
     if robust:
         own = np.array([f.evidence.noise_factors for f in fits])
         variances = variances + (factors_of_new(means.shape, seed) - own) * _noise(fits, zs)
-    return Mixture(weights, [f.scale for f in fits], means, variances)
+    mixture = Mixture(weights, [f.scale for f in fits], means, variances)
+    return mixture.within(*fits[0].choices.bounds)
 
 
 def _drawn(parts: Sequence[Part], mixed: int, seed: int, robust: bool, moments: Callable):

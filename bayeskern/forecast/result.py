@@ -261,9 +261,7 @@ class Forecast(Quantiles):
                 f"error{advice}"
             )
         if np.min(y) >= 0 and np.min(self.interval()[0]) < 0:
-            advice = (
-                "for counts, take a model of counts (BayesianGLM or LatentGP, Poisson likelihood)"
-            )
+            advice = "if none can be, say so (lower=0, --lower 0)"
             if np.min(y) > 0:
                 advice = "if none can be, ask for a positive forecast (positive=True, --positive)"
             remarks.append(f"no value is negative, but the 95 % interval reaches there: {advice}")
@@ -303,6 +301,13 @@ class Forecast(Quantiles):
                 "forecast the longer series with them."
             )
         series = self.series.extended(values, times)
+        lower, upper = self.choices.bounds
+        new = series.values[len(self.series.values) :]
+        if np.any(new < lower) or np.any(new > upper):
+            raise ValueError(
+                f"update: the new values reach beyond the bounds {lower:g} and {upper:g}; forecast "
+                "the longer series with others."
+            )
         if not self.parts:
             raise ValueError("a constant series taught nothing: forecast the longer one.")
         x = series.calendar.positions(series.times[series.observed])

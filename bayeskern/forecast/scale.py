@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Zero is a bound where this share of the values lies at it, and none below.
+LEAST_ZEROS = 0.05
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -54,6 +57,33 @@ def require_ordinary(y: np.ndarray) -> None:
             f"the values reach {np.max(np.abs(y)):.3g} in size and vary by {np.ptp(y):.3g}, out of "
             "the range that can be computed with; give them in another unit."
         )
+
+
+def bounds_of(y: np.ndarray, lower: float | None, upper: float | None, labels) -> tuple:
+    """The least and the largest value that there can be, and a remark if zero was found to be one.
+
+    lower, upper: None where they are not said; labels: of the times, a function of their number.
+    Raises ValueError where a value lies beyond them.
+    """
+    remark = ()
+    zeros = int(np.sum(y == 0.0))
+    if lower is None and np.min(y) == 0.0 < np.ptp(y) and zeros >= max(2, LEAST_ZEROS * len(y)):
+        lower = 0.0
+        remark = (
+            f"the series is 0 at {zeros} of {len(y)} times and never less: taken for its lower "
+            "bound (lower=-inf, --lower=-inf, for none)",
+        )
+    bounds = (-np.inf if lower is None else float(lower), np.inf if upper is None else float(upper))
+    if not bounds[0] < bounds[1]:
+        raise ValueError(f"lower={bounds[0]:g} must lie below upper={bounds[1]:g}.")
+    beyond = (y < bounds[0]) | (y > bounds[1])
+    if beyond.any():
+        row = int(np.argmax(beyond))
+        raise ValueError(
+            f"the value {y[row]:g} at {labels()[row]} lies beyond the bounds {bounds[0]:g} and "
+            f"{bounds[1]:g}."
+        )
+    return bounds, remark
 
 
 def require_positive(y: np.ndarray, labels: list[str]) -> None:

@@ -53,6 +53,7 @@ class Choices:
         robust: Whether the noise is Student's t.
         kernel: The kernel, where it was given.
         effects: Linear effects of what is known beside the series.
+        bounds: The least and the largest value that there can be.
         rows: The number of values; fewer of them are filled up to it where code is compiled, so
             that this is done once.
     """
@@ -68,6 +69,7 @@ class Choices:
     robust: bool = False
     kernel: Kernel | None = None
     effects: Effects | None = None
+    bounds: tuple[float, float] = (-np.inf, np.inf)
     rows: int = 0
 
     @property
