@@ -34,6 +34,8 @@ from bayeskern.prediction.mixture import Quantiles
 LEVELS = (0.5, 0.8, 0.95)
 # With so many values or fewer the hyperparameters are hardly known.
 FEW_VALUES = 10
+# Whole numbers about this, or below, are told from others by how they vary.
+SMALL_COUNTS = 10.0
 # A value so many sds from what the others foretell is remarked on: chance makes one in a million.
 WILD = 5.0
 # The draws of the hyperparameters that components rest on.
@@ -259,6 +261,11 @@ class Forecast(Quantiles):
             remarks.append(
                 f"{wild} is far from what all other values say of it: leave it out if it is an "
                 f"error{advice}"
+            )
+        if np.min(y) >= 0 and np.median(y) <= SMALL_COUNTS and np.array_equal(y, np.round(y)):
+            remarks.append(
+                "the values are small counts, and the intervals those of numbers that need not be "
+                "whole: BayesianGLM and LatentGP have likelihoods of counts"
             )
         if np.min(y) >= 0 and np.min(self.interval()[0]) < 0:
             advice = "if none can be, say so (lower=0, --lower 0)"

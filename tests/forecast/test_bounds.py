@@ -76,6 +76,13 @@ def test_rain_is_never_negative_and_says_so():
     assert found.interval[0].min() == 0.0
 
 
+def test_small_counts_are_said():
+    counts = np.random.default_rng(0).poisson(3.0, 60)
+    for y, said in ((counts, True), (counts + 0.5, False), (counts + 500, False)):
+        remarks = bk.forecast(y, 3, **ONE).remarks
+        assert any("small counts" in remark for remark in remarks) is said
+
+
 def test_bounds_that_are_said():
     y = np.clip(0.7 + np.cumsum(0.05 * np.random.default_rng(2).normal(size=60)), 0.0, 1.0)
     f = bk.forecast(y, 20, lower=0.0, upper=1.0, **ONE)
