@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -55,7 +55,7 @@ class One(NamedTuple):
 class Job(NamedTuple):
     """What a process needs to forecast one series: how it is read, and the options."""
 
-    read: Any
+    read: Callable
     horizon: int | str
     levels: tuple[float, ...]
     verdict: bool
@@ -81,7 +81,7 @@ def failed(problem: str) -> One:
 class Read(NamedTuple):
     """A series that is still to be read, by `reader(*arguments, **options)`."""
 
-    reader: Any
+    reader: Callable
     arguments: tuple
     options: dict
 
@@ -260,25 +260,14 @@ def _long(columns: dict, id: str | None, time, value, beside, notation, group: b
     if time is None:
         columns, time = joined(columns)
     time, value = choose_columns(list(columns), time, value, beside)
-    times, values = columns[time], columns[value]
-    # Together, since one series may tell how the others are written; what cannot be read in some
-    # row is the affair of the series that has it.
-    reading = dict(notation)
-    try:
-        values = read_numbers(values, value, reading["decimal"], group).values
-    except AmbiguousError:
-        raise
-    except ValueError:
-        pass
-    try:
-        parsed = parse_times(times, time, reading["date_format"])
-        # Datetimes of a zone bring it along.
-        times = parsed if isinstance(times[0], str) else times
-        reading["date_format"] = None if isinstance(times, np.ndarray) else reading["date_format"]
-    except AmbiguousError:
-        raise
-    except ValueError:
-        pass
+    # Together, since one series may tell how the others are written.
+    decimal, date_format = notation["decimal"], notation["date_format"]
+    values = _together(
+        lambda cells: read_numbers(cells, value, decimal, group).values, columns[value]
+    )
+    times = columns[time]
+    if any(isinstance(cell, str) for cell in times[:1]):
+        times = _together(lambda cells: parse_times(cells, time, date_format), times)
     rows: dict[Any, list[int]] = {}
     for row, name in enumerate(names):
         rows.setdefault(None if name is None or name != name else name, []).append(row)
@@ -290,7 +279,7 @@ def _long(columns: dict, id: str | None, time, value, beside, notation, group: b
             series_of,
             (str(key), time, value, _rows(times, own), _rows(values, own)),
             {
-                **reading,
+                **notation,
                 "points_may_group": group,
                 "regressors": {name: _rows(columns[name], own) for name in beside},
             },
@@ -298,6 +287,16 @@ def _long(columns: dict, id: str | None, time, value, beside, notation, group: b
         for key, own in rows.items()
     ]
     return [*rows], reads, time
+
+
+def _together(read: Callable, cells):
+    """A column as it is read; its cells where a row cannot be, as its series will say."""
+    try:
+        return read(cells)
+    except AmbiguousError:
+        raise
+    except ValueError:
+        return cells
 
 
 def _rows(cells, rows: list[int]):

@@ -184,6 +184,9 @@ def test_what_is_no_frame():
         bk.forecast_many([[1.0, 2.0, 4.0]], 2, id="store")
     with pytest.raises(ValueError, match="there is no series to forecast"):
         bk.forecast_many([], 2)
+    empty = pd.DataFrame({"store": [], "t": [], "y": []})
+    with pytest.raises(ValueError, match="there is no series to forecast"):
+        bk.forecast_many(empty, 2, id="store")
     nameless = pd.DataFrame({"store": ["a", None], "t": [1, 2], "y": [1.0, 2.0]})
     with pytest.raises(ValueError, match="store, row 2: no name"):
         bk.forecast_many(nameless, 2, id="store")
