@@ -134,7 +134,7 @@ def test_steps_beyond_the_last_year_of_a_date_are_refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("lowest", "advice"), [(0.0, "a model of counts"), (0.01, "a positive forecast")]
+    ("lowest", "advice"), [(0.0, "say so (lower=0, --lower 0)"), (0.01, "a positive forecast")]
 )
 def test_an_interval_below_zero_of_values_that_are_not_is_remarked_on(lowest, advice):
     values = seasonal(noise=0.1)
