@@ -110,6 +110,7 @@ class Anomalies:
             f"{f.series.name}: {len(pick)} of {len(self.values)} values of {f.series.value_name} "
             "stand out",
             f"  level     outside of {100 * self.level:.6g} % intervals given all others; {chance}",
+            *([f"  problem   {f.problem}"] if f.problem else []),
             *(f"  remark    {remark}" for remark in f.series.remarks),
         ]
         cells = [[f.series.time_name, "value", "median", "interval"]]

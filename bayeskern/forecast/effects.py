@@ -31,6 +31,7 @@ class Effects:
         at: Sorted positions, (m,).
         Z: (m, k).
         step: The step of the calendar.
+        unseen: Holidays of the future that the series has not seen.
     """
 
     columns: tuple[str, ...]
@@ -39,6 +40,7 @@ class Effects:
     at: np.ndarray
     Z: np.ndarray
     step: float
+    unseen: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,13 +82,13 @@ def effects_of(
     calendar, count = series.calendar, int(series.observed.sum())
     times = np.append(series.times[series.observed], calendar.future(horizon))
     # Columns, and the component that they make up together if they do.
-    sources = []
+    sources, unseen = [], ()
     if series.regressors is not None:
         sources.append((known_at(series.regressors, times, count, calendar), None))
     if events is not None:
         sources.append((on_dates(events, times, calendar), None))
     if holidays is not None:
-        found = holiday_columns(holidays, window, times, count, calendar)
+        found, unseen = holiday_columns(holidays, window, times, count, calendar)
         sources.append((found, HOLIDAYS))
     columns: dict[str, np.ndarray] = {}
     components: list[str] = []
@@ -112,4 +114,4 @@ def effects_of(
         units.append(1.0 / size)
     x = calendar.positions(times)
     names = tuple(columns), tuple(components)
-    return Effects(*names, np.array(units), x, np.stack(Z, axis=1), calendar.step)
+    return Effects(*names, np.array(units), x, np.stack(Z, axis=1), calendar.step, unseen)

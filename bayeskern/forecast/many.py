@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted
 from bayeskern.core.progress import Progress
-from bayeskern.forecast.cells import AmbiguousError, read_numbers
+from bayeskern.forecast.cells import AmbiguousError, Numbers, read_numbers
 from bayeskern.forecast.files import read_table
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.parts_of_time import joined
@@ -28,6 +28,7 @@ from bayeskern.forecast.reading import (
     require_source,
     series_of,
 )
+from bayeskern.forecast.series import remarks_on_times
 from bayeskern.forecast.times import parse_times
 
 # For fewer series than this it does not pay to start processes.
@@ -67,8 +68,10 @@ class Job(NamedTuple):
             f = forecast(self.read(), self.horizon, progress=False, **self.options)
             table = f.to_frame(self.levels)
             columns = {name: table[name].to_numpy() for name in table.columns}
-            verdict = f.trust.verdict if self.verdict else ""
-            return One(f.series.calendar.wall(f.times), columns, verdict, f.remarks, None)
+            verdict, remarks = f.trust.verdict if self.verdict else "", f.remarks
+            if f.problem and not self.verdict:
+                remarks = (*remarks, f.problem)
+            return One(f.series.calendar.wall(f.times), columns, verdict, remarks, None)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             return failed(" ".join(str(error).split()))
 
@@ -76,17 +79,6 @@ class Job(NamedTuple):
 def failed(problem: str) -> One:
     """No forecast, and why."""
     return One(np.empty(0), {}, "", (), problem)
-
-
-class Read(NamedTuple):
-    """A series that is still to be read, by `reader(*arguments, **options)`."""
-
-    reader: Callable
-    arguments: tuple
-    options: dict
-
-    def __call__(self):
-        return self.reader(*self.arguments, **self.options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +91,7 @@ class Forecasts:
         id_name: The column of the names.
         time_name: The column of the times.
         backend: The kind of frame that came, "pandas" or "polars".
+        remarks: What was done to read the file or the frame.
     """
 
     ids: tuple
@@ -106,6 +99,7 @@ class Forecasts:
     id_name: str
     time_name: str
     backend: Any = "pandas"
+    remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -119,14 +113,14 @@ class Forecasts:
     def to_frame(self):
         """One frame of the kind that came: a row for each future time of each series.
 
-        Columns: the name, the time, median, mean, sd, lower_95 and so on, verdict and problem. A
-        series without a forecast has one row, empty but for its problem.
+        Columns: the name, the time, median, mean, sd, lower_95 and so on, verdict, remarks and
+        problem. A series without a forecast has one row, empty but for its problem.
         """
         import narwhals as nw  # slow to import
 
         columns: dict[str, list] = {self.id_name: [], self.time_name: []}
         names = next((list(one.columns) for one in self.found if one.columns), [])
-        columns |= {name: [] for name in (*names, "verdict", "problem")}
+        columns |= {name: [] for name in (*names, "verdict", "remarks", "problem")}
         dated = all(one.times.dtype.kind == "M" for one in self.found if one.problem is None)
         for name, one in zip(self.ids, self.found, strict=True):
             n = max(1, len(one.times))
@@ -136,6 +130,7 @@ class Forecasts:
             for key in names:
                 columns[key] += one.columns[key].tolist() if one.columns else [None]
             columns["verdict"] += [one.verdict or None] * n
+            columns["remarks"] += ["; ".join(one.remarks) or None] * n
             columns["problem"] += [one.problem] * n
         return nw.from_dict(columns, backend=self.backend).to_native()
 
@@ -157,6 +152,7 @@ class Forecasts:
         verdicts = [one.verdict for one in self.found if one.verdict]
         shares = [f"{v} {verdicts.count(v)}" for v in dict.fromkeys(sorted(verdicts))]
         lines += [f"  verdicts  {', '.join(shares)}"] if shares else []
+        lines += [f"  remark    {remark}" for remark in self.remarks]
         for name, problem in list(self.failed.items())[:ROWS]:
             lines.append(f"  no forecast of {name}: {problem}")
         if len(self.failed) > ROWS:
@@ -226,18 +222,23 @@ def forecast_many(
     levels = tuple(validation.level(p) for p in np.ravel(level))
     notation = {"date_format": date_format, "decimal": decimal, "every": every, "by": by}
     is_file = isinstance(series, str | Path)
+    if not is_file and (sheet is not None or encoding is not None):
+        raise ValueError("sheet= and encoding= are for files, and these series are none.")
     if is_file or hasattr(series, "columns"):
         table = read_table(require_source(series), sheet, encoding) if is_file else None
         columns = columns_of(series) if table is None else dict(table.columns)
         group = table is not None and table.points_may_group
-        ids, reads, time_name = _long(columns, id, time, value, regressors, notation, group)
+        ids, reads, time_name, remarks = _long(
+            columns, id, time, value, regressors, notation, group
+        )
         id_name, backend = id, _backend(series)
+        remarks = (*(table.remarks if table is not None else ()), *remarks)
     else:
         if any(name is not None for name in (id, time, value)) or regressors:
             raise ValueError("id=, time=, value= and regressors= name columns: this is no frame.")
         named = series if isinstance(series, Mapping) else dict(enumerate(series))
-        ids, id_name, time_name, backend = [*named], "id", "time", "pandas"
-        reads = [Read(read_series, (one,), notation) for one in named.values()]
+        ids, id_name, time_name, backend, remarks = [*named], "id", "time", "pandas", ()
+        reads = [partial(read_series, one, **notation) for one in named.values()]
     if not ids:
         raise ValueError("there is no series to forecast.")
     jobs = [Job(read, horizon, levels, verdict, options) for read in reads]
@@ -247,11 +248,11 @@ def forecast_many(
         # Nothing to give back; and what is wrong with most may be wrong with what was asked for.
         (problem, count), *_ = problems.most_common(1)
         raise ValueError(f"no series can be forecast; {count} of {len(ids)}: {problem}")
-    return Forecasts(tuple(ids), tuple(found), id_name, time_name, backend)
+    return Forecasts(tuple(ids), tuple(found), id_name, time_name, backend, remarks)
 
 
 def _long(columns: dict, id: str | None, time, value, beside, notation, group: bool):
-    """Names, readers and the column of times of series below one another."""
+    """Names, readers, the column of times and remarks, of series below one another."""
     if id is None:
         raise ValueError(f"which column names the series? id= one of {', '.join(columns)}.")
     require_column("id", id, list(columns))
@@ -261,42 +262,40 @@ def _long(columns: dict, id: str | None, time, value, beside, notation, group: b
         columns, time = joined(columns)
     time, value = choose_columns(list(columns), time, value, beside)
     # Together, since one series may tell how the others are written.
-    decimal, date_format = notation["decimal"], notation["date_format"]
-    values = _together(
-        lambda cells: read_numbers(cells, value, decimal, group).values, columns[value]
+    numbers = _together(
+        partial(read_numbers, columns[value], value, notation["decimal"], group),
+        Numbers(columns[value]),
     )
-    times = columns[time]
+    times, remarks = columns[time], numbers.remarks
     if any(isinstance(cell, str) for cell in times[:1]):
-        times = _together(lambda cells: parse_times(cells, time, date_format), times)
+        remarks += remarks_on_times(times, time)
+        times = _together(partial(parse_times, times, time, notation["date_format"]), times)
     rows: dict[Any, list[int]] = {}
     for row, name in enumerate(names):
         rows.setdefault(None if name is None or name != name else name, []).append(row)
     if None in rows:
         row = rows[None][0] + 1
         raise ValueError(f"{id}, row {row}: no name, so that its series is not known.")
-    reads = [
-        Read(
-            series_of,
-            (str(key), time, value, _rows(times, own), _rows(values, own)),
-            {
-                **notation,
-                "points_may_group": group,
-                "regressors": {name: _rows(columns[name], own) for name in beside},
-            },
-        )
-        for key, own in rows.items()
-    ]
-    return [*rows], reads, time
+    reads = []
+    for name, own in rows.items():
+        cells = _rows(times, own), _rows(numbers.values, own)
+        options = {"regressors": {column: _rows(columns[column], own) for column in beside}}
+        options |= {"points_may_group": group, **notation}
+        reads.append(partial(series_of, str(name), time, value, *cells, **options))
+    return [*rows], reads, time, remarks
 
 
-def _together(read: Callable, cells):
-    """A column as it is read; its cells where a row cannot be, as its series will say."""
+def _together(read: Callable, otherwise):
+    """A column as it is read; otherwise where a row cannot be, as the series that has it will say.
+
+    Raises AmbiguousError, which is the affair of all.
+    """
     try:
-        return read(cells)
+        return read()
     except AmbiguousError:
         raise
     except ValueError:
-        return cells
+        return otherwise
 
 
 def _rows(cells, rows: list[int]):

@@ -64,7 +64,8 @@ def components(f, fig=None, level: float = 0.95):
         if not is_level:
             ax.axhline(1.0 if f.scale.log else 0.0, color=PAST, linewidth=0.7, zorder=0)
         note = " (factor)" if f.scale.log and not is_level else ""
-        ax.set_title(name.replace("_", " ") + note, loc="left", fontsize=10)
+        title = short(name.replace("_", " "), LETTERS) + note
+        ax.set_title(title, loc="left", fontsize=10, parse_math=False)
         concise_dates(ax, x)
         _tidy(ax)
     title = f"{short(f.series.name, LETTERS)}: components"

@@ -256,10 +256,16 @@ def _from_columns(
 
 def series_of(
     name: str, time: str, value: str, times, cells, *, decimal: str | None,
-    points_may_group: bool = False, remarks: tuple[str, ...] = (), **options,
+    points_may_group: bool = False, remarks: tuple[str, ...] = (), regressors: Mapping = {},
+    **options,
 ) -> Series:  # fmt: skip
     numbers = read_numbers(cells, value, decimal, points_may_group)
     remarks = (*remarks, *numbers.remarks)
+    # In the notation of the file, as the values.
+    options["regressors"] = {
+        column: read_numbers(own, column, decimal, points_may_group).values
+        for column, own in regressors.items()
+    }
     return Series.of(name, time, value, times, numbers.values, remarks=remarks, **options)
 
 

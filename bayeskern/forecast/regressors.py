@@ -97,10 +97,11 @@ def _periods(times: np.ndarray, days: np.ndarray, calendar: Calendar):
 
 def holiday_columns(
     country: str, window: tuple[int, int], times: np.ndarray, count: int, calendar: Calendar
-) -> dict[str, np.ndarray]:
+) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
     """A column for each public holiday that the series has seen, and for days around it.
 
-    window: How many days before and after have an effect of their own, as in (1, 0).
+    window: How many days before and after have an effect of their own, as in (1, 0). The names of
+    those that lie in the future only, of whose effect nothing is known, come second.
 
     Raises:
         ValueError: For a country that is not known, times longer than weeks, and a bad window.
@@ -132,13 +133,15 @@ def holiday_columns(
                 label = f"{name} {shift:+d} d" if shift else name
                 day = np.datetime64(date, "D") + np.timedelta64(shift, "D")
                 dates.setdefault(label, []).append(day)
-    columns = {}
+    columns, unseen = {}, []
     for name, days in dates.items():
         on = np.isin(*_periods(times, np.array(days), calendar)).astype(float)
-        # One that the series has not seen has an effect that nobody knows; nor has one that is on
-        # all the time.
-        if 0.0 < on[:count].sum() < count:
+        seen = int(on[:count].sum())
+        # One that is on all the time, as in every week of a short series, is the level of it.
+        if 0 < seen < count:
             columns[name] = on
+        elif seen == 0 and on.any():
+            unseen.append(name)
     if not columns:
         raise ValueError(f"no holiday of {country} falls on a day of the series.")
-    return columns
+    return columns, tuple(unseen)

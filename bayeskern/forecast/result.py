@@ -19,11 +19,12 @@ from bayeskern.forecast.fitting import Fitted
 from bayeskern.forecast.look_back import LookBack, look_back
 from bayeskern.forecast.mixture import Mixture, mixture_over
 from bayeskern.forecast.model import LEVEL
-from bayeskern.forecast.printing import number_format, summary
+from bayeskern.forecast.printing import summary
+from bayeskern.forecast.remarks import remarks_on
 from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.structure import Choices
-from bayeskern.forecast.totals import totals
+from bayeskern.forecast.totals import level_name, totals
 from bayeskern.forecast.updating import updated
 from bayeskern.forecast.verdict import assess_forecast
 from bayeskern.gp import GPRegression
@@ -32,12 +33,6 @@ from bayeskern.kernels.components import component_names
 from bayeskern.prediction.mixture import Quantiles
 
 LEVELS = (0.5, 0.8, 0.95)
-# With so many values or fewer the hyperparameters are hardly known.
-FEW_VALUES = 10
-# Whole numbers about this, or below, are told from others by how they vary.
-SMALL_COUNTS = 10.0
-# A value so many sds from what the others foretell is remarked on: chance makes one in a million.
-WILD = 5.0
 # The draws of the hyperparameters that components rest on.
 SHOWN = 16
 # The look backs of the last few forecasts, whose fits are kept too.
@@ -60,7 +55,7 @@ class Forecast(Quantiles):
             series.
         seed: The seed.
         fit: The posterior by another method than averaging, where one was asked for.
-        is_updated: Whether values have come since the hyperparameters were fitted.
+        before: The forecast that was fitted, where values have come since by `update`.
     """
 
     series: Series
@@ -69,7 +64,7 @@ class Forecast(Quantiles):
     parts: tuple[Part, ...]
     seed: int = 0
     fit: Posterior | None = None
-    is_updated: bool = False
+    before: Forecast | None = None
 
     # -- what was fitted ----------------------------------------------------------------------
 
@@ -188,7 +183,8 @@ class Forecast(Quantiles):
 
         Returns:
             Shape (horizon,); -inf where the model rules a value out, at or below zero on the log
-            scale.
+            scale, or beyond a bound. At a bound there is no density, but the log of the probability
+            of just that value.
         """
         y = np.asarray(validation.targets(y, self.horizon))
         if not self.parts:
@@ -232,9 +228,9 @@ class Forecast(Quantiles):
     @cached_property
     def problem(self) -> str | None:
         """What is wrong with the fit itself, if anything is."""
-        if self.is_updated:
-            # The draws have weights for that; their mode is that of the values before.
-            return None
+        if self.before is not None:
+            # The draws have weights for what came since; their mode is that of the values before.
+            return self.before.problem
         if self.fit is not None:
             trust = self.fit.trust
             return trust.advice if trust.verdict == "bad" else None
@@ -243,47 +239,7 @@ class Forecast(Quantiles):
     @cached_property
     def remarks(self) -> tuple[str, ...]:
         """What was noticed and done on the way."""
-        if not self.parts:
-            constant = "the series is constant: the forecast is flat and its interval has no width"
-            return (*self.series.remarks, constant)
-        remarks, y = list(self.series.remarks), self.series.values[self.series.observed]
-        if len(y) <= FEW_VALUES:
-            says = "the intervals rest on the priors more than on the series"
-            if self.parts[0].draws.is_point:
-                says = "intervals built on a point estimate may be much too narrow"
-            remarks.append(f"with {len(y)} values, {says}")
-        longest = max(self.choices.seasons.values(), default=0.0)
-        if longest > self.series.calendar.step * (int(self.series.calendar.steps()[-1]) + 1):
-            remarks.append("the series is shorter than a season, whose shape it cannot show")
-        wild = self._wild_values()
-        if wild:
-            advice = "" if self.choices.robust else ", or robust=True (--robust) if it may happen"
-            remarks.append(
-                f"{wild} is far from what all other values say of it: leave it out if it is an "
-                f"error{advice}"
-            )
-        if np.min(y) >= 0 and np.median(y) <= SMALL_COUNTS and np.array_equal(y, np.round(y)):
-            remarks.append(
-                "the values are small counts, and the intervals those of numbers that need not be "
-                "whole: BayesianGLM and LatentGP have likelihoods of counts"
-            )
-        if np.min(y) >= 0 and np.min(self.interval()[0]) < 0:
-            advice = "if none can be, say so (lower=0, --lower 0)"
-            if np.min(y) > 0:
-                advice = "if none can be, ask for a positive forecast (positive=True, --positive)"
-            remarks.append(f"no value is negative, but the 95 % interval reaches there: {advice}")
-        return tuple(remarks)
-
-    def _wild_values(self) -> str:
-        """The value that is furthest from what the others foretell, with its time, if it is far."""
-        fitted = self.leading
-        means, variances, _ = fitted.evidence.loo(fitted.mode[None])
-        distance = np.abs(fitted.scale.forward(fitted.y) - means[0]) / np.sqrt(variances[0])
-        worst = int(np.argmax(distance))
-        if not distance[worst] > WILD:
-            return ""
-        label = self.time_labels(self.series.times[self.series.observed][[worst]])[0]
-        return f"{number_format(fitted.y)(fitted.y[worst])} at {label}"
+        return remarks_on(self)
 
     def update(self, values, times=None) -> Forecast:
         """Go on from new values, without fitting again.
@@ -319,7 +275,7 @@ class Forecast(Quantiles):
             raise ValueError("a constant series taught nothing: forecast the longer one.")
         x = series.calendar.positions(series.times[series.observed])
         parts = updated(self.parts, x, series.values[series.observed])
-        return replace(self, series=series, parts=parts, fit=None, is_updated=True)
+        return replace(self, series=series, parts=parts, fit=None, before=self.before or self)
 
     # -- components ---------------------------------------------------------------------------
 
@@ -366,7 +322,8 @@ class Forecast(Quantiles):
         """Every component at the given times, with its own uncertainty.
 
         The trend carries the level of the series, in its units. The others are differences from
-        it, each about 0 over the observed times or, on the log scale, factors about 1.
+        it, each about 0 over the observed times or, on the log scale, factors about 1. Regressors
+        and events have no effect at times for which they are not known.
 
         Args:
             times: Shape (n,): dates, datetimes, text or numbers; the future ones by default.
@@ -497,7 +454,7 @@ class Forecast(Quantiles):
     def _table(self, levels) -> dict[str, np.ndarray]:
         table = {"median": self.median, "mean": self.mean, "sd": self.sd}
         for level in np.ravel(levels):
-            name = f"{100 * validation.level(level):g}".replace(".", "_")
+            name = level_name(validation.level(level))
             table[f"lower_{name}"], table[f"upper_{name}"] = self.interval(level)
         return table
 

@@ -22,6 +22,16 @@ EPOCH_WORDS = {
 }  # fmt: skip
 
 
+def remarks_on_times(times, name: str) -> tuple[str, ...]:
+    """What times that are about to be read will be taken for: Unix epochs, and times in UTC."""
+    unit = epoch_unit(times)
+    if unit is not None:
+        return (f"{name} is read as times since 1970, in {EPOCH_WORDS[unit]}, UTC",)
+    if zone_of(times) is None and has_offset(times):
+        return ("times with an offset are shown in UTC: give datetimes of a time zone",)
+    return ()
+
+
 @dataclass(frozen=True, eq=False)
 class Series:
     """Values at sorted times, NaN where missing; the last one is not."""
@@ -65,11 +75,7 @@ class Series:
             if every is not None:
                 raise ValueError("every= makes other times than those of the regressors.")
             beside = Regressors.of(times, regressors, time_name, date_format)
-        remarks, tz, unit = list(remarks), zone_of(times), epoch_unit(times)
-        if unit is not None:
-            remarks.append(f"{time_name} is read as times since 1970, in {EPOCH_WORDS[unit]}, UTC")
-        if tz is None and has_offset(times):
-            remarks.append("times with an offset are shown in UTC: give datetimes of a time zone")
+        remarks, tz = [*remarks, *remarks_on_times(times, time_name)], zone_of(times)
         times = parse_times(times, time_name, date_format)
         order = np.argsort(times, kind="stable")
         if not np.array_equal(order, np.arange(len(order))):
@@ -148,7 +154,12 @@ class Series:
                 f"update: the times were {calendar.description}, and are {found.description} with "
                 "the new ones. Forecast the longer series instead."
             )
-        return replace(self, values=np.append(self.values, values[:count]), calendar=found)
+        remarks, missing = self.remarks, int(np.sum(~np.isfinite(values[:count])))
+        if missing:
+            says = f"{counted(missing, 'missing value')} among those that came later left out"
+            remarks = (*remarks, says)
+        together = np.append(self.values, values[:count])
+        return replace(self, values=together, calendar=found, remarks=remarks)
 
     def until(self, count: int) -> Series:
         """The series up to the last value among the first `count` times, its frequency known."""

@@ -11,6 +11,11 @@ from bayeskern.forecast.resample import PERIODS
 DRAWS = 4_000
 
 
+def level_name(level: float) -> str:
+    """A level as the names of columns have it: 95, or 99_9."""
+    return f"{100 * level:g}".replace(".", "_")
+
+
 def totals(forecast, every: str, levels, seed: int):
     """A pandas frame with a row for each whole period to come, columns as of `to_frame`.
 
@@ -32,6 +37,7 @@ def totals(forecast, every: str, levels, seed: int):
         )
     # One step more shows where the last one ends.
     times = calendar.wall(calendar.grid(forecast.horizon + 1)).astype("M8[ns]")
+    # Periods have the names of offsets without an S for their start, and weeks end on Sundays.
     freq = "W-SUN" if every == "week" else rule.rstrip("S")
     # The step before the first tells whether the period of the first is whole.
     before = times[:1] - (times[1:2] - times[:1])
@@ -50,7 +56,7 @@ def totals(forecast, every: str, levels, seed: int):
         sums, mean = known.sum() + paths[:, steps].sum(axis=1), forecast.mean[steps].sum()
         row = {"median": np.median(sums), "mean": known.sum() + mean, "sd": sums.std(ddof=1)}
         for level in levels:
-            name = f"{100 * level:g}".replace(".", "_")
+            name = level_name(level)
             tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
             row[f"lower_{name}"], row[f"upper_{name}"] = np.quantile(sums, tails)
         rows.append(row)

@@ -33,6 +33,12 @@ def updated(parts: Sequence[Part], x: np.ndarray, y: np.ndarray) -> tuple[Part, 
     # The prior of a structure is in its weight already.
     before = np.array([part.draws.log_evidence for part in possible])
     gains = np.array([one.log_evidence for one in draws]) - before
+    if not np.any(np.isfinite(gains)):
+        raise FloatingPointError(
+            "the new values have no density under any draw of the hyperparameters: forecast the "
+            "longer series."
+        )
+    gains = np.where(np.isfinite(gains), gains, -np.inf)
     weights = np.array([part.weight for part in possible])
     weights = weights * np.exp(LEARNING_RATE * (gains - gains.max()))
     weights = np.where(weights < LEAST_WEIGHT * weights.sum(), 0.0, weights)

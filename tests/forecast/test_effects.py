@@ -129,6 +129,20 @@ def test_a_frame_of_its_own_or_a_file_say_the_same(shop, forecast, tmp_path):
     np.testing.assert_allclose(bk.forecast(read, AHEAD, **given).median, beside.median, rtol=1e-6)
 
 
+def test_regressors_are_written_as_the_values_are(tmp_path):
+    path = tmp_path / "shop.csv"
+    price = [f"{1 + d % 3},{100 + d % 7}" for d in range(40)]
+    rows = [f"{DAYS[d]:%d.%m.%Y};{price[d]};{d % 5},5" for d in range(40)]
+    path.write_text("day;price;y\n" + "\n".join(rows) + "\n")
+    with pytest.raises(ValueError, match="price, row 1: '1,100' may be 1.100 or 1100"):
+        read_series(path, value="y", regressors=["price"])
+    for decimal, first in ((",", 1.1), (".", 1100.0)):
+        if decimal == ".":
+            path.write_text(path.read_text().replace(",5", ""))
+        series = read_series(path, value="y", regressors=["price"], decimal=decimal)
+        assert series.regressors.columns["price"][0] == first
+
+
 def test_a_backtest_takes_them(shop):
     known, _ = shop
     ours, without = (
@@ -161,6 +175,27 @@ def test_holidays_are_on_their_days_in_leap_years_too(country):
     assert np.datetime64("2024-03-28") in on["Karfreitag -1 d"]
     unity = {np.datetime64("2023-10-03"), np.datetime64("2024-10-03")}
     assert on["Tag der Deutschen Einheit"] == unity
+
+
+def test_a_holiday_that_the_series_has_not_seen_is_said():
+    days = pd.date_range("2024-01-15", "2024-12-20")
+    y = pd.Series(50.0 + np.random.default_rng(0).normal(size=len(days)), days)
+    f = bk.forecast(y, 14, holidays="DE", season=0, **ONE)
+    (remark,) = [remark for remark in f.remarks if "nothing is known" in remark]
+    assert remark.startswith("Neujahr, Erster Weihnachtstag, Zweiter Weihnachtstag falls within")
+    assert not {"Neujahr", "Erster Weihnachtstag"} & {*f.effects().index}
+
+
+def test_names_from_data_are_text(tmp_path):
+    hostile = "$x_{$ <script>alert(1)</script>"
+    rng = np.random.default_rng(0)
+    promo = (rng.random(40) < 0.3).astype(float)
+    y = np.append((5.0 * promo + rng.normal(size=40))[:36], [np.nan] * 4)
+    frame = pd.DataFrame({"day": DAYS[:40], hostile: promo, "y": y})
+    f = bk.forecast(frame, 4, value="y", regressors=[hostile], season=0, **ONE)
+    f.plot_components().savefig(tmp_path / "components.png")
+    page = bk.report(f, tmp_path / "report.html").read_text()
+    assert "<script>alert(1)</script>" not in page
 
 
 def test_weeks_have_the_holidays_of_their_days():

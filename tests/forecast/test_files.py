@@ -370,6 +370,7 @@ REFUSED = {
     "a broken gzip": (b"\x1f\x8bnothing", "is a gzip file that cannot be unpacked"),
     "broken Parquet": (b"PAR1nothing", "is Parquet that cannot be read"),
     "broken JSON": (b'{"day": [1, 2', "is not JSON"),
+    "JSON in Latin-1": ('{"größe": [1, 2]}'.encode("latin-1"), "is JSON that is not in UTF-8"),
     "JSON of something else": (b'{"a": {"b": 1}}', "holds no table: wanted a list of records"),
     "bytes": (bytes(range(256)), "is no table: neither text nor"),
     "two currencies": (

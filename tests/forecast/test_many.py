@@ -44,7 +44,7 @@ def test_each_is_as_by_itself_and_a_failure_has_a_row(sales):
     table = found.to_frame()
     assert list(table.columns) == [
         "store", "month", "median", "mean", "sd", "lower_80", "upper_80", "lower_95", "upper_95",
-        "verdict", "problem",
+        "verdict", "remarks", "problem",
     ]  # fmt: skip
     assert list(dict.fromkeys(table["store"])) == order
     for seed, name in enumerate(("north", "south", "west")):
@@ -67,6 +67,24 @@ def test_a_polars_frame_comes_back_as_one(sales):
     ).to_frame()
     assert isinstance(table, pl.DataFrame) and len(table) == 3 * 2 + 1
     assert table["verdict"].null_count() == len(table)
+
+
+def test_what_was_done_to_read_them_is_said(tmp_path):
+    path = tmp_path / "sales.csv"
+    rows = [f"{shop},{1547337600 + 86400 * d},{d + 5} %" for shop in "ab" for d in range(8)]
+    rows += [f"c,{1547337600 + 86400 * d},{'' if d == 3 else d + 5}{'' if d == 3 else ' %'}"
+             for d in range(8)]  # fmt: skip
+    path.write_text("# of the till\nshop,time,share\n" + "\n".join(rows) + "\n")
+    found = bk.forecast_many(path, 1, id="shop", verdict=False, **ONE)
+    assert found.remarks == (
+        "1 comment line left out",
+        "share is in per cent",
+        "time is read as times since 1970, in seconds, UTC",
+    )
+    assert all(remark in str(found) for remark in found.remarks)
+    remarks = found.to_frame().set_index("shop")["remarks"]
+    assert "1 missing value left out of the fit" in remarks["c"]
+    assert "missing" not in remarks["a"]
 
 
 def test_dicts_and_lists():
@@ -184,6 +202,8 @@ def test_what_is_no_frame():
         bk.forecast_many([[1.0, 2.0, 4.0]], 2, id="store")
     with pytest.raises(ValueError, match="there is no series to forecast"):
         bk.forecast_many([], 2)
+    with pytest.raises(ValueError, match="sheet= and encoding= are for files"):
+        bk.forecast_many([[1.0, 2.0, 4.0]], 2, sheet="a")
     empty = pd.DataFrame({"store": [], "t": [], "y": []})
     with pytest.raises(ValueError, match="there is no series to forecast"):
         bk.forecast_many(empty, 2, id="store")

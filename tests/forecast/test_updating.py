@@ -50,9 +50,22 @@ def test_it_is_near_a_new_fit_and_says_how_far_it_can_be_trusted(sales):
     g = f.update(sales[90:])
     assert np.abs(g.median - again.median).max() < 0.5 * again.sd.min()
     np.testing.assert_allclose(g.sd, again.sd, rtol=0.3)
-    assert g.is_updated and g.problem is None and g.trust.verdict in ("good", "caution")
+    assert g.before is f and g.problem is None and g.trust.verdict in ("good", "caution")
     assert 0.99 < sum(part.weight for part in g.parts) < 1.01
     assert "2010-01-01 to 2017-12-01" in str(g)
+
+
+def test_a_fit_that_failed_is_not_mended_by_new_values(sales, monkeypatch):
+    f = bk.forecast(sales[:90], 5, trend="level")
+    monkeypatch.setitem(f.__dict__, "problem", "it stopped on the way")
+    g = f.update(sales[90:93]).update(sales[93:])
+    assert g.before is f and g.problem == "it stopped on the way" and g.trust.verdict == "bad"
+
+
+def test_new_values_without_a_density_are_an_error(sales):
+    f = bk.forecast(sales[:90], 5, trend="level", log=False)
+    with pytest.raises(FloatingPointError, match="no density under any draw"):
+        f.update(1e200)
 
 
 def test_what_the_hyperparameters_did_not_expect_leaves_few_draws(sales):
@@ -79,6 +92,7 @@ def test_missing_values_and_later_times(sales):
     skipped = f.update(sales.iloc[[91]], times=MONTHS[[91]])
     missing = f.update([np.nan, sales.iloc[91]])
     np.testing.assert_allclose(skipped.median, missing.median, rtol=1e-10)
+    assert "1 missing value among those that came later left out" in missing.remarks
     assert skipped.times[0] == missing.times[0] == np.datetime64("2017-09-01")
     # What is missing at the end is forecast.
     assert f.update([sales.iloc[90], np.nan]).times[0] == np.datetime64("2017-08-01")

@@ -15,7 +15,10 @@ WANTED = (
 
 def read_json(path: Path, content: bytes) -> Table:
     """The columns of a JSON file. A table that is the only one inside an object is taken."""
-    text = content.decode("utf-8-sig", errors="replace")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is JSON that is not in UTF-8: {error}.") from None
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
