@@ -115,9 +115,10 @@ def holiday_columns(
     long = calendar.kind == "number" or "month" in calendar.kind
     if long or (calendar.kind == "day" and calendar.every > 7):
         raise ValueError(f"holidays= is for days and weeks, and this is {calendar.description}.")
-    before, after = (int(days) for days in window)
-    if before < 0 or after < 0:
+    days_around = np.ravel(np.asarray(window, object)).tolist()
+    if len(days_around) != 2 or not all(isinstance(d, int) and d >= 0 for d in days_around):
         raise ValueError(f"holiday_window: wanted days before and after, (1, 1), got {window!r}.")
+    before, after = days_around
     wall = calendar.wall(times)
     years = range(*(wall[[0, -1]].astype("M8[Y]").astype(int) + np.array([1969, 1972])))
     try:

@@ -241,6 +241,7 @@ def test_events_have_an_effect_on_their_days_and_months():
         ({}, {"regressors": ["price"], "holidays": "XX"}, "holidays='XX' is no country"),
         ({}, {"regressors": ["price"], "holidays": "DE", "holiday_window": (-1, 0)},
          "wanted days before and after"),
+        ({}, {"holidays": "DE", "holiday_window": 3}, "wanted days before and after"),
         ({}, {"regressors": ["price"], "events": {"price": ["2023-01-20"]}},
          "price names two effects"),
         ({}, {"events": {"season": ["2023-01-20"]}}, "'season' is the name of a component"),
