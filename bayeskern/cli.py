@@ -74,28 +74,52 @@ class Reading:
     encoding: str | None = None
 
 
+@Parameter(name="*")
+@dataclass
+class Modelling:
+    """What is known of a series.
+
+    Attributes:
+        season: Steps in a season, such as 12; may be repeated; 0 for none. Inferred from dates.
+        positive: Keep the forecast above zero.
+        lower: The least value that there can be.
+        upper: The largest value that there can be.
+        likelihood: For counts, poisson, negative_binomial or zero_inflated; for shares, beta.
+        trend: Take this one only: smooth, level, slope or damped. All are weighed if not given.
+        log: Describe the logarithm of the values, or not. Both are weighed if not given.
+        robust: Let single wild values count for little.
+        holidays: The code of a country, such as DE, whose holidays have an effect.
+        holiday_window: Days before and after a holiday that have an effect too: 1 2.
+        seed: The same seed gives the same numbers.
+    """
+
+    season: Annotated[list[float] | None, Parameter(negative="")] = None
+    positive: Annotated[bool, Parameter(negative="")] = False
+    lower: float | None = None
+    upper: float | None = None
+    likelihood: str | None = None
+    trend: str | None = None
+    log: bool | None = None
+    robust: Annotated[bool, Parameter(negative="")] = False
+    holidays: str | None = None
+    holiday_window: Annotated[tuple[int, int], Parameter(negative="")] = (0, 0)
+    seed: Whole = 0
+
+
 @app.command
 def forecast(
     series: str,
     *,
     horizon: str,
     reading: Reading = Reading(),  # noqa: B008
-    season: Annotated[list[float] | None, Parameter(negative="")] = None,
+    known: Modelling = Modelling(),  # noqa: B008
     level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
-    positive: Annotated[bool, Parameter(negative="")] = False,
-    lower: float | None = None,
-    upper: float | None = None,
-    trend: str | None = None,
-    log: bool | None = None,
     change: Annotated[list[str] | None, Parameter(negative="")] = None,
-    robust: Annotated[bool, Parameter(negative="")] = False,
     regressor: Annotated[list[str] | None, Parameter(negative="")] = None,
-    holidays: str | None = None,
     total: str | None = None,
     backtest: Whole = 0,
     report: bool = True,
     output: Path = Path("out"),
-    seed: Whole = 0,
     debug: Debug = False,
 ) -> None:
     """Forecast a series and write forecast.csv, forecast.png, components.png and report.html.
@@ -104,23 +128,14 @@ def forecast(
         series: A data set (see `bayeskern datasets`) or a file with times and values: CSV and its
             like, Excel, Parquet, JSON.
         horizon: How many steps ahead; or "90 days", or "until 2025-12".
-        season: Steps in a season, such as 12; may be repeated; 0 for none. Inferred from dates.
         level: Probability of an interval, such as 0.8; may be repeated.
-        positive: Keep the forecast above zero.
-        lower: The least value that there can be.
-        upper: The largest value that there can be.
-        trend: Take this one only: smooth, level, slope or damped. All are weighed if not given.
-        log: Describe the logarithm of the values, or not. Both are weighed if not given.
         change: When level and slope changed; may be repeated; "find" to look for it.
-        robust: Let single wild values count for little.
         regressor: A column that is known for the future too, in rows whose value is empty; may be
             repeated.
-        holidays: The code of a country, such as DE, whose holidays have an effect.
         total: Also write totals.csv, sums of each month, quarter or year, known values included.
         backtest: Also score forecasts from this many past dates.
         report: Write the report too.
         output: The folder to write to.
-        seed: The same seed gives the same numbers.
     """
     levels = sorted({validation.level(p) for p in level})
     files.require_writable(output)
@@ -128,15 +143,7 @@ def forecast(
     _import_matplotlib()
     changes = "find" if change == ["find"] else change
     data = bk.read_series(series, regressors=regressor, **vars(reading))
-    options = {"season": season, "positive": positive, "seed": seed, "holidays": holidays}
-    options |= {
-        "lower": lower,
-        "upper": upper,
-        "trend": trend,
-        "log": log,
-        "changes": changes,
-        "robust": robust,
-    }
+    options = vars(known) | {"changes": changes}
     # First, since it finds mistakes in the input before anything is fitted.
     scores = bk.backtest(data, horizon, backtest, **options) if backtest else None
     future = bk.forecast(data, horizon, **options)
@@ -153,7 +160,7 @@ def forecast(
         with files.atomic_write(written[-1]) as path:
             sums.to_csv(path, float_format="%.10g", lineterminator="\n")
     if report:
-        written.append(_write_report(future, output / "report.html", seed))
+        written.append(_write_report(future, output / "report.html", known.seed))
     _print_written(written)
 
 
@@ -164,15 +171,12 @@ def forecast_many(
     id: str,
     horizon: str,
     reading: Reading = Reading(),  # noqa: B008
-    season: Annotated[list[float] | None, Parameter(negative="")] = None,
+    known: Modelling = Modelling(),  # noqa: B008
     level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
-    positive: Annotated[bool, Parameter(negative="")] = False,
     regressor: Annotated[list[str] | None, Parameter(negative="")] = None,
-    holidays: str | None = None,
     verdict: bool = True,
     workers: Whole | None = None,
     output: Path = Path("out"),
-    seed: Whole = 0,
     debug: Debug = False,
 ) -> None:
     """Forecast all series of a file on all cores, and write forecasts.csv.
@@ -184,22 +188,17 @@ def forecast_many(
         series: A file with a row for each value of each series.
         id: The column that names the series.
         horizon: How many steps ahead; or "90 days", or "until 2025-12".
-        season: Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
         level: Probability of an interval; may be repeated.
-        positive: Keep the forecasts above zero.
         regressor: A column that is known for the future too, in rows whose value is empty; may be
             repeated.
-        holidays: The code of a country, such as DE, whose holidays have an effect.
         verdict: Look back for how far each can be trusted, which takes as long again.
         workers: How many processes; one for each core if not given.
         output: The folder to write to.
-        seed: The same seed gives the same numbers.
     """
     written = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
     files.require_writable(output)
     _require_other(written, series)
-    options = {"season": season, "positive": positive, "seed": seed, "holidays": holidays}
-    options |= {"workers": workers, "verdict": verdict, "regressors": regressor or ()}
+    options = vars(known) | {"workers": workers, "verdict": verdict, "regressors": regressor or ()}
     found = bk.forecast_many(
         series, horizon, id=id, level=sorted({*level}), **options, **vars(reading)
     )
@@ -215,12 +214,9 @@ def backtest(
     cutoffs: Whole = 3,
     cutoff: Annotated[list[str] | None, Parameter(negative="")] = None,
     reading: Reading = Reading(),  # noqa: B008
-    season: Annotated[list[float] | None, Parameter(negative="")] = None,
-    positive: Annotated[bool, Parameter(negative="")] = False,
+    known: Modelling = Modelling(),  # noqa: B008
     regressor: Annotated[list[str] | None, Parameter(negative="")] = None,
-    holidays: str | None = None,
     output: Path = Path("out"),
-    seed: Whole = 0,
     debug: Debug = False,
 ) -> None:
     """Forecast from past dates, score what came true, write backtest.csv and backtest.png.
@@ -230,18 +226,13 @@ def backtest(
         horizon: How many steps ahead; or "90 days".
         cutoffs: From how many past dates, `horizon` steps apart.
         cutoff: A past date, the last that a forecast may see; may be repeated. Instead of cutoffs.
-        season: Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
-        positive: Keep the forecast above zero.
         regressor: A column that is known for the future too; may be repeated.
-        holidays: The code of a country, such as DE, whose holidays have an effect.
         output: The folder to write to.
-        seed: The same seed gives the same numbers.
     """
     files.require_writable(output)
     _require_other(output / "backtest.csv", series)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
-    options = {"season": season, "positive": positive, "seed": seed, "holidays": holidays}
-    scores = bk.backtest(data, horizon, cutoff or cutoffs, **options)
+    scores = bk.backtest(data, horizon, cutoff or cutoffs, **vars(known))
     print(scores)
     _print_written(scores.save(output))
 
@@ -252,10 +243,8 @@ def anomalies(
     *,
     level: float = 0.999,
     reading: Reading = Reading(),  # noqa: B008
-    season: Annotated[list[float] | None, Parameter(negative="")] = None,
-    robust: Annotated[bool, Parameter(negative="")] = False,
+    known: Modelling = Modelling(),  # noqa: B008
     output: Path = Path("out"),
-    seed: Whole = 0,
     debug: Debug = False,
 ) -> None:
     """Find values that all others speak against, write anomalies.csv and anomalies.png.
@@ -263,15 +252,12 @@ def anomalies(
     Args:
         series: A data set or a file.
         level: Probability of the intervals, outside of which a value stands out.
-        season: Steps in a season; may be repeated. Inferred from dates if not given; 0 for none.
-        robust: Let single wild values count for little.
         output: The folder to write to.
-        seed: The same seed gives the same numbers.
     """
     files.require_writable(output)
     _require_other(output / "anomalies.csv", series)
     data = bk.read_series(series, **vars(reading))
-    found = bk.anomalies(data, level, season=season, robust=robust, seed=seed)
+    found = bk.anomalies(data, level, **vars(known))
     print(found)
     _print_written(found.save(output))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Protocol
 
 import equinox as eqx
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.gp import GPRegression
+from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.numpy_evidence import NumpyEvidence
 from bayeskern.gp.posterior import posterior_covariance
@@ -94,6 +95,11 @@ def bound(model: GPRegression, x: np.ndarray, y: np.ndarray, rows: int = 0) -> T
     X, Y, mask = np.zeros(size), np.zeros(size), np.arange(size) < n
     X[:n], Y[:n] = x, y
     return BoundModel.of(model, (X, Y, mask), {}).target()
+
+
+def latent_target(model: LatentGP, x: np.ndarray, y: np.ndarray) -> Target:
+    """The target of a model of observations y at times x: (n,) both, f integrated out."""
+    return BoundModel.of(replace(model, integrate=True), (x[:, None], y), {}).target()
 
 
 class CompiledEvidence:

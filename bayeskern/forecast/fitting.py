@@ -12,15 +12,16 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from bayeskern.forecast.evidence import Evidence, bound
+from bayeskern.forecast.evidence import Evidence, bound, latent_target
 from bayeskern.forecast.model import other_start
 from bayeskern.forecast.robust import noise_factors
 from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.structure import Choices, Structure
-from bayeskern.gp import GPRegression
+from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
 from bayeskern.inference.assessment.point import assess_point
+from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import SAME, Optimum
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, effective
@@ -74,8 +75,8 @@ class Fitted:
 
         curvature: the Hessian of -log p there, where it is known well enough.
         """
-        scale = Scale.of(y, structure.log)
-        evidence = choices.evidence(structure, x, scale.forward(y))
+        scale = choices.scale(structure, y)
+        evidence = choices.evidence(structure, x, y, scale)
         start = start or {}
         begin = zip(evidence.names, evidence.middle, strict=True)
         begin = np.array([start.get(name, z) for name, z in begin])
@@ -120,9 +121,16 @@ class Fitted:
         return replace(self, x=x, y=y, evidence=evidence, log_density=value, curvature=None)
 
     @cached_property
-    def model(self) -> GPRegression:
+    def model(self) -> GPRegression | LatentGP:
         """The model of z."""
-        return self.choices.model(self.structure, self.x)
+        return self.choices.model(self.structure, self.x, self.scale)
+
+    @property
+    def target(self) -> Target:
+        """The model and the values as methods of inference take them."""
+        if self.choices.likelihood is not None:
+            return latent_target(self.model, self.x, self.y)
+        return bound(self.model, self.x, self.scale.forward(self.y))
 
     @cached_property
     def log_jacobian(self) -> float:
@@ -283,7 +291,7 @@ class Draws:
             draws=fitted.evidence.values(z[None]),
             log_evidence=None if self.is_point else self.weights.log_evidence,
         )
-        target = bound(fitted.model, fitted.x, fitted.scale.forward(fitted.y))
+        target = fitted.target
         name = "map" if self.is_point else "importance"
         return Posterior.of(name, fit, target, seed=seed)
 

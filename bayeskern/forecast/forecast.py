@@ -16,10 +16,17 @@ from bayeskern.forecast.horizon import steps_ahead
 from bayeskern.forecast.model import CYCLES, LEVEL, TRENDS, name_seasons
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.scale import bounds_of, is_constant, require_ordinary, require_positive
+from bayeskern.forecast.scale import (
+    bounds_of,
+    is_constant,
+    require_ordinary,
+    require_positive,
+    require_possible,
+)
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.structure import Choices
 from bayeskern.forecast.times import parse_times
+from bayeskern.gp.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 from bayeskern.inference import Posterior
 from bayeskern.inference.infer import as_method, fit_target
 from bayeskern.kernels import Kernel
@@ -30,6 +37,8 @@ MOST_VALUES = 10_000
 # Structures are fitted to so many of the last values: a fit takes cubic time, and the next values
 # go on from the last ones.
 MOST_FITTED = 1_000
+# Where a likelihood asks for a search of its own at each step of a fit.
+MOST_SEEN = 500
 # Nor can more steps be of use; as many as this from 1000 values take gigabytes too.
 MOST_STEPS = 100_000
 # The fits of the last few series, since people ask again, with another horizon or to see a picture.
@@ -57,6 +66,7 @@ def forecast(
     positive: bool = False,
     lower: float | None = None,
     upper: float | None = None,
+    likelihood: str | None = None,
     seed: int = 0,
     progress: bool = True,
 ) -> Forecast:
@@ -103,6 +113,9 @@ def forecast(
         lower: The least value that there can be: what the structures say lies below counts as
             that. None takes 0 if the series is 0 often and never less, as rain is.
         upper: The largest value that there can be.
+        likelihood: "poisson", "negative_binomial" (counts that vary more) or "zero_inflated" (with
+            more zeros than that) for whole numbers, "beta" for shares strictly between 0 and 1. The
+            structures then describe the logarithm of the mean, or its log odds.
         seed: The same seed gives the same numbers.
         progress: Whether to show a progress bar.
 
@@ -122,6 +135,8 @@ def forecast(
         ```
     """
     seed = validation.seed(seed)
+    others = {"kernel": kernel, "log": log, "positive": positive, "robust": robust}
+    seen = _likelihood(likelihood, **others, lower=lower, upper=upper, method=method)
     log = _required_scale(log, positive)
     trends = _trends(trend, kernel)
     method = method if method in (None, "map") else as_method(method)
@@ -135,15 +150,20 @@ def forecast(
             "Aggregate them (hours to days, say), or give the last part of the series."
         )
     require_within_reach(series, horizon)
-    if kernel is None and len(y) > MOST_FITTED:
-        series = series.last(MOST_FITTED)
+    most = MOST_FITTED if seen is None else MOST_SEEN
+    if kernel is None and len(y) > most:
+        series = series.last(most)
         y = series.values[series.observed]
 
     def labels():
         return series.calendar.labels(series.times[series.observed])
 
-    bounds, remark = bounds_of(y, lower, upper, labels)
-    series = replace(series, remarks=(*series.remarks, *remark))
+    bounds = (-np.inf, np.inf)
+    if seen is None:
+        bounds, remark = bounds_of(y, lower, upper, labels)
+        series = replace(series, remarks=(*series.remarks, *remark))
+    else:
+        require_possible(y, seen, likelihood, labels)
     if log:
         require_positive(y, labels())
     if kernel is not None and (robust or changes is not None):
@@ -158,11 +178,12 @@ def forecast(
     if taken:
         raise ValueError(f"{taken.pop()!r} is the name of a component; rename the regressor.")
     finds = isinstance(changes, str) and changes == "find"
+    logs = ((False, True) if np.all(y > 0) else (False,)) if log is None else (log,)
     choices = Choices(
         trends=trends,
         seasons=seasons,
         optional=season is None and kernel is None,
-        logs=((False, True) if np.all(y > 0) else (False,)) if log is None else (log,),
+        logs=logs if seen is None else (False,),
         unit=max([*seasons.values()], default=series.calendar.step),
         step=series.calendar.step,
         changes=() if finds else _changes(series, changes),
@@ -171,6 +192,7 @@ def forecast(
         kernel=kernel,
         effects=effects,
         bounds=bounds,
+        likelihood=seen,
         rows=len(y),
     )
     if is_constant(y):
@@ -210,6 +232,21 @@ def _required_scale(log: bool | None, positive: bool) -> bool | None:
             "positive=True fits the logarithm, log=False the values as they are; take one of them."
         )
     return True if positive else log
+
+
+def _likelihood(name: str | None, **others) -> NumpyLikelihood | None:
+    """The likelihood of that name, beside which none of the others may be asked for."""
+    if name is None:
+        return None
+    likelihood = LIKELIHOODS[validation.one_of("likelihood", name, LIKELIHOODS)]
+    for other, value in others.items():
+        is_fit = other == "method" and value == "map"
+        if value is not None and value is not False and not is_fit:
+            raise ValueError(
+                f"likelihood={name!r} says which values there can be and how they vary: it takes "
+                f"no {other}= beside it. For kernels and methods of your own, take LatentGP."
+            )
+    return likelihood
 
 
 def _trends(trend: str | None, kernel: Kernel | None) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
 from bayeskern.forecast.average import Part
+from bayeskern.forecast.responses import ResponseMixture, responses_of
 from bayeskern.forecast.robust import factors_of_new
 from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.volatility import volatility_factors
@@ -236,7 +237,7 @@ def _exp(x) -> np.ndarray:
 
 def mixture_over(
     parts: Sequence[Part], x_new: np.ndarray, mixed: int, seed: int, robust: bool = False
-) -> Mixture:
+) -> Mixture | ResponseMixture:
     """The mixture over the draws of all parts at x_new (m,), about `mixed` of them.
 
     What comes may be more volatile than what was, or less, but for a kernel that was given. robust:
@@ -255,8 +256,10 @@ def mixture_over(
         scale, evidence = fits[i].scale, fits[i].evidence
         return scale.shift + scale.size * evidence.paths(zs[i], x_new, n, seed, factors[i])
 
-    mixture = Mixture(weights, [f.scale for f in fits], means, variances, paths)
     choices = fits[0].choices
+    if choices.likelihood is not None:
+        return responses_of(choices.likelihood, weights, fits, zs, moments, paths)
+    mixture = Mixture(weights, [f.scale for f in fits], means, variances, paths)
     if choices.kernel is None:
         mixture = mixture.widened(*volatility_factors(len(fits[0].y)))
     return mixture.within(*choices.bounds)
@@ -264,7 +267,7 @@ def mixture_over(
 
 def mixture_of_others(
     parts: Sequence[Part], mixed: int, seed: int, robust: bool = False
-) -> Mixture:
+) -> Mixture | ResponseMixture:
     """What all other values say of each value that was fitted, over the draws of all parts.
 
     The hyperparameters are those given all values. robust: as in `mixture_over`.
@@ -274,8 +277,11 @@ def mixture_of_others(
     if robust:
         own = np.array([f.evidence.noise_factors for f in fits])
         variances = variances + (factors_of_new(means.shape, seed) - own) * _noise(fits, zs)
+    choices = fits[0].choices
+    if choices.likelihood is not None:
+        return responses_of(choices.likelihood, weights, fits, zs, moments)
     mixture = Mixture(weights, [f.scale for f in fits], means, variances)
-    return mixture.within(*fits[0].choices.bounds)
+    return mixture.within(*choices.bounds)
 
 
 def _drawn(parts: Sequence[Part], mixed: int, seed: int, robust: bool, moments: Callable):

@@ -126,12 +126,14 @@ def other_start(names, mode: np.ndarray, middle: np.ndarray) -> np.ndarray | Non
     """
     if SHORT_LENGTHSCALE not in names:
         return None
-    short, noise = names.index(SHORT_LENGTHSCALE), names.index("noise")
+    short = names.index(SHORT_LENGTHSCALE)
     if mode[short] < middle[short] - 0.5 * SHORTER:
         return None
     start = mode.copy()
     start[short] = middle[short] - SHORTER
-    start[noise] -= 1.0
+    if "noise" in names:
+        # What is seen through a likelihood has none.
+        start[names.index("noise")] -= 1.0
     return start
 
 

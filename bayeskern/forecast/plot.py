@@ -38,10 +38,9 @@ def forecast(f, ax=None, levels=(0.5, 0.8, 0.95), whole: bool = False):
         ax.fill_between(x, lower, upper, color=shade, linewidth=0, label=label)
     median = np.concatenate([[last_value], f.median])
     ax.plot(x, median, color=FUTURE, linewidth=1.6, label="median")
-    scale = "the logarithm" if f.scale.log else "the values as given"
     title = f"{short(f.series.name, LETTERS)}: {f.horizon} steps ahead"
     concise_dates(ax, x)
-    return _finish(ax, f.series, title, f"{calendar.description}; fitted to {scale}")
+    return _finish(ax, f.series, title, f"{calendar.description}; fitted to {f.described}")
 
 
 def components(f, fig=None, level: float = 0.95):

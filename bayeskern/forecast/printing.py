@@ -32,7 +32,7 @@ def summary(f, rows: int = 6, level: float = 0.95) -> str:
         value: 4 values of value, 0 to 3
           time      integers, step 1
           seasons   none
-          scale     as given
+          scale     the values as given
           verdict   not assessable: The series is constant: nothing shows how it may vary.
           remark    the series is constant: the forecast is flat and its interval has no width
         <BLANKLINE>
@@ -47,7 +47,7 @@ def summary(f, rows: int = 6, level: float = 0.95) -> str:
     facts = [
         ("time", series.calendar.description),
         ("seasons", " and ".join(lengths) or "none"),
-        ("scale", "logarithm" if f.scale.log else "as given"),
+        ("scale", f.described),
         *([("structure", f.structure)] if f.parts else []),
         *([("effects", _effects(f))] if f.parts and f.choices.effects is not None else []),
         ("verdict", f"{f.trust.verdict}: {f.trust.advice}"),
@@ -81,6 +81,8 @@ def _value_lines(f, rows: int, level: float) -> list[str]:
     lower, upper = f.interval(level)
     labels, median = f.time_labels(f.times), f.median
     show = number_format(f.series.values[f.series.observed])
+    if f.choices.likelihood is not None and f.choices.likelihood.whole:
+        show = "{:,.0f}".format
     cells = [[f.series.time_name, "median", f"{100 * level:g} % interval"]]
     for i in range(f.horizon):
         if i < rows or i == f.horizon - 1:

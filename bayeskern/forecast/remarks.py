@@ -34,17 +34,19 @@ def remarks_on(f) -> tuple[str, ...]:
             f"{', '.join(effects.unseen)} falls within the forecast, and not within the series, so "
             "that nothing is known of what it does: taken to do nothing"
         )
-    wild = _wild_value(f)
+    wild = "" if f.choices.likelihood is not None else _wild_value(f)
     if wild:
         advice = "" if f.choices.robust else ", or robust=True (--robust) if it may happen"
         remarks.append(
             f"{wild} is far from what all other values say of it: leave it out if it is an "
             f"error{advice}"
         )
+    if f.choices.likelihood is not None:
+        return tuple(remarks)
     if np.min(y) >= 0 and np.median(y) <= SMALL_COUNTS and np.array_equal(y, np.round(y)):
         remarks.append(
             "the values are small counts, and the intervals those of numbers that need not be "
-            "whole: BayesianGLM and LatentGP have likelihoods of counts"
+            "whole: likelihood='negative_binomial' (--likelihood negative_binomial) is for counts"
         )
     if np.min(y) >= 0 and np.min(f.interval()[0]) < 0:
         advice = "if none can be, say so (lower=0, --lower 0)"

@@ -21,13 +21,14 @@ from bayeskern.forecast.mixture import Mixture, mixture_over
 from bayeskern.forecast.model import LEVEL
 from bayeskern.forecast.printing import summary
 from bayeskern.forecast.remarks import remarks_on
+from bayeskern.forecast.responses import ResponseMixture
 from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.structure import Choices
 from bayeskern.forecast.totals import level_name, totals
 from bayeskern.forecast.updating import updated
 from bayeskern.forecast.verdict import assess_forecast
-from bayeskern.gp import GPRegression
+from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior, Trust
 from bayeskern.kernels.components import component_names
 from bayeskern.prediction.mixture import Quantiles
@@ -44,8 +45,8 @@ class Forecast(Quantiles):
     """The predictive distribution of the next `horizon` values of a series.
 
     Quantiles and intervals are exact for the structures that were fitted, averaged over them and
-    over their hyperparameters. mean and sd are those of the values themselves, also where the
-    logarithm was fitted. Returned by `forecast`.
+    over their hyperparameters; those of counts are whole numbers. mean and sd are those
+    of the values themselves, also where the logarithm was fitted. Returned by `forecast`.
 
     Attributes:
         series: The data as they were read, with their calendar.
@@ -88,7 +89,15 @@ class Forecast(Quantiles):
         return self.leading.scale
 
     @property
-    def model(self) -> GPRegression | None:
+    def described(self) -> str:
+        """What the most probable structure describes, in words: "the values as given"."""
+        seen = self.choices.likelihood
+        if seen is not None and self.parts:
+            return f"{seen.scale} of {seen.title}"
+        return "the logarithm of the values" if self.scale.log else "the values as given"
+
+    @property
+    def model(self) -> GPRegression | LatentGP | None:
         """The model of the most probable structure; None for a constant series."""
         return None if self.leading is None else self.leading.model
 
@@ -121,8 +130,9 @@ class Forecast(Quantiles):
     @property
     def structure(self) -> str:
         """What was found in the series, in words, with its probability."""
-        known = self.probabilities
-        said = wording.found(known["trend"], known["present"], self.choices.optional)
+        known, choices = self.probabilities, self.choices
+        logs = choices.likelihood is None
+        said = wording.found(known["trend"], known["present"], choices.optional, logs)
         if not self.changes.size:
             return said
         return f"{said}; level and slope change at {', '.join(self.time_labels(self.changes))}"
@@ -216,7 +226,9 @@ class Forecast(Quantiles):
         """How far to trust the forecast, and why: its fit, and what came true in the past."""
         if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        return assess_forecast(self.problem, self._effective, self.look_back, self.horizon)
+        seen = self.choices.likelihood
+        whole = seen is not None and seen.whole
+        return assess_forecast(self.problem, self._effective, self.look_back, self.horizon, whole)
 
     @property
     def _effective(self) -> float:
@@ -322,7 +334,8 @@ class Forecast(Quantiles):
         """Every component at the given times, with its own uncertainty.
 
         The trend carries the level of the series, in its units. The others are differences from
-        it, each about 0 over the observed times or, on the log scale, factors about 1. Regressors
+        it, each about 0 over the observed times or, on the log scale, factors about 1; of shares,
+        all are odds and factors of odds. Regressors
         and events have no effect at times for which they are not known.
 
         Args:
@@ -461,7 +474,7 @@ class Forecast(Quantiles):
     # -- inside -------------------------------------------------------------------------------
 
     @cached_property
-    def _mixture(self) -> Mixture:
+    def _mixture(self) -> Mixture | ResponseMixture:
         """The predictive distribution at the future times."""
         if not self.parts:
             zeros = np.zeros((1, self.horizon))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
+
 # Zero is a bound where this share of the values lies at it, and none below.
 LEAST_ZEROS = 0.05
 
@@ -43,6 +45,16 @@ class Scale:
         """log |dz/dy| at each y: what turns a density of z into one of y."""
         slope = np.full(np.shape(y), -np.log(self.size))
         return slope - np.log(y) if self.log else slope
+
+
+class LatentScale(Scale):
+    """That of a latent process seen through a likelihood: f = shift + size z, while y stays y."""
+
+    def forward(self, y) -> np.ndarray:
+        return np.asarray(y)
+
+    def log_jacobian(self, y) -> np.ndarray:
+        return np.zeros(np.shape(y))
 
 
 def is_constant(y: np.ndarray) -> bool:
@@ -84,6 +96,27 @@ def bounds_of(y: np.ndarray, lower: float | None, upper: float | None, labels) -
             f"{bounds[1]:g}."
         )
     return bounds, remark
+
+
+def require_possible(y: np.ndarray, likelihood: NumpyLikelihood, name: str, labels) -> None:
+    """Raise ValueError naming the first time whose value the likelihood of that name rules out.
+
+    labels: of the times, a function.
+    """
+    smallest, largest = likelihood.smallest, likelihood.largest
+    can_be = (y >= smallest) & (y <= largest)
+    if likelihood.whole:
+        can_be &= y == np.round(y)
+    if not likelihood.takes_ends:
+        can_be &= (y > smallest) & (y < largest)
+    if not can_be.all():
+        row = int(np.argmin(can_be))
+        kind = "whole numbers of at least 0"
+        if not likelihood.whole:
+            kind = f"numbers between {smallest:g} and {largest:g}, not at the ends"
+        raise ValueError(
+            f"likelihood={name!r} is for {kind}, and the value at {labels()[row]} is {y[row]:g}."
+        )
 
 
 def require_positive(y: np.ndarray, labels: list[str]) -> None:

@@ -12,8 +12,11 @@ import numpy as np
 from bayeskern.forecast.effects import Effects
 from bayeskern.forecast.evidence import Evidence, evidence_of
 from bayeskern.forecast.model import CENTER, default_kernel, default_noise
-from bayeskern.gp import GPRegression
+from bayeskern.forecast.scale import LatentScale, Scale
+from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.gp.numpy_latent import NumpyLatentEvidence
+from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
 from bayeskern.kernels import Kernel
 
 # The prior probability of a season that may be absent: small, since one that hardly shows costs a
@@ -54,6 +57,7 @@ class Choices:
         kernel: The kernel, where it was given.
         effects: Linear effects of what is known beside the series.
         bounds: The least and the largest value that there can be.
+        likelihood: Through which the values are seen, where they are no numbers with noise.
         rows: The number of values; fewer of them are filled up to it where code is compiled, so
             that this is done once.
     """
@@ -70,6 +74,7 @@ class Choices:
     kernel: Kernel | None = None
     effects: Effects | None = None
     bounds: tuple[float, float] = (-np.inf, np.inf)
+    likelihood: NumpyLikelihood | None = None
     rows: int = 0
 
     @property
@@ -78,21 +83,41 @@ class Choices:
         others = [getattr(self, field.name) for field in fields(self) if field.name != "seasons"]
         return (tuple(self.seasons.items()), *others)
 
-    def model(self, structure: Structure, x: np.ndarray) -> GPRegression:
-        """The model of a structure for values at times x (n,)."""
-        if self.kernel is not None:
-            return GPRegression(self.kernel, default_noise())
-        return GPRegression(self._kernel(structure, float(np.mean(x))), default_noise())
+    def scale(self, structure: Structure, y: np.ndarray) -> Scale:
+        """The scale on which a structure describes values y (n,)."""
+        if self.likelihood is not None:
+            return LatentScale(True, *self.likelihood.location_scale(y))
+        return Scale.of(y, structure.log)
 
-    def evidence(self, structure: Structure, x: np.ndarray, y: np.ndarray) -> Evidence:
-        """The evidence of a structure given values y, standardised, at times x: (n,) both."""
+    def model(self, structure: Structure, x: np.ndarray, scale: Scale) -> GPRegression | LatentGP:
+        """The model of a structure for values at times x (n,), on their scale."""
+        kernel = self.kernel_of(structure, x)
+        if self.likelihood is not None:
+            return LatentGP(scale.size**2 * kernel, self.likelihood.model, mean=scale.shift)
+        return GPRegression(kernel, default_noise())
+
+    def evidence(
+        self, structure: Structure, x: np.ndarray, y: np.ndarray, scale: Scale
+    ) -> Evidence:
+        """The evidence of a structure given values y at times x, (n,) both, on their scale."""
+        z = scale.forward(y)
         if self.kernel is not None:
-            return evidence_of(self.model(structure, x), x, y, self.rows)
+            return evidence_of(self.model(structure, x, scale), x, z, self.rows)
         seasons = tuple((name, self.seasons[name]) for name in structure.seasons)
-        template = _template(seasons, self.unit, structure.trend, structure.changes, self._width)
-        return template.given(x, y, {CENTER: float(np.mean(x))}).with_effects(self.effects)
+        form = seasons, self.unit, structure.trend, structure.changes, self._width
+        center = {CENTER: float(np.mean(x))}
+        if self.likelihood is None:
+            evidence = _template(*form).given(x, z, center)
+        else:
+            evidence = _latent_template(self.likelihood, *form).given(x, z, center)
+            evidence = evidence.scaled(scale.shift, scale.size)
+        return evidence.with_effects(self.effects)
 
-    def _kernel(self, structure: Structure, center: float) -> Kernel:
+    def kernel_of(self, structure: Structure, x: np.ndarray) -> Kernel:
+        """The kernel of a structure for values at times x (n,), standardised."""
+        if self.kernel is not None:
+            return self.kernel
+        center = float(np.mean(x))
         seasons = {name: self.seasons[name] for name in structure.seasons}
         return default_kernel(
             seasons, self.unit, center, structure.trend, structure.changes, self._width
@@ -140,6 +165,13 @@ def _template(seasons: tuple, unit: float, trend: str, changes: tuple, width: fl
     """The evidence of a structure without data: kernels with priors take long to make."""
     kernel = default_kernel(dict(seasons), unit, 0.0, trend, changes, width)
     return NumpyEvidence(GPRegression(kernel, default_noise()), np.zeros(1), np.zeros(1))
+
+
+@lru_cache(maxsize=256)
+def _latent_template(likelihood: NumpyLikelihood, seasons, unit, trend, changes, width):
+    """The same of what is seen through a likelihood."""
+    kernel = default_kernel(dict(seasons), unit, 0.0, trend, changes, width)
+    return NumpyLatentEvidence(kernel, likelihood, np.zeros(1), np.zeros(1))
 
 
 def log_prior_of_change(n: int) -> float:

@@ -22,12 +22,13 @@ FEWEST_DRAWS = 2.0
 
 
 def assess_forecast(
-    problem: str | None, draws: float, back: LookBack | None, horizon: int
+    problem: str | None, draws: float, back: LookBack | None, horizon: int, whole: bool = False
 ) -> Trust:
     """The verdict on a forecast.
 
     problem: what is wrong with the fit, if anything is; draws: how many effective draws of the
-    hyperparameters it rests on; back: None where nothing could be looked back at.
+    hyperparameters it rests on; back: None where nothing could be looked back at; whole: whether
+    the ends of intervals are whole numbers, which then hold more than they say.
     """
     if back is None:
         if problem:
@@ -62,7 +63,7 @@ def assess_forecast(
     doubts = [*_doubts(draws, back, horizon)]
     if doubts:
         return Trust("caution", f"{said} {doubts[0]}", evidence)
-    if back.coverage(0.8) - 0.8 > OFF + 2.0 * back.coverage_error(0.8):
+    if not whole and back.coverage(0.8) - 0.8 > OFF + 2.0 * back.coverage_error(0.8):
         said += " The intervals were wider than need be."
     return Trust("good", said, evidence)
 

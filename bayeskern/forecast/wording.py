@@ -8,10 +8,13 @@ from bayeskern.forecast.model import TRENDS
 SMALL = 0.05
 
 
-def found(trends: dict[str, float], present: dict[str, float], optional: bool) -> str:
+def found(
+    trends: dict[str, float], present: dict[str, float], optional: bool, logs: bool = True
+) -> str:
     """What was found, in words: "local slope 83 %, smooth trend 12 %; season 97 %; ...".
 
-    trends, present: as in `Forecast.probabilities`; optional: whether seasons could be absent.
+    trends, present: as in `Forecast.probabilities`; optional: whether seasons could be absent;
+    logs: whether there was a choice of scale.
     """
     parts = [
         f"{TRENDS[name]} {_percent(share)}"
@@ -22,7 +25,7 @@ def found(trends: dict[str, float], present: dict[str, float], optional: bool) -
     for name, share in present.items():
         if name != "logarithm" and optional:
             said.append(f"{name.replace('_', ' ')} {_percent(share)}")
-    return "; ".join([*said, f"logarithm {_percent(present['logarithm'])}"])
+    return "; ".join([*said, *([f"logarithm {_percent(present['logarithm'])}"] if logs else [])])
 
 
 def _percent(share: float) -> str:

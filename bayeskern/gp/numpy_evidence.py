@@ -242,7 +242,7 @@ class NumpyEvidence:
             conditioned, _, _ = self._conditioned(z)
             inverse, _ = lapack.dpotri(conditioned.factor, lower=1)
             inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        return inverse, inverse @ self.y
+        return inverse, inverse @ conditioned.y
 
     def fitted(self, z) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the function at the values themselves, without noise: (n,) each."""
@@ -264,7 +264,7 @@ class NumpyEvidence:
                 conditioned, _, _ = self._conditioned(z_one)
                 inverse, _ = lapack.dpotri(conditioned.factor, lower=1)
                 precision = np.diag(inverse)
-                residual = lapack.dpotrs(conditioned.factor, self.y, lower=1)[0] / precision
+                residual = lapack.dpotrs(conditioned.factor, conditioned.y, lower=1)[0] / precision
                 density = 0.5 * (np.log(precision) - LOG_2PI - precision * np.square(residual))
                 parts.append((self.y - residual, 1.0 / precision, density))
         return tuple(np.array(part) for part in zip(*parts, strict=True))
@@ -352,14 +352,14 @@ class NumpyEvidence:
         means, variances = zip(*parts, strict=True)
         return np.array(means), np.array(variances)
 
-    def _conditioned(self, z) -> tuple[_Conditioned, np.ndarray, float]:
+    def _conditioned(self, z) -> tuple[Conditioned, np.ndarray, float]:
         """The process given the data, the values of its kernel and its noise variance."""
         *values, noise = self._at(z)
         K, _ = self._gram(values, self._pairs)
         K = self._pairs.spread(K) + np.diag(noise * self.noise_factors) + self._of_effects
         factor = _factor(K)
         weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
-        return _Conditioned(self, factor, weights, values), values, noise
+        return Conditioned(self, factor, weights, self.y, values), values, noise
 
     def _at(self, z) -> np.ndarray:
         values = self._values.copy()
@@ -373,12 +373,16 @@ def _pairs_between(x: bytes, x_new: bytes) -> Pairs:
     return Pairs.between(np.frombuffer(x), np.frombuffer(x_new))
 
 
-class _Conditioned(NamedTuple):
-    """A process given its data."""
+class Conditioned(NamedTuple):
+    """A process given its data y (n,), or what stands for them.
+
+    factor: L, of the covariance of y; weights: L^-1 y; values: those of the kernel.
+    """
 
     evidence: NumpyEvidence
     factor: np.ndarray
     weights: np.ndarray
+    y: np.ndarray
     values: list
 
     def __call__(self, x_new):

@@ -3,7 +3,7 @@
 from bayeskern.likelihoods.base import Likelihood, Prepared
 from bayeskern.likelihoods.classes import Bernoulli, Categorical
 from bayeskern.likelihoods.continuous import Gaussian, Heteroscedastic, Laplace, StudentT
-from bayeskern.likelihoods.counts import Binomial, NegativeBinomial, Poisson
+from bayeskern.likelihoods.counts import Binomial, NegativeBinomial, Poisson, ZeroInflated
 from bayeskern.likelihoods.ordered import Ordered
 from bayeskern.likelihoods.positive import Exponential, Gamma
 from bayeskern.likelihoods.proportions import Beta, Dirichlet
@@ -25,4 +25,5 @@ __all__ = [
     "Poisson",
     "Prepared",
     "StudentT",
+    "ZeroInflated",
 ]

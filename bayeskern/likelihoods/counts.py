@@ -1,4 +1,4 @@
-"""Likelihoods of counts: Poisson, negative binomial, binomial."""
+"""Likelihoods of counts: Poisson, negative binomial, zero-inflated, binomial."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from numpyro.distributions import constraints
 
 from bayeskern.core import validation
 from bayeskern.hyperparameters import hyperparameter
@@ -79,6 +80,37 @@ class NegativeBinomial(Count):
 
     def of_log_mean(self, log_mean, exposure):
         return NegativeBinomialLogMean(log_mean + jnp.log(exposure), self.concentration)
+
+
+class ZeroInflated(NegativeBinomial):
+    """Counts with more zeros: 0 with probability gate, negative binomial otherwise.
+
+    The mean is (1 - gate) mu with mu = exposure * g^-1(eta), that of the counts. It takes
+    `exposure=` beside y, as `Poisson` does.
+
+    Args:
+        concentration: As of `NegativeBinomial`; the larger it is, the nearer the counts are to a
+            Poisson distribution.
+        gate: The probability of a zero that is no count. Uniform(0, 1) by default.
+        link: "log" (default), "identity" or "softplus".
+
+    References:
+        Lambert (1992), Zero-inflated Poisson regression, with an application to defects in
+        manufacturing.
+    """
+
+    gate: jax.Array = hyperparameter(dist.Uniform(0.0, 1.0), constraint=constraints.unit_interval)
+
+    log_concave: ClassVar = False
+
+    def of_log_mean(self, log_mean, exposure):
+        counts = super().of_log_mean(log_mean, exposure)
+        return dist.ZeroInflatedDistribution(counts, gate=self.gate)
+
+    def vanishing_tails(self, y, **extra):
+        # A zero may be none of the counts, however large their mean is.
+        high, low = super().vanishing_tails(y, **extra)
+        return high & (y > 0), low
 
 
 class Binomial(Likelihood):

@@ -14,6 +14,7 @@ from bayeskern.forecast import evidence
 from bayeskern.forecast.average import near, weigh
 from bayeskern.forecast.evidence import CompiledEvidence, evidence_of
 from bayeskern.forecast.fitting import Fitted
+from bayeskern.forecast.model import default_noise
 from bayeskern.forecast.structure import Choices, Structure
 from bayeskern.gp.numpy_evidence import NumpyEvidence
 from tests.marks import few
@@ -113,7 +114,7 @@ def test_the_draws_agree_with_nuts():
 
 @pytest.mark.slow
 def test_both_forms_of_the_evidence_agree():
-    model = choices(kernel=KERNEL).model(Structure("given", (), False), T)
+    model = bk.GPRegression(KERNEL, default_noise())
     in_numpy, compiled = evidence_of(model, T, Y), CompiledEvidence(evidence.bound(model, T, Y))
     assert isinstance(in_numpy, NumpyEvidence) and in_numpy.names == compiled.names
     # The median of 64 draws from the prior, for the median itself.
@@ -140,7 +141,7 @@ def test_both_forms_of_the_evidence_agree():
 
 
 def test_long_series_and_other_kernels_are_left_to_jax(monkeypatch):
-    model = choices(kernel=KERNEL).model(Structure("given", (), False), T)
+    model = bk.GPRegression(KERNEL, default_noise())
     monkeypatch.setattr(evidence, "MOST_VALUES", N)
     assert isinstance(evidence_of(model, T, Y), NumpyEvidence)
     monkeypatch.setattr(evidence, "MOST_VALUES", N - 1)

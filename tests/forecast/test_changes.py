@@ -39,7 +39,7 @@ def test_the_bayes_factor_is_that_of_two_processes():
 def test_the_kernel_has_these_features():
     choices = Choices(("level",), {}, False, (False,), 1.0, 1.0 / 12.0)
     before, after = (
-        choices.model(Structure("level", (), False, changes), T).kernel.at(
+        choices.kernel_of(Structure("level", (), False, changes), T).at(
             {"trend.linear.variance": 1.0, "trend.constant.variance": 1.0}
             | {"trend.level.variance": 1.0}
             | (

@@ -51,6 +51,27 @@ class Case(NamedTuple):
         return getattr(frozen, "logpmf" if hasattr(frozen.dist, "pmf") else "logpdf")(y)
 
 
+class Inflated:
+    """A frozen distribution of counts that is 0 with a probability of its own (Lambert, 1992)."""
+
+    def __init__(self, gate, counts):
+        self.gate, self.counts, self.dist = gate, counts, counts.dist
+
+    def logpmf(self, y):
+        return np.log(self.gate * (y == 0) + (1.0 - self.gate) * self.counts.pmf(y))
+
+    def mean(self):
+        return (1.0 - self.gate) * self.counts.mean()
+
+    def var(self):
+        second = self.counts.var() + self.counts.mean() ** 2
+        return (1.0 - self.gate) * second - self.mean() ** 2
+
+    def rvs(self, size=None, random_state=None):
+        y = self.counts.rvs(*([] if size is None else [size]), random_state=random_state)
+        return np.where(random_state.random(np.shape(y)) < self.gate, 0, y)
+
+
 def _cases():
     yield Case(lk.Gaussian(noise=1.7), lambda m: stats.norm(m, np.sqrt(1.7)))
     yield Case(lk.StudentT(df=7.0, scale=0.6), lambda m: stats.t(7.0, m, 0.6))
@@ -65,6 +86,11 @@ def _cases():
         yield Case(
             lk.NegativeBinomial(concentration=2.5, link=link),
             lambda m: stats.nbinom(2.5, 2.5 / (2.5 + EXPOSURE * m)),
+            exposed,
+        )
+        yield Case(
+            lk.ZeroInflated(concentration=2.5, gate=0.3, link=link),
+            lambda m: Inflated(0.3, stats.nbinom(2.5, 2.5 / (2.5 + EXPOSURE * m))),
             exposed,
         )
     for link in ("log", "inverse"):

@@ -19,6 +19,7 @@ VALUES = {
     "Binomial": [0.0, 3.0, 10.0],
     "Poisson": [0.0, 1.0, 7.0],
     "NegativeBinomial": [0.0, 1.0, 7.0],
+    "ZeroInflated": [0.0, 1.0, 7.0],
     "Gamma": [0.01, 1.0, 9.0],
     "Exponential": [0.0, 1.0, 9.0],
     "Beta": [1e-6, 0.3, 0.999],

@@ -14,6 +14,8 @@ import numpy as np
 from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
+from bayeskern.forecast.average import MIXED
+from bayeskern.forecast.mixture import mixture_of_others
 from bayeskern.inference.approximation.psis import has_even_tail, pareto_smooth
 
 # The most observations of a site for which draws are weighted to leave out each of them.
@@ -100,7 +102,28 @@ def observations(subject) -> list[Observations]:
 def _of_forecast(subject, process) -> Observations:
     series = subject.forecast.series
     labels = subject.forecast.time_labels(series.times[series.observed])
+    if subject.forecast.choices.likelihood is not None:
+        return _of_counts(subject, process, labels)
     return replace(_of_process(subject, process, labels), back=subject.forecast.scale.back)
+
+
+def _of_counts(subject, process, labels) -> Observations:
+    """Each value of a forecast through a likelihood, predicted from all the others."""
+    f, y, rng = subject.forecast, subject.forecast.leading.y, subject.rng()
+    given_others = mixture_of_others(f.parts, MIXED, f.seed)
+    whole = f.choices.likelihood.whole
+    low, high = given_others.below(y - 1.0 if whole else y), given_others.below(y)
+    return Observations(
+        process.site,
+        y,
+        labels,
+        replicates=given_others.sample_each(COSTLY_REPLICATES, rng),
+        mean=given_others.moments[0],
+        # Czado, Gneiting and Held (2009), "Predictive model assessment for count data".
+        pit=low + rng.random(len(y)) * (high - low),
+        how=FITTED_WITH,
+        log_density=given_others.log_density(y),
+    )
 
 
 def _of_process(subject, process, labels) -> Observations:

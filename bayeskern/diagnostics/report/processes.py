@@ -130,8 +130,10 @@ class ForecastProcess(NamedTuple):
         draws = forecast.parts[0].draws
         z = draws.z if draws.is_point else draws.resampled(SHOWN, forecast.seed)
         values = draws.fitted.evidence.values(z)
-        rows = [{name: v[i] for name, v in values.items()} for i in range(len(z))]
-        at_draws = [forecast.model.at(row).kernel for row in rows]
+        leading = forecast.leading
+        kernel = forecast.choices.kernel_of(leading.structure, leading.x)
+        own = {name: v for name, v in values.items() if name in kernel.hyperparameters()}
+        at_draws = [kernel.at({name: v[i] for name, v in own.items()}) for i in range(len(z))]
         return cls(forecast, z, jax.tree.map(lambda *leaves: np.stack(leaves), *at_draws))
 
     @property
@@ -162,9 +164,10 @@ class ForecastProcess(NamedTuple):
         standard = np.random.default_rng(self.forecast.seed).standard_normal((PATHS, len(means)))
         return (means + standard * np.sqrt(variances)).ravel()
 
-    def noise(self) -> float:
-        values = self.forecast.leading.evidence.values(self.z)
-        return float(np.mean(values["noise"]))
+    def noise(self) -> float | None:
+        """None where the values are seen through a likelihood."""
+        noise = self.forecast.leading.evidence.values(self.z).get("noise")
+        return None if noise is None else float(np.mean(noise))
 
 
 def processes(subject) -> list[Process]:

@@ -53,8 +53,13 @@ def fit(subject) -> Iterator:
 
 
 def _scale(f) -> str:
-    values = "the logarithm of the values" if f.scale.log else "the values"
-    return f"The figures are on the scale that was fitted: {values}, brought to mean 0 and sd 1."
+    seen = f.choices.likelihood
+    if seen is not None:
+        drawn = " Of whole numbers the PIT is drawn between those of the number and of one less."
+        return f"The figures are of the values as they are.{drawn if seen.whole else ''}"
+    return (
+        f"The figures are on the scale that was fitted: {f.described}, brought to mean 0 and sd 1."
+    )
 
 
 def _predictive(site: Observations) -> Iterator:

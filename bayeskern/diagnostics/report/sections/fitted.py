@@ -136,7 +136,7 @@ def _series(f) -> Iterator:
         ("time axis", s.calendar.description),
         ("smallest, mean, largest", ", ".join(map(number, (y.min(), y.mean(), y.max())))),
         ("missing", str(int((~s.observed).sum()))),
-        ("fitted to", "the logarithm of the values" if f.scale.log else "the values as given"),
+        ("fitted to", f.described),
         ("horizon", f"{f.horizon} steps"),
     ]
     yield Table(("series", s.name), tuple(rows))

@@ -135,12 +135,15 @@ def _components(process: Process, axis: InputAxis, units: Units = PLAIN) -> Iter
         yield Items((("the function", sentence),))
         return
     at_data = process.components(process.X)
-    # The noise stands last, and a component may have the same name.
-    names = [*process.names, "noise"]
-    variances = np.array([np.var(at_data[name].mean) for name in process.names] + [process.noise()])
+    names, noise = [*process.names], process.noise()
+    variances = np.array([np.var(at_data[name].mean) for name in names])
+    sentences = [_sentence(process, name, axis, units, at_data[name]) for name in names]
+    if noise is not None:
+        # It stands last, and a component may have the same name.
+        names.append("noise")
+        variances = np.append(variances, noise)
+        sentences.append("no memory.")
     shares = variances / variances.sum()
-    sentences = [_sentence(process, name, axis, units, at_data[name]) for name in process.names]
-    sentences.append("no memory.")
     yield Heading("Components")
     yield Items(
         tuple(
@@ -258,7 +261,11 @@ def _values(f) -> Table:
     values = np.stack([median, lower, upper], axis=1)[rows]
     # The narrowest interval says how many decimals all of them have.
     spread = np.min(values[:, 2] - values[:, 1]) / (2.0 * ndtri(0.975))
-    cells = np.reshape(alike(values.ravel(), spread, 5), values.shape)
+    seen = f.choices.likelihood
+    if seen is not None and seen.whole:
+        cells = np.reshape([f"{v:,.0f}" for v in values.ravel()], values.shape)
+    else:
+        cells = np.reshape(alike(values.ravel(), spread, 5), values.shape)
     return Table(
         (f.series.time_name, "median", "95 % from", "to"),
         tuple((labels[i], *row) for i, row in zip(rows, cells.tolist(), strict=True)),

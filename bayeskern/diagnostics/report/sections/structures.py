@@ -16,11 +16,11 @@ from bayeskern.forecast.model import TRENDS
 def structures(subject) -> Iterator:
     f = subject.forecast
     (process,) = subject.processes
-    rows = []
+    rows, seen = [], f.choices.likelihood
     for part in f.parts:
         trend, seasons, log, changes = part.structure
         named = ", ".join(name.replace("_", " ") for name in seasons) or "none"
-        scale = "logarithm" if log else "as given"
+        scale = "logarithm" if log else "as given" if seen is None else seen.scale
         name = TRENDS.get(trend, "the kernel as given")
         if changes:
             name += f", {counted(len(changes), 'change')} of level and slope"
@@ -36,14 +36,15 @@ def structures(subject) -> Iterator:
     for name, draws in values.items():
         low, median, high = np.quantile(draws, (0.05, 0.5, 0.95), axis=0)
         table.append((name, number(median), f"{number(low)} to {number(high)}"))
+    of = "the series" if seen is None else seen.scale
     yield Table(
         ("hyperparameter of the first", "median", "90 %"),
         tuple(table),
-        "Variances in squared sds of the series, times in the unit of the kernel.",
+        f"Variances in squared sds of {of}, times in the unit of the kernel.",
     )
     unit = "years" if f.series.calendar.unit == "years" else "steps"
     yield Text(
         f"Its kernel at the median of the hyperparameters, for time in {unit} since the first "
-        "observation and values brought to mean 0 and sd 1:"
+        f"observation and {'values' if seen is None else seen.scale} brought to mean 0 and sd 1:"
     )
     yield Code(folded(repr(rounded(process.kernels))))

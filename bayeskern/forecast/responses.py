@@ -1,0 +1,166 @@
+"""The predictive distribution of counts and shares: a mixture over structures and draws, seen
+through a likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bayeskern.gp.numpy_likelihoods import LARGEST, NumpyLikelihood
+
+# Between the least and the largest of the quantiles wanted the distribution function is looked at
+# at so many values; whole numbers as close as that are exact, others lie on straight lines between.
+GRID = 128
+# Nodes of quadrature over f: more where it varies much for what an observation says of it.
+FEWEST_NODES, MOST_NODES, NODES_PER_SD = 8, 48, 3.0
+# Halvings of the interval that holds a quantile of a share.
+HALVINGS = 40
+
+
+class ResponseMixture:
+    """y ~ likelihood(f), f a mixture of normal distributions at m times.
+
+    Args:
+        likelihood: What is observed.
+        weights: Of the S parts, (S,); they sum to one.
+        locations, sds: Mean and standard deviation of f, (S, m).
+        thetas: The hyperparameters of the likelihood in each part, (S, k).
+        paths: (part, n, seed) -> joint draws of f, (n, m).
+    """
+
+    def __init__(self, likelihood: NumpyLikelihood, weights, locations, sds, thetas, paths=None):
+        self.likelihood, self.weights, self.thetas = likelihood, weights, np.asarray(thetas)
+        self.locations, self.sds, self._paths = _within_reach(locations), sds, paths
+
+    @cached_property
+    def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values of f (S G, m), and their weights (S G,)."""
+        information = self.likelihood.information(self.locations, np.ones(1), self._theta(1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            ratio = np.nan_to_num(np.max(self.sds * np.sqrt(information)), posinf=np.inf)
+        count = int(np.clip(FEWEST_NODES + NODES_PER_SD * ratio, FEWEST_NODES, MOST_NODES))
+        nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+        f = self.locations[:, None] + self.sds[:, None] * nodes[:, None]
+        pairs = np.outer(self.weights, weights / weights.sum())
+        return _within_reach(f.reshape(-1, f.shape[-1])), pairs.ravel()
+
+    def _theta(self, each: int) -> np.ndarray:
+        """The hyperparameters in a column for each of so many nodes: (k, S each, 1)."""
+        return np.repeat(self.thetas, each, axis=0).T[:, :, None]
+
+    @property
+    def _theta_of_nodes(self) -> np.ndarray:
+        return self._theta(len(self._nodes[1]) // len(self.weights))
+
+    @cached_property
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the standard deviation of y: (m,) each."""
+        f, weights = self._nodes
+        mean, variance = self.likelihood.moments(f, self._theta_of_nodes)
+        overall = weights @ mean
+        return overall, np.sqrt(weights @ (variance + np.square(mean - overall)))
+
+    def quantile(self, q) -> np.ndarray:
+        """Quantiles for probabilities q: (*q.shape, m). Those of counts are whole numbers."""
+        q = np.asarray(q, float)
+        columns = [self._quantiles(q.ravel(), j) for j in range(self.locations.shape[1])]
+        return np.stack(columns, axis=-1).reshape(*q.shape, -1)
+
+    def _quantiles(self, q, column: int) -> np.ndarray:
+        ends = self._bisected(np.array([np.min(q), np.max(q)]), column)
+        whole = self.likelihood.whole
+        if ends[0] == ends[1]:
+            return np.full(len(q), ends[0])
+        if whole:
+            # In steps of a share of the value, since a few parts may reach far beyond the others.
+            grid = np.expm1(np.linspace(*np.log1p(ends), GRID))
+            near = np.arange(ends[0], min(ends[0] + GRID, ends[1] + 1.0))
+            grid = near if near[-1] == ends[1] else np.unique(np.round(grid))
+        else:
+            grid = np.linspace(*ends, GRID)
+        below = self._below(grid, column)
+        place = np.searchsorted(below, q).clip(1, len(grid) - 1)
+        low, high = below[place - 1], below[place]
+        share = (q - low) / np.maximum(high - low, 1e-300)
+        step = grid[place] - grid[place - 1]
+        found = grid[place - 1] + step * np.clip(share, 0.0, 1.0)
+        return np.where(q <= below[0], grid[0], np.ceil(found) if whole else found)
+
+    def _bisected(self, q, column: int) -> np.ndarray:
+        """The quantiles of a column, one value after another."""
+        likelihood = self.likelihood
+        low = np.full(len(q), likelihood.smallest - (1.0 if likelihood.whole else 0.0))
+        high = np.full(len(q), likelihood.largest)
+        if likelihood.whole:
+            mean, sd = (moment[column] for moment in self.moments)
+            high = np.full(len(q), np.ceil(mean + sd + 1.0))
+            while np.any(short := (self._below(high, column) < q) & (high < LARGEST)):
+                low, high = np.where(short, high, low), np.where(short, 4.0 * high, high)
+        for _ in range(HALVINGS if not likelihood.whole else 64):
+            middle = 0.5 * (low + high)
+            middle = np.floor(middle) if likelihood.whole else middle
+            if likelihood.whole and np.all(high - low <= 1.0):
+                break
+            enough = self._below(middle, column) >= q
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high
+
+    def _below(self, y, column: int) -> np.ndarray:
+        """The probability of y or less, (k,), at one of the times."""
+        f, weights = self._nodes
+        below = self.likelihood.below(y, f[:, [column]], self._theta_of_nodes)
+        return np.where(y < self.likelihood.smallest, 0.0, weights @ np.nan_to_num(below))
+
+    def below(self, y) -> np.ndarray:
+        """The probability of y (m,) or less, time by time."""
+        each = [self._below(np.array([one]), j)[0] for j, one in enumerate(y)]
+        return np.array(each)
+
+    def sample_each(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws of y at each time by itself: (n, m)."""
+        parts = rng.choice(len(self.weights), n, p=self.weights)
+        shape = n, self.locations.shape[1]
+        f = self.locations[parts] + self.sds[parts] * rng.standard_normal(shape)
+        thetas = self.thetas[parts].T[:, :, None]
+        return self.likelihood.draw(rng, _within_reach(f), thetas)
+
+    def log_density(self, y) -> np.ndarray:
+        """The log probability of counts, or density of shares, y (m,), time by time."""
+        y = np.asarray(y, float)
+        can_be = (y >= self.likelihood.smallest) & (y <= self.likelihood.largest)
+        if self.likelihood.whole:
+            can_be &= y == np.round(y)
+        f, weights = self._nodes
+        some = np.where(can_be, y, 0.5)
+        with np.errstate(divide="ignore"):
+            density = self.likelihood.log_density(f, some, self._theta_of_nodes)
+            total = logsumexp(density + np.log(weights)[:, None], axis=0)
+        return np.where(can_be, total, -np.inf)
+
+    def sample(self, n: int, seed: int) -> np.ndarray:
+        """Joint draws of y at all times: (n, m)."""
+        rng = np.random.default_rng(seed)
+        counts = rng.multinomial(n, self.weights)
+        draws = []
+        for i in np.flatnonzero(counts):
+            f = _within_reach(self._paths(i, counts[i], seed + i))
+            draws.append(self.likelihood.draw(rng, f, self.thetas[i]))
+        return rng.permutation(np.concatenate(draws))
+
+
+def _within_reach(f) -> np.ndarray:
+    """f, of which no mean is beyond what can be computed with."""
+    return np.clip(f, -np.log(LARGEST), np.log(LARGEST))
+
+
+def responses_of(likelihood: NumpyLikelihood, weights, fits: Sequence, zs, moments, paths=None):
+    """The mixture of draws zs of fits, with weights and moments of g: (S, m) each."""
+    sizes = np.array([[fitted.scale.size] for fitted in fits])
+    shifts = np.array([[fitted.scale.shift] for fitted in fits])
+    means, variances = moments
+    thetas = [z[: len(likelihood.names)] for z in zs]
+    sds = sizes * np.sqrt(variances)
+    return ResponseMixture(likelihood, weights, shifts + sizes * means, sds, thetas, paths)

@@ -1,0 +1,171 @@
+"""The evidence of latent processes in NumPy, against `LatentGP`, differences and quadrature."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy import integrate, stats
+
+import bayeskern as bk
+from bayeskern.gp.numpy_latent import NumpyLatentEvidence
+from bayeskern.gp.numpy_likelihoods import LIKELIHOODS
+from bayeskern.inference.model.bound import BoundModel
+from bayeskern.kernels import RBF, Constant, Linear
+
+THETAS = {
+    "poisson": [],
+    "negative_binomial": [0.7],
+    "zero_inflated": [0.7, -0.8],
+    "beta": [1.9],
+}
+NAMES = list(LIKELIHOODS)
+F = np.array([-2.0, -0.5, 0.3, 1.0, 2.5, 0.0])
+X = np.linspace(0.0, 4.0, 25)
+SHIFT, SIZE = 0.6, 0.8
+
+
+def jax_likelihood(name, theta):
+    values = LIKELIHOODS[name].values(np.array(theta))
+    values = {key.removeprefix("likelihood."): float(v) for key, v in values.items()}
+    return LIKELIHOODS[name].model.with_hyperparameters(**values)
+
+
+def observations(name):
+    rng = np.random.default_rng(3)
+    f = 0.6 + 0.8 * np.sin(X)
+    y = LIKELIHOODS[name].draw(rng, f, np.array(THETAS[name]))
+    assert len(set(y)) > 3
+    return y
+
+
+def kernel():
+    prior = dist.LogNormal(-0.5, 1.0)
+    return RBF(dist.LogNormal(0.0, 1.0), prior) + Linear(prior, 2.0) + Constant(0.4)
+
+
+def evidence(name):
+    return NumpyLatentEvidence(kernel(), LIKELIHOODS[name], X, observations(name), SHIFT, SIZE)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_densities_and_derivatives_are_those_of_the_likelihoods(name):
+    ours, theta, likelihood = LIKELIHOODS[name], THETAS[name], jax_likelihood(name, THETAS[name])
+    extra = {key: 1.0 for key in likelihood.needs}
+    for y in [0.0, 1.0, 7.0, 300.0] if ours.whole else [1e-6, 0.3, 0.999]:
+        log_density = lambda f, y=y: likelihood.distribution(f, **extra).log_prob(y)  # noqa: E731
+        slope = jax.grad(log_density)
+        truth = [jax.vmap(each)(jnp.array(F)) for each in (log_density, slope, jax.grad(slope))]
+        rows = np.full(len(F), y)
+        found = [each(F, rows, np.array(theta)) for each in (ours.log_density, ours.slope)]
+        found.append(-ours.curvature(F, rows, np.array(theta)))
+        for one, other in zip(found, truth, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_information_is_the_mean_curvature_or_the_curvature(name):
+    ours, theta = LIKELIHOODS[name], np.array(THETAS[name])
+    for f in F:
+        found = ours.information(np.array([f]), np.array([2.0 if ours.whole else 0.4]), theta)
+
+        def curvature(y, f=f):
+            density = np.exp(ours.log_density(np.array([f]), np.array([y]), theta))
+            return float((density * ours.curvature(np.array([f]), np.array([y]), theta))[0])
+
+        if jax_likelihood(name, THETAS[name]).log_concave:
+            truth = ours.curvature(np.array([f]), np.array([2.0]), theta)
+        elif ours.whole:
+            truth = sum(curvature(float(y)) for y in range(2000))
+        else:
+            truth = integrate.quad(curvature, 0.0, 1.0, limit=200)[0]
+        np.testing.assert_allclose(found, truth, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_said_of_observations_is_what_their_draws_do(name):
+    ours, theta = LIKELIHOODS[name], np.array(THETAS[name])
+    y = ours.draw(np.random.default_rng(0), np.full(100_000, 0.4), theta)
+    mean, variance = ours.moments(0.4, theta)
+    assert np.mean(y) == pytest.approx(mean, rel=0.03)
+    assert np.var(y) == pytest.approx(variance, rel=0.06)
+    for q in (0.2, 0.5, 0.9):
+        at = np.quantile(y, q)
+        assert ours.below(at, 0.4, theta) == pytest.approx(np.mean(y <= at), abs=0.006)
+
+
+def target(name):
+    """Log q of the same model by `LatentGP`."""
+    model = bk.LatentGP(SIZE**2 * kernel(), LIKELIHOODS[name].model, mean=SHIFT, integrate=True)
+    return BoundModel.of(model, (X[:, None], observations(name)), {}).target()
+
+
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial"])
+def test_evidence_and_gradient_are_those_of_latent_gp(name):
+    ours, theirs = evidence(name), target(name)
+    assert tuple(theirs.coordinates) == ours.names
+    for shift in (0.0, 0.4):
+        z = ours.middle + shift
+        value, gradient = ours.value_and_gradient(z)
+        truth, slopes = jax.value_and_grad(theirs.log_density)(jnp.array(z))
+        assert value == pytest.approx(float(truth), abs=1e-6)
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradient_is_that_of_the_value(name):
+    ours = evidence(name)
+    z, step = ours.middle + 0.3, 1e-4
+    _, gradient = ours.value_and_gradient(z)
+    for i, e in enumerate(step * np.eye(len(z))):
+        difference = (ours.log_density(z + e) - ours.log_density(z - e)) / (2.0 * step)
+        assert gradient[i] == pytest.approx(difference, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["zero_inflated", "beta"])
+def test_evidence_with_information_is_near_the_integral(name):
+    """One value, of which p(y) is an integral over f."""
+    ours, y = LIKELIHOODS[name], 3.0 if LIKELIHOODS[name].whole else 0.3
+    theta = np.array(THETAS[name])
+    one = NumpyLatentEvidence(Constant(0.5), ours, np.zeros(1), np.array([y]), SHIFT, SIZE)
+
+    def joint(g):
+        density = ours.log_density(np.array([SHIFT + SIZE * g]), np.array([y]), theta)[0]
+        return np.exp(density) * stats.norm.pdf(g, 0.0, np.sqrt(0.5))
+
+    truth = np.log(integrate.quad(joint, -8.0, 8.0)[0]) + ours.log_prior(theta)[0]
+    assert one.log_density(theta) == pytest.approx(truth, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial"])
+def test_predictions_and_leave_one_out_are_those_of_latent_gp(name):
+    ours, y = evidence(name), observations(name)
+    z, x_new = ours.middle, np.array([0.1, 4.5, 7.0])
+    values = {key: float(v) for key, v in ours.values(z).items()}
+    model = bk.LatentGP(SIZE**2 * kernel(), LIKELIHOODS[name].model, mean=SHIFT).at(values)
+    given = model.condition(X, y)
+    latent = given.predict(x_new[:, None], latent=True)
+    means, variances = ours.moments(z[None], x_new)
+    np.testing.assert_allclose(SHIFT + SIZE * means[0], latent.mean, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(SIZE**2 * variances[0], latent.variance, rtol=1e-6)
+    draws = SHIFT + SIZE * ours.paths(z, x_new, 20_000, 0)
+    np.testing.assert_allclose(np.cov(draws.T)[0, 1], _covariance(given, x_new), rtol=0.15)
+    np.testing.assert_allclose(ours.loo(z[None])[2][0], given.loo(), atol=2e-3)
+
+
+def _covariance(given, x_new):
+    """That of f at the first two points, by draws."""
+    draws = given.predict(x_new[:, None], latent=True).sample(20_000, 1)
+    return np.cov(np.asarray(draws).T)[0, 1]
+
+
+def test_a_search_that_begins_anywhere_ends_at_the_same_mode():
+    first, second = evidence("negative_binomial"), evidence("negative_binomial")
+    second.log_density(second.middle + 2.0)
+    assert second.log_density(second.middle) == pytest.approx(first.log_density(first.middle))
+
+
+def test_values_that_no_mean_explains_have_no_density():
+    ours = NumpyLatentEvidence(kernel(), LIKELIHOODS["poisson"], X, np.full(25, 5.0), 800.0, 1.0)
+    value, gradient = ours.value_and_gradient(ours.middle)
+    assert value == -np.inf and not gradient.any()
