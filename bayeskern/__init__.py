@@ -9,7 +9,13 @@ _jax_settings.apply()
 
 from bayeskern import datasets, distributed, kernels, likelihoods
 from bayeskern.core.validation import NotPositiveDefiniteError
-from bayeskern.diagnostics import Calibration, Comparison, calibrate, compare
+from bayeskern.diagnostics import (
+    Calibration,
+    Comparison,
+    ForecastComparison,
+    calibrate,
+    compare,
+)
 from bayeskern.forecast import (
     Anomalies,
     Backtest,
@@ -79,6 +85,7 @@ __all__ = [
     "Comparison",
     "Exact",
     "Forecast",
+    "ForecastComparison",
     "Forecasts",
     "FourierRidge",
     "Free",

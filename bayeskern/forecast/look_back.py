@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -116,42 +117,73 @@ def compared(ratio: float) -> str:
     return f"{abs(percent):.0f} % {'below' if percent < 0 else 'above'}"
 
 
+class Origin(NamedTuple):
+    """A past date of a series that has n values.
+
+    Attributes:
+        known: Which values were known then, (n,).
+        future: Which of the later ones are foretold, (n,).
+        steps: How many steps ahead these lie, counted from 0.
+        ahead: How many steps are foretold.
+        past: What was known then on the grid of the calendar, NaN where missing.
+    """
+
+    known: np.ndarray
+    future: np.ndarray
+    steps: np.ndarray
+    ahead: int
+    past: np.ndarray
+
+
+def origins_of(series: Series, horizon: int) -> list[Origin]:
+    """The past dates to look back at, which do not overlap; none where the series is too short.
+
+    Each knows half of the values or more, which vary, and foretells a value at least.
+    """
+    steps, y = series.calendar.steps()[series.observed], series.values[series.observed]
+    first = max(FEWEST, len(y) // 2)
+    if len(y) <= first:
+        return []
+    reach = int(steps[-1] - steps[first - 1])
+    ahead = min(horizon, max(1, reach // FEWEST_ORIGINS))
+    values, origins = series.on_grid(), []
+    for k in range(min(ORIGINS, reach // ahead), 0, -1):
+        end = steps[-1] - k * ahead
+        known = steps <= end
+        future = ~known & (steps <= end + ahead)
+        if future.any() and not is_constant(y[known]):
+            at = steps[future] - end - 1
+            origins.append(Origin(known, future, at, ahead, values[: end + 1]))
+    return origins
+
+
 def look_back(
     series: Series, horizon: int, choices: Choices, parts: Sequence[Part], season: int, seed: int
 ) -> LookBack | None:
     """Forecast from past origins with the structures of `parts`, fitted to what was known then.
 
-    The origins do not overlap, and each knows half of the values or more. season: of the
-    seasonal-naive forecast, in steps. None where the series is too short.
+    season: of the seasonal-naive forecast, in steps. None where the series is too short.
     """
-    steps = series.calendar.steps()[series.observed]
     x = series.calendar.positions(series.times[series.observed])
     y = series.values[series.observed]
-    first = max(FEWEST, len(y) // 2)
-    if len(y) <= first:
+    origins = origins_of(series, horizon)
+    if not origins:
         return None
-    reach = int(steps[-1] - steps[first - 1])
-    ahead = min(horizon, max(1, reach // FEWEST_ORIGINS))
-    ends = [steps[-1] - k * ahead for k in range(min(ORIGINS, reach // ahead), 0, -1)]
 
-    def at_origin(end):
-        known = steps <= end
-        future = ~known & (steps <= end + ahead)
-        if not future.any() or is_constant(y[known]):
-            # There is nothing to score, or nothing to learn.
-            return ()
+    def at_origin(origin):
+        known, future = origin.known, origin.future
         mixture = _forecast(choices, parts, x[known], y[known], x[future], seed)
         if mixture is None:
             return None
-        values = series.on_grid()[: end + 1]
-        naive = SeasonalNaive.of(values, ahead, min(season, len(values) - 1))
-        theirs = naive.quantile(WANTED)[:, steps[future] - end - 1]
+        naive = SeasonalNaive.of(origin.past, origin.ahead, min(season, len(origin.past) - 1))
+        theirs = naive.quantile(WANTED)[:, origin.steps]
         quantiles = mixture.quantile(WANTED), theirs
         return (*(score(q, y[future]) for q in quantiles), np.full(future.sum(), known.sum()))
 
-    scored = side_by_side(at_origin, ends, len(y))
+    ahead = origins[0].ahead
+    scored = side_by_side(at_origin, origins, len(y))
     failed = sum(s is None for s in scored)
-    scored = [s for s in scored if s]
+    scored = [s for s in scored if s is not None]
     if not scored:
         return None
     ours, naive, known = zip(*scored, strict=True)

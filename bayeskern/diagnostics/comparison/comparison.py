@@ -13,23 +13,36 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import aligned
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.comparison import marginals_plot
+from bayeskern.diagnostics.comparison.forecasts import (
+    ForecastComparison,
+    Peer,
+    compare_forecasts,
+)
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
+from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 from bayeskern.inference.model.enumeration import NoPointwiseError
 from bayeskern.inference.verdict import WIDTH
 
 
-def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> Comparison:
-    """Put posteriors of the same model and data side by side.
+def compare(
+    posteriors: dict[str, Posterior | Forecast | Peer], reference: str | None = None
+) -> Comparison | ForecastComparison:
+    """Put posteriors of the same model and data side by side, or forecasts of the same series.
+
+    Forecasts are scored from past dates of the series, those that their own verdict rests on.
+    Beside them may stand models of statsforecast (`pip install bayeskern[peers]`), which forecast
+    from the same dates.
 
     Args:
-        posteriors: The posteriors by name, as in `{"laplace": p1, "nuts": p2}`.
+        posteriors: The posteriors by name, as in `{"laplace": p1, "nuts": p2}`; or forecasts and
+            models, as in `{"ours": forecast, "ets": AutoETS(season_length=12)}`.
         reference: The name of the posterior that the others are measured against. By default it is
             the first one with a good verdict that is exact or comes from MCMC; without such a one
             the differences are left out.
 
     Returns:
-        The comparison; printed, it is a table.
+        The comparison; printed, it is a table. That of forecasts has mae, rmse, crps and coverages.
 
     Raises:
         ValueError: If `posteriors` is no dict or empty, if `reference` is none of its names, or if
@@ -40,6 +53,10 @@ def compare(posteriors: dict[str, Posterior], reference: str | None = None) -> C
             'posteriors must be a dict of names and posteriors, as in {"laplace": p1, "nuts": p2}, '
             f"got {type(posteriors).__name__} of {np.size(posteriors)}."
         )
+    if any(isinstance(one, Forecast) for one in posteriors.values()):
+        if reference is not None:
+            raise ValueError("reference= is for posteriors: forecasts are measured by what came.")
+        return compare_forecasts(posteriors)
     if reference is None:
         reference = next((name for name, p in posteriors.items() if _is_good_reference(p)), None)
     else:

@@ -1,0 +1,155 @@
+"""`forecast` as a forecaster of sktime, for its pipelines, tuning and evaluation.
+
+It takes sktime: pip install bayeskern[sktime].
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+from sktime.forecasting.base import BaseForecaster
+
+from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.reading import read_series
+from bayeskern.forecast.result import Forecast
+
+# Draws that covariances of several steps rest on.
+DRAWS = 1000
+
+
+class BayeskernForecaster(BaseForecaster):
+    """The forecast of `bayeskern.forecast`: structures weighed by how well each foretells a series.
+
+    It gives medians, quantiles, intervals and variances at future times, takes missing values, and
+    columns X that are known for the future too, each with a linear effect.
+
+    Args:
+        season: The length of a season in steps, or several; 0 for none; None infers them.
+        trend: "smooth", "level", "slope" or "damped"; None to average.
+        log: Whether to describe the logarithm of the values; None to weigh both.
+        positive: Whether to keep the forecast above zero.
+        lower: The least value that there can be.
+        upper: The largest value that there can be.
+        likelihood: "poisson", "negative_binomial" or "zero_inflated" for counts, "beta" for shares.
+        robust: Whether single wild values shall count for little.
+        seed: The same seed gives the same numbers.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from bayeskern.sktime import BayeskernForecaster
+        >>> months = pd.period_range("2020-01", periods=24, freq="M")
+        >>> y = pd.Series([100.0 + 2.0 * i + (-1.0) ** i for i in range(24)], months)
+        >>> forecaster = BayeskernForecaster(season=0).fit(y)
+        >>> forecaster.predict(fh=[1, 2]).index.astype(str).tolist()
+        ['2022-01', '2022-02']
+        >>> forecaster.forecast([1, 2]).trust.verdict
+        'good'
+    """
+
+    _tags: ClassVar = {
+        "y_inner_mtype": "pd.Series",
+        "X_inner_mtype": "pd.DataFrame",
+        "requires-fh-in-fit": False,
+        "capability:exogenous": True,
+        "capability:categorical_in_X": False,
+        "capability:non_contiguous_X": False,
+        "capability:insample": False,
+        "capability:pred_int": True,
+        "capability:pred_int:insample": False,
+        "capability:missing_values": True,
+        "capability:update": True,
+        "python_dependencies": None,
+    }
+
+    def __init__(
+        self,
+        season=None,
+        trend=None,
+        log=None,
+        positive=False,
+        lower=None,
+        upper=None,
+        likelihood=None,
+        robust=False,
+        seed=0,
+    ):
+        self.season, self.trend, self.log, self.positive = season, trend, log, positive
+        self.lower, self.upper, self.likelihood = lower, upper, likelihood
+        self.robust, self.seed = robust, seed
+        super().__init__()
+
+    def forecast(self, fh=None, X=None) -> Forecast:
+        """The forecast behind the predictions, with its verdict, components and pictures.
+
+        Args:
+            fh: The forecasting horizon, if it was not given to `fit`; it reaches as far as that.
+            X: What is known of these times, if `fit` was given X.
+
+        Returns:
+            As `bayeskern.forecast`.
+        """
+        self.check_is_fitted()
+        return self._forecast(self._steps(self._check_fh(fh)).max(), X)
+
+    def _fit(self, y, X, fh):
+        self._known_y, self._known_X = y, X
+        if X is None:
+            # The fit is remembered. With X it waits for what X will be.
+            self._forecast(1)
+        return self
+
+    def _update(self, y, X=None, update_params=True):
+        # sktime goes through a series again by updates: what comes after this one is not known.
+        self._known_y = y.combine_first(self._known_y).loc[: y.index[-1]]
+        if X is not None:
+            self._known_X = X.combine_first(self._known_X)
+        return self
+
+    def _forecast(self, horizon: int, X=None) -> Forecast:
+        y, regressors = self._known_y, None
+        if self._known_X is not None:
+            known = self._known_X if X is None else X.combine_first(self._known_X)
+            regressors = known.set_axis([str(name) for name in known.columns], axis=1)
+            regressors = regressors.set_axis(_times(known.index), axis=0).reset_index(names="time")
+        series = read_series(y.to_numpy(float), _times(y.index), regressors=regressors)
+        return forecast(series, int(horizon), progress=False, **self.get_params(deep=False))
+
+    def _steps(self, fh) -> np.ndarray:
+        """Which steps of the forecast are asked for, from 1."""
+        steps = fh.to_relative(self.cutoff).to_numpy().astype(int)
+        # The forecast begins after the last value that is there.
+        return steps + int(np.argmax(self._known_y.notna().to_numpy()[::-1]))
+
+    def _at(self, fh, X):
+        """The forecast, which of its steps are asked for, from 0, and their index."""
+        steps = self._steps(fh)
+        return self._forecast(steps.max(), X), steps - 1, fh.to_absolute_index(self.cutoff)
+
+    def _predict(self, fh, X):
+        f, steps, index = self._at(fh, X)
+        return pd.Series(f.median[steps], index=index, name=self._known_y.name)
+
+    def _predict_quantiles(self, fh, X, alpha):
+        f, steps, index = self._at(fh, X)
+        columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
+        values = f.quantile(np.asarray(alpha, float))[:, steps].T
+        return pd.DataFrame(values, index=index, columns=columns)
+
+    def _predict_var(self, fh, X=None, cov=False):
+        f, steps, index = self._at(fh, X)
+        if cov:
+            draws = f.sample(DRAWS, self.seed)[:, steps]
+            return pd.DataFrame(np.cov(draws.T).reshape(len(steps), -1), index, index)
+        return pd.DataFrame(np.square(f.sd[steps]), index=index, columns=self._get_varnames())
+
+    @classmethod
+    def get_test_params(cls, parameter_set="default"):
+        """Parameters with which sktime tests it."""
+        return [{"season": 0, "trend": "level"}, {"trend": "slope", "log": False, "season": 0}]
+
+
+def _times(index: pd.Index) -> np.ndarray:
+    """The times of an index, as `read_series` takes them."""
+    return (index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index).to_numpy()
