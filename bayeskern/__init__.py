@@ -21,11 +21,13 @@ from bayeskern.forecast import (
     Backtest,
     Forecast,
     Forecasts,
+    KernelSearch,
     anomalies,
     backtest,
     forecast,
     forecast_many,
     read_series,
+    search_kernel,
     summary,
 )
 from bayeskern.gp import GaussianProcess, GPRegression, LatentGP, LatentProcess, SparseGP
@@ -104,6 +106,7 @@ __all__ = [
     "KernelRidge",
     "KernelSVC",
     "KernelSVR",
+    "KernelSearch",
     "Laplace",
     "LatentGP",
     "LatentProcess",
@@ -135,6 +138,7 @@ __all__ = [
     "report",
     "ridge",
     "sample",
+    "search_kernel",
     "summary",
 ]
 

@@ -176,6 +176,7 @@ def forecast_many(
     regressor: Annotated[list[str] | None, Parameter(negative="")] = None,
     verdict: bool = True,
     workers: Whole | None = None,
+    scheduler: str | None = None,
     output: Path = Path("out"),
     debug: Debug = False,
 ) -> None:
@@ -193,12 +194,14 @@ def forecast_many(
             repeated.
         verdict: Look back for how far each can be trusted, which takes as long again.
         workers: How many processes; one for each core if not given.
+        scheduler: The address of a scheduler of Dask, tcp://host:8786; "local" starts one here.
         output: The folder to write to.
     """
     written = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
     files.require_writable(output)
     _require_other(written, series)
     options = vars(known) | {"workers": workers, "verdict": verdict, "regressors": regressor or ()}
+    options["scheduler"] = scheduler
     found = bk.forecast_many(
         series, horizon, id=id, level=sorted({*level}), **options, **vars(reading)
     )

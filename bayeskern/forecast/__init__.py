@@ -3,6 +3,7 @@
 from bayeskern.forecast.anomalies import Anomalies, anomalies
 from bayeskern.forecast.backtest import Backtest, backtest
 from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.kernel_search import KernelSearch, search_kernel
 from bayeskern.forecast.many import Forecasts, forecast_many
 from bayeskern.forecast.printing import summary
 from bayeskern.forecast.reading import read_series
@@ -13,10 +14,12 @@ __all__ = [
     "Backtest",
     "Forecast",
     "Forecasts",
+    "KernelSearch",
     "anomalies",
     "backtest",
     "forecast",
     "forecast_many",
     "read_series",
+    "search_kernel",
     "summary",
 ]

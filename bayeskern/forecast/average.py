@@ -62,7 +62,8 @@ def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
     Raises ValueError if no structure has a density at all.
     """
     structures, start = choices.with_all_seasons(), {}
-    is_long = len(y) > RECENT and len(structures) > 1
+    # A kernel that was given may tell one time from another.
+    is_long = len(y) > RECENT and len(structures) > 1 and choices.kernels is None
     total = len(structures) * (choices.sets_of_seasons + is_long)
     with Progress("forecast", total, progress, estimate=is_long) as bar:
         if is_long:

@@ -99,7 +99,8 @@ def _plain(cells, name: str, decimal: str | None, points_may_group: bool):
         if match is None or (match["open"] is None) != (match["close"] is None):
             raise _no_number(name, row, cells[row])
     found = matches[~words]
-    digits = found.map(lambda match: match["digits"].strip())
+    # As objects, since the patterns are those of Python and not of Arrow.
+    digits = found.map(lambda match: match["digits"].strip()).astype(object)
     percent = found.map(lambda match: match["percent"] is not None)
     if percent.any() and not percent.all():
         row, other = percent.idxmax(), (~percent).idxmax()
@@ -120,7 +121,7 @@ def _plain(cells, name: str, decimal: str | None, points_may_group: bool):
     plain = digits.str.replace(rf"{re.escape(group)}|{GROUP}", "", regex=True)
     plain = plain.str.replace(mark, ".", regex=False)
     negative = found.map(lambda m: bool(m["open"]) or {m["sign"], m["inner"]} & {"-", "\u2212"})
-    plain = plain.mask(negative.astype(bool), "-" + plain)
+    plain = plain.mask(negative.astype(bool), "-" + plain).astype(object)
     remarks = (f"{name} is in per cent",) if percent.any() else ()
     return plain.reindex(cells.index).fillna(cells), remarks
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from bayeskern.forecast.effects import effects_of
 from bayeskern.forecast.evidence import bound
 from bayeskern.forecast.fitting import Draws, Fitted
 from bayeskern.forecast.horizon import steps_ahead
-from bayeskern.forecast.model import CYCLES, LEVEL, TRENDS, name_seasons
+from bayeskern.forecast.model import CYCLES, GIVEN, LEVEL, TRENDS, name_seasons
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.scale import (
@@ -49,7 +50,7 @@ def forecast(
     series,
     horizon: int | str,
     season=None,
-    kernel: Kernel | None = None,
+    kernel: Kernel | Mapping[str, Kernel] | None = None,
     method=None,
     *,
     trend: str | None = None,
@@ -91,7 +92,8 @@ def forecast(
         season: The length of a season in steps, or several, which are then there; 0 for none. None
             infers from the dates which there may be, and from the values which there are.
         kernel: A kernel for y standardised and time in years since the first observation (steps,
-            for plain numbers), in place of all structures.
+            for plain numbers), in place of all structures; or several by name, as `search_kernel`
+            finds them, which are averaged.
         method: None to average. "map" takes the most probable structure at its mode alone; any
             other name or object, as in `infer`, fits that structure.
         trend: "smooth", "level", "slope" or "damped", to take this one only.
@@ -144,16 +146,17 @@ def forecast(
     horizon = steps_ahead(horizon, series.calendar, MOST_STEPS)
     seasons = name_seasons(series.calendar, season)
     y = series.values[series.observed]
-    if len(y) > MOST_VALUES:
+    if kernel is not None and len(y) > MOST_VALUES:
         raise ValueError(
-            f"{series.value_name} has {len(y)} values; at most {MOST_VALUES} can be fitted. "
-            "Aggregate them (hours to days, say), or give the last part of the series."
+            f"{series.value_name} has {len(y)} values; a kernel of your own is fitted to at most "
+            f"{MOST_VALUES}. Aggregate them (hours to days, say), or give the last part of the "
+            "series. GPRegression takes more of them, by the solver that its kernel allows."
         )
-    require_within_reach(series, horizon)
     most = MOST_FITTED if seen is None else MOST_SEEN
     if kernel is None and len(y) > most:
         series = series.last(most)
         y = series.values[series.observed]
+    require_within_reach(series, horizon)
 
     def labels():
         return series.calendar.labels(series.times[series.observed])
@@ -189,7 +192,7 @@ def forecast(
         changes=() if finds else _changes(series, changes),
         find_changes=finds,
         robust=robust,
-        kernel=kernel,
+        kernels=_kernels(kernel),
         effects=effects,
         bounds=bounds,
         likelihood=seen,
@@ -220,7 +223,7 @@ def _contenders(x, y, choices: Choices, progress: bool) -> tuple[Fitted, ...]:
 
     # A kernel that was given may hold arrays, by which nothing can be looked up.
     key = (x.tobytes(), y.tobytes(), choices.key)
-    return fit() if choices.kernel is not None else _fits.recall(key, fit)
+    return fit() if choices.kernels is not None else _fits.recall(key, fit)
 
 
 def _required_scale(log: bool | None, positive: bool) -> bool | None:
@@ -249,12 +252,25 @@ def _likelihood(name: str | None, **others) -> NumpyLikelihood | None:
     return likelihood
 
 
-def _trends(trend: str | None, kernel: Kernel | None) -> tuple[str, ...]:
+def _kernels(kernel) -> Mapping[str, Kernel] | None:
+    """Kernels by name; None for none."""
+    if kernel is None:
+        return None
+    kernels = kernel if isinstance(kernel, Mapping) else {GIVEN: kernel}
+    for name, one in kernels.items():
+        if not isinstance(one, Kernel):
+            raise TypeError(f"kernel: {name} is a {type(one).__name__}; wanted a kernel.")
+    if not kernels:
+        raise ValueError("kernel: came none by name, wanted one at least.")
+    return kernels
+
+
+def _trends(trend: str | None, kernel) -> tuple[str, ...]:
     if kernel is None:
         return tuple(TRENDS) if trend is None else (validation.one_of("trend", trend, TRENDS),)
     if trend is not None:
         raise ValueError(f"kernel takes the place of all trends; got trend={trend!r} beside it.")
-    return ("given",)
+    return tuple(_kernels(kernel))
 
 
 def _changes(series: Series, changes) -> tuple[float, ...]:
@@ -282,7 +298,7 @@ def _draws_of(posterior: Posterior, fitted: Fitted) -> Draws:
 
 def require_within_reach(series: Series, horizon: int) -> None:
     """Raise ValueError where so many steps ahead need too much memory, or too many years."""
-    count = int(np.sum(series.observed))
+    count = min(int(np.sum(series.observed)), MOST_VALUES)
     most = min(MOST_STEPS, MOST_VALUES**2 // count)
     if horizon > most:
         raise ValueError(

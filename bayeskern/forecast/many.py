@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted
-from bayeskern.core.progress import Progress
 from bayeskern.forecast.cells import AmbiguousError, Numbers, read_numbers
 from bayeskern.forecast.files import read_table
-from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.parts_of_time import joined
 from bayeskern.forecast.reading import (
     choose_columns,
@@ -30,55 +27,10 @@ from bayeskern.forecast.reading import (
 )
 from bayeskern.forecast.series import remarks_on_times
 from bayeskern.forecast.times import parse_times
+from bayeskern.forecast.workers import Job, One, run_all
 
-# For fewer series than this it does not pay to start processes.
-FEW = 8
-# So many workers may die before the series that are left are given up.
-MOST_DEATHS = 3
 # The most failures that are shown.
 ROWS = 10
-
-
-class One(NamedTuple):
-    """The forecast of one series, or why there is none.
-
-    times: (horizon,) by the clocks of their zone; columns: as in `Forecast.to_frame`; verdict: ""
-    if not asked for; problem: None if there is none.
-    """
-
-    times: np.ndarray
-    columns: dict[str, np.ndarray]
-    verdict: str
-    remarks: tuple[str, ...]
-    problem: str | None
-
-
-class Job(NamedTuple):
-    """What a process needs to forecast one series: how it is read, and the options."""
-
-    read: Callable
-    horizon: int | str
-    levels: tuple[float, ...]
-    verdict: bool
-    options: dict
-
-    def run(self) -> One:
-        """Forecast; a mistake in the data is a result too."""
-        try:
-            f = forecast(self.read(), self.horizon, progress=False, **self.options)
-            table = f.to_frame(self.levels)
-            columns = {name: table[name].to_numpy() for name in table.columns}
-            verdict, remarks = f.trust.verdict if self.verdict else "", f.remarks
-            if f.problem and not self.verdict:
-                remarks = (*remarks, f.problem)
-            return One(f.series.calendar.wall(f.times), columns, verdict, remarks, None)
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            return failed(" ".join(str(error).split()))
-
-
-def failed(problem: str) -> One:
-    """No forecast, and why."""
-    return One(np.empty(0), {}, "", (), problem)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +123,7 @@ def forecast_many(
     level: float | Sequence[float] = (0.8, 0.95),
     verdict: bool = True,
     workers: int | None = None,
+    scheduler: str | None = None,
     every: str | None = None,
     by: str | None = None,
     date_format: str | None = None,
@@ -196,6 +149,8 @@ def forecast_many(
         level: The probabilities of the central intervals.
         verdict: Whether to look back for how far each can be trusted, which takes as long again.
         workers: How many processes; one for each core if None, none at all if 1.
+        scheduler: The address of a scheduler of Dask, "tcp://host:8786", whose machines share the
+            series; or "local" to start one here (`pip install bayeskern[dask]`).
         every: The period of which each value shall be one, as in `read_series`.
         by: How values of shorter periods make one.
         date_format: How times are written, where they do not tell.
@@ -242,7 +197,7 @@ def forecast_many(
     if not ids:
         raise ValueError("there is no series to forecast.")
     jobs = [Job(read, horizon, levels, verdict, options) for read in reads]
-    found = _run(jobs, _workers(workers, len(jobs)), progress)
+    found = run_all(jobs, workers, scheduler, progress)
     problems = Counter(one.problem for one in found)
     if None not in problems:
         # Nothing to give back; and what is wrong with most may be wrong with what was asked for.
@@ -310,41 +265,3 @@ def _backend(series):
     import narwhals as nw  # slow to import
 
     return nw.get_native_namespace(series)
-
-
-def _workers(workers: int | None, count: int) -> int:
-    if workers is not None:
-        return validation.positive_integer(workers, "workers")
-    return 1 if count < FEW else min(os.cpu_count() or 1, count)
-
-
-def _run(jobs: Sequence[Job], workers: int, progress: bool) -> list[One]:
-    """The results in the order of the jobs. A worker that dies loses none of them."""
-    found: dict[int, One] = {}
-    with Progress("forecasts", len(jobs), progress, estimate=True) as bar:
-        if workers == 1:
-            for i, job in enumerate(jobs):
-                found[i] = job.run()
-                bar.advance()
-            return [found[i] for i in range(len(jobs))]
-        # Here, since it takes a while to import.
-        from joblib import Parallel, delayed
-        from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-        for _ in range(MOST_DEATHS):
-            left = [i for i in range(len(jobs)) if i not in found]
-            pool = Parallel(n_jobs=workers, return_as="generator_unordered")
-            try:
-                for i, one in pool(delayed(_numbered)(i, jobs[i]) for i in left):
-                    found[i] = one
-                    bar.advance()
-                break
-            except TerminatedWorkerError:
-                # What it had in hand is done again.
-                continue
-    died = failed(f"{MOST_DEATHS} workers died on the way, of memory it may be; take fewer.")
-    return [found.get(i, died) for i in range(len(jobs))]
-
-
-def _numbered(i: int, job: Job) -> tuple[int, One]:
-    return i, job.run()

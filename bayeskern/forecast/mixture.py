@@ -260,7 +260,7 @@ def mixture_over(
     if choices.likelihood is not None:
         return responses_of(choices.likelihood, weights, fits, zs, moments, paths)
     mixture = Mixture(weights, [f.scale for f in fits], means, variances, paths)
-    if choices.kernel is None:
+    if choices.kernels is None:
         mixture = mixture.widened(*volatility_factors(len(fits[0].y)))
     return mixture.within(*choices.bounds)
 

@@ -29,6 +29,8 @@ from bayeskern.kernels import (
 
 # The component that carries the level of the series, and that of damped cycles.
 LEVEL, CYCLES = "trend", "cycles"
+# The name of a kernel that was given without one.
+GIVEN = "given"
 # The pivot of its straight line, by the name that the kernel gives it.
 CENTER = "trend.linear.center"
 # How long the cycles of few steps last, by the name that the kernel gives it.

@@ -72,7 +72,7 @@ class Forecast(Quantiles):
     @property
     def seasons(self) -> dict[str, float]:
         """Name of a season -> its period, in years (steps, for plain numbers), as in `leading`."""
-        if self.leading is None or self.choices.kernel is not None:
+        if self.leading is None or self.choices.kernels is not None:
             return self.choices.seasons
         return {name: self.choices.seasons[name] for name in self.leading.structure.seasons}
 

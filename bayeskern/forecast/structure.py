@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import combinations
@@ -29,7 +30,7 @@ STEEP = 0.02
 class Structure(NamedTuple):
     """One way in which a series may go on.
 
-    trend: one of `TRENDS`, or "given" where the kernel was given; seasons: the names of those that
+    trend: one of `TRENDS`, or the name of a kernel that was given; seasons: the names of those that
     are present; log: whether the logarithm is what it describes; changes: when level and slope
     change, in the unit of the times.
     """
@@ -45,7 +46,7 @@ class Choices:
     """The structures that are weighed against one another.
 
     Attributes:
-        trends: Some of `TRENDS`; ("given",) for `kernel`.
+        trends: Some of `TRENDS`, or the names of `kernels`.
         seasons: Name -> period.
         optional: Whether each season may be absent.
         logs: The scales: False for the values as they are, True for their logarithm.
@@ -54,7 +55,7 @@ class Choices:
         changes: When level and slope change for certain.
         find_changes: Whether to look for other changes.
         robust: Whether the noise is Student's t.
-        kernel: The kernel, where it was given.
+        kernels: Name -> kernel, where they were given.
         effects: Linear effects of what is known beside the series.
         bounds: The least and the largest value that there can be.
         likelihood: Through which the values are seen, where they are no numbers with noise.
@@ -71,7 +72,7 @@ class Choices:
     changes: tuple[float, ...] = ()
     find_changes: bool = False
     robust: bool = False
-    kernel: Kernel | None = None
+    kernels: Mapping[str, Kernel] | None = None
     effects: Effects | None = None
     bounds: tuple[float, float] = (-np.inf, np.inf)
     likelihood: NumpyLikelihood | None = None
@@ -101,7 +102,7 @@ class Choices:
     ) -> Evidence:
         """The evidence of a structure given values y at times x, (n,) both, on their scale."""
         z = scale.forward(y)
-        if self.kernel is not None:
+        if self.kernels is not None:
             return evidence_of(self.model(structure, x, scale), x, z, self.rows)
         seasons = tuple((name, self.seasons[name]) for name in structure.seasons)
         form = seasons, self.unit, structure.trend, structure.changes, self._width
@@ -115,8 +116,8 @@ class Choices:
 
     def kernel_of(self, structure: Structure, x: np.ndarray) -> Kernel:
         """The kernel of a structure for values at times x (n,), standardised."""
-        if self.kernel is not None:
-            return self.kernel
+        if self.kernels is not None:
+            return self.kernels[structure.trend]
         center = float(np.mean(x))
         seasons = {name: self.seasons[name] for name in structure.seasons}
         return default_kernel(
@@ -144,7 +145,7 @@ class Choices:
 
     def with_all_seasons(self) -> list[Structure]:
         """Every trend on every scale, with all seasons; a kernel that was given has its own."""
-        seasons = tuple(self.seasons) if self.kernel is None else ()
+        seasons = tuple(self.seasons) if self.kernels is None else ()
         return [
             Structure(trend, seasons, log, self.changes)
             for log in self.logs

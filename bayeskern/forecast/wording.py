@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayeskern.forecast.model import TRENDS
+from bayeskern.forecast.model import GIVEN, TRENDS
 
 # A share of the average that is not worth a word.
 SMALL = 0.05
@@ -17,9 +17,9 @@ def found(
     logs: whether there was a choice of scale.
     """
     parts = [
-        f"{TRENDS[name]} {_percent(share)}"
+        f"{TRENDS.get(name, name)} {_percent(share)}"
         for name, share in trends.items()
-        if name in TRENDS and share >= SMALL
+        if name != GIVEN and share >= SMALL
     ]
     said = [", ".join(parts)] if parts else ["the kernel as given"]
     for name, share in present.items():

@@ -32,7 +32,7 @@ def choices(**options):
 
 
 def given(kernel=KERNEL, y=Y):
-    return Fitted.of(Structure("given", (), False), choices(kernel=kernel), T, y)
+    return Fitted.of(Structure("given", (), False), choices(kernels={"given": kernel}), T, y)
 
 
 # -- one structure ---------------------------------------------------------------------------------

@@ -108,8 +108,17 @@ def test_of_long_series_the_last_values_are_fitted(monkeypatch):
 
 
 def test_too_many_values_are_refused_before_anything_is_fitted():
-    with pytest.raises(ValueError, match="value has 10001 values; at most 10000 can be fitted"):
-        bk.forecast(np.arange(10_001.0), 12)
+    with pytest.raises(ValueError, match="value has 10001 values; a kernel of your own is fitted"):
+        bk.forecast(np.arange(10_001.0), 12, kernel=kernels.RBF())
+
+
+def test_a_hundred_thousand_hours_are_forecast_from_the_last_ones():
+    hours = pd.date_range("2012-01-01", periods=100_000, freq="h")
+    noise = np.random.default_rng(0).normal(0.0, 0.5, len(hours))
+    day = 10.0 + 3.0 * np.sin(2.0 * np.pi * np.arange(len(hours)) / 24.0)
+    f = bk.forecast(pd.Series(day + noise, hours), 24, **(ONE_STRUCTURE | {"season": 24}))
+    np.testing.assert_allclose(f.median, day[16:40], atol=0.6)
+    assert any("only the last 1,000 of 100,000 values" in remark for remark in f.remarks)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +127,7 @@ def test_too_many_values_are_refused_before_anything_is_fitted():
 def test_too_many_steps_are_refused_before_anything_is_fitted(count, horizon, most):
     message = f"horizon is {horizon}; from {count} values at most {most} steps"
     with pytest.raises(ValueError, match=message):
-        bk.forecast(np.arange(float(count)), horizon)
+        bk.forecast(np.arange(float(count)), horizon, kernel=kernels.RBF())
 
 
 def test_steps_beyond_the_last_year_of_a_date_are_refused():

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -149,8 +150,8 @@ def test_workers_give_what_one_process_gives(sales):
     pd.testing.assert_frame_equal(one, two, rtol=1e-10)
 
 
-@pytest.mark.slow
-def test_a_worker_that_is_killed_loses_no_series():
+def killed_soon(name):
+    """A list that holds a process of this one by that name, once it has been killed at work."""
     killed = []
 
     def kill():
@@ -162,13 +163,41 @@ def test_a_worker_that_is_killed_loses_no_series():
                     parent = int(task.read_text().rsplit(")", 1)[1].split()[1])
                 except OSError:
                     continue
-                if parent == os.getpid() and "LokyProcess" in command:
-                    time.sleep(4.0)  # in the middle of its work
+                if parent == os.getpid() and name in command:
+                    time.sleep(6.0)  # in the middle of its work
                     os.kill(int(task.parent.name), signal.SIGKILL)
                     killed.append(task)
                     return
 
     threading.Thread(target=kill, daemon=True).start()
+    return killed
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_dask_gives_what_processes_give_though_a_worker_is_killed():
+    series = [walk(seed) for seed in range(30)]
+    killed = killed_soon("multiprocessing")
+    found = bk.forecast_many(series, 3, workers=2, scheduler="local", progress=False)
+    assert killed and not found.failed
+    alone = bk.forecast_many(series, 3, workers=2, progress=False)
+    pd.testing.assert_frame_equal(found.to_frame(), alone.to_frame(), rtol=1e-10)
+
+
+def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
+    series = [walk(0)]
+    with pytest.raises(ValueError, match="'nowhere' does not answer"):
+        bk.forecast_many(series, 3, scheduler="nowhere", progress=False)
+    with pytest.raises(ValueError, match="workers= is for this machine"):
+        bk.forecast_many(series, 3, workers=2, scheduler="tcp://127.0.0.1:1", progress=False)
+    monkeypatch.setitem(sys.modules, "dask.distributed", None)
+    with pytest.raises(ValueError, match=r"bayeskern\[dask\]"):
+        bk.forecast_many(series, 3, scheduler="local", progress=False)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_loses_no_series():
+    killed = killed_soon("LokyProcess")
     series = [walk(seed) for seed in range(40)]
     found = bk.forecast_many(series, 3, workers=2, progress=False)
     assert killed and not found.failed

@@ -10,7 +10,7 @@ from bayeskern.core.formatting import counted, number
 from bayeskern.diagnostics.report.blocks import Code, Table, Text
 from bayeskern.diagnostics.report.kernel_description import rounded
 from bayeskern.diagnostics.report.wording import folded, percent
-from bayeskern.forecast.model import TRENDS
+from bayeskern.forecast.model import GIVEN, TRENDS
 
 
 def structures(subject) -> Iterator:
@@ -21,7 +21,7 @@ def structures(subject) -> Iterator:
         trend, seasons, log, changes = part.structure
         named = ", ".join(name.replace("_", " ") for name in seasons) or "none"
         scale = "logarithm" if log else "as given" if seen is None else seen.scale
-        name = TRENDS.get(trend, "the kernel as given")
+        name = "the kernel as given" if trend == GIVEN else TRENDS.get(trend, trend)
         if changes:
             name += f", {counted(len(changes), 'change')} of level and slope"
         rows.append((name, named, scale, percent(part.weight)))

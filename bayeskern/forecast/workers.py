@@ -1,0 +1,156 @@
+"""Many forecasts, shared out over processes of this machine or over machines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.core.progress import Progress
+from bayeskern.forecast.forecast import forecast
+
+# For fewer series than this it does not pay to start processes.
+FEW = 8
+# So many workers may die before the series that are left are given up.
+MOST_DEATHS = 3
+# How many series a machine is given at a time: each way there and back takes a while.
+TOGETHER = 4
+# The name of a scheduler that is started here.
+LOCAL = "local"
+
+
+class One(NamedTuple):
+    """The forecast of one series, or why there is none.
+
+    times: (horizon,) by the clocks of their zone; columns: as in `Forecast.to_frame`; verdict: ""
+    if not asked for; problem: None if there is none.
+    """
+
+    times: np.ndarray
+    columns: dict[str, np.ndarray]
+    verdict: str
+    remarks: tuple[str, ...]
+    problem: str | None
+
+
+class Job(NamedTuple):
+    """What a process needs to forecast one series: how it is read, and the options."""
+
+    read: Callable
+    horizon: int | str
+    levels: tuple[float, ...]
+    verdict: bool
+    options: dict
+
+    def run(self) -> One:
+        """Forecast; a mistake in the data is a result too."""
+        try:
+            f = forecast(self.read(), self.horizon, progress=False, **self.options)
+            table = f.to_frame(self.levels)
+            columns = {name: table[name].to_numpy() for name in table.columns}
+            verdict, remarks = f.trust.verdict if self.verdict else "", f.remarks
+            if f.problem and not self.verdict:
+                remarks = (*remarks, f.problem)
+            return One(f.series.calendar.wall(f.times), columns, verdict, remarks, None)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            return failed(" ".join(str(error).split()))
+
+
+def failed(problem: str) -> One:
+    """No forecast, and why."""
+    return One(np.empty(0), {}, "", (), problem)
+
+
+def run_all(
+    jobs: Sequence[Job], workers: int | None, scheduler: str | None, progress: bool
+) -> list[One]:
+    """The results in the order of the jobs. A worker that dies loses none of them.
+
+    workers: how many processes; scheduler: that of Dask, "local" for one of this machine.
+    """
+    if workers is not None:
+        workers = validation.positive_integer(workers, "workers")
+    if scheduler is not None:
+        done = _on_machines(jobs, workers, scheduler)
+    else:
+        few = 1 if len(jobs) < FEW else min(os.cpu_count() or 1, len(jobs))
+        done = _on_cores(jobs, workers or few)
+    found: dict[int, One] = {}
+    with Progress("forecasts", len(jobs), progress, estimate=True) as bar:
+        for i, one in done:
+            found[i] = one
+            bar.advance()
+    died = failed(f"{MOST_DEATHS} workers died on the way, of memory it may be; take fewer.")
+    return [found.get(i, died) for i in range(len(jobs))]
+
+
+def _on_cores(jobs: Sequence[Job], workers: int) -> Iterator[tuple[int, One]]:
+    """Results with the numbers of their jobs, as they come, from processes of this machine."""
+    if workers == 1:
+        for i, job in enumerate(jobs):
+            yield i, job.run()
+        return
+    # Here, since it takes a while to import.
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    left = dict(enumerate(jobs))
+    for _ in range(MOST_DEATHS):
+        pool = Parallel(n_jobs=workers, return_as="generator_unordered")
+        try:
+            for i, one in pool(delayed(_numbered)(i, job) for i, job in [*left.items()]):
+                del left[i]
+                yield i, one
+            return
+        except TerminatedWorkerError:
+            # What it had in hand is done again.
+            continue
+
+
+def _on_machines(
+    jobs: Sequence[Job], workers: int | None, scheduler: str
+) -> Iterator[tuple[int, One]]:
+    """The same from the workers of a scheduler of Dask, which gives again what one had in hand."""
+    try:
+        from dask.distributed import Client, KilledWorker, LocalCluster, as_completed
+    except ImportError:
+        raise ValueError("scheduler= takes Dask: pip install bayeskern[dask].") from None
+    cluster = None
+    if scheduler == LOCAL:
+        # Processes of one thread, since NumPy takes more where it can; no page of its own.
+        cluster = LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+        )
+    elif workers is not None:
+        raise ValueError("workers= is for this machine: those of a scheduler are what it has.")
+    try:
+        client = Client(scheduler if cluster is None else cluster, timeout="30s")
+    except (OSError, ValueError) as error:
+        raise ValueError(f"scheduler={scheduler!r} does not answer: {error}") from None
+    try:
+        parts = [range(i, min(i + TOGETHER, len(jobs))) for i in range(0, len(jobs), TOGETHER)]
+        futures = {
+            client.submit(_several, [jobs[i] for i in part], pure=False): part for part in parts
+        }
+        for future in as_completed(futures):
+            part = futures[future]
+            try:
+                results = future.result()
+            except KilledWorker:
+                continue
+            yield from zip(part, results, strict=True)
+    finally:
+        client.close()
+        if cluster is not None:
+            cluster.close()
+
+
+def _numbered(i: int, job: Job) -> tuple[int, One]:
+    return i, job.run()
+
+
+def _several(jobs: Sequence[Job]) -> list[One]:
+    return [job.run() for job in jobs]

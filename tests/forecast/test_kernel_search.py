@@ -1,0 +1,109 @@
+"""The search for a kernel recovers what a series was drawn from."""
+
+import numpy as np
+import pytest
+
+import bayeskern as bk
+from bayeskern.kernels import RBF, Constant, Linear, Periodic
+
+X = np.linspace(0.0, 10.0, 200)
+REPEATING = Periodic(1.3, 1.0, 1.0)
+TRUTHS = {
+    "smooth": RBF(1.2, 1.0),
+    "smooth + repeating": RBF(1.2, 1.0) + REPEATING,
+    "smooth x repeating": RBF(3.0, 1.0) * REPEATING,
+    "line + repeating": Linear(0.3, 5.0) + REPEATING,
+    "repeating x line": REPEATING * (Linear(0.5, 0.0) + Constant(1.0)),
+}
+
+
+def drawn(kernel, seed):
+    rng = np.random.default_rng(seed)
+    L = np.linalg.cholesky(np.asarray(kernel(X)) + 1e-8 * np.eye(len(X)))
+    return L @ rng.standard_normal(len(X)) + 0.15 * rng.standard_normal(len(X))
+
+
+def form(name):
+    """Its terms, whatever their order."""
+    return sorted(" x ".join(sorted(term.split(" x "))) for term in name.split(" + "))
+
+
+@pytest.mark.slow
+def test_simulated_kernels_are_recovered():
+    hits = {}
+    for name, kernel in TRUTHS.items():
+        for seed in range(4):
+            found = bk.search_kernel(X, drawn(kernel, seed), progress=False)
+            hits[name, seed] = form(next(iter(found.probabilities))) == form(name)
+    assert np.mean([*hits.values()]) >= 0.8, hits
+
+
+@pytest.fixture(scope="module")
+def growing():
+    return bk.search_kernel(X, drawn(TRUTHS["repeating x line"], 1), progress=False)
+
+
+def test_a_season_that_grows_is_found_with_its_period(growing):
+    assert form(next(iter(growing.probabilities))) == form("repeating x line")
+    best = growing.found[0]
+    values = best.evidence.values(best.mode)
+    period = next(v for name, v in values.items() if name.endswith("period"))
+    assert float(period) == pytest.approx(1.3, rel=0.02)
+    assert sum(growing.probabilities.values()) == pytest.approx(1.0)
+    assert "repeating x line" in str(growing) and "kernels that were tried" in str(growing)
+
+
+def test_the_evidence_is_that_of_the_model(growing):
+    """By Laplace's method on the same model, through `infer`."""
+    best = growing.found[0]
+    z = (best.y - best.y.mean()) / best.y.std()
+    posterior = bk.infer(growing.model, best.x, z, method="laplace", seed=0)
+    truth = posterior.log_evidence.value - len(z) * np.log(best.y.std())
+    assert best.log_evidence == pytest.approx(truth, abs=0.2)
+
+
+def test_a_forecast_averages_the_kernels_that_were_found():
+    found = bk.search_kernel("airline", progress=False)
+    assert any("season" in name for name in found.kernels)
+    f = bk.forecast(found.series, 12, kernel=found.kernels, progress=False)
+    assert set(f.probabilities["trend"]) <= set(found.kernels)
+    assert next(iter(f.probabilities["trend"])) in str(f)
+    row = bk.compare({"searched": f, "default": bk.forecast("airline", 12, progress=False)}).table
+    assert row["searched"]["crps"] < 0.7 * row["seasonal naive"]["crps"]
+
+
+def test_two_kernels_by_name_are_weighed_by_their_evidence():
+    """A kernel that explains a series and one that does not."""
+    y = drawn(TRUTHS["smooth + repeating"], 0)
+    kernels = {"right": TRUTHS["smooth + repeating"], "wrong": Linear(1.0, 5.0)}
+    f = bk.forecast(y, 3, times=X, kernel=kernels, log=False, progress=False)
+    alone = bk.forecast(y, 3, times=X, kernel=kernels["right"], log=False, progress=False)
+    assert f.probabilities["trend"] == {"right": 1.0}
+    np.testing.assert_allclose(f.mean, alone.mean)
+
+
+def test_a_change_is_found():
+    rng, x = np.random.default_rng(0), np.arange(120.0)
+    y = np.where(x < 60.0, np.sin(x / 2.0), 5.0 + 0.05 * x) + 0.2 * rng.standard_normal(120)
+    found = bk.search_kernel(x, y, changes=True, progress=False)
+    assert "later" in next(iter(found.probabilities))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((np.full(20, 3.0),), "the series is constant"),
+        ((np.ones((20, 2)), np.arange(20.0)), "X has 2 columns; kernels of one"),
+        ((np.arange(20.0), np.arange(19.0)), "must match"),
+    ],
+)
+def test_bad_input(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        bk.search_kernel(*arguments, progress=False)
+
+
+def test_kernels_by_name_that_are_none_are_refused():
+    with pytest.raises(TypeError, match="kernel: a is a int"):
+        bk.forecast([1.0, 2.0, 4.0, 3.0], 2, kernel={"a": 3})
+    with pytest.raises(ValueError, match="kernel: came none"):
+        bk.forecast([1.0, 2.0, 4.0, 3.0], 2, kernel={})
