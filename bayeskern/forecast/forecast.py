@@ -58,6 +58,7 @@ def forecast(
     changes=None,
     robust: bool = False,
     regressors=None,
+    effect_kernels: Mapping[str, Kernel] | None = None,
     events=None,
     holidays: str | None = None,
     holiday_window: tuple[int, int] = (0, 0),
@@ -105,6 +106,8 @@ def forecast(
         regressors: What is known beside the series and for the future too: columns of the same
             file or frame, whose last rows have no value of the series; or a frame with times and
             columns of its own. Each has a linear effect, in `effects` and `components`.
+        effect_kernels: Name of a regressor -> a kernel of numbers, for the column standardised and
+            the values too: its effect is a function drawn with it, in place of a linear one.
         events: Name -> dates, on whose day, week or month it has an effect.
         holidays: The code of a country, "DE", whose public holidays have an effect each.
         holiday_window: How many days before and after a holiday have an effect of their own.
@@ -171,7 +174,7 @@ def forecast(
         require_positive(y, labels())
     if kernel is not None and (robust or changes is not None):
         raise ValueError("robust=True and changes= go with the trends of bayeskern; got a kernel.")
-    effects = effects_of(series, horizon, holidays, holiday_window, events)
+    effects = effects_of(series, horizon, holidays, holiday_window, events, effect_kernels)
     if effects is not None and (kernel is not None or method not in (None, "map")):
         raise ValueError(
             "regressors=, events= and holidays= go with the structures of bayeskern, averaged or "

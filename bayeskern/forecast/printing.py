@@ -72,6 +72,8 @@ def _effects(f) -> str:
         f"({row['lower']:.3g} to {row['upper']:.3g})"
         for name, row in shown.iterrows()
     ]
+    effects = f.choices.effects
+    said += [f"{name} by its kernel" for name in effects.columns[effects.linear :]]
     more = len(table) - len(shown)
     return "; ".join([*said, *([f"and {more} more"] if more else [])])
 

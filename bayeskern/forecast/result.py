@@ -304,7 +304,8 @@ class Forecast(Quantiles):
         """What a unit more of each regressor does, or an event while it is there.
 
         In the units of the series, or as a factor where its logarithm was fitted: of the most
-        probable structure, averaged over its hyperparameters.
+        probable structure, averaged over its hyperparameters. Effects with a kernel of their own
+        are in `components`.
 
         Args:
             level: The probability of the central intervals.
@@ -324,11 +325,14 @@ class Forecast(Quantiles):
         draws, centre = self.parts[0].draws, replace(self.scale, shift=0.0)
         z = draws.z if draws.is_point else draws.resampled(SHOWN, self.seed)
         means, variances = draws.fitted.evidence.coefficients(z)
-        means, variances = means * effects.units, variances * np.square(effects.units)
+        units = effects.units[: effects.linear]
+        means, variances = means * units, variances * np.square(units)
         mixture = Mixture.even([centre] * len(z), means, variances)
         ends = mixture.quantile([0.5, tail, 1.0 - tail])
         columns = zip(("median", "lower", "upper"), ends, strict=True)
-        return pd.DataFrame(dict(columns), index=pd.Index(effects.columns, name="effect"))
+        return pd.DataFrame(
+            dict(columns), index=pd.Index(effects.columns[: effects.linear], name="effect")
+        )
 
     def decompose(self, times=None, level: float = 0.95) -> dict[str, dict[str, np.ndarray]]:
         """Every component at the given times, with its own uncertainty.

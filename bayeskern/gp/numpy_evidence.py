@@ -24,7 +24,7 @@ from bayeskern.kernels.derivatives import Gram, Pairs
 
 
 class LinearEffects(Protocol):
-    """sum_j b_j z_j(x) with known z and independent b_j ~ N(0, 1), k of them.
+    """sum_j b_j z_j(x) with known z and independent b_j ~ N(0, 1), k of them; functions beside.
 
     Attributes:
         names: The components that they make up.
@@ -36,10 +36,10 @@ class LinearEffects(Protocol):
         """z(x) at x (n,): (n, k)."""
 
     def covariance(self, x, x_new, name: str | None = None) -> np.ndarray:
-        """z(x) z(x_new)', of one component or of all: (n, m)."""
+        """z(x) z(x_new)' and that of the functions, of one component or of all: (n, m)."""
 
     def variance(self, x_new, name: str | None = None) -> np.ndarray:
-        """|z(x_new)|^2, of one component or of all: (m,)."""
+        """Its diagonal at x_new, of one component or of all: (m,)."""
 
 
 LOG_2PI = float(np.log(2.0 * np.pi))

@@ -12,6 +12,7 @@ from bayeskern.forecast.model import default_kernel, default_noise
 from bayeskern.forecast.reading import read_series
 from bayeskern.gp import GPRegression
 from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.kernels import RBF
 
 N, AHEAD = 200, 28
 DAYS = pd.date_range("2023-01-01", periods=N + AHEAD, freq="D")
@@ -273,3 +274,68 @@ def test_what_has_no_dates_has_no_holidays(forecast):
     with pytest.raises(ValueError, match="every= makes other times"):
         frame = pd.DataFrame({"day": DAYS, "a": 1.0, "y": 2.0})
         read_series(frame, value="y", regressors=["a"], every="week", by="sum")
+
+
+# -- effects with kernels --------------------------------------------------------------------------
+
+
+def test_an_effect_with_a_kernel_is_a_function():
+    """Cold and heat both cost: no line shows that, and a function does."""
+    rng = np.random.default_rng(3)
+    warmth = rng.normal(15.0, 8.0, N + AHEAD)
+    cost = 0.1 * np.square(warmth - 15.0)
+    y = 50.0 + cost + rng.normal(0.0, 1.0, N + AHEAD)
+    known = np.where(np.arange(N + AHEAD) < N, y, np.nan)
+    frame = pd.DataFrame({"day": DAYS, "warmth": warmth, "y": known})
+    given = {"value": "y", "regressors": ["warmth"], "season": 0, "progress": False, **ONE}
+    line, curve = (
+        bk.forecast(frame, AHEAD, effect_kernels=kernels, **given)
+        for kernels in (None, {"warmth": RBF(1.0, 4.0)})
+    )
+    errors = [np.abs(f.median - y[N:]).mean() for f in (line, curve)]
+    assert errors[1] < 1.5 and errors[1] < 0.3 * errors[0]
+    shape = curve.component("warmth")["median"] - cost[N:]
+    assert np.std(shape) < 0.15 * np.std(cost[N:])
+    assert len(curve.effects()) == 0 and "warmth by its kernel" in str(curve)
+
+
+def test_the_evidence_with_a_kernel_is_that_of_scipy():
+    rng = np.random.default_rng(4)
+    z = rng.normal(size=30)
+    frame = pd.DataFrame({"day": DAYS[:30], "z": z, "other": z[::-1], "y": rng.normal(size=30)})
+    series = read_series(frame, value="y", regressors=["z", "other"])
+    kernel = RBF(0.7, 0.5)
+    effects = effects_of(series.until(25), 5, kernels={"z": kernel})
+    assert effects.columns == ("other", "z") and effects.linear == 1
+    x = series.calendar.positions(series.times)[:25]
+    model = GPRegression(default_kernel({}, 1.0, float(np.mean(x)), "level"), default_noise())
+    y = frame["y"].to_numpy()[:25]
+    evidence = NumpyEvidence(model, x, y).with_effects(effects)
+    values = evidence.values(evidence.middle)
+    own = (z - z[:25].mean()) / z[:25].std()
+    others = z[::-1]
+    others = (others - others[:25].mean()) / others[:25].std()
+    K = np.asarray(model.at({k: float(v) for k, v in values.items()}).kernel(x[:, None]))
+    K = K + float(values["noise"]) * np.eye(25) + np.outer(others[:25], others[:25])
+    K = K + 0.5 * np.exp(-0.5 * np.square(np.subtract.outer(own[:25], own[:25]) / 0.7))
+    prior = -0.5 * len(evidence.names) * np.log(2.0 * np.pi)
+    prior -= np.log([p.scale for p in evidence.priors]).sum()
+    truth = multivariate_normal(np.zeros(25), K).logpdf(y) + prior
+    assert evidence.log_density(evidence.middle) == pytest.approx(truth, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "error", "said"),
+    [
+        ({"heat": RBF(1.0)}, ValueError, "'heat' is no regressor; they are promo, price"),
+        ({"price": 3.0}, TypeError, "price has a float, no kernel"),
+        ({"price": RBF()}, None, ""),
+    ],
+)
+def test_kernels_of_effects_are_checked(shop, kernels, error, said):
+    given = {"value": "y", "regressors": ["promo", "price"], "progress": False, **ONE}
+    if error is None:
+        assert bk.forecast(shop[0], 3, effect_kernels=kernels, **given).components[-1] == "price"
+        return
+    with pytest.raises(error, match=said):
+        bk.forecast(shop[0], 3, effect_kernels=kernels, **given)
