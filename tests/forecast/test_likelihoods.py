@@ -62,7 +62,7 @@ def test_draws_quantiles_moments_and_densities_say_the_same(found):
 
 def test_quantiles_of_many_are_those_of_one(found):
     _, f = found
-    q = np.linspace(0.01, 0.99, 40)
+    q = np.array([0.01, 0.2, 0.5, 0.8, 0.99])
     one_by_one = np.stack([f.quantile(p) for p in q])
     np.testing.assert_allclose(f.quantile(q), one_by_one, atol=2e-3)
 
