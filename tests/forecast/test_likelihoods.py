@@ -210,14 +210,21 @@ def test_the_most_probable_structure_alone():
     assert len(f.parts) == 1 and np.all(np.isfinite(f.mean))
 
 
+def run(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(list(arguments))
+    assert not ended.value.code
+
+
 def test_the_command_line_forecasts_counts_and_holidays_with_days_around_them(tmp_path):
     days = pd.date_range("2024-11-01", periods=70)
     sold = np.random.default_rng(0).poisson(np.where(days.strftime("%m%d") == "1224", 30.0, 4.0))
     pd.DataFrame({"day": days, "sold": sold}).to_csv(tmp_path / "sold.csv", index=False)
     arguments = ["--likelihood", "poisson", "--season", "0", "--output", str(tmp_path)]
     window = ["--holidays", "DE", "--holiday-window", "1", "0"]
-    cli.main(["forecast", str(tmp_path / "sold.csv"), "--horizon", "4", *arguments, *window])
+    sold = str(tmp_path / "sold.csv")
+    run("forecast", sold, "--horizon", "4", *arguments, *window)
     table = pd.read_csv(tmp_path / "forecast.csv")
     assert (table.filter(regex="lower|upper|median") % 1 == 0).all(axis=None)
-    cli.main(["anomalies", str(tmp_path / "sold.csv"), *arguments])
+    run("anomalies", sold, *arguments)
     assert pd.read_csv(tmp_path / "anomalies.csv")["day"].tolist() == ["2024-12-24"]
