@@ -177,6 +177,7 @@ def forecast_many(
     verdict: bool = True,
     workers: Whole | None = None,
     scheduler: str | None = None,
+    learn_priors: Annotated[bool, Parameter(negative="")] = False,
     output: Path = Path("out"),
     debug: Debug = False,
 ) -> None:
@@ -195,16 +196,18 @@ def forecast_many(
         verdict: Look back for how far each can be trusted, which takes as long again.
         workers: How many processes; one for each core if not given.
         scheduler: The address of a scheduler of Dask, tcp://host:8786; "local" starts one here.
+        learn_priors: Learn priors from all series first, which helps short ones that are alike.
         output: The folder to write to.
     """
     written = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
     files.require_writable(output)
     _require_other(written, series)
     options = vars(known) | {"workers": workers, "verdict": verdict, "regressors": regressor or ()}
-    options["scheduler"] = scheduler
-    found = bk.forecast_many(
-        series, horizon, id=id, level=sorted({*level}), **options, **vars(reading)
-    )
+    options |= {"scheduler": scheduler, "id": id, **vars(reading)}
+    if learn_priors:
+        told = {name: option for name, option in options.items() if name != "verdict"}
+        options["priors"] = bk.learn_priors(series, **told)
+    found = bk.forecast_many(series, horizon, level=sorted({*level}), **options)
     print(found)
     _print_written([found.save(written)])
 

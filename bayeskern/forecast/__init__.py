@@ -4,8 +4,10 @@ from bayeskern.forecast.anomalies import Anomalies, anomalies
 from bayeskern.forecast.backtest import Backtest, backtest
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.kernel_search import KernelSearch, search_kernel
+from bayeskern.forecast.learned_priors import learn_priors
 from bayeskern.forecast.many import Forecasts, forecast_many
 from bayeskern.forecast.printing import summary
+from bayeskern.forecast.priors import Priors
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
 
@@ -15,10 +17,12 @@ __all__ = [
     "Forecast",
     "Forecasts",
     "KernelSearch",
+    "Priors",
     "anomalies",
     "backtest",
     "forecast",
     "forecast_many",
+    "learn_priors",
     "read_series",
     "search_kernel",
     "summary",

@@ -15,6 +15,7 @@ from bayeskern.forecast.evidence import bound
 from bayeskern.forecast.fitting import Draws, Fitted
 from bayeskern.forecast.horizon import steps_ahead
 from bayeskern.forecast.model import CYCLES, GIVEN, LEVEL, TRENDS, name_seasons
+from bayeskern.forecast.priors import Priors
 from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.scale import (
@@ -69,6 +70,7 @@ def forecast(
     lower: float | None = None,
     upper: float | None = None,
     likelihood: str | None = None,
+    priors: Priors | None = None,
     seed: int = 0,
     progress: bool = True,
 ) -> Forecast:
@@ -121,6 +123,7 @@ def forecast(
         likelihood: "poisson", "negative_binomial" (counts that vary more) or "zero_inflated" (with
             more zeros than that) for whole numbers, "beta" for shares strictly between 0 and 1. The
             structures then describe the logarithm of the mean, or its log odds.
+        priors: Priors of the hyperparameters that `learn_priors` has found in many such series.
         seed: The same seed gives the same numbers.
         progress: Whether to show a progress bar.
 
@@ -183,6 +186,8 @@ def forecast(
     taken = {LEVEL, CYCLES, *seasons} & {*(effects.names if effects is not None else ())}
     if taken:
         raise ValueError(f"{taken.pop()!r} is the name of a component; rename the regressor.")
+    if priors is not None and kernel is not None:
+        raise ValueError("priors= are those of the structures, and a kernel has its own: give one.")
     finds = isinstance(changes, str) and changes == "find"
     logs = ((False, True) if np.all(y > 0) else (False,)) if log is None else (log,)
     choices = Choices(
@@ -199,6 +204,7 @@ def forecast(
         effects=effects,
         bounds=bounds,
         likelihood=seen,
+        priors=priors,
         rows=len(y),
     )
     if is_constant(y):

@@ -3,34 +3,69 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.cells import AmbiguousError, Numbers, read_numbers
-from bayeskern.forecast.files import read_table
-from bayeskern.forecast.parts_of_time import joined
-from bayeskern.forecast.reading import (
-    choose_columns,
-    columns_of,
-    read_series,
-    require_column,
-    require_source,
-    series_of,
-)
-from bayeskern.forecast.series import remarks_on_times
-from bayeskern.forecast.times import parse_times
-from bayeskern.forecast.workers import Job, One, run_all
+from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.reading_many import read_many
+from bayeskern.forecast.workers import MOST_DEATHS, run_all
 
 # The most failures that are shown.
 ROWS = 10
+
+
+class One(NamedTuple):
+    """The forecast of one series, or why there is none.
+
+    times: (horizon,) by the clocks of their zone; columns: as in `Forecast.to_frame`; verdict: ""
+    if not asked for; problem: None if there is none.
+    """
+
+    times: np.ndarray
+    columns: dict[str, np.ndarray]
+    verdict: str
+    remarks: tuple[str, ...]
+    problem: str | None
+
+
+class Job(NamedTuple):
+    """What a process needs to forecast one series: how it is read, and the options."""
+
+    read: Callable
+    horizon: int | str
+    levels: tuple[float, ...]
+    verdict: bool
+    options: dict
+
+    def run(self) -> One:
+        """Forecast; a mistake in the data is a result too."""
+        try:
+            f = forecast(self.read(), self.horizon, progress=False, **self.options)
+            table = f.to_frame(self.levels)
+            columns = {name: table[name].to_numpy() for name in table.columns}
+            verdict, remarks = f.trust.verdict if self.verdict else "", f.remarks
+            if f.problem and not self.verdict:
+                remarks = (*remarks, f.problem)
+            return One(f.series.calendar.wall(f.times), columns, verdict, remarks, None)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            return failed(" ".join(str(error).split()))
+
+
+def failed(problem: str) -> One:
+    """No forecast, and why."""
+    return One(np.empty(0), {}, "", (), problem)
+
+
+# What there is of a series on which several workers died.
+DIED = failed(f"{MOST_DEATHS} workers died on the way, of memory it may be; take fewer.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,92 +211,13 @@ def forecast_many(
     """
     levels = tuple(validation.level(p) for p in np.ravel(level))
     notation = {"date_format": date_format, "decimal": decimal, "every": every, "by": by}
-    is_file = isinstance(series, str | Path)
-    if not is_file and (sheet is not None or encoding is not None):
-        raise ValueError("sheet= and encoding= are for files, and these series are none.")
-    if is_file or hasattr(series, "columns"):
-        table = read_table(require_source(series), sheet, encoding) if is_file else None
-        columns = columns_of(series) if table is None else dict(table.columns)
-        group = table is not None and table.points_may_group
-        ids, reads, time_name, remarks = _long(
-            columns, id, time, value, regressors, notation, group
-        )
-        id_name, backend = id, _backend(series)
-        remarks = (*(table.remarks if table is not None else ()), *remarks)
-    else:
-        if any(name is not None for name in (id, time, value)) or regressors:
-            raise ValueError("id=, time=, value= and regressors= name columns: this is no frame.")
-        named = series if isinstance(series, Mapping) else dict(enumerate(series))
-        ids, id_name, time_name, backend, remarks = [*named], "id", "time", "pandas", ()
-        reads = [partial(read_series, one, **notation) for one in named.values()]
-    if not ids:
-        raise ValueError("there is no series to forecast.")
-    jobs = [Job(read, horizon, levels, verdict, options) for read in reads]
-    found = run_all(jobs, workers, scheduler, progress)
+    many = read_many(series, id, time, value, regressors, sheet, encoding, notation)
+    jobs = [Job(read, horizon, levels, verdict, options) for read in many.reads]
+    found = run_all(jobs, DIED, workers, scheduler, progress)
     problems = Counter(one.problem for one in found)
     if None not in problems:
         # Nothing to give back; and what is wrong with most may be wrong with what was asked for.
         (problem, count), *_ = problems.most_common(1)
-        raise ValueError(f"no series can be forecast; {count} of {len(ids)}: {problem}")
-    return Forecasts(tuple(ids), tuple(found), id_name, time_name, backend, remarks)
-
-
-def _long(columns: dict, id: str | None, time, value, beside, notation, group: bool):
-    """Names, readers, the column of times and remarks, of series below one another."""
-    if id is None:
-        raise ValueError(f"which column names the series? id= one of {', '.join(columns)}.")
-    require_column("id", id, list(columns))
-    names = columns[id]
-    columns = {name: cells for name, cells in columns.items() if name != id}
-    if time is None:
-        columns, time = joined(columns)
-    time, value = choose_columns(list(columns), time, value, beside)
-    # Together, since one series may tell how the others are written.
-    numbers = _together(
-        partial(read_numbers, columns[value], value, notation["decimal"], group),
-        Numbers(columns[value]),
-    )
-    times, remarks = columns[time], numbers.remarks
-    if any(isinstance(cell, str) for cell in times[:1]):
-        remarks += remarks_on_times(times, time)
-        times = _together(partial(parse_times, times, time, notation["date_format"]), times)
-    rows: dict[Any, list[int]] = {}
-    for row, name in enumerate(names):
-        rows.setdefault(None if name is None or name != name else name, []).append(row)
-    if None in rows:
-        row = rows[None][0] + 1
-        raise ValueError(f"{id}, row {row}: no name, so that its series is not known.")
-    reads = []
-    for name, own in rows.items():
-        cells = _rows(times, own), _rows(numbers.values, own)
-        options = {"regressors": {column: _rows(columns[column], own) for column in beside}}
-        options |= {"points_may_group": group, **notation}
-        reads.append(partial(series_of, str(name), time, value, *cells, **options))
-    return [*rows], reads, time, remarks
-
-
-def _together(read: Callable, otherwise):
-    """A column as it is read; otherwise where a row cannot be, as the series that has it will say.
-
-    Raises AmbiguousError, which is the affair of all.
-    """
-    try:
-        return read()
-    except AmbiguousError:
-        raise
-    except ValueError:
-        return otherwise
-
-
-def _rows(cells, rows: list[int]):
-    """Some of the cells of a column."""
-    return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
-
-
-def _backend(series):
-    """The kind of frame that came."""
-    if isinstance(series, str | Path):
-        return "pandas"
-    import narwhals as nw  # slow to import
-
-    return nw.get_native_namespace(series)
+        raise ValueError(f"no series can be forecast; {count} of {len(jobs)}: {problem}")
+    names = many.id_name, many.time_name
+    return Forecasts(tuple(many.ids), tuple(found), *names, many.backend, many.remarks)

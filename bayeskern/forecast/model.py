@@ -33,6 +33,8 @@ LEVEL, CYCLES = "trend", "cycles"
 GIVEN = "given"
 # The pivot of its straight line, by the name that the kernel gives it.
 CENTER = "trend.linear.center"
+# The noise variance, by the name that the model gives it.
+NOISE = "noise"
 # How long the cycles of few steps last, by the name that the kernel gives it.
 SHORT_LENGTHSCALE = "cycles.short.rbf.lengthscale"
 # So much shorter than the median of the prior, as a log, a second search begins.
@@ -54,13 +56,13 @@ VARIANCE = -1.5
 SLOPE_VARIANCE, SLOPE_LENGTHSCALE = -2.0, 0.7
 
 
-def default_noise() -> dist.Distribution:
-    """The prior of the noise variance, for y standardised.
+def default_noise(location: float = VARIANCE, scale: float = 1.0) -> dist.Distribution:
+    """The prior of the noise variance, for y standardised: LogNormal(location, scale).
 
     It keeps above a ten-thousandth of the spread of the series, squared: with no noise at all the
     covariance of a smooth series is too ill-conditioned to be worked with.
     """
-    prior = dist.LogNormal(VARIANCE, 1.0)
+    prior = dist.LogNormal(location, scale)
     return dist.TransformedDistribution(
         prior, dist.transforms.AffineTransform(1e-8, 1.0, constraints.positive)
     )
@@ -133,9 +135,9 @@ def other_start(names, mode: np.ndarray, middle: np.ndarray) -> np.ndarray | Non
         return None
     start = mode.copy()
     start[short] = middle[short] - SHORTER
-    if "noise" in names:
+    if NOISE in names:
         # What is seen through a likelihood has none.
-        start[names.index("noise")] -= 1.0
+        start[names.index(NOISE)] -= 1.0
     return start
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from bayeskern.forecast.effects import Effects
 from bayeskern.forecast.evidence import Evidence, evidence_of
-from bayeskern.forecast.model import CENTER, default_kernel, default_noise
+from bayeskern.forecast.model import CENTER, NOISE, default_kernel, default_noise
+from bayeskern.forecast.priors import Priors
 from bayeskern.forecast.scale import LatentScale, Scale
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.gp.numpy_evidence import NumpyEvidence
@@ -61,6 +62,7 @@ class Choices:
         likelihood: Through which the values are seen, where they are no numbers with noise.
         rows: The number of values; fewer of them are filled up to it where code is compiled, so
             that this is done once.
+        priors: Of hyperparameters by name, in place of those of the structures.
     """
 
     trends: tuple[str, ...]
@@ -77,6 +79,7 @@ class Choices:
     bounds: tuple[float, float] = (-np.inf, np.inf)
     likelihood: NumpyLikelihood | None = None
     rows: int = 0
+    priors: Priors | None = None
 
     @property
     def key(self) -> tuple:
@@ -95,7 +98,8 @@ class Choices:
         kernel = self.kernel_of(structure, x)
         if self.likelihood is not None:
             return LatentGP(scale.size**2 * kernel, self.likelihood.model, mean=scale.shift)
-        return GPRegression(kernel, default_noise())
+        noise = self.priors.values.get(NOISE, ()) if self.priors is not None else ()
+        return GPRegression(kernel, default_noise(*noise))
 
     def evidence(
         self, structure: Structure, x: np.ndarray, y: np.ndarray, scale: Scale
@@ -112,6 +116,8 @@ class Choices:
         else:
             evidence = _latent_template(self.likelihood, *form).given(x, z, center)
             evidence = evidence.scaled(scale.shift, scale.size)
+        if self.priors is not None:
+            evidence = evidence.with_priors(self.priors.values)
         return evidence.with_effects(self.effects)
 
     def kernel_of(self, structure: Structure, x: np.ndarray) -> Kernel:
@@ -120,9 +126,10 @@ class Choices:
             return self.kernels[structure.trend]
         center = float(np.mean(x))
         seasons = {name: self.seasons[name] for name in structure.seasons}
-        return default_kernel(
+        kernel = default_kernel(
             seasons, self.unit, center, structure.trend, structure.changes, self._width
         )
+        return kernel if self.priors is None else self.priors.of_kernel(kernel)
 
     @property
     def _width(self) -> float:

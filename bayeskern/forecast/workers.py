@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
-
-import numpy as np
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 from bayeskern.core import validation
 from bayeskern.core.progress import Progress
-from bayeskern.forecast.forecast import forecast
 
 # For fewer series than this it does not pay to start processes.
 FEW = 8
@@ -22,54 +19,20 @@ TOGETHER = 4
 LOCAL = "local"
 
 
-class One(NamedTuple):
-    """The forecast of one series, or why there is none.
+class Work(Protocol):
+    """What a process needs to do its part."""
 
-    times: (horizon,) by the clocks of their zone; columns: as in `Forecast.to_frame`; verdict: ""
-    if not asked for; problem: None if there is none.
-    """
-
-    times: np.ndarray
-    columns: dict[str, np.ndarray]
-    verdict: str
-    remarks: tuple[str, ...]
-    problem: str | None
-
-
-class Job(NamedTuple):
-    """What a process needs to forecast one series: how it is read, and the options."""
-
-    read: Callable
-    horizon: int | str
-    levels: tuple[float, ...]
-    verdict: bool
-    options: dict
-
-    def run(self) -> One:
-        """Forecast; a mistake in the data is a result too."""
-        try:
-            f = forecast(self.read(), self.horizon, progress=False, **self.options)
-            table = f.to_frame(self.levels)
-            columns = {name: table[name].to_numpy() for name in table.columns}
-            verdict, remarks = f.trust.verdict if self.verdict else "", f.remarks
-            if f.problem and not self.verdict:
-                remarks = (*remarks, f.problem)
-            return One(f.series.calendar.wall(f.times), columns, verdict, remarks, None)
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            return failed(" ".join(str(error).split()))
-
-
-def failed(problem: str) -> One:
-    """No forecast, and why."""
-    return One(np.empty(0), {}, "", (), problem)
+    def run(self):
+        """The result, which goes back to this process."""
 
 
 def run_all(
-    jobs: Sequence[Job], workers: int | None, scheduler: str | None, progress: bool
-) -> list[One]:
+    jobs: Sequence[Work], died, workers: int | None, scheduler: str | None, progress: bool
+) -> list:
     """The results in the order of the jobs. A worker that dies loses none of them.
 
-    workers: how many processes; scheduler: that of Dask, "local" for one of this machine.
+    died: the result of a job on which several workers died; workers: how many processes; scheduler:
+    that of Dask, "local" for one of this machine.
     """
     if workers is not None:
         workers = validation.positive_integer(workers, "workers")
@@ -78,16 +41,15 @@ def run_all(
     else:
         few = 1 if len(jobs) < FEW else min(os.cpu_count() or 1, len(jobs))
         done = _on_cores(jobs, workers or few)
-    found: dict[int, One] = {}
+    found = {}
     with Progress("forecasts", len(jobs), progress, estimate=True) as bar:
         for i, one in done:
             found[i] = one
             bar.advance()
-    died = failed(f"{MOST_DEATHS} workers died on the way, of memory it may be; take fewer.")
     return [found.get(i, died) for i in range(len(jobs))]
 
 
-def _on_cores(jobs: Sequence[Job], workers: int) -> Iterator[tuple[int, One]]:
+def _on_cores(jobs: Sequence[Work], workers: int) -> Iterator[tuple[int, Any]]:
     """Results with the numbers of their jobs, as they come, from processes of this machine."""
     if workers == 1:
         for i, job in enumerate(jobs):
@@ -111,8 +73,8 @@ def _on_cores(jobs: Sequence[Job], workers: int) -> Iterator[tuple[int, One]]:
 
 
 def _on_machines(
-    jobs: Sequence[Job], workers: int | None, scheduler: str
-) -> Iterator[tuple[int, One]]:
+    jobs: Sequence[Work], workers: int | None, scheduler: str
+) -> Iterator[tuple[int, Any]]:
     """The same from the workers of a scheduler of Dask, which gives again what one had in hand."""
     try:
         from dask.distributed import Client, KilledWorker, LocalCluster, as_completed
@@ -148,9 +110,9 @@ def _on_machines(
             cluster.close()
 
 
-def _numbered(i: int, job: Job) -> tuple[int, One]:
+def _numbered(i: int, job: Work) -> tuple[int, Any]:
     return i, job.run()
 
 
-def _several(jobs: Sequence[Job]) -> list[One]:
+def _several(jobs: Sequence[Work]) -> list:
     return [job.run() for job in jobs]

@@ -6,6 +6,7 @@ step. The formulas are those of `GPRegression` and of its kernels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -144,6 +145,19 @@ class NumpyEvidence:
         other = copy(self)
         other.effects = effects
         other._take(self.x, self.y)
+        return other
+
+    def with_priors(self, priors: Mapping[str, tuple[float, float]]) -> NumpyEvidence:
+        """The same with z ~ N(location, scale^2), for hyperparameters by name.
+
+        Names that it has not are passed over.
+        """
+        other = copy(self)
+        other._location, other._scale = self._location.copy(), self._scale.copy()
+        # Those of a likelihood stand before those of the kernel and keep their own.
+        for i, name in enumerate(self.names[len(self.names) - len(self._location) :]):
+            if name in priors:
+                other._location[i], other._scale[i] = priors[name]
         return other
 
     def threads(self):

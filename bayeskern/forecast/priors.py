@@ -1,0 +1,43 @@
+"""Priors of hyperparameters in place of those of the default structures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpyro.distributions as dist
+
+from bayeskern.core.formatting import aligned, counted, number
+from bayeskern.kernels import Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Priors:
+    """LogNormal priors of hyperparameters by name. Returned by `learn_priors`.
+
+    They are those of series standardised, with times in the unit of their calendar: years, or steps
+    where times are numbers.
+
+    Attributes:
+        values: Name -> location and scale of the logarithm.
+        count: How many series they were learned from.
+    """
+
+    values: Mapping[str, tuple[float, float]]
+    count: int = 0
+
+    def of_kernel(self, kernel: Kernel) -> Kernel:
+        """The kernel with these priors."""
+        own = kernel.hyperparameters()
+        return kernel.at(
+            {name: dist.LogNormal(*value) for name, value in self.values.items() if name in own}
+        )
+
+    def __repr__(self) -> str:
+        rows = [("hyperparameter", "median", "90 %")]
+        for name, (location, scale) in self.values.items():
+            low, median, high = np.exp(location + scale * np.array([-1.645, 0.0, 1.645]))
+            rows.append((name, number(median), f"{number(low)} to {number(high)}"))
+        head = f"priors learned from {counted(self.count, 'series', 'series')}"
+        return "\n".join([head, "", *aligned(rows)])

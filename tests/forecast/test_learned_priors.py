@@ -1,0 +1,86 @@
+"""Priors that are learned from many short series."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeskern as bk
+from bayeskern.forecast import scores
+
+KNOWN, AHEAD = 20, 6
+OPTIONS = {"season": 12, "trend": "level", "log": False}
+
+
+def shop(seed):
+    """Twenty months with a season whose months have nothing to do with one another."""
+    rng, n = np.random.default_rng(seed), KNOWN + AHEAD
+    season = rng.normal(0.0, 1.0, 12)
+    level = 100.0 + np.cumsum(rng.normal(0.0, 0.6, n))
+    return level + 8.0 * season[np.arange(n) % 12] + rng.normal(0.0, 1.5, n)
+
+
+SHOPS = [shop(seed) for seed in range(24)]
+
+
+@pytest.fixture(scope="module")
+def learned():
+    known = [y[:KNOWN] for y in SHOPS]
+    return bk.learn_priors(known, workers=1, progress=False, **OPTIONS)
+
+
+def crps(shops, priors):
+    found = []
+    for y in shops:
+        f = bk.forecast(y[:KNOWN], AHEAD, priors=priors, progress=False, **OPTIONS)
+        found.append(scores.score(f.quantile(scores.WANTED), y[KNOWN:]).crps.mean())
+    return np.mean(found)
+
+
+def test_short_series_that_are_alike_are_foretold_better(learned):
+    # Of other shops than those that were learned from.
+    others = [shop(seed) for seed in range(100, 112)]
+    assert crps(others, learned) < 0.75 * crps(others, None)
+    assert learned.count == 24 and "priors learned from 24 series" in str(learned)
+
+
+def test_what_was_simulated_is_learned(learned):
+    """The noise and the steps of the level, against the spread of a series."""
+    sd = np.mean([np.std(y[:KNOWN]) for y in SHOPS])
+    for name, truth in (("noise", 1.5), ("trend.level.variance", 0.6)):
+        location, scale = learned.values[name]
+        assert abs(location - 2.0 * np.log(truth / sd)) < 2.0 * max(scale, 0.5)
+    # A season of independent months.
+    assert np.exp(learned.values["season.lengthscale"][0]) < 0.5
+
+
+def test_the_model_has_the_priors_that_the_evidence_has(learned):
+    f = bk.forecast(SHOPS[0][:KNOWN], 2, priors=learned, progress=False, method="map", **OPTIONS)
+    fitted = f.leading
+    truth = float(fitted.target.log_density(fitted.mode))
+    assert fitted.log_density == pytest.approx(truth, abs=1e-6)
+    for name, prior in f.model.kernel.hyperparameters().items():
+        if name in learned.values:
+            found = float(prior.base_dist.loc), float(prior.base_dist.scale)
+            assert found == pytest.approx(learned.values[name])
+
+
+@pytest.mark.slow
+def test_a_frame_learns_from_itself(tmp_path):
+    months = pd.date_range("2022-01-01", periods=KNOWN, freq="MS")
+    parts = [
+        pd.DataFrame({"shop": f"s{i}", "month": months, "sold": y[:KNOWN]})
+        for i, y in enumerate(SHOPS)
+    ]
+    frame = pd.concat(parts)
+    given = {"id": "shop", "value": "sold", "progress": False, **OPTIONS}
+    priors = bk.learn_priors(frame, **given)
+    found = bk.forecast_many(frame, 2, priors=priors, **given)
+    alone = bk.forecast(pd.Series(SHOPS[3][:KNOWN], months), 2, priors=priors, **OPTIONS)
+    np.testing.assert_allclose(found.found[3].columns["median"], alone.median, rtol=1e-8)
+
+
+def test_bad_input(learned):
+    with pytest.raises(ValueError, match="3 series can be learned from; wanted 10"):
+        bk.learn_priors([y[:KNOWN] for y in SHOPS[:3]], progress=False, **OPTIONS)
+    with pytest.raises(ValueError, match="a kernel has its own"):
+        bk.forecast(SHOPS[0], 2, priors=learned, kernel=bk.kernels.RBF())
