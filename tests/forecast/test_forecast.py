@@ -27,6 +27,7 @@ def years(f):
     return t[:N], t[N:]
 
 
+@pytest.mark.slow
 def test_fits_that_are_kept_belong_to_one_series_and_its_options():
     """What is asked for after others is what it was alone: nothing is taken for another thing."""
     y = np.exp(0.1 * seasonal())

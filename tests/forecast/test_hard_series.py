@@ -112,6 +112,7 @@ def test_too_many_values_are_refused_before_anything_is_fitted():
         bk.forecast(np.arange(10_001.0), 12, kernel=kernels.RBF())
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_hours_are_forecast_from_the_last_ones():
     hours = pd.date_range("2012-01-01", periods=100_000, freq="h")
     noise = np.random.default_rng(0).normal(0.0, 0.5, len(hours))

@@ -88,6 +88,7 @@ def test_two_kernels_by_name_are_weighed_by_their_evidence():
     np.testing.assert_allclose(f.mean, alone.mean)
 
 
+@pytest.mark.slow
 def test_a_change_is_found():
     rng, x = np.random.default_rng(0), np.arange(70.0)
     y = np.where(x < 35.0, np.sin(x / 2.0), 5.0 + 0.05 * x) + 0.2 * rng.standard_normal(70)

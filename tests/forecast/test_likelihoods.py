@@ -216,6 +216,7 @@ def run(*arguments):
     assert not ended.value.code
 
 
+@pytest.mark.slow
 def test_the_command_line_forecasts_counts_and_holidays_with_days_around_them(tmp_path):
     days = pd.date_range("2024-11-01", periods=70)
     sold = np.random.default_rng(0).poisson(np.where(days.strftime("%m%d") == "1224", 30.0, 4.0))

@@ -45,6 +45,7 @@ def test_one_by_one_is_as_all_at_once(sales):
     assert len(f.series.values) == 90 and f.times[0] == np.datetime64("2017-07-01")
 
 
+@pytest.mark.slow
 def test_it_is_near_a_new_fit_and_says_how_far_it_can_be_trusted(sales):
     f, again = bk.forecast(sales[:90], 6), bk.forecast(sales, 6)
     g = f.update(sales[90:])

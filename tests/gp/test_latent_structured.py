@@ -35,6 +35,7 @@ def given():
     return {solver: process(solver).condition(COUNTS) for solver in ("markov", "dense")}
 
 
+@pytest.mark.slow
 def test_evidence_and_its_gradient_are_those_of_the_full_matrices():
     theta = jnp.array([0.3, -0.2, 0.1])
     found, expected = (

@@ -67,6 +67,7 @@ def test_the_residual_is_what_the_matrix_says(tol):
     np.testing.assert_allclose(solution.residual, found, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_landmarks_take_away_steps():
     steps = [
         conjugate_gradients(Matern32(2.0), X, 0.01, B[:, 0], rank=rank).iterations

@@ -244,6 +244,7 @@ def test_a_bad_fit_is_called_bad_before_anything_else(tmp_path):
     assert " ".join(posterior.trust.advice.split()) in said
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_arviz(made, tmp_path):
     posterior = made("nuts")
     page, _ = read(posterior, tmp_path)
