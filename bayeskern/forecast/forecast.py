@@ -172,7 +172,7 @@ def forecast(
         bounds, remark = bounds_of(y, lower, upper, labels)
         series = replace(series, remarks=(*series.remarks, *remark))
     else:
-        require_possible(y, seen, likelihood, labels)
+        require_possible(y, seen, labels)
     if log:
         require_positive(y, labels())
     if kernel is not None and (robust or changes is not None):

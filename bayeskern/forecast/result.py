@@ -22,7 +22,7 @@ from bayeskern.forecast.model import LEVEL
 from bayeskern.forecast.printing import summary
 from bayeskern.forecast.remarks import remarks_on
 from bayeskern.forecast.responses import ResponseMixture
-from bayeskern.forecast.scale import Scale
+from bayeskern.forecast.scale import Scale, require_possible
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.structure import Choices
 from bayeskern.forecast.totals import level_name, totals
@@ -283,6 +283,10 @@ class Forecast(Quantiles):
                 f"update: the new values reach beyond the bounds {lower:g} and {upper:g}; forecast "
                 "the longer series with others."
             )
+        if self.choices.likelihood is not None:
+            added = np.flatnonzero(np.isfinite(new))
+            later = series.times[len(self.series.values) :][added]
+            require_possible(new[added], self.choices.likelihood, lambda: self.time_labels(later))
         if not self.parts:
             raise ValueError("a constant series taught nothing: forecast the longer one.")
         x = series.calendar.positions(series.times[series.observed])

@@ -98,8 +98,8 @@ def bounds_of(y: np.ndarray, lower: float | None, upper: float | None, labels) -
     return bounds, remark
 
 
-def require_possible(y: np.ndarray, likelihood: NumpyLikelihood, name: str, labels) -> None:
-    """Raise ValueError naming the first time whose value the likelihood of that name rules out.
+def require_possible(y: np.ndarray, likelihood: NumpyLikelihood, labels) -> None:
+    """Raise ValueError naming the first time whose value the likelihood rules out.
 
     labels: of the times, a function.
     """
@@ -115,7 +115,7 @@ def require_possible(y: np.ndarray, likelihood: NumpyLikelihood, name: str, labe
         if not likelihood.whole:
             kind = f"numbers between {smallest:g} and {largest:g}, not at the ends"
         raise ValueError(
-            f"likelihood={name!r} is for {kind}, and the value at {labels()[row]} is {y[row]:g}."
+            f"{likelihood.title} are {kind}, and the value at {labels()[row]} is {y[row]:g}."
         )
 
 

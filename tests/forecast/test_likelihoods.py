@@ -129,6 +129,8 @@ def test_new_values_move_a_forecast_of_counts():
     longer = f.update(y[N : N + 3])
     again = bk.forecast(y[: N + 3], H, season=12, likelihood="negative_binomial", progress=False)
     np.testing.assert_allclose(longer.mean, again.mean, rtol=0.15)
+    with pytest.raises(ValueError, match="counts are whole numbers of at least 0"):
+        f.update([3.0, -1.0])
     high = f.update(np.full(3, y[:N].max() * 5.0))
     assert np.all(high.mean > 1.3 * f.mean)
 
