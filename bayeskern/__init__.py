@@ -8,6 +8,14 @@ from bayeskern.core import jax_settings as _jax_settings
 _jax_settings.apply()
 
 from bayeskern import datasets, distributed, kernels, likelihoods
+from bayeskern.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalGamma,
+    NormalNormal,
+)
 from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.diagnostics import (
     Calibration,
@@ -42,6 +50,7 @@ from bayeskern.inference import (
     Exact,
     ImportanceSampling,
     Laplace,
+    LogDensity,
     Pathfinder,
     Posterior,
     Trust,
@@ -85,8 +94,10 @@ __all__ = [
     "Backtest",
     "BayesianGLM",
     "BayesianLinearRegression",
+    "BetaBernoulli",
     "Calibration",
     "Comparison",
+    "DirichletCategorical",
     "Exact",
     "Forecast",
     "ForecastComparison",
@@ -94,6 +105,8 @@ __all__ = [
     "FourierRidge",
     "Free",
     "GPRegression",
+    "GammaExponential",
+    "GammaPoisson",
     "GaussianProcess",
     "ImportanceSampling",
     "KernelKNNClassifier",
@@ -112,6 +125,9 @@ __all__ = [
     "Laplace",
     "LatentGP",
     "LatentProcess",
+    "LogDensity",
+    "NormalGamma",
+    "NormalNormal",
     "NotPositiveDefiniteError",
     "NystromRidge",
     "Pathfinder",

@@ -5,6 +5,7 @@ It takes sktime: pip install bayeskern[sktime].
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from sktime.forecasting.base import BaseForecaster
 
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.reading import read_series
+from bayeskern.forecast.regressors import Regressors
 from bayeskern.forecast.result import Forecast
 
 # Draws that covariances of several steps rest on.
@@ -111,9 +113,10 @@ class BayeskernForecaster(BaseForecaster):
         y, regressors = self._known_y, None
         if self._known_X is not None:
             known = self._known_X if X is None else X.combine_first(self._known_X)
-            regressors = known.set_axis([str(name) for name in known.columns], axis=1)
-            regressors = regressors.set_axis(_times(known.index), axis=0).reset_index(names="time")
-        series = read_series(y.to_numpy(float), _times(y.index), regressors=regressors)
+            columns = {str(name): column.to_numpy() for name, column in known.items()}
+            regressors = Regressors.of(_times(known.index), columns, "the index of X")
+        series = read_series(y.to_numpy(float), _times(y.index))
+        series = replace(series, regressors=regressors)
         return forecast(series, int(horizon), progress=False, **self.get_params(deep=False))
 
     def _steps(self, fh) -> np.ndarray:

@@ -17,6 +17,8 @@ from scipy.integrate import quad
 
 import bayeskern as bk
 from bayeskern import gallery
+from bayeskern.core.scalars import scalar_columns
+from bayeskern.inference.assessment.convergence import worst_convergence
 from models import bimodal, funnel
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "gallery" / "reference"
@@ -47,21 +49,43 @@ def of_bimodal() -> dict:
     return {"x": {"mean": 0.0, "sd": float(np.sqrt(moment(2) / moment(0)))}}
 
 
-KNOWN = {"funnel": of_funnel, "bimodal": of_bimodal}
+def of_network() -> dict:
+    """By symmetry the means of weights are 0, and the second moments of all units the same."""
+    posterior = gallery.load("bayesian_network").fit(LONG, seed=20, progress=False)
+    squares = {f"{site}^2": np.mean(posterior.flat[site] ** 2, axis=-1) for site in ("u", "b", "v")}
+    kept = {site: posterior.flat[site] for site in ("a", "f")}
+    names, flat = scalar_columns(kept | squares)
+    evidence = worst_convergence(names, flat.reshape(*posterior.z.shape[:2], -1))
+    _require("bayesian_network", evidence, posterior.trust.evidence["divergences"], len(flat))
+    found = _moments(kept)
+    for site in ("u", "b", "v"):
+        sd = np.full(posterior.flat[site].shape[1:], np.sqrt(squares[f"{site}^2"].mean()))
+        found[site] = {"mean": np.zeros(sd.shape).tolist(), "sd": _digits(sd)}
+    return found
+
+
+KNOWN = {"funnel": of_funnel, "bimodal": of_bimodal, "bayesian_network": of_network}
 
 
 def by_nuts(name: str) -> dict:
     """Means and sds by site. Raises RuntimeError if the long run is not to be trusted."""
     posterior = gallery.load(name).fit(LONGER.get(name, LONG), seed=20, progress=False)
     trust, count = posterior.trust, posterior.z.shape[0] * posterior.z.shape[1]
-    names = ("rhat", "ess_bulk", "ess_tail", "divergences")
-    rhat, *ess, divergences = (trust.evidence[name] for name in names)
     print(f"{name}: {trust!r}", flush=True)
+    _require(name, trust.evidence, trust.evidence["divergences"], count)
+    return _moments(posterior.flat)
+
+
+def _require(name, evidence, divergences, count) -> None:
+    rhat, *ess = (evidence[part] for part in ("rhat", "ess_bulk", "ess_tail"))
     if not (rhat < RHAT and min(ess) >= ESS and divergences <= DIVERGENCES * count):
-        raise RuntimeError(f"{name}: {trust.verdict}. {trust.advice}")
+        raise RuntimeError(f"{name}: R-hat {rhat:.3g}, ESS {min(ess):.0f}, {divergences} diverged.")
+
+
+def _moments(draws) -> dict:
     return {
         site: {"mean": _digits(values.mean(axis=0)), "sd": _digits(values.std(axis=0))}
-        for site, values in posterior.flat.items()
+        for site, values in draws.items()
     }
 
 

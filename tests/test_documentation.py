@@ -1,6 +1,7 @@
 """The documentation names every public object, its links hold, and its examples run."""
 
 import configparser
+import inspect
 import pkgutil
 import re
 from pathlib import Path
@@ -75,3 +76,32 @@ def test_examples_run(section):
     names = {"__name__": "example"}
     for number, block in enumerate(WRITE_YOUR_OWN[section], 1):
         exec(compile(block, f"{section}, block {number}", "exec"), names)
+
+
+def course():
+    """The rows of the page on the course, each a list of its five cells."""
+    page = (ROOT / "docs" / "course.md").read_text()
+    rows = re.findall(r"^\| (?!what \|)(.+) \|$", page, flags=re.MULTILINE)
+    return [re.split(r" ?\| ?", row) for row in rows]
+
+
+def test_each_row_of_the_course_names_a_call_that_exists():
+    modules = {"bk": bk, "kernels": bk.kernels, "ridge": bk.ridge}
+    for what, _, calls, _, _ in course():
+        named = re.findall(r"`(\w+)\.([\w.]+)(?:\((.*?)\))?`", calls)
+        assert named, what
+        for module, name, keywords in named:
+            thing = modules[module]
+            for part in name.split("."):
+                thing = getattr(thing, part)
+            known = inspect.signature(thing).parameters
+            assert set(re.findall(r"(\w+)=", keywords)) <= set(known), (what, name, keywords)
+
+
+def test_each_row_of_the_course_has_a_test_that_runs():
+    for what, *_, test in course():
+        name, path = re.fullmatch(r"\[`(\w+)`\]\(\.\./(.+)\)", test).groups()
+        text = (ROOT / path).read_text()
+        assert f"\ndef {name}(" in text, what
+        marks = text.partition(f"\ndef {name}(")[0].rpartition("\n\n")[2]
+        assert "skip" not in marks and "xfail" not in marks, what

@@ -29,6 +29,11 @@ def number(x, digits: int = 3) -> str:
     return f"{x:.{digits}g}"
 
 
+def three_digits(x) -> np.ndarray:
+    """Numbers rounded to be read."""
+    return np.reshape([float(f"{v:.3g}") for v in np.ravel(x)], np.shape(x))
+
+
 def alike(values, spread: float, digits: int = 4) -> tuple[str, ...]:
     """Numbers that are read beside one another, with the same decimals, trailing zeros included.
 

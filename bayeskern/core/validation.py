@@ -81,6 +81,14 @@ def probabilities(value, name: str = "q") -> np.ndarray:
     return numbers
 
 
+def number(value, name: str) -> float:
+    """A finite number."""
+    converted = _number(value)
+    if not math.isfinite(converted):
+        raise ValueError(f"{name} must be a finite number, got {value!r}.")
+    return converted
+
+
 def positive(value, name: str, zero: bool = False) -> float:
     """A finite number above 0, or of at least 0 if zero is allowed."""
     number = _number(value)
@@ -155,6 +163,28 @@ def targets(y, n: int | None = None, name: str = "y") -> jax.Array:
         raise ValueError(f"{name} has {y.shape[0]} values but X has {n} points; they must match.")
     finite(y, name)
     return _known(y)
+
+
+def outputs(y, n: int, name: str = "y") -> jax.Array:
+    """Read one number per point, (n,), or several, (n, k): a column for each output.
+
+    Raises ValueError as `targets` does; of NaN and infinities it names the column.
+    """
+    array = _floats(y, name)
+    if array.ndim != 2 or array.shape[1] < 2:
+        return targets(array, n, name)
+    if array.shape[0] != n:
+        raise ValueError(f"{name} has {array.shape[0]} rows but X has {n} points; they must match.")
+    bad = np.zeros(array.shape, bool) if is_traced(array) else ~np.isfinite(array)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        columns = sorted({int(j) for _, j in np.argwhere(bad)})
+        raise ValueError(
+            f"{name} has values that are NaN or infinite in column {', '.join(map(str, columns))}, "
+            f"the first in row {row} of column {column}. Outputs that are fitted together need "
+            "every row: fit that column by itself, to the rows that it has, or drop those rows."
+        )
+    return _known(array)
 
 
 def finite(array, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What figures of comparisons, calibrations and reports share: colours, densities, intervals."""
+"""What figures of comparisons, calibrations and reports share: densities, intervals."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 
-# Okabe and Ito: told apart by people who see red and green alike.
-BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-COLORS = (BLUE, ORANGE, GREEN, PINK, "#E69F00", "#56B4E9", "#000000", "#F0E442")
 # ArviZ computes a density at 512 points, four times as many as a small figure can show.
 DENSITY_POINTS = 128
 

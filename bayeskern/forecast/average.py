@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.changes import likeliest_change
-from bayeskern.forecast.fitting import Draws, Fitted
+from bayeskern.forecast.fitting import NO_TIMES, Draws, Fitted
 from bayeskern.forecast.structure import Choices, Structure, log_prior_of_change
 
 # Structures whose mode is so much less dense than that of the best one are not looked at again:
@@ -33,8 +33,8 @@ LEARNING_RATE = 0.5
 LEAST_WEIGHT = 0.01
 # More changes of level and slope than this are a series that wanders.
 MOST_CHANGES = 3
-# Draws of the hyperparameters of each structure.
-DRAWS = 32
+# Draws of the hyperparameters of the most probable structure, and the least of each other one.
+DRAWS, LEAST_DRAWS = 32, 8
 # The draws of all structures together that predictions rest on.
 MIXED = 48
 
@@ -98,10 +98,11 @@ def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitte
     start, first = start or {}, {}
 
     def fit(structure):
-        begin = start.get(structure)
-        if begin is None and structure.log in first:
-            begin = first[structure.log].by_name
-        fitted = Fitted.of(structure, choices, x, y, begin)
+        begin, like = start.get(structure), first.get(structure.log)
+        once = begin is None and like is not None and like.twice
+        if begin is None and like is not None:
+            begin = like.by_name
+        fitted = Fitted.of(structure, choices, x, y, begin, once=once)
         bar.advance()
         return fitted
 
@@ -142,11 +143,20 @@ def near(fits: list[Fitted], far: float = FAR) -> list[Fitted]:
     return [fitted for fitted in fits if not fitted.log_joint < fits[0].log_joint - far]
 
 
-def weigh(fits: Sequence[Fitted], count: int, seed: int) -> tuple[Part, ...]:
-    """The fits with draws of their hyperparameters and their weights, the most probable first."""
+def weigh(
+    fits: Sequence[Fitted], count: int, seed: int, x_new: np.ndarray = NO_TIMES
+) -> tuple[Part, ...]:
+    """The fits with draws of their hyperparameters and their weights, the most probable first.
+
+    count: how many draws the best of them has; the others have fewer, as they matter less; x_new:
+    as in `Fitted.draws`.
+    """
+    best = max(fitted.log_joint for fitted in fits)
 
     def drawn(fitted):
-        return fitted.polished().draws(count, seed)
+        share = np.exp(0.5 * LEARNING_RATE * (fitted.log_joint - best))
+        draws = max(LEAST_DRAWS, int(np.ceil(count * share)))
+        return fitted.polished().draws(draws, seed, x_new)
 
     draws = side_by_side(drawn, fits, len(fits[0].y))
     # What the data say of a structure counts by the learning rate, its prior in full.

@@ -16,6 +16,8 @@ __all__ = ["Calendar", "dates_in", "seconds_of"]
 
 DAYS_PER_YEAR = 365.25
 SECONDS_PER_YEAR = DAYS_PER_YEAR * 86400.0
+# Steps that differ by less than this share are one, with rounding errors.
+SAME = 1e-6
 # Lengths of time that have a name, in years, the longest first.
 LENGTHS = {
     "year": 1.0,
@@ -113,6 +115,12 @@ class Calendar:
             return np.concatenate([self.times, self.future(horizon)])
         first = replace(self, times=self.times[:1])
         return np.concatenate([first.times, first.future(int(self.steps()[-1]) + horizon)])
+
+    def goes_on_as(self, other: Calendar) -> bool:
+        """Whether the times have the frequency of the other ones; irregular times have none."""
+        if (self.kind, self.day, self.regular) != (other.kind, other.day, other.regular):
+            return False
+        return not self.regular or bool(np.isclose(self.every, other.every, rtol=SAME, atol=0.0))
 
     def seasons(self) -> dict[str, float]:
         """Name -> period in years, of the seasons at least two steps long and seen twice."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from bayeskern.forecast.regressors import holiday_columns, known_at, on_dates
 from bayeskern.forecast.series import Series
+from bayeskern.gp.prior import positive_definite
 from bayeskern.kernels import Kernel
 
 # The component of all of them.
@@ -70,8 +72,8 @@ class Effects:
         (rows, known), (new_rows, new_known) = self._columns_at(x), self._columns_at(x_new)
         pick = self._pick(name)
         K = rows[:, pick] @ new_rows[:, pick].T
-        for j, kernel in self._curves(name):
-            curve = np.asarray(kernel(rows[:, [j]], new_rows[:, [j]]))
+        for j, _ in self._curves(name):
+            curve = _gram(self, j, rows[:, j].tobytes(), new_rows[:, j].tobytes())
             K = K + known[:, None] * curve * new_known
         return K
 
@@ -90,6 +92,13 @@ class Effects:
         """The others, with their kernels."""
         others = zip(range(self.linear, len(self.columns)), self.kernels, strict=True)
         return [(j, kernel) for j, kernel in others if name in (None, self.components[j])]
+
+
+@lru_cache(maxsize=16)
+def _gram(effects: Effects, j: int, z: bytes, z_new: bytes) -> np.ndarray:
+    # The same at all draws of the hyperparameters of the trend and the seasons.
+    kernel = effects.kernels[j - effects.linear]
+    return np.asarray(kernel(np.frombuffer(z)[:, None], np.frombuffer(z_new)[:, None]))
 
 
 def effects_of(
@@ -164,5 +173,5 @@ def _kernels(kernels: Mapping[str, Kernel], series: Series) -> dict[str, Kernel]
             )
         if not isinstance(kernel, Kernel):
             raise TypeError(f"effect_kernels: {name} has a {type(kernel).__name__}, no kernel.")
-        kernel.require_concrete()
+        positive_definite(kernel).require_concrete()
     return dict(kernels)

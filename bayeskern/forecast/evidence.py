@@ -14,6 +14,7 @@ import numpy as np
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.gp.numpy_predictive import Predictive
 from bayeskern.gp.posterior import posterior_covariance
 from bayeskern.gp.regression import condition_at, predictive_at
 from bayeskern.inference.model.bound import BoundModel
@@ -59,6 +60,12 @@ class Evidence(Protocol):
 
     def moments(self, z, x_new) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of new values at x_new (m,), for each of z (S, d): (S, m)."""
+
+    def predictive(self, z, x_new) -> Predictive:
+        """The log density at each of z (S, d), and the joint distribution at x_new, if it is known.
+
+        x_new: sorted, (m,). It is known where it is normal and takes no code to be compiled.
+        """
 
     def paths(self, z, x_new, count: int, seed: int, noise_factors=1.0) -> np.ndarray:
         """Joint draws of new values at x_new (m,), from z (d,): (count, m).
@@ -131,6 +138,9 @@ class CompiledEvidence:
 
     def moments(self, z, x_new) -> tuple[np.ndarray, np.ndarray]:
         return self._predict(z, x_new).parts
+
+    def predictive(self, z, x_new) -> Predictive:
+        return Predictive.unknown(np.array([self.log_density(z_one) for z_one in z]))
 
     def paths(self, z, x_new, count: int, seed: int, noise_factors=1.0) -> np.ndarray:
         if np.any(np.not_equal(noise_factors, 1.0)):

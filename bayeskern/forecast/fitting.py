@@ -18,15 +18,19 @@ from bayeskern.forecast.robust import noise_factors
 from bayeskern.forecast.scale import Scale
 from bayeskern.forecast.structure import Choices, Structure
 from bayeskern.gp import GPRegression, LatentGP
+from bayeskern.gp.numpy_predictive import Predictive
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
 from bayeskern.inference.assessment.point import assess_point
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import SAME, Optimum
+from bayeskern.inference.optimization.modes import FLAT, SAME, Optimum
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, effective
 
 STEPS = 500
+# The relative gain of a step below which a search ends. A hundredth of a nat or so is left then,
+# for which Newton's method makes up; by the second one, nothing is.
+ENOUGH, LITTLE = 1e-4, 1e-7
 # Steps from a mode that is close, where weights make up for what is left to climb.
 FEW_STEPS = 8
 # That of the differences of the gradient.
@@ -39,6 +43,7 @@ BARRIER = 1e100
 LEAST_CURVATURE = 0.25
 # k-hat from which the weights of draws have no mean that could be relied on.
 HOPELESS_KHAT = 1.0
+NO_TIMES = np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +58,10 @@ class Fitted:
         y: Values as they are, (n,).
         evidence: The log density of z and the hyperparameters.
         mode: The mode, (d,), in unconstrained coordinates.
-        log_density: The log density there.
+        value: The log density there, where it has been computed.
         curvature: The Hessian of -log p next to it, (d, d), where it is known.
         log_prior: The log prior probability of the structure, up to a constant.
+        twice: Whether two searches from different places came to this mode.
     """
 
     structure: Structure
@@ -65,32 +71,37 @@ class Fitted:
     y: np.ndarray
     evidence: Evidence
     mode: np.ndarray
-    log_density: float
+    value: float | None = None
     curvature: np.ndarray | None = None
     log_prior: float = 0.0
+    twice: bool = False
 
     @classmethod
-    def of(cls, structure: Structure, choices: Choices, x, y, start=None, curvature=None) -> Fitted:
+    def of(
+        cls, structure: Structure, choices: Choices, x, y, start=None, curvature=None, once=False
+    ) -> Fitted:
         """Climb to the mode, from the median of the prior or, by name, from other values.
 
-        curvature: the Hessian of -log p there, where it is known well enough.
+        curvature: the Hessian of -log p there, where it is known well enough; once: whether one
+        search is enough, since two came to the same mode of a structure much like this one.
         """
         scale = choices.scale(structure, y)
         evidence = choices.evidence(structure, x, y, scale)
         start = start or {}
         begin = zip(evidence.names, evidence.middle, strict=True)
         begin = np.array([start.get(name, z) for name, z in begin])
+        twice = False
         if curvature is not None:
             mode, value = climb(evidence, begin, FEW_STEPS)
-        elif start.keys() == set(evidence.names):
-            # The mode of the same structure, given a part of the values: the higher one.
+        elif once or start.keys() == set(evidence.names):
+            # By the names: the mode of the same structure, given a part of the values.
             mode, value = climb(evidence, begin)
         else:
-            mode, value = highest(evidence, begin)
+            mode, value, twice = highest(evidence, begin)
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
         log_prior = choices.log_prior(structure, len(y))
         fitted = fitted.robust() if choices.robust else fitted
-        return replace(fitted, log_prior=log_prior, curvature=curvature)
+        return replace(fitted, log_prior=log_prior, curvature=curvature, twice=twice)
 
     def robust(self) -> Fitted:
         """The same with Student t noise, in turns with the factors of the noise variance."""
@@ -102,7 +113,7 @@ class Fitted:
             evidence = fitted.evidence.with_noise_factors(factors, bound)
             mode, value = climb(evidence, fitted.mode)
             gained = value - fitted.log_density
-            fitted = replace(fitted, evidence=evidence, mode=mode, log_density=value)
+            fitted = replace(fitted, evidence=evidence, mode=mode, value=value)
             if abs(gained) < SETTLED:
                 break
         return fitted
@@ -117,8 +128,21 @@ class Fitted:
             noise = float(evidence.values(self.mode)["noise"])
             squares = np.square(evidence.y - mean) + variance
             evidence = evidence.with_noise_factors(*noise_factors(squares, noise))
-        value = evidence.log_density(self.mode)
-        return replace(self, x=x, y=y, evidence=evidence, log_density=value, curvature=None)
+        return replace(self, x=x, y=y, evidence=evidence, value=None, curvature=None)
+
+    @cached_property
+    def log_density(self) -> float:
+        """The log density at the mode."""
+        return self._value_and_gradient[0] if self.value is None else self.value
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """The gradient of the log density at the mode: (d,)."""
+        return self._value_and_gradient[1]
+
+    @cached_property
+    def _value_and_gradient(self) -> tuple[float, np.ndarray]:
+        return self.evidence.value_and_gradient(self.mode)
 
     @cached_property
     def model(self) -> GPRegression | LatentGP:
@@ -172,37 +196,52 @@ class Fitted:
         early on such a ridge.
         """
         scale = 1.0 / np.sqrt(np.maximum(np.diag(np.nan_to_num(self.hessian)), 1.0))
-        mode, value = climb(self.evidence, self.mode, scale=scale)
+        mode, value = climb(self.evidence, self.mode, scale=scale, enough=LITTLE)
         if not value > self.log_density:
             return self
-        return replace(self, mode=mode, log_density=value, curvature=None)
+        return replace(self, mode=mode, value=value, curvature=None)
 
     def polished(self) -> Fitted:
-        """The same after a step of Newton's method, where it helps.
+        """The same where the gradient is zero, as far as that can be reached.
 
-        Rounding ends L-BFGS sooner: it goes by differences of values, Newton's method by the
-        gradient.
+        Newton's method goes there within a few steps, unless L-BFGS has ended on a ridge. One that
+        began close to its mode, with the curvature there, takes a step; weights do the rest.
         """
+        if self.curvature is not None:
+            return self._by_newton(1)
+        closer = self._by_newton(STEPS)
+        return closer if closer.optimum.converged else closer.rescaled()._by_newton(STEPS)
+
+    def _by_newton(self, steps: int) -> Fitted:
+        """The same after so many steps of Newton's method at most, each of which halves a slope.
+
+        The curvature where they begin does for all of them.
+        """
+        at = self
         with self.evidence.threads():
-            gradient = self.evidence.value_and_gradient(self.mode)[1]
-            try:
-                closer = self.mode + np.linalg.solve(self.hessian, gradient)
-            except np.linalg.LinAlgError:
-                return self
-            value, slope = self.evidence.value_and_gradient(closer)
-        size = np.abs(gradient).max(initial=0.0)
-        if not (np.isfinite(value) and np.abs(slope).max(initial=0.0) < size):
-            return self
-        return replace(self, mode=closer, log_density=float(value), curvature=self.hessian)
+            for _ in range(steps):
+                slope = at.optimum.gradient_norm
+                if slope < FLAT:
+                    break
+                try:
+                    mode = at.mode + np.linalg.solve(self.hessian, at.gradient)
+                except np.linalg.LinAlgError:
+                    break
+                closer = replace(at, mode=mode, value=None, curvature=self.hessian)
+                # Written so that NaN is no improvement.
+                halved = closer.optimum.gradient_norm < 0.5 * slope
+                if not (halved and np.isfinite(closer.log_density)):
+                    break
+                at = closer
+        return at
 
     @cached_property
     def optimum(self) -> Optimum:
         """The mode as methods have it."""
-        gradient = self.evidence.value_and_gradient(self.mode)[1]
         return Optimum(
             z=self.mode,
             log_density=self.log_density,
-            gradient=-gradient,
+            gradient=-self.gradient,
             curvature=lambda: self.hessian,
             ends=self.mode[None],
             start_log_densities=np.array([self.log_density]),
@@ -210,8 +249,11 @@ class Fitted:
             mode="unconstrained",
         )
 
-    def draws(self, count: int, seed: int) -> Draws:
-        """Draws around the mode, from the normal distribution with its curvature, weighted."""
+    def draws(self, count: int, seed: int, x_new: np.ndarray = NO_TIMES) -> Draws:
+        """Draws around the mode, from the normal distribution with its curvature, weighted.
+
+        x_new: the times that are likely to be asked for, or to have values, one day: sorted, (m,).
+        """
         d = len(self.mode)
         if d == 0:
             return Draws(self, np.zeros((1, 0)), np.array([self.log_density]))
@@ -224,9 +266,8 @@ class Fitted:
         z = self.mode + np.linalg.solve(factor.T, standard.T).T
         log_q = -0.5 * np.sum(np.square(standard), axis=1) - 0.5 * d * np.log(2.0 * np.pi)
         log_q += np.sum(np.log(np.diag(factor)))
-        with self.evidence.threads():
-            log_p = np.array([self.evidence.log_density(one) for one in z])
-        return Draws(self, z, log_p - log_q)
+        predictive = self.evidence.predictive(z, x_new)
+        return Draws(self, z, predictive.log_densities - log_q, predictive)
 
     def at_mode(self) -> Draws:
         """The mode alone."""
@@ -242,11 +283,13 @@ class Draws:
         fitted: The structure.
         z: (S, d), in unconstrained coordinates.
         log_ratios: (S,).
+        predictive: What each says of the next values, where it has been computed.
     """
 
     fitted: Fitted
     z: np.ndarray
     log_ratios: np.ndarray
+    predictive: Predictive | None = None
 
     @cached_property
     def weights(self) -> Weights:
@@ -270,8 +313,17 @@ class Draws:
 
     def resampled(self, count: int, seed: int) -> np.ndarray:
         """Equally weighted draws: (count, d)."""
-        rng = np.random.default_rng(seed)
-        return self.z[resample(self.shares, count, rng)]
+        return self.z[self.chosen(count, seed)]
+
+    def chosen(self, count: int, seed: int) -> np.ndarray:
+        """Which draws those are, some of them several times: (count,)."""
+        return resample(self.shares, count, np.random.default_rng(seed))
+
+    def moments(self, rows: np.ndarray, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of new values at x_new (m,), for some of the draws: (S, m) each."""
+        if self.predictive is not None and self.predictive.covers(x_new):
+            return self.predictive.moments(rows, x_new)
+        return self.fitted.evidence.moments(self.z[rows], x_new)
 
     @property
     def ess(self) -> float:
@@ -324,23 +376,33 @@ class Draws:
         return Trust("caution" if weights.khat < HOPELESS_KHAT else "bad", few, evidence)
 
 
-def highest(evidence: Evidence, start) -> tuple[np.ndarray, float]:
-    """The higher of the modes that two searches find, and the log density there."""
+def highest(evidence: Evidence, start) -> tuple[np.ndarray, float, bool]:
+    """The higher of the modes that two searches find, the log density there, and if they are one.
+
+    Where the second search has no place to begin, nothing is known of that.
+    """
     mode, value = climb(evidence, start)
     other = other_start(evidence.names, mode, evidence.middle)
     if other is None:
-        return mode, value
-    second = climb(evidence, other)
+        return mode, value, False
+    second, density = climb(evidence, other)
     # Rounding must not decide between two ends that are one mode.
-    return second if second[1] > value + SAME else (mode, value)
+    if abs(density - value) <= SAME:
+        return mode, value, True
+    return (second, density, False) if density > value else (mode, value, False)
 
 
 def climb(
-    evidence: Evidence, start, steps: int = STEPS, scale: float | np.ndarray = 1.0
+    evidence: Evidence,
+    start,
+    steps: int = STEPS,
+    scale: float | np.ndarray = 1.0,
+    enough: float = ENOUGH,
 ) -> tuple[np.ndarray, float]:
     """The mode by L-BFGS in so many steps at most, and the log density there.
 
-    scale: how far each coordinate has to go for the density to change by much, (d,) or one number.
+    scale: how far each coordinate has to go for the density to change by much, (d,) or one number;
+    enough: the relative gain of a step below which it is the last.
     """
     if len(start) == 0:
         return start, evidence.log_density(start)
@@ -350,7 +412,7 @@ def climb(
         # The line search steps back from a high value, but is lost at an infinite one.
         return (-value, -scale * gradient) if np.isfinite(value) else (BARRIER, np.zeros(len(u)))
 
-    options = {"maxiter": steps, "ftol": 1e-6, "gtol": 1e-3}
+    options = {"maxiter": steps, "ftol": enough, "gtol": 1e-3}
     with evidence.threads():
         begin = np.zeros(len(start))
         end = minimize(objective, begin, jac=True, method="L-BFGS-B", options=options)

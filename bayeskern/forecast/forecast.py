@@ -28,6 +28,7 @@ from bayeskern.forecast.scale import (
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.structure import Choices
 from bayeskern.forecast.times import parse_times
+from bayeskern.forecast.updating import likely_times
 from bayeskern.gp.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 from bayeskern.inference import Posterior
 from bayeskern.inference.infer import as_method, fit_target
@@ -146,7 +147,8 @@ def forecast(
     others = {"kernel": kernel, "log": log, "positive": positive, "robust": robust}
     seen = _likelihood(likelihood, **others, lower=lower, upper=upper, method=method)
     log = _required_scale(log, positive)
-    trends = _trends(trend, kernel)
+    kernels = _kernels(kernel)
+    trends = _trends(trend, kernels)
     method = method if method in (None, "map") else as_method(method)
     series = read_series(series, times, time, value, regressors=regressors)
     horizon = steps_ahead(horizon, series.calendar, MOST_STEPS)
@@ -186,8 +188,10 @@ def forecast(
     taken = {LEVEL, CYCLES, *seasons} & {*(effects.names if effects is not None else ())}
     if taken:
         raise ValueError(f"{taken.pop()!r} is the name of a component; rename the regressor.")
-    if priors is not None and kernel is not None:
-        raise ValueError("priors= are those of the structures, and a kernel has its own: give one.")
+    if priors is not None:
+        if kernel is not None:
+            raise ValueError("priors= are for the structures, and a kernel has its own: give one.")
+        priors.require_step(series.calendar.step)
     finds = isinstance(changes, str) and changes == "find"
     logs = ((False, True) if np.all(y > 0) else (False,)) if log is None else (log,)
     choices = Choices(
@@ -200,7 +204,7 @@ def forecast(
         changes=() if finds else _changes(series, changes),
         find_changes=finds,
         robust=robust,
-        kernels=_kernels(kernel),
+        kernels=kernels,
         effects=effects,
         bounds=bounds,
         likelihood=seen,
@@ -213,7 +217,9 @@ def forecast(
     t = series.calendar.positions(series.times[series.observed])
     fits = _contenders(t, y, choices, progress)
     if method is None:
-        parts = _parts.recall((fits, seed), lambda: weigh(fits, DRAWS, seed))
+        later, _ = likely_times(series, horizon, choices)
+        key = (fits, seed, later.tobytes())
+        parts = _parts.recall(key, lambda: weigh(fits, DRAWS, seed, later))
         return Forecast(series, horizon, choices, parts, seed)
     best = max(fits, key=lambda fitted: fitted.log_evidence)
     if method == "map":
@@ -274,12 +280,12 @@ def _kernels(kernel) -> Mapping[str, Kernel] | None:
     return kernels
 
 
-def _trends(trend: str | None, kernel) -> tuple[str, ...]:
-    if kernel is None:
+def _trends(trend: str | None, kernels: Mapping[str, Kernel] | None) -> tuple[str, ...]:
+    if kernels is None:
         return tuple(TRENDS) if trend is None else (validation.one_of("trend", trend, TRENDS),)
     if trend is not None:
         raise ValueError(f"kernel takes the place of all trends; got trend={trend!r} beside it.")
-    return tuple(_kernels(kernel))
+    return tuple(kernels)
 
 
 def _changes(series: Series, changes) -> tuple[float, ...]:

@@ -33,8 +33,11 @@ from bayeskern.kernels import RBF, ChangePoint, Constant, Kernel, Linear, Period
 SMOOTH, LINE, REPEATING = "smooth", "line", "repeating"
 # What the names of terms after a change begin with.
 LATER = "later_"
-# The last values that are looked at: each kernel takes cubic time.
-MOST_VALUES = 500
+# Fewer values tell no kernel from another; of more the last are looked at: each kernel takes cubic
+# time.
+FEWEST_VALUES, MOST_VALUES = 20, 500
+# The log prior probability that each leaf more costs.
+LEAF_COST = float(np.log(4.0))
 # Kernels that go on into the next round, the most rounds, the most factors of a term.
 BEAM, ROUNDS, FACTORS = 3, 4, 3
 # Kernels with a smaller share are left out of the average.
@@ -93,7 +96,7 @@ class KernelSearch:
     Attributes:
         found: The kernels as they were fitted, the most probable first.
         expressions: What each is made of.
-        tried: How many were fitted.
+        tried: How many were tried, each with the best of its periods.
         series: What was searched, the last 500 values of a longer series; None for X and y.
     """
 
@@ -105,8 +108,8 @@ class KernelSearch:
     @cached_property
     def probabilities(self) -> dict[str, float]:
         """What each kernel is, in words, and its posterior probability among those tried."""
-        weights = np.array([fitted.log_evidence for fitted in self.found])
-        weights -= LEAF_COST * np.array([e.size for e in self.expressions])
+        pairs = zip(self.expressions, self.found, strict=True)
+        weights = np.array([_score(pair) for pair in pairs])
         shares = np.exp(weights - logsumexp(weights))
         return dict(zip(map(str, self.expressions), shares.tolist(), strict=True))
 
@@ -130,11 +133,9 @@ class KernelSearch:
         for (name, share), fitted in zip(self.probabilities.items(), self.found, strict=True):
             if share >= LEAST_SHARE:
                 rows.append((name, f"{100.0 * share:.0f} %", f"{fitted.log_evidence:.1f}"))
-        return "\n".join([*aligned(rows), "", f"of {self.tried} kernels that were tried"])
-
-
-# The log prior probability of each leaf more.
-LEAF_COST = float(np.log(4.0))
+        remarks = self.series.remarks if self.series is not None else ()
+        tried = f"of {self.tried} kernels that were tried"
+        return "\n".join([*aligned(rows), "", tried, *(f"remark: {remark}" for remark in remarks)])
 
 
 def search_kernel(
@@ -158,7 +159,8 @@ def search_kernel(
         The kernels that were found with their probabilities; printed, it is a table.
 
     Raises:
-        ValueError: For input that cannot be read, a constant series, and inputs of several columns.
+        ValueError: For input that cannot be read, a series that is constant or too short, inputs of
+            several columns and of more than 500 rows.
 
     Examples:
         ```python
@@ -175,6 +177,11 @@ def search_kernel(
     else:
         x, y, seasons, step = _of_arrays(series, y, season)
         series = None
+    if len(y) < FEWEST_VALUES or not x[-1] > 0.0:
+        raise ValueError(
+            f"there are {len(y)} values at {len(np.unique(x))} places; wanted {FEWEST_VALUES} "
+            "values or more to search for a kernel."
+        )
     if is_constant(y):
         raise ValueError("the series is constant: there is nothing to search for.")
     require_ordinary(y)
@@ -199,8 +206,10 @@ def _of_arrays(X, y, season):
             f"X has {X.shape[1]} columns; kernels of one are searched for: take one column, or "
             "compare GPRegression models of several by their log_evidence."
         )
+    if len(X) > MOST_VALUES:
+        raise ValueError(f"X has {len(X)} rows, and {MOST_VALUES} at most are searched: take some.")
     y = np.asarray(validation.targets(y, len(X)))
-    order = np.argsort(X[:, 0], kind="stable")[-MOST_VALUES:]
+    order = np.argsort(X[:, 0], kind="stable")
     x, step = X[order, 0], float(np.ptp(X) / max(1, len(X) - 1))
     steps = np.ravel(season if season is not None else [0.0])
     seasons = {f"season_{length:g}": float(length) * step for length in steps if length}
@@ -228,13 +237,14 @@ class _Search:
         with Progress("kernels", ROUNDS, progress) as bar:
             for _ in range(ROUNDS):
                 new = self._expanded(beam) if beam else self._first()
-                best = {form: pair for form, pair in self._fitted(new, known).items()}
-                known |= best
+                known |= self._fitted(new, known)
                 ranked = sorted(known.values(), key=_score, reverse=True)[:BEAM]
                 bar.advance()
                 if beam and [e for e, _ in ranked] == [e for e, _ in beam]:
                     break
                 beam = ranked
+        if not beam:
+            raise ValueError("none of the kernels gives these values a density: look at the times.")
         ranked = sorted(known.values(), key=_score, reverse=True)
         expressions, found = zip(*ranked, strict=True)
         return KernelSearch(found, expressions, len(known))

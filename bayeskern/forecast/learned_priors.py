@@ -9,21 +9,22 @@ generalizations", on what that gains.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.priors import Priors
+from bayeskern.forecast.priors import SAME_STEP, Priors
 from bayeskern.forecast.reading_many import read_many
 from bayeskern.forecast.workers import run_all
 
 # Passes over all series.
 ROUNDS = 2
-# A hyperparameter that fewer series have keeps its prior.
-FEWEST = 10.0
+# Fewer series teach nothing, and a hyperparameter that fewer of them have keeps its prior.
+FEWEST = 10
 # A scale that is learned lies between these.
 NARROWEST, WIDEST = 0.3, 2.0
 # How a file or a frame is read, among the options of `forecast_many`.
@@ -31,9 +32,14 @@ NOTATION = ("date_format", "decimal", "every", "by")
 
 
 class Found(NamedTuple):
-    """Where the hyperparameters of a series lie: (name, share, mean, variance) of each."""
+    """Where the hyperparameters of a series lie: (name, share, mean, variance) of each.
 
-    hyperparameters: tuple[tuple[str, float, float, float], ...]
+    step: from one value of it to the next; problem: why there is nothing, if there is nothing.
+    """
+
+    hyperparameters: tuple[tuple[str, float, float, float], ...] = ()
+    step: float = 0.0
+    problem: str = ""
 
 
 class Lesson(NamedTuple):
@@ -43,11 +49,13 @@ class Lesson(NamedTuple):
     options: dict
 
     def run(self) -> Found:
-        """One that cannot be forecast says nothing."""
+        """What it says; one that cannot be forecast says why."""
         try:
             f = forecast(self.read(), 1, progress=False, **self.options)
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-            return Found(())
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            return Found(problem=" ".join(str(error).split()))
+        if not f.parts:
+            return Found(problem="the series is constant")
         rows = []
         for part in f.parts:
             shares, z = part.draws.shares, part.draws.z
@@ -55,7 +63,7 @@ class Lesson(NamedTuple):
             variances = shares @ np.square(z - means)
             named = zip(part.fitted.evidence.names, means, variances, strict=True)
             rows += [(n, part.weight, float(m), float(v)) for n, m, v in named]
-        return Found(tuple(rows))
+        return Found(tuple(rows), f.series.calendar.step)
 
 
 def learn_priors(
@@ -93,7 +101,8 @@ def learn_priors(
         The priors, which `forecast` and `forecast_many` take as `priors=`.
 
     Raises:
-        ValueError: If fewer than ten series can be learned from, or none can be read.
+        ValueError: If fewer than ten series can be learned from, or if they are of several kinds,
+            such as months and days.
 
     Examples:
         ```python
@@ -108,19 +117,31 @@ def learn_priors(
     for _ in range(ROUNDS):
         given = {**options, "priors": priors}
         lessons = [Lesson(read, given) for read in many.reads]
-        found = run_all(lessons, Found(()), workers, scheduler, progress)
-        priors = _gathered([one.hyperparameters for one in found])
+        died = Found(problem="several workers died on it")
+        priors = _gathered(run_all(lessons, died, workers, scheduler, progress))
     return priors
 
 
-def _gathered(found: Iterable) -> Priors:
+def _gathered(found: Sequence[Found]) -> Priors:
     """The normal distributions that hold the hyperparameters of all series."""
+    good = [one for one in found if not one.problem]
+    if len(good) < FEWEST:
+        problems = Counter(one.problem for one in found if one.problem).most_common(1)
+        why = f" {problems[0][1]} cannot: {problems[0][0]}" if problems else ""
+        raise ValueError(
+            f"{counted(len(good), 'series', 'series')} can be learned from; wanted {FEWEST} or "
+            f"more, or the priors as they are.{why}"
+        )
+    steps = np.array([one.step for one in good])
+    if not np.allclose(steps, steps[0], rtol=SAME_STEP):
+        raise ValueError(
+            f"the series have steps from {steps.min():.3g} to {steps.max():.3g}, which have no "
+            "priors in common: learn from those of one frequency."
+        )
     rows: dict[str, list[tuple[float, float, float]]] = {}
-    count = 0
-    for of_series in found:
-        count += bool(of_series)
-        for name, share, mean, variance in of_series:
-            rows.setdefault(name, []).append((share, mean, variance))
+    for one in good:
+        for name, *row in one.hyperparameters:
+            rows.setdefault(name, []).append(row)
     values = {}
     for name, row in rows.items():
         share, mean, variance = np.array(row).T
@@ -128,9 +149,4 @@ def _gathered(found: Iterable) -> Priors:
             location = float(np.average(mean, weights=share))
             spread = np.average(variance + np.square(mean - location), weights=share)
             values[name] = location, float(np.clip(np.sqrt(spread), NARROWEST, WIDEST))
-    if not values:
-        raise ValueError(
-            f"{counted(count, 'series', 'series')} can be learned from; wanted {FEWEST:g} or more. "
-            "Forecast them with the priors as they are."
-        )
-    return Priors(values, count)
+    return Priors(values, float(np.median(steps)), len(good), len(found))

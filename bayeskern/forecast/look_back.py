@@ -214,4 +214,4 @@ def _forecast(choices, parts, x, y, x_new, seed) -> Mixture | None:
         return None
     if parts[0].draws.is_point:
         return mixture_over([Part(fits[0].at_mode(), 1.0)], x_new, 1, seed, choices.robust)
-    return mixture_over(weigh(fits, DRAWS, seed), x_new, DRAWS, seed, choices.robust)
+    return mixture_over(weigh(fits, DRAWS, seed, x_new), x_new, DRAWS, seed, choices.robust)

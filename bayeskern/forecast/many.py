@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,6 +202,7 @@ def forecast_many(
     Raises:
         ValueError: If the frame cannot be read at all: no such column, or cells that may be two
             things; or if no series can be forecast.
+        TypeError: For an option that `forecast` has not.
 
     Examples:
         ```python
@@ -210,6 +212,8 @@ def forecast_many(
         ```
     """
     levels = tuple(validation.level(p) for p in np.ravel(level))
+    # Python says here which argument is none, and not a worker.
+    signature(forecast).bind(series, horizon, progress=progress, **options)
     notation = {"date_format": date_format, "decimal": decimal, "every": every, "by": by}
     many = read_many(series, id, time, value, regressors, sheet, encoding, notation)
     jobs = [Job(read, horizon, levels, verdict, options) for read in many.reads]

@@ -244,7 +244,7 @@ def mixture_over(
     whether the noise of new values is Student's t.
     """
     weights, fits, zs, moments = _drawn(
-        parts, mixed, seed, robust, lambda e, z: e.moments(z, x_new)
+        parts, mixed, seed, robust, lambda draws, rows: draws.moments(rows, x_new)
     )
     means, variances = moments
     factors = np.ones(means.shape)
@@ -272,7 +272,11 @@ def mixture_of_others(
 
     The hyperparameters are those given all values. robust: as in `mixture_over`.
     """
-    weights, fits, zs, moments = _drawn(parts, mixed, seed, robust, lambda e, z: e.loo(z)[:2])
+
+    def left_out(draws, rows):
+        return draws.fitted.evidence.loo(draws.z[rows])[:2]
+
+    weights, fits, zs, moments = _drawn(parts, mixed, seed, robust, left_out)
     means, variances = moments
     if robust:
         own = np.array([f.evidence.noise_factors for f in fits])
@@ -288,17 +292,18 @@ def _drawn(parts: Sequence[Part], mixed: int, seed: int, robust: bool, moments: 
     """Weights (S,), fits and draws of S parts of a mixture, and their moments: (S, m) each."""
     weights, fits, zs, found = [], [], [], []
     for part in parts:
-        fitted, z = part.fitted, part.draws.z
-        if len(z) > 1:
-            count = min(len(z), max(1, int(np.ceil(mixed * part.weight))))
-            z = part.draws.resampled(count, seed)
+        draws, rows = part.draws, np.zeros(1, int)
+        if not draws.is_point:
+            count = min(len(draws.z), max(1, int(np.ceil(mixed * part.weight))))
+            rows = draws.chosen(count, seed)
         if robust:
             # Each factor of the noise is a part of its own.
-            z = np.repeat(z, -(-mixed // (len(parts) * len(z))), axis=0)
-        weights += [part.weight / len(z)] * len(z)
-        fits += [fitted] * len(z)
-        zs += [*z]
-        found.append(moments(fitted.evidence, z))
+            rows = np.repeat(rows, -(-mixed // (len(parts) * len(rows))))
+        weights += [part.weight / len(rows)] * len(rows)
+        fits += [part.fitted] * len(rows)
+        zs += [*draws.z[rows]]
+        different, place = np.unique(rows, return_inverse=True)
+        found.append([moment[place] for moment in moments(draws, different)])
     together = tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
     return np.array(weights), fits, zs, together
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import short
-from bayeskern.core.plotting import concise_dates, figure
+from bayeskern.core.plotting import concise_dates, figure, tidy
 
 HISTORY, FUTURE, PAST, NAIVE = "#333333", "#1f5fa8", "#8a8a8a", "#c2571a"
 # More history than this many horizons hides what is asked for.
@@ -62,11 +62,14 @@ def components(f, fig=None, level: float = 0.95):
         is_level = name == f.components[0]
         if not is_level:
             ax.axhline(1.0 if f.scale.log else 0.0, color=PAST, linewidth=0.7, zorder=0)
-        note = " (factor)" if f.scale.log and not is_level else ""
+        unit = "" if f.choices.likelihood is None else f.choices.likelihood.unit
+        note = f" ({unit})" if unit else ""
+        if f.scale.log and not is_level:
+            note = f" (factor of the {unit})" if unit else " (factor)"
         title = short(name.replace("_", " "), LETTERS) + note
         ax.set_title(title, loc="left", fontsize=10, parse_math=False)
         concise_dates(ax, x)
-        _tidy(ax)
+        tidy(ax)
     title = f"{short(f.series.name, LETTERS)}: components"
     note = f"{100 * level:g} % intervals; shaded: the future"
     fig.suptitle(f"{title} ({note})", fontsize=11, parse_math=False)
@@ -159,16 +162,9 @@ def _finish(ax, series, title: str, note: str):
     ax.set_title(title, loc="left", fontsize=12, parse_math=False)
     ax.set_title(note, loc="right", fontsize=8.5, color=PAST)
     ax.set_ylabel(short(series.value_name, LETTERS), parse_math=False)
-    _tidy(ax)
+    tidy(ax)
     ax.legend(
         loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=5, frameon=False, fontsize=9,
         borderaxespad=0.0,
     )  # fmt: skip
     return ax.figure
-
-
-def _tidy(ax) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(axis="y", color="#dddddd", linewidth=0.6)
-    ax.set_axisbelow(True)
-    ax.margins(x=0.01)

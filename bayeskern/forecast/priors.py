@@ -11,6 +11,9 @@ import numpyro.distributions as dist
 from bayeskern.core.formatting import aligned, counted, number
 from bayeskern.kernels import Kernel
 
+# Steps that differ by no more than this are the same: a month has 28 to 31 days.
+SAME_STEP = 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class Priors:
@@ -21,11 +24,22 @@ class Priors:
 
     Attributes:
         values: Name -> location and scale of the logarithm.
-        count: How many series they were learned from.
+        step: The time from one value to the next, in that unit: months are no days.
+        learned, count: How many series of how many they were learned from.
     """
 
     values: Mapping[str, tuple[float, float]]
+    step: float
+    learned: int = 0
     count: int = 0
+
+    def require_step(self, step: float) -> None:
+        """Raise ValueError for a series of another step, to which they do not apply."""
+        if not np.isclose(step, self.step, rtol=SAME_STEP):
+            raise ValueError(
+                f"these priors are for steps of {self.step:.3g}, and those of the series are "
+                f"{step:.3g}: learn priors from series like it."
+            )
 
     def of_kernel(self, kernel: Kernel) -> Kernel:
         """The kernel with these priors."""
@@ -39,5 +53,5 @@ class Priors:
         for name, (location, scale) in self.values.items():
             low, median, high = np.exp(location + scale * np.array([-1.645, 0.0, 1.645]))
             rows.append((name, number(median), f"{number(low)} to {number(high)}"))
-        head = f"priors learned from {counted(self.count, 'series', 'series')}"
+        head = f"priors learned from {self.learned} of {counted(self.count, 'series', 'series')}"
         return "\n".join([head, "", *aligned(rows)])

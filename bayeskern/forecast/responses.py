@@ -1,5 +1,4 @@
-"""The predictive distribution of counts and shares: a mixture over structures and draws, seen
-through a likelihood."""
+"""The predictive distribution of counts and shares: a mixture that is seen through a likelihood."""
 
 from __future__ import annotations
 
@@ -10,14 +9,15 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayeskern.gp.numpy_likelihoods import LARGEST, NumpyLikelihood
+from bayeskern.prediction.mixture import without_nan
 
 # Between the least and the largest of the quantiles wanted the distribution function is looked at
 # at so many values; whole numbers as close as that are exact, others lie on straight lines between.
 GRID = 128
 # Nodes of quadrature over f: more where it varies much for what an observation says of it.
 FEWEST_NODES, MOST_NODES, NODES_PER_SD = 8, 48, 3.0
-# Halvings of the interval that holds a quantile of a share.
-HALVINGS = 40
+# The most halvings of an interval that holds a quantile.
+HALVINGS = 52
 
 
 class ResponseMixture:
@@ -33,14 +33,15 @@ class ResponseMixture:
 
     def __init__(self, likelihood: NumpyLikelihood, weights, locations, sds, thetas, paths=None):
         self.likelihood, self.weights, self.thetas = likelihood, weights, np.asarray(thetas)
-        self.locations, self.sds, self._paths = _within_reach(locations), sds, paths
+        self.locations, self.sds = _within_reach(locations), without_nan(sds)
+        self._paths = paths
 
     @cached_property
     def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
         """Values of f (S G, m), and their weights (S G,)."""
         information = self.likelihood.information(self.locations, np.ones(1), self._theta(1))
         with np.errstate(over="ignore", invalid="ignore"):
-            ratio = np.nan_to_num(np.max(self.sds * np.sqrt(information)), posinf=np.inf)
+            ratio = np.max(self.sds * np.sqrt(information))
         count = int(np.clip(FEWEST_NODES + NODES_PER_SD * ratio, FEWEST_NODES, MOST_NODES))
         nodes, weights = np.polynomial.hermite_e.hermegauss(count)
         f = self.locations[:, None] + self.sds[:, None] * nodes[:, None]
@@ -99,7 +100,7 @@ class ResponseMixture:
             high = np.full(len(q), np.ceil(mean + sd + 1.0))
             while np.any(short := (self._below(high, column) < q) & (high < LARGEST)):
                 low, high = np.where(short, high, low), np.where(short, 4.0 * high, high)
-        for _ in range(HALVINGS if not likelihood.whole else 64):
+        for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             middle = np.floor(middle) if likelihood.whole else middle
             if likelihood.whole and np.all(high - low <= 1.0):
@@ -112,7 +113,7 @@ class ResponseMixture:
         """The probability of y or less, (k,), at one of the times."""
         f, weights = self._nodes
         below = self.likelihood.below(y, f[:, [column]], self._theta_of_nodes)
-        return np.where(y < self.likelihood.smallest, 0.0, weights @ np.nan_to_num(below))
+        return np.where(y < self.likelihood.smallest, 0.0, weights @ below)
 
     def below(self, y) -> np.ndarray:
         """The probability of y (m,) or less, time by time."""
@@ -152,8 +153,8 @@ class ResponseMixture:
 
 
 def _within_reach(f) -> np.ndarray:
-    """f, of which no mean is beyond what can be computed with."""
-    return np.clip(f, -np.log(LARGEST), np.log(LARGEST))
+    """f, of which no mean is beyond what can be computed with; NaN raises FloatingPointError."""
+    return np.clip(without_nan(f), -np.log(LARGEST), np.log(LARGEST))
 
 
 def responses_of(likelihood: NumpyLikelihood, weights, fits: Sequence, zs, moments, paths=None):

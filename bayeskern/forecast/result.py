@@ -26,7 +26,7 @@ from bayeskern.forecast.scale import Scale, require_possible
 from bayeskern.forecast.series import Series
 from bayeskern.forecast.structure import Choices
 from bayeskern.forecast.totals import level_name, totals
-from bayeskern.forecast.updating import updated
+from bayeskern.forecast.updating import MORE, likely_times, updated
 from bayeskern.forecast.verdict import assess_forecast
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior, Trust
@@ -257,8 +257,13 @@ class Forecast(Quantiles):
         """Go on from new values, without fitting again.
 
         The structures and the draws of their hyperparameters stay, and are weighted by what they
-        said of the new values. That takes a fraction of a second, and does as long as the new
-        values are few beside the old: `trust` says when too few draws are left.
+        said of the new values. That does as long as the new values are few beside the old: `trust`
+        says when too few draws are left.
+
+        One value takes 3 ms, after 120 values and after 1000: each draw has the joint distribution
+        of the next ones at hand. Where it ends, after 12 new values or a tenth of the series, it is
+        computed anew at each draw: 0.2 s after 120 values and 5 s after 1000. Robust noise and
+        counts take as long each time.
 
         Args:
             values: The new values, (m,), NaN where one is missing; or a number.
@@ -290,7 +295,8 @@ class Forecast(Quantiles):
         if not self.parts:
             raise ValueError("a constant series taught nothing: forecast the longer one.")
         x = series.calendar.positions(series.times[series.observed])
-        parts = updated(self.parts, x, series.values[series.observed])
+        later = likely_times(series, self.horizon, self.choices, MORE)
+        parts = updated(self.parts, x, series.values[series.observed], *later)
         return replace(self, series=series, parts=parts, fit=None, before=self.before or self)
 
     # -- components ---------------------------------------------------------------------------
@@ -473,10 +479,15 @@ class Forecast(Quantiles):
         return self.series.calendar.labels(times)
 
     def _table(self, levels) -> dict[str, np.ndarray]:
-        table = {"median": self.median, "mean": self.mean, "sd": self.sd}
-        for level in np.ravel(levels):
-            name = level_name(validation.level(level))
-            table[f"lower_{name}"], table[f"upper_{name}"] = self.interval(level)
+        levels = [validation.level(level) for level in np.ravel(levels)]
+        tails = [0.5 * (1.0 - level) for level in levels]
+        # All quantiles at once, which takes hardly more time than one.
+        median, *ends = self.quantile([0.5, *tails, *(1.0 - tail for tail in tails)])
+        table = {"median": median, "mean": self.mean, "sd": self.sd}
+        count = len(levels)
+        for level, lower, upper in zip(levels, ends[:count], ends[count:], strict=True):
+            name = level_name(level)
+            table[f"lower_{name}"], table[f"upper_{name}"] = lower, upper
         return table
 
     # -- inside -------------------------------------------------------------------------------

@@ -149,11 +149,13 @@ class Series:
         count = int(np.flatnonzero(np.isfinite(values))[-1]) + 1
         joined = np.append(self.times, new[:count].astype(self.times.dtype))
         found = infer_calendar(joined, calendar.tz, name)
-        if (found.kind, found.every, found.day) != (calendar.kind, calendar.every, calendar.day):
+        if not found.goes_on_as(calendar):
             raise ValueError(
                 f"update: the times were {calendar.description}, and are {found.description} with "
                 "the new ones. Forecast the longer series instead."
             )
+        # The unit of the positions stays: a step that is a mean or a median may be another now.
+        found = replace(found, every=calendar.every, step=calendar.step)
         remarks, missing = self.remarks, int(np.sum(~np.isfinite(values[:count])))
         if missing:
             says = f"{counted(missing, 'missing value')} among those that came later left out"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, Protocol
 
 from bayeskern.core import validation
@@ -80,34 +81,30 @@ def _on_machines(
         from dask.distributed import Client, KilledWorker, LocalCluster, as_completed
     except ImportError:
         raise ValueError("scheduler= takes Dask: pip install bayeskern[dask].") from None
-    cluster = None
-    if scheduler == LOCAL:
-        # Processes of one thread, since NumPy takes more where it can; no page of its own.
-        cluster = LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
-        )
-    elif workers is not None:
+    if scheduler != LOCAL and workers is not None:
         raise ValueError("workers= is for this machine: those of a scheduler are what it has.")
-    try:
-        client = Client(scheduler if cluster is None else cluster, timeout="30s")
-    except (OSError, ValueError) as error:
-        raise ValueError(f"scheduler={scheduler!r} does not answer: {error}") from None
-    try:
+    with ExitStack() as opened:
+        if scheduler == LOCAL:
+            # Processes of one thread, since NumPy takes more where it can; no page of its own.
+            one = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+            address = opened.enter_context(LocalCluster(n_workers=workers, **one))
+        else:
+            address = scheduler
+        try:
+            client = opened.enter_context(Client(address, timeout="30s"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"scheduler={scheduler!r} does not answer: {error}") from None
         parts = [range(i, min(i + TOGETHER, len(jobs))) for i in range(0, len(jobs), TOGETHER)]
         futures = {
             client.submit(_several, [jobs[i] for i in part], pure=False): part for part in parts
         }
         for future in as_completed(futures):
-            part = futures[future]
             try:
                 results = future.result()
             except KilledWorker:
+                # Several workers died on it, which is said of its series.
                 continue
-            yield from zip(part, results, strict=True)
-    finally:
-        client.close()
-        if cluster is not None:
-            cluster.close()
+            yield from zip(futures[future], results, strict=True)
 
 
 def _numbered(i: int, job: Work) -> tuple[int, Any]:

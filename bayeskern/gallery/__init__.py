@@ -67,8 +67,8 @@ def load(source: str | Path) -> Problem:
 
     Examples:
         >>> from bayeskern import gallery
-        >>> gallery.load("coin").data
-        (20, 14)
+        >>> gallery.load("coin").model
+        BetaBernoulli(a=2, b=2), worth 4 observations of mean 0.5
     """
     path = find(source)
     with blame(path):

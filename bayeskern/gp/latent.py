@@ -19,8 +19,7 @@ from bayeskern.gp.latent_posterior import ConditionedLatent
 from bayeskern.gp.latent_prediction import LatentMixture, latent_prediction, response_prediction
 from bayeskern.gp.latent_process import LatentProcess, read_solver
 from bayeskern.gp.log_likelihood import eta
-from bayeskern.gp.posterior import new_points
-from bayeskern.gp.prior import is_function, mean_function, positive_definite
+from bayeskern.gp.prior import is_function, mean_function, new_points, positive_definite
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode

@@ -14,7 +14,7 @@ from bayeskern.gp.latent_prediction import LatentMixture, latent_prediction, res
 from bayeskern.gp.latent_prior import LatentPrior
 from bayeskern.gp.log_likelihood import LogLikelihood
 from bayeskern.gp.newton import Mode
-from bayeskern.gp.posterior import new_points
+from bayeskern.gp.prior import new_points
 from bayeskern.gp.quadrature import (
     BATCH,
     draw_responses,

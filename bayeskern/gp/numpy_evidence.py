@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpyro.distributions import transforms
 from scipy.linalg import lapack, solve_triangular
 
 from bayeskern.core.threads import one_blas_thread
+from bayeskern.gp.numpy_predictive import LOG_2PI, Predictive
 from bayeskern.gp.prior import is_function
 from bayeskern.gp.regression import GPRegression
 from bayeskern.hyperparameters import is_specified
@@ -41,9 +42,6 @@ class LinearEffects(Protocol):
 
     def variance(self, x_new, name: str | None = None) -> np.ndarray:
         """Its diagonal at x_new, of one component or of all: (m,)."""
-
-
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class LogNormalPrior(NamedTuple):
@@ -100,9 +98,19 @@ class NumpyEvidence:
         self._take(x, y)
 
     def _take(self, x, y) -> None:
-        self.x, self.y, self._pairs = x, y, _pairs_between(x.tobytes(), x.tobytes())
+        self.x, self.y = x, y
         self.noise_factors, self._constant = np.ones(len(y)), 0.0
-        self._of_effects = 0.0 if self.effects is None else self.effects.covariance(x, x)
+        # Those of other times.
+        for name in ("_pairs", "_of_effects"):
+            vars(self).pop(name, None)
+
+    @cached_property
+    def _pairs(self) -> Pairs:
+        return _pairs_between(self.x.tobytes(), self.x.tobytes())
+
+    @cached_property
+    def _of_effects(self):
+        return 0.0 if self.effects is None else self.effects.covariance(self.x, self.x)
 
     def given(self, x, y, numbers: dict[str, float] | None = None) -> NumpyEvidence:
         """The same model given other data, with other values of some fixed hyperparameters.
@@ -193,12 +201,12 @@ class NumpyEvidence:
         if factor is None:
             return value, np.zeros(len(z))
         # The lower triangle of K^-1, twice off the diagonal: dK / d theta is symmetric.
-        lower, _ = lapack.dpotri(factor, lower=1)
-        lower *= 2.0
-        np.fill_diagonal(lower, 0.5 * np.diag(lower))
+        lower, _ = lapack.dpotri(factor, lower=1, overwrite_c=True)
+        lower *= -2.0
+        lower.ravel("K")[:: len(lower) + 1] *= 0.5
         # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta)
-        A = np.outer(weights, weights)
-        A -= lower
+        A = np.multiply.outer(weights, weights)
+        A += lower.T
         trace_with = self._pairs.contract(A)
         slopes = np.empty(len(z))
         for i, place in enumerate(self._free):
@@ -211,16 +219,19 @@ class NumpyEvidence:
     def _evaluated(self, z):
         """The log density, the factor of K, K^-1 y and the derivatives of the Gram matrix."""
         *kernel_values, noise = self._at(z)
-        K, derivatives = self._gram(kernel_values, self._pairs)
-        K = self._pairs.spread(K) + np.diag(noise * self.noise_factors) + self._of_effects
-        factor, failed = lapack.dpotrf(K, lower=1)
+        K, derivatives = self._covariance(kernel_values, noise)
+        factor, failed = lapack.dpotrf(K.T, lower=1, overwrite_a=True)
         if failed or not np.isfinite(factor[-1, -1]):
             return -np.inf, None, None, derivatives
         weights, _ = lapack.dpotrs(factor, self.y, lower=1)
+        return self._log_joint(z, factor, self.y @ weights), factor, weights, derivatives
+
+    def _log_joint(self, z, factor, quadratic) -> float:
+        """The log density at z, by the factor of K and y' K^-1 y."""
         standard = (z - self._location) / self._scale
-        value = -0.5 * (self.y @ weights + standard @ standard) - np.log(np.diag(factor)).sum()
+        value = -0.5 * (quadratic + standard @ standard) - np.log(np.diag(factor)).sum()
         value -= 0.5 * (len(self.y) + len(z)) * LOG_2PI + np.log(self._scale).sum()
-        return float(value) + self._constant, factor, weights, derivatives
+        return float(value) + self._constant
 
     def moments(self, z, x_new) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of new observations at x_new (m,), for each of z (S, d): (S, m)."""
@@ -233,6 +244,33 @@ class NumpyEvidence:
                 means.append(mean)
                 variances.append(np.maximum(among - np.sum(np.square(half), axis=0), 0.0) + noise)
         return np.array(means), np.array(variances)
+
+    def predictive(self, z, x_new) -> Predictive:
+        """The log density at each of z (S, d), and the joint distribution at sorted x_new (m,).
+
+        Both take one Gram matrix, and one factor, for each of z.
+        """
+        n, x, parts = len(self.y), np.append(self.x, x_new), []
+        pairs, of_effects = _pairs_between(x.tobytes(), x.tobytes()), 0.0
+        known = np.empty((n, 1 + len(x_new)), order="F")
+        if self.effects is not None:
+            of_effects = self.effects.covariance(x, x)
+        with self.threads(), np.errstate(all="ignore"):
+            # What overflows has no density, and that is said by its value.
+            for z_one in z:
+                *values, noise = self._at(z_one)
+                K = pairs.spread(self._gram(values, pairs)[0]) + of_effects
+                cross, among = K[:n, n:], K[n:, n:]
+                K.ravel()[: n * len(K) : len(K) + 1] += noise * self.noise_factors
+                factor = _factor(K[:n, :n])
+                known[:, 0], known[:, 1:] = self.y, cross
+                solved, _ = lapack.dtrtrs(factor, known, lower=1)
+                weights, half = solved[:, 0], solved[:, 1:]
+                density = self._log_joint(z_one, factor, weights @ weights)
+                density = density if np.isfinite(density) else -np.inf
+                parts.append((density, weights @ half, among - half.T @ half, noise))
+        densities, means, covariances, noises = map(np.array, zip(*parts, strict=True))
+        return Predictive(densities, x_new, means, covariances, noises)
 
     def paths(self, z, x_new, count: int, seed: int, noise_factors=1.0) -> np.ndarray:
         """Joint draws of new observations at x_new (m,), from z (d,): (count, m).
@@ -369,11 +407,17 @@ class NumpyEvidence:
     def _conditioned(self, z) -> tuple[Conditioned, np.ndarray, float]:
         """The process given the data, the values of its kernel and its noise variance."""
         *values, noise = self._at(z)
-        K, _ = self._gram(values, self._pairs)
-        K = self._pairs.spread(K) + np.diag(noise * self.noise_factors) + self._of_effects
-        factor = _factor(K)
+        factor = _factor(self._covariance(values, noise)[0])
         weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
         return Conditioned(self, factor, weights, self.y, values), values, noise
+
+    def _covariance(self, values, noise) -> tuple[np.ndarray, list]:
+        """K, the covariance of y: (n, n), and the derivatives of the Gram matrix."""
+        K, derivatives = self._gram(values, self._pairs)
+        # One copy, into which the rest is added: the derivatives may need what the kernel gave.
+        K = self._pairs.spread(K) + self._of_effects
+        K.ravel()[:: len(K) + 1] += noise * self.noise_factors
+        return K, derivatives
 
     def _at(self, z) -> np.ndarray:
         values = self._values.copy()

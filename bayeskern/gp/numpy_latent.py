@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
+from scipy.special import logsumexp
 
 from bayeskern.gp.numpy_evidence import Conditioned, NumpyEvidence
 from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
+from bayeskern.gp.numpy_predictive import Predictive
 from bayeskern.gp.regression import GPRegression
 from bayeskern.kernels import Kernel
 
@@ -25,6 +27,8 @@ STEPS, HALVINGS = 50, 30
 # the second, which is not seen in the sum, is taken as it is, and from the third on a curvature
 # that may be negative leads the rest of the way faster than one that is not.
 CONVERGED, UNSEEN, CLOSE = 1e-18, 1e-10, 1.0
+# After all steps the mode counts as found where another one would gain less than this.
+ACCEPTED = 1e-8
 # What likelihoods say of their own hyperparameters, and of the third derivative, is found by
 # differences over this far, which cost O(n) only.
 STEP = 1e-4
@@ -95,6 +99,11 @@ class NumpyLatentEvidence(NumpyEvidence):
         own = {name: of_kernel[..., i] for i, name in names}
         return {**self.likelihood.values(z[..., :k]), **own}
 
+    def predictive(self, z, x_new) -> Predictive:
+        """The log density at each of z (S, d); new values have no normal distribution."""
+        with self.threads():
+            return Predictive.unknown(np.array([self.log_density(z_one) for z_one in z]))
+
     def _split(self, z) -> tuple[np.ndarray, np.ndarray]:
         """The coordinates of the likelihood, and those of the kernel."""
         k = len(self.likelihood.names)
@@ -118,14 +127,21 @@ class NumpyLatentEvidence(NumpyEvidence):
         return self._pairs.spread(K) + self._of_effects, derivatives
 
     def _mode(self, theta, K) -> Mode | None:
-        """Newton's method from the last mode; None where there is none."""
+        """Newton's method; None where it finds no mode."""
+        with np.errstate(all="ignore"):
+            # What overflows on the way has no density, and is stepped back from.
+            return self._searched(theta, K)
+
+    def _searched(self, theta, K) -> Mode | None:
         likelihood, n = self.likelihood, len(self.y)
 
         def gain(g, a):
             f = self.shift + self.size * g
             return np.sum(likelihood.log_density(f, self.y, theta)) - 0.5 * (a @ g)
 
-        a = self._start
+        # Where there is one mode, the search goes on from the last one; where there may be several,
+        # the one that is found must not depend on what was asked before.
+        a = self._start if likelihood.log_concave else np.zeros(n)
         g = K @ a
         value = gain(g, a)
         if not np.isfinite(value):
@@ -160,8 +176,9 @@ class NumpyLatentEvidence(NumpyEvidence):
             else:
                 return None
             a, g, value = a + step, g + change, new
-        if np.isfinite(value):
-            self._start = a
+        if not (np.isfinite(value) and promised < ACCEPTED):
+            return None
+        self._start = a
         half = solve_triangular(L, np.diag(root), lower=True, check_finite=False)
         return Mode(g, slope, information, half, value - np.log(np.diag(L)).sum())
 
@@ -213,22 +230,23 @@ class NumpyLatentEvidence(NumpyEvidence):
 
         These are values g + slope / information with noise 1 / information.
         """
-        _, mode, K, _ = self._evaluated(z)
-        _, of_kernel = self._split(z)
+        conditioned, _ = self._approximated(z)
+        return conditioned, conditioned.values, JITTER
+
+    def _approximated(self, z) -> tuple[Conditioned, np.ndarray]:
+        """The same, and the noise of its values: (n,). NaN where there is no mode."""
+        theta, of_kernel = self._split(z)
+        K, _ = self._covariance(of_kernel)
+        mode = self._mode(theta, K)
         *values, _ = self._at(of_kernel)
-        n = len(self.y)
         if mode is None:
-            nothing = np.full(n, np.nan)
-            return (
-                Conditioned(self, np.full((n, n), np.nan), nothing, nothing, values),
-                values,
-                JITTER,
-            )
-        information = np.maximum(mode.information, LEAST_INFORMATION)
-        y = mode.g + mode.slope / information
-        factor, _ = lapack.dpotrf(K + np.diag(1.0 / information), lower=1)
+            nothing = np.full(len(self.y), np.nan)
+            return Conditioned(self, np.full_like(K, np.nan), nothing, nothing, values), nothing
+        noise = 1.0 / np.maximum(mode.information, LEAST_INFORMATION)
+        y = mode.g + noise * mode.slope
+        factor, _ = lapack.dpotrf(K + np.diag(noise), lower=1)
         weights = solve_triangular(factor, y, lower=True, check_finite=False)
-        return Conditioned(self, factor, weights, y, values), values, JITTER
+        return Conditioned(self, factor, weights, y, values), noise
 
     def loo(self, z) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean and variance of g at each value given the others, and its log density: (S, n) each.
@@ -236,22 +254,18 @@ class NumpyLatentEvidence(NumpyEvidence):
         Vehtari et al. (2016), "Bayesian leave-one-out cross-validation approximations for Gaussian
         latent variable models", section 3.2.
         """
-        means, variances, densities = [], [], []
+        parts = []
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        log_weights = np.log(weights / weights.sum())
         with self.threads():
             for z_one in z:
                 theta, _ = self._split(z_one)
-                _, mode, _, _ = self._evaluated(z_one)
-                conditioned, _, _ = self._conditioned(z_one)
-                inverse, _ = lapack.dpotri(conditioned.factor, lower=1)
+                (_, factor, _, y, _), noise = self._approximated(z_one)
+                inverse, _ = lapack.dpotri(factor, lower=1)
                 precision = np.diag(inverse)
-                residual = lapack.dpotrs(conditioned.factor, conditioned.y, lower=1)[0] / precision
-                noise = 1.0 / np.maximum(mode.information, LEAST_INFORMATION)
-                mean, variance = conditioned.y - residual, 1.0 / precision - noise
-                variance = np.maximum(variance, 0.0)
+                mean = y - lapack.dpotrs(factor, y, lower=1)[0] / precision
+                variance = np.maximum(1.0 / precision - noise, 0.0)
                 f = self.shift + self.size * (mean[:, None] + np.sqrt(variance)[:, None] * nodes)
-                density = np.exp(self.likelihood.log_density(f, self.y[:, None], theta))
-                means.append(mean)
-                variances.append(variance)
-                densities.append(np.log(density @ weights / weights.sum()))
-        return np.array(means), np.array(variances), np.array(densities)
+                density = self.likelihood.log_density(f, self.y[:, None], theta)
+                parts.append((mean, variance, logsumexp(density + log_weights, axis=1)))
+        return tuple(np.array(part) for part in zip(*parts, strict=True))

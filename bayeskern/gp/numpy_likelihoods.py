@@ -26,7 +26,7 @@ from bayeskern.likelihoods import Beta, Likelihood, NegativeBinomial, Poisson, Z
 
 # The largest mean of which counts can be drawn.
 LARGEST = 1e15
-# The log of 1 / sqrt(a) has its median here, if 1 / sqrt(a) has a half-normal distribution.
+# The median of a half-normal distribution.
 HALF_NORMAL_MEDIAN = 0.6744897501960817
 
 
@@ -42,6 +42,7 @@ class NumpyLikelihood(ABC):
         log_concave: Whether the curvature is never negative, and its own information.
         title: What is observed, in words.
         scale: What f is, in words.
+        unit: That of exp(f), where it is not that of the mean.
     """
 
     names: ClassVar[tuple[str, ...]] = ()
@@ -53,6 +54,7 @@ class NumpyLikelihood(ABC):
     log_concave: ClassVar[bool] = True
     title: ClassVar[str]
     scale: ClassVar[str] = "the logarithm of the mean"
+    unit: ClassVar[str] = ""
 
     @property
     @abstractmethod
@@ -171,8 +173,7 @@ class NumpyNegativeBinomial(NumpyPoisson):
         return {self.names[0]: np.exp(theta[..., 0])}
 
     def log_prior(self, theta):
-        value, slope = _half_normal_of_inverse_root(theta[0])
-        return value, np.array([slope])
+        return _half_normal_of_inverse_root(theta[0])
 
     def below(self, y, f, theta):
         log_r = theta[0]
@@ -229,7 +230,7 @@ class NumpyZeroInflated(NumpyNegativeBinomial):
         return {**super().values(theta), self.names[1]: expit(theta[..., 1])}
 
     def log_prior(self, theta):
-        value, slope = _half_normal_of_inverse_root(theta[0])
+        value, (slope,) = _half_normal_of_inverse_root(theta[0])
         share = expit(theta[1])
         # The gate is uniform.
         value -= np.logaddexp(0.0, theta[1]) + np.logaddexp(0.0, -theta[1])
@@ -258,7 +259,8 @@ class NumpyBeta(NumpyLikelihood):
     names = ("likelihood.precision",)
     middle = NumpyNegativeBinomial.middle
     whole, largest, takes_ends, log_concave = False, 1.0, False, False
-    title, scale = "shares with a beta distribution", "the log odds of the mean"
+    title = "shares with a beta distribution"
+    scale, unit = "the log odds of the mean", "odds"
 
     @property
     def model(self):
@@ -287,8 +289,7 @@ class NumpyBeta(NumpyLikelihood):
         return {self.names[0]: np.exp(theta[..., 0])}
 
     def log_prior(self, theta):
-        value, slope = _half_normal_of_inverse_root(theta[0])
-        return value, np.array([slope])
+        return _half_normal_of_inverse_root(theta[0])
 
     def below(self, y, f, theta):
         return betainc(*self._shapes(f, theta), np.clip(y, 0.0, 1.0))
@@ -314,7 +315,7 @@ LIKELIHOODS = {
 }
 
 
-def _half_normal_of_inverse_root(log_a) -> tuple[float, float]:
-    """The log density of log a and its slope, where 1 / sqrt(a) ~ HalfNormal(1)."""
+def _half_normal_of_inverse_root(log_a) -> tuple[float, np.ndarray]:
+    """The log density of log a and its slope (1,), where 1 / sqrt(a) ~ HalfNormal(1)."""
     value = 0.5 * np.log(2.0 / np.pi) - 0.5 * np.exp(-log_a) - np.log(2.0) - 0.5 * log_a
-    return float(value), float(0.5 * np.exp(-log_a) - 0.5)
+    return float(value), np.array([0.5 * np.exp(-log_a) - 0.5])

@@ -8,10 +8,18 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from bayeskern.core import validation
-from bayeskern.gp.prior import above_rounding, evaluate_mean, mask_residual, per_point
+from bayeskern.gp import plot
+from bayeskern.gp.prior import (
+    above_rounding,
+    evaluate_mean,
+    mask_residual,
+    mean_at,
+    new_points,
+    per_point,
+)
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
 from bayeskern.linalg import Factor
@@ -144,6 +152,29 @@ class ConditionedGP(eqx.Module):
             *(jnp.where(observed, x, jnp.nan) for x in (mean, variance, log_density))
         )
 
+    def plot_samples(self, X_new=None, n: int = 5, level: float = 0.95, seed: int = 0, ax=None):
+        """Draw functions f from the posterior along one input, over their median and a band.
+
+        Args:
+            X_new: Inputs of one column, shape (m,) or (m, 1), or a data frame: the functions reach
+                from the least to the greatest. X by default.
+            n: How many functions.
+            level: The probability of the central band, at each point.
+            seed: The same seed gives the same draws.
+            ax: The axes to draw in; a new figure if None.
+
+        Returns:
+            The figure, in which dots are the observations.
+
+        Raises:
+            ValueError: If there are several inputs, or the prior mean was given as an array.
+        """
+        points = plot.points(X_new, self.X, self.columns)
+        f = _prediction(self, points, jnp.zeros(()), mean_at(self.prior_mean, points))
+        observed = slice(None) if self.observed is None else np.asarray(self.observed)
+        data = np.asarray(self.X)[observed, 0], np.asarray(self.y)[observed]
+        return plot.samples(points, f, self.columns, n, level, seed, ax, data)
+
     def new_noise(self, noise, m: int, latent: bool):
         """The noise variance of m new points: 0 for the latent function."""
         if latent:
@@ -157,13 +188,8 @@ class ConditionedGP(eqx.Module):
 
     def new_mean(self, mean, X_new):
         """The prior mean at new points."""
-        if mean is None and not callable(self.prior_mean) and jnp.ndim(self.prior_mean) == 1:
-            raise ValueError(
-                "the prior mean was given as an array, so its values at X_new are unknown: "
-                "give mean=..., or make the mean a function of one point."
-            )
         if mean is None:
-            return evaluate_mean(self.prior_mean, X_new)
+            return mean_at(self.prior_mean, X_new, "give mean=..., or ")
         return per_point("mean", mean, X_new.shape[0])
 
 
@@ -261,14 +287,3 @@ def _prediction(gp: ConditionedGP, X_new, noise, mean, part: str | None = None) 
         return _prediction(gp, X_new, jnp.zeros(()), 0.0, name)
 
     return Prediction(means, moments, draw, of_component, tuple(component_names(gp.kernel)))
-
-
-def new_points(X_new, X, columns) -> jax.Array:
-    """Read new points; of a data frame, the columns that the process was conditioned on."""
-    X_new, _ = validation.inputs(X_new, "X_new", columns)
-    if X_new.shape[1] != X.shape[1]:
-        raise ValueError(
-            f"X_new has {X_new.shape[1]} columns but the process was conditioned on {X.shape[1]}; "
-            "give the same columns in the same order."
-        )
-    return X_new

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bayeskern import hyperparameters as hyper
-from bayeskern.core.functions import StaticFunction
+from bayeskern.core import validation
+from bayeskern.core.functions import as_module
 from bayeskern.kernels.base import Kernel
 
 
@@ -37,7 +37,7 @@ def mean_function(mean):
     """Read a prior mean: a function as a module, anything else as a hyperparameter."""
     if not is_function(mean):
         return hyper.as_hyperparameter(mean)
-    return mean if isinstance(mean, eqx.Module) else StaticFunction(mean)
+    return as_module(mean)
 
 
 def is_function(mean) -> bool:
@@ -49,6 +49,30 @@ def is_function(mean) -> bool:
 def evaluate_mean(mean, X):
     """The prior mean at X: a number, an array, or a function of one point applied to each."""
     return jax.vmap(mean)(X).reshape(X.shape[0]) if callable(mean) else mean
+
+
+def mean_at(mean, X_new, advice: str = ""):
+    """The prior mean at new points, which one that was given as an array (n,) does not say.
+
+    advice: what else to do then.
+    """
+    if not callable(mean) and jnp.ndim(mean) == 1:
+        raise ValueError(
+            "the prior mean was given as an array, so its values at X_new are unknown: "
+            f"{advice}make the mean a function of one point."
+        )
+    return evaluate_mean(mean, X_new)
+
+
+def new_points(X_new, X, columns) -> jax.Array:
+    """Read new points of a process at X; of a data frame, the columns that X was."""
+    X_new, _ = validation.inputs(X_new, "X_new", columns)
+    if X_new.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"X_new has {X_new.shape[1]} columns but X, the points of the process, has "
+            f"{X.shape[1]}; give the same columns in the same order."
+        )
+    return X_new
 
 
 def above_rounding(variance, prior):

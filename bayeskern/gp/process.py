@@ -8,11 +8,13 @@ from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
+from bayeskern.gp import plot
 from bayeskern.gp.posterior import ConditionedGP, Predictive
 from bayeskern.gp.prior import (
     evaluate_mean,
     is_function,
     mask_residual,
+    mean_at,
     mean_function,
     per_point,
     positive_definite,
@@ -20,6 +22,7 @@ from bayeskern.gp.prior import (
 from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import Choice, Factor, choose, solver_of
 from bayeskern.linalg.dense import covariance
+from bayeskern.prediction.mixture import Prediction
 
 
 class GaussianProcess(Distribution):
@@ -181,6 +184,40 @@ class GaussianProcess(Distribution):
         loo = jnp.vectorize(lambda y: self.condition(y).loo().log_density, signature="(n)->(n)")
         counted = jnp.ones(self.event_shape, bool) if self.observed is None else self.observed
         return loo(y), counted
+
+    def plot_samples(self, X_new=None, n: int = 5, level: float = 0.95, seed: int = 0, ax=None):
+        """Draw functions f from the prior along one input, over their median and a band.
+
+        `condition(y).plot_samples()` draws them from the posterior.
+
+        Args:
+            X_new: Inputs of one column, shape (m,) or (m, 1), or a data frame: the functions reach
+                from the least to the greatest. X by default.
+            n: How many functions.
+            level: The probability of the central band, at each point.
+            seed: The same seed gives the same draws.
+            ax: The axes to draw in; a new figure if None.
+
+        Returns:
+            The figure.
+
+        Raises:
+            ValueError: If there are several inputs, or the prior mean was given as an array.
+
+        Examples:
+            >>> import bayeskern as bk
+            >>> from bayeskern.kernels import Matern52
+            >>> process = bk.GaussianProcess(Matern52(lengthscale=2.0), [0.0, 10.0], noise=0.1)
+            >>> figure = process.plot_samples(n=3)
+        """
+        points = plot.points(X_new, self.X, self.columns)
+        f = GaussianProcess(self.kernel, points, 0.0, mean_at(self.prior_mean, points))
+        prior = Prediction(
+            lambda: f.mean[None],
+            lambda: (f.mean[None], f.variance[None]),
+            lambda key, n: f.sample(key, (n,)),
+        )
+        return plot.samples(points, prior, self.columns, n, level, seed, ax)
 
     def given(self, y, new: GaussianProcess, rows) -> Predictive:
         """The distribution of observations at new points, given those of this process.

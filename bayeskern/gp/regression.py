@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -13,15 +13,23 @@ from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.gp.posterior import ConditionedGP, Predictive, draws_jit, new_points
-from bayeskern.gp.prior import evaluate_mean, is_function, mean_function, positive_definite
+from bayeskern.gp.outputs import IndependentProcesses, OutputsPredictive
+from bayeskern.gp.posterior import ConditionedGP, Predictive
+from bayeskern.gp.prior import (
+    evaluate_mean,
+    is_function,
+    mean_function,
+    new_points,
+    positive_definite,
+)
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.linalg import SOLVERS, solver_of
 from bayeskern.linalg.factor import Solver
 from bayeskern.prediction.mixture import Prediction, mixture, thin
-from bayeskern.protocols import ClosedForm, NoClosedFormError
+from bayeskern.prediction.outputs import OutputsPrediction
+from bayeskern.protocols import ClosedForm, NewValues, NoClosedFormError
 
 
 class GPRegression(eqx.Module):
@@ -31,6 +39,10 @@ class GPRegression(eqx.Module):
     out: the sites are the hyperparameters of the kernel by their dotted names, `noise`, `mean` and
     the observed `y`. Predictions average over at most 200 evenly thinned draws.
 
+    The columns of y (n, k) are independent outputs with the same kernel, noise and mean, and share
+    one factor of their covariance. Correlated outputs are rows of one y, with the number of the
+    output in a column for `kernels.Coregion`.
+
     Args:
         kernel: The covariance function. Its hyperparameters, like `noise` and `mean`, are numbers,
             NumPyro distributions (their priors) or `Free(init)` (estimated without a prior).
@@ -39,6 +51,7 @@ class GPRegression(eqx.Module):
         solver: How the covariance matrix is factored, as for `GaussianProcess`; `prepare` chooses
             where it is "auto".
         columns: The columns of the data frame it was fitted to; set by `prepare`.
+        outputs: How many columns y has, if it has several; set by `prepare`.
 
     Raises:
         TypeError: If the kernel is no kernel.
@@ -65,6 +78,8 @@ class GPRegression(eqx.Module):
     solver: str = eqx.field(static=True, default="auto", kw_only=True)
     #: the columns of the data frame it was fitted to, which new points must have too
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
+    #: how many outputs it was prepared for, None for one
+    outputs: int | None = eqx.field(static=True, default=None, kw_only=True)
     #: the solver for the inputs that it was prepared for
     prepared: Solver | None = eqx.field(default=None, kw_only=True)
 
@@ -82,7 +97,7 @@ class GPRegression(eqx.Module):
         if not is_function(mean):
             mean = hyper.sample_value("mean", mean, constraints.real)
         process = GaussianProcess(kernel, X, noise, mean, mask, self.prepared or self.solver)
-        return numpyro.sample("y", process, obs=y)
+        return numpyro.sample("y", self._for_outputs(process), obs=y)
 
     def __repr__(self) -> str:
         mean = self.mean if is_function(self.mean) else hyper.show(self.mean)
@@ -93,15 +108,15 @@ class GPRegression(eqx.Module):
 
         Args:
             X: Inputs, shape (n, d) or (n,), or a data frame.
-            y: Observations, shape (n,), or None.
+            y: Observations, shape (n,), of several outputs (n, k), or None.
             mask: Shape (n,), True where y is observed.
 
         Returns:
             The model for these columns, and its arguments (X, y) or (X, y, mask).
         """
         X, columns = validation.inputs(X)
-        model = self._for(X, columns, mask)
-        y = None if y is None else validation.targets(y, X.shape[0])
+        y = None if y is None else validation.outputs(y, X.shape[0])
+        model = self._for(X, y, columns, mask)
         return model, (X, y) if mask is None else (X, y, jnp.asarray(mask, bool))
 
     def resolve(self, columns: tuple[str, ...] | None) -> GPRegression:
@@ -110,14 +125,15 @@ class GPRegression(eqx.Module):
 
     def restore(self, args: tuple, columns, classes) -> tuple[GPRegression, tuple]:
         """The model as it was prepared, and its arguments, for `bk.load`."""
-        X, _, *mask = args
-        return self._for(X, columns, *mask), args
+        X, y, *mask = args
+        return self._for(X, y, columns, *mask), args
 
-    def _for(self, X, columns, mask=None) -> GPRegression:
-        """A copy for these inputs, which are looked at before anything is traced."""
+    def _for(self, X, y, columns, mask=None) -> GPRegression:
+        """A copy for these data, which are looked at before anything is traced."""
         model = self.resolve(columns)
         solver = solver_of(model.kernel, X, self.solver, self.noise, mask)
-        return dataclasses.replace(model, prepared=solver)
+        outputs = None if y is None or y.ndim == 1 else y.shape[1]
+        return dataclasses.replace(model, prepared=solver, outputs=outputs)
 
     def at(self, values: dict) -> GPRegression:
         """A copy with the given hyperparameters set.
@@ -148,6 +164,9 @@ class GPRegression(eqx.Module):
         solver = self.prepared or self.solver
         return GaussianProcess(self.kernel, X, self.noise, self.mean, mask, solver)
 
+    def _for_outputs(self, process: GaussianProcess) -> GaussianProcess | IndependentProcesses:
+        return process if self.outputs is None else IndependentProcesses(process, self.outputs)
+
     def exact(self, X, y=None, mask=None) -> ClosedForm:
         """The posterior of the latent function `f` at X, if every hyperparameter is a number.
 
@@ -171,14 +190,16 @@ class GPRegression(eqx.Module):
                 f"solver={process.solver.name!r} has the posterior of this GPRegression about, not "
                 "in closed form. Take model.condition(X, y).predict(X_new), or solver='dense'."
             )
-        gp = process.condition(y)
+        y = jnp.asarray(y)
+        gps = _conditioned(process, y)
+        mean = evaluate_mean(process.prior_mean, process.X)
+        f = _predictive([Predictive(gp, None, gp.X, mean, jnp.zeros(())) for gp in gps])
 
         def draw(key, n):
-            zero = jnp.zeros(())
-            f = draws_jit(gp, None, gp.X, zero, key, n)
-            return {"f": f + evaluate_mean(gp.prior_mean, gp.X)}
+            return {"f": _sample_jit(f, key, n).reshape(n, *y.shape)}
 
-        return ClosedForm(draw, float(process.log_prob(gp.y)), gp.residual)
+        log_evidence = float(self._for_outputs(process).log_prob(y))
+        return ClosedForm(draw, log_evidence, max(gp.residual for gp in gps))
 
     def predictive(
         self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0
@@ -193,12 +214,14 @@ class GPRegression(eqx.Module):
             seed: Not used: the prediction is in closed form, and its `sample` takes its own seed.
 
         Returns:
-            A `Prediction` with the additive components of the kernel.
+            A `Prediction` with the additive components of the kernel; an `OutputsPrediction` if y
+            has several columns.
         """
         X_new = new_points(X_new, data[0], self.columns)
         names = {*self.kernel.hyperparameters(), "noise", "mean"}
         draws = {name: value for name, value in draws.items() if name in names}
-        return predict_over(self, thin(draws), data, X_new, latent)
+        prediction = predict_over(self, thin(draws), data, X_new, latent)
+        return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
 
 
 # -- draws of the hyperparameters -> Prediction ----------------------------------------------------
@@ -210,13 +233,32 @@ def condition_at(model, draw, data) -> ConditionedGP:
     return model.at(draw).condition(X, y, *mask)
 
 
-def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> Predictive:
-    """The process at X_new at one draw, or its component of this name, without mean and noise."""
-    gp = condition_at(model, draw, data)
-    zero = jnp.zeros(())
-    if name is not None:
-        return Predictive(gp, name, X_new, zero, zero)
-    return Predictive(gp, None, X_new, gp.new_mean(None, X_new), zero if latent else None)
+def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> NewValues:
+    """The process at X_new at one draw, or its component of this name, without mean and noise.
+
+    Several outputs at one point follow one another.
+    """
+    X, y, *mask = data
+    gps = _conditioned(model.at(draw)._process(X, *mask), y)
+    mean = noise = jnp.zeros(())
+    if name is None:
+        mean = gps[0].new_mean(None, X_new)
+        noise = noise if latent else None
+    return _predictive([Predictive(gp, name, X_new, mean, noise) for gp in gps])
+
+
+def _conditioned(process: GaussianProcess, y) -> tuple[ConditionedGP, ...]:
+    """The process given y (n,), or given each column of y (n, k)."""
+    if y.ndim == 1:
+        return (process.condition(y),)
+    return IndependentProcesses(process, y.shape[1]).condition(y)
+
+
+def _predictive(parts: Sequence[Predictive]) -> NewValues:
+    return parts[0] if len(parts) == 1 else OutputsPredictive(tuple(parts))
+
+
+_sample_jit = eqx.filter_jit(lambda predictive, key, n: predictive.sample(key, n))
 
 
 def predict_over(model, draws, data, X_new, latent: bool, name: str | None = None) -> Prediction:

@@ -7,28 +7,33 @@ NumPyro model.
 
 from bayeskern.hyperparameters.names import Site, get, replace, sites
 from bayeskern.hyperparameters.parametrized import Parametrized, PointEstimate
-from bayeskern.hyperparameters.sampling import sample, sample_value
+from bayeskern.hyperparameters.sampling import at_medians, sample, sample_value
 from bayeskern.hyperparameters.values import (
+    WRAPPERS,
     Free,
     as_hyperparameter,
     check,
     from_sd,
     hyperparameter,
+    innermost,
     is_specified,
     shape,
     show,
 )
 
 __all__ = [
+    "WRAPPERS",
     "Free",
     "Parametrized",
     "PointEstimate",
     "Site",
     "as_hyperparameter",
+    "at_medians",
     "check",
     "from_sd",
     "get",
     "hyperparameter",
+    "innermost",
     "is_specified",
     "replace",
     "sample",

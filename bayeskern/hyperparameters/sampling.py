@@ -1,7 +1,9 @@
-"""From a specification to concrete values, inside a NumPyro model."""
+"""From a specification to concrete values: sites of a NumPyro model, or medians of the priors."""
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpyro
 from numpyro.distributions import Distribution, constraints
 
@@ -16,6 +18,10 @@ def sample_value(name: str, value, constraint=constraints.positive):
     if isinstance(value, Free):
         return numpyro.param(name, value.init, constraint=constraint)
     return value
+
+
+# Draws of a prior, of which the median is taken: its error is 1.3 % of the sd of a Gaussian.
+DRAWS = 10_001
 
 
 def sample(kernel, prefix: str = ""):
@@ -54,3 +60,37 @@ def sample(kernel, prefix: str = ""):
     prefix = f"{prefix}." if prefix else ""
     values = [sample_value(prefix + s.name, get(kernel, s.path), s.constraint) for s in specified]
     return replace(kernel, [s.path for s in specified], values)
+
+
+def at_medians(kernel):
+    """A copy that holds numbers only: the medians of the priors, the inits of what is `Free`.
+
+    Where NumPyro has no quantile function of a prior, its median is that of 10,001 draws, always
+    the same ones, number by number.
+
+    Raises ValueError, naming the hyperparameter, if its prior cannot be drawn from.
+    """
+    specified = [s for s in sites(kernel) if is_specified(get(kernel, s.path))]
+    values = [_median(s.name, get(kernel, s.path)) for s in specified]
+    return replace(kernel, [s.path for s in specified], values)
+
+
+def _median(name: str, value):
+    if isinstance(value, Free):
+        return value.init
+    try:
+        return jnp.broadcast_to(value.icdf(0.5), value.shape())
+    except (NotImplementedError, ImportError):
+        # That of the Gamma distribution and its like is in another library, which may be missing.
+        return _median_of_draws(name, value)
+
+
+def _median_of_draws(name: str, prior: Distribution):
+    try:
+        draws = prior.sample(jax.random.key(0), (DRAWS,))
+    except NotImplementedError:
+        raise ValueError(
+            f"{name} has the prior {type(prior).__name__}, which cannot be drawn from, so that it "
+            f"has no median. Set it with .at({{{name!r}: value}})."
+        ) from None
+    return jnp.median(draws, axis=0)

@@ -7,10 +7,20 @@ import re
 import equinox as eqx
 import jax
 import numpy as np
-from numpyro.distributions import Distribution, TransformedDistribution, constraints
+from numpyro.distributions import (
+    Distribution,
+    ExpandedDistribution,
+    Independent,
+    MaskedDistribution,
+    TransformedDistribution,
+    constraints,
+)
 from numpyro.distributions.transforms import PowerTransform
 
 from bayeskern.core import validation
+
+# What NumPyro puts around a distribution without changing the density of a single value.
+WRAPPERS = (Independent, ExpandedDistribution, MaskedDistribution)
 
 
 class Free(eqx.Module):
@@ -116,6 +126,13 @@ def shape(value) -> tuple[int, ...]:
     if isinstance(value, Distribution):
         return tuple(value.shape())
     return np.shape(value.init if isinstance(value, Free) else value)
+
+
+def innermost(fn: Distribution) -> Distribution:
+    """The distribution of a single value (a single event, if it is multivariate)."""
+    while isinstance(fn, WRAPPERS):
+        fn = fn.base_dist
+    return fn
 
 
 def check(name: str, value, constraint) -> None:

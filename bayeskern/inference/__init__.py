@@ -12,6 +12,7 @@ from bayeskern.inference.methods.nuts import NUTS
 from bayeskern.inference.methods.pathfinder import Pathfinder
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.unnormalized import LogDensity
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.posterior.load import load
 from bayeskern.inference.posterior.posterior import Posterior
@@ -32,6 +33,7 @@ __all__ = [
     "Fit",
     "ImportanceSampling",
     "Laplace",
+    "LogDensity",
     "Method",
     "Optimum",
     "Pathfinder",

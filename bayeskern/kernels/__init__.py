@@ -7,6 +7,7 @@ from bayeskern.kernels.base import (
     Constant,
     Exp,
     Kernel,
+    Modulated,
     Named,
     Power,
     Product,
@@ -16,6 +17,7 @@ from bayeskern.kernels.base import (
     Warped,
 )
 from bayeskern.kernels.components import component, components
+from bayeskern.kernels.coregion import Coregion
 from bayeskern.kernels.custom import Custom, kernel_from_features
 from bayeskern.kernels.dot_product import AllSubsets, ArcCosine, Linear, Polynomial
 from bayeskern.kernels.hilbert_space import HilbertSpace
@@ -51,6 +53,7 @@ __all__ = [
     "Brownian",
     "ChangePoint",
     "Constant",
+    "Coregion",
     "Cosine",
     "Custom",
     "Exp",
@@ -65,6 +68,7 @@ __all__ = [
     "Matern12",
     "Matern32",
     "Matern52",
+    "Modulated",
     "Multiquadric",
     "Named",
     "NystromFeatures",

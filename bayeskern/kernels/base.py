@@ -1,9 +1,9 @@
 """What every kernel is, and the operations under which kernels are closed.
 
 A kernel is a function of two points that can be evaluated, added, multiplied, transformed and
-named. The operators return the kernels `Sum`, `Product`, `Scaled`, `Power`, `Exp`, `Warped`,
-`Select` and `Named`. Rasmussen and Williams (2006), section 4.2.4; Shawe-Taylor and Cristianini
-(2004), proposition 3.22.
+named. The operators return the kernels `Sum`, `Product`, `Scaled`, `Power`, `Exp`, `Modulated`,
+`Warped`, `Select` and `Named`. Rasmussen and Williams (2006), section 4.2.4; Shawe-Taylor and
+Cristianini (2004), proposition 3.22.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import ClassVar
 
 import equinox as eqx
@@ -23,15 +23,14 @@ from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.core.functions import StaticFunction
+from bayeskern.core.functions import as_module, one_number
 from bayeskern.hyperparameters import Free, Parametrized, hyperparameter
-from bayeskern.kernels import column_groups, feature_maps, spectral_density
-from bayeskern.kernels.state_space import (
-    NoStateSpaceError,
-    PolynomialSpace,
+from bayeskern.kernels import column_groups, feature_maps, plot, spectral_density, warps
+from bayeskern.kernels.state_space import NoStateSpaceError, PolynomialSpace, StateSpace
+from bayeskern.kernels.state_space_algebra import (
+    ModulatedSpace,
     ProductSpace,
     ScaledSpace,
-    StateSpace,
     SumSpace,
 )
 
@@ -41,7 +40,8 @@ class Kernel(Parametrized):
 
     `k(X, Z)` is the Gram matrix between two sets of points, `k(X)` the one among the points
     themselves, `k.diag(X)` its diagonal. Kernels are closed under `k1 + k2`, `k1 * k2`, `c * k`,
-    `k + c`, `k ** p`, `k.exp()`, `k.warp(f)`, `k.on(columns)` and `k.named(name)`.
+    `k + c`, `k ** p`, `k.exp()`, `k.modulate(f)`, `k.warp(f)`, `k.on(columns)` and
+    `k.named(name)`.
 
     To write a kernel, subclass it, declare its hyperparameters with `hyperparameter(default)`, and
     define `evaluate` and `evaluate_diag` on arrays of shape (n, d). Override `frequencies` too if
@@ -232,6 +232,31 @@ class Kernel(Parametrized):
             degree = validation.positive_integer(degree, "degree")
         return kernel.features(X, degree)
 
+    def plot(self, X=None, figure=None):
+        """Draw the covariances with single points, and the Gram matrix, along one input.
+
+        The first panel has k against the lag where it depends on nothing else, and otherwise
+        k(x, x0) for three points x0. The second has the Gram matrix of 201 points. A
+        hyperparameter that is a distribution is taken at its median, and one that is free at its
+        init.
+
+        Args:
+            X: Points of one column, shape (n,) or (n, 1), or a data frame: the picture reaches from
+                the least to the greatest. From -3 to 3 by default.
+            figure: The figure to draw in; a new one if None.
+
+        Returns:
+            The figure.
+
+        Raises:
+            ValueError: X has several columns, or one point only; or a prior cannot be drawn from.
+
+        Examples:
+            >>> from bayeskern.kernels import Periodic, RBF
+            >>> figure = (Periodic(period=1.0) * RBF(lengthscale=2.0)).plot([0.0, 5.0])
+        """
+        return plot.kernel(self, X, figure)
+
     # -- the operators ------------------------------------------------------------------------
 
     def __add__(self, other):
@@ -260,14 +285,67 @@ class Kernel(Parametrized):
         """The kernel exp(k(x, z))."""
         return Exp(self)
 
-    def warp(self, f: Callable) -> Warped:
-        """The kernel k(f(x), f(z)).
+    def warp(self, f: Callable, weights: Distribution | type[Free] | None = None) -> Warped:
+        """The kernel k(f(x), f(z)); a deep kernel where f is a network.
+
+        The floating arrays of an equinox module are hyperparameters, "warp.layers.0.weight" and
+        so on. Like any number they stay as they are, unless `weights` says otherwise or a
+        distribution or `Free` stands in the place of an array.
+
+        The intervals of a network that is trained are too narrow where it has many weights: the
+        evidence is no guard against overfitting then. See Ober, Rasmussen and van der Wilk (2021),
+        "The promises and pitfalls of deep kernel learning".
 
         Args:
             f: A function of one point, shape (d,), to a number or a vector, in the operations of
-                JAX; it may be an equinox module with parameters of its own.
+                JAX; it may be an equinox module with weights of its own.
+            weights: For every array of the module: its prior, a distribution of one number, such
+                as `dist.Normal(0, 1)`; or the class `Free`, to train them from the values that
+                they have, without a prior. None leaves them as they are.
+
+        Raises:
+            TypeError: f is not a function, or weights is neither a distribution nor `Free`.
+            ValueError: There is nothing to train in f. When the kernel is evaluated: f returns
+                no number and no vector, or one whose shape depends on the values in a point.
+
+        Examples:
+            >>> import equinox as eqx
+            >>> import jax
+            >>> import numpyro.distributions as dist
+            >>> from bayeskern.kernels import RBF
+            >>> network = eqx.nn.MLP(1, 1, 8, 1, activation=jax.nn.tanh, key=jax.random.key(0))
+            >>> kernel = RBF().warp(network, weights=dist.Normal(0.0, 1.0))
+            >>> kernel
+            RBF(lengthscale=1.0, variance=1.0).warp(MLP(25 weights ~ Normal(0.0, 1.0)))
+            >>> list(kernel.hyperparameters())[:2]
+            ['warp.layers.0.weight', 'warp.layers.0.bias']
         """
-        return Warped(self, f if isinstance(f, eqx.Module) else StaticFunction(f))
+        return Warped(self, warps.with_weights(as_module(f), weights))
+
+    def modulate(self, f: Callable) -> Modulated:
+        """The kernel f(x) k(x, z) f(z), that of f(x) g(x) for a function g with the kernel k.
+
+        It is positive semi-definite whatever f is: an amplitude that changes from point to point.
+
+        Args:
+            f: A function of one point, shape (d,), to a number, in the operations of JAX; it may be
+                an equinox module, whose weights stay as they are.
+
+        Raises:
+            TypeError: f is not a function.
+            ValueError: f returns more than one number for a point; when the kernel is evaluated.
+
+        Examples:
+            A season that grows with time.
+
+            >>> from bayeskern.kernels import Periodic
+            >>> kernel = Periodic(period=1.0).modulate(lambda x: 1.0 + x[0])
+            >>> print(kernel([0.0, 1.0, 2.0]))
+            [[1. 2. 3.]
+             [2. 4. 6.]
+             [3. 6. 9.]]
+        """
+        return Modulated(self, f)
 
     def on(self, columns) -> Select:
         """The kernel on some columns of X only.
@@ -549,16 +627,54 @@ class Exp(Wrapper):
         return f"{self.inner._show_in(4)}.exp()"
 
 
+class Modulated(Wrapper):
+    """f(x) k(x, z) f(z), for a function f of one point.
+
+    Args:
+        inner: The kernel k.
+        f: A function of a point, shape (d,), to a number, in the operations of JAX. It may be an
+            equinox module, whose weights stay as they are.
+    """
+
+    f: Callable = eqx.field(converter=as_module)
+
+    def evaluate(self, X, Z=None):
+        f_X = self._values(X)
+        f_Z = f_X if Z is None else self._values(Z)
+        return f_X[:, None] * self.inner.evaluate(X, Z) * f_Z
+
+    def evaluate_diag(self, X):
+        return jnp.square(self._values(X)) * self.inner.evaluate_diag(X)
+
+    def state_space(self):
+        return ModulatedSpace(self.inner.state_space(), self.f)
+
+    def features(self, X, degree):
+        return self._values(X)[:, None] * self.inner.features(X, degree)
+
+    def terms_of_sum(self):
+        return [(names, Modulated(k, self.f)) for names, k in self.inner.terms_of_sum()]
+
+    def _values(self, X):
+        return jax.vmap(partial(one_number, self.f))(X)
+
+    def __repr__(self):
+        return f"{self.inner._show_in(4)}.modulate({self.f!r})"
+
+
 class Warped(Wrapper):
     """k(f(x), f(z)), for a function f of one point.
 
     Args:
         inner: The kernel k.
         f: A function of a point, shape (d,), to a number or a vector, in the operations of JAX.
-            It may be an equinox module with parameters of its own (a deep kernel).
+            It may be an equinox module, whose floating arrays are hyperparameters (a deep kernel).
     """
 
-    f: Callable
+    f: Callable = eqx.field(converter=as_module)
+
+    def own_hyperparameters(self):
+        return [(name, ("f", *path), constraint) for name, path, constraint in warps.sites(self.f)]
 
     def evaluate(self, X, Z=None):
         return self.inner.evaluate(self._map(X), None if Z is None else self._map(Z))
@@ -574,10 +690,10 @@ class Warped(Wrapper):
         return self
 
     def _map(self, X):
-        return jax.vmap(self.f)(X).reshape(X.shape[0], -1)
+        return warps.values(self.f, X)
 
     def __repr__(self):
-        return f"{self.inner._show_in(4)}.warp({self.f!r})"
+        return f"{self.inner._show_in(4)}.warp({warps.show(self.f)})"
 
 
 class Select(Wrapper):

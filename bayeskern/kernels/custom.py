@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax
-from numpyro.distributions import constraints
+from numpyro.distributions import Distribution, constraints
 
 from bayeskern.core import validation
-from bayeskern.hyperparameters import as_hyperparameter, show
+from bayeskern.core.functions import as_module
+from bayeskern.hyperparameters import Free, as_hyperparameter, show
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.dot_product import Linear
 
@@ -66,15 +67,17 @@ class Custom(Kernel):
         return f"Custom({self.label()}{f', {{{values}}}' if values else ''})"
 
 
-def kernel_from_features(phi: Callable) -> Kernel:
+def kernel_from_features(phi: Callable, weights: Distribution | type[Free] | None = None) -> Kernel:
     """The kernel k(x, z) = phi(x)'phi(z) of explicit features; `feature_map` leads back.
 
     Args:
         phi: A function of one point, shape (d,), to a number or a vector (m,), in the operations
-            of JAX.
+            of JAX; it may be an equinox module, as for `k.warp(phi)`.
+        weights: The prior of the weights of such a module, or the class `Free`, as for `warp`.
 
     Raises:
-        TypeError: phi is not a function.
+        TypeError: phi is not a function, or weights is neither a distribution nor `Free`.
+        ValueError: There is nothing to train in phi.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -84,6 +87,4 @@ def kernel_from_features(phi: Callable) -> Kernel:
         [[6. 1.]
          [1. 1.]]
     """
-    if not callable(phi):
-        raise TypeError(f"phi must be a function of one point, got {type(phi).__name__}.")
-    return Linear().warp(phi)
+    return Linear().warp(as_module(phi, "phi"), weights)

@@ -38,6 +38,7 @@ class Pairs:
 
     def __init__(self, s, t):
         self.s, self.t, self.lag, self.index = s, t, s - t, None
+        self._kept = {}
 
     @classmethod
     def between(cls, x, x_new) -> Pairs:
@@ -69,6 +70,14 @@ class Pairs:
     @cached_property
     def squared_lag(self) -> np.ndarray:
         return np.square(self.lag)
+
+    def kept(self, function: Callable, *values):
+        """function(pairs, *values), which is kept for as long as the same values come again."""
+        known = self._kept.get(function)
+        if known is None or known[0] != values:
+            # One assignment, since several threads may look at the same pairs.
+            known = self._kept[function] = values, function(self, *values)
+        return known[1]
 
 
 class Gram:
@@ -187,12 +196,16 @@ def _(values, pairs):
 @_leaf(dot_product.Linear)
 def _(values, pairs):
     variance, center = next(values), next(values)
-    products = (pairs.s - center) * (pairs.t - center)
+    products = pairs.kept(_products, center)
 
     def in_center():
         return -variance * (pairs.s + pairs.t - 2.0 * center)
 
     return variance * products, [lambda: products, in_center]
+
+
+def _products(pairs, center):
+    return (pairs.s - center) * (pairs.t - center)
 
 
 @_leaf(stationary.RBF)
@@ -229,17 +242,27 @@ def _(values, pairs):
 @_leaf(trend.Brownian)
 def _(values, pairs):
     variance, start = next(values), next(values)
-    side, earlier, _ = _since(start, pairs)
-    unit = np.abs(side) * earlier
+    side, unit = pairs.kept(_level, start)
     return variance * unit, [lambda: unit, lambda: -variance * side]
+
+
+def _level(pairs, start):
+    side, earlier, _ = _since(start, pairs)
+    return side, np.abs(side) * earlier
 
 
 @_leaf(trend.IntegratedBrownian)
 def _(values, pairs):
     variance, start = next(values), next(values)
+    unit, in_start = pairs.kept(_slope, start)
+    return variance * unit, [lambda: unit, lambda: variance * in_start]
+
+
+def _slope(pairs, start):
+    """The kernel of a unit variance, and its derivative in the start."""
     side, earlier, later = _since(start, pairs)
     unit = np.abs(side) * np.square(earlier) * (3.0 * later - earlier) / 6.0
-    return variance * unit, [lambda: unit, lambda: -variance * side * earlier * later]
+    return unit, -side * earlier * later
 
 
 @_leaf(trend.IntegratedOrnsteinUhlenbeck)
@@ -249,7 +272,11 @@ def _(values, pairs):
 
     def at_all(function):
         """function(s) + function(t) - function(s - t), at the pairs."""
-        return function(s) + function(t) - pairs.spread(function(pairs.lag))
+        # All at once: there are few of them, and each step of Python costs as much as a hundred.
+        together = function(np.concatenate([s, t, pairs.lag], axis=None))
+        of_s, of_t, of_lag = np.split(together, [s.size, s.size + t.size])
+        of_lag = pairs.spread(of_lag.reshape(pairs.lag.shape))
+        return of_s.reshape(s.shape) + of_t.reshape(t.shape) - of_lag
 
     def in_lengthscale(t):
         r = np.abs(t) / lengthscale

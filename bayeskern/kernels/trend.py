@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -158,6 +159,16 @@ class IntegratedOrnsteinUhlenbeck(Trend):
         return jnp.square(t) * remainder(jnp.abs(t) / self.lengthscale)
 
 
+class Logistic(eqx.Module):
+    """1 / (1 + exp(-(t - location) / width)) of a time t; it falls where the width is negative."""
+
+    location: jax.Array
+    width: jax.Array
+
+    def __call__(self, x):
+        return jax.nn.sigmoid((x[0] - self.location) / self.width)
+
+
 class ChangePoint(Kernel):
     """One kernel before a point in time and another after it.
 
@@ -196,24 +207,23 @@ class ChangePoint(Kernel):
         return [(("before",), self.before), (("after",), self.after)]
 
     def evaluate(self, X, Z=None):
-        u, w = self._weights(X)
-        u_z, w_z = (u, w) if Z is None else self._weights(Z)
-        before, after = self.before.evaluate(X, Z), self.after.evaluate(X, Z)
-        return jnp.outer(u, u_z) * before + jnp.outer(w, w_z) * after
+        time_of(self, X)
+        return self._as_sum().evaluate(X, Z)
 
     def evaluate_diag(self, X):
-        u, w = self._weights(X)
-        before, after = self.before.evaluate_diag(X), self.after.evaluate_diag(X)
-        return jnp.square(u) * before + jnp.square(w) * after
+        time_of(self, X)
+        return self._as_sum().evaluate_diag(X)
 
     def features(self, X, degree):
-        sides = zip(self._weights(X), (self.before, self.after), strict=True)
-        return jnp.concatenate([w[:, None] * k.features(X, degree) for w, k in sides], axis=1)
+        time_of(self, X)
+        return self._as_sum().features(X, degree)
 
-    def _weights(self, X):
-        """How much each kernel counts at each time."""
-        turns = time_of(self, X, self.location) / self.width
-        return jax.nn.sigmoid(-turns), jax.nn.sigmoid(turns)
+    def state_space(self):
+        return self._as_sum().state_space()
+
+    def _as_sum(self) -> Kernel:
+        fading = self.before.modulate(Logistic(self.location, -self.width))
+        return fading + self.after.modulate(Logistic(self.location, self.width))
 
     def _arguments(self):
         return [repr(self.before), repr(self.after), *super()._arguments()]
@@ -226,6 +236,7 @@ def _on_the_same_side(s, t, covariance):
 
 # (exp(-r) - 1 + r) / r^2 = sum_j (-r)^j / (j + 2)!, to the last digit for r <= 1.
 SERIES = np.array([(-1.0) ** j / math.factorial(j + 2) for j in reversed(range(18))])
+SLOPE_OF_SERIES = np.polyder(SERIES)
 
 
 def remainder(r, xp=jnp):
@@ -241,4 +252,4 @@ def remainder_slope(r) -> np.ndarray:
     small = r < 1.0
     near, far = np.where(small, r, 0.0), np.where(small, 1.0, r)
     closed = (-far - 2.0 * np.expm1(-far) - far * np.exp(-far)) / far**3
-    return np.where(small, np.polyval(np.polyder(SERIES), near), closed)
+    return np.where(small, np.polyval(SLOPE_OF_SERIES, near), closed)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from bayeskern.core.threads import blas_threads_for
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.linalg import lapack
 from bayeskern.linalg.factor import Cost, Factor, Solver
@@ -243,14 +244,15 @@ def _by_lapack(K, r):
     K, r = np.asarray(K), np.asarray(r)
     diagonal = np.diag_indices(K.shape[0])
     jitter = K.shape[0] * np.finfo(K.dtype).eps * np.mean(np.diagonal(K))
-    for _ in range(MAX_GROWTHS + 1):
-        jittered = K.copy(order="C")
-        jittered[diagonal] += jitter
-        L = lapack.cholesky(jittered)
-        if L is not None:
-            logdet, a = lapack.logdet(L), lapack.solve(L, r)
-            return lapack.inverse(L), a, np.asarray(logdet, K.dtype)
-        jitter *= 10.0
+    with blas_threads_for(K.shape[0]):
+        for _ in range(MAX_GROWTHS + 1):
+            jittered = K.copy(order="C")
+            jittered[diagonal] += jitter
+            L = lapack.cholesky(jittered)
+            if L is not None:
+                logdet, a = lapack.logdet(L), lapack.solve(L, r)
+                return lapack.inverse(L), a, np.asarray(logdet, K.dtype)
+            jitter *= 10.0
     return np.zeros_like(K), np.zeros_like(r), np.array(np.inf, K.dtype)
 
 

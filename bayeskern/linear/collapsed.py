@@ -12,7 +12,12 @@ import jax.numpy as jnp
 import numpyro
 from numpyro import handlers
 
-from bayeskern.linear.gaussian_posterior import CoefficientPosterior, LinearGaussian
+from bayeskern.linear.gaussian_posterior import (
+    CoefficientPosterior,
+    LinearGaussian,
+    SeveralOutputs,
+    SeveralPosteriors,
+)
 from bayeskern.linear.lasso import lasso
 from bayeskern.linear.model import LinearModel
 
@@ -20,7 +25,7 @@ from bayeskern.linear.model import LinearModel
 BATCH = 64
 
 
-def linear_gaussian(model: LinearModel) -> LinearGaussian:
+def linear_gaussian(model: LinearModel) -> LinearGaussian | SeveralOutputs:
     """Reduce the rows that a prepared model has seen; its coefficients are those of `moments`."""
     statistics, intercept = model.statistics, model.intercept
     M = statistics.about_zero() if intercept is None else statistics.around(intercept.center)
@@ -32,14 +37,19 @@ class CollapsedModel(eqx.Module):
 
     model: LinearModel
 
-    def __call__(self, data: LinearGaussian):
+    def __call__(self, data: LinearGaussian | SeveralOutputs):
         loc, sd, noise = self.scales()
         numpyro.factor("evidence", data.log_evidence(loc, sd, noise))
 
     def scales(self):
-        """Sample the scales: prior means and sds of the coefficients (p,), the noise variance."""
+        """Sample the scales: prior means and sds of the coefficients (p,), the noise variance.
+
+        The means are (outputs, p) where there are several outputs.
+        """
         noise = self.model.observation_model.sample("").noise
-        loc, sd = self.model.moments(len(self.model.statistics.mean) - 1)
+        loc, sd = self.model.moments(self.model.size)
+        if self.model.outputs is not None:
+            loc = jnp.broadcast_to(loc, (self.model.outputs, *sd.shape))
         return loc, (sd * jnp.sqrt(noise) if self.model.prior.per_noise else sd), noise
 
     def scales_at(self, draw: dict):
@@ -60,10 +70,10 @@ class CollapsedModel(eqx.Module):
         return jnp.concatenate([jnp.ones((len(X), 1)), X - jnp.asarray(intercept.center)], axis=1)
 
     def sites(self, b) -> dict:
-        """The sites `weights` and `intercept` from coefficients b: (S, p) or (S, 1 + p)."""
+        """The sites `weights` and `intercept` from coefficients b: (S, [outputs,] p or 1 + p)."""
         if self.model.intercept is None:
             return {"weights": b}
-        at_center, weights = b[:, 0], b[:, 1:]
+        at_center, weights = b[..., 0], b[..., 1:]
         return {
             "weights": weights,
             "intercept": at_center - weights @ jnp.asarray(self.model.intercept.center),
@@ -89,20 +99,23 @@ def condition(collapsed, data, draw):
 
 @eqx.filter_jit
 def draw_coefficients(posterior, key, n):
-    """n draws of the coefficients: (n, p)."""
+    """n draws of the coefficients: (n, [outputs,] p)."""
     return jax.vmap(posterior.draw)(jax.random.split(key, n))
 
 
 class LinearPredictive(eqx.Module):
-    """The distribution of y at a design matrix Z (m, p); of the linear predictor if noise is 0."""
+    """The distribution of y at a design matrix Z (m, p); of the linear predictor if noise is 0.
 
-    coefficients: CoefficientPosterior
+    Several outputs at one point follow one another: m is then the number of points times theirs.
+    """
+
+    coefficients: CoefficientPosterior | SeveralPosteriors
     Z: jax.Array
     noise: jax.Array
 
     def mean(self):
         """The means: (m,)."""
-        return self.Z @ self.coefficients.mean
+        return jnp.ravel(self.Z @ self.coefficients.mean.T)
 
     def moments(self):
         """The means and variances: (m,), (m,)."""
@@ -112,8 +125,13 @@ class LinearPredictive(eqx.Module):
         """Joint draws: (n, m)."""
         key_coefficients, key_noise = jax.random.split(key)
         b = jax.vmap(self.coefficients.draw)(jax.random.split(key_coefficients, n))
-        eta = b @ self.Z.T
+        eta = flat_predictors(b, self.Z)
         return eta + jnp.sqrt(self.noise) * jax.random.normal(key_noise, eta.shape)
+
+
+def flat_predictors(b, Z):
+    """b'z for draws of coefficients b (n, [outputs,] p), the outputs changing fastest: (n, m)."""
+    return jnp.moveaxis(b @ Z.T, -1, 1).reshape(len(b), -1)
 
 
 def predictive_at(collapsed, data, latent: bool, draw, X) -> LinearPredictive:
@@ -130,7 +148,7 @@ class FromStatistics(eqx.Module):
 
     def __call__(self):
         statistics = self.model.statistics
-        likelihood, weights, intercept = self.model.parameters(len(statistics.mean) - 1)
+        likelihood, weights, intercept = self.model.parameters(self.model.size)
         intercept = 0.0 if intercept is None else intercept
         log_likelihood = statistics.log_likelihood(weights, intercept, likelihood.noise)
         numpyro.factor("likelihood", log_likelihood)

@@ -8,17 +8,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+import scipy
 from jax.scipy.special import gammaln
 
 from bayeskern.linear.collapsed import (
     CollapsedModel,
     condition,
     draw_coefficients,
+    flat_predictors,
     linear_gaussian,
 )
-from bayeskern.linear.gaussian_posterior import CoefficientPosterior
+from bayeskern.linear.gaussian_posterior import CoefficientPosterior, SeveralPosteriors
 from bayeskern.linear.model import LinearModel
-from bayeskern.prediction.student_t import StudentPrediction
+from bayeskern.prediction.closed_form import ClosedFormPrediction
 from bayeskern.protocols import ClosedForm
 
 
@@ -30,7 +32,7 @@ class NormalInverseGamma(NamedTuple):
     """
 
     collapsed: CollapsedModel
-    unit: CoefficientPosterior
+    unit: CoefficientPosterior | SeveralPosteriors
     concentration: jax.Array
     rate: jax.Array
     log_evidence: float
@@ -45,9 +47,10 @@ class NormalInverseGamma(NamedTuple):
         proper = np.isfinite(sd)
         shift = np.asarray(unit.mean - loc)
         standardized = np.where(proper, shift / np.where(proper, sd, 1.0), 0.0)
-        penalized_error = data.squared_error(unit.mean) + standardized @ standardized
+        penalized_error = data.squared_error(unit.mean) + np.sum(np.square(standardized))
         prior_concentration, prior_rate = jnp.asarray(prior.concentration), jnp.asarray(prior.rate)
-        concentration = prior_concentration + 0.5 * (data.n - np.sum(~proper))
+        flat = np.sum(~np.broadcast_to(proper, loc.shape))
+        concentration = prior_concentration + 0.5 * (data.n - flat)
         rate = prior_rate + 0.5 * penalized_error
         # `condition` has taken the noise to be 1: its exponent is replaced by the integral.
         log_prior_norm = prior_concentration * jnp.log(prior_rate)
@@ -61,7 +64,8 @@ class NormalInverseGamma(NamedTuple):
         key_noise, key_coefficients = jax.random.split(key)
         noise = dist.InverseGamma(self.concentration, self.rate).sample(key_noise, (n,))
         deviations = draw_coefficients(self.unit, key_coefficients, n) - self.unit.mean
-        return noise, self.unit.mean + jnp.sqrt(noise)[:, None] * deviations
+        sd = jnp.sqrt(noise).reshape(-1, *[1] * self.unit.mean.ndim)
+        return noise, self.unit.mean + sd * deviations
 
     def closed_form(self) -> ClosedForm:
         """The joint posterior of weights, intercept and noise."""
@@ -72,16 +76,22 @@ class NormalInverseGamma(NamedTuple):
 
         return ClosedForm(draw, self.log_evidence, self.residual)
 
-    def predict(self, X, latent: bool) -> StudentPrediction:
-        """y, or the linear predictor, at features X (m, p): 2 concentration degrees of freedom."""
+    def predict(self, X, latent: bool) -> ClosedFormPrediction:
+        """y, or the linear predictor, at features X (m, p).
+
+        They are Student t with 2 concentration degrees of freedom. Several outputs at one point
+        follow one another.
+        """
         Z = self.collapsed.design_matrix(X)
         variance = np.asarray(self.unit.variance(Z)) + (not latent)
 
         def draw(key, n):
             key_parameters, key_errors = jax.random.split(key)
             noise, b = self.draw(key_parameters, n)
-            errors = 0.0 if latent else jax.random.normal(key_errors, (n, len(X)))
-            return b @ Z.T + jnp.sqrt(noise)[:, None] * errors
+            errors = 0.0 if latent else jax.random.normal(key_errors, (n, len(variance)))
+            return flat_predictors(b, Z) + jnp.sqrt(noise)[:, None] * errors
 
         scale = np.sqrt(self.rate / self.concentration * variance)
-        return StudentPrediction(2.0 * self.concentration, Z @ self.unit.mean, scale, draw)
+        mean = np.ravel(np.asarray(Z @ self.unit.mean.T))
+        law = scipy.stats.t(2.0 * float(self.concentration), mean, scale)
+        return ClosedFormPrediction(law, len(mean), draw)

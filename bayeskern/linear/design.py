@@ -57,7 +57,9 @@ class Design:
         if not hasattr(features, "transform") or isinstance(features, type):
             raise TypeError(
                 "features must be a scikit-learn transformer, such as PolynomialFeatures(2) or "
-                f"bayeskern.kernels.NystromFeatures(kernel); got {features!r}."
+                f"bayeskern.kernels.NystromFeatures(kernel); got {features!r}. The model with a "
+                "function or network phi, whose own weights may be trained, is GPRegression or "
+                "LatentGP of kernel_from_features(phi, weights=...)."
             )
         # Here, since scikit-learn takes a while to import.
         from sklearn.base import clone

@@ -42,30 +42,35 @@ class LinearGaussian(eqx.Module):
     @classmethod
     def reduced(
         cls, n: float, M, relative_sds, proper: bool = True, shared_scale: bool = False
-    ) -> LinearGaussian:
+    ) -> LinearGaussian | SeveralOutputs:
         """Reduce n rows, given by M (k, p + 1) with M'M = [X y]'[X y], to the form that suits them.
 
+        M is upper triangular; where y has several columns, they are the last.
         proper: whether no coefficient has a flat prior. shared_scale: whether the prior sds of all
         coefficients but the first will always be `relative_sds` times one number.
         """
-        p = M.shape[1] - 1
-        H, t, rest = M[:p, :p], M[:p, p], M[p:, p]
+        p = len(relative_sds)
+        H, t, rest = M[:p, :p], M[:p, p:], M[p:, p:]
         fewer_rows = len(H) < p and proper
         if not fewer_rows:
             missing = p - len(H)
-            H, t = np.pad(H, ((0, missing), (0, 0))), np.pad(t, (0, missing))
+            H, t = (np.pad(part, ((0, missing), (0, 0))) for part in (H, t))
         U, S, Vt = np.linalg.svd(H * relative_sds, full_matrices=False)
         form = FunctionSpace if fewer_rows else SharedScale if shared_scale else WeightSpace
-        return form(
+        several = M.shape[1] > p + 1
+        of_y = np.sum(np.square(rest), axis=0), t.T, t.T @ U
+        rss, t, Ut = (jnp.asarray(part if several else part[0]) for part in of_y)
+        data = form(
             n=jnp.asarray(float(n)),
-            rss=jnp.asarray(float(rest @ rest)),
+            rss=rss,
             H=jnp.asarray(H),
-            t=jnp.asarray(t),
+            t=t,
             relative_sds=jnp.asarray(relative_sds),
             S=jnp.asarray(S),
-            Ut=jnp.asarray(U.T @ t),
+            Ut=Ut,
             V=jnp.asarray(Vt.T),
         )
+        return SeveralOutputs(data) if several else data
 
     def squared_error(self, b):
         """|y - X b|^2."""
@@ -226,3 +231,79 @@ class MatheronPosterior(CoefficientPosterior):
         remaining = X - (self.B.T @ gain).T
         from_prior = jnp.sum(jnp.square(remaining * self.sd), axis=1)
         return from_prior + self.noise * jnp.sum(jnp.square(gain), axis=0)
+
+
+# -- several outputs -------------------------------------------------------------------------------
+
+
+class SeveralOutputs(eqx.Module):
+    """k outputs with one X, and with the same noise and prior sds: a `LinearGaussian` of each.
+
+    What does not depend on y is there once, and is factored once. loc: (k, p) throughout.
+
+    Attributes:
+        each: The data of the outputs; `rss`, `t` and `Ut` have them along a first axis.
+    """
+
+    each: LinearGaussian
+
+    @property
+    def n(self):
+        """How many observations there are, of all outputs."""
+        return self.each.n * len(self.each.rss)
+
+    def squared_error(self, b):
+        """|Y - X b'|^2, b (k, p)."""
+        return jnp.sum(self._map(lambda data, b: data.squared_error(b), b))
+
+    def residual(self, b, loc, sd, noise) -> float:
+        """The largest residual of the normal equations of an output, as of a `LinearGaussian`."""
+        outputs = zip(zip(*_of_y(self.each), strict=True), b, loc, strict=True)
+        return max(self._with(parts).residual(b, loc, sd, noise) for parts, b, loc in outputs)
+
+    def posterior(self, loc, sd, noise) -> SeveralPosteriors:
+        """p(b | y, scales) of every output."""
+        return SeveralPosteriors(self._map(lambda data, loc: data.posterior(loc, sd, noise), loc))
+
+    def log_evidence(self, loc, sd, noise):
+        """log p(Y | scales): the sum over the outputs, which are independent."""
+        return jnp.sum(self._map(lambda data, loc: data.log_evidence(loc, sd, noise), loc))
+
+    def _map(self, function, per_output):
+        def of_one(parts, value):
+            return function(self._with(parts), value)
+
+        return jax.vmap(of_one)(_of_y(self.each), per_output)
+
+    def _with(self, parts) -> LinearGaussian:
+        """The data of one output, from what depends on it."""
+        return eqx.tree_at(_of_y, self.each, parts)
+
+
+class SeveralPosteriors(eqx.Module):
+    """Independent posteriors of the coefficients of k outputs, which have one covariance.
+
+    Attributes:
+        each: The posteriors, every array with the outputs along a first axis.
+    """
+
+    each: CoefficientPosterior
+
+    @property
+    def mean(self) -> jax.Array:
+        """The means: (k, p)."""
+        return self.each.mean
+
+    def draw(self, key) -> jax.Array:
+        """One draw: (k, p)."""
+        keys = jax.random.split(key, len(self.mean))
+        return jax.vmap(lambda posterior, key: posterior.draw(key))(self.each, keys)
+
+    def variance(self, X) -> jax.Array:
+        """x' covariance x for each row x of X (m, p), k times each: (m k,)."""
+        first = jax.tree.map(lambda leaf: leaf[0], self.each)
+        return jnp.repeat(first.variance(X), len(self.mean))
+
+
+def _of_y(data):
+    return data.rss, data.t, data.Ut

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 import equinox as eqx
 import numpy as np
 
+from bayeskern.core import validation
 from bayeskern.likelihoods import Likelihood
 from bayeskern.linear.design import OpaqueStatic, as_opaque
 from bayeskern.linear.model import LinearModel
@@ -35,19 +37,25 @@ class BayesianGLM(LinearModel):
         likelihood: One of `bayeskern.likelihoods`, with its link: `Bernoulli()`,
             `Poisson(link="log")`, `NegativeBinomial()`, ...
         features: A scikit-learn transformer, or one of `bayeskern.kernels` such as
-            `NystromFeatures(kernel)`. By default the columns of X are the features.
+            `NystromFeatures(kernel)`. By default the columns of X are the features. A
+            network phi that is trained as well makes a kernel: the model is then
+            `LatentGP(kernel_from_features(phi, weights=...))`, without the weights of this one.
         prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
             weight, or a standard deviation, on the scale of the linear predictor.
             N(0, (2.5 / sd(x))^2) by default; N(0, (2.5 sd(y) / sd(x))^2) under an identity link.
         intercept: True for a prior around the data where x is at its mean; False for none; or a
             NumPyro Normal or `priors.Flat()`, which speak of x = 0.
+        batch: How many rows SVI looks at in each step; None for all. Other methods, the search for
+            the mode from which SVI starts, and the verdict look at all rows.
 
     Raises:
         TypeError: If the likelihood is none of `bayeskern.likelihoods`.
-        ValueError: If an intercept is given beside the cutpoints of `Ordered`.
+        ValueError: If an intercept is given beside the cutpoints of `Ordered`, or batch is not a
+            whole number of at least 1.
 
     References:
-        McCullagh and Nelder (1989), Generalized Linear Models.
+        McCullagh and Nelder (1989), Generalized Linear Models; Hoffman, Blei, Wang and Paisley
+        (2013), "Stochastic variational inference", on batches.
 
     Examples:
         >>> import numpy as np
@@ -63,6 +71,7 @@ class BayesianGLM(LinearModel):
 
     likelihood: Likelihood = eqx.field()
     features: OpaqueStatic = eqx.field(static=True, default=None, converter=as_opaque)
+    batch: int | None = eqx.field(static=True, default=None, kw_only=True)
 
     def __check_init__(self):
         if not isinstance(self.likelihood, Likelihood):
@@ -70,6 +79,8 @@ class BayesianGLM(LinearModel):
                 "likelihood must be one of bayeskern.likelihoods, such as Bernoulli(), got "
                 f"{self.likelihood!r}."
             )
+        if self.batch is not None:
+            validation.positive_integer(self.batch, "batch")
         intercept = self.intercept
         has_prior = intercept is not None and intercept.sd is not None and not intercept.is_fixed
         if has_prior and not self.likelihood.takes_intercept:
@@ -100,6 +111,11 @@ class BayesianGLM(LinearModel):
         if y is None:
             raise ValueError("y is missing: give the observations, one for each row of X.")
         return whitened(self, X, y, extra)
+
+    def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
+        """Draw new observations from the prior: see `LinearModel.prior_predictive`."""
+        without_batches = dataclasses.replace(self, batch=None)
+        return super(BayesianGLM, without_batches).prior_predictive(X, y, draws, seed, **extra)
 
     def _check_separation(self, X, y, extra=None) -> None:
         """Refuse data that have no proper posterior under a flat prior."""

@@ -19,7 +19,6 @@ from bayeskern.likelihoods.labels import decode
 from bayeskern.linear.design import Design, OpaqueStatic
 from bayeskern.linear.intercept import FIXED, Intercept, as_intercept
 from bayeskern.linear.prediction import (
-    DRAWS_AT_A_POINT,
     linear_predictor,
     linear_predictors,
     responses,
@@ -27,7 +26,7 @@ from bayeskern.linear.prediction import (
 )
 from bayeskern.linear.priors import Prior, as_prior
 from bayeskern.linear.statistics import Statistics
-from bayeskern.prediction.empirical import SampledPrediction
+from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, SampledPrediction
 from bayeskern.prediction.response import ResponsePrediction, from_prior
 
 # Of columns scaled to norm 1, singular values below this share of the largest count as 0.
@@ -54,6 +53,8 @@ class LinearModel(eqx.Module):
     seen: Statistics | None = eqx.field(default=None, kw_only=True)
     statistics: Statistics | None = eqx.field(default=None, kw_only=True)
 
+    #: how many rows SVI looks at in each step; None for all
+    batch: ClassVar[int | None] = None
     #: the name of the argument that holds the likelihood
     likelihood_argument: ClassVar[str]
 
@@ -61,6 +62,16 @@ class LinearModel(eqx.Module):
     def observation_model(self) -> Likelihood:
         """The likelihood, by whichever argument it was given."""
         return getattr(self, self.likelihood_argument)
+
+    @property
+    def outputs(self) -> int | None:
+        """The number of linear predictors of each row; None for one, without an axis of its own."""
+        return self.observation_model.outputs
+
+    @property
+    def size(self) -> int:
+        """The number of features of a prepared model."""
+        return len(self.design.value.names)
 
     def with_observation_model(self, likelihood: Likelihood) -> Self:
         """Return a copy with this likelihood."""
@@ -84,14 +95,24 @@ class LinearModel(eqx.Module):
         if self.seen is not None:
             shift, noise = 0.0 if intercept is None else intercept, likelihood.noise_variance
             numpyro.factor("seen", self.seen.log_likelihood(weights, shift, noise))
-        eta = linear_predictor(X, weights, intercept)
-        return numpyro.sample("y", likelihood.distribution(eta, **(extra or {})), obs=y)
+        return self.observe(likelihood, X, weights, intercept, y, extra)
+
+    def observe(self, likelihood, X, weights, intercept, y, extra):
+        """Sample y given features X and their weights; SVI does so for `batch` rows at a time."""
+        if self.batch is None:
+            eta = linear_predictor(X, weights, intercept)
+            return numpyro.sample("y", likelihood.distribution(eta, **(extra or {})), obs=y)
+        with numpyro.plate("rows", len(X), subsample_size=min(self.batch, len(X))) as rows:
+            eta = linear_predictor(jnp.asarray(X)[rows], weights, intercept)
+            extra = {name: jnp.asarray(value)[rows] for name, value in (extra or {}).items()}
+            y = None if y is None else jnp.asarray(y)[rows]
+            return numpyro.sample("y", likelihood.distribution(eta, **extra), obs=y)
 
     def parameters(self, p: int):
         """Sample the likelihood's parameters, the weights, and the intercept (None without one)."""
         likelihood = self.observation_model.sample("")
         prior = self.prior.distribution(p, likelihood.noise_variance)
-        outputs = likelihood.outputs
+        outputs = self.outputs
         dims = ["feature"] if outputs is None else ["output", "feature"]
         if outputs is not None:
             prior = prior.expand([outputs]).to_event(1)
@@ -119,8 +140,8 @@ class LinearModel(eqx.Module):
 
         Args:
             X: Inputs, shape (n,) or (n, d), or a data frame.
-            y: Observations, shape (n,), or (n, outputs) for compositions; None to set no default
-                priors, which need them.
+            y: Observations, shape (n,), or (n, outputs) where there are several; None to set no
+                default priors, which need them.
             **extra: What the likelihood needs of each row beside y, such as `exposure`.
 
         Returns:
@@ -174,7 +195,8 @@ class LinearModel(eqx.Module):
 
     def _with_default_priors(self, statistics: Statistics, location, sd_y: float, names) -> Self:
         """A prepared copy with default priors, if the data and they determine the weights."""
-        sds, mean_x, n = statistics.sds[:-1], statistics.mean[:-1], int(statistics.n)
+        p, n = len(names), int(statistics.n)
+        sds, mean_x = statistics.sds[:p], statistics.mean[:p]
         constant = sds <= CONSTANT * np.abs(mean_x)
         prior = self.prior.with_defaults(np.where(constant, 0.0, sds), sd_y, n)
         intercept = self.intercept
@@ -248,12 +270,17 @@ class LinearModel(eqx.Module):
     # -- coefficients: of [1, x - center], of x - center where the intercept is fixed, or of x -----
 
     def moments(self, p: int):
-        """Sample the scales of the prior: means and sds of the coefficients, (p,) or (1 + p,)."""
+        """Sample the scales of the prior: means and sds of the coefficients, (p,) or (1 + p,).
+
+        The means are (outputs, 1 + p) where the intercepts of several outputs have their own.
+        """
         loc, sd = self.prior.moments(p)
         if self.intercept is None or self.intercept.is_fixed:
             return loc, sd
-        of_intercept = (jnp.reshape(v, 1) for v in (self.intercept.loc, self.intercept.sd))
-        return tuple(jnp.concatenate(pair) for pair in zip(of_intercept, (loc, sd), strict=True))
+        at_center = jnp.asarray(self.intercept.loc)[..., None]
+        loc = jnp.broadcast_to(loc, (*at_center.shape[:-1], p))
+        loc = jnp.concatenate([at_center, loc], axis=-1)
+        return loc, jnp.concatenate([jnp.reshape(self.intercept.sd, 1), sd])
 
     def shape(self) -> np.ndarray:
         """The prior sds of the coefficients up to a common factor: (p,), or (1 + p,).
@@ -262,12 +289,12 @@ class LinearModel(eqx.Module):
         """
         relative_sds = self._relative_prior_sds
         if relative_sds is None:
-            sds, sd_y = self.statistics.sds[:-1], self.statistics.sds[-1] or 1.0
-            relative_sds = sd_y / np.where(sds > 0, sds, 1.0)
+            sds, sd_y = self._spreads()
+            relative_sds = (sd_y or 1.0) / np.where(sds > 0, sds, 1.0)
         if self.intercept is None or self.intercept.is_fixed:
             return relative_sds
         # In the units of y, so that no coefficient dwarfs the others.
-        sd = self.statistics.sds[-1] if self.intercept.is_flat else float(self.intercept.sd)
+        sd = self._spreads()[1] if self.intercept.is_flat else float(self.intercept.sd)
         return np.concatenate([[sd or 1.0], relative_sds])
 
     @property
@@ -277,8 +304,13 @@ class LinearModel(eqx.Module):
 
     @property
     def _relative_prior_sds(self) -> np.ndarray | None:
+        sds, sd_y = self._spreads()
+        return self.prior.shape(sds, sd_y or 1.0)
+
+    def _spreads(self) -> tuple[np.ndarray, float]:
+        """The standard deviations of the features, (p,), and that of y, over all outputs."""
         sds = np.asarray(self.statistics.sds)
-        return self.prior.shape(sds[:-1], sds[-1] or 1.0)
+        return sds[: self.size], pooled(sds[self.size :])
 
     @property
     def is_proper(self) -> bool:
@@ -373,9 +405,14 @@ def require_finite(statistics: Statistics, X) -> None:
         raise ValueError("X has values so large that their squares overflow: take other units.")
 
 
+def pooled(sds) -> float:
+    """The standard deviation of several outputs, each around its own mean."""
+    return float(np.linalg.norm(sds) / np.sqrt(len(sds)))
+
+
 def _collinear_columns(statistics: Statistics, centered: bool, names) -> str | None:
     """The columns that take part in an exact linear relation, if there is one."""
-    M = statistics.R[:, :-1] if centered else statistics.about_zero()[:, :-1]
+    M = (statistics.R if centered else statistics.about_zero())[:, : len(names)]
     norms = np.linalg.norm(M, axis=0)
     _, S, Vt = np.linalg.svd(M / np.where(norms > 0, norms, 1.0))
     if len(S) == 0 or S[-1] > RANK_TOLERANCE * S[0]:

@@ -10,8 +10,6 @@ import numpy as np
 from bayeskern.core.batching import CHUNK, batch_size, evenly
 from bayeskern.prediction.mixture import MOST_DRAWS
 
-# The number of observations drawn at a point estimate, which has one draw of the weights.
-DRAWS_AT_A_POINT = 1000
 # The most numbers, draws times points, of a prediction that has more than MOST_DRAWS draws.
 MOST_NUMBERS = 2 * 10**7
 

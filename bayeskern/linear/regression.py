@@ -26,11 +26,12 @@ from bayeskern.linear.collapsed import (
 )
 from bayeskern.linear.conjugate import NormalInverseGamma
 from bayeskern.linear.design import OpaqueStatic, as_opaque
-from bayeskern.linear.model import RANK_TOLERANCE, LinearModel, require_finite
+from bayeskern.linear.model import RANK_TOLERANCE, LinearModel, pooled, require_finite
 from bayeskern.linear.prediction import linear_predictors, thinned_draws
 from bayeskern.linear.statistics import Statistics
 from bayeskern.linear.whitened import whitened
 from bayeskern.prediction.mixture import Prediction, mixture, thin
+from bayeskern.prediction.outputs import OutputsPrediction
 from bayeskern.protocols import ClosedForm, Marginal, NoClosedFormError
 
 # If the sd of y is below this share of its mean, y is constant but for rounding.
@@ -48,9 +49,17 @@ class BayesianLinearRegression(LinearModel):
     Gaussian noise needs the rows only once, for their sufficient statistics. Weights that are
     Gaussian given the scales are integrated out, whatever the method, and drawn exactly.
 
+    y may have k columns, outputs that share X: each has weights and an intercept of its own, which
+    are independent given the noise and the prior that they share, and X is factored once for all.
+    Sites are then `weights` (k, p) and `intercept` (k,). Default priors go by the sd of y around
+    the means of its columns, so bring columns of different units to one scale first. Gaussian noise
+    and priors that are Gaussian given their scales alone take several outputs.
+
     Args:
         features: A scikit-learn transformer, or one of `bayeskern.kernels` such as
-            `NystromFeatures(kernel)`. By default the columns of X are the features.
+            `NystromFeatures(kernel)`. By default the columns of X are the features. A
+            network phi that is trained as well makes a kernel: the model is then
+            `GPRegression(kernel_from_features(phi, weights=...))`, without the weights of this one.
         prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
             weight, or a standard deviation. N(0, (2.5 sd(y) / sd(x))^2) by default.
         noise: The variance of the noise, as a number, a distribution or `Free`; by default its
@@ -75,6 +84,8 @@ class BayesianLinearRegression(LinearModel):
     likelihood_argument: ClassVar[str] = "noise"
 
     features: OpaqueStatic = eqx.field(static=True, default=None, converter=as_opaque)
+    #: the number of columns of y, None for one; set by `prepare`
+    outputs: int | None = eqx.field(static=True, default=None, kw_only=True)
     noise: Likelihood = eqx.field(default=None, converter=lambda v: _as_likelihood(v), kw_only=True)
 
     @property
@@ -93,8 +104,13 @@ class BayesianLinearRegression(LinearModel):
             return super().prepare(X, y, **extra)
         if X is None:
             return self._prepared_from_seen()
-        model, features, y, statistics = self._summarize(X, y, extra)
-        return model._prepared_with(statistics), (features, y)
+        model, features = self._read_features(X, extra)
+        y = validation.outputs(y, len(features))
+        outputs = y.shape[1] if y.ndim == 2 else None
+        if outputs is not None:
+            self._require_several_outputs(outputs)
+        model = dataclasses.replace(model, outputs=outputs)
+        return model._prepared_with(_summarize(features, y)), (features, y)
 
     def update(self, X, y) -> BayesianLinearRegression:
         """Return a model that has seen these rows too: the posterior given them is its prior.
@@ -108,7 +124,8 @@ class BayesianLinearRegression(LinearModel):
             y: Observations, shape (n,).
 
         Raises:
-            ValueError: If the noise is not Gaussian, or the data are not finite numbers.
+            ValueError: If the noise is not Gaussian, the data are not finite numbers, or there are
+                several outputs.
 
         Examples:
             >>> import bayeskern as bk
@@ -122,7 +139,13 @@ class BayesianLinearRegression(LinearModel):
                 f"update needs Gaussian noise; {type(self.noise).__name__} has no sufficient "
                 "statistics. Fit all rows at once."
             )
-        model, _, _, statistics = self._summarize(X, y, {})
+        if self.outputs is not None:
+            raise ValueError(
+                f"update takes one output, and this model was fitted to {self.outputs}. Fit all "
+                "rows at once, or each output by itself."
+            )
+        model, features = self._read_features(X, {})
+        statistics = _summarize(features, validation.targets(y, len(features)))
         seen_before = self.statistics if self.prepared else self.seen
         seen = statistics if seen_before is None else seen_before.merge(statistics)
         return dataclasses.replace(model, seen=seen, statistics=None, prepared=False)
@@ -138,16 +161,24 @@ class BayesianLinearRegression(LinearModel):
             model = model.update(X, y)
         return model
 
-    def _summarize(self, X, y, extra):
-        """A copy that knows its design; the features, y, and their sufficient statistics."""
+    def _read_features(self, X, extra):
+        """A copy that knows its design, and the features."""
         design, features = self._design_and_features(X, "X")
         self.noise.read_extra(extra, len(features))
-        # Not by the likelihood, since rows seen before have a say in default priors too.
-        y = validation.targets(y, len(features))
-        statistics = Statistics.of_shares(features, np.asarray(y))
-        require_finite(statistics, features)
-        model = dataclasses.replace(self, design=OpaqueStatic(design))
-        return model, features, y, statistics
+        return dataclasses.replace(self, design=OpaqueStatic(design)), features
+
+    def _require_several_outputs(self, k: int) -> None:
+        """Refuse y with k columns where outputs cannot be fitted together."""
+        reason = None
+        if not self.prior.gaussian:
+            reason = f"a {type(self.prior).__name__} prior is not Gaussian given its scales"
+        elif self.seen is not None:
+            reason = "the rows that update has shown the model have one output"
+        if reason:
+            raise ValueError(
+                f"y has {k} columns, and {reason}, so that the outputs cannot be fitted together. "
+                "Fit each column of y by itself."
+            )
 
     def _prepared_from_seen(self):
         if self.seen is None:
@@ -162,7 +193,8 @@ class BayesianLinearRegression(LinearModel):
         """A prepared copy that has these rows beside those seen before."""
         if self.seen is not None:
             statistics = self.seen.merge(statistics)
-        mean, sd = float(statistics.mean[-1]), float(statistics.sds[-1])
+        means, sd = statistics.mean[self.size :], pooled(statistics.sds[self.size :])
+        mean = float(max(means, key=abs))
         # The sd of a constant y is what rounding leaves, which sets no scale.
         sd = sd if sd > ROUNDING * abs(mean) else 0.0
         noise = self.noise.with_default(sd, mean, int(statistics.n))
@@ -176,18 +208,20 @@ class BayesianLinearRegression(LinearModel):
                 stacklevel=2,
             )
         model = dataclasses.replace(self, noise=noise, statistics=statistics)
-        return model._with_default_priors(statistics, mean, sd, self.design.value.names)
+        location = mean if self.outputs is None else means
+        return model._with_default_priors(statistics, location, sd, self.design.value.names)
 
     def _fits_perfectly(self, statistics: Statistics) -> bool:
         """Whether the residuals are rounding errors, though there are more rows than weights."""
         R = statistics.about_zero() if self.intercept is None else statistics.R
-        p = R.shape[1] - 1
-        rounding = PERFECT * np.linalg.norm(R[:, p])
-        if statistics.n <= p + (self.intercept is not None) or np.any(np.abs(R[p:, p]) > rounding):
+        p = self.size
+        X, y = R[:, :p], R[:, p:]
+        rounding = PERFECT * np.linalg.norm(y)
+        if statistics.n <= p + (self.intercept is not None) or np.any(np.abs(y[p:]) > rounding):
             return False
         # If columns are collinear, the last rows of R do not hold all of the residuals.
-        fitted = R[:, :p] @ np.linalg.lstsq(R[:, :p], R[:, p], rcond=RANK_TOLERANCE)[0]
-        return bool(np.linalg.norm(R[:, p] - fitted) <= rounding)
+        fitted = X @ np.linalg.lstsq(X, y, rcond=RANK_TOLERANCE)[0]
+        return bool(np.linalg.norm(y - fitted) <= rounding)
 
     # -- what it knows of its posterior -----------------------------------------------------------
 
@@ -196,7 +230,7 @@ class BayesianLinearRegression(LinearModel):
 
         Args:
             X: The features, shape (n, p), as `prepare` returned them.
-            y: The observations, shape (n,), as `prepare` returned them.
+            y: The observations, shape (n,) or (n, k), as `prepare` returned them.
             extra: The values that the likelihood needs of each row beside y.
         """
         if not self.is_gaussian:
@@ -218,7 +252,7 @@ class BayesianLinearRegression(LinearModel):
 
         Args:
             X: The features, shape (n, p), as `prepare` returned them.
-            y: The observations, shape (n,), as `prepare` returned them.
+            y: The observations, shape (n,) or (n, k), as `prepare` returned them.
             extra: The values that the likelihood needs of each row beside y.
 
         Raises:
@@ -274,7 +308,9 @@ class BayesianLinearRegression(LinearModel):
         is averaged over as well: the prediction is Student t, whatever the draws.
 
         Returns:
-            A `Prediction`; a `ResponsePrediction` if the noise is not Gaussian.
+            A `Prediction`; a `ClosedFormPrediction` if the noise is conjugate, an
+            `OutputsPrediction` if y has several columns, a `ResponsePrediction` if the noise is not
+            Gaussian.
         """
         if not self.is_gaussian:
             return super().predictive(draws, data, X_new, latent, seed, **extra)
@@ -286,12 +322,25 @@ class BayesianLinearRegression(LinearModel):
             draws = {name: value[chosen] for name, value in draws.items()}
             noise = 0.0 if latent else draws.get("noise", self.noise.noise)
             return _predict_from_weights(X, draws, noise)
+        prediction = self._predict_given_scales(draws, X, latent)
+        return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
+
+    def _predict_given_scales(self, draws, X, latent: bool) -> Prediction:
+        """At features X (m, p); several outputs at one point follow one another."""
         if len(draws["weights"]) > 1 and "noise" in draws and not self._why_not_exact():
             return NormalInverseGamma.of(self).predict(X, latent)
         collapsed, rows = CollapsedModel(self), linear_gaussian(self)
         scales = {k: v for k, v in draws.items() if k not in ("weights", "intercept")}
         conditional_at = eqx.Partial(predictive_at, collapsed, rows, latent)
         return mixture(conditional_at, thin(scales), X, X.shape[1])
+
+
+def _summarize(features, y) -> Statistics:
+    """The sufficient statistics of these rows."""
+    # Not by the likelihood, since rows seen before have a say in default priors too.
+    statistics = Statistics.of_shares(features, np.asarray(y))
+    require_finite(statistics, features)
+    return statistics
 
 
 def _predict_from_weights(X, draws, noise) -> Prediction:

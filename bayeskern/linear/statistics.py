@@ -2,7 +2,8 @@
 
 Such a model needs three things of n rows (x, y): their number, their mean, and an upper triangular
 R with R'R the scatter matrix of the columns [x y] around that mean. Two such summaries merge
-exactly, by one more QR factorization, so that yesterday's rows need not be kept.
+exactly, by one more QR factorization, so that yesterday's rows need not be kept. Where y has k
+columns, they are the last k.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ class Statistics(NamedTuple):
 
     @classmethod
     def of(cls, X, y) -> Statistics:
-        """Summarize rows X (n, p) and y (n,), in one pass where the columns allow it.
+        """Summarize rows X (n, p) and y (n,) or (n, k), in one pass where the columns allow it.
 
         Values that are not finite leave NaN in R.
         """
+        if y.ndim == 2:
+            return cls.of(np.column_stack([X, y[:, :-1]]), y[:, -1])
         n, p = X.shape
         if n == 0:
             return cls(np.zeros(()), np.zeros(p + 1), np.zeros((0, p + 1)))
@@ -54,7 +57,7 @@ class Statistics(NamedTuple):
         if step == 1:
             return cls.of(X, y)
         share = cls.of(X[first::step], y[first::step])
-        R = np.pad(share.R, ((0, X.shape[1] + 1 - len(share.R)), (0, 0)))
+        R = np.pad(share.R, ((0, len(share.mean) - len(share.R)), (0, 0)))
         return reduce(cls.merge, (cls(*s) for s in sharding.gather((share.n, share.mean, R))))
 
     def merge(self, other: Statistics) -> Statistics:
@@ -94,7 +97,8 @@ class Statistics(NamedTuple):
 
     def around(self, center) -> np.ndarray:
         """M (k, p + 2) with M'M = Z'Z for the columns Z = [1, x - center, y] of all rows."""
-        mean_row = np.concatenate([[1.0], self.mean[:-1] - center, self.mean[-1:]])
+        p = len(center)
+        mean_row = np.concatenate([[1.0], self.mean[:p] - center, self.mean[p:]])
         return _with_mean_row(self, mean_row)
 
     def about_zero(self) -> np.ndarray:

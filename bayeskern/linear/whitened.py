@@ -14,7 +14,6 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayeskern.linear.model import LinearModel
-from bayeskern.linear.prediction import linear_predictor
 from bayeskern.protocols import Marginal
 
 # The site of the whitened coordinates.
@@ -43,8 +42,7 @@ class Whitened(eqx.Module):
         if model.intercept is not None:
             intercept = intercept - weights @ jnp.asarray(model.intercept.center)
             numpyro.deterministic("intercept", intercept)
-        eta = linear_predictor(X, weights, intercept)
-        numpyro.sample("y", likelihood.distribution(eta, **(extra or {})), obs=y)
+        model.observe(likelihood, X, weights, intercept, y, extra)
 
     def _coefficients(self, loc, sd, outputs):
         shape = loc.shape if outputs is None else (outputs, *loc.shape)

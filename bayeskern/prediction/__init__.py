@@ -1,1 +1,1 @@
-"""Predictive distributions: Gaussian mixtures, draws, responses under a likelihood, Student t."""
+"""Predictive distributions: Gaussian mixtures, closed forms, draws, responses of a likelihood."""

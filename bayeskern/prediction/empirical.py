@@ -9,6 +9,9 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.prediction.mixture import Quantiles
 
+# How many observations a prediction draws at a point estimate, which has one draw of all else.
+DRAWS_AT_A_POINT = 1000
+
 
 class SampledPrediction(Quantiles):
     """The predictive distribution of one site, known by draws of it.

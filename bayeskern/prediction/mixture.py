@@ -55,6 +55,17 @@ class Quantiles:
         tail = 0.5 * (1.0 - validation.level(level))
         return self.quantile(tail), self.quantile(1.0 - tail)
 
+    def to_frame(self, level: float = 0.95):
+        """A pandas data frame with a row for each point: mean, sd, median, lower and upper.
+
+        Args:
+            level: The probability of the central interval (lower, upper).
+        """
+        # Here, since pandas takes a while to import.
+        import pandas as pd
+
+        return pd.DataFrame(self._columns(level))
+
     def _columns(self, level: float) -> dict[str, np.ndarray]:
         """What a table shows of each point."""
         lower, upper = self.interval(level)
@@ -166,17 +177,6 @@ class Prediction(Quantiles):
         y = np.asarray(validation.targets(y, means.shape[1]))
         densities = -0.5 * (np.square(y - means) / variances + np.log(2.0 * np.pi * variances))
         return logsumexp(densities, axis=0) - np.log(len(means))
-
-    def to_frame(self, level: float = 0.95):
-        """A pandas data frame with a row for each point: mean, sd, median, lower and upper.
-
-        Args:
-            level: The probability of the central interval (lower, upper).
-        """
-        # Here, since pandas takes a while to import.
-        import pandas as pd
-
-        return pd.DataFrame(self._columns(level))
 
     @cached_property
     def parts(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
 """Kernel methods without priors, as scikit-learn estimators: ridge regression and its relatives."""
 
 from bayeskern.ridge import losses
+from bayeskern.ridge.coefficient_path import CoefficientPath, coefficient_path
 from bayeskern.ridge.kernel_pca import KernelPCA
 from bayeskern.ridge.kernel_ridge.feature_ridge import FourierRidge, NystromRidge
 from bayeskern.ridge.kernel_ridge.kernel_ridge import KernelRidge
@@ -17,6 +18,7 @@ from bayeskern.ridge.neighbors import KernelKNNClassifier, KernelKNNRegressor
 from bayeskern.ridge.perceptron import KernelPerceptron
 
 __all__ = [
+    "CoefficientPath",
     "FourierRidge",
     "KernelKNNClassifier",
     "KernelKNNRegressor",
@@ -32,6 +34,7 @@ __all__ = [
     "KernelSVR",
     "LeastSquares",
     "NystromRidge",
+    "coefficient_path",
     "least_squares",
     "losses",
 ]

@@ -129,7 +129,7 @@ def least_squares(
     validation.one_of("solver", solver, _SOLVERS)
     X, Y, single = _data(X, y)
     penalty = validation.positive(penalty, "penalty", zero=True)
-    tolerance = _rounding(X)
+    tolerance = rounding(X)
     if rank_tolerance is not None:
         tolerance = validation.positive(rank_tolerance, "rank_tolerance", zero=True)
     options = {}
@@ -140,11 +140,8 @@ def least_squares(
         options["batch"] = min(validation.positive_integer(batch, "batch"), len(X))
         options["seed"] = validation.seed(seed)
 
-    X_mean, Y_mean = (X.mean(axis=0), Y.mean(axis=0)) if intercept else (0.0, 0.0)
     if intercept:
-        # A centered constant column is nothing but the rounding of its mean.
-        constant = np.ptp(X, axis=0) <= len(X) * EPS * np.abs(X_mean)
-        X, Y = np.where(constant, 0.0, X - X_mean), Y - Y_mean
+        X, Y, X_mean, Y_mean = centered(X, Y)
     solution = _SOLVERS[solver](X, Y, penalty, tolerance, **options)
     b = solution.coefficients
     a = Y_mean - X_mean @ b if intercept else np.zeros(Y.shape[1])
@@ -202,11 +199,38 @@ def _qr(X, Y, penalty, tolerance):
 
 
 def _svd(X, Y, penalty, tolerance):
-    U, values, Vt = svd(X, full_matrices=False)
-    r = _rank(values, tolerance)
-    shrunk = values[:r] / (np.square(values[:r]) + penalty)
-    b = Vt[:r].T @ (shrunk[:, None] * (U[:, :r].T @ Y))
-    return LeastSquares(b, r, _condition(values), "svd")
+    spectrum = Spectrum.of(X, Y, tolerance)
+    return LeastSquares(spectrum.solution(penalty), *spectrum[3:], "svd")
+
+
+class Spectrum(NamedTuple):
+    """The singular value decomposition X = U S V', cut at the rank of X, and U'Y.
+
+    Attributes:
+        values: The singular values that count, falling, (r,).
+        Vt: V', (r, d).
+        parts: U'Y, (r, k).
+        rank: r.
+        condition_number: The largest singular value over the smallest of all.
+    """
+
+    values: np.ndarray
+    Vt: np.ndarray
+    parts: np.ndarray
+    rank: int
+    condition_number: float
+
+    @classmethod
+    def of(cls, X, Y, tolerance) -> Spectrum:
+        """That of X (n, d) and Y (n, k); values up to tolerance, relative, count as 0."""
+        U, values, Vt = svd(X, full_matrices=False)
+        r = _rank(values, tolerance)
+        return cls(values[:r], Vt[:r], U[:, :r].T @ Y, r, _condition(values))
+
+    def solution(self, penalty: float) -> np.ndarray:
+        """The shortest minimizer of |Y - X b|^2 + penalty |b|^2: (d, k)."""
+        shrunk = self.values / (np.square(self.values) + penalty)
+        return self.Vt.T @ (shrunk[:, None] * self.parts)
 
 
 def _lms(X, Y, penalty, tolerance, step, epochs):
@@ -266,7 +290,7 @@ def _descended(b, values, tolerance, solver, converged, iterations):
 
 def _curvature(X, values, penalty):
     """The smallest curvature mu in the span of the rows of X, where b stays from its start at 0."""
-    return values[max(_rank(values, _rounding(X)), 1) - 1] ** 2 + penalty
+    return values[max(_rank(values, rounding(X)), 1) - 1] ** 2 + penalty
 
 
 def _gradient_bound(values, mu, Y, accuracy):
@@ -341,7 +365,15 @@ def _descend_in_batches(X, Y, penalty, step, mu, bound, epochs, key, steps):
 # -- small pieces ----------------------------------------------------------------------------------
 
 
-def _rounding(X) -> float:
+def centered(X, Y):
+    """X (n, d) and Y (n, k) or (n,) less the means of their columns, and these means."""
+    X_mean, Y_mean = X.mean(axis=0), Y.mean(axis=0)
+    # A centered constant column is nothing but the rounding of its mean.
+    constant = np.ptp(X, axis=0) <= len(X) * EPS * np.abs(X_mean)
+    return np.where(constant, 0.0, X - X_mean), Y - Y_mean, X_mean, Y_mean
+
+
+def rounding(X) -> float:
     """The relative size of singular values that rounding turns 0 into, as in NumPy's lstsq."""
     return max(X.shape) * EPS
 

@@ -1,4 +1,4 @@
-"""Nearest neighbours in the feature space of a kernel.
+"""Nearest neighbours in the feature space of a kernel, or by another distance.
 
 |phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z); Yu, Ji and Zhang (2002).
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -23,13 +24,20 @@ ROUNDING = 64 * np.finfo(float).eps
 class _KernelNeighbors(KernelEstimator):
     def _store(self, X):
         validation.one_of("weights", self.weights, _WEIGHTS)
+        validation.one_of("metric", self.metric, _METRICS)
         n_neighbors = validation.positive_integer(self.n_neighbors, "n_neighbors")
         if n_neighbors > len(X):
             raise ValueError(
                 f"n_neighbors={n_neighbors} is more than there are points: n_samples = {len(X)}. "
                 f"Take at most {len(X)}, or give more points."
             )
-        self.kernel_ = self._concrete_kernel()
+        if self.metric != "kernel" and self.kernel is not None:
+            raise ValueError(
+                f"metric={self.metric!r} is a distance without a kernel, but "
+                f"kernel={self.kernel!r} is given. Leave it out, or take metric='kernel'."
+            )
+        self._metric = _METRICS[self.metric]
+        self.kernel_ = self._concrete_kernel() if self._metric is None else None
         self.X_fit_, self._n_neighbors = X, n_neighbors
         self._weights_of = _WEIGHTS[self.weights]
 
@@ -40,14 +48,24 @@ class _KernelNeighbors(KernelEstimator):
             X: Points, (m, d), with the columns that `fit` saw.
 
         Returns:
-            Distances in feature space, rising, and the indices of the training points, each
-            (m, n_neighbors).
+            Distances by the metric, rising, and the indices of the training points, each
+            (m, n_neighbors). Of training points that are equally far, the first comes first.
 
         Warns:
-            UserWarning: If all training points are equally far from a point, to rounding.
+            UserWarning: If all training points are equally far from a point in the feature space of
+                the kernel, to rounding.
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
+        if self.kernel_ is None:
+            nearest = [
+                _smallest(cdist(X[rows], self.X_fit_, self._metric), self._n_neighbors)
+                for rows in blocks(len(X), len(self.X_fit_))
+            ]
+            return _joined(nearest)
+        return self._nearest_in_feature_space(X)
+
+    def _nearest_in_feature_space(self, X):
         fit_variances, variances = (np.asarray(self.kernel_.diag(A)) for A in (self.X_fit_, X))
         # The order leaves out what all have in common: small values of k would drown in it.
         common = np.min(fit_variances)
@@ -63,9 +81,9 @@ class _KernelNeighbors(KernelEstimator):
                 "other, to rounding, so their neighbours are arbitrary. Take a lengthscale of the "
                 "order of the distances, or scale the columns of X.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        reduced, indices = (np.concatenate(parts) for parts in zip(*nearest, strict=True))
+        reduced, indices = _joined(nearest)
         squares = variances[:, None] + common + 2.0 * reduced
         sizes = variances[:, None] + fit_variances[indices]
         return np.sqrt(np.where(squares <= ROUNDING * sizes, 0.0, squares)), indices
@@ -80,7 +98,8 @@ class _KernelNeighbors(KernelEstimator):
 class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
     """The mean of y over the nearest neighbours in the feature space of a kernel.
 
-    Its squared distance is |phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z).
+    Its squared distance is |phi(x) - phi(z)|^2 = k(x, x) + k(z, z) - 2 k(x, z); `metric` names
+    others.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers. None means `RBF()`,
@@ -89,9 +108,12 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
         n_neighbors: The number of neighbours, at most n.
         weights: "uniform", or "distance" for weights 1 / distance, in which a neighbour at distance
             0 is all that counts.
+        metric: "kernel" for the distance in the feature space of the kernel; "euclidean";
+            "manhattan", the sum of the absolute differences over the columns; or "chebyshev", the
+            largest of them.
 
     Attributes:
-        kernel_: The kernel.
+        kernel_: The kernel, or None with another metric.
         X_fit_: The training points, (n, d).
         y_fit_: Their targets, (n,) or (n, k).
 
@@ -105,10 +127,11 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
         array([1., 5.])
     """
 
-    def __init__(self, kernel=None, n_neighbors=5, weights="uniform"):
+    def __init__(self, kernel=None, n_neighbors=5, weights="uniform", metric="kernel"):
         self.kernel = kernel
         self.n_neighbors = n_neighbors
         self.weights = weights
+        self.metric = metric
 
     def fit(self, X, y):
         """Store the data.
@@ -146,12 +169,15 @@ class KernelKNNRegressor(MultiOutputMixin, RegressorMixin, _KernelNeighbors):
 class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
     """The commonest class among the nearest neighbours in the feature space of a kernel.
 
-    With n_c of n_neighbors neighbours in class c out of C classes, its probability is
+    `metric` names other distances. With n_c of n_neighbors neighbours in class c out of C classes,
+    its probability is
 
         p_c = (n_c + pseudo_count) / (n_neighbors + C pseudo_count),
 
     the mean of a Dirichlet posterior whose prior counts each class `pseudo_count` times. With
-    weights, n_c is n_neighbors times the part of the weight that is in class c.
+    weights, n_c is n_neighbors times the part of the weight that is in class c. Where several
+    classes are the commonest, the one that leads among one neighbour fewer is predicted, and so on
+    until one leads.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers. None means `RBF()`,
@@ -161,10 +187,13 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
         weights: "uniform", or "distance" for weights 1 / distance, in which a neighbour at distance
             0 is all that counts.
         pseudo_count: The prior count of each class, 0 or more.
+        metric: "kernel" for the distance in the feature space of the kernel; "euclidean";
+            "manhattan", the sum of the absolute differences over the columns; or "chebyshev", the
+            largest of them.
 
     Attributes:
         classes_: The class labels, (classes,).
-        kernel_: The kernel.
+        kernel_: The kernel, or None with another metric.
         X_fit_: The training points, (n, d).
         codes_: The index in `classes_` of the class of each training point, (n,).
 
@@ -179,11 +208,14 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
         array([[0.8, 0.2]])
     """
 
-    def __init__(self, kernel=None, n_neighbors=5, weights="uniform", pseudo_count=1.0):
+    def __init__(
+        self, kernel=None, n_neighbors=5, weights="uniform", pseudo_count=1.0, metric="kernel"
+    ):
         self.kernel = kernel
         self.n_neighbors = n_neighbors
         self.weights = weights
         self.pseudo_count = pseudo_count
+        self.metric = metric
 
     def fit(self, X, y):
         """Store the data.
@@ -212,19 +244,20 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
             X: Points, (m, d), with the columns that `fit` saw.
 
         Returns:
-            Probabilities, (m, classes).
+            Probabilities, (m, classes). Of those that are equal and the largest, that of the class
+            predicted is raised by one rounding, so that it is the largest.
         """
         weights, indices = self._weighted_neighbors(X)
-        classes = len(self.classes_)
-        cells = np.arange(len(weights))[:, None] * classes + self.codes_[indices]
-        class_weights = np.bincount(
-            cells.ravel(), weights.ravel(), minlength=len(weights) * classes
-        )
-        counts = self._n_neighbors * class_weights.reshape(-1, classes)
-        return (counts + self._pseudo_count) / (self._n_neighbors + classes * self._pseudo_count)
+        counts = self._n_neighbors * self._class_weights(weights, indices)
+        total = self._n_neighbors + len(self.classes_) * self._pseudo_count
+        p = (counts + self._pseudo_count) / total
+        tied = np.flatnonzero(np.sum(_largest(p), axis=1) > 1)
+        leading = self._leading(weights[tied], indices[tied])
+        p[tied, leading] = np.nextafter(p[tied, leading], np.inf)
+        return p
 
     def predict(self, X) -> np.ndarray:
-        """Predict the most probable class, and the first of several that are equally probable.
+        """Predict the commonest class; of several, the one that leads among fewer neighbours.
 
         Args:
             X: Points, (m, d), with the columns that `fit` saw.
@@ -234,6 +267,28 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
         """
         best = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[best]
+
+    def _leading(self, weights, indices) -> np.ndarray:
+        """The class, (m,), with the most weight among as many of the nearest as single one out."""
+        leading, tied = np.empty(len(weights), int), np.arange(len(weights))
+        # One neighbour alone is of one class, so that none is left in the end.
+        for count in range(self._n_neighbors, 0, -1):
+            leads = _largest(self._class_weights(weights[tied, :count], indices[tied, :count]))
+            leading[tied] = np.argmax(leads, axis=1)
+            tied = tied[np.sum(leads, axis=1) > 1]
+        return leading
+
+    def _class_weights(self, weights, indices) -> np.ndarray:
+        """The weight of the neighbours in each class: (m, classes)."""
+        m, classes = len(weights), len(self.classes_)
+        cells = np.arange(m)[:, None] * classes + self.codes_[indices]
+        totals = np.bincount(cells.ravel(), weights.ravel(), minlength=m * classes)
+        return totals.reshape(m, classes)
+
+
+def _largest(values):
+    """Which values are the largest of their row."""
+    return values == np.max(values, axis=1, keepdims=True)
 
 
 def _uniform(distances):
@@ -247,15 +302,31 @@ def _inverse(distances):
 
 
 _WEIGHTS = {"uniform": _uniform, "distance": _inverse}
+# The metrics by scikit-learn's names, and by SciPy's; the kernel's own is not among SciPy's.
+_METRICS = {
+    "kernel": None,
+    "euclidean": "euclidean",
+    "manhattan": "cityblock",
+    "chebyshev": "chebyshev",
+}
+
+
+def _joined(nearest):
+    """The values and columns of `_smallest` for all blocks, (m, count) each."""
+    values, columns = zip(*nearest, strict=True)
+    return np.concatenate(values), np.concatenate(columns)
 
 
 def _smallest(D, count):
-    """The smallest values in each row of D, rising, and their columns: (m, count) each."""
-    if count < D.shape[1]:
-        columns = np.argpartition(D, count - 1, axis=1)[:, :count]
-    else:
-        columns = np.broadcast_to(np.arange(count), D.shape)
+    """The smallest values in each row of D, rising, and their columns: (m, count) each.
+
+    Of equal values the first comes first.
+    """
+    bound = np.partition(D, count - 1, axis=1)[:, count - 1 : count]
+    below, at = bound > D, bound == D
+    left = count - np.sum(below, axis=1, keepdims=True)
+    kept = below | (at & (np.cumsum(at, axis=1) <= left))
+    columns = np.nonzero(kept)[1].reshape(-1, count)
     values = np.take_along_axis(D, columns, axis=1)
-    # Of two equal values the first comes first.
-    order = np.lexsort((columns, values), axis=1)
+    order = np.argsort(values, axis=1, kind="stable")
     return np.take_along_axis(values, order, axis=1), np.take_along_axis(columns, order, axis=1)

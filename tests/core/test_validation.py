@@ -53,6 +53,13 @@ def test_bad_probabilities(value):
     assert str(value) in str(error.value)
 
 
+@pytest.mark.parametrize("value", ["x", None, np.nan, -np.inf, [1.0, 2.0]])
+def test_a_number_is_finite(value):
+    assert validation.number(-3, "mean") == -3.0
+    with pytest.raises(ValueError, match="^mean must be a finite number, got"):
+        validation.number(value, "mean")
+
+
 def test_positive_integer():
     assert validation.positive_integer(3, "n") == 3
     assert type(validation.positive_integer(np.int32(3), "n")) is int

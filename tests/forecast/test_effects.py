@@ -37,6 +37,7 @@ def forecast(shop):
     return bk.forecast(shop[0], AHEAD, value="y", regressors=["promo", "price"])
 
 
+@pytest.mark.slow
 def test_effects_are_recovered_and_halve_the_error(shop, forecast):
     known, came = shop
     effects = forecast.effects(0.95)
@@ -329,13 +330,9 @@ def test_the_evidence_with_a_kernel_is_that_of_scipy():
     [
         ({"heat": RBF(1.0)}, ValueError, "'heat' is no regressor; they are promo, price"),
         ({"price": 3.0}, TypeError, "price has a float, no kernel"),
-        ({"price": RBF()}, None, ""),
     ],
 )
 def test_kernels_of_effects_are_checked(shop, kernels, error, said):
     given = {"value": "y", "regressors": ["promo", "price"], "progress": False, **ONE}
-    if error is None:
-        assert bk.forecast(shop[0], 3, effect_kernels=kernels, **given).components[-1] == "price"
-        return
     with pytest.raises(error, match=said):
         bk.forecast(shop[0], 3, effect_kernels=kernels, **given)

@@ -36,13 +36,15 @@ def crps(shops, priors):
     return np.mean(found)
 
 
+@pytest.mark.slow
 def test_short_series_that_are_alike_are_foretold_better(learned):
     # Of other shops than those that were learned from.
     others = [shop(seed) for seed in range(100, 112)]
     assert crps(others, learned) < 0.75 * crps(others, None)
-    assert learned.count == 24 and "priors learned from 24 series" in str(learned)
+    assert learned.count == 24 and "priors learned from 24 of 24 series" in str(learned)
 
 
+@pytest.mark.slow
 def test_what_was_simulated_is_learned(learned):
     """The noise and the steps of the level, against the spread of a series."""
     sd = np.mean([np.std(y[:KNOWN]) for y in SHOPS])
@@ -82,5 +84,14 @@ def test_a_frame_learns_from_itself(tmp_path):
 def test_bad_input(learned):
     with pytest.raises(ValueError, match="3 series can be learned from; wanted 10"):
         bk.learn_priors([y[:KNOWN] for y in SHOPS[:3]], progress=False, **OPTIONS)
+    with pytest.raises(ValueError, match="0 series can .* 3 cannot: seed"):
+        bk.learn_priors([y[:KNOWN] for y in SHOPS[:3]], progress=False, seed=-1)
+    days = pd.date_range("2024-01-01", periods=KNOWN)
+    with pytest.raises(ValueError, match="for steps of 1, and those of the series are 0.00274"):
+        bk.forecast(pd.Series(SHOPS[0][:KNOWN], days), 2, priors=learned)
+    months = pd.date_range("2022-01-01", periods=KNOWN, freq="MS")
+    both = [pd.Series(SHOPS[i][:KNOWN], when) for i in range(5) for when in (days, months)]
+    with pytest.raises(ValueError, match="which have no priors in common"):
+        bk.learn_priors(both, workers=1, progress=False, **(OPTIONS | {"season": 0}))
     with pytest.raises(ValueError, match="a kernel has its own"):
         bk.forecast(SHOPS[0], 2, priors=learned, kernel=bk.kernels.RBF())

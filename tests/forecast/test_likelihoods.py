@@ -28,7 +28,7 @@ def fitted(name, seed=0, **options):
     return bk.forecast(simulated(name, seed)[:N], H, likelihood=name, **options)
 
 
-@pytest.fixture(scope="module", params=NAMES)
+@pytest.fixture(scope="module", params=few(NAMES, "negative_binomial"))
 def found(request):
     return request.param, fitted(request.param)
 
@@ -163,6 +163,7 @@ def test_large_counts_are_those_of_the_logarithm():
     np.testing.assert_allclose(counts.sd, logs.sd, rtol=0.5)
 
 
+@pytest.mark.slow
 def test_what_is_shown_says_counts(tmp_path):
     f = fitted("negative_binomial")
     text = str(f)

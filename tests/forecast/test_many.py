@@ -226,6 +226,11 @@ def test_bad_input(sales, options, message):
         bk.forecast_many(sales, **{"horizon": 2, **ONE, **options})
 
 
+def test_an_option_that_forecast_has_not_is_named():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sesaon'"):
+        bk.forecast_many([[1.0, 2.0, 4.0]], 2, sesaon=12)
+
+
 def test_what_is_no_frame():
     with pytest.raises(ValueError, match="name columns: this is no frame"):
         bk.forecast_many([[1.0, 2.0, 4.0]], 2, id="store")

@@ -140,6 +140,7 @@ def test_backtest(series):
     assert not legend.overlaps(ax.get_window_extent())
 
 
+@pytest.mark.slow
 def test_saving_leaves_no_state(f, tmp_path):
     plt.close("all")
     rc = dict(plt.rcParams)

@@ -1,11 +1,18 @@
 """A forecast goes on from new values: the same hyperparameters, all values."""
 
+from dataclasses import replace
+
 import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
-from bayeskern.kernels import Matern32
+from bayeskern.forecast.updating import MORE
+from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.kernels import RBF, Brownian, Constant, Matern32
 
 MONTHS = pd.date_range("2010-01-01", periods=96, freq="MS")
 
@@ -127,6 +134,143 @@ def test_what_does_not_go_on(sales, values, times, message):
         f.update(values, times)
 
 
+def test_steps_may_differ_by_rounding():
+    times = np.linspace(0.0, 7.0, 60)
+    y = np.cumsum(np.random.default_rng(0).normal(size=60))
+    f = bk.forecast(y[:50], 3, times=times[:50], season=0, trend="level", method="map")
+    np.testing.assert_allclose(f.update(y[50:]).times, 7.0 + np.arange(1, 4) * 7.0 / 59.0)
+    np.testing.assert_allclose(
+        f.update(y[50:], times=times[50:]).median, f.update(y[50:]).median, rtol=1e-10
+    )
+    with pytest.raises(ValueError, match="the times were numbers, step 0.118644, and are irr"):
+        f.update(y[50], times=times[50] + 0.05)
+
+
 def test_a_constant_series_taught_nothing():
     with pytest.raises(ValueError, match="forecast the longer one"):
         bk.forecast([2.0, 2.0, 2.0], 2).update(3.0)
+
+
+# -- many draws of several structures, by hand -----------------------------------------------------
+
+KERNELS = {
+    "level": Brownian(dist.LogNormal(-2.0)) + Constant(dist.LogNormal()),
+    "smooth": RBF(dist.LogNormal(1.0), dist.LogNormal()),
+}
+
+
+def covariance(trend, values, x):
+    """That of values at x: (n, n)."""
+    first, second, noise = values.values()
+    K = first * np.minimum.outer(x, x) + second
+    if trend == "smooth":
+        K = second * np.exp(-0.5 * np.square(np.subtract.outer(x, x) / first))
+    return K + noise * np.eye(len(x))
+
+
+def at_draws(part, x, y, x_new):
+    """The log density of z(y) at each draw, and means and variances of new values of z given it."""
+    scale, densities, moments = part.fitted.scale, [], []
+    z = ((np.log(y) if scale.log else y) - scale.shift) / scale.size
+    for draw in part.draws.z:
+        values = part.fitted.evidence.values(draw)
+        K = covariance(part.structure.trend, values, np.append(x, x_new))
+        known, cross = K[: len(x), : len(x)], K[: len(x), len(x) :]
+        solved = np.linalg.solve(known, cross)
+        densities.append(multivariate_normal(cov=known).logpdf(z))
+        variance = np.diag(K)[len(x) :] - np.sum(cross * solved, axis=0)
+        moments.append((solved.T @ z, variance))
+    means, variances = np.array(moments).transpose(1, 0, 2)
+    return np.array(densities), scale.shift + scale.size * means, scale.size * np.sqrt(variances)
+
+
+@pytest.fixture(scope="module")
+def walk():
+    return 30.0 + np.cumsum(np.random.default_rng(3).normal(size=70))
+
+
+CASES = {
+    # So many that what is foretold with the fit is used up.
+    "one by one": (np.arange(70), [[value] for value in range(40, 70)]),
+    "at once": (np.arange(70), [range(40, 47)]),
+    "a gap": (np.arange(70), [[40, 41, 44], [45, 49]]),
+    "irregular": (np.cumsum(np.random.default_rng(4).uniform(0.5, 1.5, 70)), [[40], [41, 42]]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_many_draws_are_weighted_and_given_all_values_as_by_hand(walk, case):
+    times, came = CASES[case]
+    f = bk.forecast(walk[:40], 3, kernel=KERNELS, season=0, times=times[:40])
+    g = f
+    for some in came:
+        g = g.update(walk[list(some)], times=times[list(some)])
+    positions = (times - times[0]) / f.series.calendar.every
+    known = [*range(40), *(value for some in came for value in some)]
+    x_new = positions[known[-1]] + 1.0 + np.arange(3)
+    weights, ratios = {}, {}
+    for part in f.parts:
+        old, _, _ = at_draws(part, positions[:40], walk[:40], x_new)
+        new, _, _ = at_draws(part, positions[known], walk[known], x_new)
+        ratios[part.structure] = part.draws.log_ratios + new - old
+        gain = logsumexp(ratios[part.structure]) - logsumexp(part.draws.log_ratios)
+        slope = 1.0 / walk[known[40:]] if part.fitted.scale.log else np.ones(len(known) - 40)
+        gain += np.sum(np.log(slope / part.fitted.scale.size))
+        weights[part.structure] = part.weight * np.exp(0.5 * gain)
+    # Each update leaves out the least likely ones.
+    total = sum(weights[part.structure] for part in g.parts)
+    assert total > 0.9 * sum(weights.values())
+    mean, below, q = 0.0, 0.0, g.quantile([0.05, 0.5, 0.8])
+    for part in g.parts:
+        assert part.weight == pytest.approx(weights[part.structure] / total, rel=1e-8)
+        np.testing.assert_allclose(
+            part.draws.log_ratios, ratios[part.structure], rtol=1e-9, atol=1e-8
+        )
+        _, locations, sds = at_draws(part, positions[known], walk[known], x_new)
+        count = min(len(part.draws.z), int(np.ceil(48 * part.weight)))
+        rows = part.draws.chosen(count, g.seed)
+        locations, sds, share = locations[rows], sds[rows], part.weight / len(rows)
+        log = part.fitted.scale.log
+        mean += share * np.sum(np.exp(locations + 0.5 * sds**2) if log else locations, axis=0)
+        distance = ((np.log(q) if log else q)[:, None] - locations) / sds
+        below += share * np.sum(norm.cdf(distance), axis=1)
+    np.testing.assert_allclose(g.mean, mean, rtol=1e-8)
+    np.testing.assert_allclose(below, np.tile([[0.05], [0.5], [0.8]], (1, 3)), atol=1e-8)
+
+
+def test_it_takes_no_factor_of_the_covariance_of_all_values(walk, monkeypatch):
+    f = bk.forecast(walk[:40], 3, kernel=KERNELS, season=0)
+
+    def refused(*_):
+        raise AssertionError("a factor was asked for")
+
+    with monkeypatch.context() as patch:
+        for name in ("predictive", "log_density", "moments", "_covariance"):
+            patch.setattr(NumpyEvidence, name, refused)
+        g = f
+        for value in walk[40:50]:
+            g = g.update(value)
+        assert np.all(np.isfinite(g.mean)) and np.all(np.isfinite(g.interval(0.9)))
+
+
+def test_what_is_kept_does_not_grow(walk):
+    f = bk.forecast(walk[:40], 3, kernel=KERNELS, season=0)
+    g = f
+    for value in np.tile(walk[40:], 4)[:100]:
+        g = g.update(value)
+        kept = [part.draws.predictive for part in g.parts]
+        assert all(one.covariances.nbytes <= 32 * (3 + MORE) ** 2 * 8 for one in kept)
+        assert all(one.covariances.base is None for one in kept)
+    assert g.before is f and len(g.series.values) == 140
+
+
+def test_draws_by_another_method_foretell_nothing_before_they_are_asked(walk):
+    f = bk.forecast(walk[:40], 3, kernel=KERNELS["level"], season=0, log=False)
+    (part,) = f.parts
+    plain = part._replace(draws=replace(part.draws, predictive=None))
+    (later,) = replace(f, parts=(plain,)).update(walk[40:43]).parts
+    x_new = np.arange(43.0, 46.0)
+    old, _, _ = at_draws(part, np.arange(40.0), walk[:40], x_new)
+    new, _, _ = at_draws(part, np.arange(43.0), walk[:43], x_new)
+    gains = later.draws.log_ratios - part.draws.log_ratios
+    np.testing.assert_allclose(gains, new - old, rtol=1e-8, atol=1e-8)

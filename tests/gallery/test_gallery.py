@@ -196,6 +196,7 @@ def test_the_verdict_is_the_right_one(name, method, verdict):
 # A fit of these takes a minute with some of the methods.
 LONG = (
     "airline",
+    "bayesian_network",
     "co2",
     "coal_mining",
     "gp_classification",

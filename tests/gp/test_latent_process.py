@@ -89,6 +89,7 @@ def test_with_a_gaussian_likelihood_every_draw_of_the_approximation_has_ratio_1(
 # -- classes, against scikit-learn -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_latent_moments_and_probabilities_are_those_of_scikit_learn():
     X, f, noise = data(40)
     y = (f + noise > 0).astype(int)

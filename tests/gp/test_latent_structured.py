@@ -108,6 +108,7 @@ def test_weights_of_draws_from_the_approximation_recover_the_same_evidence():
     assert sds[0] < 1.5 * sds[1] and sds[1] < 1.5 * sds[0]
 
 
+@pytest.mark.slow
 def test_the_root_makes_the_covariance_matrix():
     prior = process("markov").prior
     root = np.asarray(prior.root(jnp.eye(N)[:, None]))[:, 0].T

@@ -45,6 +45,7 @@ value_and_grads = jax.jit(jax.value_and_grad(newton.log_evidence, argnums=(0, 1)
 # -- against scikit-learn --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [30, slow(lapack.MIN_SIZE + 10)])
 def test_binary_evidence_and_its_gradient_are_those_of_scikit_learn(n):
     X = points(n)

@@ -76,6 +76,7 @@ def test_density_and_gradient_are_those_of_jax(name, noise, times):
         np.testing.assert_allclose(gradient, slope, rtol=1e-7, atol=1e-8 * abs(slope).max())
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_the_process():
     evidence, _ = both(KERNELS["default"], NOISES["default"])
     z = evidence.middle + 0.3

@@ -12,6 +12,7 @@ from bayeskern.gp.numpy_latent import NumpyLatentEvidence
 from bayeskern.gp.numpy_likelihoods import LIKELIHOODS
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.kernels import RBF, Constant, Linear
+from tests.marks import few
 
 THETAS = {
     "poisson": [],
@@ -48,7 +49,7 @@ def evidence(name):
     return NumpyLatentEvidence(kernel(), LIKELIHOODS[name], X, observations(name), SHIFT, SIZE)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", few(NAMES, "negative_binomial", "beta"))
 def test_densities_and_derivatives_are_those_of_the_likelihoods(name):
     ours, theta, likelihood = LIKELIHOODS[name], THETAS[name], jax_likelihood(name, THETAS[name])
     extra = {key: 1.0 for key in likelihood.needs}
@@ -100,7 +101,7 @@ def target(name):
     return BoundModel.of(model, (X[:, None], observations(name)), {}).target()
 
 
-@pytest.mark.parametrize("name", ["poisson", "negative_binomial"])
+@pytest.mark.parametrize("name", few(["poisson", "negative_binomial"], "negative_binomial"))
 def test_evidence_and_gradient_are_those_of_latent_gp(name):
     ours, theirs = evidence(name), target(name)
     assert tuple(theirs.coordinates) == ours.names
@@ -137,7 +138,8 @@ def test_evidence_with_information_is_near_the_integral(name):
     assert one.log_density(theta) == pytest.approx(truth, abs=0.1)
 
 
-@pytest.mark.parametrize("name", ["poisson", "negative_binomial"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", few(["poisson", "negative_binomial"], "negative_binomial"))
 def test_predictions_and_leave_one_out_are_those_of_latent_gp(name):
     ours, y = evidence(name), observations(name)
     z, x_new = ours.middle, np.array([0.1, 4.5, 7.0])

@@ -345,7 +345,9 @@ def test_what_is_refused():
         bk.GaussianProcess(RBF(), X, np.ones(4))
     with pytest.raises(ValueError, match=r"y has 4 values but X has 5 points"):
         bk.GaussianProcess(RBF(), X, NOISE).condition(y[:4])
-    with pytest.raises(ValueError, match=r"X_new has 2 columns .* conditioned on 1"):
+    with pytest.raises(
+        ValueError, match=r"X_new has 2 columns but X, the points of the process, has 1"
+    ):
         bk.GaussianProcess(RBF(), X, NOISE).condition(y).predict(np.ones((3, 2)))
     with pytest.raises(ValueError, match=r"the kernel has a hyperparameter called 'mean'"):
         bk.GPRegression(bk.kernels.Custom(lambda x, z, mean: mean, {"mean": 1.0}), NOISE)

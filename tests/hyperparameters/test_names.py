@@ -9,6 +9,7 @@ from bayeskern.kernels import (
     RBF,
     ArcCosine,
     ChangePoint,
+    Coregion,
     Custom,
     IntegratedOrnsteinUhlenbeck,
     Linear,
@@ -41,6 +42,7 @@ def names(kernel):
         (Polynomial(degree=3), "offset variance"),
         (ArcCosine(), "variance"),
         (SpectralMixture(), "weights means scales"),
+        (RBF() * Coregion(2), "rbf.lengthscale rbf.variance coregion.weights coregion.kappa"),
         (IntegratedOrnsteinUhlenbeck(), "lengthscale variance start"),
         (
             ChangePoint(RBF(), RBF().named("new")) + White(),
@@ -75,6 +77,10 @@ def names(kernel):
         (White() + White().exp() + White().on([0]) + White() ** 2 + White().warp(jnp.sin), (
             "white.variance white_2.variance white_3.variance white_4.variance white_5.variance"
         )),
+        (
+            (2.0 * White()).modulate(jnp.sum) + White(),
+            "white.scale white.variance white_2.variance",
+        ),
         (2.0 * White().named("x"), "x.scale x.variance"),
         (2.0 * White().named("x") + White(), "x.scale x.variance white.variance"),
         ((2.0 * White()).named("x") + White(), "x.scale x.variance white.variance"),

@@ -8,6 +8,7 @@ from numpyro import handlers
 from numpyro.distributions import constraints
 from scipy import stats
 
+from bayeskern.hyperparameters import at_medians
 from bayeskern.kernels import (
     RBF,
     Free,
@@ -86,3 +87,27 @@ def test_density_of_a_model():
     expected = stats.lognorm(0.5, scale=np.exp(0.2)).logpdf(0.8)
     expected += stats.halfnorm(scale=0.5).logpdf(0.6) - np.log(2 * 0.6)
     np.testing.assert_allclose(actual, expected, rtol=1e-12)
+
+
+def test_medians_of_priors():
+    kernel = (
+        (Periodic(dist.LogNormal(0.3, 2.0), Free(0.4), from_sd(dist.HalfNormal(2.0)))).named("a")
+        + Matern32(dist.LogNormal(jnp.array([0.1, -1.0]), 1.0).to_event(1), variance=7.0).named("b")
+        + RBF(dist.Gamma(2.0, 3.0), dist.HalfNormal(jnp.array(0.5))).named("c")
+    )
+    found = at_medians(kernel).require_concrete().hyperparameters()
+    half_normal = stats.norm.ppf(0.75)
+    exact = {
+        "a.period": np.exp(0.3),
+        "a.lengthscale": 0.4,
+        "a.variance": (2.0 * half_normal) ** 2,
+        "b.variance": 7.0,
+        "c.variance": 0.5 * half_normal,
+    }
+    for name, median in exact.items():
+        np.testing.assert_allclose(found[name], median, rtol=1e-9)
+    # Of 10,001 draws, the standard error of the median is 1 / (2 density sqrt(10,001)).
+    gamma, log_normal = stats.gamma(2.0, scale=1 / 3), stats.lognorm(1.0, scale=np.exp([0.1, -1.0]))
+    for name, prior in {"b.lengthscale": log_normal, "c.lengthscale": gamma}.items():
+        error = 0.5 / (prior.pdf(prior.median()) * np.sqrt(10_001))
+        assert np.all(np.abs(found[name] - prior.median()) < 4.5 * error)

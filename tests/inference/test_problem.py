@@ -23,8 +23,8 @@ def mean_and_variance(y, sd):
 
 
 def test_fit_is_infer_with_the_data_of_the_problem():
-    posterior = Problem(coin.model, (20, 14)).fit("exact", seed=3, progress=False)
-    same = bk.infer(coin.model, 20, 14, method="exact", seed=3)
+    posterior = Problem(coin.model, coin.data()).fit("exact", seed=3, progress=False)
+    same = bk.infer(coin.model, *coin.data(), method="exact", seed=3)
     np.testing.assert_array_equal(posterior.draws["p"], same.draws["p"])
     # p ~ Beta(16, 8)
     assert abs(posterior.draws["p"].mean() - 2.0 / 3.0) < 4.0 * posterior.draws["p"].std() / 60.0
@@ -40,6 +40,7 @@ def test_data_are_given_in_order_or_by_name(as_tuple):
     np.testing.assert_allclose(posterior.optimum.hessian, [[1.0 / variance]], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_axes_have_the_labels_of_the_problem():
     days = ["Monday", "Tuesday", "Wednesday"]
     problem = Problem(shifted, (np.zeros(3),), coords={"day": days}, dims={"y": ["day"]})

@@ -46,6 +46,7 @@ def assert_no_wrong_good(name, method, seeds):
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rings", slow("unequal, d = 5")])
 def test_no_wrong_good_by_nuts(name):
     assert_no_wrong_good(name, "nuts", range(3))
@@ -68,6 +69,7 @@ def test_no_wrong_good_in_three_seeds(name, method):
 # -- draws from each place by its share -----------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few(["rings", "labels"], "rings"))
 def test_places_are_weighed_by_their_shares(name):
     posterior = fit(name, "weighed", 0)

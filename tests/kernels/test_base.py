@@ -22,6 +22,7 @@ from bayeskern.kernels import (
     Brownian,
     ChangePoint,
     Constant,
+    Coregion,
     Cosine,
     Custom,
     Free,
@@ -54,6 +55,16 @@ def laplace(x, z, rate):
 
 def squash(x):
     return jnp.tanh(0.7 * x) + 0.2 * x[::-1]
+
+
+def amplitude(x):
+    """Of either sign, and 0 in between."""
+    return 0.3 + jnp.sin(x[0]) * x[-1]
+
+
+def half_line(x):
+    """The number of the half of the line in which the first coordinate lies, 0 or 1."""
+    return (x[0] > 0.0).astype(x.dtype)
 
 
 def examples(d):
@@ -92,12 +103,14 @@ def examples(d):
         "change point": ChangePoint(RBF(variance=1.3), Linear() + 0.4, location=0.2, width=0.5).on(
             [0]
         ),
+        "coregion": Coregion(2, 1, weights=[[0.7], [-1.2]], kappa=[0.4, 0.1]).warp(half_line),
         "custom": Custom(laplace, {"rate": 0.7}),
         "sum": RBF(lengthscale=0.8) + Linear() + 0.5,
         "product": Matern32() * Polynomial(degree=2, offset=1.5),
         "scaled": 1.7 * Matern52(),
         "power": (RBF(lengthscale=1.6) + 0.3) ** 3,
         "exp": (0.6 * Periodic(period=2.0)).exp(),
+        "modulated": (Matern52(lengthscale=0.5) + 0.2).modulate(amplitude),
         "warped": Matern52(lengthscale=0.5).warp(squash),
         "select": RBF(lengthscale=[0.7]).on([d - 1]),
         "named": (2.0 * Matern32() + White(variance=0.1)).named("all"),

@@ -29,6 +29,8 @@ EACH = [(0,), (1,), (2,)]
         (RBF().on([1]).exp() * Constant(3.0), [(1,), ()]),
         ((2.0 * RBF()) ** 2, [(), *EACH]),
         (RBF().warp(lambda x: x[::-1]), [ALL]),
+        (RBF().modulate(lambda x: x[0]), [ALL]),
+        (RBF().modulate(lambda x: x[0]).on([1]) * RBF().on([2]), [(1,), (2,)]),
         (Linear(), [ALL]),
         (Matern12().on([0, 1]) * Matern12().on([1, 2]), [ALL]),
     ],

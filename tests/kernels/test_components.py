@@ -38,6 +38,15 @@ def test_components():
     close(component(k, "c")(X, Z), np.asarray(parts["c"](X, Z)))
 
 
+def test_the_terms_of_a_modulated_sum_are_modulated():
+    k = (Linear().named("trend") + 2.0 * Matern32().named("short") + 0.5).modulate(lambda x: x[0])
+    parts, f = components(k), np.outer(X[:, 0], X[:, 0])
+    assert list(parts) == ["trend", "short", "rest"]
+    close(parts["trend"](X), f * np.asarray(Linear()(X)))
+    close(parts["short"](X), 2 * f * np.asarray(Matern32()(X)))
+    close(parts["rest"](X), 0.5 * f)
+
+
 def test_a_name_used_by_two_terms_joins_them():
     k = (Linear().named("a") + RBF().named("b")).named("x") + Matern32()
     assert list(components(k)) == ["x", "rest"]

@@ -17,6 +17,7 @@ from bayeskern.kernels import (
     AllSubsets,
     ArcCosine,
     Constant,
+    Coregion,
     Cosine,
     Custom,
     Linear,
@@ -48,6 +49,7 @@ FINITE = {
     "polynomial without offset": (Polynomial(degree=3, offset=0.0), 20),
     "all subsets": (AllSubsets(variance=0.5), 8),
     "cosine": (Cosine([1.0, 2.0, 3.0], 2.0), 2),
+    "coregion": (Coregion(2, kappa=[0.3, 0.0]).warp(lambda x: 1.0 * (x[0] > 0.0)) * Linear(), 9),
     "sum": (Polynomial() + 0.5 * Linear() + 3.0, 14),
     "product": (Linear(center=0.4) * AllSubsets() * Cosine(2.0), 48),
     "power": ((Linear() + 1.5) ** 3, 20),
@@ -55,11 +57,12 @@ FINITE = {
     "select": (Polynomial(degree=2).on([2, 0]), 6),
     "named": ((2.0 * AllSubsets().on([1])).named("age"), 2),
     "warped": (Polynomial(degree=2).warp(lambda x: jnp.tanh(x[:2])), 6),
+    "modulated": ((AllSubsets() + 1.0).modulate(lambda x: x[0] - x[2]), 9),
     "nested": (((Linear().on([0]) + 1.0) ** 2 * Constant(0.3)).named("a") + AllSubsets(), 11),
 }
 
 
-@pytest.mark.parametrize("name", few(FINITE, "polynomial", "nested", "warped"))
+@pytest.mark.parametrize("name", few(FINITE, "polynomial", "nested", "warped", "modulated"))
 def test_the_products_of_the_features_are_the_kernel(name):
     kernel, count = FINITE[name]
     phi = kernel.feature_map(X)

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, given
 
+import bayeskern as bk
 import bayeskern.kernels as kernels
 from bayeskern.kernels import (
     RBF,
@@ -59,6 +60,10 @@ def reverse(x):
 
 def total(x):
     return x.sum()
+
+
+def growing(x):
+    return 0.4 + 0.3 * x[0]
 
 
 def squares(X, Z):
@@ -143,6 +148,15 @@ def extend(inner):
             lambda X: np.array([np.atleast_1d(f(x)) for x in X], dtype=float)
         )(a[1])
 
+    def modulate(f, a):
+        def values(X):
+            return np.array([f(x) for x in X])
+
+        def gram(X, Z):
+            return values(X)[:, None] * a[1](X, Z) * values(X if Z is None else Z)
+
+        return a[0].modulate(f), gram
+
     def named(a):
         return a[0].named(f"n{next(serial)}"), a[1]
 
@@ -158,6 +172,7 @@ def extend(inner):
         st.builds(exp, inner),
         st.builds(on, st.sampled_from([[0], [-1], [0, -1]]), inner),
         st.builds(warp, st.sampled_from([halve, reverse, total]), inner),
+        st.builds(modulate, st.sampled_from([growing, total]), inner),
         st.builds(named, inner),
     )
 
@@ -451,6 +466,69 @@ def test_bad_columns(columns, message):
     with pytest.raises(ValueError, match=message):
         RBF().on(columns)
     assert isinstance(RBF().on([0]), Select)
+
+
+# -- Modulated --------------------------------------------------------------------------------
+
+
+class Line(eqx.Module):
+    slopes: jax.Array
+
+    def __call__(self, x):
+        return self.slopes @ x
+
+
+def test_modulate_by_a_module_with_parameters():
+    w = jnp.array([0.3, -1.2])
+    k, K = RBF().modulate(Line(w)), np.asarray(RBF()(X, Z))
+    close(k(X, Z), np.outer(X @ w, Z @ w) * K)
+    slope = jax.grad(lambda k: k(X, Z).sum())(k).f.slopes
+    # d/dw sum_ij (w'x_i) K_ij (z_j'w) = (X'K Z + Z'K'X) w
+    close(slope, (X.T @ K @ Z + Z.T @ K.T @ X) @ w)
+
+
+def test_modulate_keeps_white_on_the_diagonal():
+    k, s = White(variance=0.3).modulate(total), X.sum(1)
+    close(k(X), np.diag(0.3 * s**2))
+    close(k(X, X), np.zeros((4, 4)))
+
+
+def test_a_modulated_process_is_the_function_times_the_process():
+    # y = f g + e is y / f = g + e / f: a process g under noise that differs from point to point.
+    x, new, rng = np.linspace(0.0, 4.0, 9), np.array([0.7, 2.2, 5.0]), np.random.default_rng(0)
+    y, f, f_new = rng.normal(size=9), 0.4 + 0.3 * x, 0.4 + 0.3 * new
+    modulated = bk.GaussianProcess(Matern32().modulate(growing), x, 0.1)
+    plain = bk.GaussianProcess(Matern32(), x, 0.1 / f**2)
+    expected = plain.condition(y / f).predict(new, latent=True)
+    found = modulated.condition(y).predict(new, latent=True)
+    close(found.mean, f_new * expected.mean, rtol=1e-9)
+    close(found.sd, f_new * expected.sd, rtol=1e-9)
+    close(modulated.log_prob(y), plain.log_prob(y / f) - np.log(f).sum(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("f", [lambda x: x, lambda x: jnp.ones((2, 2)), lambda x: x[:0]])
+def test_modulate_wants_one_number_for_each_point(f):
+    k = RBF().modulate(f)
+    message = r"f must return one number for each point, but .*lambda.* an array of shape \("
+    for call in (k, k.diag, Linear().modulate(f).feature_map, jax.jit(lambda X: k(X))):
+        with pytest.raises(ValueError, match=message):
+            call(X)
+    # In one dimension a vector is one number.
+    close(RBF().modulate(lambda x: x)(X[:, 0]), np.asarray(Linear()(X[:, 0]) * RBF()(X[:, 0])))
+
+
+@pytest.mark.parametrize("f", [2.0, None, np.ones(4), "tanh"])
+def test_modulate_and_warp_want_a_function(f):
+    for operation in (RBF().modulate, RBF().warp):
+        with pytest.raises(TypeError, match="f must be a function of one point, got"):
+            operation(f)
+
+
+def test_modulate_sees_all_columns_and_leaves_their_names():
+    for frame in FRAMES:
+        k = Linear().on(["mass"]).modulate(growing)
+        f = 0.4 + 0.3 * A[:, 0]
+        close(k(frame), np.outer(f * A[:, 2], f * A[:, 2]))
 
 
 # -- Warped -----------------------------------------------------------------------------------

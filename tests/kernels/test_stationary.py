@@ -238,6 +238,7 @@ def blocks(kind, x, z):
     return 2 * first(r) * np.eye(len(x)) + outer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "d"), [c for c in FEW_AND_MANY if c != slow(Matern12, 2)])
 def test_second_derivatives_in_the_inputs(kind, d):
     X, W = RNG.normal(size=(3, d)), RNG.normal(size=(3, 3))

@@ -223,6 +223,7 @@ def test_ordered_is_concave_with_finite_derivatives_far_out(link):
         assert curvature.max() <= 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", few(["logit", "probit"], "probit"))
 def test_the_slope_of_ordered_is_that_of_the_closed_form(link):
     """d log p / d eta = -(f(b) - f(a)) / (F(b) - F(a))."""

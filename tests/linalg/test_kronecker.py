@@ -103,6 +103,7 @@ def test_derivatives_of_the_log_density_are_those_of_the_dense_one(name):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_second_derivatives_where_eigenvalues_coincide_against_finite_differences():
     # With (1 + a) I + b A for K_1, and the identity for K_2 but for c B: all eigenvalues are equal.
     rng = np.random.default_rng(0)
@@ -334,6 +335,7 @@ def test_hand_written_models_on_a_grid():
         np.testing.assert_allclose(flat(found), flat(dense), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_draws_have_the_covariance():
     process = bk.GaussianProcess(
         RBF(0.8), cells(REGULAR[:2], OTHER[:3]), 0.2, 1.0, None, "kronecker"

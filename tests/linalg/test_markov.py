@@ -12,6 +12,7 @@ import bayeskern as bk
 from bayeskern import NotPositiveDefiniteError
 from bayeskern.kernels import (
     Brownian,
+    ChangePoint,
     Constant,
     Cosine,
     IntegratedBrownian,
@@ -42,9 +43,11 @@ KERNELS = {
     "damped slope": IntegratedOrnsteinUhlenbeck(3.0, 0.1) + Matern12(0.4),
     "season": Matern32(2.0, 1.3) * Cosine(1.5) + IntegratedBrownian(0.01),
     "white": Matern32(0.7, 1.3) + 0.5 * White(0.3),
+    "growing season": (Matern32(2.0) * Cosine(1.5)).modulate(lambda t: 0.3 + 0.1 * t[0]) + 0.4,
+    "change": ChangePoint(Matern12(0.7, 1.3), Linear(0.5, 4.0) + 1.0, location=6.0, width=0.5),
     "quasi-periodic": Periodic(1.5, 1.25, harmonics=9) * Matern32(2.0, 1.3) + Matern12(5.0),
 }
-every = pytest.mark.parametrize("name", KERNELS)
+every = pytest.mark.parametrize("name", few(KERNELS, "matern32", "damped slope"))
 some = pytest.mark.parametrize("name", few(KERNELS, "damped slope"))
 SOLVER, DENSE = MarkovSolver(), DenseSolver()
 
@@ -238,6 +241,7 @@ def test_whole_numbers_are_numbers():
     np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_a_lengthscale_that_asks_for_more_harmonics_is_refused():
     X, y = jnp.linspace(0.0, 5.0, 40)[:, None], np.ones(40)
 
@@ -287,6 +291,7 @@ def test_draws_have_the_covariance():
     np.testing.assert_allclose(np.cov(draws), K, atol=4.0 * np.sqrt(2.0 / 200_000) * K.max())
 
 
+@pytest.mark.slow
 @some
 @pytest.mark.parametrize("all_count", few([True, False], False))
 def test_moments_at_other_times_against_numpy(name, all_count):

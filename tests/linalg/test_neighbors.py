@@ -97,6 +97,7 @@ def test_near_means_correlated():
 # -- with all points before as neighbours ----------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("varies", few([True, False], True))
 @pytest.mark.parametrize("masks", few([True, False], True))
 def test_derivatives_with_all_neighbors_are_those_of_the_dense_solver(varies, masks):
@@ -151,6 +152,7 @@ def test_factor_against_a_loop(m):
     np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few_count", few([False, True], True))
 def test_new_points_are_given_the_nearest(few_count):
     X, r, noise, observed = case()

@@ -24,7 +24,7 @@ from bayeskern.kernels import (
     White,
 )
 from bayeskern.linalg import SOLVERS, choose, solver_of
-from tests.marks import few
+from tests.marks import few, slow
 
 LONG = np.arange(1000.0)[:, None]
 GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(30.0)), axis=-1).reshape(-1, 2)
@@ -186,11 +186,11 @@ def test_the_chosen_solver_gives_what_the_dense_one_gives(seed):
 @pytest.mark.parametrize(
     ("kernel", "X"),
     [
-        (Matern32(), np.arange(20_000.0)[:, None]),
-        (Matern12() * Periodic(harmonics=11), np.arange(20_000.0)[:, None]),
+        slow(Matern32(), np.arange(20_000.0)[:, None]),
+        slow(Matern12() * Periodic(harmonics=11), np.arange(20_000.0)[:, None]),
         (RBF(), np.arange(1000.0)[:, None]),
-        (Linear() + 1.0, np.ones((20_000, 2))),
-        (Polynomial(3), np.ones((4000, 4))),
+        slow(Linear() + 1.0, np.ones((20_000, 2))),
+        slow(Polynomial(3), np.ones((4000, 4))),
         (RBF(), GRID),
     ],
     ids=["markov", "season", "dense", "a line", "a cubic", "kronecker"],

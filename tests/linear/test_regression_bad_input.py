@@ -107,6 +107,7 @@ def test_bad_data(arguments, message):
         ({"noise": likelihoods.Bernoulli()}, "BayesianGLM"),
         ({"intercept": dist.Cauchy(0.0, 1.0)}, "intercept must be True"),
         ({"features": PolynomialFeatures}, "features must be a scikit-learn transformer"),
+        ({"features": lambda x: x}, r"of kernel_from_features\(phi, weights=...\)"),
     ],
 )
 def test_bad_options(options, message):

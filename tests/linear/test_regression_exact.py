@@ -78,6 +78,7 @@ def test_the_units_of_y_change_nothing_but_units(unit):
     np.testing.assert_allclose(noise.mean() / unit**2, expected.mean(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_conjugate_noise_gives_students_t():
     a, b, scale = 3.0, 2.0, np.array([2.0, 0.5, 10.0])
     model = blr(
@@ -115,8 +116,9 @@ def test_conjugate_noise_gives_students_t():
     V = Z @ covariance @ Z.T + np.eye(5)
     assert abs(shared - V[0, 1] / np.sqrt(V[0, 0] * V[1, 1])) < 5.0 / np.sqrt(20_000)
     at_the_function = posterior.predict(NEW, latent=True)
+    spread = np.sqrt(rate / (a + N / 2) * (x @ covariance @ x))
     np.testing.assert_allclose(
-        at_the_function.scale[0], np.sqrt(rate / (a + N / 2) * (x @ covariance @ x)), rtol=1e-8
+        at_the_function.sd[0], student(2 * a + N, x @ mean, spread).std(), rtol=1e-8
     )
 
 

@@ -237,6 +237,7 @@ def test_it_is_saved_and_loaded(tmp_path):
     assert loaded.to_arviz().posterior["weights"].coords["feature"].values[0] == "age"
 
 
+@pytest.mark.slow
 def test_features_that_were_learnt_need_the_fitted_model(tmp_path):
     model = blr(features=StandardScaler(), noise=1.0)
     posterior = fit(model)

@@ -167,6 +167,7 @@ ALL = [KernelPCA(), KernelSVR(), KernelSVC()]
 EXACT = [KernelPCA(), KernelSVR(tol=1e-10), KernelSVC(tol=1e-10)]
 
 
+@pytest.mark.slow
 @parametrize_with_checks(EXACT)
 def test_they_are_estimators_as_scikit_learn_wants_them(estimator, check):
     check(estimator)

@@ -74,6 +74,7 @@ def test_one_point_at_a_time_it_is_the_rule_of_the_notes():
     np.testing.assert_allclose(ours.dual_coef_, b, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_early_stopping_is_a_penalty():
     rng = np.random.default_rng(0)
     points, new = rng.uniform(-3, 3, size=(80, 1)), np.linspace(-3, 3, 200)[:, None]

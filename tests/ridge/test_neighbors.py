@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -22,23 +23,29 @@ NEW = RNG.normal(size=(40, 2))
 both_weights = pytest.mark.parametrize("weights", ["uniform", "distance"])
 
 
+@pytest.mark.parametrize("metric", ["kernel", "euclidean", "manhattan", "chebyshev"])
 @both_weights
-def test_with_a_linear_kernel_they_are_scikit_learns(weights):
-    theirs = KNeighborsRegressor(7, weights=weights).fit(X, Y)
-    ours = KernelKNNRegressor(Linear(), 7, weights).fit(X, Y)
+def test_by_each_metric_they_are_scikit_learns(metric, weights):
+    # The distance in the feature space of the linear kernel is Euclidean.
+    options = {"metric": "euclidean" if metric == "kernel" else metric, "weights": weights}
+    kernel = Linear() if metric == "kernel" else None
+    theirs = KNeighborsRegressor(7, **options).fit(X, Y)
+    ours = KernelKNNRegressor(kernel, 7, weights, metric=metric).fit(X, Y)
     for points in (NEW, X):
         np.testing.assert_allclose(ours.predict(points), theirs.predict(points), atol=1e-12)
     distances, indices = ours.kneighbors(NEW)
     expected, at = theirs.kneighbors(NEW)
     assert np.array_equal(indices, at)
     np.testing.assert_allclose(distances, expected, rtol=1e-10)
-    theirs = KNeighborsClassifier(7, weights=weights).fit(X, LABELS)
-    ours = KernelKNNClassifier(Linear(), 7, weights, pseudo_count=0).fit(X, LABELS)
+    theirs = KNeighborsClassifier(7, **options).fit(X, LABELS)
+    ours = KernelKNNClassifier(kernel, 7, weights, pseudo_count=0, metric=metric).fit(X, LABELS)
     for points in (NEW, X):
-        np.testing.assert_allclose(
-            ours.predict_proba(points), theirs.predict_proba(points), atol=1e-12
-        )
-        assert np.array_equal(ours.predict(points), theirs.predict(points))
+        p = theirs.predict_proba(points)
+        np.testing.assert_allclose(ours.predict_proba(points), p, atol=1e-12)
+        # Of classes that share the lead, theirs is the first.
+        leads = np.sum(p == p.max(axis=1, keepdims=True), axis=1) == 1
+        assert leads.sum() > 0.8 * len(points)
+        assert np.array_equal(ours.predict(points)[leads], theirs.predict(points)[leads])
 
 
 @pytest.mark.parametrize("lengthscale", [0.1, 1.0, 50.0])
@@ -79,8 +86,66 @@ def test_probabilities_are_those_of_counts_and_pseudo_counts():
     assert fitted.predict([[0.0], [5.0]]).tolist() == ["a", "b"]
     none = clone(fitted).set_params(pseudo_count=0).fit(points, labels).predict_proba([[0.0]])
     np.testing.assert_allclose(none, [[2 / 3, 1 / 3, 0.0]], rtol=1e-14)
-    # Of equal classes the first is taken.
-    assert KernelKNNClassifier(RBF(), 4).fit(points, labels).predict([[0.1]]).tolist() == ["a"]
+
+
+LINE = np.array([[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]])
+
+
+@pytest.mark.parametrize(
+    ("labels", "n_neighbors", "leader"),
+    [
+        ("abbaaa", 4, "b"),  # two of each, and b leads among three
+        ("abbaaa", 2, "a"),  # one of each, and a is the nearest
+        ("cabbac", 6, "b"),  # two of each, then of a and b, then b leads among four
+        ("bcaabc", 6, "a"),
+        ("bacaaa", 3, "b"),
+        ("abbaaa", 6, "a"),  # no tie
+    ],
+)
+@pytest.mark.parametrize("metric", ["kernel", "manhattan"])
+def test_a_tie_goes_to_the_class_that_leads_among_fewer_neighbours(
+    labels, n_neighbors, leader, metric
+):
+    model = KernelKNNClassifier(n_neighbors=n_neighbors, metric=metric).fit(LINE, list(labels))
+    assert model.predict([[0.0]]).tolist() == [leader]
+    counts = Counter(labels[:n_neighbors])
+    expected = [(counts[c] + 1) / (n_neighbors + len(set(labels))) for c in model.classes_]
+    p = model.predict_proba([[0.0]])
+    np.testing.assert_allclose(p, [expected], rtol=1e-14)
+    assert model.classes_[np.argmax(p)] == leader
+
+
+def test_ties_among_random_labels_are_resolved_one_neighbour_at_a_time():
+    labels = RNG.choice(list("abcd"), size=90)
+    model = KernelKNNClassifier(n_neighbors=8, metric="chebyshev").fit(X, labels)
+    neighbors = NearestNeighbors(n_neighbors=8, metric="chebyshev").fit(X)
+
+    def leader(nearest):
+        (first, most), *others = Counter(nearest).most_common()
+        tied = any(count == most for _, count in others)
+        return leader(nearest[:-1]) if tied else first
+
+    nearest = labels[neighbors.kneighbors(NEW, return_distance=False)]
+    expected = [leader(list(row)) for row in nearest]
+    assert model.predict(NEW).tolist() == expected
+    assert (
+        expected != KNeighborsClassifier(8, metric="chebyshev").fit(X, labels).predict(NEW).tolist()
+    )
+
+
+def test_of_weighted_neighbours_too_the_nearer_ones_resolve_a_tie():
+    # Weights of 1 of b and of 1/2 + 1/2 of a; without the last, b leads.
+    model = KernelKNNClassifier(n_neighbors=3, weights="distance", metric="manhattan")
+    assert model.fit([[1.0], [2.0], [-2.0]], list("baa")).predict([[0.0]]).tolist() == ["b"]
+
+
+def test_of_points_that_are_equally_far_the_first_comes_first():
+    grid = np.stack(np.meshgrid([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0]), axis=-1).reshape(9, 2)
+    model = KernelKNNRegressor(n_neighbors=4, metric="chebyshev").fit(grid, np.arange(9.0))
+    distances, indices = model.kneighbors([[0.0, 0.0]])
+    assert indices.tolist() == [[4, 0, 1, 2]] and distances.tolist() == [[0.0, 1.0, 1.0, 1.0]]
+    city = KernelKNNRegressor(n_neighbors=7, metric="manhattan").fit(grid, np.arange(9.0))
+    assert city.kneighbors([[0.0, 0.0]])[1].tolist() == [[4, 1, 3, 5, 7, 0, 2]]
 
 
 def test_weights_by_distance_share_out_the_counts():
@@ -103,9 +168,15 @@ def test_pseudo_counts_improve_the_log_score_where_classes_overlap():
     assert score(1.0) > score(0.01) + 0.1
 
 
-ALL = [KernelKNNRegressor(), KernelKNNClassifier(), KernelKNNRegressor(weights="distance")]
+ALL = [
+    KernelKNNRegressor(),
+    KernelKNNClassifier(),
+    KernelKNNRegressor(weights="distance"),
+    KernelKNNClassifier(metric="manhattan"),
+]
 
 
+@pytest.mark.slow
 @parametrize_with_checks(ALL[:2])
 def test_they_are_estimators_as_scikit_learn_wants_them(estimator, check):
     check(estimator)
@@ -124,6 +195,11 @@ def test_bad_arguments_are_refused_by_name(make):
         ({"n_neighbors": 0}, "n_neighbors must be a whole number of at least 1, got 0"),
         ({"weights": "distances"}, "Did you mean 'distance'?"),
         ({"kernel": Multiquadric()}, "is not positive definite"),
+        ({"metric": "manhatan"}, "metric='manhatan' is not known. Did you mean 'manhattan'?"),
+        (
+            {"kernel": RBF(), "metric": "chebyshev"},
+            "metric='chebyshev' is a distance without a kernel, but kernel=RBF(",
+        ),
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
             make(**options).fit(X, LABELS if make is KernelKNNClassifier else Y)
@@ -141,9 +217,10 @@ def test_a_kernel_finds_its_columns_in_a_data_frame(frame):
     assert np.array_equal(again.predict(table), by_index.predict(X))
 
 
-def test_predictions_do_not_depend_on_blocks(monkeypatch):
+@pytest.mark.parametrize("metric", ["kernel", "euclidean"])
+def test_predictions_do_not_depend_on_blocks(metric, monkeypatch):
     points = RNG.normal(size=(600, 2))
-    fitted = KernelKNNRegressor(RBF(), weights="distance").fit(X, Y)
+    fitted = KernelKNNRegressor(weights="distance", metric=metric).fit(X, Y)
     whole = fitted.predict(points)
     monkeypatch.setattr(gram_matrix, "BLOCK", 1)
     np.testing.assert_allclose(fitted.predict(points), whole, atol=1e-10)
@@ -161,5 +238,5 @@ def test_neighbours_that_rounding_cannot_tell_apart_are_said():
 def test_what_is_set_after_a_fit_waits_for_the_next():
     model = KernelKNNClassifier(n_neighbors=2).fit([[0.0], [1.0], [2.0]], [0, 1, 1])
     before = model.predict_proba([[0.4]])
-    model.set_params(n_neighbors=60, pseudo_count=-3.0)
+    model.set_params(n_neighbors=60, pseudo_count=-3.0, metric="manhattan")
     np.testing.assert_array_equal(model.predict_proba([[0.4]]), before)

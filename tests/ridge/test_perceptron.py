@@ -103,6 +103,7 @@ def test_without_an_end_of_mistakes_it_says_so():
     assert ours.n_iter_ == 7
 
 
+@pytest.mark.slow
 @parametrize_with_checks([KernelPerceptron()])
 def test_it_is_an_estimator_as_scikit_learn_wants_it(estimator, check):
     check(estimator)

@@ -6,9 +6,8 @@ import textwrap
 
 import numpy as np
 
-from bayeskern.core.plotting import figure
+from bayeskern.core.plotting import BLUE, ORANGE, figure
 from bayeskern.diagnostics.calibration.ecdf_band import Band
-from bayeskern.diagnostics.drawing import BLUE, ORANGE
 
 COLUMNS = 4
 # Titles of panels are broken into lines of so many letters.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,14 +17,14 @@ from bayeskern.forecast.series import Series
 from bayeskern.inference.verdict import WIDTH
 
 NAIVE = "seasonal naive"
-MEASURES = ("mae", "rmse", "crps", *(f"coverage_{100 * level:g}" for level in COVERAGES), "seconds")
+MEASURES = ("mae", "rmse", "crps", *(f"coverage_{100 * level:g}" for level in COVERAGES))
 
 
 class Peer(Protocol):
     """A model of statsforecast, or what forecasts as one does."""
 
     def forecast(self, y, h: int, level: list[float]) -> Mapping[str, np.ndarray]:
-        """ "mean" and, for each level in percent, "lo-80" and "hi-80": (h,) each."""
+        """Forecasts by name: "mean" and, for each level in percent, "lo-80" and "hi-80": (h,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +37,7 @@ class ForecastComparison:
         origins: From how many past dates.
         count: How many values there were to compare with.
         table: Model -> mae, rmse and crps in the units of the series, coverage_80 and so on, the
-            share of values inside the central intervals, and the seconds that it took (NaN where
-            they are not known).
+            share of values inside the central intervals.
         remarks: What a reader must know beside the numbers.
     """
 
@@ -69,11 +67,7 @@ class ForecastComparison:
 
 
 def _shown(measure: str, value: float) -> str:
-    if not np.isfinite(value):
-        return "-"
-    if measure.startswith("coverage"):
-        return f"{100.0 * value:.0f} %"
-    return f"{value:.2f}" if measure == "seconds" else f"{value:.4g}"
+    return f"{100.0 * value:.0f} %" if measure.startswith("coverage") else f"{value:.4g}"
 
 
 def compare_forecasts(models: Mapping[str, Forecast | Peer]) -> ForecastComparison:
@@ -100,15 +94,17 @@ def compare_forecasts(models: Mapping[str, Forecast | Peer]) -> ForecastComparis
     y = f.series.values[f.series.observed]
     table, remarks = {}, []
     for name, model in models.items():
-        if isinstance(model, Forecast):
-            start = time.perf_counter()
-            back = model.look_back
-            if back.failed:
-                remarks.append(f"{name} has no forecast from {counted(back.failed, 'past date')}.")
-            table[name] = _row(back.ours, time.perf_counter() - start)
-        else:
+        if not isinstance(model, Forecast):
             table[name] = _of_peer(name, model, y, origins)
-    table[NAIVE] = _row(f.look_back.naive, np.nan)
+            continue
+        back = model.look_back
+        if back is None:
+            raise ValueError(f"{name} has no forecast from any past date: leave it out.")
+        if back.failed:
+            failed = counted(back.failed, "past date")
+            remarks.append(f"{name} has no forecast from {failed}, and the scores of the others.")
+        table[name] = _row(back.ours)
+    table[NAIVE] = _row(f.look_back.naive)
     count = sum(int(origin.future.sum()) for origin in origins)
     return ForecastComparison(
         f.series.name, origins[0].ahead, len(origins), count, table, tuple(remarks)
@@ -121,14 +117,13 @@ def _same(one: Series, other: Series) -> bool:
     )
 
 
-def _row(scores: Scores, seconds: float) -> dict[str, float]:
+def _row(scores: Scores) -> dict[str, float]:
     inside = {f"coverage_{100 * c:g}": float(np.mean(v)) for c, v in scores.inside.items()}
     return {
         "mae": float(np.mean(np.abs(scores.errors))),
         "rmse": float(np.sqrt(np.mean(np.square(scores.errors)))),
         "crps": float(np.mean(scores.crps)),
         **inside,
-        "seconds": seconds,
     }
 
 
@@ -138,7 +133,7 @@ def _of_peer(name: str, model: Peer, y: np.ndarray, origins: list[Origin]) -> di
             f"{name} is a {type(model).__name__}; wanted a forecast of bk.forecast, or a model of "
             "statsforecast, such as statsforecast.models.AutoETS(season_length=12)."
         )
-    start, scored = time.perf_counter(), []
+    scored = []
     for origin in origins:
         if np.isnan(origin.past).any():
             raise ValueError(
@@ -147,9 +142,12 @@ def _of_peer(name: str, model: Peer, y: np.ndarray, origins: list[Origin]) -> di
         try:
             quantiles = _quantiles(model, origin)
         except Exception as error:
+            # Each model has errors of its own, and they do not name it.
             raise ValueError(f"{name} has no forecast of this series: {error}") from error
+        if not np.all(np.isfinite(quantiles)):
+            raise ValueError(f"{name} has a forecast of this series that is not finite.")
         scored.append(score(quantiles[:, origin.steps], y[origin.future]))
-    return _row(joined(scored), time.perf_counter() - start)
+    return _row(joined(scored))
 
 
 def _quantiles(model: Peer, origin: Origin) -> np.ndarray:

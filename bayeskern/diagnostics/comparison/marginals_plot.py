@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from bayeskern.core.formatting import short
-from bayeskern.core.plotting import figure
-from bayeskern.diagnostics.drawing import COLORS, interval, kde, within
+from bayeskern.core.plotting import COLORS, figure
+from bayeskern.diagnostics.drawing import interval, kde, within
 
 MAX_PARAMETERS = 10
 # The most letters of a name that are shown.

@@ -11,9 +11,8 @@ from functools import singledispatch
 import jax
 import numpy as np
 
-from bayeskern.core.formatting import number
-from bayeskern.diagnostics.report.wording import three_digits
-from bayeskern.kernels import base, dot_product, periodic, stationary, trend
+from bayeskern.core.formatting import number, three_digits
+from bayeskern.kernels import base, coregion, dot_product, periodic, stationary, trend
 
 # Units of time in years, the longest first.
 YEARS = {"year": 1.0, "month": 1.0 / 12.0, "day": 1.0 / 365.25, "hour": 1.0 / 8766.0}
@@ -153,6 +152,11 @@ def _(kernel: trend.ChangePoint, axis: InputAxis) -> str:
 
 
 @describe.register
+def _(kernel: coregion.Coregion, axis: InputAxis) -> str:
+    return f"ties {kernel.outputs} outputs together"
+
+
+@describe.register
 def _(kernel: dot_product.Polynomial, axis: InputAxis) -> str:
     return f"follows a polynomial of degree {kernel.degree}"
 
@@ -200,6 +204,11 @@ def _(kernel, axis: InputAxis) -> str:
 @describe.register(base.Warped)
 def _(kernel, axis: InputAxis) -> str:
     return f"{describe(kernel.inner, axis)}, transformed"
+
+
+@describe.register
+def _(kernel: base.Modulated, axis: InputAxis) -> str:
+    return f"{describe(kernel.inner, axis)}, times a given function"
 
 
 def _bare(kernel):

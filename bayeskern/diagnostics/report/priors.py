@@ -10,10 +10,10 @@ import numpy as np
 import numpyro
 from numpyro.distributions import Distribution
 
+from bayeskern.core.formatting import three_digits
 from bayeskern.diagnostics.drawing import kde, within
-from bayeskern.diagnostics.report.wording import three_digits
-from bayeskern.hyperparameters import show
-from bayeskern.inference.model.validation import innermost, is_improper
+from bayeskern.hyperparameters import innermost, show
+from bayeskern.inference.model.validation import is_improper
 
 # The quantiles between which a density is shown: the rest of a heavy tail would squeeze it to a
 # line.

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from markupsafe import Markup
 
 from bayeskern.core.formatting import short
-from bayeskern.core.plotting import figure
-from bayeskern.diagnostics.drawing import BLUE, COLORS
+from bayeskern.core.plotting import BLUE, COLORS, figure
 
 # Black and yellow are not seen beside the ink, or on the paper, of the page.
 SERIES = COLORS[:6]

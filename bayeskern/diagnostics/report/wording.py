@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import textwrap
 
-import numpy as np
-
 
 def percent(share: float) -> str:
     """A share as a percentage, never rounded to all or nothing."""
@@ -32,11 +30,6 @@ def of_series(name: str) -> str:
 def shape_text(shape: tuple[int, ...]) -> str:
     """The shape of a site: "3 x 2", or "one number"."""
     return " x ".join(map(str, shape)) or "one number"
-
-
-def three_digits(x) -> np.ndarray:
-    """Numbers rounded to be read."""
-    return np.reshape([float(f"{v:.3g}") for v in np.ravel(x)], np.shape(x))
 
 
 def folded(code: str, width: int = 88) -> str:

@@ -12,12 +12,17 @@ from bayeskern.inference.approximation.proposals import (
     Approximation,
     Refittable,
     Sample,
-    log_densities,
 )
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
+from bayeskern.inference.model.cost import is_costly
+from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import Optimum
+
+# Where a density costs much, a round before the last has as many draws as a covariance needs:
+# so many, or so many for each coordinate.
+A_ROUND, FOR_EACH = 1024, 40
 
 
 class AdaptedProposal(NamedTuple):
@@ -39,10 +44,12 @@ def adapt_proposal(
 
     A proposal that cannot be refitted is drawn from as it is.
     """
-    previous = None
+    previous, few = None, count // 2
+    if is_costly(target):
+        few = min(few, max(A_ROUND, FOR_EACH * target.size))
     if isinstance(q, Refittable):
         for i in range(rounds):
-            sample, weights = previous = weighted_sample(q, target, rng, count // 2)
+            sample, weights = previous = weighted_sample(q, target, rng, few)
             bar.to(i + 1, f"k-hat {weights.khat:.2f}")
             q = q.refit(sample.z, tempered_weights(weights, 10 * target.size))
     sample, weights = weighted_sample(q, target, rng, count)

@@ -12,7 +12,6 @@ import numpy as np
 import numpyro.distributions as dist
 
 from bayeskern.core.batching import BATCH, by_chunk
-from bayeskern.core.progress import Progress
 from bayeskern.core.random import jax_seed
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.model.distribution_pytrees import restore_leaves, sort_leaves
@@ -21,8 +20,6 @@ from bayeskern.inference.model.target import Target
 
 # The share of draws that come from the Student t beside a proposal of another shape.
 DEFENSIVE = 0.25
-# Seconds of work that need no progress bar.
-MOMENT = 2.0
 
 
 class Approximation(Protocol):
@@ -143,14 +140,3 @@ def _log_prob(q, z):
 @eqx.filter_jit
 def _log_priors(target, z):
     return jax.lax.map(target.log_prior, z, batch_size=BATCH)
-
-
-@eqx.filter_jit
-def _log_densities(target, z):
-    return jax.lax.map(target.log_density, z, batch_size=BATCH)
-
-
-def log_densities(target: Target, z, progress: bool = False) -> np.ndarray:
-    """log p(z): (n, d) -> (n,). progress: show a bar, where it takes longer than a moment."""
-    with Progress("log densities", len(z), progress, delay=MOMENT) as bar:
-        return by_chunk(lambda part: _log_densities(target, jnp.asarray(part)), z, 1, bar.to)

@@ -105,7 +105,9 @@ def _assess(posterior, sample: Sample, optimum: Optimum | None, doubt: str | Non
     own_difference = Difference(
         weighted_difference(weighed, weighed, y_weights=own_weights.normal), own_weights.ess
     )
-    wide_weights, wide_difference = _against_overdispersed(posterior, sample, delivered)
+    wide_weights, wide_difference = _against_overdispersed(
+        posterior, sample, delivered, len(sample.z)
+    )
     # Weights that cannot be relied on measure nothing, where there are others; but a density that
     # is NaN somewhere is no matter of reliance.
     wide_decides = is_reliable(wide_weights) and not np.isnan(own_weights.khat)
@@ -170,7 +172,10 @@ def assess_weighted(
     verdict = _hopeless(evidence, missed, few, [weights])
     if verdict:
         return verdict
-    wide_weights, wide_difference = _against_overdispersed(posterior, sample, delivered)
+    around = len(sample.z)
+    if is_costly(posterior.fitted_target):
+        around = min(around, ENOUGH)
+    wide_weights, wide_difference = _against_overdispersed(posterior, sample, delivered, around)
     wide_difference = wide_difference._replace(ess=min(wide_difference.ess, weights.ess))
     evidence = {**differences_evidence(names, weights, [wide_difference]), **evidence}
     evidence |= {"wider_khat": wide_weights.khat, "wider_ess": wide_weights.ess}
@@ -227,9 +232,10 @@ def still_changing(before, after, coordinates) -> str | None:
 # -- pieces ----------------------------------------------------------------------------------------
 
 
-def _against_overdispersed(posterior, sample, delivered) -> tuple[Weights, Difference]:
-    q, progress = posterior.approximation, posterior.progress
-    wider = overdispersed_sample(posterior.fitted_target, q, sample, posterior.z[0], progress)
+def _against_overdispersed(posterior, sample, delivered, count) -> tuple[Weights, Difference]:
+    """The weights of a wider sample, `count` around the draws, and how these differ from it."""
+    q, z, progress = posterior.approximation, posterior.z[0], posterior.progress
+    wider = overdispersed_sample(posterior.fitted_target, q, sample, z, count, progress)
     numbers, weights = scalar_columns(wider.draws)[1], wider.weights
     shift = weighted_difference(delivered, numbers, y_weights=weights.normal)
     return weights, Difference(shift, weights.ess)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayeskern.core.batching import evenly
+from bayeskern.hyperparameters import innermost
 from bayeskern.inference.approximation.psis import pareto_smooth, weighted_difference
 from bayeskern.inference.assessment.approximation import (
     CORRECT,
@@ -29,7 +30,6 @@ from bayeskern.inference.assessment.approximation import (
     too_different,
 )
 from bayeskern.inference.model.sites import trace_at
-from bayeskern.inference.model.validation import innermost
 from bayeskern.inference.verdict import Trust, effective
 
 # How many draws of the parameters, each of which costs O(n^3), and of the latent for each of them.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from bayeskern.core.formatting import counted
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.assessment.convergence import (
+    ESS,
+    RHAT,
     advice_if_not_finite,
     advice_if_stuck,
     step_evidence,
@@ -56,6 +59,8 @@ def assess_mcmc(
         return Trust("bad", broken, evidence)
     worst = x[..., names.index(evidence["rhat_at"])]
     verdict = verdict_on_chains(evidence, worst, chains * count)
+    if verdict.verdict != "good":
+        verdict = replace(verdict, advice=verdict.advice + _agreed(posterior, evidence))
     missing = _missing(posterior, regions, left, evidence, in_vain)
     if missing and verdict.verdict != "bad":
         return missing
@@ -64,6 +69,31 @@ def assess_mcmc(
     efficiency = min(1.0, evidence["ess_tail"] / (chains * count))
     tail = heavy_tail_advice(names, x.reshape(chains * count, -1), evidence, efficiency)
     return Trust("caution", tail, evidence) if tail else verdict
+
+
+def _agreed(posterior, evidence) -> str:
+    """What to add where the chains disagree on latents but not on what is computed from them.
+
+    So it is where latents can change places, as the hidden units of a network or the components of
+    a mixture do: Papamarkou, Hinkle, Young and Womble (2022), "Challenges in Markov chain Monte
+    Carlo for Bayesian neural networks".
+    """
+    draws, names = posterior.flat, posterior.target.deterministics
+    computed = {name: draws[name] for name in names if name in draws and draws[name].size}
+    if not computed or evidence["rhat"] < RHAT:
+        return ""
+    names, flat = scalar_columns(computed)
+    x = flat.reshape(*posterior.z.shape[:2], -1)
+    found = worst_convergence(names, x[..., varies(x)])
+    # Written so that NaN is no agreement.
+    if not (found["rhat"] < RHAT and min(found["ess_bulk"], found["ess_tail"]) >= ESS):
+        return ""
+    evidence["rhat_computed"], evidence["rhat_computed_at"] = found["rhat"], found["rhat_at"]
+    return (
+        f" The chains do agree on {', '.join(computed)} (R-hat {found['rhat']:.3g}): where latents "
+        "can change places without a change of the density, as hidden units can, compare these, "
+        "and predictions."
+    )
 
 
 def _missing(posterior, regions, left: int, evidence, in_vain: bool) -> Trust | None:

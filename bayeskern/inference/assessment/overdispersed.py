@@ -14,10 +14,10 @@ from bayeskern.inference.approximation.proposals import (
     Evaluable,
     PriorProposal,
     Sample,
-    log_densities,
 )
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
 
@@ -35,15 +35,14 @@ class OverdispersedSample(NamedTuple):
 
 
 def overdispersed_sample(
-    target: Target, q: Approximation, sample: Sample, z, progress: bool = False
+    target: Target, q: Approximation, sample: Sample, z, count: int, progress: bool = False
 ) -> OverdispersedSample:
-    """Weighted draws from q, a Student t wider than the draws z (S, d), and the prior.
+    """Weighted draws from q, `count` from a Student t wider than the draws z (S, d), the prior's.
 
     They are one mixture: each draw is weighted by p over the density of the whole mixture (Owen and
     Zhou, 2000), so that a part that fits badly does no harm. An improper prior is left out, and so
     is q where its density is known at its own draws only.
     """
-    count = len(sample.z)
     # A Student t has TAILS / (TAILS - 2) times the variance of its scale.
     student_t = Elliptical.around(z, TAILS, WIDER * np.sqrt((TAILS - 2.0) / TAILS))
     q_part = [(q, sample.z)] if isinstance(q, Evaluable) else []

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayeskern.inference.approximation.elliptical import Elliptical
-from bayeskern.inference.approximation.proposals import log_densities
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.target import Target
 
 # The iteration has converged when the log evidence moves by less than this.

@@ -55,9 +55,10 @@ def find_modes(target: Target, seed: int, progress: bool) -> Optimum | None:
     """The ends of a search for modes from many starts; None with too many coordinates for it."""
     if target.size > LARGEST:
         return None
-    return find_optimum(
+    optimum = find_optimum(
         target, STARTS, seed, STEPS, progress, title="NUTS: starts", candidates=CANDIDATES
     )
+    return optimum.bounded()
 
 
 def initial_points(

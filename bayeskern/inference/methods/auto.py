@@ -18,6 +18,7 @@ from bayeskern.inference.methods.laplace import Laplace
 from bayeskern.inference.methods.marginalization import run
 from bayeskern.inference.methods.nuts import NUTS
 from bayeskern.inference.methods.svi import SVI
+from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
@@ -26,6 +27,9 @@ from bayeskern.protocols import DoesNotApplyError, HasClosedForm
 
 # How many draws of an attempt are places to look at.
 HEAVIEST = 20
+# How many draws importance sampling weighs; and first, where a density costs much: as many as other
+# methods give.
+WEIGHED, WEIGHED_FIRST = 8000, 4000
 
 
 class Attempt(NamedTuple):
@@ -77,8 +81,11 @@ class Auto(Method):
             if posterior is None:
                 continue
             if attempts[-1].verdict != "good" and name != "nuts" and name != "exact":
-                corrected = f"importance from {name}"
-                attempt(corrected, ImportanceSampling(proposal=posterior))
+                for draws in _weighed(posterior.fitted_target):
+                    correction = ImportanceSampling(proposal=posterior, draws=draws)
+                    posterior = attempt(f"importance from {name}", correction)
+                    if attempts[-1].verdict != "caution":
+                        break
             if attempts[-1].verdict == "good":
                 break
         return dataclasses.replace(fits[attempts[-1].method], attempts=tuple(attempts))
@@ -101,6 +108,11 @@ class Auto(Method):
             yield "svi flow", SVI(guide="flow")
         # Smaller steps than by default, since after a divergence all would have to run again.
         yield "nuts", NUTS(target_accept=0.9, modes="weigh", places=_places(fits.values()))
+
+
+def _weighed(target: Target) -> tuple[int, ...]:
+    """How many draws importance sampling weighs, and how many again where those leave it open."""
+    return (WEIGHED_FIRST, WEIGHED) if is_costly(target) else (WEIGHED,)
 
 
 def _among(earlier: Iterable[Fit], posterior: Posterior) -> Trust:

@@ -105,7 +105,7 @@ class ImportanceSampling(Method):
             return PriorProposal(target), None
         if proposal == "laplace":
             optimum = find_optimum(target, 8, seed, 1000, progress, title="importance: modes")
-            return proposal_around_modes(optimum, self.tails), optimum
+            return proposal_around_modes(optimum.bounded(), self.tails), optimum
         if isinstance(proposal, Distribution):
             if tuple(proposal.event_shape) != (target.size,):
                 raise ValueError(
@@ -114,6 +114,8 @@ class ImportanceSampling(Method):
                 )
             return DistributionProposal(proposal), None
         posterior = self._fitted(target, seed, progress)
+        if posterior.optimum is not None:
+            posterior.optimum.bounded()
         return widened(posterior, target, self.tails), posterior.optimum
 
     def _fitted(self, target, seed, progress):

@@ -14,6 +14,7 @@ from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_approximation
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root
+from bayeskern.inference.optimization.information import KINDS, require_information
 from bayeskern.inference.optimization.modes import find_optimum
 from bayeskern.inference.result import Fit
 
@@ -26,40 +27,77 @@ class Laplace(Method):
     log p(mode) + d/2 log 2 pi - 1/2 log det H. A Hessian that is not positive definite is repaired,
     and the verdict says along which site.
 
+    In place of the Hessian of -log p(y | theta), theta(z) being the parameters of the observed
+    distributions, H may have J' H_theta J with J = d theta / d z, which is never negative, as the
+    Hessian of a network may be; priors and factors keep their own. H_theta is the Hessian of
+    -log p(y | theta) in parameters that make it convex ("gauss_newton"; the natural ones of an
+    exponential family), or its mean over y ("fisher"). The two agree for exponential families, and
+    are the Hessian itself for generalised linear models with their canonical link and known scale.
+
     Args:
         draws: How many draws.
         starts: How many starts of the search for the mode, as in `MAP`.
         steps: The most steps of L-BFGS.
         checkpoint: A file for the search for the mode, as in `MAP`.
+        hessian: "exact", "gauss_newton" or "fisher". Gauss-Newton's is known for exponential
+            families (normal, Bernoulli, categorical, Poisson, gamma, beta, ...), logistic noise and
+            ordered classes; Fisher's for these, Student t and Cauchy noise.
 
     Raises:
-        ValueError: If an option is not a whole number of at least 1; in `infer`, if the checkpoint
-            is of another run.
+        ValueError: If an option is not a whole number of at least 1, or `hessian` none of the
+            three; in `infer`, if the checkpoint is of another run.
         DoesNotApplyError: In `infer`, if a density has kinks, as that of a Laplace distribution,
-            and so no such H.
+            and so no such H; or if the `hessian` is not known for an observed site.
 
     References:
         Tierney and Kadane (1986), "Accurate approximations for posterior moments and marginal
-        densities".
+        densities"; Schraudolph (2002), "Fast curvature matrix-vector products for second-order
+        gradient descent"; Martens (2020), "New insights and perspectives on the natural gradient
+        method"; Immer, Korzepa and Bauer (2021), "Improving predictions of Bayesian neural nets via
+        local linearization".
+
+    Examples:
+        >>> import jax.numpy as jnp, numpyro, numpyro.distributions as dist
+        >>> import bayeskern as bk
+        >>> def model(x, y):
+        ...     w = numpyro.sample("w", dist.Normal().expand([2]))
+        ...     numpyro.sample("y", dist.Normal(w[1] * jnp.tanh(w[0] * x), 0.1), obs=y)
+        >>> x = jnp.linspace(-1.0, 1.0, 20)
+        >>> method = bk.Laplace(hessian="gauss_newton")
+        >>> posterior = bk.infer(model, x, jnp.sin(x), method=method, seed=0, progress=False)
+        >>> bool(posterior.optimum.eigenvalues[0] >= 1.0)  # at least that of the prior
+        True
     """
 
     draws: int = 4000
     starts: int = 8
     steps: int = 1000
     checkpoint: str | Path | None = None
+    hessian: str = "exact"
 
     name = "laplace"
 
     def __post_init__(self):
         validation.positive_integer(self.draws, "draws")
+        validation.one_of("hessian", self.hessian, ("exact", *KINDS))
         validation.positive_integer(self.starts, "starts")
         validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("laplace")
         target.require_curvature("laplace")
-        given = (self.starts, seed, self.steps, progress)
-        optimum = find_optimum(target, *given, title="Laplace: mode", checkpoint=self.checkpoint)
+        if self.hessian != "exact":
+            require_information(target, self.hessian)
+        optimum = find_optimum(
+            target,
+            self.starts,
+            seed,
+            self.steps,
+            progress,
+            title="Laplace: mode",
+            checkpoint=self.checkpoint,
+            hessian=self.hessian,
+        )
         tril, repaired = inverse_hessian_root(optimum)
         # Other modes are no problem here: the assessment checks whether the draws cover them.
         problem = repaired if optimum.converged else optimum.problem()

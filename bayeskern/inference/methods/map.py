@@ -14,7 +14,7 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum, find_optimum
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
-from bayeskern.protocols import HasMode
+from bayeskern.protocols import DoesNotApplyError, HasMode
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,18 @@ class MLE(Method):
         validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
+        _require_likelihood(target)
         given = (self.starts, seed, self.steps, progress, False, False, "MLE")
         return _point(find_optimum(target, *given, checkpoint=self.checkpoint))
+
+
+def _require_likelihood(target: Target) -> None:
+    bare = sorted(set(target.without_prior) - set(target.without_scale))
+    if bare:
+        raise DoesNotApplyError(
+            f"{', '.join(map(repr, bare))} has a bare log density, which is no likelihood. Take "
+            "method='map'."
+        )
 
 
 def _point(optimum: Optimum) -> Fit:

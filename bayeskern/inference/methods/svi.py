@@ -124,7 +124,7 @@ class SVI(Method):
                 "guide='full_rank'."
             )
         optimum = find_optimum(target, STARTS, seed, 1000, progress, title="SVI: modes")
-        return SVIStart(target, seed, optimum)
+        return SVIStart(target, seed, optimum.bounded())
 
     def _finish(self, starts: list[SVIStart], progress: bool) -> list[Fit]:
         """The fits from these starts, side by side: of one model, with data of the same shapes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -17,21 +18,50 @@ COSTLY = 2**18
 
 def is_costly(target: Target) -> bool:
     """Whether ten thousand evaluations of the log density take longer than a moment."""
-    density = jax.make_jaxpr(target.log_density)(jnp.zeros(target.size))
-    return numbers_made(density.jaxpr) > COSTLY
+    return numbers_made(_program(target)) > COSTLY
+
+
+def largest_array(target: Target) -> int:
+    """The size of the largest array that the log density makes on its way."""
+    return _largest(_program(target))
 
 
 def numbers_made(jaxpr: Jaxpr) -> int:
     """How many numbers a program makes on its way, through loops of unknown length once."""
     total = 0
     for equation in jaxpr.eqns:
-        inner = [p for p in jax.tree.leaves(equation.params, is_leaf=_is_program) if _is_program(p)]
+        inner = _inner(equation)
         if inner:
-            once = sum(numbers_made(p.jaxpr if isinstance(p, ClosedJaxpr) else p) for p in inner)
+            once = sum(map(numbers_made, inner))
             total += once * equation.params.get("length", 1)
         else:
-            total += sum(math.prod(v.aval.shape) for v in equation.outvars)
+            total += sum(_sizes(equation))
     return total
+
+
+def _largest(jaxpr: Jaxpr) -> int:
+    return max((n for e in jaxpr.eqns for n in (*_sizes(e), *map(_largest, _inner(e)))), default=0)
+
+
+@eqx.filter_jit
+def _log_density(target, z):
+    return target.log_density(z)
+
+
+def _program(target) -> Jaxpr:
+    # Of a compiled function, since JAX keeps what it has traced of one.
+    return eqx.filter_make_jaxpr(_log_density)(target, jnp.zeros(target.size))[0].jaxpr
+
+
+def _sizes(equation) -> list[int]:
+    """The sizes of the arrays that an operation makes."""
+    return [math.prod(v.aval.shape) for v in equation.outvars]
+
+
+def _inner(equation) -> list[Jaxpr]:
+    """The programs that an operation runs, as those of a loop or of a function."""
+    programs = jax.tree.leaves(equation.params, is_leaf=_is_program)
+    return [p.jaxpr if isinstance(p, ClosedJaxpr) else p for p in programs if _is_program(p)]
 
 
 def _is_program(param) -> bool:

@@ -11,10 +11,11 @@ import numpy as np
 from numpyro import handlers
 from numpyro.ops.provenance import eval_provenance
 
+from bayeskern.hyperparameters import innermost
 from bayeskern.inference.model.arguments import without_static
 from bayeskern.inference.model.enumeration import is_step
 from bayeskern.inference.model.handlers import AtData, FullPlates
-from bayeskern.inference.model.validation import innermost, is_factor, is_observed, require_sample
+from bayeskern.inference.model.validation import is_factor, is_observed, require_sample
 from bayeskern.protocols import ConditionsOnData
 
 

@@ -69,6 +69,8 @@ class Target(eqx.Module):
     latents: tuple[Latent, ...] = eqx.field(static=True)
     #: latents whose prior is improper, or that have none, and so cannot be drawn from it
     without_prior: tuple[str, ...] = eqx.field(static=True)
+    #: those of them whose density has no scale, so that the evidence has none
+    without_scale: tuple[str, ...] = eqx.field(static=True)
     #: deterministic sites, in the order of the model
     deterministics: tuple[str, ...] = eqx.field(static=True, default=())
     #: whether a plate takes part of its data at a time, and no latent site with it
@@ -174,6 +176,10 @@ class Target(eqx.Module):
     def noisy_log_density(self, z, key):
         """log p(z) of the unconstrained parameters, with plates subsampled at random by `key`."""
         return self._log_density(self.model, z, key=key)
+
+    def log_density_without(self, sites, z):
+        """log p(z) of the unconstrained parameters, less the densities of some sites, by name."""
+        return self._log_density(FullPlates(self.model), z, includes=lambda name: name not in sites)
 
     def _log_density(self, model, z, jacobian=True, includes=lambda name: True, key=None):
         """The sum of the log densities of sites and, with `jacobian`, log |d value / d z|.
@@ -343,7 +349,7 @@ def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
     Nothing is computed. Where a param site holds a network, the model has one for each of its
     arrays. Raises ValueError, naming the site, if one cannot be fitted.
     """
-    latents, without_prior, deterministics, discrete = [], [], [], []
+    latents, without_prior, without_scale, deterministics, discrete = [], [], [], [], []
     kinked, approximate, subsampled_plates, nesting = [], [], set(), [0]
 
     def run(argument_trees):
@@ -373,6 +379,8 @@ def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
             latents.append(_latent(name, site))
             if latents[-1].is_param or validation.is_improper(site["fn"]):
                 without_prior.append(name)
+                if latents[-1].is_param or not validation.is_unnormalized(site["fn"]):
+                    without_scale.append(name)
             # Such a latent has values for all rows, so that no part of the rows can be taken alone.
             if any(frame.name in subsampled_plates for frame in site["cond_indep_stack"]):
                 subsampled_plates.clear()
@@ -384,6 +392,7 @@ def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
     return model, {
         "latents": tuple(latents),
         "without_prior": tuple(without_prior),
+        "without_scale": tuple(without_scale),
         # Deterministics may follow from values that were summed out.
         "deterministics": () if discrete else tuple(deterministics),
         "subsampled": bool(subsampled_plates) and not discrete,

@@ -7,21 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from numpyro.distributions import (
-    Distribution,
-    ExpandedDistribution,
-    Independent,
-    MaskedDistribution,
-)
+from numpyro.distributions import Distribution
 
 from bayeskern.core.formatting import counted
+from bayeskern.hyperparameters import innermost
 from bayeskern.inference.model.enumeration import require_enumerable
+from bayeskern.inference.model.unnormalized import Unnormalized
 from bayeskern.protocols import ApproximatesLatent
 
 # Their densities have no second derivative at their location.
 KINKED = (dist.Laplace, dist.AsymmetricLaplace, dist.AsymmetricLaplaceQuantile)
-# What NumPyro puts around a distribution without changing the density of a single value.
-WRAPPERS = (Independent, ExpandedDistribution, MaskedDistribution)
 # The axes that every set of draws has; ArviZ would lose a plate of that name.
 AXES = ("chain", "draw", "sample")
 
@@ -80,16 +75,14 @@ def is_factor(site) -> bool:
     return isinstance(innermost(site["fn"]), dist.Unit)
 
 
-def innermost(fn: Distribution) -> Distribution:
-    """The distribution of a single value (a single event, if it is multivariate)."""
-    while isinstance(fn, WRAPPERS):
-        fn = fn.base_dist
-    return fn
-
-
 def is_improper(fn: Distribution) -> bool:
     """Whether a distribution is flat without end, so that nothing can be drawn from it."""
     return isinstance(innermost(fn), dist.ImproperUniform)
+
+
+def is_unnormalized(fn: Distribution) -> bool:
+    """Whether a density is known as it stands, so that its integral is the evidence."""
+    return isinstance(innermost(fn), Unnormalized)
 
 
 class CannotDrawError(ValueError):

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.progress import Progress
@@ -17,8 +14,9 @@ from bayeskern.core.random import stream
 from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
+from bayeskern.inference.optimization.curvature import derivatives, hessian_at
 from bayeskern.inference.optimization.lbfgs import minimise
-from bayeskern.inference.optimization.objective import NegativeLogDensity, values
+from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.optimization.search_file import SearchFile
 
 # Log densities closer than this count as equally high.
@@ -29,14 +27,12 @@ FLAT = 1e-4
 CLOSE = 1e-2
 # A curvature below this, relative to that along the axes, counts as none.
 CURVED = 1e-10
-# What JAX says of functions that have derivatives in reverse mode only.
-NO_FORWARD_MODE = "forward-mode autodiff (jvp) to a custom_vjp"
-# The step of the differences of a gradient that was computed by a solver.
-DIFFERENCE = 1e-4
 # The candidates for each start but the first, and the draws whose median the first start is.
 CANDIDATES, MIDDLE = 16, 64
 # A mode with less than this share of the evidence of the best one does not matter.
 NEGLIGIBLE = 0.01
+# A log density higher than this has no end: a billion rows do not come near it.
+UNBOUNDED = 1e15
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +43,14 @@ class Optimum:
         z: The mode in unconstrained coordinates, (d,).
         log_density: log p(z).
         gradient: The gradient of -log p, (d,).
-        curvature: Computes the Hessian of -log p, (d, d); `hessian` keeps it.
+        curvature: Computes the Hessian of -log p, (d, d), or what is taken in its place; `hessian`
+            keeps it.
         ends: Where each start ended, (starts, d).
         start_log_densities: log p where each start ended, (starts,).
         coordinates: A name for each coordinate, d of them.
         mode: Which density has its mode here: "unconstrained", "constrained" or "likelihood".
         at: The optimum that the i-th start led to, from its index.
+        proper: Whether every coordinate has a prior, without which there is no evidence.
     """
 
     z: np.ndarray
@@ -64,11 +62,12 @@ class Optimum:
     coordinates: tuple[str, ...]
     mode: str
     at: Callable[[int], Optimum] | None = None
+    proper: bool = True
 
     @property
     def gradient_norm(self) -> float:
         """The largest component of the gradient."""
-        return float(np.max(np.abs(self.gradient)))
+        return float(np.max(np.abs(self.gradient), initial=0.0))
 
     @cached_property
     def hessian(self) -> np.ndarray:
@@ -130,9 +129,18 @@ class Optimum:
 
     @cached_property
     def rivals(self) -> tuple[Optimum, ...]:
-        """The other modes whose share of the evidence is not negligible."""
-        least = self.log_evidence + np.log(NEGLIGIBLE)
-        return tuple(o for o in self.others if o.log_evidence > least)
+        """The other modes whose share of the evidence is not negligible.
+
+        Without a prior there is no evidence: a mode where a variance has gone to zero is flat, and
+        would have as much of it as one likes. Heights are compared then.
+        """
+        least = self._importance + np.log(NEGLIGIBLE)
+        return tuple(other for other in self.others if other._importance > least)
+
+    @property
+    def _importance(self) -> float:
+        """The logarithm of what this mode counts beside others."""
+        return self.log_evidence if self.proper else self.log_density
 
     def _elsewhere(self, z) -> bool:
         """Whether z lies more than a posterior sd from this mode, however high it is there."""
@@ -164,6 +172,16 @@ class Optimum:
             "starts_agreeing": f"{self.agreeing} of {self.starts}",
             "mode": self.mode,
         }
+
+    def bounded(self) -> Optimum:
+        """The same; ValueError, naming a coordinate, where the density grows without end."""
+        if self.log_density > UNBOUNDED:
+            along = self.coordinates[int(np.argmax(np.abs(self.z)))]
+            raise ValueError(
+                f"the log density grows without end, to {self.log_density:.2g} as {along} does, so "
+                "it has no integral. Give that coordinate a proper prior, or bounds."
+            )
+        return self
 
     def problem(self) -> str | None:
         """One sentence on what is wrong with this optimum, if anything is."""
@@ -216,13 +234,14 @@ def find_optimum(
     title: str = "MAP",
     candidates: int = CANDIDATES,
     checkpoint: str | Path | None = None,
+    hessian: str = "exact",
 ) -> Optimum:
     """The best mode of log p(z) from several starts, with the others that were found.
 
     steps: the most steps of L-BFGS; jacobian, prior: as in `Target.log_density`; candidates: how
     many draws from the prior are looked at for each start; checkpoint: a file from which a search
-    that was killed goes on. Raises ValueError, naming the site, if the density is finite at no
-    start.
+    that was killed goes on; hessian: the curvature that modes have, as in `hessian_at`. Raises
+    ValueError, naming the site, if the density is finite at no start.
     """
     target.require_latents()
     objective = NegativeLogDensity(target, jacobian, prior)
@@ -246,12 +265,13 @@ def find_optimum(
             z=z,
             log_density=-float(value),
             gradient=gradient,
-            curvature=lambda: _derivatives(objective, z)[2],
+            curvature=lambda: hessian_at(objective, z, hessian),
             ends=ends,
             start_log_densities=-lowest,
             coordinates=tuple(target.coordinates),
             mode=objective.mode,
             at=at,
+            proper=prior and not target.without_scale,
         )
 
     return at(int(np.argmin(lowest)))
@@ -260,11 +280,11 @@ def find_optimum(
 def _polish(objective, z, value, gradient):
     """z, value and gradient after the Newton steps that still make the gradient much smaller."""
     while np.max(np.abs(gradient)) > 0.1 * FLAT:
-        hessian = np.asarray(_derivatives(objective, z)[2])
+        hessian = np.asarray(hessian_at(objective, z))
         if not np.all(np.isfinite(hessian)):
             break
         further = z - np.linalg.lstsq(hessian, gradient)[0]
-        new_value, new_gradient, _ = map(np.asarray, _derivatives(objective, further))
+        new_value, new_gradient, _ = map(np.asarray, derivatives(objective, further))
         # Half the gradient at least, so that this ends; NaN is no improvement.
         closer = np.max(np.abs(new_gradient)) < 0.5 * np.max(np.abs(gradient))
         if not (closer and new_value <= value + SAME):
@@ -289,7 +309,7 @@ def initial_positions(
     first, candidates = np.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
     if count == 1:
         return first[None]
-    order, high = np.argsort(np.asarray(values(objective, candidates))), (count - 1) // 2
+    order, high = np.argsort(objective.values(candidates)), (count - 1) // 2
     anywhere = candidates[np.sort(order[high:])][: count // 2]
     # A draw and its reflection: if the one leads to a mode on this side, the other does not.
     with np.errstate(invalid="ignore"):
@@ -298,37 +318,3 @@ def initial_positions(
     pairs = np.stack([anywhere, reflected], axis=1).reshape(-1, len(first))
     # Half go where the density is high; half go anywhere, to find the modes that are not.
     return np.concatenate([first[None], candidates[order[:high]], pairs])[:count]
-
-
-def _derivatives(objective, z):
-    """Value, gradient and Hessian; by differences of the gradient where it has no derivatives."""
-    try:
-        return _all_derivatives(objective, z)
-    except TypeError as reason:
-        if NO_FORWARD_MODE not in str(reason):
-            raise
-        return _derivatives_by_differences(objective, z)
-
-
-@eqx.filter_jit
-def _all_derivatives(objective, z):
-    """One column of the Hessian at a time, to bound the memory."""
-    (value, gradient), along = jax.linearize(jax.value_and_grad(objective), z)
-    columns = jax.lax.map(lambda e: along(e)[1], jnp.eye(z.shape[0], dtype=z.dtype))
-    return value, gradient, 0.5 * (columns + columns.T)
-
-
-@eqx.filter_jit
-def _derivatives_by_differences(objective, z):
-    """For densities with derivatives in reverse mode only, as solvers of equations have them."""
-    differentiate = jax.value_and_grad(objective)
-    value, gradient = differentiate(z)
-    steps = DIFFERENCE * jnp.maximum(1.0, jnp.abs(z))
-
-    def column(direction):
-        step = steps * direction
-        ahead, behind = differentiate(z + step)[1], differentiate(z - step)[1]
-        return (ahead - behind) / (2.0 * jnp.sum(step))
-
-    columns = jax.lax.map(column, jnp.eye(z.shape[0], dtype=z.dtype))
-    return value, gradient, 0.5 * (columns + columns.T)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
+import numpy as np
 
+from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.target import Target
 
 
@@ -21,15 +22,14 @@ class NegativeLogDensity(eqx.Module):
         # A line search steps back from an infinite value, but not from NaN.
         return jnp.where(jnp.isnan(value), jnp.inf, value)
 
+    def values(self, z) -> np.ndarray:
+        """The objective at each row of z (k, d): (k,)."""
+        values = -log_densities(self.target, z, jacobian=self.jacobian, prior=self.prior)
+        return np.where(np.isnan(values), np.inf, values)
+
     @property
     def mode(self) -> str:
         """Which density has its mode here."""
         if not self.prior:
             return "likelihood"
         return "unconstrained" if self.jacobian else "constrained"
-
-
-@eqx.filter_jit
-def values(objective, z):
-    """objective(z) for each row of z (k, d): (k,)."""
-    return jax.lax.map(objective, z)

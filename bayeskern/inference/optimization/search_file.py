@@ -6,7 +6,7 @@ import numpy as np
 
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.optimization.lbfgs import State
-from bayeskern.inference.optimization.objective import NegativeLogDensity, values
+from bayeskern.inference.optimization.objective import NegativeLogDensity
 
 
 class SearchFile:
@@ -36,6 +36,6 @@ class SearchFile:
             raise self.file.other_run()
         state = State(**arrays)
         # The fingerprint knows of the data, not of what a model does with them.
-        if not np.allclose(values(self.objective, state.z), state.value, rtol=1e-6, atol=1e-6):
+        if not np.allclose(self.objective.values(state.z), state.value, rtol=1e-6, atol=1e-6):
             raise self.file.other_run()
         return state

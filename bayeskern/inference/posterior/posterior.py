@@ -10,16 +10,25 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.hyperparameters import PointEstimate
-from bayeskern.inference.approximation.proposals import Approximation, log_densities
+from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.assessment import latent_laplace
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.model.arguments import model_arguments
 from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.posterior import arviz, log_likelihood, netcdf, predictive, summary
+from bayeskern.inference.posterior import (
+    arviz,
+    expectation,
+    log_likelihood,
+    netcdf,
+    predictive,
+    summary,
+)
+from bayeskern.inference.posterior.expectation import Expectation
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.prediction.empirical import SampledPrediction
@@ -84,7 +93,7 @@ class Posterior:
             target=target,
             weighted=weighted,
             # An improper prior leaves the evidence without a scale.
-            log_evidence=None if target.without_prior else fit.log_evidence,
+            log_evidence=None if target.without_scale else fit.log_evidence,
             timing=timing,
             **known,
         )
@@ -235,6 +244,38 @@ class Posterior:
         )
 
     # -- what follows from them -------------------------------------------------------------------
+
+    def expectation(self, f: Callable) -> Expectation:
+        """E[f] under the posterior, with its Monte Carlo standard error.
+
+        Weighted draws give sum w f, self-normalised, and its error by the delta method; Markov
+        chains the mean, with the error that their effective sample size leaves; independent draws
+        sd / sqrt(S). That is the error of drawing alone: `trust` says how far the draws are from
+        the posterior.
+
+        Args:
+            f: A function of one draw, a dict of values by site, written in JAX: to a number, an
+                array or a truth value, whose expectation is a probability.
+
+        Returns:
+            Value and error, each of the shape of f; and k-hat where draws are weighted.
+
+        Raises:
+            ValueError: If f asks for a site that is not there, or is NaN or infinite at a draw.
+            TypeError: If JAX cannot trace f.
+
+        References:
+            Owen (2013), "Monte Carlo theory, methods and examples", equations 9.6 and 9.8; Vehtari
+            and others (2021), "Rank-normalization, folding, and localization", for chains.
+
+        Examples:
+            >>> import bayeskern as bk
+            >>> coin = bk.BetaBernoulli(1.0, 1.0)
+            >>> posterior = bk.infer(coin, [1, 1, 0, 1], method="exact", seed=0)
+            >>> print(posterior.expectation(lambda draw: draw["p"] > 0.5))
+            0.80625 ± 0.0063
+        """
+        return expectation.expectation(self, f)
 
     def predict(
         self,

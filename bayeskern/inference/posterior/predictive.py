@@ -14,12 +14,9 @@ from bayeskern.inference.model.arguments import as_jax, make_static
 from bayeskern.inference.model.handlers import DrawObserved
 from bayeskern.inference.model.sites import conditional_sites, trace_at, upstream_sites
 from bayeskern.inference.model.validation import CannotDrawError, is_factor
-from bayeskern.prediction.empirical import Predictions, SampledPrediction
+from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, Predictions, SampledPrediction
 from bayeskern.prediction.mixture import Prediction, count_draws, mixture, thin
 from bayeskern.protocols import HasLogLikelihood, HasPredictive
-
-# How many observations are drawn at the one draw of a point estimate.
-AT_A_POINT = 1000
 
 
 def predict(posterior, args: tuple, seed: int, extend: bool, kwargs: dict):
@@ -85,7 +82,7 @@ def _extended(posterior, draws, new, seed) -> dict[str, np.ndarray]:
     count = math.prod(posterior.shape)
     if posterior.is_point:
         # New members have a spread where the parameters have none.
-        count = AT_A_POINT
+        count = DRAWS_AT_A_POINT
         draws = {k: np.broadcast_to(v, (count, *v.shape[1:])) for k, v in draws.items()}
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), count)
     size = sum(math.prod(shapes[name].shape) for name in grown)
@@ -161,8 +158,8 @@ def _sampled(posterior, draws, new, conditional, given, shapes, seed) -> dict[st
     """One draw of every site that is not conditional for each draw of the posterior."""
     count = math.prod(posterior.shape)
     if posterior.is_point:
-        draws = {k: np.broadcast_to(v, (AT_A_POINT, *v.shape[1:])) for k, v in draws.items()}
-        count = AT_A_POINT
+        draws = {k: np.broadcast_to(v, (DRAWS_AT_A_POINT, *v.shape[1:])) for k, v in draws.items()}
+        count = DRAWS_AT_A_POINT
     keys = jax.random.split(jax.random.key(seed), count)
     size = sum(math.prod(shape) for name, shape in shapes.items() if name not in conditional)
     batch = batch_size(size)

@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern.core import validation
-from bayeskern.kernels.base import Exp, Kernel, Power, Product
+from bayeskern.kernels.base import Exp, Kernel, Modulated, Power, Product
 from bayeskern.kernels.gram_matrix import blocks, gram
 from bayeskern.linalg import solver_of
 from bayeskern.ridge.base import KernelExpansion, read_weights
@@ -437,7 +437,7 @@ def _sign(kernel: Kernel) -> float:
     multiquadrics = [leaf for leaf in leaves if not leaf.positive_definite]
     if not multiquadrics:
         return 1.0
-    in_product = any(isinstance(node, Product | Power | Exp) for node in kernel.nodes())
+    in_product = any(isinstance(k, Product | Power | Exp | Modulated) for k in kernel.nodes())
     if len(multiquadrics) < len(leaves) or in_product:
         raise ValueError(
             f"{kernel!r} is not positive definite, because of {multiquadrics[0]!r}, nor is its "

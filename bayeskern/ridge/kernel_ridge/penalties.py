@@ -12,7 +12,7 @@ def read_alpha(alpha, targets: int):
     """A number, an array (targets,) of numbers, all 0 or more, or the name of a criterion."""
     if isinstance(alpha, str):
         return validation.one_of("alpha", alpha, CRITERIA)
-    numbers = _penalties("alpha", alpha)
+    numbers = read_penalties("alpha", alpha)
     if numbers.ndim == 0:
         return float(numbers)
     if numbers.shape != (targets,):
@@ -32,13 +32,14 @@ def read_alphas(alphas, alpha):
             f"alphas are there to choose from, but alpha={alpha!r} leaves no choice. "
             'Give alpha="loo", "gcv" or "evidence".'
         )
-    numbers = np.unique(_penalties("alphas", alphas))
+    numbers = np.unique(read_penalties("alphas", alphas))
     if numbers.size == 0:
         raise ValueError("alphas is empty: give at least one penalty, or None.")
     return numbers
 
 
-def _penalties(name, value) -> np.ndarray:
+def read_penalties(name: str, value) -> np.ndarray:
+    """One penalty of 0 or more, (), or several, (L,)."""
     try:
         numbers = np.asarray(value, dtype=float)
     except (TypeError, ValueError):

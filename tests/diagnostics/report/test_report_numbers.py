@@ -63,6 +63,7 @@ def process():
     return Subject(bk.infer(model, x, y, method="exact", seed=0, progress=False)), kernel, x, y
 
 
+@pytest.mark.slow
 def test_pit_is_that_of_arviz(subject):
     (one,) = subject.observations
     wanted = az.loo_pit(subject.tree)["y"].values
@@ -98,6 +99,7 @@ def test_the_solver_of_a_process_is_explained(process):
     assert subject.processes[0].explain(kernel) == choice and choice.solver == "dense"
 
 
+@pytest.mark.slow
 def test_components_of_a_process_add_up_and_the_trend_rises(process):
     subject, kernel, x, y = process
     (one,) = subject.processes
@@ -184,6 +186,7 @@ def stacked(kernel):
             "wanders like a random walk until about 3 years, and has a slope that wanders like a"
             " random walk from then on",
         ),
+        (Matern32(2.0).modulate(np.sin), "over about 2 years, times a given function"),
         (Linear() + RBF(1.0), "follows a straight line, and varies very smoothly"),
     ],
 )  # fmt: skip

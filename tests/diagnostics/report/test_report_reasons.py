@@ -68,6 +68,7 @@ def test_priors_at_the_top_are_scaled_and_named():
     assert left.endswith(": theta.")
 
 
+@pytest.mark.slow
 def test_members_of_a_plate_are_scaled_where_there_is_nothing_above_them():
     subject = Subject(bk.infer(in_a_plate, Y, **{**QUICK, "method": "map"}))
     scaled, left = sensitivity._scaled(subject)

@@ -1,6 +1,5 @@
 """Proposals against SciPy's densities, and their draws against their moments."""
 
-import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -14,7 +13,6 @@ from bayeskern.inference.approximation.proposals import (
     DEFENSIVE,
     DistributionProposal,
     PriorProposal,
-    log_densities,
 )
 from bayeskern.inference.optimization.factors import robust_cholesky, triangular_root
 from tests.marks import few
@@ -174,11 +172,3 @@ def test_the_prior_as_a_proposal():
     np.testing.assert_allclose(log_q, density, rtol=1e-10)
     assert stats.kstest(z[:, 0], stats.norm(1.0, 2.0).cdf).pvalue > 1e-4
     assert stats.kstest(s, stats.gamma(3.0, scale=0.5).cdf).pvalue > 1e-4
-
-
-def test_log_densities_of_many_points_are_those_of_each():
-    target = Target.of(model, (np.array([0.3, 2.0]),), {})
-    z = np.random.default_rng(0).normal(size=(70, 2))  # not a multiple of the batch
-    one_by_one = [float(target.log_density(jnp.asarray(point))) for point in z[:5]]
-    np.testing.assert_allclose(log_densities(target, z)[:5], one_by_one, rtol=1e-12)
-    assert log_densities(target, z).shape == (70,)

@@ -19,9 +19,15 @@ def chains_of(x, **changes):
     } | changes
     draws = {"x": x, "c": np.ones(n)}
     flat = {k: v.reshape(-1) for k, v in draws.items()}
-    target = SimpleNamespace(coordinates=["x"])
-    z = x[..., None]
-    return SimpleNamespace(z=z, draws=draws, flat=flat, sample_stats=stats, fitted_target=target)
+    target = SimpleNamespace(coordinates=["x"], deterministics=())
+    return SimpleNamespace(
+        z=x[..., None],
+        draws=draws,
+        flat=flat,
+        sample_stats=stats,
+        fitted_target=target,
+        target=target,
+    )
 
 
 INDEPENDENT = np.random.default_rng(0).normal(size=(4, 1000))
@@ -79,3 +85,22 @@ def test_verdicts(posterior, verdict, advice):
     assert re.search(advice, trust.advice), trust
     if not np.all(posterior.z == 0.3):
         assert trust.evidence["constants_left_out"] == 1
+
+
+def with_deterministic(f):
+    """Chains that sit in different places, beside a deterministic site f (4, n)."""
+    posterior = chains_of(10.0 * SHIFTED - 9.0 * INDEPENDENT)
+    posterior.flat["f"], posterior.target.deterministics = f.reshape(-1), ("f",)
+    return posterior
+
+
+def test_what_chains_in_different_places_agree_on_is_said():
+    trust = assess_mcmc(with_deterministic(np.random.default_rng(3).normal(size=(4, 1000))))
+    assert trust.verdict == "bad" and trust.evidence["rhat_computed"] < 1.01
+    assert re.search(r"in different places.*The chains do agree on f \(R-hat 1", trust.advice)
+
+
+@pytest.mark.parametrize("f", [SHIFTED, walk(0.95), np.full((4, 1000), np.nan)])
+def test_nothing_is_said_where_they_agree_on_nothing(f):
+    trust = assess_mcmc(with_deterministic(f))
+    assert trust.verdict == "bad" and "do agree" not in trust.advice

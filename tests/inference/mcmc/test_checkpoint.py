@@ -141,6 +141,7 @@ def louder(X, y):
     numpyro.sample("y", dist.Normal(X @ w, 2.0 * s), obs=y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [{"seed": 1}, {"draws": 61}, {"target_accept": 0.9}, {"y": Y + 1e-9}, {"model": louder}],

@@ -32,6 +32,7 @@ def normal_chains(centers, d=3, draws=400):
 # -- ways between places ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "draws"), [(10, 2000), slow(400, 2000), slow(400, 60)])
 def test_a_mode_is_connected_to_draws_around_it_however_many_dimensions(d, draws):
     def model():

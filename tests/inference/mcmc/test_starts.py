@@ -55,6 +55,7 @@ def test_starts_that_cannot_be_are_refused(values, says):
         started(values)
 
 
+@pytest.mark.slow
 def test_every_third_step_is_kept():
     y = 1.0 + RNG.standard_normal(8)
 

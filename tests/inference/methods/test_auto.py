@@ -4,10 +4,13 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from scipy.stats import betabinom
+from scipy.special import betaln
+from scipy.stats import gamma
 
 import bayeskern as bk
 from bayeskern.inference import METHODS
+from bayeskern.inference.methods import auto
+from bayeskern.inference.model import cost
 from models import coin, eight_schools, funnel
 
 rng = np.random.default_rng(0)
@@ -35,7 +38,8 @@ def test_it_is_the_default():
 def test_exact_comes_first_where_the_model_offers_it():
     posterior = bk.infer(coin.model, *coin.data(), progress=False)
     assert posterior.method == "exact"
-    np.testing.assert_allclose(posterior.log_evidence.value, betabinom(20, 2, 2).logpmf(14))
+    expected = betaln(2 + 14, 2 + 6) - betaln(2, 2)
+    np.testing.assert_allclose(posterior.log_evidence.value, expected)
 
 
 @pytest.mark.slow
@@ -66,6 +70,32 @@ def test_a_poor_laplace_is_corrected_or_left_and_the_reasons_are_kept():
     tau = posterior.draws["tau"]
     assert abs(tau.mean() - 3.6) < 0.4
     assert abs(tau.std() - 3.2) < 0.5
+
+
+def rate(y):
+    numpyro.sample("y", dist.Poisson(numpyro.sample("rate", dist.Exponential(1.0))), obs=y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "tried"), [(4000, 1), (300, 2)])
+def test_few_draws_of_a_costly_density_are_weighed_first_and_more_where_needed(
+    monkeypatch, first, tried
+):
+    """rate | y ~ Gamma(y + 1, 2), which is too skewed for a Gaussian."""
+    monkeypatch.setattr(cost, "COSTLY", 0)
+    monkeypatch.setattr(auto, "WEIGHED_FIRST", first)
+    posterior = bk.infer(rate, 1, progress=False)
+    methods = [a.method for a in posterior.attempts]
+    assert methods == ["laplace"] + tried * ["importance from laplace"]
+    assert [a.verdict for a in posterior.attempts[1:]] == (tried - 1) * ["caution"] + ["good"]
+    draws = posterior.flat["rate"]
+    assert len(draws) == (first if tried == 1 else auto.WEIGHED)
+    exact = gamma(2.0, scale=0.5)
+    assert abs(draws.mean() - exact.mean()) < 0.1 * exact.std()
+    assert abs(draws.std() / exact.std() - 1.0) < 0.1
+    # p(y = 1) = 1/4.
+    evidence = posterior.log_evidence
+    assert abs(evidence.value - np.log(0.25)) < 5.0 * evidence.error
 
 
 @pytest.mark.slow

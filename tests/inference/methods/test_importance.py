@@ -182,6 +182,7 @@ def test_two_modes_are_both_found_and_weighted():
     assert posterior.trust.evidence["modes_missed"] == 0
 
 
+@pytest.mark.slow
 def test_a_proposal_beside_the_posterior_is_bad():
     far = dist.MultivariateNormal(jnp.full(1, 6.0), 0.01 * jnp.eye(1))
     trust = fit(coin, HEADS, proposal=far, tails=None, adapt=0).trust

@@ -16,7 +16,7 @@ from bayeskern.inference import Laplace
 from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.protocols import DoesNotApplyError
-from tests.marks import slow
+from tests.marks import few, slow
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3)) * [1.0, 100.0, 0.01]
@@ -249,6 +249,19 @@ def test_same_seed_same_draws():
 def test_options_that_are_refused(options):
     with pytest.raises(ValueError, match="must be a whole number of at least 1"):
         Laplace(**options)
+
+
+def test_a_hessian_of_another_name_is_refused_with_the_nearest():
+    with pytest.raises(ValueError, match="hessian='gaus_newton'.*Did you mean 'gauss_newton'"):
+        Laplace(hessian="gaus_newton")
+
+
+@pytest.mark.parametrize("hessian", few(["gauss_newton", "fisher"], "gauss_newton"))
+def test_a_linear_model_has_the_same_posterior_by_any_hessian(hessian):
+    exact, found = fit(regression, X, Y), fit(regression, X, Y, hessian=hessian)
+    np.testing.assert_allclose(found.optimum.hessian, exact.optimum.hessian, rtol=1e-8)
+    np.testing.assert_allclose(found.log_evidence.value, exact.log_evidence.value, rtol=1e-8)
+    assert found.trust.verdict == "good"
 
 
 def kinked_prior(y):

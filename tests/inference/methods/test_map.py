@@ -243,6 +243,18 @@ def test_verdicts(changes, advice):
     assert re.search(advice, trust.advice)
 
 
+def test_without_priors_modes_are_compared_by_their_heights():
+    def beside(proper, **rival):
+        other = optimum(proper=proper, z=np.full(2, 9.0), **rival)
+        return optimum(proper=proper, at=lambda i: other).problem()
+
+    # A variance that went to zero, and the density is all but flat: that is no room to be counted.
+    collapsed = {"log_density": -50.0, "curvature": lambda: np.diag([2.0, 5e-41])}
+    assert "found 2 modes" in beside(True, **collapsed)
+    assert beside(False, **collapsed) is None
+    assert "found 2 modes" in beside(False, log_density=-6.0)
+
+
 def test_a_single_start_need_not_agree_with_another():
     single = optimum(ends=np.zeros((1, 2)), start_log_densities=np.array([-3.0]))
     assert assess_point(single).verdict == "not assessable"

@@ -15,10 +15,10 @@ from scipy.stats import beta
 
 import bayeskern as bk
 from bayeskern import NUTS, Free
-from bayeskern.inference.approximation.proposals import log_densities
 from bayeskern.inference.mcmc import chains
 from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.initialization import find_modes, initial_points
+from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.target import Target
 from tests.marks import slow
 

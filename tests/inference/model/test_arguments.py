@@ -233,6 +233,7 @@ def density_only(y):
     numpyro.sample("y", DensityOnly(jnp.full(len(y), mu)), obs=y)
 
 
+@pytest.mark.slow
 def test_a_density_without_sample_is_fitted_saved_and_converted(tmp_path):
     posterior = bk.infer(density_only, Y, method="laplace", progress=False)
     assert posterior.trust.verdict == "good"

@@ -8,8 +8,8 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.inference.approximation.proposals import log_densities
 from bayeskern.inference.model import cost
+from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.kernels import RBF
 
@@ -26,6 +26,19 @@ def test_numbers_are_counted_through_loops_and_functions():
     assert once == 7
     made = [cost.numbers_made(jax.make_jaxpr(steps)(jnp.zeros(n)).jaxpr) for n in (10, 110)]
     assert made[1] - made[0] == 200
+
+
+def test_the_largest_array_is_found_inside_loops_and_functions():
+    def model(x):
+        a = numpyro.sample("a", dist.Normal())
+
+        def step(total, one):
+            return total + jnp.sum(a * one[:, None] * one[None, :]), None
+
+        numpyro.factor("f", jax.lax.scan(jax.jit(step), jnp.zeros(()), x)[0])
+
+    # An outer product of each row.
+    assert cost.largest_array(Target.of(model, (np.ones((4, 9)),), {})) == 81
 
 
 @pytest.mark.slow

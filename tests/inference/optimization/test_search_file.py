@@ -67,6 +67,7 @@ def test_a_search_that_was_killed_goes_on_to_the_same_end(tmp_path, method, kill
     np.testing.assert_array_equal(resumed.z, search(method=method).z)
 
 
+@pytest.mark.slow
 def test_a_search_that_was_too_short_goes_on_with_more_steps(tmp_path):
     path = tmp_path / "search.npz"
     assert search(path, steps=3).trust.verdict == "bad"

@@ -39,6 +39,7 @@ def is_standard_normal(z):
     )
 
 
+@pytest.mark.slow
 def test_new_groups_come_from_their_prior_and_old_ones_keep_their_draws(fitted):
     sd = np.array([1.0, 2.0, 0.7])
     flat, total = fitted.flat, fitted.deterministics(sd, extend=True)["total"]

@@ -45,6 +45,7 @@ def simulated(n, sigma=0.5):
     return y[1:]
 
 
+@pytest.mark.slow
 def test_a_chain_goes_on_from_its_data():
     y = simulated(60)
     posterior = fit(walk, y)
@@ -62,6 +63,7 @@ def test_a_chain_goes_on_from_its_data():
     np.testing.assert_allclose(steps.var(axis=0), np.mean(sigma**2), rtol=0.2)
 
 
+@pytest.mark.slow
 def test_replicates_of_a_chain_are_those_of_numpyro():
     y = simulated(60)
     posterior = fit(walk, y)
@@ -121,6 +123,7 @@ def errors_in_variables(x=None, y=None):
     numpyro.sample("y", dist.Normal(b * x, 0.1), obs=y)
 
 
+@pytest.mark.slow
 def test_a_covariate_with_a_distribution_keeps_its_new_values():
     posterior = fit(errors_in_variables, X, 2.0 * X)
     at = np.linspace(5.0, 6.0, 30)
@@ -172,6 +175,7 @@ def test_arguments_that_have_the_name_of_an_option_reach_the_model():
     np.testing.assert_allclose(np.mean(prediction.mean), 10.0, atol=0.5)
 
 
+@pytest.mark.slow
 def test_they_reach_the_model_where_data_are_simulated():
     tree = bk.prior_predictive(seeded, np.zeros(2), model_kwargs={"seed": 100.0})
     assert tree["prior_predictive"]["y"].std() > 500.0

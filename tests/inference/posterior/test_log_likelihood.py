@@ -220,6 +220,7 @@ def test_a_point_estimate_has_none_and_says_why():
 # -- Gaussian processes --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", [slow(None), np.arange(12) % 5 > 0])
 def test_a_process_predicts_each_value_from_the_others(mask):
     X, y = np.sort(RNG.uniform(0.0, 4.0, 12)), RNG.normal(size=12)

@@ -36,6 +36,7 @@ def marginal(y):
         numpyro.sample("y", dist.MixtureSameFamily(chances, dist.Normal(m, 1.0)), obs=y)
 
 
+@pytest.mark.slow
 def test_a_mixture_is_the_one_that_is_summed_out_in_the_model():
     ours, by_hand = fit(assigned, Y), fit(marginal, Y)
     found, expected = ours.log_likelihood()["y"], by_hand.log_likelihood()["y"]

@@ -186,6 +186,7 @@ def test_an_odd_number_of_features_is_rounded_up():
         (2.0 * AllSubsets().on([0]), "AllSubsets("),
         (RBF().exp(), "RBF(lengthscale=1.0, variance=1.0).exp()"),
         (RBF().warp(lambda x: x**2), "warp("),
+        (RBF().modulate(lambda x: x[0]), "modulate("),
     ],
 )
 def test_a_kernel_without_a_spectral_density_is_named(kernel, culprit):

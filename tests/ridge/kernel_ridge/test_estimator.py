@@ -173,6 +173,10 @@ BAD = {
         "goes with one alpha",
     ),
     "a product of multiquadrics": ({"kernel": Multiquadric() * RBF()}, "not positive definite"),
+    "a modulated multiquadric": (
+        {"kernel": Multiquadric().modulate(np.sum)},
+        "not positive definite",
+    ),
     "multiquadric and others": ({"kernel": Multiquadric() + RBF()}, "InverseMultiquadric"),
 }
 

@@ -32,6 +32,7 @@ from bayeskern.kernels import (
     kernel_from_features,
 )
 from bayeskern.ridge import FourierRidge, KernelRidge, NystromRidge
+from tests.marks import slow
 
 RNG = np.random.default_rng(8)
 N = 40
@@ -44,6 +45,7 @@ NEW = RNG.normal(size=(6, 2))
 LANDMARKS = RNG.normal(size=(8, 2))
 
 
+@pytest.mark.slow
 @parametrize_with_checks([NystromRidge()])
 def test_they_are_estimators_as_scikit_learn_wants_them(estimator, check):
     check(estimator)
@@ -147,8 +149,8 @@ def test_memory_is_that_of_a_block(monkeypatch):
 # -- leave-one-out and the path -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weights", [slow(None), W], ids=["", "weights"])
+@pytest.mark.parametrize("intercept", [slow(False), True])
 @pytest.mark.parametrize("make", [FourierRidge, NystromRidge])
 def test_leaving_one_out_is_refitting_with_the_features_kept(make, intercept, weights):
     options = {"n_components": 10} if make is FourierRidge else {"landmarks": LANDMARKS}

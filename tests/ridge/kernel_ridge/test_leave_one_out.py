@@ -9,14 +9,15 @@ from sklearn.model_selection import LeaveOneOut, cross_val_predict
 import bayeskern as bk
 from bayeskern.kernels import RBF, Free, Linear, Matern12, Multiquadric, Polynomial
 from bayeskern.ridge.kernel_ridge.kernel_ridge import KernelRidge
+from tests.marks import slow
 from tests.ridge.kernel_ridge.kernel_ridge_data import NEW, N, W, X, Y, refits, y
 
 # -- leave-one-out and the path --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])
+@pytest.mark.parametrize("weights", [slow(None), W], ids=["", "weights"])
 @pytest.mark.parametrize("solver", ["cholesky", "eigen"])
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("intercept", [slow(False), True])
 @pytest.mark.parametrize("kernel", [RBF(), Linear() + Matern12(), Polynomial(degree=2)], ids=repr)
 def test_leaving_one_out_is_refitting(kernel, intercept, solver, weights):
     ours = KernelRidge(kernel, 0.05, fit_intercept=intercept, solver=solver)

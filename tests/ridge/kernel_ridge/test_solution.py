@@ -32,6 +32,7 @@ from bayeskern.kernels import (
     SpectralMixture,
 )
 from bayeskern.ridge.kernel_ridge.kernel_ridge import KernelRidge
+from tests.marks import few, slow
 from tests.ridge.kernel_ridge.kernel_ridge_data import NEW, RNG, N, W, X, Y, refits, y
 
 POSITIVE = [
@@ -64,8 +65,8 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("weights", [None, W], ids=["", "weights"])
-@pytest.mark.parametrize("solver", ["cholesky", "eigen"])
+@pytest.mark.parametrize("weights", [slow(None), W], ids=["", "weights"])
+@pytest.mark.parametrize("solver", few(["cholesky", "eigen"], "cholesky"))
 @pytest.mark.parametrize(("ours", "theirs"), OTHERS, ids=[repr(k) for k, _ in OTHERS])
 def test_it_is_the_kernel_ridge_of_scikit_learn(ours, theirs, solver, weights):
     peer = SklearnKernelRidge(kernel="precomputed", alpha=[0.3, 0.02])

@@ -74,6 +74,7 @@ def test_the_path_is_that_of_the_matrix(constant, weights):
     np.testing.assert_allclose(ours.predict(LATER), theirs.predict(LATER), atol=1e-8)
 
 
+@pytest.mark.slow
 @with_constant
 def test_the_default_alphas_are_those_of_the_matrix(constant):
     kernel = Matern12(0.7) * Cosine(1.3) + 2.0

@@ -218,6 +218,7 @@ CLASSIFIERS = [
 ]
 
 
+@pytest.mark.slow
 @parametrize_with_checks([REGRESSORS[0], CLASSIFIERS[0]])
 def test_they_are_estimators_as_scikit_learn_wants_them(estimator, check):
     check(estimator)

@@ -376,6 +376,7 @@ def test_columns_of_data_frames_are_found_by_name(frame):
 # -- the door --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @parametrize_with_checks([KernelMatchingPursuit()])
 def test_it_is_a_regressor_as_scikit_learn_wants_it(estimator, check):
     check(estimator)

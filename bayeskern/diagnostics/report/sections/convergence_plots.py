@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeskern.diagnostics.drawing import BLUE, ORANGE
+from bayeskern.core.plotting import BLUE, ORANGE
 from bayeskern.diagnostics.report.style import GREY, SERIES, legend_above, panels, title
 
 POINTS, COLUMNS = 60, 3

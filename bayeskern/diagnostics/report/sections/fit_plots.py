@@ -6,7 +6,8 @@ import numpy as np
 from scipy.stats import beta, binom
 
 from bayeskern.core.batching import evenly
-from bayeskern.diagnostics.drawing import BLUE, ORANGE, kde, within
+from bayeskern.core.plotting import BLUE, ORANGE
+from bayeskern.diagnostics.drawing import kde, within
 from bayeskern.diagnostics.report.style import (
     GREY,
     INK,

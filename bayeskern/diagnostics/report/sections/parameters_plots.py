@@ -6,8 +6,8 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import short
-from bayeskern.core.plotting import figure
-from bayeskern.diagnostics.drawing import BLUE, ORANGE, interval, kde, within
+from bayeskern.core.plotting import BLUE, ORANGE, figure
+from bayeskern.diagnostics.drawing import interval, kde, within
 from bayeskern.diagnostics.report.priors import DensityCurve
 from bayeskern.diagnostics.report.style import (
     GREY,

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from bayeskern.core.batching import evenly
-from bayeskern.core.formatting import alike, number
+from bayeskern.core.formatting import alike, number, three_digits
 from bayeskern.diagnostics.report.blocks import (
     Code,
     Figure,
@@ -29,7 +29,7 @@ from bayeskern.diagnostics.report.kernel_description import (
 from bayeskern.diagnostics.report.processes import Process
 from bayeskern.diagnostics.report.sections import process_plots as plots
 from bayeskern.diagnostics.report.style import LEVELS, svg
-from bayeskern.diagnostics.report.wording import folded, percent, three_digits
+from bayeskern.diagnostics.report.wording import folded, percent
 from bayeskern.forecast.plot import first_shown
 from bayeskern.forecast.scale import Scale
 from bayeskern.gp.latent import LatentGP

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeskern.core.formatting import short
-from bayeskern.core.plotting import concise_dates
-from bayeskern.diagnostics.drawing import BLUE
+from bayeskern.core.plotting import BLUE, concise_dates
 from bayeskern.diagnostics.report.style import (
     GREY,
     INK,

@@ -1,0 +1,47 @@
+"""A picture of a process: draws of the function, and the band in which it lies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeskern.core import validation
+from bayeskern.core.formatting import short
+from bayeskern.core.plotting import COLORS, along, figure, legend_above, tidy
+from bayeskern.gp.prior import new_points
+from bayeskern.prediction.mixture import Prediction
+
+# The most letters of the name of the input.
+LETTERS = 32
+
+
+def points(X_new, X, columns) -> np.ndarray:
+    """Where functions are drawn, (m, 1): along X_new, or along X if it is None.
+
+    Raises ValueError if there are several inputs, or one point only.
+    """
+    if X_new is None:
+        return along(X, "X")
+    return along(new_points(X_new, X, columns), "X_new")
+
+
+def samples(X, f: Prediction, columns, n: int, level: float, seed: int, ax=None, data=None):
+    """n draws of f at X (m, 1), over its median and a central band; returns the figure.
+
+    data: what was observed, (x, y), if anything was.
+    """
+    level, x = validation.level(level), X[:, 0]
+    draws = f.sample(n, validation.seed(seed))
+    lower, upper = f.interval(level)
+    ax = figure((7.5, 4.2)).subplots() if ax is None else ax
+    label = f"{100 * level:g} % band"
+    ax.fill_between(x, lower, upper, color="#8a8a8a", alpha=0.22, linewidth=0, label=label)
+    ax.plot(x, f.median, color="#333333", linewidth=1.4, linestyle="--", label="median")
+    for i, draw in enumerate(draws):
+        ax.plot(x, draw, color=COLORS[i % len(COLORS)], linewidth=1.1)
+    if data is not None:
+        ax.plot(*data, "o", color="#000000", markersize=4.0, zorder=3, label="observed")
+    ax.set_xlabel(short(columns[0], LETTERS) if columns else "x", parse_math=False)
+    ax.set_ylabel("f")
+    legend_above(ax)
+    tidy(ax)
+    return ax.figure

@@ -1,0 +1,65 @@
+"""The log density at many places, by one compiled function for all that ask for it."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core.batching import BATCH, CHUNK_DRAWS
+from bayeskern.core.progress import Progress
+from bayeskern.core.sharding import current_mesh
+from bayeskern.core.threads import in_threads, one_blas_thread
+from bayeskern.inference.model.cost import is_costly, largest_array
+from bayeskern.inference.model.target import Target
+
+# Arrays of so many numbers together stay near the processor.
+NEAR = 2**18
+# Seconds of work that need no progress bar.
+MOMENT = 2.0
+
+
+def log_densities(
+    target: Target, z, progress: bool = False, jacobian: bool = True, prior: bool = True
+) -> np.ndarray:
+    """log p(z): (n, d) -> (n,).
+
+    progress: show a bar, where it takes longer than a moment; jacobian, prior: as in
+    `Target.log_density`. What costs much is shared out over threads.
+    """
+    costly = is_costly(target)
+    rows = BATCH if costly else CHUNK_DRAWS
+    # Of one shape, however many places there are, so that the density is compiled once.
+    parts = np.resize(z, (-(-len(z) // rows) * rows, z.shape[1])).reshape(-1, rows, z.shape[1])
+    with Progress("log densities", len(z), progress, delay=MOMENT) as bar, one_blas_thread():
+        done = count(rows, rows)
+
+        def at(part):
+            values = jax.device_get(_log_densities(target, jnp.asarray(part), jacobian, prior))
+            bar.to(min(next(done), len(z)))
+            return values
+
+        # The first one alone, since threads would each compile.
+        first, *others = parts
+        # Devices that share work do so in one order.
+        threads = costly and current_mesh() is None
+        several = [at(first), *(in_threads(at, others) if threads else map(at, others))]
+    return np.concatenate(several)[: len(z)]
+
+
+@eqx.filter_jit
+def _log_densities(target, z, jacobian, prior):
+    batch = _batch(target, len(z))
+    return jax.lax.map(lambda z: target.log_density(z, jacobian, prior), z, batch_size=batch)
+
+
+def _batch(target, rows: int) -> int | None:
+    """How many places to compute at once; None for one after the other."""
+    batch = min(rows, BATCH)
+    if jax.default_backend() == "cpu":
+        # A power of two, as the number of rows is, since a remainder would be compiled once more.
+        batch = min(batch, 2 ** int(np.log2(max(1, NEAR // max(1, largest_array(target))))))
+    return batch if batch > 1 else None

@@ -1,0 +1,95 @@
+"""Expectations under the posterior, with their Monte Carlo error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from bayeskern.inference.approximation.psis import khat_threshold, pareto_smooth
+from bayeskern.inference.model.arguments import CONCRETIZATION_ERRORS
+
+
+class Expectation(NamedTuple):
+    """E[f] under a posterior, and its Monte Carlo standard error.
+
+    Attributes:
+        value: The mean of f over the draws, of the shape of f.
+        error: Its standard error, alike; NaN for a point estimate, where it is unknown.
+        khat: Where draws are weighted, the Pareto shape of the weights times |f|, alike: from
+            `threshold` on the error is itself not to be relied on. None where they are not.
+        threshold: The largest k-hat at which as many draws give reliable means.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    khat: np.ndarray | None = None
+    threshold: float | None = None
+
+    def __repr__(self) -> str:
+        pairs = zip(np.ravel(self.value), np.ravel(self.error), strict=True)
+        shown = [f"{v:.6g} {'(error unknown)' if np.isnan(e) else f'± {e:.2g}'}" for v, e in pairs]
+        text = shown[0] if np.ndim(self.value) == 0 else f"[{', '.join(shown)}]"
+        if self.khat is None or not np.any(~(self.khat < self.threshold)):
+            return text
+        worst = np.max(np.where(np.isnan(self.khat), np.inf, self.khat))
+        return f"{text}, not reliable: k-hat {worst:.2g} of weights times |f|"
+
+
+def expectation(posterior, f: Callable) -> Expectation:
+    """E[f], as `Posterior.expectation` has it."""
+    draws, log_weights = posterior.weighted or (posterior.flat, None)
+    values = _values(f, draws)
+    if posterior.is_point:
+        return Expectation(values[0], np.full_like(values[0], np.nan))
+    if log_weights is not None:
+        return _self_normalised(values, log_weights)
+    value = np.mean(values, axis=0)
+    if posterior.is_mcmc:
+        return Expectation(value, _mcse(values.reshape(*posterior.shape, *value.shape)))
+    return Expectation(value, np.std(values, axis=0, ddof=1) / np.sqrt(len(values)))
+
+
+def _values(f: Callable, draws: dict) -> np.ndarray:
+    """f at each draw: (S, *shape of f)."""
+    try:
+        values = np.asarray(jax.jit(jax.vmap(f))(draws), float)
+    except CONCRETIZATION_ERRORS as error:
+        raise TypeError(
+            "f must be written in JAX, and it looks at a value that JAX has yet to compute, as "
+            "NumPy's functions, float() and `if` do. Take jax.numpy and jnp.where."
+        ) from error
+    except KeyError as error:
+        raise ValueError(f"no site {error}: f takes a dict of {', '.join(draws)}.") from error
+    bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"f is NaN or infinite at {bad.sum()} of {len(values)} draws, the first at draw "
+            f"{np.argmax(bad)}: it has no mean. Look at its logarithms, roots and quotients."
+        )
+    return values
+
+
+def _self_normalised(values, log_weights) -> Expectation:
+    """sum w f, and its error by the delta method: Owen (2013), equations 9.6 and 9.8."""
+    by_draw = values.reshape(len(values), -1)
+    weights = np.exp(log_weights)
+    mean = weights @ by_draw
+    error = np.sqrt(np.square(weights) @ np.square(by_draw - mean))
+    with np.errstate(divide="ignore"):
+        logs = log_weights[:, None] + np.log(np.abs(by_draw))
+    khat = np.array([pareto_smooth(column).khat for column in logs.T])
+    shape = values.shape[1:]
+    parts = [part.reshape(shape) for part in (mean, error, khat)]
+    return Expectation(*parts, khat_threshold(len(values)))
+
+
+def _mcse(values) -> np.ndarray:
+    """The error of the mean of chains (chains, draws, *shape): by their effective sample size."""
+    from arviz_stats.base import array_stats
+
+    error = array_stats.mcse(values, chain_axis=0, draw_axis=1, method="mean")
+    # What is the same at every draw has no error.
+    return np.where(np.ptp(values, axis=(0, 1)) == 0.0, 0.0, error)

@@ -1,0 +1,128 @@
+"""Several correlated outputs: the covariance between their numbers, which stand in a column."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.distributions import Distribution, constraints
+
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
+from bayeskern.hyperparameters import Free, hyperparameter
+from bayeskern.kernels.base import Kernel
+
+
+class Coregion(Kernel):
+    """Coregionalization kernel, k(i, j) = B_ij with B = W W' + diag(kappa), of output numbers.
+
+    The points are the numbers 0, 1, ... of the outputs, one column: each row of the data is one
+    value of one output. Multiplied by a kernel of the other columns it is the intrinsic
+    coregionalization model, in which all outputs vary in the same way and are correlated:
+    `RBF().on([0]) * Coregion(outputs=2).on([1])`. A sum of such products is the linear model of
+    coregionalization. Fix the variance of the other kernel, which only multiplies B.
+
+    Args:
+        outputs: How many outputs there are, P; static.
+        rank: How many functions the outputs share, R; static.
+        weights: W, how much of each shared function each output has, in the units of the outputs:
+            shape (P, R). A number, `Free` or a distribution of one number stands for each of them.
+            The sign of a column of W is open, and for R > 1 its rotation too, as in factor
+            analysis.
+        kappa: The variance that each output has for itself, in its squared units: shape (P,), or
+            of one number for each of them. 0 or more.
+
+    Raises:
+        ValueError: The weights or kappa have another shape; or, when the kernel is evaluated, a
+            point is none of the numbers 0, ..., P - 1. Under `jax.jit`, where nothing can be
+            raised, its covariances are NaN instead.
+
+    References:
+        Bonilla, Chai and Williams (2008), "Multi-task Gaussian process prediction", equation 1;
+        Alvarez, Rosasco and Lawrence (2012), "Kernels for vector-valued functions: a review",
+        section 4.2.
+
+    Examples:
+        >>> from bayeskern.kernels import RBF, Coregion
+        >>> between = Coregion(outputs=2, weights=[[1.0], [-2.0]], kappa=[0.5, 0.0])
+        >>> print(between([0.0, 1.0]))
+        [[ 1.5 -2. ]
+         [-2.   4. ]]
+        >>> kernel = RBF(lengthscale=2.0).on([0]) * between.on([1])
+        >>> print(kernel([[0.0, 0.0], [0.0, 1.0], [2.0, 1.0]]).round(3))
+        [[ 1.5   -2.    -1.213]
+         [-2.     4.     2.426]
+         [-1.213  2.426  4.   ]]
+    """
+
+    outputs: int = eqx.field(static=True)
+    rank: int = eqx.field(static=True, default=1)
+    weights: jax.Array = hyperparameter(1.0, constraints.real, scalar=False)
+    kappa: jax.Array = hyperparameter(1.0, constraints.nonnegative, scalar=False)
+
+    def __post_init__(self):
+        # Before the converters of the fields, so that the shapes below are known.
+        self.outputs = validation.positive_integer(self.outputs, "outputs")
+        self.rank = validation.positive_integer(self.rank, "rank")
+        for name, shape in self._shapes():
+            setattr(self, name, _for_each(name, getattr(self, name), shape))
+
+    def evaluate(self, X, Z=None):
+        i, W = self._outputs_of(X)
+        j, V = (i, W) if Z is None else self._outputs_of(Z)
+        return W @ V.T + jnp.where(i[:, None] == j, jnp.take(self.kappa, i)[:, None], 0.0)
+
+    def evaluate_diag(self, X):
+        i, W = self._outputs_of(X)
+        return jnp.sum(W * W, axis=1) + jnp.take(self.kappa, i)
+
+    def features(self, X, degree):
+        i, W = self._outputs_of(X)
+        return jnp.concatenate([W, jnp.diag(jnp.sqrt(self.kappa))[i]], axis=1)
+
+    def _outputs_of(self, X):
+        """The number of the output of each row, (n,), and its weights, (n, R)."""
+        for name, shape in self._shapes():
+            if jnp.shape(getattr(self, name)) != shape:
+                raise _wrong_shape(name, jnp.shape(getattr(self, name)), shape)
+        if X.shape[1] != 1:
+            raise ValueError(
+                "Coregion is a kernel of one column, the numbers of the outputs, but the points "
+                f"have {X.shape[1]} columns; say which one it takes with .on(column)."
+            )
+        i = jnp.clip(X[:, 0], 0, self.outputs - 1).astype(int)
+        known = i == X[:, 0]
+        if not validation.is_traced(known) and not np.all(known):
+            row = int(np.argmin(known))
+            raise ValueError(
+                f"row {row} has the output {float(X[row, 0])!r}, and Coregion(outputs="
+                f"{self.outputs}) knows 0 to {self.outputs - 1}. Number the outputs from 0 on."
+            )
+        return i, jnp.where(known[:, None], jnp.take(self.weights, i, axis=0), jnp.nan)
+
+    def _shapes(self):
+        return [("weights", (self.outputs, self.rank)), ("kappa", (self.outputs,))]
+
+    def _arguments(self):
+        return [f"outputs={self.outputs}", f"rank={self.rank}", *super()._arguments()]
+
+
+def _for_each(name: str, value, shape):
+    """The hyperparameter of this shape, where one number stands for each of its own."""
+    value = hyper.as_hyperparameter(value)
+    if hyper.shape(value) == shape:
+        return value
+    if hyper.shape(value) != ():
+        raise _wrong_shape(name, hyper.shape(value), shape)
+    if isinstance(value, Distribution):
+        return value.expand(shape).to_event(len(shape))
+    if isinstance(value, Free):
+        return Free(value.init + np.zeros(shape))
+    return value + np.zeros(shape)
+
+
+def _wrong_shape(name: str, given, wanted) -> ValueError:
+    return ValueError(
+        f"Coregion.{name} has shape {given}: give it the shape {wanted}, or one number for all."
+    )

@@ -1,0 +1,132 @@
+"""The functions that warp a kernel: their weights as hyperparameters, their values at points."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import jax.tree_util as jtu
+import numpy as np
+from numpyro.distributions import Distribution, constraints
+
+from bayeskern import hyperparameters as hyper
+from bayeskern.hyperparameters import Free
+
+
+def sites(f: Callable) -> list[tuple]:
+    """The weights of a module as hyperparameters: (name, path below f, constraint).
+
+    Weights are floating arrays, and distributions and `Free` in their place. A name is the path of
+    the weight, "warp.layers.0.bias".
+    """
+    return [(".".join(("warp", *map(str, path))), path, constraints.real) for path in _weights(f)]
+
+
+def with_weights(f: Callable, weights: Distribution | type[Free] | None) -> Callable:
+    """A copy of a module in which each weight that is a number has a prior, or is free.
+
+    Args:
+        f: The module.
+        weights: The prior, a distribution of one number; the class `Free`; None for no change.
+
+    Raises:
+        TypeError: weights is none of them.
+        ValueError: weights is a distribution of more than one number, or no weight is a number.
+    """
+    if weights is None:
+        return f
+    if weights is not Free and not isinstance(weights, Distribution):
+        raise TypeError(
+            "weights must be a NumPyro distribution, such as Normal(0, 1), the prior of every "
+            "weight, or the class Free, which trains them from the values that they have; got "
+            f"{weights!r}."
+        )
+    if weights is not Free and weights.shape() != ():
+        raise ValueError(
+            "weights must be a distribution of one number, the prior of every weight, but "
+            f"{hyper.show(weights)} has shape {weights.shape()}. For priors that differ, put "
+            "distributions in the place of arrays of the network, with eqx.tree_at."
+        )
+    numbers = {path: leaf for path, leaf in _weights(f).items() if not hyper.is_specified(leaf)}
+    if not numbers:
+        raise ValueError(
+            f"weights= has nothing to train: {show(f)} holds no floating array. Give an equinox "
+            "module that does, such as eqx.nn.MLP; jnp.asarray makes one of a Python number."
+        )
+    return hyper.replace(f, list(numbers), [_trained(leaf, weights) for leaf in numbers.values()])
+
+
+def values(f: Callable, X) -> jax.Array:
+    """f(x) of each row x of X: (n, e), where f returns a number (e is 1) or a vector.
+
+    Raises:
+        ValueError: f returns something else, or its shape depends on the values in x.
+    """
+    return jax.vmap(partial(_vector, f))(X)
+
+
+def show(f: Callable) -> str:
+    """The name of a function; of a network, that of its class and how many weights are what."""
+    counts = Counter()
+    for leaf in _weights(f).values():
+        counts[_kind(leaf)] += int(np.prod(hyper.shape(leaf)))
+    kinds = ", ".join(f"{n} weights {kind}" for kind, n in counts.items())
+    return f"{type(f).__name__}({kinds})" if counts else repr(f)
+
+
+def _weights(f) -> dict[tuple, object]:
+    """The weights of a module by their paths."""
+    leaves = jtu.tree_leaves_with_path(f, is_leaf=hyper.is_specified)
+    return {tuple(map(_step, keys)): leaf for keys, leaf in leaves if _is_weight(leaf)}
+
+
+def _is_weight(leaf) -> bool:
+    is_array = isinstance(leaf, jax.Array | np.ndarray)
+    return hyper.is_specified(leaf) or (is_array and jnp.issubdtype(leaf.dtype, jnp.floating))
+
+
+def _step(key) -> str | int:
+    """The name, index or key by which one step down a tree is taken."""
+    match key:
+        case jtu.GetAttrKey(name=step) | jtu.SequenceKey(idx=step) | jtu.DictKey(key=step):
+            return step
+    raise TypeError(
+        "a network that warps a kernel must hold its arrays in equinox modules, tuples, lists and "
+        f"dicts, so that they have names; got one at {key}."
+    )
+
+
+def _trained(leaf, weights):
+    if weights is Free:
+        return Free(leaf)
+    return hyper.as_hyperparameter(weights.expand(leaf.shape).to_event(leaf.ndim))
+
+
+def _kind(leaf) -> str:
+    if isinstance(leaf, Distribution):
+        return f"~ {hyper.show(hyper.innermost(leaf))}"
+    return "free" if isinstance(leaf, Free) else "fixed"
+
+
+def _vector(f, x):
+    try:
+        value = f(x)
+    except (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError) as error:
+        raise ValueError(
+            f"f must return a number or a vector of the same shape for each point, but {show(f)} "
+            "asks for the values in a point, as `if x > 0` and `x[x > 0]` do. Take jnp.where."
+        ) from error
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError):
+        array = None
+    if array is None or array.ndim > 1 or array.size == 0 or array.dtype.kind not in "biuf":
+        what = type(value).__name__ if array is None else f"{array.dtype} of shape {array.shape}"
+        raise ValueError(
+            f"f must return a number or a vector for each point, but {show(f)} returned {what} "
+            f"for a point of shape {x.shape}."
+        )
+    return jnp.atleast_1d(array).astype(x.dtype)

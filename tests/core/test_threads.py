@@ -1,0 +1,62 @@
+"""One thread of BLAS, for whoever asks for it, as threadpoolctl reports."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from bayeskern.core.threads import SEVERAL_FROM, blas_threads_for, in_threads, one_blas_thread
+
+
+def blas_threads() -> set[int]:
+    return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    """Also where there is but one processor."""
+    with threadpool_limits(2, user_api="blas"):
+        yield
+
+
+def test_it_is_restored_by_the_last_to_leave_whichever_thread_that_is():
+    entered, leave = Event(), Event()
+
+    def stay():
+        with one_blas_thread():
+            entered.set()
+            leave.wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        with one_blas_thread():
+            staying = pool.submit(stay)
+            entered.wait()
+        assert blas_threads() == {1}
+        leave.set()
+        staying.result()
+    assert blas_threads() == {2}
+
+
+def test_a_thread_that_is_not_the_first_to_ask_has_it_too():
+    def ask():
+        with one_blas_thread():
+            return blas_threads()
+
+    with one_blas_thread(), one_blas_thread():
+        assert blas_threads() == {1}
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(ask).result() == {1}
+    assert blas_threads() == {2}
+
+
+def test_work_in_threads_takes_one_each_and_keeps_its_order():
+    assert in_threads(lambda i: (i, blas_threads()), range(5)) == [(i, {1}) for i in range(5)]
+    assert blas_threads() == {2}
+
+
+def test_large_matrices_keep_their_threads():
+    with blas_threads_for(SEVERAL_FROM - 1):
+        assert blas_threads() == {1}
+    with blas_threads_for(SEVERAL_FROM):
+        assert blas_threads() == {2}

@@ -1,0 +1,69 @@
+"""Log densities of many places against SciPy's of each."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+
+import bayeskern as bk
+from bayeskern.inference.model import cost
+from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.target import Target
+from bayeskern.kernels import RBF
+
+Y = np.array([0.3, 2.0])
+
+
+def model(y):
+    mu = numpyro.sample("mu", dist.Normal(1.0, 2.0))
+    s = numpyro.sample("s", dist.Gamma(3.0, 2.0))
+    numpyro.sample("y", dist.Normal(mu, s), obs=y)
+
+
+def parts(z):
+    """log p(y | z), log p(values) and log |d values / d z|."""
+    mu, s = z[:, 0], np.exp(z[:, 1])
+    likelihood = stats.norm(mu[:, None], s[:, None]).logpdf(Y).sum(axis=1)
+    prior = stats.norm(1.0, 2.0).logpdf(mu) + stats.gamma(3.0, scale=0.5).logpdf(s)
+    return likelihood, prior, z[:, 1]
+
+
+@pytest.mark.parametrize("costly", [False, True])
+def test_many_places_of_any_number(monkeypatch, costly):
+    if costly:
+        monkeypatch.setattr(cost, "COSTLY", 0)
+    target = Target.of(model, (Y,), {})
+    z = np.random.default_rng(0).normal(size=(300, 2))  # not a multiple of any batch
+    expected = sum(parts(z))
+    for n in (1, 70, 300):
+        np.testing.assert_allclose(log_densities(target, z[:n]), expected[:n], rtol=1e-12)
+
+
+def test_without_the_jacobian_and_without_the_prior():
+    target = Target.of(model, (Y,), {})
+    z = np.random.default_rng(1).normal(size=(5, 2))
+    likelihood, prior, _ = parts(z)
+    values = log_densities(target, z, jacobian=False)
+    np.testing.assert_allclose(values, likelihood + prior, rtol=1e-12)
+    values = log_densities(target, z, jacobian=False, prior=False)
+    np.testing.assert_allclose(values, likelihood, rtol=1e-12)
+
+
+def test_a_process_in_threads():
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(160, 2)), rng.normal(size=160)
+    kernel = RBF(dist.LogNormal(jnp.zeros(2), 1.0).to_event(1), dist.LogNormal(0.0, 1.0))
+    gp, (X, y) = bk.GPRegression(kernel, noise=dist.LogNormal(-1.0, 1.0)).prepare(X, y)
+    target = Target.of(gp, (X, y), {})
+    assert cost.is_costly(target)
+    z = 0.3 * rng.normal(size=(40, target.size))
+    expected = []
+    for at in z:
+        scaled = np.asarray(X) / np.exp(at[:2])
+        r2 = np.sum(np.square(scaled[:, None] - scaled[None]), axis=2)
+        K = np.exp(at[2]) * np.exp(-0.5 * r2) + np.exp(at[3]) * np.eye(160)
+        prior = stats.norm([0.0, 0.0, 0.0, -1.0]).logpdf(at).sum()
+        expected.append(stats.multivariate_normal(cov=K).logpdf(y) + prior)
+    np.testing.assert_allclose(log_densities(target, z), expected, rtol=1e-10)

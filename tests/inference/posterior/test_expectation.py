@@ -1,0 +1,98 @@
+"""Expectations and their errors against closed forms, NumPy and ArviZ."""
+
+import arviz as az
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from scipy.stats import beta
+
+import bayeskern as bk
+from tests.marks import few
+
+THROWS = [1, 1, 0, 1]
+COIN = bk.BetaBernoulli(1.0, 1.0)
+# The posterior is Beta(4, 2).
+TRUTH = np.array([4.0 / 6.0, 4.0 * 5.0 / (6.0 * 7.0), 1.0 - beta(4, 2).cdf(0.5)])
+
+
+def moments(draw):
+    return jnp.stack([draw["p"], draw["p"] ** 2, draw["p"] > 0.5])
+
+
+def fit(method, seed=0):
+    return bk.infer(COIN, THROWS, method=method, seed=seed, progress=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", few(["exact", "importance", "nuts"], "exact"))
+def test_the_error_is_that_of_the_estimate(method):
+    """Over many seeds, errors in units of the standard error have a spread of one."""
+    found = [fit(method, seed).expectation(moments) for seed in range(30)]
+    standard = np.array([(one.value - TRUTH) / one.error for one in found])
+    assert np.abs(standard).max() < 5.0
+    # 30 independent ones: the root of the mean square is 1 with an error of 0.13.
+    np.testing.assert_allclose(np.sqrt(np.mean(standard**2, axis=0)), 1.0, atol=0.6)
+
+
+def test_weighted_draws_by_hand():
+    posterior = fit("importance")
+    found = posterior.expectation(moments)
+    draws, log_weights = posterior.weighted
+    weights, p = np.exp(log_weights), draws["p"]
+    values = np.stack([p, p**2, p > 0.5], axis=1)
+    mean = np.sum(weights[:, None] * values, axis=0) / np.sum(weights)
+    error = np.sqrt(np.sum(np.square(weights[:, None] * (values - mean)), axis=0))
+    np.testing.assert_allclose(found.value, mean, rtol=1e-12)
+    np.testing.assert_allclose(found.error, error, rtol=1e-10)
+    assert np.all(found.khat < found.threshold) and "k-hat" not in repr(found)
+
+
+def test_a_tail_of_f_that_is_too_heavy_is_said():
+    """E[exp(x^2)] of a Student t is infinite, however good the weights are for other means."""
+    student = bk.LogDensity(lambda z: -2.0 * jnp.log1p(z[0] ** 2 / 3.0), 1)
+    posterior = bk.infer(student, method="importance", seed=0, progress=False)
+    found = posterior.expectation(lambda draw: jnp.exp(jnp.abs(draw["z"][0])))
+    assert found.khat > found.threshold
+    assert "not reliable: k-hat" in repr(found)
+    probability = posterior.expectation(lambda draw: draw["z"][0] > 0.0)
+    assert probability.khat < probability.threshold
+    assert abs(probability.value - 0.5) < 5.0 * probability.error
+
+
+def model():
+    mu = numpyro.sample("mu", dist.Normal(3.0, 2.0).expand([2]))
+    numpyro.deterministic("total", mu.sum())
+
+
+@pytest.mark.slow
+def test_chains_by_arviz():
+    posterior = bk.infer(model, method=bk.NUTS(draws=300), seed=0, progress=False)
+    found = posterior.expectation(lambda draw: {"mu": draw["mu"]}["mu"])
+    mcse = az.mcse(posterior.to_arviz(), var_names=["mu"], method="mean")["mu"].to_numpy()
+    np.testing.assert_allclose(found.value, posterior.flat["mu"].mean(axis=0))
+    np.testing.assert_allclose(found.error, mcse, rtol=1e-9)
+    total = posterior.expectation(lambda draw: draw["total"])
+    assert total.value == pytest.approx(found.value.sum())
+    assert posterior.expectation(lambda draw: 2.0).error == 0.0
+
+
+def test_a_point_has_no_error_that_is_known():
+    found = fit("map").expectation(lambda draw: draw["p"])
+    assert found.value == pytest.approx(0.75, abs=1e-4) and np.isnan(found.error)
+    assert repr(found).endswith("(error unknown)")
+
+
+@pytest.mark.parametrize(
+    ("f", "kind", "message"),
+    [
+        (lambda draw: draw["chance"], ValueError, "no site 'chance': f takes a dict of p"),
+        (lambda draw: np.sin(draw["p"]), TypeError, "f must be written in JAX"),
+        (lambda draw: jnp.log(draw["p"] - 0.5), ValueError, "NaN or infinite at .* of 4000 draws"),
+    ],
+    ids=["site", "numpy", "nan"],
+)
+def test_bad_functions_are_refused(f, kind, message):
+    with pytest.raises(kind, match=message):
+        fit("exact").expectation(f)

@@ -1,0 +1,169 @@
+"""What notebook 12 shows of a Gaussian process from the inside, against formulas and SciPy."""
+
+from functools import partial
+
+import arviz as az
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from scipy import stats
+from scipy.optimize import approx_fprime, minimize_scalar
+from sklearn.preprocessing import FunctionTransformer
+
+import bayeskern as bk
+from bayeskern.kernels import RBF, kernel_from_features
+
+pytestmark = pytest.mark.slow
+
+RNG = np.random.default_rng(5)
+NOISE = 0.04
+X = np.sort(RNG.uniform(0, 8, 14))
+Y = np.sin(X) + np.sqrt(NOISE) * RNG.normal(size=14)
+NEW = np.linspace(-1, 11, 25)
+LENGTHSCALES = [0.2, 1.2, 1.7, 5.0]
+infer = partial(bk.infer, progress=False)
+
+
+def close(actual, expected, rtol=1e-10, atol=1e-10):
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=rtol, atol=atol)
+
+
+def rbf(x, z, lengthscale):
+    return np.exp(-0.5 * (x[:, None] - z) ** 2 / lengthscale**2)
+
+
+def noisy(x, lengthscale):
+    return rbf(x, x, lengthscale) + NOISE * np.eye(len(x))
+
+
+def by_scipy(lengthscale):
+    """The log evidence."""
+    return stats.multivariate_normal(np.zeros(14), noisy(X, lengthscale)).logpdf(Y)
+
+
+def log_evidence(lengthscale):
+    """The same by ours."""
+    return bk.GaussianProcess(RBF(lengthscale), X, noise=NOISE).log_prob(Y)
+
+
+@pytest.mark.parametrize("lengthscale", LENGTHSCALES)
+def test_mean_variance_and_evidence_are_those_of_a_joint_gaussian(lengthscale):
+    process = bk.GaussianProcess(RBF(lengthscale), X, noise=NOISE)
+    prediction = process.condition(Y).predict(NEW, latent=True)
+    k, C = rbf(NEW, X, lengthscale), noisy(X, lengthscale)
+    close(prediction.mean, k @ np.linalg.solve(C, Y))
+    close(prediction.variance, 1.0 - np.diag(k @ np.linalg.solve(C, k.T)))
+    close(process.log_prob(Y), by_scipy(lengthscale))
+
+
+def test_weights_with_prior_variances_are_a_process_with_the_kernel_phi_a_phi():
+    A = np.array([1.0, 0.5, 0.1, 1.0, 1.0])
+
+    def phi(x):
+        u = x / 4 - 1
+        return np.hstack([np.ones_like(u), u, u**2, np.sin(x), np.cos(x)])
+
+    def scaled(x):
+        u, sin, cos = x[0] / 4 - 1, jnp.sin(x[0]), jnp.cos(x[0])
+        return np.sqrt(A) * jnp.array([1.0, u, u**2, sin, cos])
+
+    model = bk.BayesianLinearRegression(
+        FunctionTransformer(phi), prior=bk.priors.Gaussian(np.sqrt(A)), noise=NOISE, intercept=False
+    )
+    weights = infer(model, X[:, None], Y, method="exact")
+    process = bk.GaussianProcess(kernel_from_features(scaled), X, noise=NOISE)
+    F, N = phi(X[:, None]), phi(NEW[:, None])
+    S = np.linalg.inv(np.diag(1 / A) + F.T @ F / NOISE)
+    covariance = F @ np.diag(A) @ F.T + NOISE * np.eye(14)
+    evidence = stats.multivariate_normal(np.zeros(14), covariance).logpdf(Y)
+    for prediction in (
+        weights.predict(NEW[:, None], latent=True),
+        process.condition(Y).predict(NEW, latent=True),
+    ):
+        close(prediction.mean, N @ S @ F.T @ Y / NOISE)
+        close(prediction.variance, np.sum(N @ S * N, axis=1))
+    close([weights.log_evidence.value, process.log_prob(Y)], evidence)
+
+
+@pytest.mark.parametrize("lengthscale", LENGTHSCALES)
+def test_the_log_evidence_is_fit_and_complexity_and_a_constant(lengthscale):
+    C = noisy(X, lengthscale)
+    fit, complexity = -0.5 * Y @ np.linalg.solve(C, Y), -0.5 * np.linalg.slogdet(C)[1]
+    close(log_evidence(lengthscale), fit + complexity - 7 * np.log(2 * np.pi))
+
+
+@pytest.mark.parametrize("lengthscale", LENGTHSCALES)
+def test_the_slope_of_the_evidence_is_half_of_two_traces(lengthscale):
+    K, inverse = rbf(X, X, lengthscale), np.linalg.inv(noisy(X, lengthscale))
+    dK, a = K * (X[:, None] - X) ** 2 / lengthscale**3, inverse @ Y
+    slope = jax.grad(log_evidence)(lengthscale)
+    close(slope, 0.5 * a @ dK @ a - 0.5 * np.trace(inverse @ dK))
+    close(slope, approx_fprime([lengthscale], lambda t: by_scipy(t[0]))[0], rtol=1e-4, atol=1e-4)
+
+
+def test_leaving_one_out_needs_no_refits():
+    loo = bk.GaussianProcess(RBF(1.2), X, noise=NOISE).condition(Y).loo()
+    for i in range(14):
+        keep = np.arange(14) != i
+        weights = np.linalg.solve(noisy(X[keep], 1.2), rbf(X[keep], X[i : i + 1], 1.2)[:, 0])
+        mean = weights @ Y[keep]
+        variance = 1.0 + NOISE - weights @ rbf(X[keep], X[i : i + 1], 1.2)[:, 0]
+        close([loo.mean[i], loo.variance[i]], [mean, variance])
+        close(loo.log_density[i], stats.norm(mean, np.sqrt(variance)).logpdf(Y[i]))
+
+
+def test_type_ii_finds_the_greatest_evidence():
+    model = bk.GPRegression(RBF(bk.Free(1.0)), noise=NOISE)
+    found = infer(model, X, Y, method="mle").flat["lengthscale"][0]
+    best = minimize_scalar(lambda t: -by_scipy(t), bounds=(0.5, 5.0), options={"xatol": 1e-9})
+    close(found, best.x, rtol=1e-5)
+
+
+def test_full_bayes_is_the_average_over_a_grid_and_wider_than_type_ii():
+    model = bk.GPRegression(RBF(dist.LogNormal(0.0, 1.0)), noise=NOISE)
+    posterior = infer(model, X, Y, method="nuts", seed=0)
+    draws = posterior.draws["lengthscale"]
+    grid = np.geomspace(0.05, 20.0, 600)
+    log_joint = [by_scipy(t) + stats.lognorm(1.0).logpdf(t) for t in grid]
+    density = np.exp(np.array(log_joint) - max(log_joint)) * grid  # Even in the logarithm.
+    density /= density.sum()
+    mean = density @ grid
+    error = np.sqrt(density @ (grid - mean) ** 2 / az.ess(np.asarray(draws)))
+    assert abs(np.mean(draws) - mean) < 5.0 * error
+    # The variance of the mixture is the mean variance and the variance of the means.
+    far = np.array([9.0])
+    means, variances = [], []
+    for t in grid:
+        k, C = rbf(far, X, t)[0], noisy(X, t)
+        means.append(k @ np.linalg.solve(C, Y))
+        variances.append(1.0 - k @ np.linalg.solve(C, k))
+    truth = density @ variances + density @ np.square(means) - (density @ means) ** 2
+    close(posterior.predict(far, latent=True).variance, truth, rtol=0.15)
+    free = bk.GPRegression(RBF(bk.Free(1.0)), noise=NOISE)
+    type_2 = infer(free, X, Y, method="mle").predict(far, latent=True).sd[0]
+    assert np.sqrt(truth) > 1.2 * type_2
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1e-8, 1e-12])
+def test_the_cholesky_factor_leaves_no_residual_whatever_the_condition(noise):
+    many = np.linspace(0, 8, 100)
+    C = rbf(many, many, 1.2) + noise * np.eye(100)
+    a = RNG.normal(size=100)
+    conditioned = bk.GaussianProcess(RBF(1.2), many, noise=noise).condition(C @ a)
+    assert conditioned.residual < 1e-13
+    # The weights themselves lose as many digits as the condition number has.
+    error = np.linalg.norm(conditioned.weights - a) / np.linalg.norm(a)
+    assert error < 100 * np.linalg.cond(C) * np.finfo(float).eps
+
+
+def test_without_noise_a_jitter_of_rounding_size_makes_the_factor():
+    many, between = np.linspace(0, 8, 100), np.linspace(0.04, 7.96, 99)
+    conditioned = bk.GaussianProcess(RBF(1.2), many, noise=0.0).condition(np.sin(many))
+    # 100 times the machine precision, or ten times that, and so on.
+    growths = np.log10(float(conditioned.jitter) / (100 * np.finfo(float).eps))
+    assert growths >= -1e-9
+    close(growths, round(growths), atol=1e-6)
+    mean = conditioned.predict(between, latent=True).mean
+    close(mean, np.sin(between), atol=1e-6)
