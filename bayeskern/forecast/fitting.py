@@ -215,7 +215,8 @@ class Fitted:
     def _by_newton(self, steps: int) -> Fitted:
         """The same after so many steps of Newton's method at most, each of which halves a slope.
 
-        The curvature where they begin does for all of them.
+        The curvature where they begin does for all of them; where they end it is another, unless
+        it was given.
         """
         at = self
         with self.evidence.threads():
@@ -233,7 +234,7 @@ class Fitted:
                 if not (halved and np.isfinite(closer.log_density)):
                     break
                 at = closer
-        return at
+        return at if at is self else replace(at, curvature=self.curvature)
 
     @cached_property
     def optimum(self) -> Optimum:

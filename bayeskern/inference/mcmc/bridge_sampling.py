@@ -32,7 +32,8 @@ def bridge_log_evidence(
 
     Meng and Wong (1996), equation 4.1; Gronau et al. (2017), "A tutorial on bridge sampling". The
     error is that of Fruehwirth-Schnatter (2004), equation 16, with the autocorrelation of the
-    chains. NaN where there are too few draws, chains do not move, or a density is not finite.
+    chains. NaN where there are too few draws, chains do not move, a density is not
+    finite, or the normal is so far from the posterior that the iteration does not converge.
     """
     z = np.asarray(z)
     half, d = z.shape[1] // 2, z.shape[2]
@@ -68,6 +69,9 @@ def _fixed_point(at_draws, at_proposed) -> Estimate:
         f1 = 1.0 / (share + (1.0 - share) * np.exp(np.minimum(log_z - at_proposed, 700.0)))
         f2 = 1.0 / (share * np.exp(np.minimum(at_draws - log_z, 700.0)) + 1.0 - share)
         effective = _effective(f2)
+        # The iteration has not converged: the normal and the posterior hardly overlap.
+        if not np.isfinite(effective):
+            return Estimate(np.nan, np.nan)
     squared = np.var(f1) / np.mean(f1) ** 2 / len(f1) + np.var(f2) / np.mean(f2) ** 2 / effective
     return Estimate(log_z, float(np.sqrt(squared)))
 

@@ -102,3 +102,15 @@ def test_chains_that_stopped_moving_are_no_evidence():
     z = draw(np.random.default_rng(0))
     z[:, 250:] = z[0, 0]
     assert np.isnan(bridge_log_evidence(Target.of(model, data, {}), z, 0).value)
+
+
+def test_a_normal_that_never_meets_the_posterior_is_no_evidence():
+    """Draws from the corners of a cube: the normal around all of them falls between."""
+
+    def corners():
+        z = numpyro.sample("z", dist.Normal(0.0, 1e3).expand([6]).to_event(1))
+        numpyro.factor("f", jnp.sum(jnp.logaddexp(-((z - 1e3) ** 2), -((z + 1e3) ** 2))))
+
+    rng = np.random.default_rng(0)
+    z = 1e3 * rng.choice([-1.0, 1.0], (4, 400, 6)) + rng.normal(0.0, np.sqrt(0.5), (4, 400, 6))
+    assert np.isnan(bridge_log_evidence(Target.of(corners, (), {}), z, 0).value)
