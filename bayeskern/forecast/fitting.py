@@ -31,6 +31,8 @@ STEPS = 500
 # The relative gain of a step below which a search ends. A hundredth of a nat or so is left then,
 # for which Newton's method makes up; by the second one, nothing is.
 ENOUGH, LITTLE = 1e-4, 1e-7
+# A curvature is good for so many posterior sds around.
+AROUND = 0.1
 # Steps from a mode that is close, where weights make up for what is left to climb.
 FEW_STEPS = 8
 # That of the differences of the gradient.
@@ -183,10 +185,10 @@ class Fitted:
         if self.curvature is not None:
             return self.curvature
         d = len(self.mode)
-        steps = np.concatenate([self.mode[None], self.mode + STEP * np.eye(d)])
+        steps = self.mode + STEP * np.eye(d)
         with self.evidence.threads():
-            at_mode, *others = (self.evidence.value_and_gradient(z)[1] for z in steps)
-        H = np.reshape([at_mode - other for other in others], (d, d))
+            H = [self.gradient - self.evidence.value_and_gradient(z)[1] for z in steps]
+        H = np.reshape(H, (d, d))
         return 0.5 * (H + H.T) / STEP
 
     def rescaled(self) -> Fitted:
@@ -215,8 +217,8 @@ class Fitted:
     def _by_newton(self, steps: int) -> Fitted:
         """The same after so many steps of Newton's method at most, each of which halves a slope.
 
-        The curvature where they begin does for all of them; where they end it is another, unless
-        it was given.
+        The curvature where they begin does for all of them; it is another where they end, unless
+        that is near by or it was given.
         """
         at = self
         with self.evidence.threads():
@@ -234,7 +236,10 @@ class Fitted:
                 if not (halved and np.isfinite(closer.log_density)):
                     break
                 at = closer
-        return at if at is self else replace(at, curvature=self.curvature)
+        moved = at.mode - self.mode
+        if moved @ self.hessian @ moved < np.square(AROUND):
+            return at
+        return replace(at, value=at.log_density, curvature=self.curvature)
 
     @cached_property
     def optimum(self) -> Optimum:

@@ -58,7 +58,7 @@ class Pairs:
         """Values at the lags, or at the pairs, as values at the pairs."""
         if self.index is None or values.shape != self.lag.shape:
             return values
-        return values[self.index]
+        return values.take(self.index)
 
     def contract(self, weights) -> Callable[[np.ndarray], float]:
         """A function of values, at the lags or at the pairs: sum_ij weights_ij values_ij."""

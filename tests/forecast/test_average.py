@@ -1,5 +1,7 @@
 """Structures weighed by their evidence: against quadrature and on series simulated from each."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import numpyro.distributions as dist
@@ -75,7 +77,10 @@ def test_the_mode_is_that_of_map():
     np.testing.assert_allclose(fitted.mode, posterior.optimum.z, atol=1e-4)
     np.testing.assert_allclose(fitted.log_density, posterior.optimum.log_density, rtol=1e-9)
     assert fitted.optimum.converged
-    np.testing.assert_allclose(fitted.hessian, posterior.optimum.hessian, rtol=1e-2, atol=1e-2)
+    at_mode = replace(fitted, curvature=None)
+    np.testing.assert_allclose(at_mode.hessian, posterior.optimum.hessian, rtol=1e-3, atol=1e-3)
+    # The curvature that it keeps is one of near by, of which the evidence is a logarithm.
+    assert abs(fitted.optimum.log_evidence - posterior.optimum.log_evidence) < 0.02
     point = fitted.at_mode().posterior(0)
     assert point.method == "map" and point.trust.verdict == "not assessable"
     for name, value in posterior.point().items():
