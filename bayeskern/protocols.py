@@ -57,6 +57,10 @@ class NoClosedFormError(DoesNotApplyError):
     """The model has no closed form as it stands; the message says why."""
 
 
+class NotKeptError(ValueError):
+    """A file does not keep what a model needs to predict."""
+
+
 # -- what a model may offer ------------------------------------------------------------------------
 
 
@@ -153,7 +157,8 @@ class Restorable(Protocol):
         """The model, prepared again, and its arguments, from the arguments that a file has kept.
 
         `bk.load(path, model)` calls it. columns, classes: as the fitted model had them. Raises
-        ValueError, with the reason, where the file does not keep what predictions need.
+        NotKeptError, with the reason, where the file does not keep what predictions need; any other
+        error says that the model is not the one that was fitted.
         """
 
 

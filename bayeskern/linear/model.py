@@ -28,6 +28,7 @@ from bayeskern.linear.priors import Prior, as_prior
 from bayeskern.linear.statistics import Statistics
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, SampledPrediction
 from bayeskern.prediction.response import ResponsePrediction, from_prior
+from bayeskern.protocols import NotKeptError
 
 # Of columns scaled to norm 1, singular values below this share of the largest count as 0.
 RANK_TOLERANCE = 1e-10
@@ -247,13 +248,13 @@ class LinearModel(eqx.Module):
             The prepared model and its arguments.
 
         Raises:
-            ValueError: If the features were learnt from data, which a file does not keep.
+            NotKeptError: If the features were learnt from data, which a file does not keep.
         """
         if self.prepared:
             return self, args
         X, y, *rest = args
         if self.features.value is not None:
-            raise ValueError(
+            raise NotKeptError(
                 "the features were learnt from data, which a file does not keep, so there is "
                 "nothing to predict from: load it with model=posterior.target.model, the model as "
                 "it was fitted."

@@ -1,6 +1,8 @@
 """Conjugate families given what they cannot use: the message names it."""
 
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
@@ -119,3 +121,13 @@ def test_predictions():
         posterior.predict(3, exposure=[1.0, 2.0])
     with pytest.raises(ValueError, match="y has 1 values but X has 2 points"):
         posterior.predict(2).log_density([1])
+
+
+def test_a_file_of_another_model_is_refused(tmp_path):
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 3.0))
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    bk.infer(model, 2.5, method=bk.Laplace(draws=20), progress=False).save(tmp_path / "x.nc")
+    with pytest.raises(ValueError, match="model is not the one that was fitted"):
+        bk.load(tmp_path / "x.nc", model=bk.BetaBernoulli(a=2.0, b=2.0))

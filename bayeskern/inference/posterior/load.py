@@ -20,7 +20,7 @@ from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.posterior.summary import summary
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
-from bayeskern.protocols import PreparesData, Restorable
+from bayeskern.protocols import NotKeptError, PreparesData, Restorable
 
 # A model whose log density differs by more, relatively or on the whole, is another one.
 SAME = 1e-5
@@ -158,7 +158,7 @@ def _target_of(model, fitted: dict) -> tuple[Target | None, str | None]:
     if isinstance(model, Restorable):
         try:
             model, args = model.restore(args, fitted["columns"], fitted.get("classes"))
-        except ValueError as reason:
+        except NotKeptError as reason:
             return None, str(reason)
     elif isinstance(model, PreparesData):
         (model, args), kwargs = model.prepare(*args, **kwargs), {}
