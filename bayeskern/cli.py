@@ -21,7 +21,7 @@ from cyclopts import App, Parameter
 import bayeskern as bk
 from bayeskern import gallery
 from bayeskern.core import files, validation
-from bayeskern.forecast.printing import number_format
+from bayeskern.forecast.show.printing import number_format
 from bayeskern.inference import METHODS
 from bayeskern.inference.verdict import WIDTH
 

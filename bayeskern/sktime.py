@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from sktime.forecasting.base import BaseForecaster
 
+from bayeskern.forecast.data.reading import read_series
+from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.reading import read_series
-from bayeskern.forecast.regressors import Regressors
 from bayeskern.forecast.result import Forecast
 
 # Draws that covariances of several steps rest on.

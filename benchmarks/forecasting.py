@@ -25,8 +25,8 @@ from scipy.special import ndtr
 from tqdm import tqdm
 
 import bayeskern as bk
-from bayeskern.forecast import scores
-from bayeskern.forecast.seasonal_naive import SeasonalNaive
+from bayeskern.forecast.evaluate import scores
+from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 
 SEASON = {"MONTHLY": 12, "QUARTERLY": 4, "YEARLY": 1}
 SCORES = ("MAE", "CRPS", "log score", "cov 95", "cov 80", "MASE", "s/series")

@@ -2,14 +2,14 @@
 
 from bayeskern.forecast.anomalies import Anomalies, anomalies
 from bayeskern.forecast.backtest import Backtest, backtest
+from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.kernel_search import KernelSearch, search_kernel
 from bayeskern.forecast.learned_priors import learn_priors
 from bayeskern.forecast.many import Forecasts, forecast_many
-from bayeskern.forecast.printing import summary
-from bayeskern.forecast.priors import Priors
-from bayeskern.forecast.reading import read_series
+from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.show.printing import summary
 
 __all__ = [
     "Anomalies",

@@ -10,12 +10,12 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
-from bayeskern.forecast import plot
-from bayeskern.forecast.average import MIXED
+from bayeskern.forecast.combine.average import MIXED
+from bayeskern.forecast.combine.mixture import Mixture, mixture_of_others
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.mixture import Mixture, mixture_of_others
-from bayeskern.forecast.printing import number_format
 from bayeskern.forecast.result import Forecast
+from bayeskern.forecast.show import plot
+from bayeskern.forecast.show.printing import number_format
 
 # The most of them that are shown.
 ROWS = 20

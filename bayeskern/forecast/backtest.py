@@ -11,15 +11,15 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.progress import Progress
-from bayeskern.forecast import plot
+from bayeskern.forecast.data.horizon import steps_ahead
+from bayeskern.forecast.data.reading import read_series
+from bayeskern.forecast.data.series import FEWEST, Series
+from bayeskern.forecast.data.times import parse_times
+from bayeskern.forecast.evaluate.scores import PROBABILITIES, WANTED, score
+from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import MOST_STEPS, forecast, require_within_reach
-from bayeskern.forecast.horizon import steps_ahead
-from bayeskern.forecast.reading import read_series
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.scores import PROBABILITIES, WANTED, score
-from bayeskern.forecast.seasonal_naive import SeasonalNaive
-from bayeskern.forecast.series import FEWEST, Series
-from bayeskern.forecast.times import parse_times
+from bayeskern.forecast.show import plot
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,26 +9,26 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.memory import Memory
-from bayeskern.forecast.average import DRAWS, Part, contenders, weigh
-from bayeskern.forecast.effects import effects_of
-from bayeskern.forecast.evidence import bound
-from bayeskern.forecast.fitting import Draws, Fitted
-from bayeskern.forecast.horizon import steps_ahead
-from bayeskern.forecast.model import CYCLES, GIVEN, LEVEL, TRENDS, name_seasons
-from bayeskern.forecast.priors import Priors
-from bayeskern.forecast.reading import read_series
-from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.scale import (
+from bayeskern.forecast.combine.average import DRAWS, Part, contenders, weigh
+from bayeskern.forecast.combine.updating import likely_times
+from bayeskern.forecast.data.horizon import steps_ahead
+from bayeskern.forecast.data.reading import read_series
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.data.times import parse_times
+from bayeskern.forecast.fit.modes import Draws, Fitted
+from bayeskern.forecast.model.effects import effects_of
+from bayeskern.forecast.model.evidence import bound
+from bayeskern.forecast.model.kernels import CYCLES, GIVEN, LEVEL, TRENDS, name_seasons
+from bayeskern.forecast.model.priors import Priors
+from bayeskern.forecast.model.structure import Choices
+from bayeskern.forecast.model.transformation import (
     bounds_of,
     is_constant,
     require_ordinary,
     require_positive,
     require_possible,
 )
-from bayeskern.forecast.series import Series
-from bayeskern.forecast.structure import Choices
-from bayeskern.forecast.times import parse_times
-from bayeskern.forecast.updating import likely_times
+from bayeskern.forecast.result import Forecast
 from bayeskern.gp.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 from bayeskern.inference import Posterior
 from bayeskern.inference.infer import as_method, fit_target

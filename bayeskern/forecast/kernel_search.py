@@ -20,12 +20,12 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import aligned
 from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.fitting import Fitted
-from bayeskern.forecast.model import GIVEN, SEASON_LENGTHSCALE, VARIANCE, name_seasons
-from bayeskern.forecast.reading import read_series
-from bayeskern.forecast.scale import is_constant, require_ordinary
-from bayeskern.forecast.series import Series
-from bayeskern.forecast.structure import Choices, Structure
+from bayeskern.forecast.data.reading import read_series
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.model.kernels import GIVEN, SEASON_LENGTHSCALE, VARIANCE, name_seasons
+from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.transformation import is_constant, require_ordinary
 from bayeskern.gp import GPRegression
 from bayeskern.kernels import RBF, ChangePoint, Constant, Kernel, Linear, Periodic
 

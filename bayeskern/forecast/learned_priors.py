@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bayeskern.core.formatting import counted
+from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.priors import SAME_STEP, Priors
-from bayeskern.forecast.reading_many import read_many
+from bayeskern.forecast.model.priors import SAME_STEP, Priors
 from bayeskern.forecast.workers import run_all
 
 # Passes over all series.

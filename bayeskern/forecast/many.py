@@ -15,8 +15,8 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted
+from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.reading_many import read_many
 from bayeskern.forecast.workers import MOST_DEATHS, run_all
 
 # The most failures that are shown.

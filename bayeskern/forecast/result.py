@@ -13,21 +13,21 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.memory import Memory
-from bayeskern.forecast import plot, wording
-from bayeskern.forecast.average import MIXED, Part
-from bayeskern.forecast.fitting import Fitted
-from bayeskern.forecast.look_back import LookBack, look_back
-from bayeskern.forecast.mixture import Mixture, mixture_over
-from bayeskern.forecast.model import LEVEL
-from bayeskern.forecast.printing import summary
-from bayeskern.forecast.remarks import remarks_on
-from bayeskern.forecast.responses import ResponseMixture
-from bayeskern.forecast.scale import Scale, require_possible
-from bayeskern.forecast.series import Series
-from bayeskern.forecast.structure import Choices
-from bayeskern.forecast.totals import level_name, totals
-from bayeskern.forecast.updating import MORE, likely_times, updated
-from bayeskern.forecast.verdict import assess_forecast
+from bayeskern.forecast.combine.average import MIXED, Part
+from bayeskern.forecast.combine.mixture import Mixture, mixture_over
+from bayeskern.forecast.combine.responses import ResponseMixture
+from bayeskern.forecast.combine.updating import MORE, likely_times, updated
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.evaluate.look_back import LookBack, look_back
+from bayeskern.forecast.evaluate.verdict import assess_forecast
+from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.model.kernels import LEVEL
+from bayeskern.forecast.model.structure import Choices
+from bayeskern.forecast.model.transformation import Scale, require_possible
+from bayeskern.forecast.show import plot, wording
+from bayeskern.forecast.show.printing import summary
+from bayeskern.forecast.show.remarks import remarks_on
+from bayeskern.forecast.show.totals import level_name, totals
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior, Trust
 from bayeskern.kernels.components import component_names

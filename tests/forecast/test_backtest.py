@@ -11,8 +11,8 @@ import scipy.stats
 
 import bayeskern as bk
 from bayeskern import kernels
-from bayeskern.forecast.seasonal_naive import SeasonalNaive
-from bayeskern.forecast.volatility import volatility_factors
+from bayeskern.forecast.combine.volatility import volatility_factors
+from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 
 N, HORIZON = 60, 6
 # One Gaussian process at one point, whose scores can be worked out by hand.

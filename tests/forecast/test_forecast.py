@@ -11,8 +11,8 @@ import scipy.stats
 
 import bayeskern as bk
 from bayeskern import kernels
-from bayeskern.forecast.model import default_kernel, default_noise
-from bayeskern.forecast.volatility import volatility_factors
+from bayeskern.forecast.combine.volatility import volatility_factors
+from bayeskern.forecast.model.kernels import default_kernel, default_noise
 from bayeskern.inference import MAP
 from tests.forecast.examples import DRAWS, HORIZON, ONE_STRUCTURE, N, months, seasonal, sound
 from tests.marks import slow

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayeskern as bk
-from bayeskern.forecast import scores
+from bayeskern.forecast.evaluate import scores
 
 KNOWN, AHEAD = 20, 6
 OPTIONS = {"season": 12, "trend": "level", "log": False}

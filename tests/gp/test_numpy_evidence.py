@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.forecast.model import default_kernel, default_noise
+from bayeskern.forecast.model.kernels import default_kernel, default_noise
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.numpy_evidence import NumpyEvidence
 from bayeskern.gp.posterior import posterior_covariance, posterior_mean

@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from bayeskern.core.formatting import aligned, counted
-from bayeskern.forecast.look_back import Origin, origins_of
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.evaluate.look_back import Origin, origins_of
+from bayeskern.forecast.evaluate.scores import COVERAGES, WANTED, Scores, joined, score
 from bayeskern.forecast.result import Forecast
-from bayeskern.forecast.scores import COVERAGES, WANTED, Scores, joined, score
-from bayeskern.forecast.series import Series
 from bayeskern.inference.verdict import WIDTH
 
 NAIVE = "seasonal naive"

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
-from bayeskern.forecast.average import MIXED
-from bayeskern.forecast.mixture import mixture_of_others
+from bayeskern.forecast.combine.average import MIXED
+from bayeskern.forecast.combine.mixture import mixture_of_others
 from bayeskern.inference.approximation.psis import has_even_tail, pareto_smooth
 
 # The most observations of a site for which draws are weighted to leave out each of them.

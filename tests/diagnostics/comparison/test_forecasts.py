@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bayeskern as bk
-from bayeskern.forecast.seasonal_naive import SeasonalNaive
+from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 
 RNG = np.random.default_rng(0)
 Y = 10.0 + 3.0 * np.sin(2.0 * np.pi * np.arange(72) / 12.0) + RNG.normal(0.0, 0.5, 72)

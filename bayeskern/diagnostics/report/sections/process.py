@@ -30,8 +30,8 @@ from bayeskern.diagnostics.report.processes import Process
 from bayeskern.diagnostics.report.sections import process_plots as plots
 from bayeskern.diagnostics.report.style import LEVELS, svg
 from bayeskern.diagnostics.report.wording import folded, percent
-from bayeskern.forecast.plot import first_shown
-from bayeskern.forecast.scale import Scale
+from bayeskern.forecast.model.transformation import Scale
+from bayeskern.forecast.show.plot import first_shown
 from bayeskern.gp.latent import LatentGP
 from bayeskern.kernels import periodic
 from bayeskern.kernels.components import component

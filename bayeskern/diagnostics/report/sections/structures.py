@@ -10,7 +10,7 @@ from bayeskern.core.formatting import counted, number
 from bayeskern.diagnostics.report.blocks import Code, Table, Text
 from bayeskern.diagnostics.report.kernel_description import rounded
 from bayeskern.diagnostics.report.wording import folded, percent
-from bayeskern.forecast.model import GIVEN, TRENDS
+from bayeskern.forecast.model.kernels import GIVEN, TRENDS
 
 
 def structures(subject) -> Iterator:

@@ -9,8 +9,8 @@ from bayeskern.core.formatting import counted
 from bayeskern.diagnostics.report.blocks import Missing, Table, Text, Verdict
 from bayeskern.diagnostics.report.evidence import sentences
 from bayeskern.diagnostics.report.wording import percent
-from bayeskern.forecast.look_back import compared
-from bayeskern.forecast.scores import COVERAGES
+from bayeskern.forecast.evaluate.look_back import compared
+from bayeskern.forecast.evaluate.scores import COVERAGES
 
 HEADLINES = {
     "good": "These draws can be used as they are.",

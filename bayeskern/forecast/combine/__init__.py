@@ -1,0 +1,1 @@
+"""Averages over fitted models: weights, predictive distributions, updates by new values."""

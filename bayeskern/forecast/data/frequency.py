@@ -1,0 +1,231 @@
+"""Finding the frequency of a series from its times.
+
+`pandas.infer_freq` knows no gaps, no business days with holidays left out and no rule such as "on
+day 30, or the last day of February"; dates with gaps are the usual case here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayeskern.core.formatting import counted
+from bayeskern.forecast.data.calendar import (
+    DAYS_PER_YEAR,
+    SECONDS_PER_YEAR,
+    Calendar,
+    Kind,
+    dates_in,
+    seconds_of,
+)
+from bayeskern.forecast.data.times import is_dated_by_digits, parse_times
+from bayeskern.forecast.data.zones import to_utc, to_wall, zone_of
+
+__all__ = ["infer_calendar"]
+
+UNITS = {"day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0}
+UNITS |= {"millisecond": 1e-3, "microsecond": 1e-6, "nanosecond": 1e-9}
+MONTHLY = {1: "monthly", 3: "quarterly", 6: "half-yearly", 12: "yearly"}
+WEEKDAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays")
+
+
+def infer_calendar(times: Any, tz: str | None = None, name: str = "time") -> Calendar:
+    """Find the frequency of a series from its times, gaps allowed.
+
+    times: shape (n,), in any order, anything that `parse_times` takes; naive UTC if a zone `tz` is
+    given, which datetimes of one zone bring along.
+    Raises ValueError for fewer than two times, repeated or missing times and an unknown zone.
+    """
+    tz = tz or zone_of(times)
+    times = np.sort(parse_times(times, name))
+    if len(times) < 2:
+        raise ValueError(
+            f"{name}: came {len(times)} of them, wanted 2 or more to tell the frequency"
+        )
+    _refuse_duplicates(times, name)
+    if times.dtype.kind != "M":
+        if tz is not None:
+            raise ValueError(f"tz: came {tz!r}, but {name} holds numbers; wanted dates")
+        return _infer_from_numbers(times)
+    wall = to_wall(times, tz) if tz else times
+    days = wall.astype("M8[D]")
+    clocks, counts = np.unique(wall - days, return_counts=True)
+    clock = clocks[counts.argmax()]
+    # Compared in UTC: where midnight does not exist, a daily time is at 1:00 for once.
+    if (times == (to_utc(days + clock, tz) if tz else days + clock)).all():
+        return _infer_from_days(times, days, clock, tz)
+    return _infer_from_ticks(times, tz)
+
+
+def _infer_from_numbers(times: np.ndarray) -> Calendar:
+    integers = times.dtype.kind == "i"
+    gaps = np.diff(times)
+    if integers:
+        every, regular = _common_step(gaps)
+        steps = gaps // every
+    else:
+        ratios = gaps / gaps.min()
+        steps = np.round(ratios)
+        whole = bool((np.abs(ratios - steps) <= 1e-6 * ratios).all())
+        regular = whole and _is_most_common(steps, 1)
+        every = float((times[-1] - times[0]) / steps.sum())
+    if regular:
+        description = f"{'integers' if integers else 'numbers'}, step {every:.6g}"
+        remarks = _gap_remark(steps != 1)
+    else:
+        median = float(np.median(gaps))
+        every = max(1, round(median)) if integers else median
+        description = f"irregular, about every {median:.3g}"
+        remarks = _irregular_remark(f"{every:.6g}")
+    if integers and is_dated_by_digits(times):
+        remarks += ("the integers look like dates (YYYYMM or YYYYMMDD): give text to read them so",)
+    return Calendar(times, "number", every, regular, description, "steps", 1.0, remarks)
+
+
+def _infer_from_days(
+    times: np.ndarray, days: np.ndarray, clock: np.timedelta64, tz: str | None
+) -> Calendar:
+    kind, every, regular, day, remarks = _month_pattern(days) or _day_pattern(days)
+    if "month" in kind:
+        description, step = _describe_months(every, kind, day, days[0]), every / 12.0
+    elif kind == "business":
+        # Five of them are a week.
+        description, step = "business days", 1.4 / DAYS_PER_YEAR
+    elif regular:
+        description, step = _describe_days(every, days[0]), every / DAYS_PER_YEAR
+    else:
+        every, description, remarks = _median_step(np.diff(days).astype(np.int64), 86400.0)
+        step = every / DAYS_PER_YEAR
+    return Calendar(
+        times, kind, every, regular, description, "years", step, remarks, tz, clock, day
+    )
+
+
+def _infer_from_ticks(times: np.ndarray, tz: str | None) -> Calendar:
+    tick = seconds_of(np.ones(1, np.diff(times).dtype))[0]
+    gaps = np.diff(times).astype(np.int64)
+    every, regular = _common_step(gaps)
+    if regular:
+        length = _exact_duration(every * tick)
+        description = "hourly" if length == "hour" else f"every {length}"
+        remarks = _gap_remark(gaps != every)
+    else:
+        every, description, remarks = _median_step(gaps, tick)
+        if _shifts_by_an_hour(gaps * tick):
+            remarks += ("some days are an hour longer or shorter: give the time zone",)
+    step = every * tick / SECONDS_PER_YEAR
+    return Calendar(times, "second", every, regular, description, "years", step, remarks, tz)
+
+
+def _month_pattern(days: np.ndarray) -> tuple | None:
+    """(kind, every, regular, day, remarks) of dates by one rule in every month, or None."""
+    months = days.astype("M8[M]")
+    gaps = np.diff(months).astype(np.int64)
+    latest = int((days - months).astype(np.int64).max()) + 1
+    for kind, day in (("month", 31), ("business month", 31), ("month", latest)):
+        if (days == dates_in(months, kind, day)).all():
+            every, regular = _common_step(gaps)
+            return (kind, every, True, day, _gap_remark(gaps != every)) if regular else None
+    return None
+
+
+def _day_pattern(days: np.ndarray) -> tuple:
+    """(kind, every, regular, day, remarks) of dates that count days or business days."""
+    gaps = np.diff(days).astype(np.int64)
+    every, regular = _common_step(gaps)
+    business_days = np.busday_count(days[:-1], days[1:])
+    skips_weekends = np.is_busday(days).all() and business_days.sum() < gaps.sum()
+    if regular and every == 1 and skips_weekends:
+        return "business", 1, True, None, _gap_remark(business_days > 1)
+    return "day", every, regular, None, _gap_remark(gaps != every)
+
+
+def _common_step(gaps: np.ndarray) -> tuple[int, bool]:
+    """The greatest common divisor of integer gaps, and whether it is the most common of them."""
+    every = int(np.gcd.reduce(gaps))
+    return every, _is_most_common(gaps, every)
+
+
+def _median_step(gaps: np.ndarray, seconds: float) -> tuple[int, str, tuple[str, ...]]:
+    """(every, description, remarks) of irregular times, their gaps in units of so many seconds."""
+    median = float(np.median(gaps))
+    every = max(1, round(median))
+    description = f"irregular, about every {_duration(median * seconds)}"
+    return every, description, _irregular_remark(_duration(every * seconds))
+
+
+def _is_most_common(gaps: np.ndarray, value: float) -> bool:
+    count = (gaps == value).sum()
+    counts = np.unique(gaps, return_counts=True)[1]
+    # A tie of many different gaps, once each, says nothing; one step and one gap do.
+    return bool(count == counts.max() and ((counts == count).sum() == 1 or 2 * count >= len(gaps)))
+
+
+def _shifts_by_an_hour(gaps: np.ndarray) -> bool:
+    """Whether gaps in seconds are whole days but for an hour: local times written in UTC."""
+    beyond_days = (gaps + 3600.0) % 86400.0 - 3600.0
+    by_an_hour = bool(np.isin(beyond_days, [-3600.0, 0.0, 3600.0]).all())
+    return by_an_hour and _is_most_common(beyond_days, 0.0)
+
+
+def _refuse_duplicates(times: np.ndarray, name: str) -> None:
+    distinct, counts = np.unique(times, return_counts=True)
+    if (counts == 1).all():
+        return
+    first = int(np.argmax(counts > 1))
+    hint = "aggregate to one value a time (their mean or sum)"
+    if times.dtype.kind == "M":
+        hint += ", or, for local times when clocks go back, give UTC or a time zone"
+    raise ValueError(
+        f"{name}: {str(distinct[first]).removesuffix('T00:00:00')} is there {counts[first]} times, "
+        f"{(counts > 1).sum()} repeated in all; wanted each time once: {hint}"
+    )
+
+
+# -- in words --------------------------------------------------------------------------------------
+
+
+def _describe_months(every: int, kind: Kind, day: int, first: np.datetime64) -> str:
+    if every % 12 == 0 and kind == "month":
+        return "yearly" if every == 12 else f"every {every // 12} years"
+    month = int(first.astype("M8[M]").astype(np.int64)) % 12  # 0 is January
+    where = f"on day {day}"
+    if day == 31:
+        where = "at quarter end" if every == 3 and month % 3 == 2 else "at month end"
+    if day == 1:
+        where = "at quarter start" if every == 3 and month % 3 == 0 else "at month start"
+    if kind == "business month":
+        where = where.replace("at ", "at business ")
+    return f"{MONTHLY.get(every, f'every {every} months')}, {where}"
+
+
+def _describe_days(every: int, first: np.datetime64) -> str:
+    if every % 7:
+        return "daily" if every == 1 else f"every {every} days"
+    weekday = WEEKDAYS[(int(first.astype(np.int64)) + 3) % 7]  # 1970-01-01 was a Thursday
+    return f"{'weekly' if every == 7 else f'every {every // 7} weeks'}, on {weekday}"
+
+
+def _duration(seconds: float) -> str:
+    """About how long, in the largest unit that fits: '3.5 days'."""
+    unit = next((unit for unit, size in UNITS.items() if seconds >= size), "nanosecond")
+    return counted(f"{seconds / UNITS[unit]:.3g}", unit)
+
+
+def _exact_duration(seconds: float) -> str:
+    """How long in whole units: '84 hours', 'hour'; never in days, which clocks change."""
+    for unit, size in UNITS.items():
+        count = seconds / size
+        if unit != "day" and round(count) and abs(count - round(count)) < 1e-9 * count:
+            break
+    return unit if round(count) == 1 else f"{count:.6g} {unit}s"
+
+
+def _gap_remark(is_gap: np.ndarray) -> tuple[str, ...]:
+    count = int(is_gap.sum())
+    return (f"{counted(count, 'gap')} in the time axis",) if count else ()
+
+
+def _irregular_remark(spacing: str) -> tuple[str, ...]:
+    return (f"irregular times: future points every {spacing} (the median spacing)",)

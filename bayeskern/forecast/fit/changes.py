@@ -1,0 +1,33 @@
+"""Where the level and the slope of a series have changed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.model.kernels import VARIANCE
+
+
+def likeliest_change(fitted: Fitted, unit: float) -> tuple[float, float]:
+    """When one more change is the likeliest, and the log of its Bayes factor.
+
+    A change at time c adds the features 1(t >= c) and max(t - c, 0) to the process, whose evidence
+    then has a closed form at the hyperparameters of the fit: Rasmussen and Williams (2006),
+    section 2.7, with a prior on the coefficients. Changes lie half way between two values.
+    """
+    x = fitted.x
+    precision, weighted = fitted.evidence.precision(fitted.mode)
+    at = 0.5 * (x[1:] + x[:-1])
+    after = x[:, None] > at
+    features = np.stack([after.astype(float), np.where(after, x[:, None] - at, 0.0)])
+    solved = precision @ features
+    # A 2 x 2 system for each time: information (m, 2, 2) and score (m, 2).
+    information = np.einsum("anm,bnm->mab", features, solved)
+    score = np.einsum("anm,n->ma", features, weighted)
+    prior = np.exp(VARIANCE) / np.array([1.0, unit**2])
+    inner = np.diag(1.0 / prior) + information
+    gain = np.einsum("ma,ma->m", score, np.linalg.solve(inner, score[..., None])[..., 0])
+    shrink = np.linalg.slogdet(inner)[1] + np.log(prior).sum()
+    factors = 0.5 * (gain - shrink)
+    best = int(np.argmax(factors))
+    return float(at[best]), float(factors[best])

@@ -1,0 +1,425 @@
+"""One structure fitted to a series: its mode, and weighted draws of the hyperparameters around it.
+
+Nothing here is compiled where the evidence is in NumPy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from bayeskern.forecast.fit.robust import noise_factors
+from bayeskern.forecast.model.evidence import Evidence, bound, latent_target
+from bayeskern.forecast.model.kernels import other_start
+from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.transformation import Scale
+from bayeskern.gp import GPRegression, LatentGP
+from bayeskern.gp.numpy_predictive import Predictive
+from bayeskern.inference import Posterior
+from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
+from bayeskern.inference.assessment.point import assess_point
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.modes import FLAT, SAME, Optimum
+from bayeskern.inference.result import Fit
+from bayeskern.inference.verdict import Trust, effective
+
+STEPS = 500
+# The relative gain of a step below which a search ends. A hundredth of a nat or so is left then,
+# for which Newton's method makes up; by the second one, nothing is.
+ENOUGH, LITTLE = 1e-4, 1e-7
+# A curvature is good for so many posterior sds around.
+AROUND = 0.1
+# Steps from a mode that is close, where weights make up for what is left to climb.
+FEW_STEPS = 8
+# That of the differences of the gradient.
+STEP = 1e-4
+# The most rounds of robust noise, which end where the log density gains no more than this.
+ROUNDS, SETTLED = 10, 0.1
+# What stands for -log p where there is none.
+BARRIER = 1e100
+# A curvature below this is taken for it: a proposal four prior sds wide, as most priors go.
+LEAST_CURVATURE = 0.25
+# k-hat from which the weights of draws have no mean that could be relied on.
+HOPELESS_KHAT = 1.0
+NO_TIMES = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A structure at the mode of its hyperparameters.
+
+    Attributes:
+        structure: What was fitted.
+        choices: Among which it was.
+        scale: y <-> z.
+        x: Times, (n,).
+        y: Values as they are, (n,).
+        evidence: The log density of z and the hyperparameters.
+        mode: The mode, (d,), in unconstrained coordinates.
+        value: The log density there, where it has been computed.
+        curvature: The Hessian of -log p next to it, (d, d), where it is known.
+        log_prior: The log prior probability of the structure, up to a constant.
+        twice: Whether two searches from different places came to this mode.
+    """
+
+    structure: Structure
+    choices: Choices
+    scale: Scale
+    x: np.ndarray
+    y: np.ndarray
+    evidence: Evidence
+    mode: np.ndarray
+    value: float | None = None
+    curvature: np.ndarray | None = None
+    log_prior: float = 0.0
+    twice: bool = False
+
+    @classmethod
+    def of(
+        cls, structure: Structure, choices: Choices, x, y, start=None, curvature=None, once=False
+    ) -> Fitted:
+        """Climb to the mode, from the median of the prior or, by name, from other values.
+
+        curvature: the Hessian of -log p there, where it is known well enough; once: whether one
+        search is enough, since two came to the same mode of a structure much like this one.
+        """
+        scale = choices.scale(structure, y)
+        evidence = choices.evidence(structure, x, y, scale)
+        start = start or {}
+        begin = zip(evidence.names, evidence.middle, strict=True)
+        begin = np.array([start.get(name, z) for name, z in begin])
+        twice = False
+        if curvature is not None:
+            mode, value = climb(evidence, begin, FEW_STEPS)
+        elif once or start.keys() == set(evidence.names):
+            # By the names: the mode of the same structure, given a part of the values.
+            mode, value = climb(evidence, begin)
+        else:
+            mode, value, twice = highest(evidence, begin)
+        fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
+        log_prior = choices.log_prior(structure, len(y))
+        fitted = fitted.robust() if choices.robust else fitted
+        return replace(fitted, log_prior=log_prior, curvature=curvature, twice=twice)
+
+    def robust(self) -> Fitted:
+        """The same with Student t noise, in turns with the factors of the noise variance."""
+        fitted = self
+        for _ in range(ROUNDS):
+            noise = float(fitted.evidence.values(fitted.mode)["noise"])
+            mean, variance = fitted.evidence.fitted(fitted.mode)
+            factors, bound = noise_factors(np.square(fitted.evidence.y - mean) + variance, noise)
+            evidence = fitted.evidence.with_noise_factors(factors, bound)
+            mode, value = climb(evidence, fitted.mode)
+            gained = value - fitted.log_density
+            fitted = replace(fitted, evidence=evidence, mode=mode, value=value)
+            if abs(gained) < SETTLED:
+                break
+        return fitted
+
+    def given(self, x: np.ndarray, y: np.ndarray) -> Fitted:
+        """The same hyperparameters, on the same scale, given all values y at times x: (n,) both."""
+        evidence = self.evidence.given(x, self.scale.forward(y))
+        if self.choices.robust:
+            # The new values have a factor of 1 until what is left of them is known.
+            known = np.append(self.evidence.noise_factors, np.ones(len(y) - len(self.y)))
+            mean, variance = evidence.with_noise_factors(known, 0.0).fitted(self.mode)
+            noise = float(evidence.values(self.mode)["noise"])
+            squares = np.square(evidence.y - mean) + variance
+            evidence = evidence.with_noise_factors(*noise_factors(squares, noise))
+        return replace(self, x=x, y=y, evidence=evidence, value=None, curvature=None)
+
+    @cached_property
+    def log_density(self) -> float:
+        """The log density at the mode."""
+        return self._value_and_gradient[0] if self.value is None else self.value
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """The gradient of the log density at the mode: (d,)."""
+        return self._value_and_gradient[1]
+
+    @cached_property
+    def _value_and_gradient(self) -> tuple[float, np.ndarray]:
+        return self.evidence.value_and_gradient(self.mode)
+
+    @cached_property
+    def model(self) -> GPRegression | LatentGP:
+        """The model of z."""
+        return self.choices.model(self.structure, self.x, self.scale)
+
+    @property
+    def target(self) -> Target:
+        """The model and the values as methods of inference take them."""
+        if self.choices.likelihood is not None:
+            return latent_target(self.model, self.x, self.y)
+        return bound(self.model, self.x, self.scale.forward(self.y))
+
+    @cached_property
+    def log_jacobian(self) -> float:
+        """What turns a log density of z into one of y."""
+        return float(np.sum(self.scale.log_jacobian(self.y)))
+
+    @property
+    def log_joint(self) -> float:
+        """The log density of y and the hyperparameters at the mode; -inf where there is none."""
+        value = self.log_density + self.log_jacobian + self.log_prior
+        return value if np.isfinite(value) else -np.inf
+
+    @property
+    def log_evidence(self) -> float:
+        """log p(y) by Laplace's method."""
+        return self.optimum.log_evidence + self.log_jacobian + self.log_prior
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The mode in unconstrained coordinates, by the names of the hyperparameters."""
+        return dict(zip(self.evidence.names, self.mode.tolist(), strict=True))
+
+    @cached_property
+    def hessian(self) -> np.ndarray:
+        """The curvature of -log p at the mode: (d, d), by differences of the gradient."""
+        if self.curvature is not None:
+            return self.curvature
+        d = len(self.mode)
+        steps = self.mode + STEP * np.eye(d)
+        with self.evidence.threads():
+            H = [self.gradient - self.evidence.value_and_gradient(z)[1] for z in steps]
+        H = np.reshape(H, (d, d))
+        return 0.5 * (H + H.T) / STEP
+
+    def rescaled(self) -> Fitted:
+        """The same after another search, in coordinates that have about the same curvature.
+
+        A period is known to a thousandth where a variance is known to a half, and L-BFGS ends
+        early on such a ridge.
+        """
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(np.nan_to_num(self.hessian)), 1.0))
+        mode, value = climb(self.evidence, self.mode, scale=scale, enough=LITTLE)
+        if not value > self.log_density:
+            return self
+        return replace(self, mode=mode, value=value, curvature=None)
+
+    def polished(self) -> Fitted:
+        """The same where the gradient is zero, as far as that can be reached.
+
+        Newton's method goes there within a few steps, unless L-BFGS has ended on a ridge. One that
+        began close to its mode, with the curvature there, takes a step; weights do the rest.
+        """
+        if self.curvature is not None:
+            return self._by_newton(1)
+        closer = self._by_newton(STEPS)
+        return closer if closer.optimum.converged else closer.rescaled()._by_newton(STEPS)
+
+    def _by_newton(self, steps: int) -> Fitted:
+        """The same after so many steps of Newton's method at most, each of which halves a slope.
+
+        The curvature where they begin does for all of them; it is another where they end, unless
+        that is near by or it was given.
+        """
+        at = self
+        with self.evidence.threads():
+            for _ in range(steps):
+                slope = at.optimum.gradient_norm
+                if slope < FLAT:
+                    break
+                try:
+                    mode = at.mode + np.linalg.solve(self.hessian, at.gradient)
+                except np.linalg.LinAlgError:
+                    break
+                closer = replace(at, mode=mode, value=None, curvature=self.hessian)
+                # Written so that NaN is no improvement.
+                halved = closer.optimum.gradient_norm < 0.5 * slope
+                if not (halved and np.isfinite(closer.log_density)):
+                    break
+                at = closer
+        moved = at.mode - self.mode
+        if moved @ self.hessian @ moved < np.square(AROUND):
+            return at
+        return replace(at, value=at.log_density, curvature=self.curvature)
+
+    @cached_property
+    def optimum(self) -> Optimum:
+        """The mode as methods have it."""
+        return Optimum(
+            z=self.mode,
+            log_density=self.log_density,
+            gradient=-self.gradient,
+            curvature=lambda: self.hessian,
+            ends=self.mode[None],
+            start_log_densities=np.array([self.log_density]),
+            coordinates=self.evidence.names,
+            mode="unconstrained",
+        )
+
+    def draws(self, count: int, seed: int, x_new: np.ndarray = NO_TIMES) -> Draws:
+        """Draws around the mode, from the normal distribution with its curvature, weighted.
+
+        x_new: the times that are likely to be asked for, or to have values, one day: sorted, (m,).
+        """
+        d = len(self.mode)
+        if d == 0:
+            return Draws(self, np.zeros((1, 0)), np.array([self.log_density]))
+        # Where the curvature is not known the draws go wide, and their weights say what they are.
+        eigenvalues, vectors = np.linalg.eigh(np.nan_to_num(self.hessian))
+        curvature = (vectors * np.maximum(eigenvalues, LEAST_CURVATURE)) @ vectors.T
+        # Eigenvectors may turn round when a digit of the data changes; this factor does not.
+        factor = np.linalg.cholesky(curvature)
+        standard = np.random.default_rng(seed).standard_normal((count, d))
+        z = self.mode + np.linalg.solve(factor.T, standard.T).T
+        log_q = -0.5 * np.sum(np.square(standard), axis=1) - 0.5 * d * np.log(2.0 * np.pi)
+        log_q += np.sum(np.log(np.diag(factor)))
+        predictive = self.evidence.predictive(z, x_new)
+        return Draws(self, z, predictive.log_densities - log_q, predictive)
+
+    def at_mode(self) -> Draws:
+        """The mode alone."""
+        polished = self.polished()
+        return Draws(polished, polished.mode[None], np.zeros(1))
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of the hyperparameters of a structure, and the logs of their weights p / q.
+
+    Attributes:
+        fitted: The structure.
+        z: (S, d), in unconstrained coordinates.
+        log_ratios: (S,).
+        predictive: What each says of the next values, where it has been computed.
+    """
+
+    fitted: Fitted
+    z: np.ndarray
+    log_ratios: np.ndarray
+    predictive: Predictive | None = None
+
+    @cached_property
+    def weights(self) -> Weights:
+        """The weights, Pareto smoothed, with their k-hat."""
+        return pareto_smooth(self.log_ratios)
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The weights, which sum to one, truncated: (S,).
+
+        Ionides (2008), "Truncated importance sampling".
+        """
+        w = np.minimum(self._normalised, len(self.z) ** -0.5)
+        return w / w.sum()
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """log p(y), of the values as they are."""
+        value = float(logsumexp(self._ratios) - np.log(len(self.z)))
+        return value + self.fitted.log_jacobian + self.fitted.log_prior
+
+    def resampled(self, count: int, seed: int) -> np.ndarray:
+        """Equally weighted draws: (count, d)."""
+        return self.z[self.chosen(count, seed)]
+
+    def chosen(self, count: int, seed: int) -> np.ndarray:
+        """Which draws those are, some of them several times: (count,)."""
+        return resample(self.shares, count, np.random.default_rng(seed))
+
+    def moments(self, rows: np.ndarray, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of new values at x_new (m,), for some of the draws: (S, m) each."""
+        if self.predictive is not None and self.predictive.covers(x_new):
+            return self.predictive.moments(rows, x_new)
+        return self.fitted.evidence.moments(self.z[rows], x_new)
+
+    @property
+    def ess(self) -> float:
+        """The effective number of draws: 1 / sum w^2, of the weights as they are."""
+        return float(1.0 / np.sum(np.square(self._normalised)))
+
+    @property
+    def _ratios(self) -> np.ndarray:
+        """The log ratios; where there is no density it is zero."""
+        return np.where(np.isnan(self.log_ratios), -np.inf, self.log_ratios)
+
+    @property
+    def _normalised(self) -> np.ndarray:
+        """The weights, which sum to one."""
+        return np.exp(self._ratios - logsumexp(self._ratios))
+
+    @property
+    def is_point(self) -> bool:
+        return len(self.z) == 1
+
+    def posterior(self, seed: int) -> Posterior:
+        """These draws as the posterior of the structure."""
+        fitted = self.fitted
+        z = self.z if self.is_point else self.resampled(len(self.z), seed)
+        fit = Fit(
+            z=z[None],
+            assess=lambda _: self._assess(),
+            optimum=fitted.optimum,
+            draws=fitted.evidence.values(z[None]),
+            log_evidence=None if self.is_point else self.weights.log_evidence,
+        )
+        target = fitted.target
+        name = "map" if self.is_point else "importance"
+        return Posterior.of(name, fit, target, seed=seed)
+
+    def _assess(self) -> Trust:
+        optimum, weights = self.fitted.optimum, self.weights
+        if self.is_point or optimum.problem():
+            return assess_point(optimum)
+        evidence = {
+            **optimum.evidence(),
+            "khat": weights.khat,
+            "khat_threshold": weights.threshold,
+            "ess_of_weights": weights.ess,
+        }
+        few = (
+            f"{effective(weights.ess)} of the hyperparameters: enough to widen a forecast by what "
+            "is not known of them, too few for their own quantiles. Take method='nuts' for those."
+        )
+        return Trust("caution" if weights.khat < HOPELESS_KHAT else "bad", few, evidence)
+
+
+def highest(evidence: Evidence, start) -> tuple[np.ndarray, float, bool]:
+    """The higher of the modes that two searches find, the log density there, and if they are one.
+
+    Where the second search has no place to begin, nothing is known of that.
+    """
+    mode, value = climb(evidence, start)
+    other = other_start(evidence.names, mode, evidence.middle)
+    if other is None:
+        return mode, value, False
+    second, density = climb(evidence, other)
+    # Rounding must not decide between two ends that are one mode.
+    if abs(density - value) <= SAME:
+        return mode, value, True
+    return (second, density, False) if density > value else (mode, value, False)
+
+
+def climb(
+    evidence: Evidence,
+    start,
+    steps: int = STEPS,
+    scale: float | np.ndarray = 1.0,
+    enough: float = ENOUGH,
+) -> tuple[np.ndarray, float]:
+    """The mode by L-BFGS in so many steps at most, and the log density there.
+
+    scale: how far each coordinate has to go for the density to change by much, (d,) or one number;
+    enough: the relative gain of a step below which it is the last.
+    """
+    if len(start) == 0:
+        return start, evidence.log_density(start)
+
+    def objective(u):
+        value, gradient = evidence.value_and_gradient(start + scale * u)
+        # The line search steps back from a high value, but is lost at an infinite one.
+        return (-value, -scale * gradient) if np.isfinite(value) else (BARRIER, np.zeros(len(u)))
+
+    options = {"maxiter": steps, "ftol": enough, "gtol": 1e-3}
+    with evidence.threads():
+        begin = np.zeros(len(start))
+        end = minimize(objective, begin, jac=True, method="L-BFGS-B", options=options)
+    return start + scale * end.x, -float(end.fun) if end.fun < BARRIER else -np.inf

@@ -1,0 +1,1 @@
+"""Models of a series: kernels with priors, effects, transformations, marginal likelihood."""

@@ -1,0 +1,1 @@
+"""Figures, summaries, remarks and tables of totals of a forecast."""

@@ -1,0 +1,276 @@
+"""A forecast goes on from new values: the same hyperparameters, all values."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpyro.distributions as dist
+import pandas as pd
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal, norm
+
+import bayeskern as bk
+from bayeskern.forecast.combine.updating import MORE
+from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.kernels import RBF, Brownian, Constant, Matern32
+
+MONTHS = pd.date_range("2010-01-01", periods=96, freq="MS")
+
+
+@pytest.fixture(scope="module")
+def sales():
+    t = np.arange(96)
+    noise = np.random.default_rng(0).normal(size=(2, 96))
+    y = 60.0 + np.cumsum(0.4 * noise[0]) + 6.0 * np.sin(2.0 * np.pi * t / 12.0) + noise[1]
+    return pd.Series(y, MONTHS, name="sales")
+
+
+def test_it_is_the_process_given_all_values_at_the_same_hyperparameters(sales):
+    """By hand, with the kernel at its mode."""
+    kernel = Matern32(0.8, 1.3)
+    f = bk.forecast(sales[:90], 5, kernel=kernel, method="map", season=0)
+    g = f.update(sales[90:])
+    z = f.scale.forward(sales.to_numpy())
+    x = np.arange(101) / 12.0
+    K, noise = np.asarray(kernel(x)), float(f.posterior.draws["noise"].ravel()[0])
+    weights = np.linalg.solve(K[:96, :96] + noise * np.eye(96), K[:96, 96:])
+    mean = f.scale.back(weights.T @ z)
+    sd = f.scale.size * np.sqrt(np.diag(K[96:, 96:] - weights.T @ K[:96, 96:]) + noise)
+    np.testing.assert_allclose(g.mean, mean, rtol=1e-8)
+    np.testing.assert_allclose(g.sd, sd, rtol=1e-8)
+    np.testing.assert_array_equal(g.times, pd.date_range("2018-01-01", periods=5, freq="MS"))
+
+
+def test_one_by_one_is_as_all_at_once(sales):
+    f = bk.forecast(sales[:90], 5, trend="level")
+    at_once, one_by_one = f.update(sales[90:]), f
+    for value in sales[90:]:
+        one_by_one = one_by_one.update(value)
+    np.testing.assert_allclose(one_by_one.median, at_once.median, rtol=1e-6)
+    np.testing.assert_allclose(one_by_one.sd, at_once.sd, rtol=1e-6)
+    # The old forecast stays as it was.
+    assert len(f.series.values) == 90 and f.times[0] == np.datetime64("2017-07-01")
+
+
+@pytest.mark.slow
+def test_it_is_near_a_new_fit_and_says_how_far_it_can_be_trusted(sales):
+    f, again = bk.forecast(sales[:90], 6), bk.forecast(sales, 6)
+    g = f.update(sales[90:])
+    assert np.abs(g.median - again.median).max() < 0.5 * again.sd.min()
+    np.testing.assert_allclose(g.sd, again.sd, rtol=0.3)
+    assert g.before is f and g.problem is None and g.trust.verdict in ("good", "caution")
+    assert 0.99 < sum(part.weight for part in g.parts) < 1.01
+    assert "2010-01-01 to 2017-12-01" in str(g)
+
+
+def test_a_fit_that_failed_is_not_mended_by_new_values(sales, monkeypatch):
+    f = bk.forecast(sales[:90], 5, trend="level")
+    monkeypatch.setitem(f.__dict__, "problem", "it stopped on the way")
+    g = f.update(sales[90:93]).update(sales[93:])
+    assert g.before is f and g.problem == "it stopped on the way" and g.trust.verdict == "bad"
+
+
+def test_new_values_without_a_density_are_an_error(sales):
+    f = bk.forecast(sales[:90], 5, trend="level", log=False)
+    with pytest.raises(FloatingPointError, match="no density under any draw"):
+        f.update(1e200)
+
+
+def test_what_the_hyperparameters_did_not_expect_leaves_few_draws(sales):
+    f = bk.forecast(sales[:90], 5, trend="level")
+    wild = f.update(sales[90:] + 40.0 * np.array([1, -1, 1, -1, 1, -1]))
+    calm = f.update(sales[90:])
+    assert wild._effective < 0.5 * calm._effective
+    assert wild.trust.verdict != "good"
+
+
+@pytest.mark.slow
+def test_a_wild_value_moves_a_robust_forecast_little(sales):
+    spoiled = sales[90:].to_numpy().copy()
+    spoiled[2] += 30.0
+    shifts = []
+    for robust in (True, False):
+        f = bk.forecast(sales[:90], 5, trend="level", robust=robust, log=False)
+        shifts.append(np.abs(f.update(spoiled).median - f.update(sales[90:]).median).max())
+    assert shifts[0] < 0.3 * shifts[1]
+
+
+def test_missing_values_and_later_times(sales):
+    f = bk.forecast(sales[:90], 3, trend="level", method="map")
+    skipped = f.update(sales.iloc[[91]], times=MONTHS[[91]])
+    missing = f.update([np.nan, sales.iloc[91]])
+    np.testing.assert_allclose(skipped.median, missing.median, rtol=1e-10)
+    assert "1 missing value among those that came later left out" in missing.remarks
+    assert skipped.times[0] == missing.times[0] == np.datetime64("2017-09-01")
+    # What is missing at the end is forecast.
+    assert f.update([sales.iloc[90], np.nan]).times[0] == np.datetime64("2017-08-01")
+
+
+def test_logarithms_end_where_a_value_is_not_above_zero():
+    y = np.exp(np.cumsum(0.3 * np.random.default_rng(1).normal(size=40)))
+    f = bk.forecast(y, 3, season=0, trend="level")
+    assert {part.structure.log for part in f.parts} == {True, False} or f.parts[0].structure.log
+    with pytest.raises(ValueError, match="a value of -1 has no logarithm"):
+        bk.forecast(y, 3, season=0, trend="level", positive=True).update(-1.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "times", "message"),
+    [
+        ([], None, "wanted new values of sales"),
+        ([np.nan], None, "wanted new values of sales"),
+        (np.ones((2, 2)), None, "wanted new values of sales"),
+        ([1.0], ["2018-01-01", "2018-02-01"], "1 values at 2 times"),
+        ([1.0], [5], "1 values at 1 times, int64"),
+        ([1.0], ["2017-06-01"], "must come after 2017-06-01"),
+        ([1.0, 2.0], ["2017-08-01", "2017-07-01"], "must come after 2017-06-01"),
+        ([1.0], ["2017-07-15"], "the times were monthly, at month start, and are"),
+        ([1.0], ["soon"], "cannot read 'soon'"),
+    ],
+)
+def test_what_does_not_go_on(sales, values, times, message):
+    f = bk.forecast(sales[:90], 3, trend="level", method="map")
+    with pytest.raises(ValueError, match=message):
+        f.update(values, times)
+
+
+def test_steps_may_differ_by_rounding():
+    times = np.linspace(0.0, 7.0, 60)
+    y = np.cumsum(np.random.default_rng(0).normal(size=60))
+    f = bk.forecast(y[:50], 3, times=times[:50], season=0, trend="level", method="map")
+    np.testing.assert_allclose(f.update(y[50:]).times, 7.0 + np.arange(1, 4) * 7.0 / 59.0)
+    np.testing.assert_allclose(
+        f.update(y[50:], times=times[50:]).median, f.update(y[50:]).median, rtol=1e-10
+    )
+    with pytest.raises(ValueError, match="the times were numbers, step 0.118644, and are irr"):
+        f.update(y[50], times=times[50] + 0.05)
+
+
+def test_a_constant_series_taught_nothing():
+    with pytest.raises(ValueError, match="forecast the longer one"):
+        bk.forecast([2.0, 2.0, 2.0], 2).update(3.0)
+
+
+# -- many draws of several structures, by hand -----------------------------------------------------
+
+KERNELS = {
+    "level": Brownian(dist.LogNormal(-2.0)) + Constant(dist.LogNormal()),
+    "smooth": RBF(dist.LogNormal(1.0), dist.LogNormal()),
+}
+
+
+def covariance(trend, values, x):
+    """That of values at x: (n, n)."""
+    first, second, noise = values.values()
+    K = first * np.minimum.outer(x, x) + second
+    if trend == "smooth":
+        K = second * np.exp(-0.5 * np.square(np.subtract.outer(x, x) / first))
+    return K + noise * np.eye(len(x))
+
+
+def at_draws(part, x, y, x_new):
+    """The log density of z(y) at each draw, and means and variances of new values of z given it."""
+    scale, densities, moments = part.fitted.scale, [], []
+    z = ((np.log(y) if scale.log else y) - scale.shift) / scale.size
+    for draw in part.draws.z:
+        values = part.fitted.evidence.values(draw)
+        K = covariance(part.structure.trend, values, np.append(x, x_new))
+        known, cross = K[: len(x), : len(x)], K[: len(x), len(x) :]
+        solved = np.linalg.solve(known, cross)
+        densities.append(multivariate_normal(cov=known).logpdf(z))
+        variance = np.diag(K)[len(x) :] - np.sum(cross * solved, axis=0)
+        moments.append((solved.T @ z, variance))
+    means, variances = np.array(moments).transpose(1, 0, 2)
+    return np.array(densities), scale.shift + scale.size * means, scale.size * np.sqrt(variances)
+
+
+@pytest.fixture(scope="module")
+def walk():
+    return 30.0 + np.cumsum(np.random.default_rng(3).normal(size=70))
+
+
+CASES = {
+    # So many that what is foretold with the fit is used up.
+    "one by one": (np.arange(70), [[value] for value in range(40, 70)]),
+    "at once": (np.arange(70), [range(40, 47)]),
+    "a gap": (np.arange(70), [[40, 41, 44], [45, 49]]),
+    "irregular": (np.cumsum(np.random.default_rng(4).uniform(0.5, 1.5, 70)), [[40], [41, 42]]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_many_draws_are_weighted_and_given_all_values_as_by_hand(walk, case):
+    times, came = CASES[case]
+    f = bk.forecast(walk[:40], 3, kernel=KERNELS, season=0, times=times[:40])
+    g = f
+    for some in came:
+        g = g.update(walk[list(some)], times=times[list(some)])
+    positions = (times - times[0]) / f.series.calendar.every
+    known = [*range(40), *(value for some in came for value in some)]
+    x_new = positions[known[-1]] + 1.0 + np.arange(3)
+    weights, ratios = {}, {}
+    for part in f.parts:
+        old, _, _ = at_draws(part, positions[:40], walk[:40], x_new)
+        new, _, _ = at_draws(part, positions[known], walk[known], x_new)
+        ratios[part.structure] = part.draws.log_ratios + new - old
+        gain = logsumexp(ratios[part.structure]) - logsumexp(part.draws.log_ratios)
+        slope = 1.0 / walk[known[40:]] if part.fitted.scale.log else np.ones(len(known) - 40)
+        gain += np.sum(np.log(slope / part.fitted.scale.size))
+        weights[part.structure] = part.weight * np.exp(0.5 * gain)
+    # Each update leaves out the least likely ones.
+    total = sum(weights[part.structure] for part in g.parts)
+    assert total > 0.9 * sum(weights.values())
+    mean, below, q = 0.0, 0.0, g.quantile([0.05, 0.5, 0.8])
+    for part in g.parts:
+        assert part.weight == pytest.approx(weights[part.structure] / total, rel=1e-8)
+        np.testing.assert_allclose(
+            part.draws.log_ratios, ratios[part.structure], rtol=1e-9, atol=1e-8
+        )
+        _, locations, sds = at_draws(part, positions[known], walk[known], x_new)
+        count = min(len(part.draws.z), int(np.ceil(48 * part.weight)))
+        rows = part.draws.chosen(count, g.seed)
+        locations, sds, share = locations[rows], sds[rows], part.weight / len(rows)
+        log = part.fitted.scale.log
+        mean += share * np.sum(np.exp(locations + 0.5 * sds**2) if log else locations, axis=0)
+        distance = ((np.log(q) if log else q)[:, None] - locations) / sds
+        below += share * np.sum(norm.cdf(distance), axis=1)
+    np.testing.assert_allclose(g.mean, mean, rtol=1e-8)
+    np.testing.assert_allclose(below, np.tile([[0.05], [0.5], [0.8]], (1, 3)), atol=1e-8)
+
+
+def test_it_takes_no_factor_of_the_covariance_of_all_values(walk, monkeypatch):
+    f = bk.forecast(walk[:40], 3, kernel=KERNELS, season=0)
+
+    def refused(*_):
+        raise AssertionError("a factor was asked for")
+
+    with monkeypatch.context() as patch:
+        for name in ("predictive", "log_density", "moments", "_covariance"):
+            patch.setattr(NumpyEvidence, name, refused)
+        g = f
+        for value in walk[40:50]:
+            g = g.update(value)
+        assert np.all(np.isfinite(g.mean)) and np.all(np.isfinite(g.interval(0.9)))
+
+
+def test_what_is_kept_does_not_grow(walk):
+    f = bk.forecast(walk[:40], 3, kernel=KERNELS, season=0)
+    g = f
+    for value in np.tile(walk[40:], 4)[:100]:
+        g = g.update(value)
+        kept = [part.draws.predictive for part in g.parts]
+        assert all(one.covariances.nbytes <= 32 * (3 + MORE) ** 2 * 8 for one in kept)
+        assert all(one.covariances.base is None for one in kept)
+    assert g.before is f and len(g.series.values) == 140
+
+
+def test_draws_by_another_method_foretell_nothing_before_they_are_asked(walk):
+    f = bk.forecast(walk[:40], 3, kernel=KERNELS["level"], season=0, log=False)
+    (part,) = f.parts
+    plain = part._replace(draws=replace(part.draws, predictive=None))
+    (later,) = replace(f, parts=(plain,)).update(walk[40:43]).parts
+    x_new = np.arange(43.0, 46.0)
+    old, _, _ = at_draws(part, np.arange(40.0), walk[:40], x_new)
+    new, _, _ = at_draws(part, np.arange(43.0), walk[:43], x_new)
+    gains = later.draws.log_ratios - part.draws.log_ratios
+    np.testing.assert_allclose(gains, new - old, rtol=1e-8, atol=1e-8)

@@ -1,0 +1,440 @@
+"""Files as people have them: what each is read as, or why it is refused."""
+
+import datetime as dt
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeskern.forecast.data.reading import read_series
+
+DAYS = np.array(["2019-01-13", "2019-01-14", "2019-01-15", "2019-01-16"], "M8[s]")
+MONTHS = np.array(["2019-01", "2019-02", "2019-03", "2019-04"], "M8[s]")
+QUARTERS = np.array(["2019-01", "2019-04", "2019-07", "2019-10"], "M8[s]")
+HOURS = np.array(["2019-01-13T21", "2019-01-13T22", "2019-01-13T23", "2019-01-14T00"], "M8[s]")
+VALUES = np.array([14867.86, 999.5, -1022.0, 40.0])
+
+
+def lines(times, values=("14867.86", "999.5", "-1022", "40"), delimiter=",", header="day,sales"):
+    rows = [header.replace(",", delimiter)]
+    rows += [f"{t}{delimiter}{v}" for t, v in zip(times, values, strict=True)]
+    return "\n".join(rows) + "\n"
+
+
+# How dates are written, and what they are.
+DATES = {
+    "iso": ("2019-01-13 2019-01-14 2019-01-15 2019-01-16", DAYS),
+    "points": ("13.01.2019 14.01.2019 15.01.2019 16.01.2019", DAYS),
+    "points, months": ("01.01.2019 01.02.2019 01.03.2019 01.04.2019", MONTHS),
+    "points, short": ("13.1.19 14.1.19 15.1.19 16.1.19", DAYS),
+    "points and time": (
+        "13.01.2019_21:00 13.01.2019_22:00 13.01.2019_23:00 14.01.2019_00:00",
+        HOURS,
+    ),
+    "slashes, day first": ("13/01/2019 14/01/2019 15/01/2019 16/01/2019", DAYS),
+    "slashes, month first": ("1/13/2019 1/14/2019 1/15/2019 1/16/2019", DAYS),
+    "slashes, two digits": ("1/13/19 1/14/19 1/15/19 1/16/19", DAYS),
+    "slashes, year first": ("2019/1/13 2019/1/14 2019/1/15 2019/1/16", DAYS),
+    "dashes, day first": ("13-01-2019 14-01-2019 15-01-2019 16-01-2019", DAYS),
+    "afternoon": (
+        "1/13/2019_9:00_PM 1/13/2019_10:00_PM 1/13/2019_11:00_PM 1/14/2019_12:00_AM",
+        HOURS,
+    ),
+    "iso, afternoon": (
+        "2019-01-13_9:00_pm 2019-01-13_10:00_pm 2019-01-13_11:00_pm 2019-01-14_12:00_am",
+        HOURS,
+    ),
+    "month and year": ("Jan_2019 Feb_2019 Mar_2019 Apr_2019", MONTHS),
+    "whole names": ("January_2019 February_2019 March_2019 April_2019", MONTHS),
+    "short months": ("Jan-19 Feb-19 Mar-19 Apr-19", MONTHS),
+    "apostrophes": ("Jan_'19 Feb_'19 Mar_'19 Apr_'19", MONTHS),
+    "year and month": ("2019-Jan 2019-Feb 2019-Mar 2019-Apr", MONTHS),
+    "day, name, year": ("13-Jan-2019 14-Jan-2019 15-Jan-2019 16-Jan-2019", DAYS),
+    "day, name, short year": ("13-Jan-19 14-Jan-19 15-Jan-19 16-Jan-19", DAYS),
+    "spaces": ("13_January_2019 14_January_2019 15_January_2019 16_January_2019", DAYS),
+    "eurostat": ("2019M01 2019M02 2019M03 2019M04", MONTHS),
+    "month, slash, year": ("01/2019 02/2019 03/2019 04/2019", MONTHS),
+    "quarters": ("Q1_2019 Q2_2019 Q3_2019 Q4_2019", QUARTERS),
+    "quarters, year first": ("2019-Q1 2019-Q2 2019-Q3 2019-Q4", QUARTERS),
+    "weeks": (
+        "2019-W01 2019-W02 2019-W03 2019-W04",
+        np.array(["2018-12-31", "2019-01-07", "2019-01-14", "2019-01-21"], "M8[s]"),
+    ),
+    "digits": ("20190113 20190114 20190115 20190116", DAYS),
+    "digits of minutes": ("201901132100 201901132200 201901132300 201901140000", HOURS),
+    "digits of seconds": (
+        "20190113210000 20190113220000 20190113230000 20190114000000",
+        HOURS,
+    ),
+    "seconds since 1970": ("1547337600 1547424000 1547510400 1547596800", DAYS),
+    "milliseconds": ("1547337600000 1547424000000 1547510400000 1547596800000", DAYS),
+    "years": ("2016 2017 2018 2019", np.array([2016, 2017, 2018, 2019])),
+}
+
+
+@pytest.mark.parametrize(("dates", "expected"), DATES.values(), ids=DATES)
+def test_dates(tmp_path, dates, expected):
+    path = tmp_path / "sales.csv"
+    path.write_text(lines(dates.replace("_", "\x01").split(" ")).replace("\x01", " "))
+    series = read_series(path)
+    np.testing.assert_array_equal(series.times, expected)
+    np.testing.assert_array_equal(series.values, VALUES)
+    epochs = [remark for remark in series.remarks if "since 1970" in remark]
+    assert len(epochs) == dates.startswith("1547")
+
+
+def test_an_american_date_with_commas_needs_quotes(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_text(lines([f'"January {d}, 2019"' for d in (13, 14, 15, 16)]))
+    np.testing.assert_array_equal(read_series(path).times, DAYS)
+
+
+# How numbers are written, in the file's lines, and what else is said of them.
+NUMBERS = {
+    "plain": ("14867.86 999.5 -1022 40", ",", ""),
+    "thousands": ('"14,867.86" 999.5 "-1,022" 40', ",", ""),
+    "decimal commas": ("14867,86 999,5 -1022 40", ";", ""),
+    "decimal commas in quotes": ('"14867,86" "999,5" -1022 40', ",", ""),
+    "points and commas": ("14.867,86 999,5 -1.022 40", ";", ""),
+    "spaces": ("14_867,86 999,5 -1_022 40,0", "\t", ""),
+    "apostrophes": ("14'867.86 999.5 -1'022 40", ",", ""),
+    "dollars": ('"$14,867.86" $999.50 "-$1,022" $40', ",", ""),
+    "brackets": ('"14,867.86" 999.5 "(1,022)" 40', ",", ""),
+    "euros": ("14.867,86_€ 999,50_€ -1.022_€ 40_€", ";", ""),
+    "per cent": ("14867.86% 999.5% -1022% 40%", ",", "sales is in per cent"),
+    "a minus of typesetters": ("14867.86 999.5 \u22121022 40", ",", ""),
+    "exponents": ("1.486786e4 9.995e2 -1.022e3 4e1", ",", ""),
+}
+
+
+@pytest.mark.parametrize(("numbers", "delimiter", "remark"), NUMBERS.values(), ids=NUMBERS)
+def test_numbers(tmp_path, numbers, delimiter, remark):
+    path = tmp_path / "sales.csv"
+    values = [number.replace("_", " ") for number in numbers.split(" ")]
+    path.write_text(lines(map(str, DAYS.astype("M8[D]")), values, delimiter), encoding="utf-8")
+    series = read_series(path)
+    np.testing.assert_allclose(series.values, VALUES, rtol=1e-15)
+    assert remark in " ".join(series.remarks)
+
+
+def test_dollars_in_thousands(tmp_path):
+    """Three digits after the comma are thousands where cents would be two; not so of euros."""
+    path = tmp_path / "sales.csv"
+    path.write_text(lines(map(str, DAYS.astype("M8[D]")), ['"$14,868"', "$9", '"$1,022"', "$40"]))
+    np.testing.assert_array_equal(read_series(path).values, [14868, 9, 1022, 40])
+    fuel = ["1,859 €", "1,799 €", "2 €", "1,919 €"]
+    path.write_text(lines(map(str, DAYS.astype("M8[D]")), fuel, ";"), encoding="utf-8")
+    with pytest.raises(ValueError, match="'1,859 €' may be 1.859 or 1859"):
+        read_series(path)
+    np.testing.assert_array_equal(read_series(path, decimal=",").values, [1.859, 1.799, 2, 1.919])
+
+
+@pytest.mark.parametrize("word", ["-", "--", "\u2013", "#N/A", "NA", "."])
+def test_words_for_what_is_missing(tmp_path, word):
+    path = tmp_path / "sales.csv"
+    text = lines(map(str, DAYS.astype("M8[D]")), ["1", word, "3", "4"])
+    path.write_text(text, encoding="utf-8")
+    np.testing.assert_array_equal(read_series(path).values, [1, np.nan, 3, 4])
+
+
+ISO_DAYS = [str(day) for day in DAYS.astype("M8[D]")]
+PLAIN = lines(ISO_DAYS)
+RECORDS = [{"day": day, "sales": float(value)} for day, value in zip(ISO_DAYS, VALUES, strict=True)]
+# What the file is.
+KINDS = {
+    "commas": PLAIN.encode(),
+    "semicolons": lines(ISO_DAYS, delimiter=";").encode(),
+    "tabs": lines(ISO_DAYS, delimiter="\t").encode(),
+    "pipes": lines(ISO_DAYS, delimiter="|").encode(),
+    "carriage returns": PLAIN.replace("\n", "\r\n").encode(),
+    "byte order mark": PLAIN.encode("utf-8-sig"),
+    "utf-16": PLAIN.encode("utf-16"),
+    "gzip": gzip.compress(PLAIN.encode()),
+    "records": json.dumps(RECORDS).encode(),
+    "lines of records": "\n".join(map(json.dumps, RECORDS)).encode(),
+    "columns": json.dumps({"day": ISO_DAYS, "sales": list(VALUES)}).encode(),
+    "an object around": json.dumps({"status": "ok", "data": RECORDS}).encode(),
+    "two columns of time": lines(
+        [f"{t[:4]},{int(t[5:7])},{t[8:]}" for t in ISO_DAYS], header="year,month,day,sales"
+    ).encode(),
+    "date and time": lines([f"{day},00:00" for day in ISO_DAYS], header="Date,Time,Sales").encode(),
+}
+
+
+@pytest.mark.parametrize("content", KINDS.values(), ids=KINDS)
+def test_kinds_of_files(tmp_path, content):
+    # The name says nothing.
+    path = tmp_path / "sales"
+    path.write_bytes(content)
+    series = read_series(path)
+    np.testing.assert_array_equal(series.times, DAYS)
+    np.testing.assert_array_equal(series.values, VALUES)
+    assert (series.name, series.remarks) == ("sales", ())
+
+
+@pytest.mark.parametrize(
+    ("header", "times", "expected"),
+    [
+        ("Year,Month,sales", ["2019,1", "2019,2", "2019,3", "2019,4"], MONTHS),
+        ("year,month,sales", ["2019,Jan", "2019,Feb", "2019,Mar", "2019,Apr"], MONTHS),
+        (
+            "year,month,day,sales",
+            ["2019,Mar,1", "2019,April,1", "2019,May,1", "2019,June,1"],
+            np.array(["2019-03", "2019-04", "2019-05", "2019-06"], "M8[s]"),
+        ),
+        ("year,quarter,sales", ["2019,1", "2019,2", "2019,3", "2019,4"], QUARTERS),
+        ("year,quarter,sales", ["2019,Q1", "2019,Q2", "2019,Q3", "2019,Q4"], QUARTERS),
+    ],
+)
+def test_parts_of_a_time_in_columns_of_their_own(tmp_path, header, times, expected):
+    path = tmp_path / "sales.csv"
+    path.write_text(lines(times, header=header))
+    np.testing.assert_array_equal(read_series(path).times, expected)
+    frame = pd.read_csv(path)
+    np.testing.assert_array_equal(read_series(frame).times, expected)
+    # Who names a column gets that one.
+    year = pd.DataFrame({"year": [2016, 2017, 2018], "month": 1, "sales": [1.0, 2.0, 4.0]})
+    np.testing.assert_array_equal(
+        read_series(year, time="year", value="sales").times, [2016, 2017, 2018]
+    )
+
+
+def test_comments_are_left_out_with_a_remark(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_text("# source: the till\n# euros\n" + PLAIN + "# end\n")
+    series = read_series(path)
+    np.testing.assert_array_equal(series.values, VALUES)
+    assert series.remarks == ("3 comment lines left out",)
+
+
+def test_text_is_not_what_it_was_said_to_be(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_bytes(lines(ISO_DAYS, header="day,Verkäufe").encode("latin-1"))
+    with pytest.raises(ValueError, match="is not text in utf-8"):
+        read_series(path, encoding="utf-8")
+
+
+def test_latin_1_is_read_with_a_remark_or_by_its_name(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_bytes(lines(ISO_DAYS, header="day,Verkäufe").encode("latin-1"))
+    series = read_series(path)
+    assert series.value_name == "Verkäufe"
+    assert series.remarks == (
+        "read as Windows-1252, since it is not UTF-8: --encoding names another",
+    )
+    assert read_series(path, encoding="latin-1").remarks == ()
+
+
+def test_a_column_alone_has_steps_for_times(tmp_path):
+    path = tmp_path / "sales.txt"
+    path.write_text("sales\n3.5\n2.25\n\n4\n1\n")
+    series = read_series(path)
+    np.testing.assert_array_equal(series.times, [0, 1, 2, 3])
+    np.testing.assert_array_equal(series.values, [3.5, 2.25, 4, 1])
+    assert series.remarks == ("there is one column only: its times are the numbers 0 to 3",)
+    path.write_text("3.5\n2.25\n4\n1\n")
+    with pytest.raises(ValueError, match=r"has no header: its first line is 3\.5.*\"value\""):
+        read_series(path)
+
+
+def test_parquet(tmp_path):
+    path = tmp_path / "sales.csv"  # whose name is wrong
+    frame = pd.DataFrame({"day": DAYS, "sales": VALUES})
+    frame.to_parquet(path)
+    np.testing.assert_array_equal(read_series(path).values, VALUES)
+    frame[::-1].to_parquet(path)
+    np.testing.assert_array_equal(read_series(path).values, VALUES)
+    frame.set_index("day").to_parquet(path)
+    np.testing.assert_array_equal(read_series(path).times, DAYS)
+
+
+def workbook(path, **sheets):
+    with pd.ExcelWriter(path) as writer:
+        for name, frame in sheets.items():
+            frame.to_excel(writer, sheet_name=name, index=False)
+    return path
+
+
+def test_excel(tmp_path):
+    frame = pd.DataFrame({"day": DAYS, "sales": VALUES})
+    path = workbook(tmp_path / "sales.xlsx", data=frame, empty=pd.DataFrame())
+    series = read_series(path)
+    np.testing.assert_array_equal(series.times, DAYS)
+    np.testing.assert_array_equal(series.values, VALUES)
+    gaps = workbook(tmp_path / "gaps.xlsx", data=frame.assign(sales=[1.0, None, 2.0, 3.0]))
+    np.testing.assert_array_equal(read_series(gaps).values, [1.0, np.nan, 2.0, 3.0])
+    text = workbook(tmp_path / "text.xlsx", data=frame.assign(day=["Q1 2019", "Q2 2019", *"ab"]))
+    with pytest.raises(ValueError, match="day, row 3: cannot read 'a'"):
+        read_series(text)
+
+
+def test_sheets_are_asked_for(tmp_path):
+    frame = pd.DataFrame({"day": DAYS, "sales": VALUES})
+    path = workbook(tmp_path / "sales.xlsx", north=frame, south=frame.assign(sales=-VALUES))
+    with pytest.raises(ValueError, match="which sheet\\? north, south hold data.*--sheet"):
+        read_series(path)
+    np.testing.assert_array_equal(read_series(path, sheet="south").values, -VALUES)
+    with pytest.raises(ValueError, match="no sheet 'west' with data; there are north, south"):
+        read_series(path, sheet="west")
+
+
+@pytest.mark.parametrize(("startrow", "startcol"), [(7, 0), (0, 3)])
+def test_two_tables_on_a_sheet_are_refused(tmp_path, startrow, startcol):
+    frame = pd.DataFrame({"day": DAYS, "sales": VALUES})
+    path = tmp_path / "sales.xlsx"
+    with pd.ExcelWriter(path) as writer:
+        frame.to_excel(writer, index=False)
+        frame.to_excel(writer, index=False, startrow=startrow, startcol=startcol)
+    with pytest.raises(ValueError, match="has two tables, or more: (rows 6 to 7 are|column 3 is)"):
+        read_series(path)
+
+
+def test_a_title_above_the_table_is_refused(tmp_path):
+    path = tmp_path / "sales.xlsx"
+    cells = [["Sales of 2019", None], ["day", "sales"], [dt.datetime(2019, 1, 1), 3.0]]
+    pd.DataFrame(cells).to_excel(path, index=False, header=False)
+    with pytest.raises(ValueError, match=r"does not name all columns\. Leave no title above"):
+        read_series(path)
+
+
+def test_a_workbook_without_a_header_is_refused(tmp_path):
+    path = tmp_path / "sales.xlsx"
+    pd.DataFrame({"day": DAYS, "sales": VALUES}).to_excel(path, index=False, header=False)
+    with pytest.raises(ValueError, match="has no header: its first line is 2019-01-13, 14867.86"):
+        read_series(path)
+
+
+# What may be two things, and both of them.
+AMBIGUOUS = {
+    "day or month": (
+        lines(["01/02/2019", "02/02/2019", "03/02/2019", "04/02/2019"]),
+        r"day, row 1: '01/02/2019' may be 2019-02-01 \(--date-format %d/%m/%Y\) or 2019-01-02 "
+        r"\(--date-format %m/%d/%Y\), and no row tells",
+        {"date_format": "%d/%m/%Y"},
+        VALUES,
+    ),
+    "comma": (
+        lines(ISO_DAYS, ['"1,234"', "999", '"2,345"', "1"]),
+        r"sales, row 1: '1,234' may be 1\.234 or 1234, and no row tells.*--decimal",
+        {"decimal": "."},
+        [1234, 999, 2345, 1],
+    ),
+    "comma between semicolons": (
+        lines(ISO_DAYS, ["1,234", "999", "2,345", "1"], ";"),
+        r"sales, row 1: '1,234' may be 1\.234 or 1234",
+        {"decimal": ","},
+        [1.234, 999, 2.345, 1],
+    ),
+    "point between semicolons": (
+        lines(ISO_DAYS, ["1.234", "999", "2.345", "1"], ";"),
+        r"sales, row 1: '1\.234' may be 1\.234 or 1234",
+        {"decimal": ","},
+        [1234, 999, 2345, 1],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message", "told", "values"), AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_what_may_be_two_things_is_asked_for(tmp_path, text, message, told, values):
+    path = tmp_path / "sales.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_series(path)
+    np.testing.assert_array_equal(read_series(path, **told).values, values)
+
+
+def test_hours_by_digits_may_be_seconds(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_text(lines(["2019011321", "2019011322", "2019011323", "2019011400"]))
+    with pytest.raises(ValueError, match="2019011321 may be 2033-12-24T.* or an hour as in"):
+        read_series(path)
+    np.testing.assert_array_equal(read_series(path, date_format="%Y%m%d%H").times, HOURS)
+    frame = pd.DataFrame({"day": [20190113, 20190114, 20190115, 20190116], "sales": VALUES})
+    np.testing.assert_array_equal(read_series(frame, date_format="%Y%m%d").times, DAYS)
+
+
+def test_between_commas_a_point_is_before_decimals(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_text(lines(ISO_DAYS, ["1.234", "0.999", "2.345", "1"]))
+    np.testing.assert_array_equal(read_series(path).values, [1.234, 0.999, 2.345, 1])
+
+
+REFUSED = {
+    "a PDF": (b"%PDF-1.7 ...", "looks like a PDF: copy its table"),
+    "Excel 97": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"looks like .*\.xls.*: save it as \.xlsx"),
+    "a web page": (b"<!DOCTYPE html><html></html>", "looks like a web page"),
+    "a picture": (b"\x89PNG\r\n\x1a\n", "looks like a picture"),
+    "a zip file": (b"PK\x03\x04nothing", "is a zip file, and no workbook"),
+    "a broken gzip": (b"\x1f\x8bnothing", "is a gzip file that cannot be unpacked"),
+    "broken Parquet": (b"PAR1nothing", "is Parquet that cannot be read"),
+    "broken JSON": (b'{"day": [1, 2', "is not JSON"),
+    "JSON in Latin-1": ('{"größe": [1, 2]}'.encode("latin-1"), "is JSON that is not in UTF-8"),
+    "JSON of something else": (b'{"a": {"b": 1}}', "holds no table: wanted a list of records"),
+    "bytes": (bytes(range(256)), "is no table: neither text nor"),
+    "two currencies": (
+        lines(ISO_DAYS, ["$1", "£2", "$3", "$4"]).encode(),
+        r"sales has values in \$ and £; wanted one",
+    ),
+    "per cent here and there": (
+        lines(ISO_DAYS, ["1%", "2", "3%", "4%"]).encode(),
+        "sales: row 1 is '1%' and row 2 '2'; wanted per cent in all",
+    ),
+    "half a bracket": (
+        lines(ISO_DAYS, ["(1", "2", "3", "4"]).encode(),
+        r"sales, row 1: '\(1' is not a number",
+    ),
+    "points of both kinds": (
+        lines(ISO_DAYS, ["3,5", "4.5", "4", "1"], ";").encode(),
+        "sales, row 1: '3,5' is not a number, or not in the notation of the others",
+    ),
+    "two forms of dates": (
+        lines(["2019-01-13", "14.01.2019", "2019-01-15", "2019-01-16"]).encode(),
+        r"day, row 2: cannot read '14\.01\.2019'",
+    ),
+    "no such day": (
+        lines(["30.01.2019", "31.01.2019", "32.01.2019", "01.02.2019"]).encode(),
+        r"day, row 3: cannot read '32\.01\.2019'",
+    ),
+    "no such hour": (
+        lines([f"{day} 13:00 PM" for day in ISO_DAYS]).encode(),
+        "day, row 1: cannot read '2019-01-13 13:00 PM'",
+    ),
+    "no such week": (
+        lines(["2019-W51", "2019-W52", "2019-W53", "2020-W01"]).encode(),
+        "day, row 3: cannot read '2019-W53'",
+    ),
+    "a month without its year": (
+        lines(["2019,1", ",2", "2019,3", "2019,4"], header="year,month,sales").encode(),
+        "month, row 2: no time",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_and_why(tmp_path, content, message):
+    path = tmp_path / "sales.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as error:
+        read_series(path)
+    assert "\n" not in str(error.value)
+
+
+def test_options_that_are_for_other_things_are_refused(tmp_path):
+    path = tmp_path / "sales.csv"
+    path.write_text(PLAIN)
+    for options, message in (
+        ({"sheet": "a"}, "is for workbooks of Excel"),
+        ({"encoding": "utf-9"}, "encoding='utf-9' is not known"),
+        ({"decimal": ";"}, "decimal=';' is no mark"),
+        ({"date_format": "%Q"}, "date_format='%Q' is no format"),
+        ({"date_format": "%d.%m.%Y"}, "day, row 1: cannot read '2019-01-13'; wanted %d.%m.%Y"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_series(path, **options)
+    for source in ([1.0, 2.0, 3.0], "nile"):
+        with pytest.raises(ValueError, match="sheet= and encoding= are for files"):
+            read_series(source, sheet="a")
+    with pytest.raises(ValueError, match="is read already: give every=, by= when it is"):
+        read_series(read_series(path), every="month", by="sum")

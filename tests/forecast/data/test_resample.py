@@ -1,0 +1,82 @@
+"""Values of longer periods, against sums and means by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeskern.forecast.data.reading import read_series
+
+DAYS = pd.date_range("2024-01-01", "2024-04-30")
+Y = np.arange(1.0, len(DAYS) + 1.0)
+SERIES = pd.Series(Y, DAYS, name="sales")
+
+
+def test_months():
+    series = read_series(SERIES, every="month", by="sum")
+    by_hand = [sum(Y[DAYS.month == month]) for month in (1, 2, 3, 4)]
+    np.testing.assert_array_equal(series.values, by_hand)
+    np.testing.assert_array_equal(series.times, np.arange("2024-01", "2024-05", dtype="M8[M]"))
+    assert series.calendar.description == "monthly, at month start"
+    assert series.remarks == ("each month has the sum of its values",)
+    last = read_series(SERIES, every="month", by="last")
+    np.testing.assert_array_equal(last.values, [31, 60, 91, 121])
+    mean = read_series(SERIES, every="month", by="mean")
+    np.testing.assert_array_equal(mean.values, np.divide(by_hand, [31, 29, 31, 30]))
+
+
+def test_weeks_begin_on_mondays_and_parts_of_one_are_left_out():
+    # From Wednesday 3 January to Tuesday 30 April: 16 whole weeks.
+    series = read_series(SERIES["2024-01-03":], every="week", by="sum")
+    assert series.times[0] == np.datetime64("2024-01-08") and len(series.times) == 16
+    np.testing.assert_array_equal(series.values[0], sum(Y[7:14]))
+    assert "2 weeks at the ends, which the times do not fill, left out" in series.remarks
+
+
+def test_rows_of_one_time_are_added_up():
+    times = ["01 00", "01 10", "01 10", "02 00", "02 00", "03 12", "03 23", "04 00"]
+    times = [f"2024-01-{time}:00" for time in times]
+    values = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    series = read_series(values, times=times, every="day", by="sum")
+    np.testing.assert_array_equal(series.values, [3.0, 7.0, 11.0])
+    with pytest.raises(ValueError, match="aggregate to one value a time"):
+        read_series(values, times=times)
+
+
+def test_a_period_that_misses_a_value_is_missing():
+    values = SERIES.copy()
+    values["2024-02-10"] = np.nan
+    series = read_series(values, every="month", by="sum")
+    np.testing.assert_array_equal(np.isnan(series.values), [False, True, False, False])
+    assert "1 missing value left out of the fit" in series.remarks
+    gone = read_series(SERIES.drop(DAYS[DAYS.month == 2]), every="month", by="mean")
+    np.testing.assert_array_equal(np.isnan(gone.values), [False, True, False, False])
+
+
+def test_days_are_those_of_the_zone():
+    hours = pd.date_range(
+        "2024-03-29", "2024-04-02", freq="h", tz="Europe/Berlin", inclusive="left"
+    )
+    series = read_series(pd.Series(1.0, hours), every="day", by="sum")
+    # On 31 March clocks go forward.
+    np.testing.assert_array_equal(series.values, [24, 24, 23, 24])
+    assert series.calendar.tz == "Europe/Berlin" and series.calendar.description == "daily"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"every": "month"}, r"say how, by= \(--by\) one of sum, mean, last"),
+        ({"by": "sum"}, r"say every= \(--every\) too"),
+        ({"every": "fortnight", "by": "sum"}, "every='fortnight' is not known"),
+        ({"every": "month", "by": "median"}, "by='median' is not known. Did you mean 'mean'"),
+        ({"every": "year", "by": "sum"}, "the times fill no year"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        read_series(SERIES, **options)
+
+
+def test_numbers_have_no_months():
+    with pytest.raises(ValueError, match="these times are numbers"):
+        read_series([1.0, 2.0, 3.0], every="month", by="sum")

@@ -1,0 +1,199 @@
+"""The look back: its origins and scores by hand, its coverage on series whose true one is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import bayeskern as bk
+from bayeskern.forecast.evaluate.look_back import LookBack, compared
+from bayeskern.forecast.evaluate.scores import COVERAGES, WANTED, Scores, score
+from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
+from bayeskern.forecast.evaluate.verdict import assess_forecast
+
+N, HORIZON = 48, 6
+
+
+def seasonal(count=N, seed=0, noise=0.3):
+    t = np.arange(count)
+    rng = np.random.default_rng(seed)
+    return 0.03 * t + np.sin(2 * np.pi * t / 12) + noise * rng.standard_normal(count)
+
+
+def monthly(values):
+    return pd.Series(values, pd.date_range("2015-01-01", periods=len(values), freq="MS"), name="y")
+
+
+@pytest.fixture(scope="module")
+def f():
+    return bk.forecast(monthly(seasonal()), HORIZON, progress=False)
+
+
+def test_origins_do_not_overlap_and_know_half_of_the_values(f):
+    back = f.look_back
+    assert back.steps == HORIZON and back.origins == [24, 30, 36, 42] and back.count == 24
+    np.testing.assert_array_equal(back.known, np.repeat([24, 30, 36, 42], HORIZON))
+
+
+def test_the_naive_scores_are_those_of_the_naive_forecast(f):
+    values, errors = seasonal(), []
+    for known in (24, 30, 36, 42):
+        naive = SeasonalNaive.of(values[:known], HORIZON, 12)
+        errors.append(np.abs(values[known : known + HORIZON] - naive.mean))
+    np.testing.assert_allclose(np.abs(f.look_back.naive.errors), np.concatenate(errors))
+
+
+def test_it_has_seen_nothing_of_what_it_forecasts():
+    """The last values do not change what was forecast from the origins before them."""
+    values = seasonal()
+    changed = values.copy()
+    changed[-HORIZON:] += 5.0
+    options = {"season": 12, "log": False, "trend": "smooth", "method": "map", "progress": False}
+    one, other = (bk.forecast(monthly(v), HORIZON, **options).look_back for v in (values, changed))
+    before = one.known < 42
+    np.testing.assert_allclose(one.ours.errors[before], other.ours.errors[before], atol=1e-3)
+    assert np.all(other.ours.errors[~before] > 2.0)
+
+
+def test_what_is_missing_is_not_compared():
+    values = seasonal()
+    values[[40, 45, 46]] = np.nan
+    back = bk.forecast(monthly(values), HORIZON, trend="smooth", progress=False).look_back
+    # Half of 45 values are known at first, the last of them in the 22nd month.
+    assert back.count == 45 - back.origins[0]
+
+
+@pytest.mark.parametrize(("count", "steps"), [(10, 1), (24, 3)])
+def test_short_series_are_looked_back_at_with_a_shorter_horizon(count, steps):
+    back = bk.forecast(seasonal(count), HORIZON, trend="level", progress=False).look_back
+    assert back.steps == steps and len(back.origins) >= 4
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_too_short_to_look_back(count):
+    f = bk.forecast(seasonal(count), 2, trend="level", progress=False)
+    assert f.look_back is None
+    assert f.trust.verdict == "not assessable" and "too short to look back" in f.trust.advice
+
+
+def test_a_constant_past_is_no_origin():
+    values = np.append(np.full(30, 2.0), [2.0, 3.0, 2.5, 4.0, 3.0, 2.0])
+    back = bk.forecast(values, 2, trend="level", log=False, progress=False).look_back
+    assert np.all(np.isfinite(back.ours.errors)) and back.origins[0] > 30
+
+
+# -- the scores ------------------------------------------------------------------------------------
+
+
+def made(inside, known=None, error=1.0, naive=2.0, steps=6, failed=0):
+    inside = np.asarray(inside, bool)
+    n = len(inside)
+    known = 10 + np.arange(n) // steps if known is None else known
+    levels = {level: inside for level in COVERAGES}
+    ours, theirs = (Scores(np.full(n, e), np.full(n, e), levels) for e in (error, naive))
+    return LookBack(steps, 1.0, ours, theirs, known, failed)
+
+
+def test_the_error_of_independent_values_is_binomial():
+    inside = np.arange(400) % 5 != 0
+    back = made(inside, known=np.arange(400))
+    assert back.coverage(0.8) == 0.8
+    np.testing.assert_allclose(back.coverage_error(0.8), np.sqrt(0.8 * 0.2 / 400), rtol=0.01)
+
+
+def test_values_that_hit_and_miss_together_count_as_one():
+    known = np.repeat(np.arange(40), 10)
+    back = made(known % 5 != 0, known=known)
+    np.testing.assert_allclose(back.coverage_error(0.8), np.sqrt(0.8 * 0.2 / 39), rtol=0.01)
+
+
+def test_the_error_is_never_nothing():
+    assert made(np.ones(12, bool)).coverage_error(0.8) > 0.1
+
+
+def test_scores_of_a_standard_normal():
+    """Gneiting and Raftery (2007), equation 21."""
+    y = np.array([0.0, 1.3])
+    found = score(np.repeat(norm.ppf(WANTED)[:, None], 2, axis=1), y)
+    expected = y * (2 * norm.cdf(y) - 1) + 2 * norm.pdf(y) - 1 / np.sqrt(np.pi)
+    np.testing.assert_allclose(found.crps, expected, rtol=0.005)
+    np.testing.assert_allclose(found.errors, y, atol=1e-12)
+    assert [inside.tolist() for inside in found.inside.values()] == [
+        [True, False],
+        [True, False],
+        [True, True],
+    ]
+
+
+def test_an_error_that_is_rounding_is_no_measure():
+    back = made([True] * 12, error=1e-9, naive=1e-12)
+    assert np.isnan(back.error_ratio)
+    assert assess_forecast(None, 20.0, back, HORIZON).verdict == "good"
+
+
+def test_words():
+    assert str(made([True] * 4 + [False])) == (
+        "80 % intervals held 80 % of 5 past values; error 50 % below seasonal naive"
+    )
+    assert compared(1.31) == "31 % above" and compared(np.nan) == "not comparable with"
+
+
+@pytest.mark.slow
+def test_its_coverage_is_the_true_one_within_its_error():
+    """Random walks with noise and seasons: the look back against what came true after the end."""
+    rng, values = np.random.default_rng(3), []
+    hits, shares, errors = [], [], []
+    for _ in range(24):
+        steps, noise = rng.standard_normal((2, 96 + HORIZON))
+        walk = np.cumsum(0.3 * steps) + noise
+        values = walk + 2.0 * np.sin(2 * np.pi * np.arange(len(walk)) / 12)
+        f = bk.forecast(values[:96], HORIZON, season=12, log=False, progress=False)
+        lower, upper = f.interval(0.8)
+        hits.append(np.mean((lower <= values[96:]) & (values[96:] <= upper)))
+        shares.append(f.look_back.coverage(0.8))
+        errors.append(f.look_back.coverage_error(0.8))
+    true, error = np.mean(hits), np.std(hits) / np.sqrt(len(hits))
+    off = (np.array(shares) - true) / np.hypot(errors, error)
+    # Within two of their errors in 95 % of all series.
+    assert np.mean(np.abs(off) < 2.0) > 0.85
+    spread = np.std(shares) / np.sqrt(len(shares))
+    assert abs(np.mean(shares) - true) < 2.5 * np.hypot(error, spread)
+
+
+# -- the verdict -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("back", "verdict", "says"),
+    [
+        (made(np.arange(40) % 5 != 0), "good", "held 80 % of 40 past values; error 50 % below"),
+        (made(np.arange(240) % 3 != 0), "caution", "95 % intervals held only 67 %"),
+        (made(np.arange(240) % 2 != 0), "bad", "much too narrow"),
+        (made(np.ones(60, bool)), "good", "wider than need be"),
+        (made(np.arange(40) % 5 != 0, error=3.0), "caution", "50 % above it"),
+        (made([True] * 4 + [False], steps=1), "caution", "So few past values say little"),
+        (made(np.arange(40) % 5 != 0, steps=1), "caution", "Only 1 of the 6 steps"),
+        (made(np.arange(40) % 5 != 0, failed=2), "caution", "From 2 more past dates no forecast"),
+    ],
+    ids=["good", "narrow", "hopeless", "wide", "worse than naive", "few", "short reach", "failed"],
+)
+def test_the_verdict_follows_from_the_past(back, verdict, says):
+    trust = assess_forecast(None, 20.0, back, HORIZON)
+    assert trust.verdict == verdict and says in trust.advice
+    assert trust.evidence["past_values"] == back.count
+
+
+def test_few_effective_draws_are_a_doubt():
+    trust = assess_forecast(None, 1.3, made(np.arange(40) % 5 != 0), HORIZON)
+    assert trust.verdict == "caution" and "It rests on 1.3 effective draws" in trust.advice
+
+
+def test_a_fit_that_failed_is_bad():
+    trust = assess_forecast("It did not converge.", 20.0, made(np.arange(40) % 5 != 0), HORIZON)
+    assert trust.verdict == "bad" and trust.advice.endswith("It did not converge.")
+    assert assess_forecast("It did not converge.", 20.0, None, HORIZON).verdict == "bad"
+
+
+def test_the_first_line_says_what_it_is_worth(f):
+    assert str(f.look_back) in f.trust.advice
+    assert str(f.look_back) in " ".join(bk.summary(f).split())

@@ -1,0 +1,89 @@
+"""Changes of level and slope: given and found, against a fit with the features written out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import bayeskern as bk
+from bayeskern import kernels
+from bayeskern.forecast.fit.changes import likeliest_change
+from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.model.kernels import VARIANCE
+from bayeskern.forecast.model.structure import Choices, Structure
+
+N, AT = 60, 36
+RNG = np.random.default_rng(8)
+T = np.arange(N) / 12.0
+LINE = 0.3 * T + 0.2 * RNG.standard_normal(N)
+MONTHS = pd.date_range("2015-01-01", periods=N, freq="MS")
+
+
+def jumped(size=3.0):
+    return LINE + size * (np.arange(N) >= AT)
+
+
+def test_the_bayes_factor_is_that_of_two_processes():
+    choices = Choices(("smooth",), {}, False, (False,), 1.0, 1.0 / 12.0)
+    fitted = Fitted.of(Structure("smooth", (), False), choices, T, jumped(0.8))
+    at, log_factor = likeliest_change(fitted, unit=1.0)
+    values = fitted.evidence.values(fitted.mode)
+    K = np.asarray(fitted.model.at(values).kernel(T)) + float(values["noise"]) * np.eye(N)
+    features = np.stack([at < T, np.where(at < T, T - at, 0.0)], axis=1).astype(float)
+    with_change = K + np.exp(VARIANCE) * features @ features.T
+    y = fitted.evidence.y
+    expected = [stats.multivariate_normal(np.zeros(N), C).logpdf(y) for C in (with_change, K)]
+    np.testing.assert_allclose(log_factor, expected[0] - expected[1], rtol=1e-6)
+
+
+def test_the_kernel_has_these_features():
+    choices = Choices(("level",), {}, False, (False,), 1.0, 1.0 / 12.0)
+    before, after = (
+        choices.kernel_of(Structure("level", (), False, changes), T).at(
+            {"trend.linear.variance": 1.0, "trend.constant.variance": 1.0}
+            | {"trend.level.variance": 1.0}
+            | (
+                {
+                    "trend.changepoint.sum.constant.variance": 2.0,
+                    "trend.changepoint.sum.linear.variance": 3.0,
+                }
+                if changes
+                else {}
+            )
+        )
+        for changes in ((), (T[AT] - 1.0 / 24.0,))
+    )
+    at = T[AT] - 1.0 / 24.0
+    features = np.stack([at < T, np.where(at < T, T - at, 0.0)], axis=1).astype(float)
+    difference = np.asarray(after(T)) - np.asarray(before(T))
+    np.testing.assert_allclose(difference, features @ np.diag([2.0, 3.0]) @ features.T, atol=1e-8)
+
+
+def test_a_jump_is_found_where_it_was():
+    values = pd.Series(jumped(), MONTHS)
+    f = bk.forecast(values, 6, changes="find", trend="smooth", progress=False)
+    np.testing.assert_array_equal(f.changes, [np.datetime64("2018-01-01")])
+    assert "level and slope change at 2018-01-01" in f.structure
+    assert np.all(np.abs(f.median - 3.0 - 0.3 * (T[-1] + 0.3)) < 1.0)
+
+
+def test_nothing_is_found_where_nothing_was():
+    f = bk.forecast(pd.Series(LINE, MONTHS), 6, changes="find", trend="smooth", progress=False)
+    assert f.changes.size == 0
+
+
+def test_a_change_that_is_given_is_there():
+    values = pd.Series(jumped(0.1), MONTHS)
+    f = bk.forecast(values, 6, changes=["2018-01-01"], trend="level", progress=False)
+    np.testing.assert_array_equal(f.changes, [np.datetime64("2018-01-01")])
+
+
+@pytest.mark.parametrize("at", ["2015-01-01", "2030-01-01"])
+def test_changes_outside_of_the_series_are_refused(at):
+    with pytest.raises(ValueError, match="changes must lie after 2015-01-01 and not after 2019-12"):
+        bk.forecast(pd.Series(LINE, MONTHS), 6, changes=[at])
+
+
+def test_a_kernel_of_ones_own_has_its_own_changes():
+    with pytest.raises(ValueError, match="go with the trends of bayeskern"):
+        bk.forecast(pd.Series(LINE, MONTHS), 6, changes="find", kernel=kernels.RBF())

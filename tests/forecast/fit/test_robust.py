@@ -1,0 +1,70 @@
+"""Student t noise: against closed forms, and series with wild values."""
+
+import numpy as np
+from scipy import integrate, stats
+
+import bayeskern as bk
+from bayeskern.forecast.fit.robust import DEGREES, factors_of_new, noise_factors
+
+RNG = np.random.default_rng(2)
+
+
+def test_without_a_function_the_bound_is_the_density_of_student_t():
+    """With f known q(l) is exact, so that the bound is the evidence itself."""
+    y, noise = 3.0 * RNG.standard_t(DEGREES, 50), 4.0
+    factors, extra = noise_factors(np.square(y), noise)
+    gaussian = stats.norm(0.0, np.sqrt(noise * factors)).logpdf(y).sum()
+    expected = stats.t(DEGREES, scale=np.sqrt(noise)).logpdf(y).sum()
+    np.testing.assert_allclose(gaussian + extra, expected, rtol=1e-12)
+
+
+def test_the_bound_is_below_the_evidence_and_close():
+    """A level f ~ N(0, 1) under t noise, integrated by quadrature."""
+    y, noise = 0.5 + 0.4 * RNG.standard_t(DEGREES, 8), 0.16
+    likelihood = stats.t(DEGREES, scale=np.sqrt(noise)).logpdf
+    evidence = np.log(
+        integrate.quad(
+            lambda f: np.exp(likelihood(y - f).sum() + stats.norm.logpdf(f)), -3, 3, epsabs=1e-14
+        )[0]
+    )
+    squares = np.square(y - y.mean())
+    for _ in range(50):
+        factors, extra = noise_factors(squares, noise)
+        precision = 1.0 + np.sum(1.0 / (noise * factors))
+        mean = np.sum(y / (noise * factors)) / precision
+        squares = np.square(y - mean) + 1.0 / precision
+    covariance = np.diag(noise * factors) + 1.0
+    bound = stats.multivariate_normal(np.zeros(8), covariance).logpdf(y) + extra
+    assert evidence - 0.3 < bound < evidence
+
+
+def test_new_noise_is_student_t():
+    factors = factors_of_new((4000, 3), seed=1)
+    draws = np.sqrt(factors) * RNG.standard_normal(factors.shape)
+    for column in draws.T:
+        assert stats.kstest(column, stats.t(DEGREES).cdf).pvalue > 1e-3
+    assert not np.array_equal(factors[:, 0], factors[:, 1])
+
+
+def series(count=60):
+    t = np.arange(count)
+    return 10.0 + 0.05 * t + np.sin(2.0 * np.pi * t / 12) + 0.2 * RNG.standard_normal(count)
+
+
+def test_a_wild_value_counts_for_little():
+    values = series()
+    wild = values.copy()
+    wild[40] = 1e6
+    options = {"season": 12, "trend": "smooth", "log": False, "progress": False}
+    clean = bk.forecast(values, 6, **options)
+    robust = bk.forecast(wild, 6, robust=True, **options)
+    gaussian = bk.forecast(wild, 6, **options)
+    error = np.abs(robust.median - clean.median).max()
+    assert error < 0.1 * np.abs(gaussian.median - clean.median).max()
+
+
+def test_intervals_and_paths_agree():
+    f = bk.forecast(series(), 4, season=12, trend="level", log=False, robust=True, progress=False)
+    paths = f.sample(20_000, seed=1)
+    for p in (0.05, 0.5, 0.95):
+        assert np.all(np.abs(np.mean(paths < f.quantile(p), axis=0) - p) < 0.02)

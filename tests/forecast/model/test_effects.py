@@ -1,0 +1,338 @@
+"""Regressors, events and holidays: effects that the test put in, by hand and on the calendar."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import multivariate_normal
+
+import bayeskern as bk
+from bayeskern.forecast.data.reading import read_series
+from bayeskern.forecast.model.effects import effects_of
+from bayeskern.forecast.model.kernels import default_kernel, default_noise
+from bayeskern.gp import GPRegression
+from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.kernels import RBF
+
+N, AHEAD = 200, 28
+DAYS = pd.date_range("2023-01-01", periods=N + AHEAD, freq="D")
+ONE = {"method": "map", "trend": "smooth", "log": False}
+
+
+@pytest.fixture(scope="module")
+def shop():
+    """A weekly season, promotions worth 12, a price whose unit costs 6; no y in the future."""
+    rng = np.random.default_rng(0)
+    promo = (rng.random(N + AHEAD) < 0.15).astype(float)
+    price = 5.0 + 0.5 * rng.normal(size=N + AHEAD)
+    y = 100.0 + 5.0 * np.sin(2.0 * np.pi * np.arange(N + AHEAD) / 7.0) + 12.0 * promo - 6.0 * price
+    y += 2.0 * rng.normal(size=N + AHEAD)
+    frame = pd.DataFrame({"day": DAYS, "promo": promo, "price": price, "y": y})
+    known = frame.assign(y=np.where(np.arange(len(frame)) < N, y, np.nan))
+    return known, frame["y"].to_numpy()[N:]
+
+
+@pytest.fixture(scope="module")
+def forecast(shop):
+    return bk.forecast(shop[0], AHEAD, value="y", regressors=["promo", "price"])
+
+
+@pytest.mark.slow
+def test_effects_are_recovered_and_halve_the_error(shop, forecast):
+    known, came = shop
+    effects = forecast.effects(0.95)
+    assert list(effects.index) == ["promo", "price"]
+    for name, true in (("promo", 12.0), ("price", -6.0)):
+        assert effects.loc[name, "lower"] < true < effects.loc[name, "upper"]
+        assert effects.loc[name, "upper"] - effects.loc[name, "lower"] < 3.0
+    without = bk.forecast(known[["day", "y"]], AHEAD)
+    error, other = (np.abs(f.median - came).mean() for f in (forecast, without))
+    assert error <= 0.5 * other
+    lower, upper = forecast.interval(0.95)
+    assert np.mean((lower < came) & (came < upper)) > 0.85
+
+
+def test_the_summary_names_them(forecast):
+    said = " ".join(str(forecast).split())
+    assert "effects promo +12 (11.2 to 12.8); price -6.17 (-6.74 to -5.6)" in said
+
+
+def test_they_are_components(shop, forecast):
+    assert forecast.components[-2:] == ("promo", "price")
+    promo = forecast.component("promo")
+    on = shop[0]["promo"].to_numpy()[N:] == 1.0
+    np.testing.assert_allclose(promo["median"][~on], 0.0, atol=1e-12)
+    np.testing.assert_allclose(promo["median"][on], 12.0, atol=1.0)
+    price = forecast.component("price")
+    difference = shop[0]["price"] - shop[0]["price"][:N].mean()
+    np.testing.assert_allclose(price["median"], -6.0 * difference[N:], atol=0.6)
+
+
+def test_on_the_log_scale_they_are_factors():
+    rng = np.random.default_rng(1)
+    promo = (rng.random(120) < 0.2).astype(float)
+    y = np.exp(2.0 + 0.4 * promo + 0.05 * rng.normal(size=120))
+    frame = pd.DataFrame({"day": DAYS[:120], "promo": promo, "y": y})
+    frame.loc[110:, "y"] = np.nan
+    given = {"positive": True, "season": 0, "method": "map", "trend": "smooth"}
+    f = bk.forecast(frame, 10, value="y", regressors="promo", **given)
+    assert f.effects().loc["promo", "median"] == pytest.approx(np.exp(0.4), rel=0.03)
+
+
+def test_the_evidence_is_that_of_the_process_with_the_effects(shop):
+    """Against SciPy, for the log density, its gradient, the coefficients and new values."""
+    series = read_series(shop[0][150:], value="y", regressors=["promo", "price"])
+    effects = effects_of(series, 5)
+    x, y = series.calendar.positions(series.times), series.values
+    z = (y - y.mean()) / y.std()
+    model = GPRegression(default_kernel({"season": 7.0 / 365.25}, 1.0, 0.2), default_noise())
+    plain = NumpyEvidence(model, x, z)
+    evidence, at = plain.with_effects(effects), plain.middle
+    Z = effects.rows(x)
+    values = {name: float(v) for name, v in plain.values(at).items()}
+    noise = values.pop("noise")
+    kernel = model.kernel.at(values)
+    K = np.asarray(kernel(x)) + noise * np.eye(len(x))
+    change = multivariate_normal(cov=K + Z @ Z.T).logpdf(z) - multivariate_normal(cov=K).logpdf(z)
+    np.testing.assert_allclose(evidence.log_density(at) - plain.log_density(at), change, rtol=1e-8)
+    _, gradient = evidence.value_and_gradient(at)
+    for i in range(0, len(at), 3):
+        step = 1e-5 * np.eye(len(at))[i]
+        differences = evidence.log_density(at + step) - evidence.log_density(at - step)
+        np.testing.assert_allclose(gradient[i], differences / 2e-5, rtol=1e-4, atol=1e-6)
+    solved = np.linalg.solve(K + Z @ Z.T, np.column_stack([z, Z]))
+    mean, variance = evidence.coefficients(at[None])
+    np.testing.assert_allclose(mean[0], Z.T @ solved[:, 0], rtol=1e-8)
+    np.testing.assert_allclose(variance[0], 1.0 - np.sum(Z * solved[:, 1:], axis=0), rtol=1e-6)
+    x_new = series.calendar.positions(series.calendar.future(5))
+    cross = np.asarray(kernel(x, x_new)) + Z @ effects.rows(x_new).T
+    mean, _ = evidence.moments(at[None], x_new)
+    np.testing.assert_allclose(mean[0], cross.T @ solved[:, 0], rtol=1e-8)
+    paths = evidence.paths(at, x_new, 20_000, 0)
+    among = np.asarray(kernel(x_new)) + effects.covariance(x_new, x_new) + noise * np.eye(5)
+    expected = among - cross.T @ np.linalg.solve(K + Z @ Z.T, cross)
+    np.testing.assert_allclose(np.cov(paths.T), expected, atol=0.05 * expected.max())
+
+
+def test_a_frame_of_its_own_or_a_file_say_the_same(shop, forecast, tmp_path):
+    known, _ = shop
+    given = {"trend": "smooth", "log": False, "method": "map"}
+    beside = bk.forecast(known, AHEAD, value="y", regressors=["promo", "price"], **given)
+    series = known.set_index("day")["y"][:N]
+    own = known[["day", "promo", "price"]]
+    frames = (own, own.set_index("day"), pl.from_pandas(own))
+    for frame in frames:
+        np.testing.assert_allclose(
+            bk.forecast(series, AHEAD, regressors=frame, **given).median, beside.median, rtol=1e-6
+        )
+    path = tmp_path / "shop.csv"
+    known.to_csv(path, index=False)
+    read = bk.read_series(path, value="y", regressors=["promo", "price"])
+    np.testing.assert_allclose(bk.forecast(read, AHEAD, **given).median, beside.median, rtol=1e-6)
+
+
+def test_regressors_are_written_as_the_values_are(tmp_path):
+    path = tmp_path / "shop.csv"
+    price = [f"{1 + d % 3},{100 + d % 7}" for d in range(40)]
+    rows = [f"{DAYS[d]:%d.%m.%Y};{price[d]};{d % 5},5" for d in range(40)]
+    path.write_text("day;price;y\n" + "\n".join(rows) + "\n")
+    with pytest.raises(ValueError, match="price, row 1: '1,100' may be 1.100 or 1100"):
+        read_series(path, value="y", regressors=["price"])
+    for decimal, first in ((",", 1.1), (".", 1100.0)):
+        if decimal == ".":
+            path.write_text(path.read_text().replace(",5", ""))
+        series = read_series(path, value="y", regressors=["price"], decimal=decimal)
+        assert series.regressors.columns["price"][0] == first
+
+
+def test_a_backtest_takes_them(shop):
+    known, _ = shop
+    ours, without = (
+        bk.backtest(known[:N][columns], 10, 2, value="y", regressors=names, progress=False, **ONE)
+        for columns, names in ((list(known), ["promo", "price"]), (["day", "y"], None))
+    )
+    assert ours.scores["forecast"]["mae"] < 0.6 * without.scores["forecast"]["mae"]
+
+
+EASTERS = {2023: "2023-04-09", 2024: "2024-03-31", 2025: "2025-04-20"}
+
+
+@pytest.mark.parametrize("country", ["DE", "US"])
+def test_holidays_are_on_their_days_in_leap_years_too(country):
+    days = pd.date_range("2023-01-01", "2025-03-31")
+    series = read_series(pd.Series(np.random.default_rng(0).normal(size=len(days)), days))
+    effects = effects_of(series, 60, country, (1, 0))
+    times = np.append(series.times, series.calendar.future(60)).astype("M8[D]")
+    columns = zip(effects.columns, effects.Z.T, strict=True)
+    on = {name: set(times[column == 1.0]) for name, column in columns}
+    if country == "US":
+        # The last Monday of May; it lies after the series in 2025.
+        memorial = on["Memorial Day"]
+        assert memorial == {np.datetime64(d) for d in ("2023-05-29", "2024-05-27", "2025-05-26")}
+        assert np.datetime64("2024-05-26") in on["Memorial Day -1 d"]
+        return
+    for shift, name in ((-2, "Karfreitag"), (1, "Ostermontag")):
+        moved = {np.datetime64(easter) + np.timedelta64(shift, "D") for easter in EASTERS.values()}
+        assert on[name] == moved
+    assert np.datetime64("2024-03-28") in on["Karfreitag -1 d"]
+    unity = {np.datetime64("2023-10-03"), np.datetime64("2024-10-03")}
+    assert on["Tag der Deutschen Einheit"] == unity
+
+
+def test_a_holiday_that_the_series_has_not_seen_is_said():
+    days = pd.date_range("2024-01-15", "2024-12-20")
+    y = pd.Series(50.0 + np.random.default_rng(0).normal(size=len(days)), days)
+    f = bk.forecast(y, 14, holidays="DE", season=0, **ONE)
+    (remark,) = [remark for remark in f.remarks if "nothing is known" in remark]
+    assert remark.startswith("Neujahr, Erster Weihnachtstag, Zweiter Weihnachtstag falls within")
+    assert not {"Neujahr", "Erster Weihnachtstag"} & {*f.effects().index}
+
+
+def test_names_from_data_are_text(tmp_path):
+    hostile = "$x_{$ <script>alert(1)</script>"
+    rng = np.random.default_rng(0)
+    promo = (rng.random(40) < 0.3).astype(float)
+    y = np.append((5.0 * promo + rng.normal(size=40))[:36], [np.nan] * 4)
+    frame = pd.DataFrame({"day": DAYS[:40], hostile: promo, "y": y})
+    f = bk.forecast(frame, 4, value="y", regressors=[hostile], season=0, **ONE)
+    f.plot_components().savefig(tmp_path / "components.png")
+    page = bk.report(f, tmp_path / "report.html").read_text()
+    assert "<script>alert(1)</script>" not in page
+
+
+def test_weeks_have_the_holidays_of_their_days():
+    weeks = pd.date_range("2022-01-03", periods=150, freq="W-MON")
+    series = read_series(pd.Series(np.random.default_rng(0).normal(size=150), weeks))
+    effects = effects_of(series, 5, "DE")
+    assert effects.names == ("holidays",)
+    column = effects.Z[:, effects.columns.index("Karfreitag")]
+    assert set(series.times[column[:150] == 1.0].astype("M8[D]")) == {
+        np.datetime64(monday) for monday in ("2022-04-11", "2023-04-03", "2024-03-25")
+    }
+
+
+def test_events_have_an_effect_on_their_days_and_months():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=100)
+    fairs = ["2023-01-20", "2023-02-17", "2023-03-17", "2023-04-20"]
+    on = np.isin(DAYS[:100].strftime("%Y-%m-%d"), fairs)
+    y[on] += 8.0
+    f = bk.forecast(pd.Series(y, DAYS[:100]), 14, events={"fair": fairs}, season=0, **ONE)
+    assert f.effects().loc["fair", "median"] == pytest.approx(8.0, abs=1.5)
+    assert f.median[9] - f.median[8] > 5.0  # 2023-04-20 is the tenth day ahead
+    months = read_series(pd.Series(y[:40], pd.date_range("2020-01-31", periods=40, freq="ME")))
+    effects = effects_of(months, 3, events={"fair": ["2021-03-10", "2022-05-01"]})
+    assert set(months.times[effects.Z[:40, 0] == 1.0].astype("M8[D]")) == {
+        np.datetime64("2021-03-31"),
+        np.datetime64("2022-05-31"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {"regressors": ["prce"]}, "no regressors column 'prce'. Did you mean 'price'"),
+        ({"price": (N + 3, np.nan)}, {"regressors": ["price"]},
+         "price has no value at 2023-07-23, in the future: a regressor needs one"),
+        ({"price": (5, np.nan)}, {"regressors": ["price"]},
+         "price has no value at 2023-01-06, in the series"),
+        ({"promo": (slice(None), 1.0)}, {"regressors": ["promo"]},
+         "promo is 1 at all times of the series, which cannot show its effect"),
+        ({}, {"regressors": ["price"], "horizon": AHEAD + 1},
+         "price has no value at 2023-08-17, in the future"),
+        ({}, {"regressors": ["price"], "holidays": "XX"}, "holidays='XX' is no country"),
+        ({}, {"regressors": ["price"], "holidays": "DE", "holiday_window": (-1, 0)},
+         "wanted days before and after"),
+        ({}, {"holidays": "DE", "holiday_window": 3}, "wanted days before and after"),
+        ({}, {"regressors": ["price"], "events": {"price": ["2023-01-20"]}},
+         "price names two effects"),
+        ({}, {"events": {"season": ["2023-01-20"]}}, "'season' is the name of a component"),
+        ({}, {"regressors": ["price"], "events": {"fair": ["1999-01-20"]}}, "no date of fair"),
+        ({}, {"regressors": ["price"], "method": "nuts"}, "got a kernel or another"),
+        ({}, {"regressors": ["price"], "kernel": bk.kernels.RBF()}, "got a kernel or another"),
+    ],
+)  # fmt: skip
+def test_bad_input(shop, change, options, message):
+    frame = shop[0].copy()
+    for name, (rows, value) in change.items():
+        frame.loc[rows, name] = value
+    given = {"horizon": AHEAD, "value": "y"} | options
+    with pytest.raises(ValueError, match=message):
+        bk.forecast(frame, **given)
+
+
+def test_what_has_no_dates_has_no_holidays(forecast):
+    with pytest.raises(ValueError, match="holidays= is for days and weeks"):
+        bk.forecast("nile", 3, holidays="DE")
+    with pytest.raises(ValueError, match="holidays= is for days and weeks, and this is monthly"):
+        bk.forecast("co2", 3, holidays="DE")
+    with pytest.raises(ValueError, match="has no regressors, events or holidays"):
+        bk.forecast([1.0, 2.0, 4.0, 3.0], 2).effects()
+    with pytest.raises(ValueError, match="of the later future are not known here"):
+        forecast.update(3.0)
+    with pytest.raises(ValueError, match="a frame of regressors"):
+        bk.forecast([1.0, 2.0, 4.0], 2, regressors=["price"])
+    with pytest.raises(ValueError, match="every= makes other times"):
+        frame = pd.DataFrame({"day": DAYS, "a": 1.0, "y": 2.0})
+        read_series(frame, value="y", regressors=["a"], every="week", by="sum")
+
+
+# -- effects with kernels --------------------------------------------------------------------------
+
+
+def test_an_effect_with_a_kernel_is_a_function():
+    """Cold and heat both cost: no line shows that, and a function does."""
+    rng = np.random.default_rng(3)
+    warmth = rng.normal(15.0, 8.0, N + AHEAD)
+    cost = 0.1 * np.square(warmth - 15.0)
+    y = 50.0 + cost + rng.normal(0.0, 1.0, N + AHEAD)
+    known = np.where(np.arange(N + AHEAD) < N, y, np.nan)
+    frame = pd.DataFrame({"day": DAYS, "warmth": warmth, "y": known})
+    given = {"value": "y", "regressors": ["warmth"], "season": 0, "progress": False, **ONE}
+    line, curve = (
+        bk.forecast(frame, AHEAD, effect_kernels=kernels, **given)
+        for kernels in (None, {"warmth": RBF(1.0, 4.0)})
+    )
+    errors = [np.abs(f.median - y[N:]).mean() for f in (line, curve)]
+    assert errors[1] < 1.5 and errors[1] < 0.3 * errors[0]
+    shape = curve.component("warmth")["median"] - cost[N:]
+    assert np.std(shape) < 0.15 * np.std(cost[N:])
+    assert len(curve.effects()) == 0 and "warmth by its kernel" in str(curve)
+
+
+def test_the_evidence_with_a_kernel_is_that_of_scipy():
+    rng = np.random.default_rng(4)
+    z = rng.normal(size=30)
+    frame = pd.DataFrame({"day": DAYS[:30], "z": z, "other": z[::-1], "y": rng.normal(size=30)})
+    series = read_series(frame, value="y", regressors=["z", "other"])
+    kernel = RBF(0.7, 0.5)
+    effects = effects_of(series.until(25), 5, kernels={"z": kernel})
+    assert effects.columns == ("other", "z") and effects.linear == 1
+    x = series.calendar.positions(series.times)[:25]
+    model = GPRegression(default_kernel({}, 1.0, float(np.mean(x)), "level"), default_noise())
+    y = frame["y"].to_numpy()[:25]
+    evidence = NumpyEvidence(model, x, y).with_effects(effects)
+    values = evidence.values(evidence.middle)
+    own = (z - z[:25].mean()) / z[:25].std()
+    others = z[::-1]
+    others = (others - others[:25].mean()) / others[:25].std()
+    K = np.asarray(model.at({k: float(v) for k, v in values.items()}).kernel(x[:, None]))
+    K = K + float(values["noise"]) * np.eye(25) + np.outer(others[:25], others[:25])
+    K = K + 0.5 * np.exp(-0.5 * np.square(np.subtract.outer(own[:25], own[:25]) / 0.7))
+    prior = -0.5 * len(evidence.names) * np.log(2.0 * np.pi)
+    prior -= np.log([p.scale for p in evidence.priors]).sum()
+    truth = multivariate_normal(np.zeros(25), K).logpdf(y) + prior
+    assert evidence.log_density(evidence.middle) == pytest.approx(truth, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "error", "said"),
+    [
+        ({"heat": RBF(1.0)}, ValueError, "'heat' is no regressor; they are promo, price"),
+        ({"price": 3.0}, TypeError, "price has a float, no kernel"),
+    ],
+)
+def test_kernels_of_effects_are_checked(shop, kernels, error, said):
+    given = {"value": "y", "regressors": ["promo", "price"], "progress": False, **ONE}
+    with pytest.raises(error, match=said):
+        bk.forecast(shop[0], 3, effect_kernels=kernels, **given)

@@ -1,0 +1,176 @@
+"""Pictures: what they show is read back from matplotlib's own objects."""
+
+import matplotlib.dates
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
+
+import bayeskern as bk
+from bayeskern.forecast.show import plot
+
+N, HORIZON, LOST = 60, 6, [5, 6, 20, 40, 41]
+DOLLARS = r"cost $x_1$ of $ & µ <b>, \frac{$"
+
+
+def values():
+    t = np.arange(N)
+    rng = np.random.default_rng(0)
+    return 4 + 0.03 * t + np.sin(2 * np.pi * t / 12) + 0.3 * rng.standard_normal(N)
+
+
+@pytest.fixture(scope="module")
+def series():
+    """A year and more with two values missing and three rows not there at all."""
+    complete = pd.Series(values(), pd.date_range("2015-01-01", periods=N, freq="MS"), name=DOLLARS)
+    complete.iloc[LOST[:2]] = np.nan
+    return complete.drop(complete.index[LOST[2:]])
+
+
+@pytest.fixture(scope="module")
+def f(series):
+    return bk.forecast(series, HORIZON)
+
+
+@pytest.fixture(autouse=True)
+def _no_windows_are_left():
+    yield
+    plt.close("all")
+
+
+def line(ax, label):
+    return next(item for item in ax.lines if item.get_label() == label)
+
+
+def test_forecast(f):
+    fig = f.plot(levels=[0.5, 0.9])
+    (ax,) = fig.axes
+    assert [text.get_text() for text in ax.get_legend().texts] == [
+        "observed", "90 % interval", "50 % interval", "median",
+    ]  # fmt: skip
+    assert len(ax.collections) == 2 and ax.get_ylabel() == DOLLARS
+    median = line(ax, "median")
+    np.testing.assert_array_equal(median.get_ydata(), [f.series.values[-1], *f.median])
+    np.testing.assert_array_equal(median.get_xdata()[1:], f.times)
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    lower, upper = f.interval(0.9)
+    assert set(band) == {f.series.values[-1], *lower, *upper}
+    # The wider band is the paler one.
+    wide, narrow = (np.sum(c.get_facecolor()[0][:3]) for c in ax.collections)
+    assert wide > narrow
+    assert ax.get_title("left") == f"{DOLLARS}: 6 steps ahead"
+    scale = "the logarithm" if f.scale.log else "the values as given"
+    assert ax.get_title("right") == f"monthly, at month start; fitted to {scale}"
+
+
+def test_a_gap_is_seen_as_a_gap(f):
+    """Missing values and missing rows alike break the line."""
+    drawn = line(f.plot().axes[0], "observed")
+    shown = N - np.flatnonzero(pd.date_range("2015-01-01", periods=N, freq="MS")
+                               == drawn.get_xdata()[0])[0]  # fmt: skip
+    expected = values()
+    expected[LOST] = np.nan
+    np.testing.assert_array_equal(drawn.get_ydata(), expected[-shown:])
+    assert shown == len(drawn.get_xdata())
+
+
+@pytest.mark.slow
+def test_values_between_gaps_are_seen_in_long_series():
+    every_third = np.flatnonzero((np.arange(400) % 3 == 0) | (np.arange(400) > 300))
+    y = np.full(400, np.nan)
+    y[every_third] = every_third % 7
+    f = bk.forecast(y, 60, season=0)
+    dots = [item for item in f.plot().axes[0].lines if item.get_marker() == "o"]
+    assert len(dots) == 1
+    start = f.plot().axes[0].lines[0].get_xdata()[0]
+    np.testing.assert_array_equal(dots[0].get_xdata(), np.arange(start + -start % 3, 300, 3))
+
+
+def test_the_legend_hides_nothing(f):
+    fig = f.plot()
+    fig.canvas.draw()
+    ax = fig.axes[0]
+    legend = ax.get_legend().get_window_extent()
+    assert not legend.overlaps(ax.get_window_extent())
+    assert fig.bbox.contains(legend.x0, legend.y0) and fig.bbox.contains(legend.x1, legend.y1)
+
+
+def test_an_axis_of_ones_own(f):
+    fig, (left, right) = plt.subplots(1, 2)
+    assert f.plot(ax=right) is fig
+    assert not left.lines and right.lines
+
+
+def test_components(f):
+    fig = f.plot_components(level=0.8)
+    assert [ax.get_title("left").split()[0] for ax in fig.axes] == ["trend", "season", "cycles"]
+    assert "80 % intervals" in fig.get_suptitle() and DOLLARS in fig.get_suptitle()
+    trend, season, _ = fig.axes
+    grid = pd.date_range("2015-01-01", periods=N + HORIZON, freq="MS")
+    np.testing.assert_array_equal(trend.lines[0].get_xdata(), grid)  # the gaps, too
+    np.testing.assert_allclose(
+        trend.lines[0].get_ydata(), f.decompose(grid)["trend"]["median"], rtol=1e-9
+    )
+    # A season for two of its periods on either side of now, the future shaded.
+    shown = season.lines[0].get_xdata()
+    np.testing.assert_array_equal(shown, grid[N - 25 :])
+    now = matplotlib.dates.date2num(grid[N - 1])
+    shaded = season.patches[0].get_bbox()
+    np.testing.assert_allclose([shaded.x0, shaded.x1], [now, matplotlib.dates.date2num(grid[-1])])
+    middle = season.lines[1].get_ydata()
+    assert list(middle) == ([1, 1] if f.scale.log else [0, 0])
+    assert season.get_title("left") == ("season (factor)" if f.scale.log else "season")
+
+
+def test_backtest(series):
+    result = bk.backtest(series, HORIZON, cutoffs=2)
+    ax = result.plot(level=0.5).axes[0]
+    assert [text.get_text() for text in ax.get_legend().texts] == [
+        "observed", "median and 50 % interval", "seasonal naive",
+    ]  # fmt: skip
+    medians = [item for item in ax.lines if item.get_color() == plot.FUTURE]
+    for fold, drawn in zip(result.folds, medians, strict=True):
+        np.testing.assert_array_equal(drawn.get_xdata(), fold.times)
+        np.testing.assert_array_equal(drawn.get_ydata(), fold.forecast.median[fold.pick])
+    cutoffs = [item.get_xdata()[0] for item in ax.lines if item.get_linestyle() == "--"]
+    np.testing.assert_array_equal(cutoffs, [series.index[fold.count - 1] for fold in result.folds])
+    ax.figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    assert not legend.overlaps(ax.get_window_extent())
+
+
+@pytest.mark.slow
+def test_saving_leaves_no_state(f, tmp_path):
+    plt.close("all")
+    rc = dict(plt.rcParams)
+    paths = f.save(tmp_path / "a" / "b", levels=[0.9])
+    assert plt.get_fignums() == [] and dict(plt.rcParams) == rc
+    assert [path.name for path in paths] == ["forecast.csv", "forecast.png", "components.png"]
+    assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == sorted(
+        path.name for path in paths
+    )
+    assert paths[0].read_text(encoding="utf-8") == f.to_csv([0.9])
+    for path in paths[1:]:
+        image = plt.imread(path)
+        # Something is drawn, in the colour of the future, too.
+        near = np.abs(image[..., :3] - to_rgb(plot.FUTURE)).max(axis=-1) < 0.05
+        assert image.shape[1] == 1170 and near.sum() > 500
+
+
+def test_titles_of_long_names_fit():
+    name = "the number of " + "very " * 30 + "long names"
+    flat = bk.forecast(pd.Series(np.full(20, 2.0), name=name), HORIZON)
+    fig = flat.plot()
+    fig.canvas.draw()
+    ax = fig.axes[0]
+    left, right = ax._left_title.get_window_extent(), ax._right_title.get_window_extent()
+    assert not left.overlaps(right) and left.x1 < fig.bbox.x1
+    label = ax.yaxis.label.get_window_extent()
+    assert label.y0 > 0 and label.y1 < fig.bbox.y1
+
+
+def test_times_are_those_of_the_clocks():
+    index = pd.date_range("2024-01-01", periods=20, freq="D", tz="Asia/Tokyo")
+    ax = bk.forecast(pd.Series(np.full(20, 2.0), index), HORIZON).plot().axes[0]
+    np.testing.assert_array_equal(line(ax, "observed").get_xdata(), index.tz_localize(None))
