@@ -12,10 +12,10 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
-from bayeskern.core.memory import Memory
-from bayeskern.forecast.combine.average import MIXED, Part
-from bayeskern.forecast.combine.mixture import Mixture, mixture_over
+from bayeskern.forecast.combine.average import Average
+from bayeskern.forecast.combine.predictive import predictive_of
 from bayeskern.forecast.combine.responses import ResponseMixture
+from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.combine.updating import MORE, likely_times, updated
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.look_back import LookBack, look_back
@@ -36,24 +36,24 @@ from bayeskern.prediction.mixture import Quantiles
 LEVELS = (0.5, 0.8, 0.95)
 # The draws of the hyperparameters that components rest on.
 SHOWN = 16
-# The look backs of the last few forecasts, whose fits are kept too.
-_look_backs = Memory(4)
+# With fewer effective draws than this one of them decides.
+MIN_EFFECTIVE_DRAWS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast(Quantiles):
     """The predictive distribution of the next `horizon` values of a series.
 
-    Quantiles and intervals are exact for the structures that were fitted, averaged over them and
-    over their hyperparameters; those of counts are whole numbers. mean and sd are those
-    of the values themselves, also where the logarithm was fitted. Returned by `forecast`.
+    Quantiles are averages of those of the structures that were fitted, each averaged over its
+    hyperparameters; those of counts are whole numbers. mean and sd are those of the values
+    themselves, also where the logarithm was fitted. Returned by `forecast`.
 
     Attributes:
         series: The data as they were read, with their calendar.
         horizon: The number of steps ahead.
         choices: The structures that were weighed.
-        parts: Those that the forecast is made of, the most probable first; none for a constant
-            series.
+        combination: Those that the forecast is made of, with their weights and their forecasts from
+            earlier origins; None for a constant series.
         seed: The seed.
         fit: The posterior by another method than averaging, where one was asked for.
         before: The forecast that was fitted, where values have come since by `update`.
@@ -62,7 +62,7 @@ class Forecast(Quantiles):
     series: Series
     horizon: int
     choices: Choices
-    parts: tuple[Part, ...]
+    combination: Combination | None
     seed: int = 0
     fit: Posterior | None = None
     before: Forecast | None = None
@@ -70,11 +70,14 @@ class Forecast(Quantiles):
     # -- what was fitted ----------------------------------------------------------------------
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        """The structures with their draws and weights, the heaviest first."""
+        return () if self.combination is None else self.combination.parts
+
+    @property
     def seasons(self) -> dict[str, float]:
-        """Name of a season -> its period, in years (steps, for plain numbers), as in `leading`."""
-        if self.leading is None or self.choices.kernels is not None:
-            return self.choices.seasons
-        return {name: self.choices.seasons[name] for name in self.leading.structure.seasons}
+        """Name of a season -> its period, in years (steps, for plain numbers)."""
+        return self.choices.seasons
 
     @property
     def leading(self) -> Fitted | None:
@@ -94,6 +97,8 @@ class Forecast(Quantiles):
         seen = self.choices.likelihood
         if seen is not None and self.parts:
             return f"{seen.scale} of {seen.title}"
+        if self.choices.ranks:
+            return "the ranks of the values"
         return "the logarithm of the values" if self.scale.log else "the values as given"
 
     @property
@@ -109,30 +114,26 @@ class Forecast(Quantiles):
         return self.parts[0].draws.posterior(self.seed)
 
     @cached_property
-    def probabilities(self) -> dict[str, dict[str, float]]:
-        """How probable each choice is.
+    def weights(self) -> dict[str, dict[str, float]]:
+        """How much of the forecast each choice makes up.
 
         Returns:
-            Two dicts of names and probabilities: "trend", which sum to one, and "present", for each
-            season and for the logarithm.
+            Two dicts of names and weights, which sum to one: "trend" and "scale".
         """
         trends: dict[str, float] = {}
-        present = dict.fromkeys([*self.choices.seasons, "logarithm"], 0.0)
+        logarithm = 0.0
         for part in self.parts:
-            structure = part.structure
-            trends[structure.trend] = trends.get(structure.trend, 0.0) + part.weight
-            for name in structure.seasons:
-                present[name] += part.weight
-            present["logarithm"] += part.weight * structure.log
+            trend = part.structure.trend
+            trends[trend] = trends.get(trend, 0.0) + part.weight
+            logarithm += part.weight * part.structure.log
         ordered = sorted(trends.items(), key=lambda item: -item[1])
-        return {"trend": dict(ordered), "present": present}
+        return {"trend": dict(ordered), "scale": {"values": 1.0 - logarithm, "logarithm": logarithm}}
 
     @property
     def structure(self) -> str:
-        """What was found in the series, in words, with its probability."""
-        known, choices = self.probabilities, self.choices
-        logs = choices.likelihood is None
-        said = wording.found(known["trend"], known["present"], choices.optional, logs)
+        """The structures of the forecast in words, with their weights."""
+        of_scale = len(self.choices.logs) > 1
+        said = wording.weighed(self.weights["trend"], self.weights["scale"] if of_scale else None)
         if not self.changes.size:
             return said
         return f"{said}; level and slope change at {', '.join(self.time_labels(self.changes))}"
@@ -154,12 +155,12 @@ class Forecast(Quantiles):
     @property
     def mean(self) -> np.ndarray:
         """The mean at each future time, shape (horizon,)."""
-        return self._mixture.moments[0]
+        return self._predictive.moments[0]
 
     @property
     def sd(self) -> np.ndarray:
         """The standard deviation at each future time, shape (horizon,)."""
-        return self._mixture.moments[1]
+        return self._predictive.moments[1]
 
     def quantile(self, q) -> np.ndarray:
         """Quantiles at each future time.
@@ -170,7 +171,7 @@ class Forecast(Quantiles):
         Returns:
             Shape (horizon,), or (len(q), horizon) for several.
         """
-        return self._mixture.quantile(validation.probabilities(q))
+        return self._predictive.quantile(validation.probabilities(q))
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the future path.
@@ -183,7 +184,7 @@ class Forecast(Quantiles):
             Shape (n, horizon).
         """
         n, seed = validation.positive_integer(n, "n"), validation.seed(seed)
-        return self._mixture.sample(n, seed)
+        return self._predictive.sample(n, seed)
 
     def log_density(self, y) -> np.ndarray:
         """Log predictive density of the values that came true, time by time.
@@ -199,20 +200,19 @@ class Forecast(Quantiles):
         y = np.asarray(validation.targets(y, self.horizon))
         if not self.parts:
             return np.where(y == self.scale.shift, np.inf, -np.inf)
-        return self._mixture.log_density(y)
+        return self._predictive.log_density(y)
 
     @cached_property
     def look_back(self) -> LookBack | None:
-        """Forecasts from past origins of the series itself; None where it is too short."""
-        if not self.parts:
+        """Forecasts from earlier origins of the series itself; None where it is too short."""
+        if self.combination is None:
             return None
-        season = self.season_in_steps
+        return look_back(self._fitted_series, self.combination, self.season_in_steps)
 
-        def look():
-            return look_back(self.series, self.horizon, self.choices, self.parts, season, self.seed)
-
-        # The parts are those of one series and of one set of choices.
-        return _look_backs.recall((self.parts, self.horizon, season, self.seed), look)
+    @property
+    def _fitted_series(self) -> Series:
+        """The series as it was when the structures were fitted."""
+        return self.series if self.before is None else self.before.series
 
     @property
     def season_in_steps(self) -> int:
@@ -228,7 +228,20 @@ class Forecast(Quantiles):
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
         seen = self.choices.likelihood
         whole = seen is not None and seen.whole
-        return assess_forecast(self.problem, self._effective, self.look_back, self.horizon, whole)
+        return assess_forecast(self.problem, self.look_back, self.horizon, whole)
+
+    @cached_property
+    def problem(self) -> str | None:
+        """What is wrong with the numbers of the forecast, if anything is."""
+        if self.fit is not None and self.fit.trust.verdict == "bad":
+            return self.fit.trust.advice
+        if self.before is not None and self.parts and self._effective < MIN_EFFECTIVE_DRAWS:
+            return (
+                f"The new values leave {self._effective:.1f} effective draws of the "
+                "hyperparameters: forecast the longer series instead."
+            )
+        numbers = np.array([*self._table([0.95]).values()]) if self.parts else np.zeros(1)
+        return None if np.all(np.isfinite(numbers)) else "Some numbers are not finite."
 
     @property
     def _effective(self) -> float:
@@ -236,17 +249,6 @@ class Forecast(Quantiles):
         if self.parts[0].draws.is_point:
             return np.inf
         return 1.0 / sum(part.weight**2 / part.draws.ess for part in self.parts)
-
-    @cached_property
-    def problem(self) -> str | None:
-        """What is wrong with the fit itself, if anything is."""
-        if self.before is not None:
-            # The draws have weights for what came since; their mode is that of the values before.
-            return self.before.problem
-        if self.fit is not None:
-            trust = self.fit.trust
-            return trust.advice if trust.verdict == "bad" else None
-        return self.leading.optimum.problem() if self.parts else None
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
@@ -297,7 +299,10 @@ class Forecast(Quantiles):
         x = series.calendar.positions(series.times[series.observed])
         later = likely_times(series, self.horizon, self.choices, MORE)
         parts = updated(self.parts, x, series.values[series.observed], *later)
-        return replace(self, series=series, parts=parts, fit=None, before=self.before or self)
+        combination = replace(self.combination, parts=parts)
+        return replace(
+            self, series=series, combination=combination, fit=None, before=self.before or self
+        )
 
     # -- components ---------------------------------------------------------------------------
 
@@ -337,8 +342,7 @@ class Forecast(Quantiles):
         means, variances = draws.fitted.evidence.coefficients(z)
         units = effects.units[: effects.linear]
         means, variances = means * units, variances * np.square(units)
-        mixture = Mixture.even([centre] * len(z), means, variances)
-        ends = mixture.quantile([0.5, tail, 1.0 - tail])
+        ends = self._of_draws(centre, means, variances).quantile([0.5, tail, 1.0 - tail])
         columns = zip(("median", "lower", "upper"), ends, strict=True)
         return pd.DataFrame(
             dict(columns), index=pd.Index(effects.columns[: effects.linear], name="effect")
@@ -372,7 +376,7 @@ class Forecast(Quantiles):
             intervals[name] = {"median": median, "lower": lower, "upper": upper}
         return intervals
 
-    def _components_at(self, x: bytes) -> dict[str, Mixture]:
+    def _components_at(self, x: bytes) -> dict[str, Average]:
         """Each component at the positions x, which are kept for other levels."""
         if x not in self._known_components:
             draws, scale, parts = self.parts[0].draws, self.scale, {}
@@ -381,12 +385,12 @@ class Forecast(Quantiles):
             for name, (means, variances) in moments.items():
                 # The level is in the units of the series, the others are differences from it.
                 centre = scale if name == LEVEL else replace(scale, shift=0.0)
-                parts[name] = Mixture.even([centre] * len(z), means, variances)
+                parts[name] = self._of_draws(centre, means, variances)
             self._known_components[x] = parts
         return self._known_components[x]
 
     @cached_property
-    def _known_components(self) -> dict[bytes, dict[str, Mixture]]:
+    def _known_components(self) -> dict[bytes, dict[str, Average]]:
         return {}
 
     def component(self, name: str, times=None, level: float = 0.95) -> dict[str, np.ndarray]:
@@ -493,16 +497,19 @@ class Forecast(Quantiles):
     # -- inside -------------------------------------------------------------------------------
 
     @cached_property
-    def _mixture(self) -> Mixture | ResponseMixture:
+    def _predictive(self) -> Average | ResponseMixture:
         """The predictive distribution at the future times."""
-        if not self.parts:
-            zeros = np.zeros((1, self.horizon))
-            return Mixture.even([self.scale], zeros, zeros, self._flat_paths)
+        if self.combination is None:
+            zeros, ones = np.zeros((1, self.horizon)), np.eye(self.horizon)
+            return Average([1.0], [self.scale], zeros, zeros, correlation=lambda: ones)
         x = self.series.calendar.positions(self.times)
-        return mixture_over(self.parts, x, MIXED, self.seed, self.choices.robust)
+        return predictive_of(self.combination, x, np.arange(self.horizon), self.seed)
 
-    def _flat_paths(self, part: int, n: int, seed: int) -> np.ndarray:
-        return np.full((n, self.horizon), self.scale.shift)
+    def _of_draws(self, scale: Scale, means, variances) -> Average:
+        """The distribution of something over equally weighted draws, by its moments (S, m)."""
+        mean = means.mean(axis=0)
+        sd = np.sqrt(np.mean(variances + np.square(means - mean), axis=0))
+        return Average([1.0], [scale], mean[None], sd[None])
 
     def __repr__(self) -> str:
         return summary(self)

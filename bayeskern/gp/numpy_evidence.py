@@ -272,12 +272,11 @@ class NumpyEvidence:
         densities, means, covariances, noises = map(np.array, zip(*parts, strict=True))
         return Predictive(densities, x_new, means, covariances, noises)
 
-    def paths(self, z, x_new, count: int, seed: int, noise_factors=1.0) -> np.ndarray:
-        """Joint draws of new observations at x_new (m,), from z (d,): (count, m).
+    def joint(self, z, x_new, noise_factors=1.0) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (m,) and covariance (m, m) of new observations at x_new (m,), for z (d,).
 
         noise_factors: what the noise variance of each is multiplied by, (m,).
         """
-        standard = np.random.default_rng(seed).standard_normal((count, len(x_new)))
         with self.threads():
             solve, values, noise = self._conditioned(z)
             pairs = Pairs.between(x_new, x_new)
@@ -285,8 +284,32 @@ class NumpyEvidence:
             if self.effects is not None:
                 among = among + self.effects.covariance(x_new, x_new)
             half, mean = solve(x_new)
-            covariance = among - half.T @ half + noise * noise_factors * np.eye(len(x_new))
-            return mean + standard @ _factor(covariance).T
+            return mean, among - half.T @ half + noise * noise_factors * np.eye(len(x_new))
+
+    def rolling(self, z, counts, reach) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Means and variances of the values after the first ones, given those: for z (d,).
+
+        One factor holds all of them: with K = L L' and a = L^-1 y, the values from n on, given the
+        first n, have means L[n:, :n] a[:n] and the covariance L[n:, n:] L[n:, n:]'.
+
+        Args:
+            z: The hyperparameters, (d,).
+            counts: How many values are known at each origin.
+            reach: How many of the next ones are forecast there.
+
+        Returns:
+            Means and variances of those, one pair for each origin.
+        """
+        with self.threads(), np.errstate(all="ignore"):
+            *values, noise = self._at(z)
+            factor = _factor(self._covariance(values, noise)[0])
+            weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
+        pairs = []
+        for n, k in zip(counts, reach, strict=True):
+            later = factor[n : n + k]
+            own = np.tril(later[:, n : n + k])
+            pairs.append((later[:, :n] @ weights[:n], np.sum(np.square(own), axis=1)))
+        return pairs
 
     def precision(self, z) -> tuple[np.ndarray, np.ndarray]:
         """K^-1 (n, n) and K^-1 y (n,) at z (d,), with K the covariance of y."""

@@ -248,6 +248,15 @@ class NumpyLatentEvidence(NumpyEvidence):
         weights = solve_triangular(factor, y, lower=True, check_finite=False)
         return Conditioned(self, factor, weights, y, values), noise
 
+    def rolling(self, z, counts, reach) -> list[tuple[np.ndarray, np.ndarray]]:
+        # What stands for the observations depends on all of them.
+        pairs = []
+        for n, k in zip(counts, reach, strict=True):
+            earlier = self.given(self.x[:n], self.y[:n])
+            (mean,), (variance,) = earlier.moments(z[None], self.x[n : n + k])
+            pairs.append((mean, variance))
+        return pairs
+
     def loo(self, z) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean and variance of g at each value given the others, and its log density: (S, n) each.
 

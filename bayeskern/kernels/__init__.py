@@ -22,7 +22,7 @@ from bayeskern.kernels.custom import Custom, kernel_from_features
 from bayeskern.kernels.dot_product import AllSubsets, ArcCosine, Linear, Polynomial
 from bayeskern.kernels.hilbert_space import HilbertSpace
 from bayeskern.kernels.markov_rbf import MarkovRBF
-from bayeskern.kernels.periodic import Cosine, Periodic
+from bayeskern.kernels.periodic import Cosine, Periodic, Seasonal
 from bayeskern.kernels.psd import check_psd
 from bayeskern.kernels.stationary import (
     RBF,
@@ -80,6 +80,7 @@ __all__ = [
     "RandomFourierFeatures",
     "RationalQuadratic",
     "Scaled",
+    "Seasonal",
     "Select",
     "SpectralMixture",
     "Stationary",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, singledispatch
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, i0e, i1e
 
 from bayeskern.kernels import base, dot_product, periodic, stationary, trend
 from bayeskern.kernels.base import Kernel
@@ -217,6 +217,14 @@ def _(values, pairs):
     return K, [lambda: K * squares / lengthscale, lambda: unit]
 
 
+@_leaf(stationary.Matern12)
+def _(values, pairs):
+    lengthscale, variance = next(values), next(values)
+    r = np.abs(pairs.lag) / lengthscale
+    unit = np.exp(-r)
+    return variance * unit, [lambda: variance * unit * r / lengthscale, lambda: unit]
+
+
 @_leaf(periodic.Periodic)
 def _(values, pairs):
     period, lengthscale, variance = next(values), next(values), next(values)
@@ -229,6 +237,27 @@ def _(values, pairs):
         return K * 2.0 * np.sin(2.0 * angle) / lengthscale**2 * angle / period
 
     return K, [in_period, lambda: 2.0 * K * squares / lengthscale, lambda: unit]
+
+
+@_leaf(periodic.Seasonal)
+def _(values, pairs):
+    period, lengthscale, variance = next(values), next(values), next(values)
+    angle, a = np.pi * pairs.lag / period, 1.0 / lengthscale**2
+    waves = 2.0 * np.square(np.sin(angle))
+    repeats, mean = np.exp(-a * waves), i0e(a)
+    # Of a, for which d a / d lengthscale = -2 a / lengthscale.
+    slope_of_mean = i1e(a) - mean
+    unit = (repeats - mean) / (1.0 - mean)
+
+    def in_period():
+        by_angle = 2.0 * a * repeats * np.sin(2.0 * angle)
+        return variance / (1.0 - mean) * by_angle * angle / period
+
+    def in_lengthscale():
+        in_a = -waves * repeats - slope_of_mean + unit * slope_of_mean
+        return -2.0 * variance * a / lengthscale * in_a / (1.0 - mean)
+
+    return variance * unit, [in_period, in_lengthscale, lambda: unit]
 
 
 @_leaf(periodic.Cosine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.scipy.special import i0e
 from numpyro.distributions import constraints
 
 from bayeskern.core import validation
@@ -13,6 +14,7 @@ from bayeskern.kernels import column_groups, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.harmonics import MOST_HARMONICS, coefficients, count_harmonics
 from bayeskern.kernels.state_space import HarmonicSpace, NoStateSpaceError, number
+from bayeskern.kernels.trend import time_of
 
 
 class Periodic(Kernel):
@@ -89,6 +91,56 @@ class Periodic(Kernel):
         angle = 2.0 * jnp.pi * X / metrics.per_dimension("period", self.period, X)
         lengthscale = metrics.per_dimension("lengthscale", self.lengthscale, X)
         return jnp.concatenate([jnp.cos(angle) / lengthscale, jnp.sin(angle) / lengthscale], axis=1)
+
+
+class Seasonal(Periodic):
+    """Seasonal kernel: functions of time that repeat and whose mean over a period is zero.
+
+    k(s, t) = variance * (exp(-2 sin^2(pi (s - t) / period) / lengthscale^2) - c) / (1 - c), with c
+    the mean of the exponential over a period, exp(-a) I_0(a) at a = 1 / lengthscale^2. It is the
+    `Periodic` kernel without its constant part, so that a level beside it has a meaning of its
+    own; at small lengthscales the values of a period are independent effects that sum to zero.
+    Times `Brownian`, the season drifts.
+
+    Args:
+        period: The period, in the units of the time.
+        lengthscale: How fast the function changes within a period, as in `Periodic`.
+        variance: The prior variance k(x, x), in the squared units of the output.
+        harmonics: How many sine waves the Markov solver makes it of, as in `Periodic`.
+
+    References:
+        Harvey (1989), "Forecasting, structural time series models and the Kalman filter", section
+        2.3.4, on seasonal effects that sum to zero.
+
+    Examples:
+        >>> from bayeskern.kernels import Seasonal
+        >>> print(Seasonal(period=4.0, lengthscale=0.2)([0.0, 1.0, 2.0]).round(3))
+        [[ 1.    -0.129 -0.129]
+         [-0.129  1.    -0.129]
+         [-0.129 -0.129  1.   ]]
+    """
+
+    def evaluate(self, X, Z=None):
+        time_of(self, X)
+        mean = i0e(1.0 / jnp.square(self.lengthscale))
+        return (super().evaluate(X, Z) - self.variance * mean) / (1.0 - mean)
+
+    def evaluate_diag(self, X):
+        time_of(self, X)
+        return super().evaluate_diag(X)
+
+    def frequencies(self, key, n, d, orthogonal=False):
+        return Kernel.frequencies(self, key, n, d, orthogonal)
+
+    def by_columns(self, d):
+        return Kernel.by_columns(self, d)
+
+    def state_space(self):
+        space = super().state_space()
+        waves = space.variances[1:]
+        return HarmonicSpace(
+            space.period, waves * self.variance / jnp.sum(waves), space.harmonics[1:]
+        )
 
 
 class Cosine(Kernel):

@@ -1,175 +1,162 @@
-"""Structures fitted to a series and weighted by their evidence.
+"""The predictive distribution of a forecast: the average of the quantiles of its structures.
 
-Bayesian model averaging: Hoeting, Madigan, Raftery and Volinsky (1999), "Bayesian model averaging:
-a tutorial"; with a learning rate, as Grunwald and van Ommen (2017), "Inconsistency of Bayesian
-inference for misspecified linear models, and a proposal for repairing it". The evidence of a
-structure is that of the values as they are, whatever its scale.
+Averages of quantiles (Vincent, 1912) are as sharp as their parts, where mixtures of distributions
+that differ in location are wider: Lichtendahl, Grushka-Cockayne and Winkler (2013), "Is it better
+to average probabilities or quantiles?". Each structure says y = T(m + s e), with T the
+transformation of its scale back; the forecast is y = sum_k w_k T_k(m_k + s_k e), with one e of all
+of them that has Student's t distribution (`width`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import gammaln
 
-from bayeskern.core.progress import Progress
-from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.fit.changes import likeliest_change
-from bayeskern.forecast.fit.modes import NO_TIMES, Draws, Fitted
-from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
+from bayeskern.forecast.combine.width import Spread
+from bayeskern.forecast.model.transformation import Scale
 
-# Structures whose mode is so much less dense than that of the best one are not looked at again:
-# what the hyperparameters gain by their spread differs by a few units only.
-FAR = 10.0
-# Which structures of a longer series are fitted to all of it, and how many, so many of its last
-# values decide.
-RECENT, MOST_LONG = 200, 3
-# The power of the evidence in the weights. No real series is drawn from any of the structures, and
-# the evidence itself then settles on one of them too soon.
-LEARNING_RATE = 0.5
-# Structures with a smaller share of the average are left out of it.
-LEAST_WEIGHT = 0.01
-# More changes of level and slope than this are a series that wanders.
-MOST_CHANGES = 3
-# Draws of the hyperparameters of the most probable structure, and the least of each other one.
-DRAWS, LEAST_DRAWS = 32, 8
-# The draws of all structures together that predictions rest on.
-MIXED = 48
+# On the log scale a forecast grows in proportion to the error beyond this quantile, and not
+# exponentially: the mean is finite, and inside of the central 98 % interval.
+LINEAR_FROM = 0.99
+# Logarithms of values beyond this are cut off, so that there is room for sums of them.
+MAX_LOG = 690.0
+# The tail probability where quadrature ends, and its nodes.
+TAIL, NODES = 1e-6, 160
+# Errors of scale one lie within this, and halvings until one is known to the last digits.
+MAX_ERROR, HALVINGS = 1e6, 64
+# What stands for no variance at all.
+LEAST_SD = 1e-150
 
 
-class Part(NamedTuple):
-    """A structure's part of the average: its draws, and its probability."""
+class Average:
+    """Averaged quantiles of K structures at m times.
 
-    draws: Draws
-    weight: float
-
-    @property
-    def structure(self) -> Structure:
-        return self.draws.fitted.structure
-
-    @property
-    def fitted(self) -> Fitted:
-        return self.draws.fitted
-
-
-def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
-    """Every structure at its mode that is not far behind the best one, the best first.
-
-    Of a long series the last part decides which structures are fitted to all of it.
-
-    Raises ValueError if no structure has a density at all.
+    Args:
+        weights: Of the structures, (K,); they sum to one.
+        scales: Their scales.
+        means: Means of z, (K, m).
+        sds: Standard deviations of z, (K, m).
+        spread: The distribution of the error; normal if None.
+        bounds: The least and the largest value that there can be.
+        correlation: () -> correlation of the errors at all times, (m, m).
     """
-    structures, start = choices.with_all_seasons(), {}
-    # A kernel that was given may tell one time from another.
-    is_long = len(y) > RECENT and len(structures) > 1 and choices.kernels is None
-    total = len(structures) * (choices.sets_of_seasons + is_long)
-    with Progress("forecast", total, progress, estimate=is_long) as bar:
-        if is_long:
-            recent = slice(-RECENT, None)
-            fits = _fit_all(structures, choices, x[recent] - x[recent][0], y[recent], bar)
-            structures = [fitted.structure for fitted in near(fits)[:MOST_LONG]]
-            start = {fitted.structure: fitted.by_name for fitted in fits}
-        fits = near(_fit_all(structures, choices, x, y, bar, start))
-        for fitted in fits[: 1 if is_long else None]:
-            fewer = choices.with_fewer_seasons(fitted.structure)
-            begin = dict.fromkeys(fewer, fitted.by_name)
-            fits += _fit_all(fewer, choices, x, y, bar, begin)
-    fits = near(fits)
-    if choices.find_changes:
-        fits = _with_changes(fits, choices)
-    if not np.isfinite(fits[0].log_joint):
-        raise ValueError(
-            "the kernel gives these values no density at the medians of its priors: its matrix is "
-            "not positive definite there, or overflows. Look at its priors and at the time unit."
+
+    def __init__(
+        self,
+        weights,
+        scales: Sequence[Scale],
+        means,
+        sds,
+        spread: Spread | None = None,
+        bounds: tuple[float, float] = (-np.inf, np.inf),
+        correlation: Callable[[], np.ndarray] | None = None,
+    ):
+        self.weights, self.scales = np.asarray(weights), tuple(scales)
+        self.means, self.sds = np.asarray(means), np.maximum(sds, LEAST_SD)
+        self.spread = Spread.normal(self.means.shape[1]) if spread is None else spread
+        self.bounds, self._correlation = bounds, correlation
+
+    def with_spread(self, spread: Spread) -> Average:
+        """The same with another distribution of the error."""
+        return Average(
+            self.weights, self.scales, self.means, self.sds, spread, self.bounds, self._correlation
         )
-    return fits
 
+    def values(self, errors) -> np.ndarray:
+        """sum_k w_k T_k(m_k + s_k e) at errors e (..., m), within the bounds."""
+        with np.errstate(over="ignore"):
+            total = sum(
+                w * self._value(k, errors) for k, w in enumerate(self.weights) if w > 0.0
+            )
+        return np.clip(total, *self.bounds)
 
-def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitted]:
-    """The structures at their modes, side by side where that is worth it.
+    def _value(self, k: int, errors) -> np.ndarray:
+        scale, mean, sd = self.scales[k], self.means[k], self.sds[k]
+        if not scale.log:
+            return scale.back(mean + sd * errors)
+        # The exponential, and its tangent from LINEAR_FROM on.
+        last = self.spread.scales * self.spread.errors(LINEAR_FROM)
+        inside = np.minimum(errors, last)
+        log_values = scale.shift + scale.size * (mean + sd * inside)
+        value = np.exp(np.minimum(log_values, MAX_LOG))
+        return value * (1.0 + scale.size * sd * np.minimum(errors - inside, MAX_LOG))
 
-    Where nothing is known of them the first on each scale goes before the others, and scales that
-    it rules out are left.
+    def quantile(self, q) -> np.ndarray:
+        """Quantiles for probabilities q: (*q.shape, m)."""
+        q = np.asarray(q, float)
+        return self.values(self.spread.errors(q)[..., None] * self.spread.scales)
 
-    start: structure -> where its search starts; the others start from the mode of the first.
-    """
-    start, first = start or {}, {}
+    def errors_of(self, y) -> np.ndarray:
+        """The errors e at which the values are y (m,), by bisection: (m,)."""
+        limit = np.arcsinh(MAX_ERROR)
+        low, high = np.full(np.shape(y), -limit), np.full(np.shape(y), limit)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            less = self.values(np.sinh(middle)) < y
+            low, high = np.where(less, middle, low), np.where(less, high, middle)
+        return np.sinh(0.5 * (low + high))
 
-    def fit(structure):
-        begin, like = start.get(structure), first.get(structure.log)
-        once = begin is None and like is not None and like.twice
-        if begin is None and like is not None:
-            begin = like.by_name
-        fitted = Fitted.of(structure, choices, x, y, begin, once=once)
-        bar.advance()
-        return fitted
+    def below(self, y) -> np.ndarray:
+        """The probability of less than y (m,), time by time."""
+        return self.spread.probabilities(self.errors_of(y) / self.spread.scales)
 
-    if all(structure in start for structure in structures):
-        return side_by_side(fit, structures, len(y))
-    for structure in structures:
-        if structure.log not in first:
-            first[structure.log] = fit(structure)
-    likely = {fitted.structure.log for fitted in near([*first.values()], 2.0 * FAR)}
-    done = {fitted.structure for fitted in first.values()}
-    others = [s for s in structures if s.log in likely and s not in done]
-    return [*first.values(), *side_by_side(fit, others, len(y))]
+    @cached_property
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the standard deviation of the values: (m,) each, by quadrature."""
+        nodes, weights = np.polynomial.legendre.leggauss(NODES)
+        # Nodes that are dense where the density is high: e = sinh(a v).
+        a = np.arcsinh(-self.spread.errors(TAIL))
+        errors = np.sinh(a * nodes)
+        weights = weights * np.cosh(a * nodes) * np.exp(self._log_density_of_errors(errors))
+        weights /= weights.sum()
+        values = self.values(errors[:, None] * self.spread.scales)
+        mean = weights @ values
+        # Divided by their size, since squares may overflow.
+        size = np.maximum(np.max(np.abs(values - mean), axis=0), LEAST_SD)
+        return mean, size * np.sqrt(weights @ np.square((values - mean) / size))
 
+    def _log_density_of_errors(self, errors) -> np.ndarray:
+        nu = self.spread.degrees
+        if np.isinf(nu):
+            return -0.5 * np.square(errors) - 0.5 * np.log(2.0 * np.pi)
+        constant = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(nu * np.pi)
+        return constant - 0.5 * (nu + 1.0) * np.log1p(np.square(errors) / nu)
 
-def _with_changes(fits: list[Fitted], choices: Choices) -> list[Fitted]:
-    """The fits and the same with as many changes as the best of them asks for."""
-    newest = fits
-    for _ in range(MOST_CHANGES):
-        at, log_factor = likeliest_change(fits[0], choices.unit)
-        if log_factor + log_prior_of_change(len(fits[0].y)) < 0.0:
-            break
-        newest = [_with_change(fitted, choices, at) for fitted in newest]
-        fits = near([*fits, *newest])
-        if len(fits[0].structure.changes) == len(choices.changes):
-            break
-    return fits
+    def log_density(self, y) -> np.ndarray:
+        """The log density of values y (m,), time by time; at a bound, the log of its mass."""
+        y = np.asarray(y, float)
+        errors, scales = self.errors_of(y), self.spread.scales
+        step = 1e-5 * np.maximum(1.0, np.abs(errors))
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            slope = (self.values(errors + step) - self.values(errors - step)) / (2.0 * step)
+            density = self._log_density_of_errors(errors / scales) - np.log(scales * slope)
+            least, largest = self.values(-MAX_ERROR + 0.0 * y), self.values(MAX_ERROR + 0.0 * y)
+            density = np.where((y < least) | (y > largest), -np.inf, density)
+            for bound in np.unique([*self.bounds, *self._ties()]):
+                at_bound = y == bound
+                if np.any(at_bound):
+                    gap = 1e-9 * max(1.0, abs(bound))
+                    mass = self.below(np.where(at_bound, bound + gap, y))
+                    mass = mass - self.below(np.where(at_bound, bound - gap, y))
+                    density = np.where(at_bound, np.log(np.maximum(mass, 1e-300)), density)
+        return density
 
+    def _ties(self) -> np.ndarray:
+        """Values that have a mass, as ranks of a series with many zeros have."""
+        ordered = getattr(self.scales[0], "ordered", np.zeros(0))
+        return ordered[1:][np.diff(ordered) == 0.0]
 
-def _with_change(fitted: Fitted, choices: Choices, at: float) -> Fitted:
-    changes = (*fitted.structure.changes, at)
-    structure = fitted.structure._replace(changes=changes)
-    return Fitted.of(structure, choices, fitted.x, fitted.y, fitted.by_name)
-
-
-def near(fits: list[Fitted], far: float = FAR) -> list[Fitted]:
-    """Those of the fits that are not far behind the best one, the best first."""
-    fits = sorted(fits, key=lambda fitted: -fitted.log_joint)
-    return [fitted for fitted in fits if not fitted.log_joint < fits[0].log_joint - far]
-
-
-def weigh(
-    fits: Sequence[Fitted], count: int, seed: int, x_new: np.ndarray = NO_TIMES
-) -> tuple[Part, ...]:
-    """The fits with draws of their hyperparameters and their weights, the most probable first.
-
-    count: how many draws the best of them has; the others have fewer, as they matter less; x_new:
-    as in `Fitted.draws`.
-    """
-    best = max(fitted.log_joint for fitted in fits)
-
-    def drawn(fitted):
-        share = np.exp(0.5 * LEARNING_RATE * (fitted.log_joint - best))
-        draws = max(LEAST_DRAWS, int(np.ceil(count * share)))
-        return fitted.polished().draws(draws, seed, x_new)
-
-    draws = side_by_side(drawn, fits, len(fits[0].y))
-    # What the data say of a structure counts by the learning rate, its prior in full.
-    priors = np.array([fitted.log_prior for fitted in fits])
-    evidence = np.array([d.log_evidence for d in draws])
-    log_weights = LEARNING_RATE * (evidence - priors) + priors
-    if not np.any(np.isfinite(log_weights)):
-        raise FloatingPointError(
-            "no draw of the hyperparameters has a finite density: the covariances cannot be "
-            "factored around the mode. Take method='map', or another kernel."
-        )
-    weights = np.exp(log_weights - logsumexp(log_weights))
-    weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)
-    weights /= weights.sum()
-    order = np.argsort(-weights, kind="stable")
-    return tuple(Part(draws[i], float(weights[i])) for i in order if weights[i] > 0.0)
+    def sample(self, n: int, seed: int) -> np.ndarray:
+        """Joint draws of the values at all times: (n, m)."""
+        rng = np.random.default_rng(seed)
+        eigenvalues, vectors = np.linalg.eigh(self._correlation())
+        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        errors = rng.standard_normal((n, len(root))) @ root.T
+        if np.isfinite(self.spread.degrees):
+            # What comes is more or less volatile as a whole.
+            nu = self.spread.degrees
+            errors = errors * np.sqrt(nu / rng.chisquare(nu, (n, 1)))
+        return self.values(errors * self.spread.scales)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp
 
+from bayeskern.forecast.combine.width import Spread
 from bayeskern.gp.numpy_likelihoods import LARGEST, NumpyLikelihood
 from bayeskern.prediction.mixture import without_nan
 
@@ -35,6 +36,10 @@ class ResponseMixture:
         self.likelihood, self.weights, self.thetas = likelihood, weights, np.asarray(thetas)
         self.locations, self.sds = _within_reach(locations), without_nan(sds)
         self._paths = paths
+
+    def with_spread(self, spread: Spread) -> ResponseMixture:
+        """The same: a likelihood says itself how observations vary."""
+        return self
 
     @cached_property
     def _nodes(self) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.combine.average import LEARNING_RATE, LEAST_WEIGHT, Part
+from bayeskern.forecast.combine.stacking import LEARNING_RATE, MIN_WEIGHT, Part
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import Draws
 from bayeskern.forecast.model.structure import Choices
@@ -71,7 +71,7 @@ def updated(
     gains = np.where(np.isfinite(gains), gains, -np.inf)
     weights = np.array([part.weight for part in possible])
     weights = weights * np.exp(LEARNING_RATE * (gains - gains.max()))
-    weights = np.where(weights < LEAST_WEIGHT * weights.sum(), 0.0, weights)
+    weights = np.where(weights < MIN_WEIGHT * weights.sum(), 0.0, weights)
     weights /= weights.sum()
     order = np.argsort(-weights, kind="stable")
     return tuple(Part(draws[i], float(weights[i])) for i in order if weights[i] > 0.0)

@@ -1,38 +1,19 @@
-"""The look back: forecasts from the last origins of the series itself, and what came true.
-
-It is the rolling forecasting origin of Hyndman and Athanasopoulos (2021), "Forecasting: principles
-and practice", section 5.10, with the structures and the hyperparameters learnt anew at each origin.
-"""
+"""Scores of the forecasts from earlier origins of a series, beside the seasonal-naive ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.combine.average import Part, weigh
-from bayeskern.forecast.combine.mixture import Mixture, mixture_over
+from bayeskern.forecast.combine.stacking import Combination
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.scores import WANTED, Scores, joined, score
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
-from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.structure import Choices
-from bayeskern.forecast.model.transformation import is_constant
 
-# The most origins, and those that the horizon is shortened for where the series is short.
-ORIGINS, FEWEST_ORIGINS = 8, 4
-# Fewer values than this are not learnt from.
-FEWEST = 5
 # The correlation of hits and misses of one origin that is reckoned with.
 CORRELATION = 0.5
-# Draws of the hyperparameters of each structure, at each origin.
-DRAWS = 24
-# Structures with a smaller share of the forecast are not looked back with.
-LEAST_WEIGHT = 0.05
 # A naive error below this share of the spread of the series is rounding, and no measure.
 ROUNDING = 1e-6
 
@@ -42,12 +23,12 @@ class LookBack:
     """Forecasts from past origins, scored: N values in all.
 
     Attributes:
-        steps: How many steps ahead each went.
+        steps: How many steps ahead they went, at most.
         spread: The standard deviation of the series.
         ours: The scores of the forecasts, (N,) each.
         naive: The scores of the seasonal-naive forecasts, (N,) each.
         known: How many values the forecast of each value knew, (N,).
-        failed: How many origins are left out, since no structure had a density there.
+        place: The place of each value in the series, (N,): origins may share values.
     """
 
     steps: int
@@ -55,7 +36,7 @@ class LookBack:
     ours: Scores
     naive: Scores
     known: np.ndarray
-    failed: int = 0
+    place: np.ndarray
 
     @property
     def origins(self) -> list[int]:
@@ -64,8 +45,8 @@ class LookBack:
 
     @property
     def count(self) -> int:
-        """How many values there were to compare with."""
-        return len(self.known)
+        """How many different values there were to compare with."""
+        return len(np.unique(self.place))
 
     def coverage(self, level: float) -> float:
         """The share of the values that the central intervals of this level held."""
@@ -79,13 +60,13 @@ class LookBack:
         correlated with the others of their origin, since a few origins may agree by chance.
         """
         hits, groups = self.ours.inside[level], self.origins
-        share = (hits.sum() + 2.0) / (self.count + 4.0)
-        effective = self.count / (1.0 + CORRELATION * (self.count / len(groups) - 1.0))
+        share = (hits.sum() + 2.0) / (len(hits) + 4.0)
+        effective = self.count / (1.0 + CORRELATION * max(0.0, self.count / len(groups) - 1.0))
         least = np.sqrt(share * (1.0 - share) / (effective + 4.0))
         if len(groups) < 2:
             return float(least)
         off = [np.sum(hits[self.known == g] - self.coverage(level)) for g in groups]
-        spread = np.sqrt(np.sum(np.square(off)) * len(groups) / (len(groups) - 1.0)) / self.count
+        spread = np.sqrt(np.sum(np.square(off)) * len(groups) / (len(groups) - 1.0)) / len(hits)
         return float(max(least, spread))
 
     @property
@@ -117,101 +98,31 @@ def compared(ratio: float) -> str:
     return f"{abs(percent):.0f} % {'below' if percent < 0 else 'above'}"
 
 
-class Origin(NamedTuple):
-    """A past date of a series that has n values.
+def look_back(series: Series, combination: Combination, season: int) -> LookBack | None:
+    """Score the forecasts of a combination from earlier origins; None where there are none.
 
-    Attributes:
-        known: Which values were known then, (n,).
-        future: Which of the later ones are foretold, (n,).
-        steps: How many steps ahead these lie, counted from 0.
-        ahead: How many steps are foretold.
-        past: What was known then on the grid of the calendar, NaN where missing.
+    season: of the seasonal-naive forecast, in steps.
     """
-
-    known: np.ndarray
-    future: np.ndarray
-    steps: np.ndarray
-    ahead: int
-    past: np.ndarray
-
-
-def origins_of(series: Series, horizon: int) -> list[Origin]:
-    """The past dates to look back at, which do not overlap; none where the series is too short.
-
-    Each knows half of the values or more, which vary, and foretells a value at least.
-    """
-    steps, y = series.calendar.steps()[series.observed], series.values[series.observed]
-    first = max(FEWEST, len(y) // 2)
-    if len(y) <= first:
-        return []
-    reach = int(steps[-1] - steps[first - 1])
-    ahead = min(horizon, max(1, reach // FEWEST_ORIGINS))
-    values, origins = series.on_grid(), []
-    for k in range(min(ORIGINS, reach // ahead), 0, -1):
-        end = steps[-1] - k * ahead
-        known = steps <= end
-        future = ~known & (steps <= end + ahead)
-        if future.any() and not is_constant(y[known]):
-            at = steps[future] - end - 1
-            origins.append(Origin(known, future, at, ahead, values[: end + 1]))
-    return origins
-
-
-def look_back(
-    series: Series, horizon: int, choices: Choices, parts: Sequence[Part], season: int, seed: int
-) -> LookBack | None:
-    """Forecast from past origins with the structures of `parts`, fitted to what was known then.
-
-    season: of the seasonal-naive forecast, in steps. None where the series is too short.
-    """
-    x = series.calendar.positions(series.times[series.observed])
-    y = series.values[series.observed]
-    origins = origins_of(series, horizon)
-    if not origins:
+    y, on_grid = series.values[series.observed], series.on_grid()
+    steps = series.calendar.steps()[series.observed]
+    ours, naive, known, place = [], [], [], []
+    spread = combination.spread(np.arange(combination.reach))
+    for origin, past in zip(combination.origins, combination.past, strict=True):
+        values, ahead = y[origin.ahead], int(origin.steps[-1]) + 1
+        before = on_grid[: steps[origin.count - 1] + 1]
+        theirs = SeasonalNaive.of(before, ahead, min(season, len(before) - 1))
+        past = past.with_spread(spread.at(origin.steps))
+        ours.append(score(past.quantile(WANTED), values))
+        naive.append(score(theirs.quantile(WANTED)[:, origin.steps], values))
+        known.append(np.full(len(values), origin.count))
+        place.append(np.arange(len(y))[origin.ahead])
+    if not ours:
         return None
-
-    def at_origin(origin):
-        known, future = origin.known, origin.future
-        mixture = _forecast(choices, parts, x[known], y[known], x[future], seed)
-        if mixture is None:
-            return None
-        naive = SeasonalNaive.of(origin.past, origin.ahead, min(season, len(origin.past) - 1))
-        theirs = naive.quantile(WANTED)[:, origin.steps]
-        quantiles = mixture.quantile(WANTED), theirs
-        return (*(score(q, y[future]) for q in quantiles), np.full(future.sum(), known.sum()))
-
-    ahead = origins[0].ahead
-    scored = side_by_side(at_origin, origins, len(y))
-    failed = sum(s is None for s in scored)
-    scored = [s for s in scored if s is not None]
-    if not scored:
-        return None
-    ours, naive, known = zip(*scored, strict=True)
     return LookBack(
-        ahead, float(np.std(y)), joined(ours), joined(naive), np.concatenate(known), failed
+        combination.reach,
+        float(np.std(y)),
+        joined(ours),
+        joined(naive),
+        np.concatenate(known),
+        np.concatenate(place),
     )
-
-
-def _forecast(choices, parts, x, y, x_new, seed) -> Mixture | None:
-    """The forecast of the structures of parts, from values y at times x only.
-
-    None where none of them has a density there.
-    """
-    fits = []
-    for part in [parts[0], *(p for p in parts[1:] if p.weight >= LEAST_WEIGHT)]:
-        # A change that nobody knew of then is none.
-        changes = tuple(at for at in part.structure.changes if at < x[-1])
-        structure = part.structure._replace(changes=changes)
-        curvature = None
-        if structure == part.structure and not part.draws.is_point:
-            # What the data add to the curvature of the prior grows with their number.
-            prior = np.eye(len(part.fitted.mode))
-            share = len(y) / len(part.fitted.y)
-            curvature = prior + share * (part.fitted.hessian - prior)
-        fits.append(Fitted.of(structure, choices, x, y, part.fitted.by_name, curvature))
-    fits = [fitted for fitted in fits if np.isfinite(fitted.log_joint)]
-    if not fits:
-        return None
-    if parts[0].draws.is_point:
-        return mixture_over([Part(fits[0].at_mode(), 1.0)], x_new, 1, seed, choices.robust)
-    return mixture_over(weigh(fits, DRAWS, seed, x_new), x_new, DRAWS, seed, choices.robust)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.kernels import VARIANCE
+from bayeskern.forecast.model.kernels import JUMP_VARIANCE
 
 
 def likeliest_change(fitted: Fitted, unit: float) -> tuple[float, float]:
@@ -24,7 +24,7 @@ def likeliest_change(fitted: Fitted, unit: float) -> tuple[float, float]:
     # A 2 x 2 system for each time: information (m, 2, 2) and score (m, 2).
     information = np.einsum("anm,bnm->mab", features, solved)
     score = np.einsum("anm,n->ma", features, weighted)
-    prior = np.exp(VARIANCE) / np.array([1.0, unit**2])
+    prior = np.exp(JUMP_VARIANCE) / np.array([1.0, unit**2])
     inner = np.diag(1.0 / prior) + information
     gain = np.einsum("ma,ma->m", score, np.linalg.solve(inner, score[..., None])[..., 0])
     shrink = np.linalg.slogdet(inner)[1] + np.log(prior).sum()

@@ -5,6 +5,7 @@ Nothing here is compiled where the evidence is in NumPy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,9 +13,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from bayeskern.forecast.fit.robust import noise_factors
+from bayeskern.forecast.fit.robust import DEGREES, noise_factors
+from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.model.evidence import Evidence, bound, latent_target
-from bayeskern.forecast.model.kernels import other_start
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
@@ -23,18 +24,16 @@ from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
 from bayeskern.inference.assessment.point import assess_point
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import FLAT, SAME, Optimum
+from bayeskern.inference.optimization.modes import FLAT, Optimum
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, effective
+from bayeskern.prediction.mixture import NOT_FACTORED
 
 STEPS = 500
-# The relative gain of a step below which a search ends. A hundredth of a nat or so is left then,
-# for which Newton's method makes up; by the second one, nothing is.
-ENOUGH, LITTLE = 1e-4, 1e-7
+# The relative gain of a step below which a search ends, and that of a search that follows it.
+GAIN, SMALL_GAIN = 1e-5, 1e-7
 # A curvature is good for so many posterior sds around.
 AROUND = 0.1
-# Steps from a mode that is close, where weights make up for what is left to climb.
-FEW_STEPS = 8
 # That of the differences of the gradient.
 STEP = 1e-4
 # The most rounds of robust noise, which end where the log density gains no more than this.
@@ -63,7 +62,6 @@ class Fitted:
         value: The log density there, where it has been computed.
         curvature: The Hessian of -log p next to it, (d, d), where it is known.
         log_prior: The log prior probability of the structure, up to a constant.
-        twice: Whether two searches from different places came to this mode.
     """
 
     structure: Structure
@@ -76,34 +74,18 @@ class Fitted:
     value: float | None = None
     curvature: np.ndarray | None = None
     log_prior: float = 0.0
-    twice: bool = False
 
     @classmethod
-    def of(
-        cls, structure: Structure, choices: Choices, x, y, start=None, curvature=None, once=False
-    ) -> Fitted:
-        """Climb to the mode, from the median of the prior or, by name, from other values.
-
-        curvature: the Hessian of -log p there, where it is known well enough; once: whether one
-        search is enough, since two came to the same mode of a structure much like this one.
-        """
+    def of(cls, structure: Structure, choices: Choices, x, y, start=None) -> Fitted:
+        """Search for the mode, from the median of the prior or, by name, from other values."""
         scale = choices.scale(structure, y)
         evidence = choices.evidence(structure, x, y, scale)
-        start = start or {}
         begin = zip(evidence.names, evidence.middle, strict=True)
-        begin = np.array([start.get(name, z) for name, z in begin])
-        twice = False
-        if curvature is not None:
-            mode, value = climb(evidence, begin, FEW_STEPS)
-        elif once or start.keys() == set(evidence.names):
-            # By the names: the mode of the same structure, given a part of the values.
-            mode, value = climb(evidence, begin)
-        else:
-            mode, value, twice = highest(evidence, begin)
+        begin = np.array([(start or {}).get(name, z) for name, z in begin])
+        mode, value = climb(evidence, begin)
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
-        log_prior = choices.log_prior(structure, len(y))
         fitted = fitted.robust() if choices.robust else fitted
-        return replace(fitted, log_prior=log_prior, curvature=curvature, twice=twice)
+        return replace(fitted, log_prior=choices.log_prior(structure, len(y)))
 
     def robust(self) -> Fitted:
         """The same with Student t noise, in turns with the factors of the noise variance."""
@@ -149,7 +131,7 @@ class Fitted:
     @cached_property
     def model(self) -> GPRegression | LatentGP:
         """The model of z."""
-        return self.choices.model(self.structure, self.x, self.scale)
+        return self.choices.model(self.structure, self.x, self.scale, self.y)
 
     @property
     def target(self) -> Target:
@@ -169,10 +151,13 @@ class Fitted:
         value = self.log_density + self.log_jacobian + self.log_prior
         return value if np.isfinite(value) else -np.inf
 
-    @property
+    @cached_property
     def log_evidence(self) -> float:
-        """log p(y) by Laplace's method."""
-        return self.optimum.log_evidence + self.log_jacobian + self.log_prior
+        """log p(y) by Laplace's method; -inf where the density is."""
+        curvatures = np.linalg.eigvalsh(np.nan_to_num(self.hessian))
+        volume = len(self.mode) * np.log(2.0 * np.pi)
+        volume -= np.sum(np.log(np.maximum(curvatures, LEAST_CURVATURE)))
+        return self.log_joint + 0.5 * float(volume)
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -198,7 +183,7 @@ class Fitted:
         early on such a ridge.
         """
         scale = 1.0 / np.sqrt(np.maximum(np.diag(np.nan_to_num(self.hessian)), 1.0))
-        mode, value = climb(self.evidence, self.mode, scale=scale, enough=LITTLE)
+        mode, value = climb(self.evidence, self.mode, scale=scale, enough=SMALL_GAIN)
         if not value > self.log_density:
             return self
         return replace(self, mode=mode, value=value, curvature=None)
@@ -206,11 +191,8 @@ class Fitted:
     def polished(self) -> Fitted:
         """The same where the gradient is zero, as far as that can be reached.
 
-        Newton's method goes there within a few steps, unless L-BFGS has ended on a ridge. One that
-        began close to its mode, with the curvature there, takes a step; weights do the rest.
+        Newton's method goes there within a few steps, unless L-BFGS has ended on a ridge.
         """
-        if self.curvature is not None:
-            return self._by_newton(1)
         closer = self._by_newton(STEPS)
         return closer if closer.optimum.converged else closer.rescaled()._by_newton(STEPS)
 
@@ -254,6 +236,13 @@ class Fitted:
             coordinates=self.evidence.names,
             mode="unconstrained",
         )
+
+    def rolling(self, origins: Sequence[Origin]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Means and sds of z at the values ahead of each origin, at the mode."""
+        counts = [origin.count for origin in origins]
+        reach = [len(origin.steps) for origin in origins]
+        pairs = self.evidence.rolling(self.mode, counts, reach)
+        return [(mean, np.sqrt(variance)) for mean, variance in pairs]
 
     def draws(self, count: int, seed: int, x_new: np.ndarray = NO_TIMES) -> Draws:
         """Draws around the mode, from the normal distribution with its curvature, weighted.
@@ -325,11 +314,51 @@ class Draws:
         """Which draws those are, some of them several times: (count,)."""
         return resample(self.shares, count, np.random.default_rng(seed))
 
-    def moments(self, rows: np.ndarray, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of new values at x_new (m,), for some of the draws: (S, m) each."""
+    def moments(self, x_new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd of z at new times x_new (m,), averaged over the draws: (m,) each."""
         if self.predictive is not None and self.predictive.covers(x_new):
-            return self.predictive.moments(rows, x_new)
-        return self.fitted.evidence.moments(self.z[rows], x_new)
+            means, variances = self.predictive.moments(np.arange(len(self.z)), x_new)
+        else:
+            means, variances = self.fitted.evidence.moments(self.z, x_new)
+        return self.averaged(means, variances + self._heavier_noise(self.z)[:, None])
+
+    def moments_of_others(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd of z of each value given all others, averaged over the draws: (n,) each."""
+        means, variances, _ = self.fitted.evidence.loo(self.z)
+        own = getattr(self.fitted.evidence, "noise_factors", 1.0)
+        more = self._heavier_noise(self.z)[:, None] - self._noise(self.z)[:, None] * (own - 1.0)
+        return self.averaged(means, variances + more)
+
+    def averaged(self, means, variances) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and sd of the mixture of the draws, from their moments (S, m): (m,) each."""
+        usable = np.isfinite(means).all(axis=1) & np.isfinite(variances).all(axis=1)
+        shares = np.where(usable, self.shares, 0.0)
+        if not shares.any():
+            raise FloatingPointError(NOT_FACTORED)
+        shares = shares / shares.sum()
+        means, variances = np.nan_to_num(means), np.nan_to_num(variances)
+        mean = shares @ means
+        return mean, np.sqrt(shares @ (variances + np.square(means - mean)))
+
+    def correlation(self, x_new: np.ndarray) -> np.ndarray:
+        """Correlation of new values at times x_new (m,), averaged over the draws: (m, m)."""
+        pairs = [self.fitted.evidence.joint(z, x_new) for z in self.z]
+        means, covariances = (np.array(part) for part in zip(*pairs, strict=True))
+        means = means - self.shares @ means
+        covariance = np.einsum("s,sij->ij", self.shares, covariances)
+        covariance += np.einsum("s,si,sj->ij", self.shares, means, means)
+        sds = np.sqrt(np.diag(covariance))
+        return covariance / np.outer(sds, sds)
+
+    def _noise(self, z) -> np.ndarray:
+        """The noise variance at each of z (S, d): (S,)."""
+        return np.reshape(self.fitted.evidence.values(z)["noise"], -1)
+
+    def _heavier_noise(self, z) -> np.ndarray:
+        """By how much Student's t noise has more variance than normal noise: (S,)."""
+        if not self.fitted.choices.robust:
+            return np.zeros(len(z))
+        return (DEGREES / (DEGREES - 2.0) - 1.0) * self._noise(z)
 
     @property
     def ess(self) -> float:
@@ -382,28 +411,12 @@ class Draws:
         return Trust("caution" if weights.khat < HOPELESS_KHAT else "bad", few, evidence)
 
 
-def highest(evidence: Evidence, start) -> tuple[np.ndarray, float, bool]:
-    """The higher of the modes that two searches find, the log density there, and if they are one.
-
-    Where the second search has no place to begin, nothing is known of that.
-    """
-    mode, value = climb(evidence, start)
-    other = other_start(evidence.names, mode, evidence.middle)
-    if other is None:
-        return mode, value, False
-    second, density = climb(evidence, other)
-    # Rounding must not decide between two ends that are one mode.
-    if abs(density - value) <= SAME:
-        return mode, value, True
-    return (second, density, False) if density > value else (mode, value, False)
-
-
 def climb(
     evidence: Evidence,
     start,
     steps: int = STEPS,
     scale: float | np.ndarray = 1.0,
-    enough: float = ENOUGH,
+    enough: float = GAIN,
 ) -> tuple[np.ndarray, float]:
     """The mode by L-BFGS in so many steps at most, and the log density there.
 

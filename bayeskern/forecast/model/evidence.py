@@ -67,11 +67,14 @@ class Evidence(Protocol):
         x_new: sorted, (m,). It is known where it is normal and takes no code to be compiled.
         """
 
-    def paths(self, z, x_new, count: int, seed: int, noise_factors=1.0) -> np.ndarray:
-        """Joint draws of new values at x_new (m,), from z (d,): (count, m).
+    def joint(self, z, x_new, noise_factors=1.0) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (m,) and covariance (m, m) of new values at x_new (m,), for z (d,).
 
         noise_factors: what the noise variance of each is multiplied by, (m,).
         """
+
+    def rolling(self, z, counts, reach) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Means and variances of the `reach` values after the first `counts`, given those."""
 
     def components(self, z, x_new, level: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Means and variances of every component at x_new, centered, for each of z (S, d)."""
@@ -142,10 +145,22 @@ class CompiledEvidence:
     def predictive(self, z, x_new) -> Predictive:
         return Predictive.unknown(np.array([self.log_density(z_one) for z_one in z]))
 
-    def paths(self, z, x_new, count: int, seed: int, noise_factors=1.0) -> np.ndarray:
+    def joint(self, z, x_new, noise_factors=1.0) -> tuple[np.ndarray, np.ndarray]:
         if np.any(np.not_equal(noise_factors, 1.0)):
             raise NotImplementedError("robust noise has no compiled form.")
-        return self._predict(z[None], x_new).sample(count, seed)
+        mean, covariance = _joint(
+            self.target.model, self.values(z), self.target.args, x_new[:, None]
+        )
+        return np.asarray(mean), np.asarray(covariance)
+
+    def rolling(self, z, counts, reach) -> list[tuple[np.ndarray, np.ndarray]]:
+        X, y, observed = (np.asarray(a) for a in self.target.args)
+        x, y = X[observed], y[observed]
+        pairs = []
+        for n, k in zip(counts, reach, strict=True):
+            means, variances = self.given(x[:n], y[:n]).moments(z[None], x[n : n + k])
+            pairs.append((means[0], variances[0]))
+        return pairs
 
     def components(self, z, x_new, level: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         model, data = self.target.model, self.target.args
@@ -181,6 +196,13 @@ def _changes(model, draws, data, ends, name):
         return jnp.diff(at_ends.mean())[0], K[0, 0] + K[1, 1] - 2.0 * K[0, 1]
 
     return map_draws(change, draws)
+
+
+@eqx.filter_jit
+def _joint(model, draw, data, x_new):
+    gp = condition_at(model, draw, data)
+    noise = model.at(draw).noise * jnp.eye(len(x_new))
+    return gp.predict(x_new, latent=True).mean, gp.covariance(x_new) + noise
 
 
 @eqx.filter_jit

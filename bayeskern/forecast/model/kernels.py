@@ -1,13 +1,15 @@
-"""The models of a series: a trend, seasons and slow cycles, with priors.
+"""The kernels of the structures that a series may have: a trend, seasons, cycles.
 
-The kernel and the priors of the smooth trend are those of Corani, Benavoli and Zaffalon (2021),
-"Time series forecasting with Gaussian processes needs priors", ECML-PKDD, with the linear term
-centred and the time unit taken from the series. The other trends are those of structural time
-series (Harvey, 1989, "Forecasting, structural time series models and the Kalman filter", chapter
-2) in continuous time. Kernels see y standardised and time in years (or steps).
+Level, slope and season wander, so that the distant past is forgotten: Harvey (1989), "Forecasting,
+structural time series models and the Kalman filter", chapter 2, in continuous time. The smooth
+trend with its two cycles is that of Corani, Benavoli and Zaffalon (2021), "Time series forecasting
+with Gaussian processes needs priors", ECML-PKDD. Kernels see y standardised and time in years (or
+steps). All hyperparameters have log-normal priors, learned from many series (`learned`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import numpyro.distributions as dist
@@ -20,43 +22,55 @@ from bayeskern.kernels import (
     ChangePoint,
     Constant,
     Cosine,
-    IntegratedBrownian,
     IntegratedOrnsteinUhlenbeck,
     Kernel,
     Linear,
-    Periodic,
+    Matern12,
+    Seasonal,
 )
 
 # The component that carries the level of the series, and that of damped cycles.
 LEVEL, CYCLES = "trend", "cycles"
 # The name of a kernel that was given without one.
 GIVEN = "given"
-# The pivot of its straight line, by the name that the kernel gives it.
-CENTER = "trend.linear.center"
 # The noise variance, by the name that the model gives it.
 NOISE = "noise"
-# How long the cycles of few steps last, by the name that the kernel gives it.
-SHORT_LENGTHSCALE = "cycles.short.rbf.lengthscale"
-# So much shorter than the median of the prior, as a log, a second search begins.
-SHORTER = 1.0
-# What a trend does beside its straight line, and how people call it.
+# The trends, and how people call them.
 TRENDS = {
-    "smooth": "smooth trend",
-    "level": "local level",
     "slope": "local slope",
-    "damped": "damped slope",
+    "memory": "local slope with short memory",
+    "drift": "local level with drift",
+    "reverting": "level that reverts to a line",
+    "smooth": "smooth trend",
 }
-# Means of the logarithm of each parameter. The paper writes exp(-sin^2 / (2 l^2)) and cos(t / l),
-# we write exp(-2 sin^2 / l^2) and cos(2 pi t / p).
-SEASON_LENGTHSCALE = 0.2 + np.log(2.0)
-LONG_PERIOD, SHORT_PERIOD = 1.6 + np.log(2.0 * np.pi), 0.5 + np.log(2.0 * np.pi)
-TREND_LENGTHSCALE, LONG_DECAY, SHORT_DECAY = 1.1, 1.1, -0.7
-VARIANCE = -1.5
-# The gain in variance of the slope in a year, and how many years a damped slope lasts.
-SLOPE_VARIANCE, SLOPE_LENGTHSCALE = -2.0, 0.7
+# Sites whose values follow from the series: the variance of the level at the start, and the pivot
+# of the straight line.
+START, CENTER = "trend.start.variance", "trend.drift.center"
+# The variance of a jump of the level or, per year, of the slope, as a log.
+JUMP_VARIANCE = -1.5
+# Powers of the squared size of a step of the series and of time in the unit of a hyperparameter,
+# by the end of its name.
+UNITS = {
+    "level.variance": (1, -1),
+    "slope.lengthscale": (0, 1),
+    "slope.variance": (1, -2),
+    "drift.variance": (1, -2),
+    "memory.lengthscale": (0, 1),
+    "memory.variance": (1, 0),
+    "bend.lengthscale": (0, 1),
+    "bend.variance": (1, 0),
+    "rbf.lengthscale": (0, 1),
+    "rbf.variance": (1, 0),
+    "cosine.period": (0, 1),
+    "constant.variance": (1, 0),
+    "brownian.variance": (1, -1),
+    "seasonal.lengthscale": (0, 0),
+    "seasonal.variance": (1, 0),
+    "noise": (1, 0),
+}
 
 
-def default_noise(location: float = VARIANCE, scale: float = 1.0) -> dist.Distribution:
+def default_noise(location: float = 0.0, scale: float = 1.0) -> dist.Distribution:
     """The prior of the noise variance, for y standardised: LogNormal(location, scale).
 
     It keeps above a ten-thousandth of the spread of the series, squared: with no noise at all the
@@ -69,76 +83,89 @@ def default_noise(location: float = VARIANCE, scale: float = 1.0) -> dist.Distri
 
 
 def default_kernel(
-    seasons: dict[str, float],
-    unit: float,
-    center: float,
-    trend: str = "smooth",
+    trend: str,
+    seasons: Mapping[str, float],
     changes: tuple[float, ...] = (),
     width: float = 0.0,
 ) -> Kernel:
-    """trend + a season for each period + two damped cycles.
+    """Kernel of a trend, a season for each period and, beside the smooth trend, two damped cycles.
 
-    seasons: name -> period; unit: the time that plays the part of a year in the priors; center:
-    where the straight line of the trend has its pivot; trend: one of TRENDS, which begins to wander
-    at time 0; changes: when the level and the slope change at once, and the width of the change.
-    All in the unit of the kernel's input.
+    The priors are LogNormal(0, 1), to be replaced by learned ones; so are START and CENTER.
+
+    Args:
+        trend: One of TRENDS. Levels and slopes begin to wander at time 0.
+        seasons: Name -> period, in the unit of the kernel's input.
+        changes: Times at which level and slope change at once, in that unit.
+        width: The width of a change, in that unit.
     """
-    log_unit = np.log(unit)
-
-    def variance(power=0.0, location=VARIANCE):
-        """The prior of a variance per unit of time to this power."""
-        return dist.LogNormal(location - power * log_unit, 1.0)
-
-    def time(location):
-        return dist.LogNormal(location + log_unit, 1.0)
-
-    def cycle(decay, period):
-        return RBF(time(decay), variance()) * Cosine(time(period), 1.0)
-
-    bends = {
-        "smooth": lambda: RBF(time(TREND_LENGTHSCALE), variance()),
-        "level": lambda: Brownian(variance(1.0)).named("level"),
-        "slope": lambda: IntegratedBrownian(variance(3.0, SLOPE_VARIANCE)).named("slope"),
-        "damped": lambda: IntegratedOrnsteinUhlenbeck(time(SLOPE_LENGTHSCALE), variance(2.0)).named(
-            "slope"
-        ),
+    parts = {
+        "slope": (_level, _slope),
+        "memory": (_level, _slope, _memory),
+        "drift": (_level, _drift),
+        "reverting": (_memory, _drift),
+        "smooth": (_drift, _bend),
     }
-    line = Linear(variance(2.0), center) + Constant(variance())
-    level_and_slope = line + bends[trend]()
+    kernel = Constant(1.0).named("start")
+    for part in parts[trend]:
+        kernel = kernel + part()
     for at in changes:
-        jump = Constant(variance()) + Linear(variance(2.0), at)
-        level_and_slope += ChangePoint(Constant(0.0), jump, at, width)
-    kernel = level_and_slope.named(LEVEL)
+        jump = dist.LogNormal(JUMP_VARIANCE, 1.0)
+        kernel = kernel + ChangePoint(
+            Constant(0.0), Constant(jump) + Linear(jump, at), at, width
+        )
+    kernel = kernel.named(LEVEL)
     for name, period in seasons.items():
-        kernel += Periodic(period, dist.LogNormal(SEASON_LENGTHSCALE, 1.0), variance()).named(name)
-    if trend != "smooth" and not seasons:
-        # A level or a slope that wanders leaves nothing for cycles of many steps to do.
+        kernel += (_repeating if trend == "smooth" else _drifting)(period).named(name)
+    if trend != "smooth":
         return kernel
-    long, short = cycle(LONG_DECAY, LONG_PERIOD), cycle(SHORT_DECAY, SHORT_PERIOD)
-    return kernel + (long.named("long") + short.named("short")).named(CYCLES)
+    cycles = [(RBF(_any(), _any()) * Cosine(_any(), 1.0)).named(name) for name in ("long", "short")]
+    return kernel + (cycles[0] + cycles[1]).named(CYCLES)
 
 
-def other_start(names, mode: np.ndarray, middle: np.ndarray) -> np.ndarray | None:
-    """Where a second search for the mode begins, (d,); None where there is nothing else to find.
+def _any() -> dist.Distribution:
+    return dist.LogNormal(0.0, 1.0)
 
-    What differs from one value to the next may be noise, or a cycle that lasts a few steps only:
-    two modes, of which the first search finds the one that it begins next to. None is left where
-    the first one has come to a short cycle.
 
-    names: of the hyperparameters; mode: what the first search found; middle: the medians of the
-    prior; (d,) each, in unconstrained coordinates.
+def _level() -> Kernel:
+    return Brownian(_any()).named("level")
+
+
+def _slope() -> Kernel:
+    return IntegratedOrnsteinUhlenbeck(_any(), _any()).named("slope")
+
+
+def _drift() -> Kernel:
+    return Linear(_any(), 0.0).named("drift")
+
+
+def _memory() -> Kernel:
+    return Matern12(_any(), _any()).named("memory")
+
+
+def _bend() -> Kernel:
+    return RBF(_any(), _any()).named("bend")
+
+
+def _repeating(period: float) -> Kernel:
+    return Seasonal(period, _any(), _any())
+
+
+def _drifting(period: float) -> Kernel:
+    """A season whose shape wanders: (c + W) S, with W Brownian motion."""
+    return (Constant(_any()) + Brownian(_any())).named("size") * Seasonal(period, _any(), 1.0)
+
+
+def in_units(location: float, name: str, size: float, step: float) -> float:
+    """Location of a log-normal prior for y standardised and times in the calendar's unit.
+
+    Args:
+        location: That for values in units of `size`, and times in steps.
+        name: The name of the hyperparameter.
+        size: The size of a step of the series, standardised: sd of its differences.
+        step: The time from one value to the next.
     """
-    if SHORT_LENGTHSCALE not in names:
-        return None
-    short = names.index(SHORT_LENGTHSCALE)
-    if mode[short] < middle[short] - 0.5 * SHORTER:
-        return None
-    start = mode.copy()
-    start[short] = middle[short] - SHORTER
-    if NOISE in names:
-        # What is seen through a likelihood has none.
-        start[names.index(NOISE)] -= 1.0
-    return start
+    values, time = UNITS[".".join(name.split(".")[-2:])]
+    return location + 2.0 * values * np.log(size) + time * np.log(step)
 
 
 def name_seasons(calendar: Calendar, season) -> dict[str, float]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
 
 # Zero is a bound where this share of the values lies at it, and none below.
 LEAST_ZEROS = 0.05
+# From this share of zeros on, ranks say more of a series than its values.
+MANY_ZEROS = 0.2
+EMPTY = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,47 @@ class Scale:
         """log |dz/dy| at each y: what turns a density of z into one of y."""
         slope = np.full(np.shape(y), -np.log(self.size))
         return slope - np.log(y) if self.log else slope
+
+
+@dataclass(frozen=True, eq=False)
+class NormalScores(Scale):
+    """y <-> z by ranks: z is the normal score of y, standardised.
+
+    For values of which many are the same, zeros above all. What is forecast lies within the range
+    of the series, with the shares of its values. There is no density of y and so no Jacobian.
+
+    References:
+        Blom (1958), "Statistical estimates and transformed beta-variables", on normal scores.
+
+    Attributes:
+        ordered: The values of the series, sorted, (n,).
+        distinct: Those that differ, sorted, (k,).
+        scores: The mean normal score of each of these, (k,).
+    """
+
+    ordered: np.ndarray = EMPTY
+    distinct: np.ndarray = EMPTY
+    scores: np.ndarray = EMPTY
+
+    @classmethod
+    def of(cls, y: np.ndarray, log: bool = False) -> NormalScores:
+        """The normal scores of values y (n,)."""
+        n = len(y)
+        distinct, counts = np.unique(y, return_counts=True)
+        ends = np.cumsum(counts)
+        sums = np.append(0.0, np.cumsum(ndtri((np.arange(n) + 0.5) / n)))
+        scores = (sums[ends] - sums[ends - counts]) / counts
+        spread = np.sqrt(counts @ np.square(scores) / n)
+        return cls(False, 0.0, 1.0, np.sort(y), distinct, scores / spread)
+
+    def forward(self, y) -> np.ndarray:
+        return np.interp(y, self.distinct, self.scores)
+
+    def back(self, z) -> np.ndarray:
+        return np.quantile(self.ordered, ndtr(z), method="hazen")
+
+    def log_jacobian(self, y) -> np.ndarray:
+        return np.zeros(np.shape(y))
 
 
 class LatentScale(Scale):

@@ -1,6 +1,8 @@
-"""What was found in a series, in words."""
+"""The structures of a forecast, in words."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from bayeskern.forecast.model.kernels import GIVEN, TRENDS
 
@@ -8,24 +10,18 @@ from bayeskern.forecast.model.kernels import GIVEN, TRENDS
 SMALL = 0.05
 
 
-def found(
-    trends: dict[str, float], present: dict[str, float], optional: bool, logs: bool = True
-) -> str:
-    """What was found, in words: "local slope 83 %, smooth trend 12 %; season 97 %; ...".
+def weighed(trends: Mapping[str, float], scales: Mapping[str, float] | None) -> str:
+    """Structures with their weights: "local slope 83 %, smooth trend 12 %; logarithm 70 %".
 
-    trends, present: as in `Forecast.probabilities`; optional: whether seasons could be absent;
-    logs: whether there was a choice of scale.
+    trends: name -> weight; scales: that of the logarithm, None where there was no choice.
     """
     parts = [
         f"{TRENDS.get(name, name)} {_percent(share)}"
         for name, share in trends.items()
         if name != GIVEN and share >= SMALL
     ]
-    said = [", ".join(parts)] if parts else ["the kernel as given"]
-    for name, share in present.items():
-        if name != "logarithm" and optional:
-            said.append(f"{name.replace('_', ' ')} {_percent(share)}")
-    return "; ".join([*said, *([f"logarithm {_percent(present['logarithm'])}"] if logs else [])])
+    said = ", ".join(parts) if parts else "the kernel as given"
+    return said if scales is None else f"{said}; logarithm {_percent(scales['logarithm'])}"
 
 
 def _percent(share: float) -> str:

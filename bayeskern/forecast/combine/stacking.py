@@ -1,0 +1,262 @@
+"""Structures fitted to a series, and weighed by what they foretold.
+
+Stacking of predictive distributions: Yao, Vehtari, Simpson and Gelman (2018), "Using stacking to
+average Bayesian predictive distributions". The weights depend on features of the series by
+coefficients that were learned from many series, as in hierarchical stacking (Yao, Pirs, Vehtari and
+Gelman, 2022): on the log evidence of each structure and on the error of its forecasts from earlier
+origins. So a single series moves the weights only as far as such series have shown to be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri, softmax
+
+from bayeskern.core.progress import Progress
+from bayeskern.core.threads import side_by_side
+from bayeskern.forecast.combine.average import Average
+from bayeskern.forecast.combine.responses import ResponseMixture, responses_of
+from bayeskern.forecast.combine.width import Spread
+from bayeskern.forecast.fit.changes import likeliest_change
+from bayeskern.forecast.fit.modes import NO_TIMES, Draws, Fitted
+from bayeskern.forecast.fit.rolling import Origin
+from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
+
+# Structures whose mode is so much less dense than that of the best one are not looked at again.
+MAX_LOG_GAP = 20.0
+# Which structures of a longer series are fitted to all of it, and how many, so many of its last
+# values decide.
+RECENT, MAX_LONG = 250, 4
+# The power of the evidence in the weights of kernels that were given, and of what is seen through
+# a likelihood: Grunwald and van Ommen (2017), "Inconsistency of Bayesian inference for misspecified
+# linear models, and a proposal for repairing it".
+LEARNING_RATE = 0.5
+# Structures with a smaller share of the average are left out of it.
+MIN_WEIGHT = 0.01
+# More changes of level and slope than this are a series that wanders.
+MAX_CHANGES = 3
+# Draws of the hyperparameters of the heaviest structure, and the fewest of each other one.
+DRAWS, MIN_DRAWS = 32, 8
+# Features further behind than this count as that far.
+MAX_EVIDENCE_GAP, MAX_ERROR_GAP = 20.0, 3.0
+# The quantiles whose loss is the error of a forecast.
+PROBABILITIES = np.arange(1, 10) / 10.0
+
+
+class Part(NamedTuple):
+    """A structure's part of the average: its draws, and its weight."""
+
+    draws: Draws
+    weight: float
+
+    @property
+    def structure(self) -> Structure:
+        return self.draws.fitted.structure
+
+    @property
+    def fitted(self) -> Fitted:
+        return self.draws.fitted
+
+
+@dataclass(frozen=True, eq=False)
+class Combination:
+    """The structures of a forecast, weighed, and what they foretold from earlier origins.
+
+    Attributes:
+        parts: The heaviest first.
+        origins: The earlier origins.
+        past: The forecast of the values after each, with errors as the models say.
+    """
+
+    parts: tuple[Part, ...]
+    origins: tuple[Origin, ...] = ()
+    past: tuple[Average | ResponseMixture, ...] = ()
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        """Standardised errors of the past forecasts, (N,), one origin after the other."""
+        y = self.parts[0].fitted.y
+        errors = [
+            average.errors_of(y[origin.ahead])
+            for origin, average in zip(self.origins, self.past, strict=True)
+        ]
+        return np.concatenate([np.zeros(0), *errors])
+
+    @property
+    def reach(self) -> int:
+        """How many steps ahead the past forecasts go, at most."""
+        return 1 + max((int(origin.steps[-1]) for origin in self.origins), default=-1)
+
+    def spread(self, steps: np.ndarray) -> Spread:
+        """The distribution of standardised errors so many steps ahead, from 0 on: (m,)."""
+        choices = self.parts[0].fitted.choices
+        if choices.kernels is not None or choices.likelihood is not None:
+            return Spread.normal(len(steps))
+        return Spread.of(choices.learned.width, self.residuals, steps)
+
+
+def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
+    """Structures at their modes, those far behind the best one left out, the best first.
+
+    Of a long series the last part decides which structures are fitted to all of it.
+
+    Raises ValueError if no structure has a density at all.
+    """
+    structures, start = choices.structures, {}
+    # A kernel that was given may tell one time from another.
+    is_long = len(y) > RECENT and len(structures) > 1 and choices.kernels is None
+    total = len(structures) + (MAX_LONG if is_long else 0)
+    with Progress("forecast", total, progress, estimate=is_long) as bar:
+        if is_long:
+            recent = slice(-RECENT, None)
+            fits = _fit_all(structures, choices, x[recent] - x[recent][0], y[recent], bar)
+            start = {fitted.structure: fitted.by_name for fitted in fits}
+            structures = [fitted.structure for fitted in fits[:MAX_LONG]]
+        fits = _fit_all(structures, choices, x, y, bar, start)
+    if choices.find_changes:
+        fits = _with_changes(fits, choices)
+    if not np.isfinite(fits[0].log_joint):
+        raise ValueError(
+            "the kernel gives these values no density at the medians of its priors: its matrix is "
+            "not positive definite there, or overflows. Look at its priors and at the time unit."
+        )
+    return fits
+
+
+def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitted]:
+    """The structures at their modes, the best first, side by side where that is worth it.
+
+    The first on each scale goes before the others, and scales that it rules out are left.
+
+    start: structure -> where its search starts.
+    """
+
+    def fit(structure):
+        fitted = Fitted.of(structure, choices, x, y, (start or {}).get(structure))
+        bar.advance()
+        return fitted
+
+    first = {structure.log: structure for structure in reversed(structures)}.values()
+    fits = near([fit(structure) for structure in first])
+    likely = {fitted.structure.log for fitted in fits}
+    others = [s for s in structures if s.log in likely and s not in first]
+    return near([*fits, *side_by_side(fit, others, len(y))])
+
+
+def near(fits: list[Fitted]) -> list[Fitted]:
+    """Fits within MAX_LOG_GAP of the best, sorted best first."""
+    fits = sorted(fits, key=lambda fitted: -fitted.log_joint)
+    return [fit for fit in fits if not fit.log_joint < fits[0].log_joint - MAX_LOG_GAP]
+
+
+def _with_changes(fits: list[Fitted], choices: Choices) -> list[Fitted]:
+    """The fits and the same with as many changes as the best of them asks for."""
+    newest = fits
+    for _ in range(MAX_CHANGES):
+        at, log_factor = likeliest_change(fits[0], choices.unit)
+        if log_factor + log_prior_of_change(len(fits[0].y)) < 0.0:
+            break
+        newest = [_with_change(fitted, choices, at) for fitted in newest]
+        fits = near([*fits, *newest])
+        if len(fits[0].structure.changes) == len(choices.changes):
+            break
+    return fits
+
+
+def _with_change(fitted: Fitted, choices: Choices, at: float) -> Fitted:
+    changes = (*fitted.structure.changes, at)
+    structure = fitted.structure._replace(changes=changes)
+    return Fitted.of(structure, choices, fitted.x, fitted.y, fitted.by_name)
+
+
+def combine(
+    fits: Sequence[Fitted], origins: Sequence[Origin], seed: int, x_new: np.ndarray = NO_TIMES
+) -> Combination:
+    """Weigh the fits, and draw from the hyperparameters of those that count.
+
+    Args:
+        fits: Structures at their modes.
+        origins: Earlier origins to forecast from.
+        seed: Seed of the draws.
+        x_new: As in `Fitted.draws`.
+    """
+    fits = [fitted for fitted in fits if np.isfinite(fitted.log_evidence)]
+    if not fits:
+        raise FloatingPointError(
+            "no structure has a finite density around its mode: the covariances cannot be "
+            "factored there. Take method='map', or another kernel."
+        )
+    choices = fits[0].choices
+    by_part = side_by_side(lambda fitted: fitted.rolling(origins), fits, len(fits[0].y))
+    weights = _weights(fits, origins, by_part)
+    weights = np.where(weights < MIN_WEIGHT, 0.0, weights)
+    weights /= weights.sum()
+    order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > 0.0]
+
+    def drawn(i):
+        count = max(MIN_DRAWS, int(np.ceil(DRAWS * np.sqrt(weights[i] / weights.max()))))
+        return fits[i].draws(count, seed, x_new)
+
+    draws = side_by_side(drawn, order, len(fits[0].y))
+    parts = [Part(d, float(weights[i])) for d, i in zip(draws, order, strict=True)]
+    kept = [fits[i] for i in order]
+    past = [
+        _past(kept, weights[order], [by_part[i][j] for i in order]) for j in range(len(origins))
+    ]
+    return Combination(tuple(parts), tuple(origins), tuple(past))
+
+
+def _past(fits: Sequence[Fitted], weights, moments) -> Average | ResponseMixture:
+    """The forecast from an earlier origin, by the moments of each of the fits there."""
+    choices, (means, sds) = fits[0].choices, map(np.array, zip(*moments, strict=True))
+    if choices.likelihood is None:
+        return Average(weights, [f.scale for f in fits], means, sds, bounds=choices.bounds)
+    modes = [fitted.mode for fitted in fits]
+    return responses_of(choices.likelihood, weights, fits, modes, (means, np.square(sds)))
+
+
+def _weights(fits: Sequence[Fitted], origins, by_part) -> np.ndarray:
+    """The weights of the fits, (K,); they sum to one."""
+    choices = fits[0].choices
+    # What the data say counts by a power, a prior in full.
+    priors = np.array([fitted.log_prior for fitted in fits])
+    evidence = np.array([fitted.log_evidence for fitted in fits]) - priors
+    if choices.kernels is not None or choices.likelihood is not None:
+        return softmax(LEARNING_RATE * evidence + priors)
+    weighing = choices.learned.weighing
+    names = [structure_name(fitted.structure) for fitted in fits]
+    intercepts = np.array([weighing.intercepts[name] for name in names])
+    evidence, errors = features(evidence, [_error(*pair, origins) for pair in zip(fits, by_part)])
+    return softmax(
+        intercepts + weighing.by_evidence * evidence + weighing.by_error * errors + priors
+    )
+
+
+def structure_name(structure: Structure) -> str:
+    """What the weight of a structure is called in the learned table."""
+    return f"{structure.trend} log" if structure.log else structure.trend
+
+
+def features(log_evidence, errors) -> tuple[np.ndarray, np.ndarray]:
+    """How far each structure is behind the best in evidence and in the log of its error: (K,)."""
+    evidence = np.clip(np.subtract(log_evidence, np.max(log_evidence)), -MAX_EVIDENCE_GAP, 0.0)
+    errors = np.asarray(errors, float)
+    if not np.all(np.isfinite(errors)) or not np.all(errors > 0.0):
+        return evidence, np.zeros(len(errors))
+    return evidence, np.clip(-np.log(errors / np.min(errors)), -MAX_ERROR_GAP, 0.0)
+
+
+def _error(fitted: Fitted, past, origins: Sequence[Origin]) -> float:
+    """Mean quantile loss of the forecasts of one structure; NaN where there are none."""
+    if not origins:
+        return np.nan
+    means, sds = (np.concatenate(part) for part in zip(*past, strict=True))
+    y = np.concatenate([fitted.y[origin.ahead] for origin in origins])
+    average = Average([1.0], [fitted.scale], means[None], sds[None])
+    loss = y - average.quantile(PROBABILITIES)
+    return float(np.mean(np.maximum(PROBABILITIES[:, None] * loss, (PROBABILITIES[:, None] - 1.0) * loss)))

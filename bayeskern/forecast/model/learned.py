@@ -1,0 +1,99 @@
+"""What was learned from many series: priors, weights of structures, width of intervals.
+
+`learned.json` is written by `benchmarks/learn_default_priors.py`: for each frequency, from the
+series of one half of a corpus.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+# The seasons of each frequency, in steps: from, to.
+SEASONS = {"quarterly": (2.0, 4.5), "daily": (4.5, 9.0), "monthly": (9.0, 13.0), "weekly": (45.0, 60.0)}
+YEARLY = "yearly"
+# Behind a frequency, for series that are no longer than its season.
+SHORT = " short"
+# What is said of a frequency that no series had.
+ANY = "any"
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """How structures are weighed: a softmax of intercept + by_evidence e + by_error r.
+
+    Attributes:
+        intercepts: Name of a trend, with " log" behind it on that scale -> its intercept.
+        by_evidence: Of the log evidence, less that of the best structure.
+        by_error: Of minus the log error of rolling-origin forecasts, less that of the best one.
+    """
+
+    intercepts: Mapping[str, float]
+    by_evidence: float
+    by_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Width:
+    """The prior of the squared scale of intervals, inverse gamma, and what residuals add to it.
+
+    Attributes:
+        log_scale: The log of the scale that is expected.
+        degrees: The degrees of freedom of the prior.
+        share: How much a rolling-origin residual counts for: they go together.
+        growth: The log of the scale at the horizon, less that at the first step.
+        horizon: That horizon, in steps.
+    """
+
+    log_scale: float
+    degrees: float
+    share: float
+    growth: float
+    horizon: int
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What is known of series of one frequency.
+
+    Attributes:
+        priors: Trend -> name of a hyperparameter -> location and scale of its logarithm, for values
+            in units of the sd of their differences and times in steps.
+        weighing: The weights of structures.
+        width: The scale of intervals.
+    """
+
+    priors: Mapping[str, Mapping[str, tuple[float, float]]]
+    weighing: Weighing
+    width: Width
+
+
+@lru_cache
+def learned(frequency: str) -> Learned:
+    """What is known of series of a frequency: one of FREQUENCIES, or of any."""
+    table = json.loads(files(__package__).joinpath("learned.json").read_text(encoding="utf-8"))
+    entry = table.get(frequency) or table[ANY]
+    priors = {
+        trend: {name: tuple(prior) for name, prior in named.items()}
+        for trend, named in entry["priors"].items()
+    }
+    return Learned(priors, Weighing(**entry["weighing"]), Width(**entry["width"]))
+
+
+def frequency_of(season: float | None, length: int, yearly: bool) -> str:
+    """The frequency of a series, as `learned` takes it.
+
+    Args:
+        season: Its shortest season, in steps; None if it has none.
+        length: The number of its steps.
+        yearly: Whether its values are a year apart, or more.
+    """
+    if yearly:
+        return YEARLY
+    for name, (least, most) in SEASONS.items():
+        if season is not None and least <= season < most:
+            return name if length > season else name + SHORT
+    return ANY
