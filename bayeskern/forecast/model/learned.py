@@ -12,10 +12,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-# The seasons of each frequency, in steps: from, to.
+# The steps of each frequency in years, and its seasons in steps: from, to.
+STEPS = {
+    "yearly": (0.9, 100.0),
+    "quarterly": (0.2, 0.9),
+    "monthly": (0.05, 0.2),
+    "weekly": (0.01, 0.05),
+    "daily": (0.002, 0.01),
+}
 SEASONS = {"quarterly": (2.0, 4.5), "daily": (4.5, 9.0), "monthly": (9.0, 13.0), "weekly": (45.0, 60.0)}
 YEARLY = "yearly"
-# Behind a frequency, for series that are no longer than its season.
+# Behind a frequency, for series without its season: too short to show it.
 SHORT = " short"
 # What is said of a frequency that no series had.
 ANY = "any"
@@ -83,17 +90,16 @@ def learned(frequency: str) -> Learned:
     return Learned(priors, Weighing(**entry["weighing"]), Width(**entry["width"]))
 
 
-def frequency_of(season: float | None, length: int, yearly: bool) -> str:
+def frequency_of(step: float | None, season: float | None, has_season: bool) -> str:
     """The frequency of a series, as `learned` takes it.
 
     Args:
-        season: Its shortest season, in steps; None if it has none.
-        length: The number of its steps.
-        yearly: Whether its values are a year apart, or more.
+        step: The time from one value to the next in years; None if times are plain numbers.
+        season: The shortest season that was said, in steps; None if none was.
+        has_season: Whether a season is part of the model.
     """
-    if yearly:
-        return YEARLY
-    for name, (least, most) in SEASONS.items():
-        if season is not None and least <= season < most:
-            return name if length > season else name + SHORT
+    table, key = (STEPS, step) if step is not None else (SEASONS, season)
+    for name, (least, most) in table.items():
+        if key is not None and least <= key < most:
+            return name if has_season or name == YEARLY else name + SHORT
     return ANY

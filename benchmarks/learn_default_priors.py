@@ -1,0 +1,359 @@
+"""Learn what `forecast` knows beforehand: priors, weights of structures, widths of intervals.
+
+    uv run python -m benchmarks.learn_default_priors [--data FOLDER] [--limit 100] [--rounds 4]
+
+Writes bayeskern/forecast/model/learned.json, from the half `learn` of the corpus (`benchmarks.board`
+judges on the other half; M1 is not used). For each frequency, and for series that are too short to
+show its season:
+
+1. Priors of the hyperparameters of each structure, by the EM algorithm (empirical Bayes: Dempster,
+   Laird and Rubin, 1977): the next prior is the normal distribution that holds the modes of all
+   series and their curvatures. Series with many zeros are left out.
+2. Weights of the structures (`Weighing`): the coefficients with the least mean quantile loss of the
+   averaged forecast of the values held out, each series in units of its seasonal-naive error.
+3. The width of the intervals (`Width`): the prior of the squared scale, and the share of a
+   rolling-origin residual, with the highest mean log density of the standardised errors held out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.optimize import minimize
+from scipy.special import softmax
+from scipy.stats import t as student
+
+from benchmarks import board
+from bayeskern.core.threads import one_blas_thread
+from bayeskern.forecast.combine import stacking
+from bayeskern.forecast.combine.average import Average
+from bayeskern.forecast.combine.width import MAX_RESIDUAL
+from bayeskern.forecast.data.reading import read_series
+from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.fit.rolling import origins_of
+from bayeskern.forecast.forecast import choices_of
+from bayeskern.forecast.model import learned
+from bayeskern.forecast.model.kernels import TRENDS
+from bayeskern.forecast.model.learned import ANY, Learned, Weighing, Width
+from bayeskern.forecast.model.structural_model import StructuralModel
+
+# Where the algorithm begins: the location and the scale of the logarithm.
+START = {
+    "trend.level.variance": (-1.5, 1.5),
+    "trend.slope.lengthscale": (1.5, 1.5),
+    "trend.slope.variance": (-4.0, 1.5),
+    "trend.drift.variance": (-4.0, 1.5),
+    "trend.memory.lengthscale": (1.5, 1.5),
+    "trend.memory.variance": (-1.0, 1.5),
+    "trend.bend.lengthscale": (2.5, 1.0),
+    "trend.bend.variance": (0.0, 1.5),
+    "cycles.long.rbf.lengthscale": (3.0, 1.0),
+    "cycles.long.rbf.variance": (-1.0, 1.5),
+    "cycles.long.cosine.period": (5.0, 1.0),
+    "cycles.short.rbf.lengthscale": (1.0, 1.0),
+    "cycles.short.rbf.variance": (-1.0, 1.5),
+    "cycles.short.cosine.period": (3.5, 1.0),
+    "season.size.constant.variance": (-1.0, 1.5),
+    "season.size.brownian.variance": (-6.0, 1.5),
+    "season.seasonal.lengthscale": (-0.7, 1.0),
+    "season.seasonal.variance": (-1.0, 1.5),
+    "noise": (-1.5, 1.5),
+}
+# The start counts as so many series; scales that are learned lie between these.
+START_SERIES, MIN_SCALE, MAX_SCALE = 5.0, 0.4, 3.0
+# A curvature below this is none.
+MIN_CURVATURE = 0.1
+# A longer history is cut for learning, and a frequency with fewer series is not learned.
+LAST, MIN_SERIES = 400, 15
+# Penalty on the intercepts and slopes of the weights, and on the parameters of the width.
+PENALTY = 1e-3
+LEVELS = np.arange(1, 10) / 10.0
+HORIZONS = {"yearly": 6, "quarterly": 8, "monthly": 18, "weekly": 26, "daily": 35}
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """A series of the learning half, as `forecast` would take it, and the values held out."""
+
+    id: str
+    cell: str
+    frequency: str
+    x: np.ndarray
+    y: np.ndarray
+    x_new: np.ndarray
+    future: np.ndarray
+    scale: float
+    steps: np.ndarray
+    season: int
+    choices: object
+
+
+def lesson_of(series: board.Series) -> Lesson | None:
+    """What is to be learned from; None for a constant series."""
+    read = read_series(series.dated)
+    if np.ptp(series.x) == 0.0 or len(series.x) < 4:
+        return None
+    read = read.last(LAST) if len(series.x) > LAST else read
+    choices, frequency = choices_of(read, len(series.y), StructuralModel())
+    x = read.calendar.positions(read.times[read.observed])
+    future = read.calendar.positions(read.calendar.future(len(series.y)))
+    scale = board.mase_scale(series)
+    if not scale > 0.0:
+        scale = float(np.std(series.x))
+    season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
+    return Lesson(
+        series.id, series.cell, frequency, x, read.values[read.observed], future, series.y,
+        scale, read.calendar.steps()[read.observed], season, choices,
+    )  # fmt: skip
+
+
+def start() -> dict[str, dict[str, tuple[float, float]]]:
+    """Priors of every trend before anything is learned."""
+    return {trend: dict(START) for trend in TRENDS}
+
+
+def table_of(priors) -> Learned:
+    """A table with these priors, and weights and widths that say nothing."""
+    names = [*TRENDS, *(f"{trend} log" for trend in TRENDS)]
+    weighing = Weighing(dict.fromkeys(names, 0.0), 0.3, 1.0)
+    return Learned(priors, weighing, Width(0.0, 8.0, 0.05, 0.0, 1))
+
+
+def fits_of(lesson: Lesson, priors) -> list[Fitted]:
+    """Every structure at its mode."""
+    choices = replace(lesson.choices, learned=table_of(priors))
+    with one_blas_thread():
+        fits = stacking.contenders(lesson.x, lesson.y, choices, progress=False)
+        return [fitted for fitted in fits if np.isfinite(fitted.log_evidence)]
+
+
+def located(lesson: Lesson, priors) -> dict[str, list[tuple[str, float, float]]]:
+    """Trend -> name, location and variance of each hyperparameter, in units of the table."""
+    rows: dict[str, tuple[float, list]] = {}
+    for fitted in fits_of(lesson, priors):
+        trend = fitted.structure.trend
+        if trend in rows and rows[trend][0] > fitted.log_evidence:
+            continue
+        values, vectors = np.linalg.eigh(np.nan_to_num(fitted.hessian))
+        covariance = (vectors / np.maximum(values, MIN_CURVATURE)) @ vectors.T
+        # The prior has been shifted into the units of the series, and so has the mode.
+        shift = fitted.evidence.middle - np.array(
+            [priors[trend][_shared(n, fitted)][0] for n in fitted.evidence.names]
+        )
+        located = fitted.mode - shift
+        names = [_shared(n, fitted) for n in fitted.evidence.names]
+        rows[trend] = (
+            fitted.log_evidence,
+            list(zip(names, located.tolist(), np.diag(covariance).tolist(), strict=True)),
+        )
+    return {trend: row for trend, (_, row) in rows.items()}
+
+
+def _shared(name: str, fitted: Fitted) -> str:
+    """The name of a hyperparameter in the table, where all seasons have one."""
+    first, _, rest = name.partition(".")
+    return f"season.{rest}" if first in fitted.choices.seasons else name
+
+
+def next_priors(found, old) -> dict[str, dict[str, tuple[float, float]]]:
+    """The normal distributions that hold the hyperparameters of all series."""
+    new = {}
+    for trend in TRENDS:
+        by_name: dict[str, list] = {}
+        for one in found:
+            for name, location, variance in one.get(trend, ()):
+                by_name.setdefault(name, []).append((location, variance))
+        new[trend] = dict(old[trend])
+        for name, rows in by_name.items():
+            (begin, spread), (at, variances) = START[name], np.array(rows).T
+            total = len(rows) + START_SERIES
+            mean = (at.sum() + START_SERIES * begin) / total
+            square = np.sum(np.square(at - mean) + variances)
+            square += START_SERIES * (spread**2 + (begin - mean) ** 2)
+            scale = np.clip(np.sqrt(square / total), MIN_SCALE, MAX_SCALE)
+            new[trend][name] = round(float(mean), 3), round(float(scale), 3)
+    return new
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """What the structures of one series foretold, and what came true."""
+
+    lesson: Lesson
+    names: list[str]
+    evidence: np.ndarray
+    errors: np.ndarray
+    quantiles: np.ndarray
+    average: Average
+    past: tuple[list, list]
+
+
+def example_of(lesson: Lesson, priors) -> Example | None:
+    """Forecasts of every structure, from the end and from earlier origins."""
+    fits, y = fits_of(lesson, priors), lesson.y
+    if not fits:
+        return None
+    origins = origins_of(lesson.steps, len(lesson.future), lesson.season)
+    with one_blas_thread():
+        past = [fitted.rolling(origins) for fitted in fits]
+        moments = [fitted.draws(stacking.MIN_DRAWS, 0, lesson.x_new).moments(lesson.x_new) for fitted in fits]
+    errors = [stacking.error_of(*pair, origins) for pair in zip(fits, past, strict=True)]
+    evidence, errors = stacking.features([f.log_evidence for f in fits], errors)
+    scales, bounds = [f.scale for f in fits], lesson.choices.bounds
+    means, sds = zip(*moments, strict=True)
+    average = Average(np.ones(len(fits)), scales, means, sds, bounds=bounds)
+    ones = np.eye(len(fits))
+    quantiles = [
+        Average(w, scales, means, sds, bounds=bounds).quantile(LEVELS) for w in ones
+    ]
+    averages = [
+        Average(np.ones(len(fits)), scales, *map(np.array, zip(*(p[j] for p in past), strict=True)), bounds=bounds)
+        for j in range(len(origins))
+    ]
+    names = [stacking.structure_name(f.structure) for f in fits]
+    values = [y[o.ahead] for o in origins]
+    return Example(lesson, names, evidence, errors, np.array(quantiles), average, (averages, values))
+
+
+def weights_of(example: Example, weighing: Weighing) -> np.ndarray:
+    """Weights of the structures of one series, as `stacking` has them."""
+    intercepts = np.array([weighing.intercepts[name] for name in example.names])
+    return softmax(
+        intercepts + weighing.by_evidence * example.evidence + weighing.by_error * example.errors
+    )
+
+
+def learn_weighing(examples: Sequence[Example]) -> Weighing:
+    """The coefficients with the least quantile loss of the averages."""
+    names = [*TRENDS, *(f"{trend} log" for trend in TRENDS)]
+    places = [np.array([names.index(n) for n in e.names]) for e in examples]
+    levels = LEVELS[:, None]
+
+    def objective(p):
+        loss, slope = 0.0, np.zeros(len(p))
+        for e, at in zip(examples, places, strict=True):
+            w = softmax(p[at] + p[-2] * e.evidence + p[-1] * e.errors)
+            off = e.lesson.future - np.tensordot(w, e.quantiles, 1)
+            size = 2.0 / (off.size * e.lesson.scale)
+            loss += size * np.sum(np.maximum(levels * off, (levels - 1.0) * off))
+            by_w = np.tensordot(e.quantiles, size * np.where(off > 0.0, -levels, 1.0 - levels), 2)
+            by_logit = w * (by_w - w @ by_w)
+            np.add.at(slope, at, by_logit)
+            slope[-2] += by_logit @ e.evidence
+            slope[-1] += by_logit @ e.errors
+        n = len(examples)
+        return loss / n + PENALTY * p @ p, slope / n + 2.0 * PENALTY * p
+
+    begin = np.append(np.zeros(len(names)), [0.3, 1.0])
+    bounds = [(-4.0, 4.0)] * len(names) + [(0.0, 2.0), (0.0, 12.0)]
+    end = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds).x
+    *intercepts, by_evidence, by_error = np.round(end, 3).tolist()
+    return Weighing(dict(zip(names, intercepts, strict=True)), by_evidence, by_error)
+
+
+def standardised(example: Example, weighing: Weighing) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of what was held out, and residuals of earlier origins."""
+    weights = weights_of(example, weighing)
+
+    def reweighed(average):
+        return Average(weights, average.scales, average.means, average.sds, bounds=average.bounds)
+
+    errors = reweighed(example.average).errors_of(example.lesson.future)
+    averages, values = example.past
+    past = [reweighed(a).errors_of(y) for a, y in zip(averages, values, strict=True)]
+    return errors, np.concatenate([np.zeros(0), *past])
+
+
+def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) -> Width:
+    """The prior of the scale with the highest density of the errors held out."""
+
+    def width(p) -> Width:
+        return Width(p[0], 2.5 + np.exp(p[1]), np.exp(p[2]), p[3], horizon)
+
+    def objective(p):
+        from bayeskern.forecast.combine.width import Spread
+
+        total = 0.0
+        for errors, residuals in pairs:
+            spread = Spread.of(width(p), residuals, np.arange(len(errors)))
+            e = np.clip(errors, -3.0 * MAX_RESIDUAL, 3.0 * MAX_RESIDUAL) / spread.scales
+            total -= np.mean(student.logpdf(e, spread.degrees) - np.log(spread.scales))
+        return total / len(pairs) + PENALTY * np.sum(np.square(p - begin))
+
+    begin = np.array([0.1, 1.5, -3.0, 0.1])
+    end = minimize(objective, begin, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 1e-4})
+    return replace(width(end.x), **{k: round(v, 3) for k, v in asdict(width(end.x)).items()})
+
+
+def learn(lessons: Sequence[Lesson], rounds: int, pool: Parallel, horizon: int) -> dict:
+    """The entry of one frequency."""
+    ordinary = [one for one in lessons if not one.choices.ranks]
+    priors = start()
+    for _ in range(rounds):
+        priors = next_priors(pool(delayed(located)(one, priors) for one in ordinary), priors)
+    examples = pool(delayed(example_of)(one, priors) for one in ordinary)
+    examples = [e for e in examples if e is not None]
+    weighing = learn_weighing(examples)
+    width = learn_width([standardised(e, weighing) for e in examples], horizon)
+    used = {trend: {n: p for n, p in named.items()} for trend, named in priors.items()}
+    return {"priors": used, "weighing": asdict(weighing), "width": asdict(width), "series": len(examples)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/forecasting"))
+    parser.add_argument("--limit", type=int, default=100, help="series of each cell")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--frequencies", nargs="*")
+    arguments = parser.parse_args()
+    path = Path(learned.__file__).with_name("learned.json")
+    by_frequency: dict[str, list[Lesson]] = {}
+    for series in board.load(arguments.data).values():
+        if not series[0].cell.startswith("M1/"):
+            for one in board.select(series, "learn", arguments.limit, 1):
+                lesson = lesson_of(one)
+                if lesson is not None:
+                    by_frequency.setdefault(lesson.frequency, []).append(lesson)
+    table = json.loads(path.read_text()) if path.exists() else {}
+    with Parallel(n_jobs=arguments.workers) as pool:
+        for frequency, lessons in by_frequency.items():
+            wanted = not arguments.frequencies or frequency in arguments.frequencies
+            if len(lessons) >= MIN_SERIES and wanted:
+                horizon = HORIZONS[frequency.split()[0]]
+                table[frequency] = learn(lessons, arguments.rounds, pool, horizon)
+                print(frequency, len(lessons), table[frequency]["weighing"], table[frequency]["width"], flush=True)
+                path.write_text(json.dumps(table, indent=1) + "\n")
+    table[ANY] = pooled([table[f] for f in HORIZONS if f in table])
+    path.write_text(json.dumps(table, indent=1) + "\n")
+
+
+def pooled(entries: Sequence[dict]) -> dict:
+    """The entry of a frequency that was not learned: priors that hold those of all others."""
+    priors = {}
+    for trend in TRENDS:
+        priors[trend] = {}
+        for name in START:
+            rows = np.array([e["priors"][trend][name] for e in entries if name in e["priors"][trend]])
+            location = float(np.mean(rows[:, 0]))
+            spread = np.mean(np.square(rows[:, 0] - location) + np.square(rows[:, 1]))
+            priors[trend][name] = round(location, 3), round(float(np.sqrt(spread)), 3)
+
+    def average(key, kind):
+        first = entries[0][kind][key]
+        if isinstance(first, dict):
+            return {n: round(float(np.mean([e[kind][key][n] for e in entries])), 3) for n in first}
+        return round(float(np.mean([e[kind][key] for e in entries])), 3)
+
+    kinds = {kind: {key: average(key, kind) for key in entries[0][kind]} for kind in ("weighing", "width")}
+    return {"priors": priors, **kinds, "series": sum(e["series"] for e in entries)}
+
+
+if __name__ == "__main__":
+    main()
