@@ -64,6 +64,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from tqdm import tqdm
 
 import bayeskern as bk
@@ -77,6 +78,7 @@ MEDIAN = 5
 INTERVALS = {80: (1, 9), 95: (0, 10)}
 MIN_CELL_SERIES = 20
 PERIODS = ("yearly", "quarterly", "monthly", "weekly", "daily")
+FREQUENCIES = {"yearly": "YS", "biannually": "6MS", "quarterly": "QS", "monthly": "MS", "weekly": "W-SUN", "daily": "D"}
 M1_SEASONS = {"yearly": 1, "quarterly": 4, "monthly": 12}
 HALVES = ("learn", "judge")
 
@@ -147,6 +149,12 @@ class Series:
         return self.period if len(self.x) > self.period else 1
 
     @property
+    def dated(self) -> pd.Series:
+        """The training part at dates of its frequency."""
+        frequency = FREQUENCIES[self.cell.split("/")[1]]
+        return pd.Series(self.x, pd.date_range("1900-01-01", periods=len(self.x), freq=frequency))
+
+    @property
     def half(self) -> str:
         """Half of the corpus by the parity of the SHA-256 hash of the id."""
         return HALVES[int(hashlib.sha256(self.id.encode()).hexdigest(), 16) % 2]
@@ -202,8 +210,7 @@ Model = Callable[[Series], np.ndarray]
 
 
 def bayeskern(series: Series) -> np.ndarray:
-    season = series.period if series.period > 1 else 0
-    forecast = bk.forecast(series.x, len(series.y), season=season)
+    forecast = bk.forecast(series.dated, len(series.y))
     return forecast.quantile(LEVELS)
 
 

@@ -100,7 +100,7 @@ def lesson_of(series: board.Series) -> Lesson | None:
     if np.ptp(series.x) == 0.0 or len(series.x) < 4:
         return None
     read = read.last(LAST) if len(series.x) > LAST else read
-    choices, frequency = choices_of(read, len(series.y), StructuralModel())
+    read, choices, frequency = choices_of(read, len(series.y), StructuralModel())
     x = read.calendar.positions(read.times[read.observed])
     future = read.calendar.positions(read.calendar.future(len(series.y)))
     scale = board.mase_scale(series)
@@ -129,7 +129,7 @@ def fits_of(lesson: Lesson, priors) -> list[Fitted]:
     """Every structure at its mode."""
     choices = replace(lesson.choices, learned=table_of(priors))
     with one_blas_thread():
-        fits = stacking.contenders(lesson.x, lesson.y, choices, progress=False)
+        fits = stacking.contenders(lesson.x, lesson.y, choices)
         return [fitted for fitted in fits if np.isfinite(fitted.log_evidence)]
 
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
-from bayeskern.forecast.combine.average import MIXED
-from bayeskern.forecast.combine.mixture import Mixture, mixture_of_others
+from bayeskern.forecast.combine.average import Average
+from bayeskern.forecast.combine.predictive import predictive_of_others
+from bayeskern.forecast.combine.responses import ResponseMixture
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import plot
@@ -38,9 +39,8 @@ class Anomalies:
     level: float
 
     @cached_property
-    def _others(self) -> Mixture:
-        f = self.forecast
-        return mixture_of_others(f.parts, MIXED, f.seed, f.choices.robust)
+    def _others(self) -> Average | ResponseMixture:
+        return predictive_of_others(self.forecast.parts, self.forecast.seed)
 
     @property
     def times(self) -> np.ndarray:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.memory import Memory
-from bayeskern.forecast.combine.average import DRAWS, Part, contenders, weigh
+from bayeskern.forecast.combine.stacking import alone, combine, contenders
 from bayeskern.forecast.combine.updating import likely_times
+from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.fit.modes import Draws, Fitted
+from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.effects import Effects, effects_of
 from bayeskern.forecast.model.evidence import bound
 from bayeskern.forecast.model.kernels import CYCLES, LEVEL, TRENDS, name_seasons
+from bayeskern.forecast.model.learned import frequency_of, learned
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import (
+    MANY_ZEROS,
     bounds_of,
     is_constant,
     require_ordinary,
@@ -42,7 +47,7 @@ MAX_FITTED_WITH_LIKELIHOOD = 500
 # More steps are of no use, and from 1000 values this many take gigabytes.
 MAX_STEPS = 100_000
 # Recent fits: people ask again, with another horizon or for a figure.
-_fits, _parts = Memory(4), Memory(4)
+_fits, _combinations = Memory(4), Memory(4)
 
 
 def forecast(
@@ -117,29 +122,54 @@ def forecast(
             "model must be a StructuralModel, such as bk.StructuralModel(log=True); got a "
             f"{type(model).__name__}."
         )
-    observed_through = _likelihood(likelihood, model)
-    trends = _trends(trend, model)
     series = read_series(series, regressors=regressors)
     horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
-    seasons = name_seasons(series.calendar, season)
+    said = Said(season, trend, holidays, events, likelihood)
+    series, choices, _ = choices_of(series, horizon, model, said)
+    return _fitted_forecast(series, horizon, choices, model.method, seed)
+
+
+class Said(NamedTuple):
+    """Arguments of `forecast` beside the series and the model."""
+
+    season: Any = None
+    trend: str | None = None
+    holidays: str | None = None
+    events: Any = None
+    likelihood: str | None = None
+
+
+def choices_of(
+    series: Series, horizon: int, model: StructuralModel, said: Said = Said()
+) -> tuple[Series, Choices, str]:
+    """The values that are fitted, the structures that are weighed, and the frequency.
+
+    Raises ValueError for values and options that exclude one another.
+    """
+    observed_through = _likelihood(said.likelihood, model)
+    trends = _trends(said.trend, model)
+    seasons = name_seasons(series.calendar, said.season)
     series = _fitted_values(series, model, observed_through)
     require_within_reach(series, horizon)
     series, bounds = _bounded(series, model, observed_through)
+    seasons, frequency = _visible(seasons, series.calendar)
     effects = effects_of(
-        series, horizon, holidays, model.holiday_window, events, model.effect_kernels
+        series, horizon, said.holidays, model.holiday_window, said.events, model.effect_kernels
     )
     _require_compatible(effects, model, seasons)
     if model.priors is not None:
         model.priors.require_step(series.calendar.step)
     y = series.values[series.observed]
     finds_changes = isinstance(model.changes, str) and model.changes == "find"
+    logs = _logs(y, model, observed_through)
     choices = Choices(
         trends=trends,
         seasons=seasons,
-        optional=season is None and model.kernel is None,
-        logs=_logs(y, model, observed_through),
-        unit=max([*seasons.values()], default=series.calendar.step),
+        logs=logs,
+        learned=learned(frequency),
         step=series.calendar.step,
+        unit=max([*seasons.values()], default=series.calendar.step),
+        ranks=_takes_ranks(y, model, observed_through),
         changes=() if finds_changes else _changes(series, model.changes),
         find_changes=finds_changes,
         robust=model.robust,
@@ -150,30 +180,49 @@ def forecast(
         priors=model.priors,
         rows=len(y),
     )
-    return _fitted_forecast(series, horizon, choices, model.method, seed)
+    return series, choices, frequency
+
+
+def _visible(seasons: dict[str, float], calendar: Calendar) -> tuple[dict[str, float], str]:
+    """The seasons that the times are long enough to show, and the frequency."""
+    span = calendar.step * (int(calendar.steps()[-1]) + 1)
+    visible = {name: period for name, period in seasons.items() if period < span}
+    shortest = min((period / calendar.step for period in seasons.values()), default=None)
+    step = calendar.step if calendar.unit == "years" else None
+    return visible, frequency_of(step, shortest, bool(visible))
+
+
+def _takes_ranks(y, model: StructuralModel, likelihood: NumpyLikelihood | None) -> bool:
+    """Whether so many values are zero, and none less, that ranks describe them best."""
+    free = likelihood is None and model.kernel is None and model.log is None and not model.robust
+    return bool(free and np.min(y) == 0.0 and np.mean(y == 0.0) >= MANY_ZEROS)
 
 
 def _fitted_forecast(series: Series, horizon: int, choices: Choices, method, seed: int) -> Forecast:
     """Forecast from the structures, fitted by a method; flat for a constant series."""
     y = series.values[series.observed]
     if is_constant(y):
-        return Forecast(series, horizon, choices, (), seed)
+        return Forecast(series, horizon, choices, None, seed)
     require_ordinary(y)
     t = series.calendar.positions(series.times[series.observed])
+    season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
+    steps = series.calendar.steps()[series.observed]
+    origins = origins_of(steps, horizon, season)
     fits = _contenders(t, y, choices)
     if method is None:
         later, _ = likely_times(series, horizon, choices)
-        key = (fits, seed, later.tobytes())
-        parts = _parts.recall(key, lambda: weigh(fits, DRAWS, seed, later))
-        return Forecast(series, horizon, choices, parts, seed)
+        key = (fits, seed, horizon, later.tobytes())
+        combination = _combinations.recall(key, lambda: combine(fits, origins, seed, later))
+        return Forecast(series, horizon, choices, combination, seed)
     best = max(fits, key=lambda fitted: fitted.log_evidence)
     if _is_map(method):
-        parts = _parts.recall((best, method), lambda: (Part(best.at_mode(), 1.0),))
-        return Forecast(series, horizon, choices, parts, seed)
+        key = (best, method, horizon)
+        combination = _combinations.recall(key, lambda: alone(best.at_mode(), origins))
+        return Forecast(series, horizon, choices, combination, seed)
     target = bound(best.model, t, best.scale.forward(y))
     posterior = fit_target(as_method(method), target, seed, progress=True)
-    part = Part(_draws_of(posterior, best), 1.0)
-    return Forecast(series, horizon, choices, (part,), seed, posterior)
+    combination = alone(_draws_of(posterior, best), origins)
+    return Forecast(series, horizon, choices, combination, seed, posterior)
 
 
 def _contenders(x, y, choices: Choices) -> tuple[Fitted, ...]:

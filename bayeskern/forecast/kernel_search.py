@@ -23,7 +23,8 @@ from bayeskern.core.threads import side_by_side
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.kernels import GIVEN, SEASON_LENGTHSCALE, VARIANCE, name_seasons
+from bayeskern.forecast.model.kernels import GIVEN, name_seasons
+from bayeskern.forecast.model.learned import ANY, learned
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.transformation import is_constant, require_ordinary
 from bayeskern.gp import GPRegression
@@ -49,6 +50,8 @@ CHANGES, STEEP = (0.2, 0.35, 0.5, 0.65, 0.8), 0.5
 PERIODS, APART, HARMONICS, SLOW = 2, 1.2, 4, 10
 # The prior of a lengthscale, of a period and of the growth of a line, in shares of the span.
 LENGTHSCALE, PERIOD, GROWTH = np.log(0.2), np.log(0.12), np.log(4.0)
+# Those of the variances, and of the lengthscale of a repeating term.
+VARIANCE, SEASON_LENGTHSCALE = -1.5, 0.9
 
 
 class Leaf(NamedTuple):
@@ -263,8 +266,8 @@ class _Search:
 
     def _fit(self, expression: Expression, start: dict[str, float]) -> Fitted:
         kernels = {GIVEN: self._kernel(expression)}
-        choices = Choices((GIVEN,), {}, False, (False,), 1.0, kernels=kernels)
-        fitted = Fitted.of(Structure(GIVEN, (), False), choices, self.x, self.y, start)
+        choices = Choices((GIVEN,), {}, (False,), learned(ANY), kernels=kernels)
+        fitted = Fitted.of(Structure(GIVEN, False), choices, self.x, self.y, start)
         return fitted.rescaled() if self.repeats else fitted
 
     def _first(self) -> list[tuple[Expression, dict]]:

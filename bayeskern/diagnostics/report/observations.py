@@ -14,8 +14,7 @@ import numpy as np
 from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
-from bayeskern.forecast.combine.average import MIXED
-from bayeskern.forecast.combine.mixture import mixture_of_others
+from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.inference.approximation.psis import has_even_tail, pareto_smooth
 
 # The most observations of a site for which draws are weighted to leave out each of them.
@@ -110,7 +109,7 @@ def _of_forecast(subject, process) -> Observations:
 def _of_counts(subject, process, labels) -> Observations:
     """Each value of a forecast through a likelihood, predicted from all the others."""
     f, y, rng = subject.forecast, subject.forecast.leading.y, subject.rng()
-    given_others = mixture_of_others(f.parts, MIXED, f.seed)
+    given_others = predictive_of_others(f.parts, f.seed)
     whole = f.choices.likelihood.whole
     low, high = given_others.below(y - 1.0 if whole else y), given_others.below(y)
     return Observations(

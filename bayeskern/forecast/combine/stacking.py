@@ -100,7 +100,7 @@ class Combination:
         return Spread.of(choices.learned.width, self.residuals, steps)
 
 
-def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
+def contenders(x, y, choices: Choices) -> list[Fitted]:
     """Structures at their modes, those far behind the best one left out, the best first.
 
     Of a long series the last part decides which structures are fitted to all of it.
@@ -111,7 +111,7 @@ def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
     # A kernel that was given may tell one time from another.
     is_long = len(y) > RECENT and len(structures) > 1 and choices.kernels is None
     total = len(structures) + (MAX_LONG if is_long else 0)
-    with Progress("forecast", total, progress, estimate=is_long) as bar:
+    with Progress("forecast", total, estimate=is_long) as bar:
         if is_long:
             recent = slice(-RECENT, None)
             fits = _fit_all(structures, choices, x[recent] - x[recent][0], y[recent], bar)
@@ -211,6 +211,13 @@ def combine(
     return Combination(tuple(parts), tuple(origins), tuple(past))
 
 
+def alone(draws: Draws, origins: Sequence[Origin]) -> Combination:
+    """A combination of one structure."""
+    fitted = draws.fitted
+    past = [_past([fitted], np.ones(1), [pair]) for pair in fitted.rolling(origins)]
+    return Combination((Part(draws, 1.0),), tuple(origins), tuple(past))
+
+
 def _past(fits: Sequence[Fitted], weights, moments) -> Average | ResponseMixture:
     """The forecast from an earlier origin, by the moments of each of the fits there."""
     choices, (means, sds) = fits[0].choices, map(np.array, zip(*moments, strict=True))
@@ -231,7 +238,7 @@ def _weights(fits: Sequence[Fitted], origins, by_part) -> np.ndarray:
     weighing = choices.learned.weighing
     names = [structure_name(fitted.structure) for fitted in fits]
     intercepts = np.array([weighing.intercepts[name] for name in names])
-    evidence, errors = features(evidence, [_error(*pair, origins) for pair in zip(fits, by_part)])
+    evidence, errors = features(evidence, [error_of(*pair, origins) for pair in zip(fits, by_part, strict=True)])
     return softmax(
         intercepts + weighing.by_evidence * evidence + weighing.by_error * errors + priors
     )
@@ -251,7 +258,7 @@ def features(log_evidence, errors) -> tuple[np.ndarray, np.ndarray]:
     return evidence, np.clip(-np.log(errors / np.min(errors)), -MAX_ERROR_GAP, 0.0)
 
 
-def _error(fitted: Fitted, past, origins: Sequence[Origin]) -> float:
+def error_of(fitted: Fitted, past, origins: Sequence[Origin]) -> float:
     """Mean quantile loss of the forecasts of one structure; NaN where there are none."""
     if not origins:
         return np.nan

@@ -38,7 +38,6 @@ NOISE = "noise"
 # The trends, and how people call them.
 TRENDS = {
     "slope": "local slope",
-    "memory": "local slope with short memory",
     "drift": "local level with drift",
     "reverting": "level that reverts to a line",
     "smooth": "smooth trend",
@@ -99,8 +98,7 @@ def default_kernel(
         width: The width of a change, in that unit.
     """
     parts = {
-        "slope": (_level, _slope),
-        "memory": (_level, _slope, _memory),
+        "slope": (_level, _slope, _memory),
         "drift": (_level, _drift),
         "reverting": (_memory, _drift),
         "smooth": (_drift, _bend),

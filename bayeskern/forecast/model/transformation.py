@@ -13,7 +13,6 @@ from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
 LEAST_ZEROS = 0.05
 # From this share of zeros on, ranks say more of a series than its values.
 MANY_ZEROS = 0.2
-EMPTY = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,9 @@ class NormalScores(Scale):
         scores: The mean normal score of each of these, (k,).
     """
 
-    ordered: np.ndarray = EMPTY
-    distinct: np.ndarray = EMPTY
-    scores: np.ndarray = EMPTY
+    ordered: np.ndarray
+    distinct: np.ndarray
+    scores: np.ndarray
 
     @classmethod
     def of(cls, y: np.ndarray, log: bool = False) -> NormalScores:
