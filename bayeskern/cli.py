@@ -12,7 +12,7 @@ import signal
 import sys
 import textwrap
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -105,6 +105,29 @@ class Modelling:
     holiday_window: Annotated[tuple[int, int], Parameter(negative="")] = (0, 0)
     seed: Whole = 0
 
+    def options(self, changes=None) -> dict:
+        """Arguments of `forecast`, with change points for its model."""
+        if self.positive and self.log is False:
+            raise ValueError(
+                "--positive models the logarithm, --no-log the values as they are; give one."
+            )
+        model = bk.StructuralModel(
+            log=True if self.positive else self.log,
+            changes=changes,
+            robust=self.robust,
+            holiday_window=self.holiday_window,
+            lower=self.lower,
+            upper=self.upper,
+        )
+        return {
+            "season": self.season,
+            "trend": self.trend,
+            "holidays": self.holidays,
+            "likelihood": self.likelihood,
+            "model": model,
+            "seed": self.seed,
+        }
+
 
 @app.command
 def forecast(
@@ -141,9 +164,8 @@ def forecast(
     files.require_writable(output)
     _require_other(output / "forecast.csv", series)
     _import_matplotlib()
-    changes = "find" if change == ["find"] else change
+    options = known.options("find" if change == ["find"] else change)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
-    options = vars(known) | {"changes": changes}
     # First, since it finds mistakes in the input before anything is fitted.
     scores = bk.backtest(data, horizon, backtest, **options) if backtest else None
     future = bk.forecast(data, horizon, **options)
@@ -202,14 +224,16 @@ def forecast_many(
     written = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
     files.require_writable(output)
     _require_other(written, series)
-    options = vars(known) | {"workers": workers, "verdict": verdict, "regressors": regressor or ()}
-    options |= {"scheduler": scheduler, "id": id, **vars(reading)}
+    options = known.options() | {"regressors": regressor or (), "id": id, **vars(reading)}
+    options |= {"workers": workers, "scheduler": scheduler}
     if learn_priors:
-        told = {name: option for name, option in options.items() if name != "verdict"}
-        options["priors"] = bk.learn_priors(series, **told)
-    found = bk.forecast_many(series, horizon, level=sorted({*level}), **options)
-    print(found)
-    _print_written([found.save(written)])
+        priors = bk.learn_priors(series, **options)
+        options["model"] = replace(options["model"], priors=priors)
+    forecasts = bk.forecast_many(
+        series, horizon, level=sorted({*level}), verdict=verdict, **options
+    )
+    print(forecasts)
+    _print_written([forecasts.save(written)])
 
 
 @app.command
@@ -238,7 +262,7 @@ def backtest(
     files.require_writable(output)
     _require_other(output / "backtest.csv", series)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
-    scores = bk.backtest(data, horizon, cutoff or cutoffs, **vars(known))
+    scores = bk.backtest(data, horizon, cutoff or cutoffs, **known.options())
     print(scores)
     _print_written(scores.save(output))
 
@@ -263,7 +287,7 @@ def anomalies(
     files.require_writable(output)
     _require_other(output / "anomalies.csv", series)
     data = bk.read_series(series, **vars(reading))
-    found = bk.anomalies(data, level, **vars(known))
+    found = bk.anomalies(data, level, **known.options())
     print(found)
     _print_written(found.save(output))
 

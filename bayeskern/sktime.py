@@ -12,9 +12,11 @@ import numpy as np
 import pandas as pd
 from sktime.forecasting.base import BaseForecaster
 
+from bayeskern.core.progress import hidden_progress
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.result import Forecast
 
 # Draws that covariances of several steps rest on.
@@ -30,12 +32,8 @@ class BayeskernForecaster(BaseForecaster):
     Args:
         season: The length of a season in steps, or several; 0 for none; None infers them.
         trend: "smooth", "level", "slope" or "damped"; None to average.
-        log: Whether to describe the logarithm of the values; None to weigh both.
-        positive: Whether to keep the forecast above zero.
-        lower: The least value that there can be.
-        upper: The largest value that there can be.
         likelihood: "poisson", "negative_binomial" or "zero_inflated" for counts, "beta" for shares.
-        robust: Whether single wild values shall count for little.
+        model: Further options, such as `bayeskern.StructuralModel(log=True)`; None for defaults.
         seed: The same seed gives the same numbers.
 
     Examples:
@@ -69,17 +67,12 @@ class BayeskernForecaster(BaseForecaster):
         self,
         season=None,
         trend=None,
-        log=None,
-        positive=False,
-        lower=None,
-        upper=None,
         likelihood=None,
-        robust=False,
+        model=None,
         seed=0,
     ):
-        self.season, self.trend, self.log, self.positive = season, trend, log, positive
-        self.lower, self.upper, self.likelihood = lower, upper, likelihood
-        self.robust, self.seed = robust, seed
+        self.season, self.trend, self.likelihood = season, trend, likelihood
+        self.model, self.seed = model, seed
         super().__init__()
 
     def forecast(self, fh=None, X=None) -> Forecast:
@@ -117,7 +110,11 @@ class BayeskernForecaster(BaseForecaster):
             regressors = Regressors.of(_times(known.index), columns, "the index of X")
         series = read_series(y.to_numpy(float), _times(y.index))
         series = replace(series, regressors=regressors)
-        return forecast(series, int(horizon), progress=False, **self.get_params(deep=False))
+        options = self.get_params(deep=False)
+        # The checks of sktime allow only plain values as defaults.
+        options["model"] = StructuralModel() if self.model is None else self.model
+        with hidden_progress():
+            return forecast(series, int(horizon), **options)
 
     def _steps(self, fh) -> np.ndarray:
         """Which steps of the forecast are asked for, from 1."""
@@ -150,7 +147,8 @@ class BayeskernForecaster(BaseForecaster):
     @classmethod
     def get_test_params(cls, parameter_set="default"):
         """Parameters with which sktime tests it."""
-        return [{"season": 0, "trend": "level"}, {"trend": "slope", "log": False, "season": 0}]
+        model = StructuralModel(log=False)
+        return [{"season": 0, "trend": "level"}, {"trend": "slope", "model": model, "season": 0}]
 
 
 def _times(index: pd.Index) -> np.ndarray:

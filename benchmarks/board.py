@@ -203,7 +203,7 @@ Model = Callable[[Series], np.ndarray]
 
 def bayeskern(series: Series) -> np.ndarray:
     season = series.period if series.period > 1 else 0
-    forecast = bk.forecast(series.x, len(series.y), season=season, progress=False)
+    forecast = bk.forecast(series.x, len(series.y), season=season)
     return forecast.quantile(LEVELS)
 
 

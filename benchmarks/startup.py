@@ -23,12 +23,12 @@ airline = bk.datasets.load("airline")
 
 def forecast(*arguments, **options):
     global start
-    print(bk.forecast(*arguments, **options, progress=False))
+    print(bk.forecast(*arguments, **options))
     print(time.perf_counter() - start, file=sys.stderr)
     start = time.perf_counter()
 
 forecast("airline", 12)
-forecast(airline.values[:-24], 12, times=airline.times[:-24])
+forecast(bk.read_series(airline.values[:-24], airline.times[:-24]), 12)
 forecast("airline", 24)
 forecast("airline", 12)
 """

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from time import perf_counter
 
 from tqdm import tqdm
@@ -11,6 +14,17 @@ from bayeskern.core.sharding import processes
 
 # Seconds after which work that nobody sees a bar of says how long it will take.
 LONG = 3.0
+_is_hidden: ContextVar[bool] = ContextVar("is_hidden", default=False)
+
+
+@contextmanager
+def hidden_progress() -> Iterator[None]:
+    """Hide all progress bars in this context: for parts of work that has a bar of its own."""
+    token = _is_hidden.set(True)
+    try:
+        yield
+    finally:
+        _is_hidden.reset(token)
 
 
 class Progress:
@@ -30,7 +44,8 @@ class Progress:
         """
         # Of several processes the first one speaks.
         first, _ = processes()
-        enabled, terminal = enabled and first == 0, sys.stderr.isatty()
+        enabled = enabled and first == 0 and not _is_hidden.get()
+        terminal = sys.stderr.isatty()
         self._title, self._total, self._done, self._start = title, total, 0, perf_counter()
         self._estimate = enabled and estimate and not terminal
         self._bar = tqdm(

@@ -8,6 +8,7 @@ from bayeskern.forecast.kernel_search import KernelSearch, search_kernel
 from bayeskern.forecast.learned_priors import learn_priors
 from bayeskern.forecast.many import Forecasts, forecast_many
 from bayeskern.forecast.model.priors import Priors
+from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show.printing import summary
 
@@ -18,6 +19,7 @@ __all__ = [
     "Forecasts",
     "KernelSearch",
     "Priors",
+    "StructuralModel",
     "anomalies",
     "backtest",
     "forecast",

@@ -134,7 +134,7 @@ def anomalies(series, level: float = 0.999, **options) -> Anomalies:
         series: What `forecast` takes.
         level: The probability of the central leave-one-out intervals; of ordinary values a share
             of 1 - level lies outside as well.
-        **options: Further arguments of `forecast`: season, trend, log, robust, times, seed, ...
+        **options: Further arguments of `forecast`: season, trend, model, seed, ...
 
     Returns:
         The values with their intervals, and those outside.

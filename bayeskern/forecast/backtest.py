@@ -10,14 +10,14 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
-from bayeskern.core.progress import Progress
+from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import FEWEST, Series
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.evaluate.scores import PROBABILITIES, WANTED, score
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
-from bayeskern.forecast.forecast import MOST_STEPS, forecast, require_within_reach
+from bayeskern.forecast.forecast import MAX_STEPS, forecast, require_within_reach
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import plot
 
@@ -164,11 +164,7 @@ def backtest(
     horizon: int | str,
     cutoffs=3,
     *,
-    season=None,
     regressors=None,
-    times=None,
-    time: str | None = None,
-    value: str | None = None,
     progress: bool = True,
     **options,
 ) -> Backtest:
@@ -182,13 +178,9 @@ def backtest(
         horizon: How many steps each forecast goes ahead; or a time, "90 days".
         cutoffs: How many past dates, the last one `horizon` steps before the end and each `horizon`
             steps before the next; or the dates themselves, the last that each forecast may see.
-        season: The length of a season in steps, or several; 0 for none; None infers them.
         regressors: As in `forecast`; what they were at past dates counts as known then.
-        times: The times of an array.
-        time: The column of times of a file or a frame.
-        value: The column of values of a file or a frame.
         progress: Whether to show a progress bar.
-        **options: Further arguments of `forecast`: kernel, method, positive, holidays, seed, ...
+        **options: Further arguments of `forecast`: season, holidays, model, seed, ...
 
     Returns:
         The forecasts and their scores.
@@ -203,8 +195,8 @@ def backtest(
         result.plot()
         ```
     """
-    series = read_series(series, times, time, value, regressors=regressors)
-    horizon = steps_ahead(horizon, series.calendar, MOST_STEPS)
+    series = read_series(series, regressors=regressors)
+    horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
     require_within_reach(series, horizon)
     if not series.calendar.regular:
         raise ValueError(
@@ -215,7 +207,7 @@ def backtest(
     folds = []
     with Progress("backtest", len(counts), progress) as bar:
         for i, count in enumerate(counts):
-            folds.append(_fold(series, count, horizon, season, options))
+            folds.append(_fold(series, count, horizon, options))
             bar.to(i + 1)
     return Backtest(series, folds[-1].forecast.season_in_steps, tuple(folds))
 
@@ -268,9 +260,10 @@ def _scored_rows(series: Series, count: int, horizon: int) -> np.ndarray:
     return rows[series.observed[rows] & (steps[rows] <= steps[last] + horizon)]
 
 
-def _fold(series: Series, count: int, horizon: int, season, options: dict) -> Fold:
+def _fold(series: Series, count: int, horizon: int, options: dict) -> Fold:
     past = series.until(count)
-    f = forecast(past, horizon, season=season, progress=False, **options)
+    with hidden_progress():
+        f = forecast(past, horizon, **options)
     rows = _scored_rows(series, count, horizon)
     pick = series.calendar.steps()[rows] - past.calendar.steps()[-1] - 1
     return Fold(count, f, _naive(f), pick, series.times[rows], series.values[rows])

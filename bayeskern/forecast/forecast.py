@@ -1,8 +1,7 @@
-"""Forecast a series: read it, weigh the structures that it may have, go on as it went."""
+"""Forecast a series by a weighted average of structural models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,10 +15,10 @@ from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.fit.modes import Draws, Fitted
-from bayeskern.forecast.model.effects import effects_of
+from bayeskern.forecast.model.effects import Effects, effects_of
 from bayeskern.forecast.model.evidence import bound
-from bayeskern.forecast.model.kernels import CYCLES, GIVEN, LEVEL, TRENDS, name_seasons
-from bayeskern.forecast.model.priors import Priors
+from bayeskern.forecast.model.kernels import CYCLES, LEVEL, TRENDS, name_seasons
+from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import (
     bounds_of,
@@ -32,57 +31,43 @@ from bayeskern.forecast.result import Forecast
 from bayeskern.gp.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 from bayeskern.inference import Posterior
 from bayeskern.inference.infer import as_method, fit_target
-from bayeskern.kernels import Kernel
 from bayeskern.prediction.mixture import thin
 
-# Dense covariances of more values than this take gigabytes each and a step of the fit minutes.
-MOST_VALUES = 10_000
-# Structures are fitted to so many of the last values: a fit takes cubic time, and the next values
-# go on from the last ones.
-MOST_FITTED = 1_000
-# Where a likelihood asks for a search of its own at each step of a fit.
-MOST_SEEN = 500
-# Nor can more steps be of use; as many as this from 1000 values take gigabytes too.
-MOST_STEPS = 100_000
-# The fits of the last few series, since people ask again, with another horizon or to see a picture.
+# Dense covariances of more values take gigabytes each, and a step of the fit takes minutes.
+MAX_VALUES = 10_000
+# Number of last values that are fitted by default: a fit takes cubic time, and the last values
+# determine the next ones. With a likelihood each step of a fit has a search of its own.
+MAX_FITTED = 1_000
+MAX_FITTED_WITH_LIKELIHOOD = 500
+# More steps are of no use, and from 1000 values this many take gigabytes.
+MAX_STEPS = 100_000
+# Recent fits: people ask again, with another horizon or for a figure.
 _fits, _parts = Memory(4), Memory(4)
 
 
 def forecast(
     series,
     horizon: int | str,
-    season=None,
-    kernel: Kernel | Mapping[str, Kernel] | None = None,
-    method=None,
     *,
+    season=None,
     trend: str | None = None,
-    log: bool | None = None,
-    changes=None,
-    robust: bool = False,
     regressors=None,
-    effect_kernels: Mapping[str, Kernel] | None = None,
-    events=None,
     holidays: str | None = None,
-    holiday_window: tuple[int, int] = (0, 0),
-    times=None,
-    time: str | None = None,
-    value: str | None = None,
-    positive: bool = False,
-    lower: float | None = None,
-    upper: float | None = None,
+    events=None,
     likelihood: str | None = None,
-    priors: Priors | None = None,
+    model: StructuralModel = StructuralModel(),
     seed: int = 0,
-    progress: bool = True,
 ) -> Forecast:
     """Forecast the next `horizon` steps of a series, with uncertainty.
 
-    Several structures are fitted as Gaussian processes: a smooth trend, a level that wanders, a
-    slope that wanders and one that is damped; with the seasons and without; of the values and, if
-    all are positive, of their logarithm. The forecast is their average, weighted by the evidence
-    log p(y) = log p(z) + sum log |dz/dy|, where z is y, or log y, standardised. Each is averaged
-    over draws of its hyperparameters too, and over what the volatility to come may be: the fit
-    learns its average only, and in real series it changes.
+    Several structures are fitted as Gaussian processes: a smooth trend, a random-walk level, a
+    random-walk slope and a damped slope; with and without each season; of the values and, if all
+    are positive, of their logarithm. The forecast is their average, weighted by the log marginal
+    likelihood log p(y) = log p(z) + sum log |dz/dy|, where z is y, or log y, standardised. Each
+    structure is averaged over draws of its hyperparameters and over the future volatility, because
+    the fit learns its average only, and the volatility of real series changes.
+
+    A progress bar is shown while a fit takes long, if the standard error is a terminal.
 
     The smooth trend, the seasons and their priors: Corani, Benavoli and Zaffalon (2021), "Time
     series forecasting with Gaussian processes needs priors", ECML-PKDD. The other trends: Harvey
@@ -90,46 +75,28 @@ def forecast(
 
     Args:
         series: The name of a data set ("co2"), the path of a file, a pandas or polars frame or
-            series, an array of shape (n,), NaN where a value is missing; or what `read_series`
-            returns, which has further options for how files are read.
-        horizon: How many steps to forecast; or a time, "90 days", or an end, "until 2025-12".
-        season: The length of a season in steps, or several, which are then there; 0 for none. None
-            infers from the dates which there may be, and from the values which there are.
-        kernel: A kernel for y standardised and time in years since the first observation (steps,
-            for plain numbers), in place of all structures; or several by name, as `search_kernel`
-            finds them, which are averaged.
-        method: None to average. "map" takes the most probable structure at its mode alone; any
-            other name or object, as in `infer`, fits that structure.
-        trend: "smooth", "level", "slope" or "damped", to take this one only.
-        log: Whether to describe the logarithm of the values; None to weigh both.
-        changes: Times from which on the level and the slope are others, or "find" to look for up to
-            three of them.
-        robust: Whether to take noise with Student's t distribution, so that single wild values
-            count for little.
-        regressors: What is known beside the series and for the future too: columns of the same
-            file or frame, whose last rows have no value of the series; or a frame with times and
-            columns of its own. Each has a linear effect, in `effects` and `components`.
-        effect_kernels: Name of a regressor -> a kernel of numbers, for the column standardised and
-            the values too: its effect is a function drawn with it, in place of a linear one.
-        events: Name -> dates, on whose day, week or month it has an effect.
-        holidays: The code of a country, "DE", whose public holidays have an effect each.
-        holiday_window: How many days before and after a holiday have an effect of their own.
-        times: The times of an array, shape (n,): dates, datetimes, text or numbers.
-        time: The column of times of a file or a frame; guessed if None.
-        value: The column of values of a file or a frame; needed if there are several.
-        positive: Whether to keep the forecast above zero, by fitting the logarithm.
-        lower: The least value that there can be: what the structures say lies below counts as
-            that. None takes 0 if the series is 0 often and never less, as rain is.
-        upper: The largest value that there can be.
-        likelihood: "poisson", "negative_binomial" (counts that vary more) or "zero_inflated" (with
-            more zeros than that) for whole numbers, "beta" for shares strictly between 0 and 1. The
-            structures then describe the logarithm of the mean, or its log odds.
-        priors: Priors of the hyperparameters that `learn_priors` has found in many such series.
-        seed: The same seed gives the same numbers.
-        progress: Whether to show a progress bar.
+            series, or an array of shape (n,) with NaN for missing values. Everything about how it
+            is read, such as the column of values or the times of an array, is an option of
+            `read_series`, whose result can be passed instead.
+        horizon: Number of steps; or a duration, "90 days", or an end, "until 2025-12".
+        season: Length of a season in steps, or several lengths, all present; 0 for no season. None
+            infers possible seasons from the dates, and from the values which are present.
+        trend: "smooth", "level", "slope" or "damped", to use this trend only.
+        regressors: Variables known for the future too: names of columns of the file or frame, whose
+            last rows have no value of the series; or a frame with a time column of its own. With
+            the result of `read_series`, name columns there; a frame can be passed here. Each
+            regressor has a linear effect, in `effects` and `components`.
+        holidays: Code of a country, such as "DE". Each of its public holidays has an effect.
+        events: Name -> dates. Each event has an effect on the day, week or month of its dates.
+        likelihood: For counts "poisson", "negative_binomial" (overdispersed) or "zero_inflated"
+            (with excess zeros); for shares strictly between 0 and 1 "beta". The structures then
+            describe the log mean, or its log odds.
+        model: Further options of the structural model: logarithm, change points, robust noise,
+            kernels, bounds, priors, inference method.
+        seed: Random seed.
 
     Returns:
-        The forecast with its quantiles, intervals, draws, components and pictures.
+        The forecast with its quantiles, intervals, draws, components and plots.
 
     Raises:
         ValueError: For input that cannot be read or forecast, naming the column and the row.
@@ -140,181 +107,208 @@ def forecast(
         lower, upper = f.interval(0.8)
         f.plot()
 
-        bk.forecast("sales.csv", 6, time="month", value="sales", positive=True)
+        sales = bk.read_series("sales.csv", time="month", value="sales")
+        bk.forecast(sales, 6, model=bk.StructuralModel(log=True))
         ```
     """
     seed = validation.seed(seed)
-    others = {"kernel": kernel, "log": log, "positive": positive, "robust": robust}
-    seen = _likelihood(likelihood, **others, lower=lower, upper=upper, method=method)
-    log = _required_scale(log, positive)
-    kernels = _kernels(kernel)
-    trends = _trends(trend, kernels)
-    method = method if method in (None, "map") else as_method(method)
-    series = read_series(series, times, time, value, regressors=regressors)
-    horizon = steps_ahead(horizon, series.calendar, MOST_STEPS)
+    if not isinstance(model, StructuralModel):
+        raise TypeError(
+            "model must be a StructuralModel, such as bk.StructuralModel(log=True); got a "
+            f"{type(model).__name__}."
+        )
+    observed_through = _likelihood(likelihood, model)
+    trends = _trends(trend, model)
+    series = read_series(series, regressors=regressors)
+    horizon = steps_ahead(horizon, series.calendar, MAX_STEPS)
     seasons = name_seasons(series.calendar, season)
-    y = series.values[series.observed]
-    if kernel is not None and len(y) > MOST_VALUES:
-        raise ValueError(
-            f"{series.value_name} has {len(y)} values; a kernel of your own is fitted to at most "
-            f"{MOST_VALUES}. Aggregate them (hours to days, say), or give the last part of the "
-            "series. GPRegression takes more of them, by the solver that its kernel allows."
-        )
-    most = MOST_FITTED if seen is None else MOST_SEEN
-    if kernel is None and len(y) > most:
-        series = series.last(most)
-        y = series.values[series.observed]
+    series = _fitted_values(series, model, observed_through)
     require_within_reach(series, horizon)
-
-    def labels():
-        return series.calendar.labels(series.times[series.observed])
-
-    bounds = (-np.inf, np.inf)
-    if seen is None:
-        bounds, remark = bounds_of(y, lower, upper, labels)
-        series = replace(series, remarks=(*series.remarks, *remark))
-    else:
-        require_possible(y, seen, labels)
-    if log:
-        require_positive(y, labels())
-    if kernel is not None and (robust or changes is not None):
-        raise ValueError("robust=True and changes= go with the trends of bayeskern; got a kernel.")
-    effects = effects_of(series, horizon, holidays, holiday_window, events, effect_kernels)
-    if effects is not None and (kernel is not None or method not in (None, "map")):
-        raise ValueError(
-            "regressors=, events= and holidays= go with the structures of bayeskern, averaged or "
-            "by method='map'; got a kernel or another method beside them."
-        )
-    taken = {LEVEL, CYCLES, *seasons} & {*(effects.names if effects is not None else ())}
-    if taken:
-        raise ValueError(f"{taken.pop()!r} is the name of a component; rename the regressor.")
-    if priors is not None:
-        if kernel is not None:
-            raise ValueError("priors= are for the structures, and a kernel has its own: give one.")
-        priors.require_step(series.calendar.step)
-    finds = isinstance(changes, str) and changes == "find"
-    logs = ((False, True) if np.all(y > 0) else (False,)) if log is None else (log,)
+    series, bounds = _bounded(series, model, observed_through)
+    effects = effects_of(
+        series, horizon, holidays, model.holiday_window, events, model.effect_kernels
+    )
+    _require_compatible(effects, model, seasons)
+    if model.priors is not None:
+        model.priors.require_step(series.calendar.step)
+    y = series.values[series.observed]
+    finds_changes = isinstance(model.changes, str) and model.changes == "find"
     choices = Choices(
         trends=trends,
         seasons=seasons,
-        optional=season is None and kernel is None,
-        logs=logs if seen is None else (False,),
+        optional=season is None and model.kernel is None,
+        logs=_logs(y, model, observed_through),
         unit=max([*seasons.values()], default=series.calendar.step),
         step=series.calendar.step,
-        changes=() if finds else _changes(series, changes),
-        find_changes=finds,
-        robust=robust,
-        kernels=kernels,
+        changes=() if finds_changes else _changes(series, model.changes),
+        find_changes=finds_changes,
+        robust=model.robust,
+        kernels=model.kernels,
         effects=effects,
         bounds=bounds,
-        likelihood=seen,
-        priors=priors,
+        likelihood=observed_through,
+        priors=model.priors,
         rows=len(y),
     )
+    return _fitted_forecast(series, horizon, choices, model.method, seed)
+
+
+def _fitted_forecast(series: Series, horizon: int, choices: Choices, method, seed: int) -> Forecast:
+    """Forecast from the structures, fitted by a method; flat for a constant series."""
+    y = series.values[series.observed]
     if is_constant(y):
         return Forecast(series, horizon, choices, (), seed)
     require_ordinary(y)
     t = series.calendar.positions(series.times[series.observed])
-    fits = _contenders(t, y, choices, progress)
+    fits = _contenders(t, y, choices)
     if method is None:
         later, _ = likely_times(series, horizon, choices)
         key = (fits, seed, later.tobytes())
         parts = _parts.recall(key, lambda: weigh(fits, DRAWS, seed, later))
         return Forecast(series, horizon, choices, parts, seed)
     best = max(fits, key=lambda fitted: fitted.log_evidence)
-    if method == "map":
+    if _is_map(method):
         parts = _parts.recall((best, method), lambda: (Part(best.at_mode(), 1.0),))
         return Forecast(series, horizon, choices, parts, seed)
-    posterior = fit_target(method, bound(best.model, t, best.scale.forward(y)), seed, progress)
+    target = bound(best.model, t, best.scale.forward(y))
+    posterior = fit_target(as_method(method), target, seed, progress=True)
     part = Part(_draws_of(posterior, best), 1.0)
     return Forecast(series, horizon, choices, (part,), seed, posterior)
 
 
-def _contenders(x, y, choices: Choices, progress: bool) -> tuple[Fitted, ...]:
-    """The likely structures, which are fitted once to each of the last few series."""
+def _contenders(x, y, choices: Choices) -> tuple[Fitted, ...]:
+    """Likely structures at their modes, remembered for the last few series."""
 
     def fit():
-        return tuple(contenders(x, y, choices, progress))
+        return tuple(contenders(x, y, choices))
 
-    # A kernel that was given may hold arrays, by which nothing can be looked up.
+    # A kernel of the user may hold arrays, which are no keys.
     key = (x.tobytes(), y.tobytes(), choices.key)
     return fit() if choices.kernels is not None else _fits.recall(key, fit)
 
 
-def _required_scale(log: bool | None, positive: bool) -> bool | None:
-    """Whether the logarithm has to be taken; None where both scales may be."""
-    if log not in (None, True, False):
-        raise ValueError(f"log must be True, False, or None to weigh both; got {log!r}.")
-    if positive and log is False:
-        raise ValueError(
-            "positive=True fits the logarithm, log=False the values as they are; take one of them."
-        )
-    return True if positive else log
+def _is_map(method) -> bool:
+    """Whether the method is the mode of the most probable structure."""
+    return isinstance(method, str) and method == "map"
 
 
-def _likelihood(name: str | None, **others) -> NumpyLikelihood | None:
-    """The likelihood of that name, beside which none of the others may be asked for."""
+def _likelihood(name: str | None, model: StructuralModel) -> NumpyLikelihood | None:
+    """Likelihood by name. Raises ValueError for options that it excludes."""
     if name is None:
         return None
     likelihood = LIKELIHOODS[validation.one_of("likelihood", name, LIKELIHOODS)]
-    for other, value in others.items():
-        is_fit = other == "method" and value == "map"
-        if value is not None and value is not False and not is_fit:
+    for option in ("kernel", "log", "robust", "lower", "upper", "method"):
+        value = getattr(model, option)
+        if value is not None and value is not False and not (option == "method" and _is_map(value)):
             raise ValueError(
-                f"likelihood={name!r} says which values there can be and how they vary: it takes "
-                f"no {other}= beside it. For kernels and methods of your own, take LatentGP."
+                f"likelihood={name!r} sets the possible values and their noise, and excludes "
+                f"StructuralModel({option}=...). For kernels and methods of your own, use LatentGP."
             )
     return likelihood
 
 
-def _kernels(kernel) -> Mapping[str, Kernel] | None:
-    """Kernels by name; None for none."""
-    if kernel is None:
-        return None
-    kernels = kernel if isinstance(kernel, Mapping) else {GIVEN: kernel}
-    for name, one in kernels.items():
-        if not isinstance(one, Kernel):
-            raise TypeError(f"kernel: {name} is a {type(one).__name__}; wanted a kernel.")
-    if not kernels:
-        raise ValueError("kernel: came none by name, wanted one at least.")
-    return kernels
-
-
-def _trends(trend: str | None, kernels: Mapping[str, Kernel] | None) -> tuple[str, ...]:
-    if kernels is None:
+def _trends(trend: str | None, model: StructuralModel) -> tuple[str, ...]:
+    """Names of the trends, or of the kernels that replace them."""
+    if model.kernels is None:
         return tuple(TRENDS) if trend is None else (validation.one_of("trend", trend, TRENDS),)
     if trend is not None:
-        raise ValueError(f"kernel takes the place of all trends; got trend={trend!r} beside it.")
-    return tuple(kernels)
+        raise ValueError(
+            f"StructuralModel(kernel=...) replaces all trends; got trend={trend!r} beside it."
+        )
+    return tuple(model.kernels)
+
+
+def _fitted_values(
+    series: Series, model: StructuralModel, likelihood: NumpyLikelihood | None
+) -> Series:
+    """Last values of a series, as many as are fitted. Raises ValueError for too many values."""
+    count = int(series.observed.sum())
+    limit = MAX_FITTED if likelihood is None else MAX_FITTED_WITH_LIKELIHOOD
+    if model.last is not None:
+        limit = model.last
+    elif model.kernel is not None:
+        limit = count
+    if min(count, limit) > MAX_VALUES:
+        raise ValueError(
+            f"{min(count, limit)} values of {series.value_name} were to be fitted, but a forecast "
+            f"takes at most {MAX_VALUES}. Aggregate them (hours to days, say), or use "
+            "StructuralModel(last=1000). GPRegression takes more values by other solvers, if the "
+            "kernel allows it."
+        )
+    return series.last(limit) if count > limit else series
+
+
+def _bounded(
+    series: Series, model: StructuralModel, likelihood: NumpyLikelihood | None
+) -> tuple[Series, tuple[float, float]]:
+    """The series with a remark on inferred bounds, and the bounds.
+
+    Raises ValueError for values beyond the bounds or impossible under the likelihood.
+    """
+    y = series.values[series.observed]
+
+    def labels():
+        return series.calendar.labels(series.times[series.observed])
+
+    if likelihood is not None:
+        require_possible(y, likelihood, labels)
+        return series, (-np.inf, np.inf)
+    bounds, remark = bounds_of(y, model.lower, model.upper, labels)
+    if model.log:
+        require_positive(y, labels())
+    return replace(series, remarks=(*series.remarks, *remark)), bounds
+
+
+def _logs(y, model: StructuralModel, likelihood: NumpyLikelihood | None) -> tuple[bool, ...]:
+    """The scales: False for the values, True for their logarithm."""
+    if likelihood is not None:
+        return (False,)
+    if model.log is not None:
+        return (model.log,)
+    return (False, True) if np.all(y > 0) else (False,)
+
+
+def _require_compatible(effects: Effects | None, model: StructuralModel, seasons) -> None:
+    """Raise ValueError for effects beside a kernel or a method, or named as a component."""
+    if effects is None:
+        return
+    if model.kernel is not None or not (model.method is None or _is_map(model.method)):
+        raise ValueError(
+            "regressors=, events= and holidays= apply to the built-in structures, averaged or with "
+            "StructuralModel(method='map'); got a kernel or another method beside them."
+        )
+    taken = {LEVEL, CYCLES, *seasons} & {*effects.names}
+    if taken:
+        raise ValueError(f"{taken.pop()!r} is the name of a component; rename the regressor.")
 
 
 def _changes(series: Series, changes) -> tuple[float, ...]:
-    """The positions of changes at given times, which lie within the series."""
+    """Positions of change points at given times. Raises ValueError outside of the series."""
     if changes is None:
         return ()
-    times = np.sort(parse_times(np.atleast_1d(changes), "changes"))
+    times = np.sort(parse_times(np.atleast_1d(changes), "StructuralModel(changes=...)"))
     at = series.calendar.positions(times)
     first, last = series.calendar.positions(series.times[[0, -1]])
     if np.any(at <= first) or np.any(at > last):
         begin, end = series.calendar.labels(series.times[[0, -1]])
         raise ValueError(
-            f"changes must lie after {begin} and not after {end}, where the series begins and "
-            f"ends; got {', '.join(series.calendar.labels(times))}."
+            f"StructuralModel(changes=...) must lie after {begin} and not after {end}, where the "
+            f"series begins and ends; got {', '.join(series.calendar.labels(times))}."
         )
-    # The value of that time has changed already.
+    # The value at that time is already a changed one.
     return tuple(float(a) - 0.5 * series.calendar.step for a in at)
 
 
 def _draws_of(posterior: Posterior, fitted: Fitted) -> Draws:
-    """The draws of a posterior of the model of a structure, at most 200, equally weighted."""
+    """Equally weighted draws of the posterior of a structure, at most 200."""
     z = np.asarray(thin({"z": posterior.z.reshape(-1, posterior.z.shape[-1])})["z"])
     return Draws(fitted, z, np.zeros(len(z)))
 
 
 def require_within_reach(series: Series, horizon: int) -> None:
-    """Raise ValueError where so many steps ahead need too much memory, or too many years."""
-    count = min(int(np.sum(series.observed)), MOST_VALUES)
-    most = min(MOST_STEPS, MOST_VALUES**2 // count)
+    """Raise ValueError for a horizon beyond the memory or the calendar."""
+    count = min(int(np.sum(series.observed)), MAX_VALUES)
+    most = min(MAX_STEPS, MAX_VALUES**2 // count)
     if horizon > most:
         raise ValueError(
             f"horizon is {horizon}; from {count} values at most {most} steps can be forecast. "

@@ -118,7 +118,7 @@ class KernelSearch:
         """The kernels with their priors, by what they are; those with a share of 1 % or more.
 
         They are for values standardised and time from the first value of `series` on, and what the
-        argument `kernel` of `forecast` takes: the forecast is their average, by their evidence.
+        field `kernel` of `StructuralModel` takes: the forecast is their average, by their evidence.
         """
         pairs = zip(self.probabilities.items(), self.found, strict=True)
         return {name: f.choices.kernels[GIVEN] for (name, p), f in pairs if p >= LEAST_SHARE}
@@ -166,7 +166,7 @@ def search_kernel(
         ```python
         found = bk.search_kernel("airline")
         print(found)
-        bk.forecast(found.series, 12, kernel=found.kernels)
+        bk.forecast(found.series, 12, model=bk.StructuralModel(kernel=found.kernels))
         ```
     """
     if y is None:

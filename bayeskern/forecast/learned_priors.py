@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from bayeskern.core.formatting import counted
+from bayeskern.core.progress import hidden_progress
 from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.priors import SAME_STEP, Priors
+from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.workers import run_all
 
 # Passes over all series.
@@ -51,7 +54,8 @@ class Lesson(NamedTuple):
     def run(self) -> Found:
         """What it says; one that cannot be forecast says why."""
         try:
-            f = forecast(self.read(), 1, progress=False, **self.options)
+            with hidden_progress():
+                f = forecast(self.read(), 1, **self.options)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             return Found(problem=" ".join(str(error).split()))
         if not f.parts:
@@ -76,6 +80,7 @@ def learn_priors(
     scheduler: str | None = None,
     sheet: str | None = None,
     encoding: str | None = None,
+    model: StructuralModel = StructuralModel(),
     progress: bool = True,
     **options,
 ) -> Priors:
@@ -93,12 +98,13 @@ def learn_priors(
         scheduler: As in `forecast_many`.
         sheet: The sheet of a workbook.
         encoding: The encoding of a file of text.
+        model: Options of the structural model, the same as for the forecasts.
         progress: Whether to show a progress bar.
         **options: How the series are read (every, by, date_format, decimal) and further arguments
-            of `forecast`: season, trend, log, ...; the same as for the forecasts.
+            of `forecast`: season, trend, ...; the same as for the forecasts.
 
     Returns:
-        The priors, which `forecast` and `forecast_many` take as `priors=`.
+        The priors, for `StructuralModel(priors=...)`.
 
     Raises:
         ValueError: If fewer than ten series can be learned from, or if they are of several kinds,
@@ -107,7 +113,8 @@ def learn_priors(
     Examples:
         ```python
         priors = bk.learn_priors(sales, id="store", value="units")
-        bk.forecast_many(sales, 28, id="store", value="units", priors=priors)
+        model = bk.StructuralModel(priors=priors)
+        bk.forecast_many(sales, 28, id="store", value="units", model=model)
         ```
     """
     notation = {name: options.pop(name, None) for name in NOTATION}
@@ -115,7 +122,7 @@ def learn_priors(
     many = read_many(series, id, time, value, regressors, sheet, encoding, notation)
     priors = None
     for _ in range(ROUNDS):
-        given = {**options, "priors": priors}
+        given = options | {"model": replace(model, priors=priors)}
         lessons = [Lesson(read, given) for read in many.reads]
         died = Found(problem="several workers died on it")
         priors = _gathered(run_all(lessons, died, workers, scheduler, progress))

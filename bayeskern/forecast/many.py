@@ -15,6 +15,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted
+from bayeskern.core.progress import hidden_progress
 from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.workers import MOST_DEATHS, run_all
@@ -49,15 +50,19 @@ class Job(NamedTuple):
     def run(self) -> One:
         """Forecast; a mistake in the data is a result too."""
         try:
-            f = forecast(self.read(), self.horizon, progress=False, **self.options)
-            table = f.to_frame(self.levels)
-            columns = {name: table[name].to_numpy() for name in table.columns}
-            verdict, remarks = f.trust.verdict if self.verdict else "", f.remarks
-            if f.problem and not self.verdict:
-                remarks = (*remarks, f.problem)
-            return One(f.series.calendar.wall(f.times), columns, verdict, remarks, None)
+            with hidden_progress():
+                return self._forecast()
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             return failed(" ".join(str(error).split()))
+
+    def _forecast(self) -> One:
+        f = forecast(self.read(), self.horizon, **self.options)
+        table = f.to_frame(self.levels)
+        columns = {name: table[name].to_numpy() for name in table.columns}
+        verdict, remarks = f.trust.verdict if self.verdict else "", f.remarks
+        if f.problem and not self.verdict:
+            remarks = (*remarks, f.problem)
+        return One(f.series.calendar.wall(f.times), columns, verdict, remarks, None)
 
 
 def failed(problem: str) -> One:
@@ -194,7 +199,7 @@ def forecast_many(
         sheet: The sheet of a workbook.
         encoding: The encoding of a file of text.
         progress: Whether to show a progress bar.
-        **options: Further arguments of `forecast`: season, trend, log, positive, seed, ...
+        **options: Further arguments of `forecast`: season, trend, model, seed, ...
 
     Returns:
         The forecasts, in the order in which the series came.
@@ -213,7 +218,7 @@ def forecast_many(
     """
     levels = tuple(validation.level(p) for p in np.ravel(level))
     # Python says here which argument is none, and not a worker.
-    signature(forecast).bind(series, horizon, progress=progress, **options)
+    signature(forecast).bind(series, horizon, **options)
     notation = {"date_format": date_format, "decimal": decimal, "every": every, "by": by}
     many = read_many(series, id, time, value, regressors, sheet, encoding, notation)
     jobs = [Job(read, horizon, levels, verdict, options) for read in many.reads]

@@ -54,7 +54,7 @@ class Part(NamedTuple):
         return self.draws.fitted
 
 
-def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
+def contenders(x, y, choices: Choices) -> list[Fitted]:
     """Every structure at its mode that is not far behind the best one, the best first.
 
     Of a long series the last part decides which structures are fitted to all of it.
@@ -65,7 +65,7 @@ def contenders(x, y, choices: Choices, progress: bool) -> list[Fitted]:
     # A kernel that was given may tell one time from another.
     is_long = len(y) > RECENT and len(structures) > 1 and choices.kernels is None
     total = len(structures) * (choices.sets_of_seasons + is_long)
-    with Progress("forecast", total, progress, estimate=is_long) as bar:
+    with Progress("forecast", total, estimate=is_long) as bar:
         if is_long:
             recent = slice(-RECENT, None)
             fits = _fit_all(structures, choices, x[recent] - x[recent][0], y[recent], bar)
@@ -166,7 +166,7 @@ def weigh(
     if not np.any(np.isfinite(log_weights)):
         raise FloatingPointError(
             "no draw of the hyperparameters has a finite density: the covariances cannot be "
-            "factored around the mode. Take method='map', or another kernel."
+            "factored around the mode. Take StructuralModel(method='map'), or another kernel."
         )
     weights = np.exp(log_weights - logsumexp(log_weights))
     weights = np.where(weights < LEAST_WEIGHT, 0.0, weights)

@@ -53,7 +53,7 @@ def updated(
     if not possible:
         raise ValueError(
             f"a value of {np.min(y):g} has no logarithm, which is what this forecast describes. "
-            "Forecast the longer series without positive=True or log=True."
+            "Forecast the longer series without StructuralModel(log=True)."
         )
 
     def given_all(part):

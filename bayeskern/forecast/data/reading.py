@@ -42,9 +42,10 @@ def read_series(
     sheet: str | None = None,
     encoding: str | None = None,
 ) -> Series:
-    """Read a series, which `forecast` and `backtest` take in place of what it was read from.
+    """Read a series, for `forecast`, `backtest`, `anomalies` and `search_kernel`.
 
-    What can be read in one way only is read; what may be two things is refused with both named.
+    Their first argument is either the result or, where no option is needed, the source itself.
+    Unambiguous input is read; ambiguous input is refused with both readings.
 
     Args:
         source: The name of a data set; the path of a file (CSV and its like, Excel, Parquet, JSON,
@@ -54,8 +55,9 @@ def read_series(
         time: The column of times of a file or a frame; guessed if None, where year and month, year
             and quarter, or date and time of day may stand in two columns.
         value: The column of values; needed if there are several.
-        regressors: Names of columns that are known for the future too, in rows whose value is
-            missing; or a frame that has them with times of its own.
+        regressors: Variables known for the future too: names of columns of the file or frame, in
+            rows whose value is missing; or a frame with a time column of its own. `forecast` takes
+            such a frame too, names only where it reads the source itself.
         every: The period of which each value shall be one: "hour", "day", "week", "month",
             "quarter" or "year"; None for the times as they are.
         by: How values of shorter periods make one: "sum", "mean" or "last".
@@ -80,6 +82,11 @@ def read_series(
     if hasattr(regressors, "columns"):
         files = {"sheet": sheet, "encoding": encoding}
         series = read_series(source, times, time, value, **files, **notation)
+        if series.regressors is not None:
+            raise ValueError(
+                f"this series has regressors already ({', '.join(series.regressors.columns)}): "
+                "give all of them at once."
+            )
         beside = _regressors(regressors, series.time_name, date_format, decimal)
         return replace(series, regressors=beside)
     beside = (regressors,) if isinstance(regressors, str) else tuple(regressors or ())
@@ -88,7 +95,10 @@ def read_series(
         asked |= {"sheet": sheet, "encoding": encoding, **notation}
         ignored = [f"{name}=" for name, option in asked.items() if option is not None]
         if ignored:
-            raise ValueError(f"this series is read already: give {', '.join(ignored)} when it is.")
+            raise ValueError(
+                f"this series is read already: pass {', '.join(ignored)} to read_series, with the "
+                "source."
+            )
         return source
     is_name = isinstance(source, str | Path)
     has_columns = is_name or hasattr(source, "columns")

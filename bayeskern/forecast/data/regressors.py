@@ -104,7 +104,7 @@ def holiday_columns(
     those that lie in the future only, of whose effect nothing is known, come second.
 
     Raises:
-        ValueError: For a country that is not known, times longer than weeks, and a bad window.
+        ValueError: For an unknown country and for times longer than weeks.
     """
     try:
         import holidays
@@ -115,10 +115,7 @@ def holiday_columns(
     long = calendar.kind == "number" or "month" in calendar.kind
     if long or (calendar.kind == "day" and calendar.every > 7):
         raise ValueError(f"holidays= is for days and weeks, and this is {calendar.description}.")
-    days_around = np.ravel(np.asarray(window, object)).tolist()
-    if len(days_around) != 2 or not all(isinstance(d, int) and d >= 0 for d in days_around):
-        raise ValueError(f"holiday_window: wanted days before and after, (1, 1), got {window!r}.")
-    before, after = days_around
+    before, after = window
     wall = calendar.wall(times)
     years = range(*(wall[[0, -1]].astype("M8[Y]").astype(int) + np.array([1969, 1972])))
     try:

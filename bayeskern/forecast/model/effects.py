@@ -164,14 +164,13 @@ def effects_of(
 
 
 def _kernels(kernels: Mapping[str, Kernel], series: Series) -> dict[str, Kernel]:
-    """The kernels of regressors. Raises ValueError where one is none, or of no regressor."""
+    """Kernels of regressors. Raises ValueError for an unknown regressor or a free kernel."""
     known = {} if series.regressors is None else series.regressors.columns
     for name, kernel in kernels.items():
         if name not in known:
             raise ValueError(
-                f"effect_kernels: {name!r} is no regressor; they are {', '.join(known) or 'none'}."
+                f"StructuralModel(effect_kernels=...): {name!r} is no regressor; they are "
+                f"{', '.join(known) or 'none'}."
             )
-        if not isinstance(kernel, Kernel):
-            raise TypeError(f"effect_kernels: {name} has a {type(kernel).__name__}, no kernel.")
         positive_definite(kernel).require_concrete()
     return dict(kernels)

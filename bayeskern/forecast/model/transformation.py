@@ -83,11 +83,9 @@ def bounds_of(y: np.ndarray, lower: float | None, upper: float | None, labels) -
         lower = 0.0
         remark = (
             f"the series is 0 at {zeros} of {len(y)} times and never less: taken for its lower "
-            "bound (lower=-inf, --lower=-inf, for none)",
+            "bound (StructuralModel(lower=-inf), --lower=-inf, for none)",
         )
     bounds = (-np.inf if lower is None else float(lower), np.inf if upper is None else float(upper))
-    if not bounds[0] < bounds[1]:
-        raise ValueError(f"lower={bounds[0]:g} must lie below upper={bounds[1]:g}.")
     beyond = (y < bounds[0]) | (y > bounds[1])
     if beyond.any():
         row = int(np.argmax(beyond))
@@ -124,6 +122,7 @@ def require_positive(y: np.ndarray, labels: list[str]) -> None:
     if not np.all(y > 0):
         row = int(np.argmin(y > 0))
         raise ValueError(
-            f"a positive forecast needs every value above zero, but that at {labels[row]} is "
-            f"{y[row]:g}. Do not ask for one, or add a small constant to the series."
+            "the logarithm (StructuralModel(log=True), --log, --positive) needs every value above "
+            f"zero, but the value at {labels[row]} is {y[row]:g}. Model the values as they are, or "
+            "add a small constant to the series."
         )

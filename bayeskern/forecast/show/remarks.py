@@ -36,7 +36,7 @@ def remarks_on(f) -> tuple[str, ...]:
         )
     wild = "" if f.choices.likelihood is not None else _wild_value(f)
     if wild:
-        advice = "" if f.choices.robust else ", or robust=True (--robust) if it may happen"
+        advice = "" if f.choices.robust else ", else take StructuralModel(robust=True) (--robust)"
         remarks.append(
             f"{wild} is far from what all other values say of it: leave it out if it is an "
             f"error{advice}"
@@ -49,9 +49,9 @@ def remarks_on(f) -> tuple[str, ...]:
             "whole: likelihood='negative_binomial' (--likelihood negative_binomial) is for counts"
         )
     if np.min(y) >= 0 and np.min(f.interval()[0]) < 0:
-        advice = "if none can be, say so (lower=0, --lower 0)"
+        advice = "if none can be, set a bound (StructuralModel(lower=0), --lower 0)"
         if np.min(y) > 0:
-            advice = "if none can be, ask for a positive forecast (positive=True, --positive)"
+            advice = "if none can be, model the logarithm (StructuralModel(log=True), --positive)"
         remarks.append(f"no value is negative, but the 95 % interval reaches there: {advice}")
     return tuple(remarks)
 
