@@ -165,7 +165,14 @@ BAD = {
     "a column that is not there": (["nile", "--horizon", 6, "--value", "flo"], "mean 'flow'"),
     "too many past dates": (["nile", "--horizon", 40, "--backtest", 5], "a cutoff leaves"),
     "a negative backtest": (["nile", "--horizon", 4, "--backtest", -1], "cutoffs must be"),
-    "a zero": (["zero.csv", "--horizon", 6, "--positive"], "above zero, but that at 2020-02-01"),
+    "a zero": (
+        ["zero.csv", "--horizon", 6, "--positive"],
+        "above zero, but the value at 2020-02-01",
+    ),
+    "both scales": (
+        ["nile", "--horizon", 6, "--positive", "--no-log"],
+        "--positive models the log",
+    ),
     "text": (["text.csv", "--horizon", 6], "sales, row 2: 'many' is not a number"),
     "a ragged row": (["ragged.csv", "--horizon", 6], "row 2: 3 cells, but the header has 2"),
     "a date twice": (["twice.csv", "--horizon", 6], "2020-02-01 is there 2 times"),

@@ -86,6 +86,33 @@ def test_calibrate_shows_one_bar():
     assert "calibrate:" in shown and "Laplace" not in shown
 
 
+def test_parts_of_work_show_no_bar_of_their_own():
+    with redirect_stderr(Terminal()) as terminal:
+        with progress.hidden_progress(), progress.Progress("part", 2) as bar:
+            bar.advance()
+        assert terminal.getvalue() == ""
+        with progress.Progress("whole", 2) as bar:
+            bar.advance()
+    assert "whole:" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("work", "title"),
+    [
+        (lambda y, options: bk.forecast(y, 2, **options), "forecast"),
+        (lambda y, options: bk.backtest(y, 2, 1, **options), "backtest"),
+        (lambda y, options: bk.forecast_many([y, y], 2, workers=1, **options), "forecasts"),
+    ],
+)
+def test_forecasts_show_one_bar(work, title):
+    y = np.random.default_rng(0).normal(size=20)
+    options = {"season": 0, "trend": "level", "model": bk.StructuralModel(log=False, method="map")}
+    with redirect_stderr(Terminal()) as terminal:
+        work(y, options)
+    titles = {part.partition(":")[0] for part in terminal.getvalue().split("\r") if ":" in part}
+    assert titles == {title}
+
+
 def test_long_work_says_once_how_long_it_takes_where_there_is_no_terminal(monkeypatch):
     monkeypatch.setattr(progress, "LONG", 0.0)
     with redirect_stderr(io.StringIO()) as file, progress.Progress("work", 4, estimate=True) as bar:

@@ -20,7 +20,8 @@ def raw():
 def log():
     """Growth and a season in proportion to the level."""
     values = pd.Series(np.exp(2 + seasonal()), months(), name="sales")
-    return bk.forecast(values, HORIZON, positive=True, **ONE_STRUCTURE)
+    model = bk.StructuralModel(log=True, method="map")
+    return bk.forecast(values, HORIZON, **(ONE_STRUCTURE | {"model": model}))
 
 
 @pytest.fixture(scope="session", params=few(["raw", "log"], "log"))

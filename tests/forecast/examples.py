@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 
+import bayeskern as bk
+
 # One length, one horizon and so one compiled function for each kind of model.
 N, HORIZON, DRAWS = 60, 6, 40_000
 # One Gaussian process at one point, which can be worked out by hand.
-ONE_STRUCTURE = {"season": 12, "trend": "smooth", "method": "map"}
+ONE_STRUCTURE = {"season": 12, "trend": "smooth", "model": bk.StructuralModel(method="map")}
 
 
 def seasonal(seed=0, count=N, period=12, noise=0.3):

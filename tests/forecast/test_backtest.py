@@ -16,7 +16,7 @@ from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 
 N, HORIZON = 60, 6
 # One Gaussian process at one point, whose scores can be worked out by hand.
-ONE_STRUCTURE = {"season": 12, "trend": "smooth", "method": "map"}
+ONE_STRUCTURE = {"season": 12, "trend": "smooth", "model": bk.StructuralModel(method="map")}
 
 
 def seasonal(count=N, seed=0):
@@ -180,7 +180,9 @@ def test_dates_as_cutoffs(result):
 def test_numbers_as_times():
     """Times that add up with rounding errors still meet their forecasts."""
     times = 0.1 * np.arange(N)
-    result = bk.backtest(seasonal(), HORIZON, cutoffs=[times[53]], times=times, season=12)
+    result = bk.backtest(
+        bk.read_series(seasonal(), times=times), HORIZON, cutoffs=[times[53]], season=12
+    )
     assert len(result.folds[0].actual) == HORIZON
     assert result.season == 12
 
@@ -226,7 +228,7 @@ def test_a_season_longer_than_the_past():
 def test_a_value_that_the_logarithm_rules_out():
     values = np.exp(seasonal())
     values[-1] = 0.0
-    result = bk.backtest(monthly(values), HORIZON, cutoffs=1, positive=True)
+    result = bk.backtest(monthly(values), HORIZON, cutoffs=1, model=bk.StructuralModel(log=True))
     assert result.folds[0].forecast.scale.log
     assert result.scores["forecast"]["log_score"] == -np.inf
     assert np.isfinite(result.scores["forecast"]["crps"])
@@ -266,13 +268,13 @@ def test_bad_backtests():
         bk.backtest(values, 10**30, ["2018-12-01"])
     gap = np.append(np.arange(40), [60, 61])
     with pytest.raises(ValueError, match="cutoff after 39 leaves no value to score"):
-        bk.backtest(np.arange(42.0), HORIZON, [45], times=gap)
+        bk.backtest(bk.read_series(np.arange(42.0), times=gap), HORIZON, [45])
 
 
 def test_irregular_times_are_refused_at_once():
     times = np.cumsum([1.0, 2.5, 0.3, 4.1, 1.7, 2.2, 0.9])
     with pytest.raises(ValueError, match=r"a backtest needs regular times.*irregular, about"):
-        bk.backtest(np.arange(7.0), 1, times=times)
+        bk.backtest(bk.read_series(np.arange(7.0), times=times), 1)
 
 
 # -- out -------------------------------------------------------------------------------------------
@@ -310,6 +312,8 @@ def test_fits_that_did_not_converge_are_told(result):
     wide = dist.LogNormal(0.0, 1.0)
     kernel = kernels.Periodic(wide, wide, wide) + kernels.RBF(wide, wide)
     method = bk.MAP(starts=1, jacobian=True, steps=1)
-    hasty = bk.backtest(seasonal(), 6, 2, season=12, kernel=kernel, method=method)
+    hasty = bk.backtest(
+        seasonal(), 6, 2, season=12, model=bk.StructuralModel(kernel=kernel, method=method)
+    )
     assert hasty.remarks[0] == "2 of 2 fits did not converge"
     assert "2 of 2 fits did not converge" in repr(hasty)

@@ -1,6 +1,7 @@
 """Forecasts: against NumPy's Gaussian process, simulation, pandas' dates and fits made by hand."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -31,16 +32,17 @@ def years(f):
 def test_fits_that_are_kept_belong_to_one_series_and_its_options():
     """What is asked for after others is what it was alone: nothing is taken for another thing."""
     y = np.exp(0.1 * seasonal())
-    options = {"trend": "level", "season": 0, "log": False, "progress": False}
+    model = bk.StructuralModel(log=False)
+    options = {"trend": "level", "season": 0, "model": model}
     asked = [
         (y, HORIZON, options),
         (y, HORIZON + 1, options),
         (y, HORIZON, {**options, "seed": 1}),
-        (y, HORIZON, {**options, "log": True}),
+        (y, HORIZON, {**options, "model": replace(model, log=True)}),
         (y, HORIZON, {**options, "season": 12}),
-        (y, HORIZON, {**options, "robust": True}),
-        (y, HORIZON, {**options, "changes": [30]}),
-        (y, HORIZON, {**options, "method": "map"}),
+        (y, HORIZON, {**options, "model": replace(model, robust=True)}),
+        (y, HORIZON, {**options, "model": replace(model, changes=[30])}),
+        (y, HORIZON, {**options, "model": replace(model, method="map")}),
         (np.append(y[:-1], y[-1] + 1e-9), HORIZON, options),
     ]
 
@@ -242,8 +244,8 @@ def test_positive_means_positive(log):
 def test_positive_needs_positive_values():
     values = np.exp(seasonal())
     values[7] = 0.0
-    with pytest.raises(ValueError, match="above zero, but that at 2015-08-01 is 0"):
-        bk.forecast(pd.Series(values, months()), HORIZON, positive=True)
+    with pytest.raises(ValueError, match="above zero, but the value at 2015-08-01 is 0"):
+        bk.forecast(pd.Series(values, months()), HORIZON, model=bk.StructuralModel(log=True))
 
 
 @pytest.mark.slow
@@ -251,7 +253,7 @@ def test_a_kernel_of_ones_own():
     """Nothing to learn but the noise: the optimum is that of a line search in SciPy."""
     t, z = np.arange(N), scipy.stats.zscore(seasonal())
     kernel = kernels.RBF(lengthscale=3.0).named("slow") + kernels.Periodic(12.0).named("year")
-    f = bk.forecast(seasonal(), HORIZON, kernel=kernel, method="map")
+    f = bk.forecast(seasonal(), HORIZON, model=bk.StructuralModel(kernel=kernel, method="map"))
     K = np.asarray(kernel(t))
 
     def loss(u):  # u = log noise; the prior of exp(u) with its Jacobian is Normal(-1.5, 1) in u
@@ -348,7 +350,7 @@ def test_names_do_not_break_the_csv(raw, name):
 
 def test_large_integers_are_written_in_full():
     times = 170_000_000_000 + 60_000 * np.arange(5)
-    f = bk.forecast(np.full(5, 1.0), 2, times=times)
+    f = bk.forecast(bk.read_series(np.full(5, 1.0), times=times), 2)
     written = [line.split(",")[0] for line in f.to_csv().splitlines()[1:]]
     assert written == [str(times[-1] + 60_000), str(times[-1] + 120_000)]
 

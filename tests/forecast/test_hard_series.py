@@ -74,7 +74,7 @@ def test_other_bad_arguments(raw):
     with pytest.raises(ValueError, match="season must be"):
         bk.forecast("nile", 5, season=1)
     with pytest.raises(ValueError, match=r"method='mpa' is not known.*Did you mean 'map'"):
-        bk.forecast("nile", 5, method="mpa")
+        bk.forecast("nile", 5, model=bk.StructuralModel(method="mpa"))
     for level in (0, 1, 95, "high"):
         with pytest.raises(ValueError, match="strictly between 0 and 1"):
             raw.interval(level)
@@ -96,20 +96,22 @@ def test_a_series_without_noise_converges_and_goes_on_as_before(y):
 
 def test_of_long_series_the_last_values_are_fitted(monkeypatch):
     module = importlib.import_module("bayeskern.forecast.forecast")
-    monkeypatch.setattr(module, "MOST_FITTED", 40)
+    monkeypatch.setattr(module, "MAX_FITTED", 40)
     long, last = pd.Series(seasonal(), months()), pd.Series(seasonal()[20:], months()[20:])
     one, other = (bk.forecast(s, HORIZON, **ONE_STRUCTURE) for s in (long, last))
     np.testing.assert_array_equal(one.times, other.times)
     np.testing.assert_allclose(one.median, other.median, rtol=1e-9)
     assert one.remarks == ("only the last 40 of 60 values are fitted",)
     # A kernel of one's own sees all of them.
-    own = bk.forecast(long, HORIZON, kernel=kernels.RBF(0.3, 1.0), method="map")
+    own = bk.forecast(
+        long, HORIZON, model=bk.StructuralModel(kernel=kernels.RBF(0.3, 1.0), method="map")
+    )
     assert len(own.leading.y) == N and own.remarks == ()
 
 
 def test_too_many_values_are_refused_before_anything_is_fitted():
-    with pytest.raises(ValueError, match="value has 10001 values; a kernel of your own is fitted"):
-        bk.forecast(np.arange(10_001.0), 12, kernel=kernels.RBF())
+    with pytest.raises(ValueError, match="10001 values of value .* takes at most 10000"):
+        bk.forecast(np.arange(10_001.0), 12, model=bk.StructuralModel(kernel=kernels.RBF()))
 
 
 @pytest.mark.slow
@@ -128,7 +130,9 @@ def test_a_hundred_thousand_hours_are_forecast_from_the_last_ones():
 def test_too_many_steps_are_refused_before_anything_is_fitted(count, horizon, most):
     message = f"horizon is {horizon}; from {count} values at most {most} steps"
     with pytest.raises(ValueError, match=message):
-        bk.forecast(np.arange(float(count)), horizon, kernel=kernels.RBF())
+        bk.forecast(
+            np.arange(float(count)), horizon, model=bk.StructuralModel(kernel=kernels.RBF())
+        )
 
 
 def test_steps_beyond_the_last_year_of_a_date_are_refused():
@@ -144,7 +148,7 @@ def test_steps_beyond_the_last_year_of_a_date_are_refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("lowest", "advice"), [(0.0, "say so (lower=0, --lower 0)"), (0.01, "a positive forecast")]
+    ("lowest", "advice"), [(0.0, "StructuralModel(lower=0)"), (0.01, "StructuralModel(log=True)")]
 )
 def test_an_interval_below_zero_of_values_that_are_not_is_remarked_on(lowest, advice):
     values = seasonal(noise=0.1)
@@ -165,9 +169,10 @@ def test_an_interval_above_zero_needs_no_remark(log):
 
 
 def test_few_values_are_remarked_on():
-    (remark,) = bk.forecast(seasonal(count=9), HORIZON, method="map").remarks
+    model = bk.StructuralModel(method="map")
+    (remark,) = bk.forecast(seasonal(count=9), HORIZON, model=model).remarks
     assert remark.startswith("with 9 values, intervals built on a point estimate may be much too")
-    assert bk.forecast(seasonal(count=11), HORIZON, method="map").remarks == ()
+    assert bk.forecast(seasonal(count=11), HORIZON, model=model).remarks == ()
     (remark,) = bk.forecast(seasonal(count=9), HORIZON).remarks
     assert remark == "with 9 values, the intervals rest on the priors more than on the series"
 
@@ -195,7 +200,7 @@ HARD = {
 
 @pytest.mark.parametrize(("values", "season", "remark"), HARD.values(), ids=HARD)
 def test_hard_series_are_forecast_with_a_remark(values, season, remark):
-    f = bk.forecast(values, HORIZON, season=season, progress=False)
+    f = bk.forecast(values, HORIZON, season=season)
     sound(f)
     assert any(remark in text for text in f.remarks), f.remarks
     # Nothing is forecast beyond what the series itself has ever done, more or less.

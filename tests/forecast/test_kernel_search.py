@@ -71,10 +71,10 @@ def test_the_evidence_is_that_of_the_model(growing):
 def test_a_forecast_averages_the_kernels_that_were_found():
     found = bk.search_kernel("airline", progress=False)
     assert any("season" in name for name in found.kernels)
-    f = bk.forecast(found.series, 12, kernel=found.kernels, progress=False)
+    f = bk.forecast(found.series, 12, model=bk.StructuralModel(kernel=found.kernels))
     assert set(f.probabilities["trend"]) <= set(found.kernels)
     assert next(iter(f.probabilities["trend"])) in str(f)
-    row = bk.compare({"searched": f, "default": bk.forecast("airline", 12, progress=False)}).table
+    row = bk.compare({"searched": f, "default": bk.forecast("airline", 12)}).table
     assert row["searched"]["crps"] < 0.7 * row["seasonal naive"]["crps"]
 
 
@@ -82,8 +82,12 @@ def test_two_kernels_by_name_are_weighed_by_their_evidence():
     """A kernel that explains a series and one that does not."""
     y = drawn(TRUTHS["smooth + repeating"], 0)
     kernels = {"right": TRUTHS["smooth + repeating"], "wrong": Linear(1.0, 5.0)}
-    f = bk.forecast(y, 3, times=X, kernel=kernels, log=False, progress=False)
-    alone = bk.forecast(y, 3, times=X, kernel=kernels["right"], log=False, progress=False)
+    f = bk.forecast(
+        bk.read_series(y, times=X), 3, model=bk.StructuralModel(kernel=kernels, log=False)
+    )
+    alone = bk.forecast(
+        bk.read_series(y, times=X), 3, model=bk.StructuralModel(kernel=kernels["right"], log=False)
+    )
     assert f.probabilities["trend"] == {"right": 1.0}
     np.testing.assert_allclose(f.mean, alone.mean)
 
@@ -113,7 +117,7 @@ def test_bad_input(arguments, said):
 
 
 def test_kernels_by_name_that_are_none_are_refused():
-    with pytest.raises(TypeError, match="kernel: a is a int"):
-        bk.forecast([1.0, 2.0, 4.0, 3.0], 2, kernel={"a": 3})
-    with pytest.raises(ValueError, match="kernel: came none"):
-        bk.forecast([1.0, 2.0, 4.0, 3.0], 2, kernel={})
+    with pytest.raises(TypeError, match="must be kernels; a is 3"):
+        bk.StructuralModel(kernel={"a": 3})
+    with pytest.raises(ValueError, match="at least one kernel by name"):
+        bk.StructuralModel(kernel={})

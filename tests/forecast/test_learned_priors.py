@@ -1,5 +1,7 @@
 """Priors that are learned from many short series."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,8 @@ import bayeskern as bk
 from bayeskern.forecast.evaluate import scores
 
 KNOWN, AHEAD = 20, 6
-OPTIONS = {"season": 12, "trend": "level", "log": False}
+MODEL = bk.StructuralModel(log=False)
+OPTIONS = {"season": 12, "trend": "level", "model": MODEL}
 
 
 def shop(seed):
@@ -28,10 +31,14 @@ def learned():
     return bk.learn_priors(known, workers=1, progress=False, **OPTIONS)
 
 
+def with_priors(priors):
+    return OPTIONS | {"model": replace(MODEL, priors=priors)}
+
+
 def crps(shops, priors):
     found = []
     for y in shops:
-        f = bk.forecast(y[:KNOWN], AHEAD, priors=priors, progress=False, **OPTIONS)
+        f = bk.forecast(y[:KNOWN], AHEAD, **with_priors(priors))
         found.append(scores.score(f.quantile(scores.WANTED), y[KNOWN:]).crps.mean())
     return np.mean(found)
 
@@ -56,7 +63,8 @@ def test_what_was_simulated_is_learned(learned):
 
 
 def test_the_model_has_the_priors_that_the_evidence_has(learned):
-    f = bk.forecast(SHOPS[0][:KNOWN], 2, priors=learned, progress=False, method="map", **OPTIONS)
+    model = replace(MODEL, priors=learned, method="map")
+    f = bk.forecast(SHOPS[0][:KNOWN], 2, **(OPTIONS | {"model": model}))
     fitted = f.leading
     truth = float(fitted.target.log_density(fitted.mode))
     assert fitted.log_density == pytest.approx(truth, abs=1e-6)
@@ -74,10 +82,10 @@ def test_a_frame_learns_from_itself(tmp_path):
         for i, y in enumerate(SHOPS)
     ]
     frame = pd.concat(parts)
-    given = {"id": "shop", "value": "sold", "progress": False, **OPTIONS}
-    priors = bk.learn_priors(frame, **given)
-    found = bk.forecast_many(frame, 2, priors=priors, **given)
-    alone = bk.forecast(pd.Series(SHOPS[3][:KNOWN], months), 2, priors=priors, **OPTIONS)
+    given = {"id": "shop", "value": "sold", "progress": False}
+    options = with_priors(bk.learn_priors(frame, **given, **OPTIONS))
+    found = bk.forecast_many(frame, 2, **given, **options)
+    alone = bk.forecast(pd.Series(SHOPS[3][:KNOWN], months), 2, **options)
     np.testing.assert_allclose(found.found[3].columns["median"], alone.median, rtol=1e-8)
 
 
@@ -88,10 +96,10 @@ def test_bad_input(learned):
         bk.learn_priors([y[:KNOWN] for y in SHOPS[:3]], progress=False, seed=-1)
     days = pd.date_range("2024-01-01", periods=KNOWN)
     with pytest.raises(ValueError, match="for steps of 1, and those of the series are 0.00274"):
-        bk.forecast(pd.Series(SHOPS[0][:KNOWN], days), 2, priors=learned)
+        bk.forecast(pd.Series(SHOPS[0][:KNOWN], days), 2, model=bk.StructuralModel(priors=learned))
     months = pd.date_range("2022-01-01", periods=KNOWN, freq="MS")
     both = [pd.Series(SHOPS[i][:KNOWN], when) for i in range(5) for when in (days, months)]
     with pytest.raises(ValueError, match="which have no priors in common"):
         bk.learn_priors(both, workers=1, progress=False, **(OPTIONS | {"season": 0}))
-    with pytest.raises(ValueError, match="a kernel has its own"):
-        bk.forecast(SHOPS[0], 2, priors=learned, kernel=bk.kernels.RBF())
+    with pytest.raises(ValueError, match="a kernel has priors of its own"):
+        bk.forecast(SHOPS[0], 2, model=bk.StructuralModel(priors=learned, kernel=bk.kernels.RBF()))

@@ -24,8 +24,7 @@ def simulated(name, seed, n=N + H):
 
 
 def fitted(name, seed=0, **options):
-    options = {"season": 12, "progress": False, **options}
-    return bk.forecast(simulated(name, seed)[:N], H, likelihood=name, **options)
+    return bk.forecast(simulated(name, seed)[:N], H, season=12, likelihood=name, **options)
 
 
 @pytest.fixture(scope="module", params=few(NAMES, "negative_binomial"))
@@ -109,13 +108,10 @@ def test_a_promotion_is_found_as_a_factor_of_the_mean():
     sold = np.append(y[:114].astype(float), np.full(6, np.nan))
     frame = pd.DataFrame({"day": days, "sold": sold, "promotion": on})
     f = bk.forecast(
-        frame,
+        bk.read_series(frame, value="sold", regressors=["promotion"]),
         6,
         season=0,
         likelihood="poisson",
-        value="sold",
-        regressors=["promotion"],
-        progress=False,
     )
     row = f.effects().loc["promotion"]
     assert row["lower"] < 2.5 < row["upper"] and row["lower"] > 1.7
@@ -127,7 +123,7 @@ def test_new_values_move_a_forecast_of_counts():
     y = simulated("negative_binomial", 0)
     f = fitted("negative_binomial")
     longer = f.update(y[N : N + 3])
-    again = bk.forecast(y[: N + 3], H, season=12, likelihood="negative_binomial", progress=False)
+    again = bk.forecast(y[: N + 3], H, season=12, likelihood="negative_binomial")
     np.testing.assert_allclose(longer.mean, again.mean, rtol=0.15)
     with pytest.raises(ValueError, match="counts are whole numbers of at least 0"):
         f.update([3.0, -1.0])
@@ -138,14 +134,14 @@ def test_new_values_move_a_forecast_of_counts():
 def test_a_level_that_changes_is_followed():
     rng = np.random.default_rng(2)
     y = rng.poisson(np.where(np.arange(80) < 60, 3.0, 12.0))
-    f = bk.forecast(y, 4, season=0, likelihood="poisson", changes=[60], progress=False)
+    f = bk.forecast(y, 4, season=0, likelihood="poisson", model=bk.StructuralModel(changes=[60]))
     assert np.all(abs(f.median - 12.0) < 3.0)
 
 
 def test_anomalies_of_counts_are_those_that_others_speak_against():
     y = simulated("poisson", 3).copy()
     y[40] = 60.0
-    found = bk.anomalies(y, season=12, likelihood="poisson", progress=False)
+    found = bk.anomalies(y, season=12, likelihood="poisson")
     assert np.flatnonzero(found.outside).tolist() == [40]
     lower, upper = found.interval
     assert np.array_equal(upper, np.round(upper)) and np.all(lower >= 0)
@@ -155,9 +151,9 @@ def test_large_counts_are_those_of_the_logarithm():
     """Where the noise of counts is small beside how they vary, their likelihood says little."""
     rng = np.random.default_rng(4)
     y = np.round(np.exp(12.0 + np.cumsum(rng.normal(0.0, 0.05, 90))))
-    options = {"season": 0, "trend": "level", "progress": False}
+    options = {"season": 0, "trend": "level"}
     counts = bk.forecast(y, 5, likelihood="negative_binomial", **options)
-    logs = bk.forecast(y, 5, log=True, **options)
+    logs = bk.forecast(y, 5, model=bk.StructuralModel(log=True), **options)
     np.testing.assert_allclose(counts.median, logs.median, rtol=0.02)
     # The logarithm is forecast with a volatility that may change, too.
     np.testing.assert_allclose(counts.sd, logs.sd, rtol=0.5)
@@ -176,8 +172,12 @@ def test_what_is_shown_says_counts(tmp_path):
 
 
 def test_small_counts_without_a_likelihood_are_remarked_on():
-    f = bk.forecast(simulated("poisson", 0)[:N], H, season=12, progress=False)
+    f = bk.forecast(simulated("poisson", 0)[:N], H, season=12)
     assert any("--likelihood negative_binomial" in remark for remark in f.remarks)
+
+
+def excluded(option):
+    return rf"excludes StructuralModel\({option}=...\)"
 
 
 @pytest.mark.parametrize(
@@ -187,29 +187,28 @@ def test_small_counts_without_a_likelihood_are_remarked_on():
         ([1, 2, 0, 1.5, 3, 4], {}, "the value at 3 is 1.5"),
         ([0.1, 0.2, 1.0, 0.4], {"likelihood": "beta"}, "between 0 and 1, not at the ends"),
         ([1, 2, 0, 1, 3], {"likelihood": "normal"}, "not known. Choose from poisson"),
-        ([1, 2, 0, 1, 3], {"lower": 0.0}, "takes no lower="),
-        ([1, 2, 0, 1, 3], {"log": True}, "takes no log="),
-        ([1, 2, 0, 1, 3], {"positive": True}, "takes no positive="),
-        ([1, 2, 0, 1, 3], {"robust": True}, "takes no robust="),
-        ([1, 2, 0, 1, 3], {"method": "nuts"}, "takes no method="),
+        ([1, 2, 0, 1, 3], {"model": bk.StructuralModel(lower=0.0)}, excluded("lower")),
+        ([1, 2, 0, 1, 3], {"model": bk.StructuralModel(log=True)}, excluded("log")),
+        ([1, 2, 0, 1, 3], {"model": bk.StructuralModel(robust=True)}, excluded("robust")),
+        ([1, 2, 0, 1, 3], {"model": bk.StructuralModel(method="nuts")}, excluded("method")),
     ],
 )
 def test_bad_input(y, options, said):
     with pytest.raises(ValueError, match=said):
-        bk.forecast(y, 3, **{"likelihood": "poisson", "progress": False, **options})
+        bk.forecast(y, 3, **{"likelihood": "poisson", **options})
 
 
 @pytest.mark.parametrize("name", ["poisson", "zero_inflated"])
 def test_hardly_anything_but_zeros(name):
     y = np.zeros(60)
     y[[10, 30, 45]] = 1.0
-    f = bk.forecast(y, 4, season=0, likelihood=name, progress=False)
+    f = bk.forecast(y, 4, season=0, likelihood=name)
     assert np.all(f.median == 0.0) and np.all(f.interval(0.95)[1] <= 2)
     assert np.all(np.isfinite(f.log_density(np.zeros(4))))
 
 
 def test_the_most_probable_structure_alone():
-    f = fitted("poisson", method="map")
+    f = fitted("poisson", model=bk.StructuralModel(method="map"))
     assert len(f.parts) == 1 and np.all(np.isfinite(f.mean))
 
 

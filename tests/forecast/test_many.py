@@ -15,7 +15,7 @@ import pytest
 import bayeskern as bk
 
 MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
-ONE = {"method": "map", "season": 0, "trend": "level", "log": False}
+ONE = {"season": 0, "trend": "level", "model": bk.StructuralModel(log=False, method="map")}
 
 
 def walk(seed):
@@ -136,10 +136,10 @@ def test_regressors_are_those_of_each_series():
         y = np.append(walk(seed) + effect * promo[:30], [np.nan] * 4)
         months = pd.date_range("2020-01-01", periods=34, freq="MS")
         frames.append(pd.DataFrame({"shop": seed, "month": months, "promo": promo, "units": y}))
-    given = {"value": "units", "regressors": ["promo"], **ONE}
-    found = bk.forecast_many(pd.concat(frames), 4, id="shop", verdict=False, **given)
+    given = {"value": "units", "regressors": ["promo"]}
+    found = bk.forecast_many(pd.concat(frames), 4, id="shop", verdict=False, **given, **ONE)
     for frame, one in zip(frames, found.found, strict=True):
-        alone = bk.forecast(frame.drop(columns="shop"), 4, **given)
+        alone = bk.forecast(bk.read_series(frame.drop(columns="shop"), **given), 4, **ONE)
         np.testing.assert_allclose(one.columns["median"], alone.median, rtol=1e-8)
 
 

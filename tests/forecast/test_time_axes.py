@@ -67,7 +67,7 @@ def test_every_kind_of_time_axis(freq, period, text, steps):
 
 @pytest.mark.slow
 def test_integer_years():
-    f = bk.forecast(seasonal(period=11), HORIZON, times=np.arange(1950, 1950 + N))
+    f = bk.forecast(bk.read_series(seasonal(period=11), times=np.arange(1950, 1950 + N)), HORIZON)
     np.testing.assert_array_equal(f.times, np.arange(1950 + N, 1950 + N + HORIZON))
     assert f.seasons == {} and f.components == ("trend", "cycles")
     assert f.to_frame().index.dtype.kind == "i"
@@ -80,13 +80,13 @@ def test_irregular_times():
     rng = np.random.default_rng(5)
     days = np.cumsum(rng.choice([2, 3, 3, 5, 8], N))
     dates = np.datetime64("2020-01-01") + days
-    f = bk.forecast(seasonal(3), HORIZON, times=dates, season=0)
+    f = bk.forecast(bk.read_series(seasonal(3), times=dates), HORIZON, season=0)
     step = int(np.median(np.diff(days)))
     np.testing.assert_array_equal(f.times, dates[-1] + step * np.arange(1, HORIZON + 1))
     assert f.remarks == (f"irregular times: future points every {step} days (the median spacing)",)
     sound(f)
     numbers = np.cumsum(rng.uniform(0.1, 2.0, N))
-    g = bk.forecast(seasonal(3), HORIZON, times=numbers)
+    g = bk.forecast(bk.read_series(seasonal(3), times=numbers), HORIZON)
     gap = np.median(np.diff(numbers))
     np.testing.assert_allclose(g.times, numbers[-1] + gap * np.arange(1, HORIZON + 1))
     assert g.remarks == (f"irregular times: future points every {gap:.6g} (the median spacing)",)
@@ -117,7 +117,7 @@ def test_two_seasons():
     values = truth + 0.2 * rng.standard_normal(1100)
     dates = np.datetime64("2020-01-01") + day
     past = kept & (day < 1094)
-    f = bk.forecast(values[past], HORIZON, [7, 365.25], times=dates[past])
+    f = bk.forecast(bk.read_series(values[past], dates[past]), HORIZON, season=[7, 365.25])
     assert f.components == ("trend", "season_7", "season_365_25", "cycles")
     np.testing.assert_array_equal(f.times, dates[1094:])
     sound(f)

@@ -8,7 +8,7 @@ from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 
 RNG = np.random.default_rng(0)
 Y = 10.0 + 3.0 * np.sin(2.0 * np.pi * np.arange(72) / 12.0) + RNG.normal(0.0, 0.5, 72)
-OPTIONS = {"season": 12, "trend": "smooth", "log": False, "progress": False}
+OPTIONS = {"season": 12, "trend": "smooth", "model": bk.StructuralModel(log=False)}
 
 
 class Naive:
@@ -91,7 +91,7 @@ def test_series_with_gaps_are_not_for_peers():
 
 def test_what_cannot_be_looked_back_at_is_refused():
     for y in (np.full(20, 3.0), Y[:4]):
-        f = bk.forecast(y, 2, season=0, progress=False)
+        f = bk.forecast(y, 2, season=0)
         with pytest.raises(ValueError, match="no looking back"):
             bk.compare({"ours": f})
 

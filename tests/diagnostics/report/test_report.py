@@ -114,7 +114,7 @@ def straight_line():
 
 def series():
     t = np.arange(48)
-    return bk.forecast(5.0 + np.sin(2 * np.pi * t / 12) + 0.02 * t, 12, season=12, progress=False)
+    return bk.forecast(5.0 + np.sin(2 * np.pi * t / 12) + 0.02 * t, 12, season=12)
 
 
 MAKERS = {
@@ -283,7 +283,7 @@ def test_what_is_no_posterior_is_refused_and_the_old_file_stays(tmp_path):
 
 
 def test_a_constant_series_says_what_it_lacks(tmp_path):
-    page, text = read(bk.forecast(np.full(20, 3.0), 4, season=0, progress=False), tmp_path)
+    page, text = read(bk.forecast(np.full(20, 3.0), 4, season=0), tmp_path)
     said = " ".join(page.text)
     assert "Nothing was fitted" in said and "could not be made" not in said
     assert text.count("<figure>") == 1

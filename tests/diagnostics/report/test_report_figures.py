@@ -183,7 +183,7 @@ def test_every_row_of_small_figures_has_labelled_axes():
 
 def test_a_series_without_a_name_is_not_called_value(tmp_path):
     for series, title in ((np.full(20, 3.0), "Forecast of a series"), (SALES, "Forecast of sales")):
-        found = bk.forecast(series, 4, season=0, progress=False)
+        found = bk.forecast(series, 4, season=0)
         text = report(found, tmp_path / "report.html").read_text(encoding="utf-8")
         assert f"<h1>{title}</h1>" in text and "of value" not in text
 

@@ -300,7 +300,7 @@ def test_means_of_divergent_draws_have_the_digits_of_the_sd():
 @pytest.mark.slow
 def test_a_forecast_has_the_same_decimals_all_the_way():
     y = 1e4 + np.cumsum(np.random.default_rng(0).normal(size=40))
-    f = bk.forecast(y, 8, season=0, progress=False)
+    f = bk.forecast(y, 8, season=0)
     rows = table([_values(f)], "time").values()
     texts = [text for row in rows for text in row.values()]
     (places,) = {decimals(text) for text in texts}

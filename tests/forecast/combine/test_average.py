@@ -104,9 +104,13 @@ def test_no_other_search_finds_a_mode_with_more_evidence(trend):
 @pytest.mark.slow
 def test_the_draws_agree_with_nuts():
     """The weighted draws of one structure of the Nile against long chains."""
-    options = {"trend": "level", "log": False, "season": 0, "progress": False}
-    chain = bk.forecast("nile", 10, method=bk.NUTS(warmup=300, draws=500), **options)
-    few_draws = bk.forecast("nile", 10, **options)
+    models = [
+        bk.StructuralModel(log=False, method=method)
+        for method in (bk.NUTS(warmup=300, draws=500), None)
+    ]
+    chain, few_draws = (
+        bk.forecast("nile", 10, trend="level", season=0, model=model) for model in models
+    )
     assert chain.posterior.trust.verdict == "good"
     np.testing.assert_allclose(few_draws.median, chain.median, rtol=0.02)
     for level in (0.8, 0.95):
@@ -163,10 +167,10 @@ def test_a_second_length_compiles_nothing():
         if event.endswith("backend_compile_duration"):
             programs.append(fun_name)
 
-    bk.forecast(Y[:41], 3, season=12, progress=False).interval(0.8)
+    bk.forecast(Y[:41], 3, season=12).interval(0.8)
     jax.monitoring.register_event_duration_secs_listener(count)
     try:
-        f = bk.forecast(Y, 5, season=12, progress=False)
+        f = bk.forecast(Y, 5, season=12)
         assert f.interval(0.8)[0].shape == (5,)
         assert f.trust.verdict in ("good", "caution")
         assert set(f.decompose()) >= {"trend", "season"}
@@ -205,7 +209,7 @@ def test_the_average_is_that_of_its_parts():
 
 @pytest.mark.parametrize("trend", few(["smooth", "level", "slope", "damped"], "level"))
 def test_what_is_forced_is_there(trend):
-    f = bk.forecast(np.exp(Y), 4, trend=trend, log=False, season=12, progress=False)
+    f = bk.forecast(np.exp(Y), 4, trend=trend, season=12, model=bk.StructuralModel(log=False))
     (part,) = f.parts
     assert part.structure == Structure(trend, ("season",), False)
     assert f.components[0] == "trend" and "season" in f.components
@@ -214,20 +218,16 @@ def test_what_is_forced_is_there(trend):
 def test_options_that_contradict_each_other():
     with pytest.raises(ValueError, match=r"trend='slop' is not known.*Did you mean 'slope'"):
         bk.forecast(Y, 4, trend="slop")
-    with pytest.raises(ValueError, match="take one of them"):
-        bk.forecast(np.exp(Y), 4, positive=True, log=False)
-    with pytest.raises(ValueError, match="log must be True, False, or None"):
-        bk.forecast(np.exp(Y), 4, log="yes")
-    with pytest.raises(ValueError, match="takes the place of all trends"):
-        bk.forecast(Y, 4, kernel=KERNEL, trend="slope")
-    with pytest.raises(ValueError, match="above zero, but that at"):
-        bk.forecast(Y - 5.0, 4, log=True)
+    with pytest.raises(ValueError, match="replaces all trends; got trend='slope'"):
+        bk.forecast(Y, 4, trend="slope", model=bk.StructuralModel(kernel=KERNEL))
+    with pytest.raises(ValueError, match="above zero, but the value at"):
+        bk.forecast(Y - 5.0, 4, model=bk.StructuralModel(log=True))
 
 
 def test_a_kernel_without_a_density_is_an_error():
     hopeless = kernels.RBF(1e6, dist.LogNormal(200.0, 0.1))
     with pytest.raises(ValueError, match="the kernel gives these values no density"):
-        bk.forecast(Y, 4, kernel=hopeless, progress=False)
+        bk.forecast(Y, 4, model=bk.StructuralModel(kernel=hopeless))
 
 
 def test_those_far_behind_are_left_out():
@@ -270,7 +270,7 @@ EQUIVALENT = {
 def test_the_true_structure_has_the_most_weight(trend):
     rng, right = np.random.default_rng(11), 0
     for _ in range(20):
-        f = bk.forecast(simulate(trend, rng), 12, season=0, log=False, progress=False)
+        f = bk.forecast(simulate(trend, rng), 12, season=0, model=bk.StructuralModel(log=False))
         weights = f.probabilities["trend"]
         equivalent = sum(w for name, w in weights.items() if name in EQUIVALENT[trend])
         right += equivalent > 0.5
@@ -283,5 +283,5 @@ def test_random_walks_have_no_season():
     months = pd.date_range("2010-01-01", periods=120, freq="MS")
     for _ in range(10):
         walk = pd.Series(np.cumsum(rng.standard_normal(120)) + 50.0, months)
-        absent += bk.forecast(walk, 12, progress=False).probabilities["present"]["season"] < 0.5
+        absent += bk.forecast(walk, 12).probabilities["present"]["season"] < 0.5
     assert absent >= 9

@@ -8,7 +8,7 @@ import bayeskern as bk
 from bayeskern.forecast.combine.mixture import Mixture
 from bayeskern.forecast.model.transformation import Scale
 
-ONE = {"method": "map", "trend": "level", "season": 0}
+ONE = {"trend": "level", "season": 0, "model": bk.StructuralModel(method="map")}
 SCALES = {
     "normal": [Scale(False, 1.0, 2.0), Scale(False, -0.5, 1.0)],
     "lognormal": [Scale(True, 0.2, 0.5), Scale(True, 0.6, 0.9)],
@@ -62,6 +62,11 @@ def test_without_bounds_nothing_changes():
     np.testing.assert_array_equal(free.within(-np.inf, np.inf).moments, free.moments)
 
 
+def bounded(y, horizon, **bounds):
+    model = bk.StructuralModel(method="map", **bounds)
+    return bk.forecast(y, horizon, **(ONE | {"model": model}))
+
+
 def test_rain_is_never_negative_and_says_so():
     rng = np.random.default_rng(0)
     rain = np.maximum(0.0, 2.0 + np.cumsum(0.2 * rng.normal(size=120)) + 3.0 * rng.normal(size=120))
@@ -70,7 +75,7 @@ def test_rain_is_never_negative_and_says_so():
     assert np.all(lower == 0.0) and np.all(f.sample(50) >= 0.0) and np.all(upper > f.median)
     assert any(remark.startswith("the series is 0 at ") for remark in f.remarks)
     assert not any("reaches there" in remark for remark in f.remarks)
-    free = bk.forecast(rain, 10, lower=-np.inf, **ONE)
+    free = bounded(rain, 10, lower=-np.inf)
     assert free.interval(0.95)[0].min() < 0.0
     found = bk.anomalies(rain, 0.9, **ONE)
     assert found.interval[0].min() == 0.0
@@ -85,15 +90,15 @@ def test_small_counts_are_said():
 
 def test_bounds_that_are_said():
     y = np.clip(0.7 + np.cumsum(0.05 * np.random.default_rng(2).normal(size=60)), 0.0, 1.0)
-    f = bk.forecast(y, 20, lower=0.0, upper=1.0, **ONE)
+    f = bounded(y, 20, lower=0.0, upper=1.0)
     lower, upper = f.interval(0.95)
     assert lower.min() >= 0.0 and upper.max() <= 1.0 and np.all(f.mean < 1.0)
     with pytest.raises(ValueError, match="reach beyond the bounds 0 and 1"):
         f.update(1.2)
     with pytest.raises(ValueError, match="lies beyond the bounds 0 and 0.5"):
-        bk.forecast(y, 3, lower=0.0, upper=0.5)
-    with pytest.raises(ValueError, match="lower=1 must lie below upper=0"):
-        bk.forecast(y, 3, lower=1.0, upper=0.0)
+        bk.forecast(y, 3, model=bk.StructuralModel(lower=0.0, upper=0.5))
+    with pytest.raises(ValueError, match="must lie below upper; got lower=1.0 and upper=0.0"):
+        bk.forecast(y, 3, model=bk.StructuralModel(lower=1.0, upper=0.0))
 
 
 @pytest.mark.slow

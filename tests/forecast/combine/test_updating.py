@@ -28,7 +28,7 @@ def sales():
 def test_it_is_the_process_given_all_values_at_the_same_hyperparameters(sales):
     """By hand, with the kernel at its mode."""
     kernel = Matern32(0.8, 1.3)
-    f = bk.forecast(sales[:90], 5, kernel=kernel, method="map", season=0)
+    f = bk.forecast(sales[:90], 5, season=0, model=bk.StructuralModel(kernel=kernel, method="map"))
     g = f.update(sales[90:])
     z = f.scale.forward(sales.to_numpy())
     x = np.arange(101) / 12.0
@@ -71,7 +71,7 @@ def test_a_fit_that_failed_is_not_mended_by_new_values(sales, monkeypatch):
 
 
 def test_new_values_without_a_density_are_an_error(sales):
-    f = bk.forecast(sales[:90], 5, trend="level", log=False)
+    f = bk.forecast(sales[:90], 5, trend="level", model=bk.StructuralModel(log=False))
     with pytest.raises(FloatingPointError, match="no density under any draw"):
         f.update(1e200)
 
@@ -90,13 +90,15 @@ def test_a_wild_value_moves_a_robust_forecast_little(sales):
     spoiled[2] += 30.0
     shifts = []
     for robust in (True, False):
-        f = bk.forecast(sales[:90], 5, trend="level", robust=robust, log=False)
+        f = bk.forecast(
+            sales[:90], 5, trend="level", model=bk.StructuralModel(robust=robust, log=False)
+        )
         shifts.append(np.abs(f.update(spoiled).median - f.update(sales[90:]).median).max())
     assert shifts[0] < 0.3 * shifts[1]
 
 
 def test_missing_values_and_later_times(sales):
-    f = bk.forecast(sales[:90], 3, trend="level", method="map")
+    f = bk.forecast(sales[:90], 3, trend="level", model=bk.StructuralModel(method="map"))
     skipped = f.update(sales.iloc[[91]], times=MONTHS[[91]])
     missing = f.update([np.nan, sales.iloc[91]])
     np.testing.assert_allclose(skipped.median, missing.median, rtol=1e-10)
@@ -111,7 +113,7 @@ def test_logarithms_end_where_a_value_is_not_above_zero():
     f = bk.forecast(y, 3, season=0, trend="level")
     assert {part.structure.log for part in f.parts} == {True, False} or f.parts[0].structure.log
     with pytest.raises(ValueError, match="a value of -1 has no logarithm"):
-        bk.forecast(y, 3, season=0, trend="level", positive=True).update(-1.0)
+        bk.forecast(y, 3, season=0, trend="level", model=bk.StructuralModel(log=True)).update(-1.0)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_logarithms_end_where_a_value_is_not_above_zero():
     ],
 )
 def test_what_does_not_go_on(sales, values, times, message):
-    f = bk.forecast(sales[:90], 3, trend="level", method="map")
+    f = bk.forecast(sales[:90], 3, trend="level", model=bk.StructuralModel(method="map"))
     with pytest.raises(ValueError, match=message):
         f.update(values, times)
 
@@ -137,7 +139,13 @@ def test_what_does_not_go_on(sales, values, times, message):
 def test_steps_may_differ_by_rounding():
     times = np.linspace(0.0, 7.0, 60)
     y = np.cumsum(np.random.default_rng(0).normal(size=60))
-    f = bk.forecast(y[:50], 3, times=times[:50], season=0, trend="level", method="map")
+    f = bk.forecast(
+        bk.read_series(y[:50], times=times[:50]),
+        3,
+        season=0,
+        trend="level",
+        model=bk.StructuralModel(method="map"),
+    )
     np.testing.assert_allclose(f.update(y[50:]).times, 7.0 + np.arange(1, 4) * 7.0 / 59.0)
     np.testing.assert_allclose(
         f.update(y[50:], times=times[50:]).median, f.update(y[50:]).median, rtol=1e-10
@@ -201,7 +209,12 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_many_draws_are_weighted_and_given_all_values_as_by_hand(walk, case):
     times, came = CASES[case]
-    f = bk.forecast(walk[:40], 3, kernel=KERNELS, season=0, times=times[:40])
+    f = bk.forecast(
+        bk.read_series(walk[:40], times=times[:40]),
+        3,
+        season=0,
+        model=bk.StructuralModel(kernel=KERNELS),
+    )
     g = f
     for some in came:
         g = g.update(walk[list(some)], times=times[list(some)])
@@ -239,7 +252,7 @@ def test_many_draws_are_weighted_and_given_all_values_as_by_hand(walk, case):
 
 
 def test_it_takes_no_factor_of_the_covariance_of_all_values(walk, monkeypatch):
-    f = bk.forecast(walk[:40], 3, kernel=KERNELS, season=0)
+    f = bk.forecast(walk[:40], 3, season=0, model=bk.StructuralModel(kernel=KERNELS))
 
     def refused(*_):
         raise AssertionError("a factor was asked for")
@@ -254,7 +267,7 @@ def test_it_takes_no_factor_of_the_covariance_of_all_values(walk, monkeypatch):
 
 
 def test_what_is_kept_does_not_grow(walk):
-    f = bk.forecast(walk[:40], 3, kernel=KERNELS, season=0)
+    f = bk.forecast(walk[:40], 3, season=0, model=bk.StructuralModel(kernel=KERNELS))
     g = f
     for value in np.tile(walk[40:], 4)[:100]:
         g = g.update(value)
@@ -265,7 +278,9 @@ def test_what_is_kept_does_not_grow(walk):
 
 
 def test_draws_by_another_method_foretell_nothing_before_they_are_asked(walk):
-    f = bk.forecast(walk[:40], 3, kernel=KERNELS["level"], season=0, log=False)
+    f = bk.forecast(
+        walk[:40], 3, season=0, model=bk.StructuralModel(kernel=KERNELS["level"], log=False)
+    )
     (part,) = f.parts
     plain = part._replace(draws=replace(part.draws, predictive=None))
     (later,) = replace(f, parts=(plain,)).update(walk[40:43]).parts

@@ -436,5 +436,5 @@ def test_options_that_are_for_other_things_are_refused(tmp_path):
     for source in ([1.0, 2.0, 3.0], "nile"):
         with pytest.raises(ValueError, match="sheet= and encoding= are for files"):
             read_series(source, sheet="a")
-    with pytest.raises(ValueError, match="is read already: give every=, by= when it is"):
+    with pytest.raises(ValueError, match="is read already: pass every=, by= to read_series"):
         read_series(read_series(path), every="month", by="sum")

@@ -26,7 +26,7 @@ def monthly(values):
 
 @pytest.fixture(scope="module")
 def f():
-    return bk.forecast(monthly(seasonal()), HORIZON, progress=False)
+    return bk.forecast(monthly(seasonal()), HORIZON)
 
 
 def test_origins_do_not_overlap_and_know_half_of_the_values(f):
@@ -48,7 +48,8 @@ def test_it_has_seen_nothing_of_what_it_forecasts():
     values = seasonal()
     changed = values.copy()
     changed[-HORIZON:] += 5.0
-    options = {"season": 12, "log": False, "trend": "smooth", "method": "map", "progress": False}
+    model = bk.StructuralModel(log=False, method="map")
+    options = {"season": 12, "trend": "smooth", "model": model}
     one, other = (bk.forecast(monthly(v), HORIZON, **options).look_back for v in (values, changed))
     before = one.known < 42
     np.testing.assert_allclose(one.ours.errors[before], other.ours.errors[before], atol=1e-3)
@@ -58,27 +59,27 @@ def test_it_has_seen_nothing_of_what_it_forecasts():
 def test_what_is_missing_is_not_compared():
     values = seasonal()
     values[[40, 45, 46]] = np.nan
-    back = bk.forecast(monthly(values), HORIZON, trend="smooth", progress=False).look_back
+    back = bk.forecast(monthly(values), HORIZON, trend="smooth").look_back
     # Half of 45 values are known at first, the last of them in the 22nd month.
     assert back.count == 45 - back.origins[0]
 
 
 @pytest.mark.parametrize(("count", "steps"), [(10, 1), (24, 3)])
 def test_short_series_are_looked_back_at_with_a_shorter_horizon(count, steps):
-    back = bk.forecast(seasonal(count), HORIZON, trend="level", progress=False).look_back
+    back = bk.forecast(seasonal(count), HORIZON, trend="level").look_back
     assert back.steps == steps and len(back.origins) >= 4
 
 
 @pytest.mark.parametrize("count", [3, 5])
 def test_too_short_to_look_back(count):
-    f = bk.forecast(seasonal(count), 2, trend="level", progress=False)
+    f = bk.forecast(seasonal(count), 2, trend="level")
     assert f.look_back is None
     assert f.trust.verdict == "not assessable" and "too short to look back" in f.trust.advice
 
 
 def test_a_constant_past_is_no_origin():
     values = np.append(np.full(30, 2.0), [2.0, 3.0, 2.5, 4.0, 3.0, 2.0])
-    back = bk.forecast(values, 2, trend="level", log=False, progress=False).look_back
+    back = bk.forecast(values, 2, trend="level", model=bk.StructuralModel(log=False)).look_back
     assert np.all(np.isfinite(back.ours.errors)) and back.origins[0] > 30
 
 
@@ -147,7 +148,7 @@ def test_its_coverage_is_the_true_one_within_its_error():
         steps, noise = rng.standard_normal((2, 96 + HORIZON))
         walk = np.cumsum(0.3 * steps) + noise
         values = walk + 2.0 * np.sin(2 * np.pi * np.arange(len(walk)) / 12)
-        f = bk.forecast(values[:96], HORIZON, season=12, log=False, progress=False)
+        f = bk.forecast(values[:96], HORIZON, season=12, model=bk.StructuralModel(log=False))
         lower, upper = f.interval(0.8)
         hits.append(np.mean((lower <= values[96:]) & (values[96:] <= upper)))
         shares.append(f.look_back.coverage(0.8))

@@ -61,29 +61,31 @@ def test_the_kernel_has_these_features():
 
 def test_a_jump_is_found_where_it_was():
     values = pd.Series(jumped(), MONTHS)
-    f = bk.forecast(values, 6, changes="find", trend="smooth", progress=False)
+    f = bk.forecast(values, 6, trend="smooth", model=bk.StructuralModel(changes="find"))
     np.testing.assert_array_equal(f.changes, [np.datetime64("2018-01-01")])
     assert "level and slope change at 2018-01-01" in f.structure
     assert np.all(np.abs(f.median - 3.0 - 0.3 * (T[-1] + 0.3)) < 1.0)
 
 
 def test_nothing_is_found_where_nothing_was():
-    f = bk.forecast(pd.Series(LINE, MONTHS), 6, changes="find", trend="smooth", progress=False)
+    f = bk.forecast(
+        pd.Series(LINE, MONTHS), 6, trend="smooth", model=bk.StructuralModel(changes="find")
+    )
     assert f.changes.size == 0
 
 
 def test_a_change_that_is_given_is_there():
     values = pd.Series(jumped(0.1), MONTHS)
-    f = bk.forecast(values, 6, changes=["2018-01-01"], trend="level", progress=False)
+    f = bk.forecast(values, 6, trend="level", model=bk.StructuralModel(changes=["2018-01-01"]))
     np.testing.assert_array_equal(f.changes, [np.datetime64("2018-01-01")])
 
 
 @pytest.mark.parametrize("at", ["2015-01-01", "2030-01-01"])
 def test_changes_outside_of_the_series_are_refused(at):
-    with pytest.raises(ValueError, match="changes must lie after 2015-01-01 and not after 2019-12"):
-        bk.forecast(pd.Series(LINE, MONTHS), 6, changes=[at])
+    with pytest.raises(ValueError, match="must lie after 2015-01-01 and not after 2019-12"):
+        bk.forecast(pd.Series(LINE, MONTHS), 6, model=bk.StructuralModel(changes=[at]))
 
 
 def test_a_kernel_of_ones_own_has_its_own_changes():
-    with pytest.raises(ValueError, match="go with the trends of bayeskern"):
-        bk.forecast(pd.Series(LINE, MONTHS), 6, changes="find", kernel=kernels.RBF())
+    with pytest.raises(ValueError, match="apply to the built-in trends; got a kernel"):
+        bk.StructuralModel(changes="find", kernel=kernels.RBF())

@@ -55,16 +55,18 @@ def test_a_wild_value_counts_for_little():
     values = series()
     wild = values.copy()
     wild[40] = 1e6
-    options = {"season": 12, "trend": "smooth", "log": False, "progress": False}
-    clean = bk.forecast(values, 6, **options)
-    robust = bk.forecast(wild, 6, robust=True, **options)
-    gaussian = bk.forecast(wild, 6, **options)
+    models = [bk.StructuralModel(log=False, robust=robust) for robust in (False, True)]
+    options = {"season": 12, "trend": "smooth"}
+    clean = bk.forecast(values, 6, model=models[0], **options)
+    gaussian, robust = (bk.forecast(wild, 6, model=model, **options) for model in models)
     error = np.abs(robust.median - clean.median).max()
     assert error < 0.1 * np.abs(gaussian.median - clean.median).max()
 
 
 def test_intervals_and_paths_agree():
-    f = bk.forecast(series(), 4, season=12, trend="level", log=False, robust=True, progress=False)
+    f = bk.forecast(
+        series(), 4, season=12, trend="level", model=bk.StructuralModel(log=False, robust=True)
+    )
     paths = f.sample(20_000, seed=1)
     for p in (0.05, 0.5, 0.95):
         assert np.all(np.abs(np.mean(paths < f.quantile(p), axis=0) - p) < 0.02)

@@ -1,5 +1,7 @@
 """Regressors, events and holidays: effects that the test put in, by hand and on the calendar."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -16,7 +18,8 @@ from bayeskern.kernels import RBF
 
 N, AHEAD = 200, 28
 DAYS = pd.date_range("2023-01-01", periods=N + AHEAD, freq="D")
-ONE = {"method": "map", "trend": "smooth", "log": False}
+MODEL = bk.StructuralModel(log=False, method="map")
+ONE = {"trend": "smooth", "model": MODEL}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def shop():
 
 @pytest.fixture(scope="module")
 def forecast(shop):
-    return bk.forecast(shop[0], AHEAD, value="y", regressors=["promo", "price"])
+    return bk.forecast(bk.read_series(shop[0], value="y", regressors=["promo", "price"]), AHEAD)
 
 
 @pytest.mark.slow
@@ -74,8 +77,9 @@ def test_on_the_log_scale_they_are_factors():
     y = np.exp(2.0 + 0.4 * promo + 0.05 * rng.normal(size=120))
     frame = pd.DataFrame({"day": DAYS[:120], "promo": promo, "y": y})
     frame.loc[110:, "y"] = np.nan
-    given = {"positive": True, "season": 0, "method": "map", "trend": "smooth"}
-    f = bk.forecast(frame, 10, value="y", regressors="promo", **given)
+    series = bk.read_series(frame, value="y", regressors="promo")
+    model = bk.StructuralModel(log=True, method="map")
+    f = bk.forecast(series, 10, season=0, trend="smooth", model=model)
     assert f.effects().loc["promo", "median"] == pytest.approx(np.exp(0.4), rel=0.03)
 
 
@@ -116,19 +120,27 @@ def test_the_evidence_is_that_of_the_process_with_the_effects(shop):
 
 def test_a_frame_of_its_own_or_a_file_say_the_same(shop, forecast, tmp_path):
     known, _ = shop
-    given = {"trend": "smooth", "log": False, "method": "map"}
-    beside = bk.forecast(known, AHEAD, value="y", regressors=["promo", "price"], **given)
+    whole = bk.read_series(known, value="y", regressors=["promo", "price"])
+    beside = bk.forecast(whole, AHEAD, **ONE)
     series = known.set_index("day")["y"][:N]
     own = known[["day", "promo", "price"]]
     frames = (own, own.set_index("day"), pl.from_pandas(own))
     for frame in frames:
-        np.testing.assert_allclose(
-            bk.forecast(series, AHEAD, regressors=frame, **given).median, beside.median, rtol=1e-6
-        )
+        for source in (series, bk.read_series(series)):
+            median = bk.forecast(source, AHEAD, regressors=frame, **ONE).median
+            np.testing.assert_allclose(median, beside.median, rtol=1e-6)
+    (promo,) = bk.forecast(
+        known.drop(columns="price"), AHEAD, regressors=["promo"], **ONE
+    ).choices.effects.names
+    assert promo == "promo"
     path = tmp_path / "shop.csv"
     known.to_csv(path, index=False)
     read = bk.read_series(path, value="y", regressors=["promo", "price"])
-    np.testing.assert_allclose(bk.forecast(read, AHEAD, **given).median, beside.median, rtol=1e-6)
+    np.testing.assert_allclose(bk.forecast(read, AHEAD, **ONE).median, beside.median, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"read already: pass regressors= to read_series"):
+        bk.forecast(read, AHEAD, regressors=["promo"])
+    with pytest.raises(ValueError, match=r"has regressors already \(promo, price\)"):
+        bk.forecast(read, AHEAD, regressors=own)
 
 
 def test_regressors_are_written_as_the_values_are(tmp_path):
@@ -148,7 +160,7 @@ def test_regressors_are_written_as_the_values_are(tmp_path):
 def test_a_backtest_takes_them(shop):
     known, _ = shop
     ours, without = (
-        bk.backtest(known[:N][columns], 10, 2, value="y", regressors=names, progress=False, **ONE)
+        bk.backtest(bk.read_series(known[:N][columns], value="y", regressors=names), 10, 2, **ONE)
         for columns, names in ((list(known), ["promo", "price"]), (["day", "y"], None))
     )
     assert ours.scores["forecast"]["mae"] < 0.6 * without.scores["forecast"]["mae"]
@@ -194,7 +206,7 @@ def test_names_from_data_are_text(tmp_path):
     promo = (rng.random(40) < 0.3).astype(float)
     y = np.append((5.0 * promo + rng.normal(size=40))[:36], [np.nan] * 4)
     frame = pd.DataFrame({"day": DAYS[:40], hostile: promo, "y": y})
-    f = bk.forecast(frame, 4, value="y", regressors=[hostile], season=0, **ONE)
+    f = bk.forecast(bk.read_series(frame, value="y", regressors=[hostile]), 4, season=0, **ONE)
     f.plot_components().savefig(tmp_path / "components.png")
     page = bk.report(f, tmp_path / "report.html").read_text()
     assert "<script>alert(1)</script>" not in page
@@ -241,24 +253,24 @@ def test_events_have_an_effect_on_their_days_and_months():
         ({}, {"regressors": ["price"], "horizon": AHEAD + 1},
          "price has no value at 2023-08-17, in the future"),
         ({}, {"regressors": ["price"], "holidays": "XX"}, "holidays='XX' is no country"),
-        ({}, {"regressors": ["price"], "holidays": "DE", "holiday_window": (-1, 0)},
-         "wanted days before and after"),
-        ({}, {"holidays": "DE", "holiday_window": 3}, "wanted days before and after"),
         ({}, {"regressors": ["price"], "events": {"price": ["2023-01-20"]}},
          "price names two effects"),
         ({}, {"events": {"season": ["2023-01-20"]}}, "'season' is the name of a component"),
         ({}, {"regressors": ["price"], "events": {"fair": ["1999-01-20"]}}, "no date of fair"),
-        ({}, {"regressors": ["price"], "method": "nuts"}, "got a kernel or another"),
-        ({}, {"regressors": ["price"], "kernel": bk.kernels.RBF()}, "got a kernel or another"),
+        ({}, {"regressors": ["price"], "model": bk.StructuralModel(method="nuts")},
+         "got a kernel or another"),
+        ({}, {"regressors": ["price"], "model": bk.StructuralModel(kernel=RBF())},
+         "got a kernel or another"),
     ],
 )  # fmt: skip
 def test_bad_input(shop, change, options, message):
     frame = shop[0].copy()
     for name, (rows, value) in change.items():
         frame.loc[rows, name] = value
-    given = {"horizon": AHEAD, "value": "y"} | options
+    options = {"horizon": AHEAD} | options
     with pytest.raises(ValueError, match=message):
-        bk.forecast(frame, **given)
+        series = bk.read_series(frame, value="y", regressors=options.pop("regressors", None))
+        bk.forecast(series, **options)
 
 
 def test_what_has_no_dates_has_no_holidays(forecast):
@@ -288,10 +300,10 @@ def test_an_effect_with_a_kernel_is_a_function():
     y = 50.0 + cost + rng.normal(0.0, 1.0, N + AHEAD)
     known = np.where(np.arange(N + AHEAD) < N, y, np.nan)
     frame = pd.DataFrame({"day": DAYS, "warmth": warmth, "y": known})
-    given = {"value": "y", "regressors": ["warmth"], "season": 0, "progress": False, **ONE}
+    series = bk.read_series(frame, value="y", regressors=["warmth"])
+    models = MODEL, replace(MODEL, effect_kernels={"warmth": RBF(1.0, 4.0)})
     line, curve = (
-        bk.forecast(frame, AHEAD, effect_kernels=kernels, **given)
-        for kernels in (None, {"warmth": RBF(1.0, 4.0)})
+        bk.forecast(series, AHEAD, season=0, trend="smooth", model=model) for model in models
     )
     errors = [np.abs(f.median - y[N:]).mean() for f in (line, curve)]
     assert errors[1] < 1.5 and errors[1] < 0.3 * errors[0]
@@ -329,10 +341,10 @@ def test_the_evidence_with_a_kernel_is_that_of_scipy():
     ("kernels", "error", "said"),
     [
         ({"heat": RBF(1.0)}, ValueError, "'heat' is no regressor; they are promo, price"),
-        ({"price": 3.0}, TypeError, "price has a float, no kernel"),
+        ({"price": 3.0}, TypeError, "must be kernels; price is 3.0"),
     ],
 )
 def test_kernels_of_effects_are_checked(shop, kernels, error, said):
-    given = {"value": "y", "regressors": ["promo", "price"], "progress": False, **ONE}
+    series = bk.read_series(shop[0], value="y", regressors=["promo", "price"])
     with pytest.raises(error, match=said):
-        bk.forecast(shop[0], 3, effect_kernels=kernels, **given)
+        bk.forecast(series, 3, model=bk.StructuralModel(effect_kernels=kernels))

@@ -38,5 +38,5 @@ def test_constant_is_relative_to_the_size():
 
 def test_positive_names_the_time():
     require_positive(np.array([1.0, 2.0]), ["a", "b"])
-    with pytest.raises(ValueError, match="above zero, but that at 2020-02 is 0"):
+    with pytest.raises(ValueError, match="above zero, but the value at 2020-02 is 0"):
         require_positive(np.array([1.0, 0.0, -1.0]), ["2020-01", "2020-02", "2020-03"])

@@ -7,6 +7,7 @@ import pytest
 import bayeskern as bk
 
 DAYS = pd.date_range("2024-01-01", "2024-02-19")
+MAP = bk.StructuralModel(method="map")
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +15,7 @@ def walk():
     """A random walk, whose steps ahead go together."""
     y = 50.0 + np.cumsum(np.random.default_rng(0).normal(size=len(DAYS)))
     series = pd.Series(y, DAYS, name="sales")
-    return series, bk.forecast(series, "until 2024-04-10", method="map", season=0, trend="level")
+    return series, bk.forecast(series, "until 2024-04-10", season=0, trend="level", model=MAP)
 
 
 def test_sums_are_those_of_joint_draws_and_of_known_values(walk):
@@ -37,15 +38,15 @@ def test_sums_are_those_of_joint_draws_and_of_known_values(walk):
 def test_a_period_that_is_not_known_whole_is_left_out(walk):
     series, f = walk
     # From 1 January on the year is whole, from the sixth it is not.
-    assert len(bk.forecast(series, 340, method="map", season=0).totals("year")) == 1
+    assert len(bk.forecast(series, 340, season=0, model=MAP).totals("year")) == 1
     with pytest.raises(ValueError, match="no year is whole: of those that have begun not all"):
-        bk.forecast(series[5:], 340, method="map", season=0).totals("year")
+        bk.forecast(series[5:], 340, season=0, model=MAP).totals("year")
     holes = series.copy()
     holes["2024-02-03"] = np.nan
-    table = bk.forecast(holes, 45, method="map", season=0).totals("month")
+    table = bk.forecast(holes, 45, season=0, model=MAP).totals("month")
     assert [str(month) for month in table.index] == ["2024-03"]
     with pytest.raises(ValueError, match="or none ends within the horizon, 3 steps"):
-        bk.forecast(series, 3, method="map", season=0).totals("month")
+        bk.forecast(series, 3, season=0, model=MAP).totals("month")
     with pytest.raises(ValueError, match="every='fortnight' is not known"):
         f.totals("fortnight")
 

@@ -1,0 +1,83 @@
+"""Options of the structural model, each checked where it is given."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeskern as bk
+from bayeskern.kernels import RBF
+from tests.forecast.examples import HORIZON, N, months, seasonal
+
+
+def test_forecast_has_at_most_ten_parameters():
+    assert len(inspect.signature(bk.forecast).parameters) <= 10
+
+
+def test_equal_options_are_equal_and_shown_without_the_defaults():
+    model = bk.StructuralModel(log=True, holiday_window=(1, 0))
+    assert model == bk.StructuralModel(holiday_window=(1, 0), log=True) != bk.StructuralModel()
+    assert repr(model) == "StructuralModel(log=True, holiday_window=(1, 0))"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"log": "yes"}, r"\(log=...\) must be True or False or None; got 'yes'"),
+        ({"robust": 3}, r"\(robust=...\) must be True or False; got 3"),
+        ({"kernel": {}}, "at least one kernel by name; got {}"),
+        ({"effect_kernels": RBF()}, "at least one kernel by name; got RBF"),
+        ({"holiday_window": 3}, r"days before and after a holiday.*got 3"),
+        ({"holiday_window": (-1, 0)}, r"days before and after a holiday.*got \(-1, 0\)"),
+        ({"lower": 1.0, "upper": 0.0}, "must lie below upper; got lower=1.0 and upper=0.0"),
+        ({"lower": np.nan}, "must lie below upper; got lower=nan"),
+        ({"upper": "high"}, "must be numbers; got None and 'high'"),
+        ({"method": "mpa"}, "method='mpa' is not known.*Did you mean 'map'"),
+        ({"kernel": RBF(), "robust": True}, "apply to the built-in trends; got a kernel"),
+        ({"kernel": RBF(), "changes": "find"}, "apply to the built-in trends; got a kernel"),
+        ({"last": 2}, "whole number of at least 3; got 2"),
+        ({"last": 10.0}, "whole number of at least 3; got 10.0"),
+        ({"last": True}, "whole number of at least 3; got True"),
+    ],
+)
+def test_bad_values(options, message):
+    with pytest.raises(ValueError, match=message):
+        bk.StructuralModel(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": 3}, "must be kernels; given is 3"),
+        ({"priors": {"noise": 1.0}}, "must be a result of learn_priors"),
+        ({"method": bk.NUTS}, "with the parentheses"),
+        ({"positive": True}, "unexpected keyword argument 'positive'"),
+    ],
+)
+def test_bad_types(options, message):
+    with pytest.raises(TypeError, match=message):
+        bk.StructuralModel(**options)
+
+
+def test_a_model_of_another_type_is_refused():
+    with pytest.raises(TypeError, match="model must be a StructuralModel.*got a RBF"):
+        bk.forecast(seasonal(), HORIZON, model=RBF())
+
+
+def test_last_values_only():
+    """The forecast is that of the last values alone, with a remark."""
+    long, last = pd.Series(seasonal(), months()), pd.Series(seasonal()[20:], months()[20:])
+    options = {"season": 12, "trend": "smooth"}
+    model = bk.StructuralModel(method="map", last=40)
+    one, other = (bk.forecast(s, HORIZON, model=model, **options) for s in (long, last))
+    np.testing.assert_allclose(one.median, other.median, rtol=1e-9)
+    assert one.remarks == ("only the last 40 of 60 values are fitted",) and other.remarks == ()
+    own = bk.StructuralModel(kernel=RBF(0.3, 1.0), method="map", last=40)
+    assert len(bk.forecast(long, HORIZON, model=own).leading.y) == 40
+    assert len(bk.anomalies(long, model=model, **options).values) == 40 < N
+
+
+def test_more_last_values_than_can_be_fitted_are_refused():
+    with pytest.raises(ValueError, match="10001 values of value .* takes at most 10000"):
+        bk.forecast(np.arange(10_001.0), 2, model=bk.StructuralModel(last=20_000))
