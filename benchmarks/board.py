@@ -78,7 +78,14 @@ MEDIAN = 5
 INTERVALS = {80: (1, 9), 95: (0, 10)}
 MIN_CELL_SERIES = 20
 PERIODS = ("yearly", "quarterly", "monthly", "weekly", "daily")
-FREQUENCIES = {"yearly": "YS", "biannually": "6MS", "quarterly": "QS", "monthly": "MS", "weekly": "W-SUN", "daily": "D"}
+FREQUENCIES = {
+    "yearly": "YS",
+    "biannually": "6MS",
+    "quarterly": "QS",
+    "monthly": "MS",
+    "weekly": "W-SUN",
+    "daily": "D",
+}
 M1_SEASONS = {"yearly": 1, "quarterly": 4, "monthly": 12}
 HALVES = ("learn", "judge")
 

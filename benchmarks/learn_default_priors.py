@@ -33,7 +33,7 @@ from benchmarks import board
 from bayeskern.core.threads import one_blas_thread
 from bayeskern.forecast.combine import stacking
 from bayeskern.forecast.combine.average import Average
-from bayeskern.forecast.combine.width import MAX_RESIDUAL
+from bayeskern.forecast.combine.width import MAX_RESIDUAL, Spread
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
@@ -72,7 +72,9 @@ MIN_CURVATURE = 0.1
 # A longer history is cut for learning, and a frequency with fewer series is not learned.
 LAST, MIN_SERIES = 400, 15
 # Penalty on the intercepts and slopes of the weights, and on the parameters of the width.
-PENALTY = 1e-3
+PENALTY = 3e-3
+# The variance of the errors exists.
+MIN_DEGREES = 2.5
 LEVELS = np.arange(1, 10) / 10.0
 HORIZONS = {"yearly": 6, "quarterly": 8, "monthly": 18, "weekly": 26, "daily": 35}
 
@@ -202,23 +204,31 @@ def example_of(lesson: Lesson, priors) -> Example | None:
     origins = origins_of(lesson.steps, len(lesson.future), lesson.season)
     with one_blas_thread():
         past = [fitted.rolling(origins) for fitted in fits]
-        moments = [fitted.draws(stacking.MIN_DRAWS, 0, lesson.x_new).moments(lesson.x_new) for fitted in fits]
+        moments = [
+            fitted.draws(stacking.MIN_DRAWS, 0, lesson.x_new).moments(lesson.x_new)
+            for fitted in fits
+        ]
     errors = [stacking.error_of(*pair, origins) for pair in zip(fits, past, strict=True)]
     evidence, errors = stacking.features([f.log_evidence for f in fits], errors)
     scales, bounds = [f.scale for f in fits], lesson.choices.bounds
     means, sds = zip(*moments, strict=True)
     average = Average(np.ones(len(fits)), scales, means, sds, bounds=bounds)
     ones = np.eye(len(fits))
-    quantiles = [
-        Average(w, scales, means, sds, bounds=bounds).quantile(LEVELS) for w in ones
-    ]
+    quantiles = [Average(w, scales, means, sds, bounds=bounds).quantile(LEVELS) for w in ones]
     averages = [
-        Average(np.ones(len(fits)), scales, *map(np.array, zip(*(p[j] for p in past), strict=True)), bounds=bounds)
+        Average(
+            np.ones(len(fits)),
+            scales,
+            *map(np.array, zip(*(p[j] for p in past), strict=True)),
+            bounds=bounds,
+        )
         for j in range(len(origins))
     ]
     names = [stacking.structure_name(f.structure) for f in fits]
     values = [y[o.ahead] for o in origins]
-    return Example(lesson, names, evidence, errors, np.array(quantiles), average, (averages, values))
+    return Example(
+        lesson, names, evidence, errors, np.array(quantiles), average, (averages, values)
+    )
 
 
 def weights_of(example: Example, weighing: Weighing) -> np.ndarray:
@@ -274,11 +284,9 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
     """The prior of the scale with the highest density of the errors held out."""
 
     def width(p) -> Width:
-        return Width(p[0], 2.5 + np.exp(p[1]), np.exp(p[2]), p[3], horizon)
+        return Width(p[0], MIN_DEGREES + np.exp(p[1]), np.exp(p[2]), p[3], horizon)
 
     def objective(p):
-        from bayeskern.forecast.combine.width import Spread
-
         total = 0.0
         for errors, residuals in pairs:
             spread = Spread.of(width(p), residuals, np.arange(len(errors)))
@@ -288,7 +296,7 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
 
     begin = np.array([0.1, 1.5, -3.0, 0.1])
     end = minimize(objective, begin, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 1e-4})
-    return replace(width(end.x), **{k: round(v, 3) for k, v in asdict(width(end.x)).items()})
+    return replace(width(end.x), **{k: round(float(v), 4) for k, v in asdict(width(end.x)).items()})
 
 
 def learn(lessons: Sequence[Lesson], rounds: int, pool: Parallel, horizon: int) -> dict:
@@ -302,7 +310,12 @@ def learn(lessons: Sequence[Lesson], rounds: int, pool: Parallel, horizon: int) 
     weighing = learn_weighing(examples)
     width = learn_width([standardised(e, weighing) for e in examples], horizon)
     used = {trend: {n: p for n, p in named.items()} for trend, named in priors.items()}
-    return {"priors": used, "weighing": asdict(weighing), "width": asdict(width), "series": len(examples)}
+    return {
+        "priors": used,
+        "weighing": asdict(weighing),
+        "width": asdict(width),
+        "series": len(examples),
+    }
 
 
 def main():
@@ -314,6 +327,9 @@ def main():
     parser.add_argument("--frequencies", nargs="*")
     arguments = parser.parse_args()
     path = Path(learned.__file__).with_name("learned.json")
+    if not path.exists():
+        empty = table_of(start())
+        path.write_text(json.dumps({ANY: asdict(empty)}))
     by_frequency: dict[str, list[Lesson]] = {}
     for series in board.load(arguments.data).values():
         if not series[0].cell.startswith("M1/"):
@@ -321,14 +337,20 @@ def main():
                 lesson = lesson_of(one)
                 if lesson is not None:
                     by_frequency.setdefault(lesson.frequency, []).append(lesson)
-    table = json.loads(path.read_text()) if path.exists() else {}
+    table = json.loads(path.read_text())
     with Parallel(n_jobs=arguments.workers) as pool:
         for frequency, lessons in by_frequency.items():
             wanted = not arguments.frequencies or frequency in arguments.frequencies
             if len(lessons) >= MIN_SERIES and wanted:
                 horizon = HORIZONS[frequency.split()[0]]
                 table[frequency] = learn(lessons, arguments.rounds, pool, horizon)
-                print(frequency, len(lessons), table[frequency]["weighing"], table[frequency]["width"], flush=True)
+                print(
+                    frequency,
+                    len(lessons),
+                    table[frequency]["weighing"],
+                    table[frequency]["width"],
+                    flush=True,
+                )
                 path.write_text(json.dumps(table, indent=1) + "\n")
     table[ANY] = pooled([table[f] for f in HORIZONS if f in table])
     path.write_text(json.dumps(table, indent=1) + "\n")
@@ -340,7 +362,9 @@ def pooled(entries: Sequence[dict]) -> dict:
     for trend in TRENDS:
         priors[trend] = {}
         for name in START:
-            rows = np.array([e["priors"][trend][name] for e in entries if name in e["priors"][trend]])
+            rows = np.array(
+                [e["priors"][trend][name] for e in entries if name in e["priors"][trend]]
+            )
             location = float(np.mean(rows[:, 0]))
             spread = np.mean(np.square(rows[:, 0] - location) + np.square(rows[:, 1]))
             priors[trend][name] = round(location, 3), round(float(np.sqrt(spread)), 3)
@@ -351,7 +375,10 @@ def pooled(entries: Sequence[dict]) -> dict:
             return {n: round(float(np.mean([e[kind][key][n] for e in entries])), 3) for n in first}
         return round(float(np.mean([e[kind][key] for e in entries])), 3)
 
-    kinds = {kind: {key: average(key, kind) for key in entries[0][kind]} for kind in ("weighing", "width")}
+    kinds = {
+        kind: {key: average(key, kind) for key in entries[0][kind]}
+        for kind in ("weighing", "width")
+    }
     return {"priors": priors, **kinds, "series": sum(e["series"] for e in entries)}
 
 

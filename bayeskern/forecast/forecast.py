@@ -26,9 +26,10 @@ from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import (
     MANY_ZEROS,
+    MIN_RETURNS,
     bounds_of,
     is_constant,
-    require_ordinary,
+    ordinary,
     require_positive,
     require_possible,
 )
@@ -149,10 +150,10 @@ def choices_of(
     observed_through = _likelihood(said.likelihood, model)
     trends = _trends(said.trend, model)
     seasons = name_seasons(series.calendar, said.season)
-    series = _fitted_values(series, model, observed_through)
+    series = _ordinary_values(_fitted_values(series, model, observed_through))
     require_within_reach(series, horizon)
     series, bounds = _bounded(series, model, observed_through)
-    seasons, frequency = _visible(seasons, series.calendar)
+    series, seasons, frequency = _visible(series, seasons)
     effects = effects_of(
         series, horizon, said.holidays, model.holiday_window, said.events, model.effect_kernels
     )
@@ -183,19 +184,43 @@ def choices_of(
     return series, choices, frequency
 
 
-def _visible(seasons: dict[str, float], calendar: Calendar) -> tuple[dict[str, float], str]:
-    """The seasons that the times are long enough to show, and the frequency."""
+def _ordinary_values(series: Series) -> Series:
+    """The series without numbers that are none, and remarks on them."""
+    y = series.values[series.observed]
+    if is_constant(y):
+        return series
+
+    def labels():
+        return series.calendar.labels(series.times[series.observed])
+
+    usable, remarks = ordinary(y, labels)
+    if not remarks:
+        return series
+    values = series.values.copy()
+    values[series.observed] = usable
+    changed = replace(series, values=values, remarks=(*series.remarks, *remarks))
+    return replace(changed.until(len(values)), remarks=changed.remarks)
+
+
+def _visible(series: Series, seasons: dict[str, float]) -> tuple[Series, dict[str, float], str]:
+    """The series with a remark on seasons too long for it, the others, and the frequency."""
+    calendar = series.calendar
     span = calendar.step * (int(calendar.steps()[-1]) + 1)
     visible = {name: period for name, period in seasons.items() if period < span}
+    for name in seasons.keys() - visible.keys():
+        said = f"the series is no longer than a season of {calendar.in_words(seasons[name])}"
+        series = replace(series, remarks=(*series.remarks, f"{said}, which is left out"))
     shortest = min((period / calendar.step for period in seasons.values()), default=None)
     step = calendar.step if calendar.unit == "years" else None
-    return visible, frequency_of(step, shortest, bool(visible))
+    return series, visible, frequency_of(step, shortest, bool(visible))
 
 
 def _takes_ranks(y, model: StructuralModel, likelihood: NumpyLikelihood | None) -> bool:
-    """Whether so many values are zero, and none less, that ranks describe them best."""
-    free = likelihood is None and model.kernel is None and model.log is None and not model.robust
-    return bool(free and np.min(y) == 0.0 and np.mean(y == 0.0) >= MANY_ZEROS)
+    """Whether many values are zero, now and again, so that ranks describe them best."""
+    if likelihood is not None or model.kernel is not None or model.log is not None or model.robust:
+        return False
+    returns = np.sum((y[:-1] == 0.0) & (y[1:] > 0.0))
+    return bool(np.min(y) == 0.0 and np.mean(y == 0.0) >= MANY_ZEROS and returns >= MIN_RETURNS)
 
 
 def _fitted_forecast(series: Series, horizon: int, choices: Choices, method, seed: int) -> Forecast:
@@ -203,7 +228,6 @@ def _fitted_forecast(series: Series, horizon: int, choices: Choices, method, see
     y = series.values[series.observed]
     if is_constant(y):
         return Forecast(series, horizon, choices, None, seed)
-    require_ordinary(y)
     t = series.calendar.positions(series.times[series.observed])
     season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
     steps = series.calendar.steps()[series.observed]

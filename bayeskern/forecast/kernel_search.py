@@ -26,7 +26,7 @@ from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.kernels import GIVEN, name_seasons
 from bayeskern.forecast.model.learned import ANY, learned
 from bayeskern.forecast.model.structure import Choices, Structure
-from bayeskern.forecast.model.transformation import is_constant, require_ordinary
+from bayeskern.forecast.model.transformation import is_constant, ordinary
 from bayeskern.gp import GPRegression
 from bayeskern.kernels import RBF, ChangePoint, Constant, Kernel, Linear, Periodic
 
@@ -187,7 +187,9 @@ def search_kernel(
         )
     if is_constant(y):
         raise ValueError("the series is constant: there is nothing to search for.")
-    require_ordinary(y)
+    _, odd = ordinary(y, lambda: np.arange(len(y)))
+    if odd:
+        raise ValueError(f"{odd[0]}: leave it out of the search.")
     leaves = [Leaf(SMOOTH), Leaf(LINE), *(Leaf(name, period) for name, period in seasons.items())]
     search = _Search(x, y, leaves, season is None and not seasons, changes, step)
     return replace(search.run(progress), series=series)

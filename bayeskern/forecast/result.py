@@ -127,7 +127,10 @@ class Forecast(Quantiles):
             trends[trend] = trends.get(trend, 0.0) + part.weight
             logarithm += part.weight * part.structure.log
         ordered = sorted(trends.items(), key=lambda item: -item[1])
-        return {"trend": dict(ordered), "scale": {"values": 1.0 - logarithm, "logarithm": logarithm}}
+        return {
+            "trend": dict(ordered),
+            "scale": {"values": 1.0 - logarithm, "logarithm": logarithm},
+        }
 
     @property
     def structure(self) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,10 +10,9 @@ import numpy as np
 
 from bayeskern.core.formatting import aligned, counted
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.evaluate.look_back import Origin, origins_of
 from bayeskern.forecast.evaluate.scores import COVERAGES, WANTED, Scores, joined, score
+from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.result import Forecast
-from bayeskern.inference.verdict import WIDTH
 
 NAIVE = "seasonal naive"
 MEASURES = ("mae", "rmse", "crps", *(f"coverage_{100 * level:g}" for level in COVERAGES))
@@ -38,7 +36,6 @@ class ForecastComparison:
         count: How many values there were to compare with.
         table: Model -> mae, rmse and crps in the units of the series, coverage_80 and so on, the
             share of values inside the central intervals.
-        remarks: What a reader must know beside the numbers.
     """
 
     series: str
@@ -46,7 +43,6 @@ class ForecastComparison:
     origins: int
     count: int
     table: dict[str, dict[str, float]]
-    remarks: tuple[str, ...] = ()
 
     def to_frame(self):
         """The table as a pandas data frame, with a row for each model."""
@@ -62,8 +58,7 @@ class ForecastComparison:
         rows = [("", *MEASURES)]
         for name, row in self.table.items():
             rows.append((name, *(_shown(measure, row[measure]) for measure in MEASURES)))
-        remarks = [line for r in self.remarks for line in ("", *textwrap.wrap(r, WIDTH))]
-        return "\n".join([head, "", *aligned(rows), *remarks])
+        return "\n".join([head, "", *aligned(rows)])
 
 
 def _shown(measure: str, value: float) -> str:
@@ -88,27 +83,17 @@ def compare_forecasts(models: Mapping[str, Forecast | Peer]) -> ForecastComparis
                 f"{first} and {name} are forecasts of other series or horizons: only forecasts of "
                 "the same values, as many steps ahead, can be put side by side."
             )
-    origins = origins_of(f.series, f.horizon)
-    if not origins or not f.parts:
+    if f.look_back is None:
         raise ValueError(f"{f.series.name} is too short, or constant: there is no looking back.")
-    y = f.series.values[f.series.observed]
-    table, remarks = {}, []
+    table = {}
     for name, model in models.items():
-        if not isinstance(model, Forecast):
-            table[name] = _of_peer(name, model, y, origins)
-            continue
-        back = model.look_back
-        if back is None:
-            raise ValueError(f"{name} has no forecast from any past date: leave it out.")
-        if back.failed:
-            failed = counted(back.failed, "past date")
-            remarks.append(f"{name} has no forecast from {failed}, and the scores of the others.")
-        table[name] = _row(back.ours)
+        if isinstance(model, Forecast):
+            table[name] = _row(model.look_back.ours)
+        else:
+            table[name] = _of_peer(name, model, f.series, f.combination.origins)
     table[NAIVE] = _row(f.look_back.naive)
-    count = sum(int(origin.future.sum()) for origin in origins)
-    return ForecastComparison(
-        f.series.name, origins[0].ahead, len(origins), count, table, tuple(remarks)
-    )
+    back = f.look_back
+    return ForecastComparison(f.series.name, back.steps, len(back.origins), back.count, table)
 
 
 def _same(one: Series, other: Series) -> bool:
@@ -127,34 +112,37 @@ def _row(scores: Scores) -> dict[str, float]:
     }
 
 
-def _of_peer(name: str, model: Peer, y: np.ndarray, origins: list[Origin]) -> dict[str, float]:
+def _of_peer(name: str, model: Peer, series: Series, origins: Sequence[Origin]) -> dict[str, float]:
     if not callable(getattr(model, "forecast", None)):
         raise TypeError(
             f"{name} is a {type(model).__name__}; wanted a forecast of bk.forecast, or a model of "
             "statsforecast, such as statsforecast.models.AutoETS(season_length=12)."
         )
+    y, on_grid = series.values[series.observed], series.on_grid()
+    steps = series.calendar.steps()[series.observed]
     scored = []
     for origin in origins:
-        if np.isnan(origin.past).any():
+        past = on_grid[: steps[origin.count - 1] + 1]
+        if np.isnan(past).any():
             raise ValueError(
                 f"{name} takes series without gaps, and this one has missing values or times."
             )
         try:
-            quantiles = _quantiles(model, origin)
+            quantiles = _quantiles(model, past, int(origin.steps[-1]) + 1)
         except Exception as error:
             # Each model has errors of its own, and they do not name it.
             raise ValueError(f"{name} has no forecast of this series: {error}") from error
         if not np.all(np.isfinite(quantiles)):
             raise ValueError(f"{name} has a forecast of this series that is not finite.")
-        scored.append(score(quantiles[:, origin.steps], y[origin.future]))
+        scored.append(score(quantiles[:, origin.steps], y[origin.ahead]))
     return _row(joined(scored))
 
 
-def _quantiles(model: Peer, origin: Origin) -> np.ndarray:
+def _quantiles(model: Peer, past: np.ndarray, ahead: int) -> np.ndarray:
     """The quantiles at WANTED, from intervals: (len(WANTED), ahead)."""
     widths = np.round(200.0 * np.abs(WANTED - 0.5), 10)
     levels = sorted({*widths.tolist()} - {0.0})
-    found = model.forecast(y=origin.past, h=origin.ahead, level=levels)
+    found = model.forecast(y=past, h=ahead, level=levels)
     rows = []
     for p, width in zip(WANTED, widths.tolist(), strict=True):
         key = "mean" if width == 0.0 else f"{'lo' if p < 0.5 else 'hi'}-{width}"

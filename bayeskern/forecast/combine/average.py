@@ -68,9 +68,7 @@ class Average:
     def values(self, errors) -> np.ndarray:
         """sum_k w_k T_k(m_k + s_k e) at errors e (..., m), within the bounds."""
         with np.errstate(over="ignore"):
-            total = sum(
-                w * self._value(k, errors) for k, w in enumerate(self.weights) if w > 0.0
-            )
+            total = sum(w * self._value(k, errors) for k, w in enumerate(self.weights) if w > 0.0)
         return np.clip(total, *self.bounds)
 
     def _value(self, k: int, errors) -> np.ndarray:

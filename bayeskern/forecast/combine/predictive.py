@@ -22,7 +22,10 @@ def predictive_of(
     parts = combination.parts
     if parts[0].fitted.choices.likelihood is not None:
         return _responses(
-            parts, seed, lambda draws, rows: draws.fitted.evidence.moments(draws.z[rows], x_new), x_new
+            parts,
+            seed,
+            lambda draws, rows: draws.fitted.evidence.moments(draws.z[rows], x_new),
+            x_new,
         )
     average = _average(parts, [part.draws.moments(x_new) for part in parts], x_new)
     return average.with_spread(combination.spread(steps))

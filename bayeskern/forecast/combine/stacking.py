@@ -238,7 +238,9 @@ def _weights(fits: Sequence[Fitted], origins, by_part) -> np.ndarray:
     weighing = choices.learned.weighing
     names = [structure_name(fitted.structure) for fitted in fits]
     intercepts = np.array([weighing.intercepts[name] for name in names])
-    evidence, errors = features(evidence, [error_of(*pair, origins) for pair in zip(fits, by_part, strict=True)])
+    evidence, errors = features(
+        evidence, [error_of(*pair, origins) for pair in zip(fits, by_part, strict=True)]
+    )
     return softmax(
         intercepts + weighing.by_evidence * evidence + weighing.by_error * errors + priors
     )
@@ -266,4 +268,6 @@ def error_of(fitted: Fitted, past, origins: Sequence[Origin]) -> float:
     y = np.concatenate([fitted.y[origin.ahead] for origin in origins])
     average = Average([1.0], [fitted.scale], means[None], sds[None])
     loss = y - average.quantile(PROBABILITIES)
-    return float(np.mean(np.maximum(PROBABILITIES[:, None] * loss, (PROBABILITIES[:, None] - 1.0) * loss)))
+    return float(
+        np.mean(np.maximum(PROBABILITIES[:, None] * loss, (PROBABILITIES[:, None] - 1.0) * loss))
+    )

@@ -108,9 +108,7 @@ def default_kernel(
         kernel = kernel + part()
     for at in changes:
         jump = dist.LogNormal(JUMP_VARIANCE, 1.0)
-        kernel = kernel + ChangePoint(
-            Constant(0.0), Constant(jump) + Linear(jump, at), at, width
-        )
+        kernel = kernel + ChangePoint(Constant(0.0), Constant(jump) + Linear(jump, at), at, width)
     kernel = kernel.named(LEVEL)
     for name, period in seasons.items():
         kernel += (_repeating if trend == "smooth" else _drifting)(period).named(name)

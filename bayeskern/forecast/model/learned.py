@@ -20,7 +20,12 @@ STEPS = {
     "weekly": (0.01, 0.05),
     "daily": (0.002, 0.01),
 }
-SEASONS = {"quarterly": (2.0, 4.5), "daily": (4.5, 9.0), "monthly": (9.0, 13.0), "weekly": (45.0, 60.0)}
+SEASONS = {
+    "quarterly": (2.0, 4.5),
+    "daily": (4.5, 9.0),
+    "monthly": (9.0, 13.0),
+    "weekly": (45.0, 60.0),
+}
 YEARLY = "yearly"
 # Behind a frequency, for series without its season: too short to show it.
 SHORT = " short"

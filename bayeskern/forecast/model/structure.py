@@ -96,9 +96,7 @@ class Choices:
     @property
     def structures(self) -> list[Structure]:
         """Every trend on every scale."""
-        return [
-            Structure(trend, log, self.changes) for log in self.logs for trend in self.trends
-        ]
+        return [Structure(trend, log, self.changes) for log in self.logs for trend in self.trends]
 
     def scale(self, structure: Structure, y: np.ndarray) -> Scale:
         """The scale on which a structure describes values y (n,)."""
@@ -106,7 +104,9 @@ class Choices:
             return LatentScale(True, *self.likelihood.location_scale(y))
         return (NormalScores if self.ranks else Scale).of(y, structure.log)
 
-    def model(self, structure: Structure, x: np.ndarray, scale: Scale, y) -> GPRegression | LatentGP:
+    def model(
+        self, structure: Structure, x: np.ndarray, scale: Scale, y
+    ) -> GPRegression | LatentGP:
         """The model of a structure for values y at times x, (n,) both, on their scale."""
         kernel, noise = self._kernel_and_noise(structure, x, scale, y)
         if self.likelihood is not None:
@@ -135,9 +135,7 @@ class Choices:
         if self.kernels is not None:
             return self.kernels[structure.trend], default_noise(*OWN_NOISE)
         z = self._standardised(scale, y)
-        kernel = default_kernel(
-            structure.trend, self.seasons, structure.changes, self._width
-        )
+        kernel = default_kernel(structure.trend, self.seasons, structure.changes, self._width)
         priors = Priors(self._priors(structure, z), self.step)
         kernel = priors.of_kernel(kernel).at(self._numbers(structure, x, z))
         return kernel, default_noise(*priors.values[NOISE])

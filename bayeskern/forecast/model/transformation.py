@@ -13,6 +13,12 @@ from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
 LEAST_ZEROS = 0.05
 # From this share of zeros on, ranks say more of a series than its values.
 MANY_ZEROS = 0.2
+# ... if the series returns from zero so often: one that has stopped is none of them.
+MIN_RETURNS = 3
+
+
+# Sizes beyond which a number among ordinary ones is an error, or 0.
+MAX_SIZE, MIN_SIZE = 1e100, 1e-100
 
 
 @dataclass(frozen=True)
@@ -106,13 +112,35 @@ def is_constant(y: np.ndarray) -> bool:
     return bool(np.ptp(y) <= 1e-14 * np.max(np.abs(y)))
 
 
-def require_ordinary(y: np.ndarray) -> None:
-    """Raise ValueError where squares would leave the range of floating-point numbers."""
-    if np.max(np.abs(y)) > 1e100 or np.ptp(y) < 1e-100:
+def ordinary(y: np.ndarray, labels) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The values, those beyond any unit taken for what they must be, and remarks.
+
+    A value beyond MAX_SIZE beside ordinary ones is an error of the data, and is left out (NaN); one
+    below MIN_SIZE is 0.
+
+    Args:
+        y: Values, (n,).
+        labels: () -> their times, as one writes them.
+
+    Raises:
+        ValueError: If all values are beyond what can be computed with.
+    """
+    sizes = np.abs(y)
+    huge = sizes > MAX_SIZE
+    tiny = (sizes < MIN_SIZE) & (sizes > 0.0)
+    middle = np.median(sizes)
+    if middle > MAX_SIZE or (0.0 < middle < MIN_SIZE) or (np.ptp(y[~huge]) < MIN_SIZE):
         raise ValueError(
-            f"the values reach {np.max(np.abs(y)):.3g} in size and vary by {np.ptp(y):.3g}, out of "
+            f"the values reach {np.max(sizes):.3g} in size and vary by {np.ptp(y):.3g}, out of "
             "the range that can be computed with; give them in another unit."
         )
+    remarks = []
+    for which, does in ((huge, "left out as an error"), (tiny, "taken for 0")):
+        if which.any():
+            row = int(np.argmax(which))
+            more = f", and {int(which.sum()) - 1} more," if which.sum() > 1 else ""
+            remarks.append(f"the value {y[row]:.3g} at {labels()[row]}{more} is {does}")
+    return np.where(huge, np.nan, np.where(tiny, 0.0, y)), tuple(remarks)
 
 
 def bounds_of(y: np.ndarray, lower: float | None, upper: float | None, labels) -> tuple:

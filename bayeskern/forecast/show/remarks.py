@@ -25,9 +25,12 @@ def remarks_on(f) -> tuple[str, ...]:
         if f.parts[0].draws.is_point:
             says = "intervals built on a point estimate may be much too narrow"
         remarks.append(f"with {len(y)} values, {says}")
-    longest = max(f.choices.seasons.values(), default=0.0)
-    if longest > f.series.calendar.step * (int(f.series.calendar.steps()[-1]) + 1):
-        remarks.append("the series is shorter than a season, whose shape it cannot show")
+    if f.choices.ranks:
+        zeros = int(np.sum(y == 0.0))
+        remarks.append(
+            f"{zeros} of {len(y)} values are 0: the forecast is made of the ranks of the values, and "
+            "stays within their range"
+        )
     effects = f.choices.effects
     if effects is not None and effects.unseen:
         remarks.append(

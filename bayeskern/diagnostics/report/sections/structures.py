@@ -18,18 +18,17 @@ def structures(subject) -> Iterator:
     (process,) = subject.processes
     rows, seen = [], f.choices.likelihood
     for part in f.parts:
-        trend, seasons, log, changes = part.structure
-        named = ", ".join(name.replace("_", " ") for name in seasons) or "none"
+        trend, log, changes = part.structure
         scale = "logarithm" if log else "as given" if seen is None else seen.scale
         name = "the kernel as given" if trend == GIVEN else TRENDS.get(trend, trend)
         if changes:
             name += f", {counted(len(changes), 'change')} of level and slope"
-        rows.append((name, named, scale, percent(part.weight)))
+        rows.append((name, scale, percent(part.weight)))
     yield Table(
-        ("trend", "seasons", "scale", "share of the forecast"),
+        ("trend", "scale", "weight"),
         tuple(rows),
-        "The structures that the forecast is the average of, weighted by how well each foretells "
-        "the series. Those with less than 1 % are left out.",
+        "The structures whose quantiles the forecast averages, weighted by how well each forecast "
+        "the series so far. Those with less than 1 % are left out.",
     )
     values = f.leading.evidence.values(process.z)
     table = []
