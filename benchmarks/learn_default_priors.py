@@ -2,9 +2,9 @@
 
     uv run python -m benchmarks.learn_default_priors [--data FOLDER] [--limit 100] [--rounds 4]
 
-Writes bayeskern/forecast/model/learned.json, from the half `learn` of the corpus (`benchmarks.board`
-judges on the other half; M1 is not used). For each frequency, and for series that are too short to
-show its season:
+Writes bayeskern/forecast/model/learned.json, from the half `learn` of the corpus; `benchmarks.board`
+judges on the other half, and M1 is not used. For each frequency, and for series that are too short
+to show its season:
 
 1. Priors of the hyperparameters of each structure, by the EM algorithm (empirical Bayes: Dempster,
    Laird and Rubin, 1977): the next prior is the normal distribution that holds the modes of all
@@ -29,7 +29,6 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import t as student
 
-from benchmarks import board
 from bayeskern.core.threads import one_blas_thread
 from bayeskern.forecast.combine import stacking
 from bayeskern.forecast.combine.average import Average
@@ -37,11 +36,12 @@ from bayeskern.forecast.combine.width import MAX_RESIDUAL, Spread
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
-from bayeskern.forecast.forecast import choices_of
+from bayeskern.forecast.forecast import Said, choices_of
 from bayeskern.forecast.model import learned
 from bayeskern.forecast.model.kernels import TRENDS
 from bayeskern.forecast.model.learned import ANY, Learned, Weighing, Width
 from bayeskern.forecast.model.structural_model import StructuralModel
+from benchmarks import board
 
 # Where the algorithm begins: the location and the scale of the logarithm.
 START = {
@@ -62,7 +62,8 @@ START = {
     "season.size.constant.variance": (-1.0, 1.5),
     "season.size.brownian.variance": (-6.0, 1.5),
     "season.seasonal.lengthscale": (-0.7, 1.0),
-    "season.seasonal.variance": (-1.0, 1.5),
+    "season.lengthscale": (-0.7, 1.0),
+    "season.variance": (-1.0, 1.5),
     "noise": (-1.5, 1.5),
 }
 # The start counts as so many series; scales that are learned lie between these.
@@ -102,7 +103,7 @@ def lesson_of(series: board.Series) -> Lesson | None:
     if np.ptp(series.x) == 0.0 or len(series.x) < 4:
         return None
     read = read.last(LAST) if len(series.x) > LAST else read
-    read, choices, frequency = choices_of(read, len(series.y), StructuralModel())
+    read, choices, frequency = choices_of(read, len(series.y), StructuralModel(), Said())
     x = read.calendar.positions(read.times[read.observed])
     future = read.calendar.positions(read.calendar.future(len(series.y)))
     scale = board.mase_scale(series)
@@ -284,7 +285,10 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
     """The prior of the scale with the highest density of the errors held out."""
 
     def width(p) -> Width:
-        return Width(p[0], MIN_DEGREES + np.exp(p[1]), np.exp(p[2]), p[3], horizon)
+        log_scale, degrees, share, growth = p.tolist()
+        return Width(
+            log_scale, MIN_DEGREES + np.exp(degrees).item(), np.exp(share).item(), growth, horizon
+        )
 
     def objective(p):
         total = 0.0
@@ -296,7 +300,8 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
 
     begin = np.array([0.1, 1.5, -3.0, 0.1])
     end = minimize(objective, begin, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 1e-4})
-    return replace(width(end.x), **{k: round(float(v), 4) for k, v in asdict(width(end.x)).items()})
+    found = asdict(width(end.x)) | {"horizon": horizon}
+    return Width(**{name: round(value, 4) for name, value in found.items()})
 
 
 def learn(lessons: Sequence[Lesson], rounds: int, pool: Parallel, horizon: int) -> dict:

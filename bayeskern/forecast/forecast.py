@@ -11,7 +11,6 @@ from bayeskern.core import validation
 from bayeskern.core.memory import Memory
 from bayeskern.forecast.combine.stacking import alone, combine, contenders
 from bayeskern.forecast.combine.updating import likely_times
-from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
@@ -141,7 +140,7 @@ class Said(NamedTuple):
 
 
 def choices_of(
-    series: Series, horizon: int, model: StructuralModel, said: Said = Said()
+    series: Series, horizon: int, model: StructuralModel, said: Said
 ) -> tuple[Series, Choices, str]:
     """The values that are fitted, the structures that are weighed, and the frequency.
 

@@ -9,7 +9,6 @@ import numpy as np
 from bayeskern.forecast.combine.average import Average
 from bayeskern.forecast.combine.responses import ResponseMixture, responses_of
 from bayeskern.forecast.combine.stacking import Combination, Part
-from bayeskern.forecast.combine.width import Spread
 
 # The draws of all structures together that forecasts through a likelihood rest on.
 MIXED = 48

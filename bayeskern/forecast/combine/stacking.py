@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri, softmax
+from scipy.special import softmax
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
@@ -191,7 +191,6 @@ def combine(
             "no structure has a finite density around its mode: the covariances cannot be "
             "factored there. Take method='map', or another kernel."
         )
-    choices = fits[0].choices
     by_part = side_by_side(lambda fitted: fitted.rolling(origins), fits, len(fits[0].y))
     weights = _weights(fits, origins, by_part)
     weights = np.where(weights < MIN_WEIGHT, 0.0, weights)

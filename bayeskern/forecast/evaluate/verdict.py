@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bayeskern.core.formatting import counted
 from bayeskern.forecast.evaluate.look_back import LookBack, compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.inference.verdict import Trust

@@ -64,7 +64,8 @@ UNITS = {
     "constant.variance": (1, 0),
     "brownian.variance": (1, -1),
     "seasonal.lengthscale": (0, 0),
-    "seasonal.variance": (1, 0),
+    "season.lengthscale": (0, 0),
+    "season.variance": (1, 0),
     "noise": (1, 0),
 }
 

@@ -28,8 +28,8 @@ def remarks_on(f) -> tuple[str, ...]:
     if f.choices.ranks:
         zeros = int(np.sum(y == 0.0))
         remarks.append(
-            f"{zeros} of {len(y)} values are 0: the forecast is made of the ranks of the values, and "
-            "stays within their range"
+            f"{zeros} of {len(y)} values are 0: the forecast is made of the ranks of the values, "
+            "and stays within their range"
         )
     effects = f.choices.effects
     if effects is not None and effects.unseen:
