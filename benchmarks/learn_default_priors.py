@@ -2,9 +2,9 @@
 
     uv run python -m benchmarks.learn_default_priors [--data FOLDER] [--limit 100] [--rounds 4]
 
-Writes bayeskern/forecast/model/learned.json, from the half `learn` of the corpus; `benchmarks.board`
-judges on the other half, and M1 is not used. For each frequency, and for series that are too short
-to show its season:
+Writes bayeskern/forecast/model/learned.json, from the half `learn` of the corpus. The script
+`benchmarks.board` judges on the other half; M1 is not used. For each frequency, and for series too
+short to show its season:
 
 1. Priors of the hyperparameters of each structure, by the EM algorithm (empirical Bayes: Dempster,
    Laird and Rubin, 1977): the next prior is the normal distribution that holds the modes of all

@@ -28,7 +28,7 @@ from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
 
 # Structures whose mode is so much less dense than that of the best one are not looked at again.
-MAX_LOG_GAP = 20.0
+MAX_LOG_GAP = 15.0
 # Which structures of a longer series are fitted to all of it, and how many, so many of its last
 # values decide.
 RECENT, MAX_LONG = 250, 4
@@ -41,7 +41,7 @@ MIN_WEIGHT = 0.01
 # More changes of level and slope than this are a series that wanders.
 MAX_CHANGES = 3
 # Draws of the hyperparameters of the heaviest structure, and the fewest of each other one.
-DRAWS, MIN_DRAWS = 32, 8
+DRAWS, MIN_DRAWS = 24, 6
 # Features further behind than this count as that far.
 MAX_EVIDENCE_GAP, MAX_ERROR_GAP = 20.0, 3.0
 # The quantiles whose loss is the error of a forecast.
@@ -70,22 +70,31 @@ class Combination:
     Attributes:
         parts: The heaviest first.
         origins: The earlier origins.
-        past: The forecast of the values after each, with errors as the models say.
+        past: The forecasts of the values after each, one origin after the other, with errors as the
+            models say; None if there are no origins.
     """
 
     parts: tuple[Part, ...]
     origins: tuple[Origin, ...] = ()
-    past: tuple[Average | ResponseMixture, ...] = ()
+    past: Average | ResponseMixture | None = None
+
+    @property
+    def past_steps(self) -> np.ndarray:
+        """How many steps ahead each of the past forecasts was, from 0 on: (N,)."""
+        return np.concatenate([np.zeros(0, int), *(origin.steps for origin in self.origins)])
+
+    @property
+    def past_places(self) -> np.ndarray:
+        """The place in the series of what each of them forecast: (N,)."""
+        n = len(self.parts[0].fitted.y)
+        return np.concatenate([np.zeros(0, int), *(np.arange(n)[o.ahead] for o in self.origins)])
 
     @cached_property
     def residuals(self) -> np.ndarray:
-        """Standardised errors of the past forecasts, (N,), one origin after the other."""
-        y = self.parts[0].fitted.y
-        errors = [
-            average.errors_of(y[origin.ahead])
-            for origin, average in zip(self.origins, self.past, strict=True)
-        ]
-        return np.concatenate([np.zeros(0), *errors])
+        """Standardised errors of the past forecasts: (N,)."""
+        if self.past is None:
+            return np.zeros(0)
+        return self.past.errors_of(self.parts[0].fitted.y[self.past_places])
 
     @property
     def reach(self) -> int:
@@ -198,28 +207,28 @@ def combine(
     order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > 0.0]
 
     def drawn(i):
-        count = max(MIN_DRAWS, int(np.ceil(DRAWS * np.sqrt(weights[i] / weights.max()))))
+        count = max(MIN_DRAWS, int(np.ceil(DRAWS * weights[i] / weights.max())))
         return fits[i].draws(count, seed, x_new)
 
     draws = side_by_side(drawn, order, len(fits[0].y))
     parts = [Part(d, float(weights[i])) for d, i in zip(draws, order, strict=True)]
-    kept = [fits[i] for i in order]
-    past = [
-        _past(kept, weights[order], [by_part[i][j] for i in order]) for j in range(len(origins))
-    ]
-    return Combination(tuple(parts), tuple(origins), tuple(past))
+    past = _past([fits[i] for i in order], weights[order], [by_part[i] for i in order])
+    return Combination(tuple(parts), tuple(origins), past)
 
 
 def alone(draws: Draws, origins: Sequence[Origin]) -> Combination:
     """A combination of one structure."""
-    fitted = draws.fitted
-    past = [_past([fitted], np.ones(1), [pair]) for pair in fitted.rolling(origins)]
-    return Combination((Part(draws, 1.0),), tuple(origins), tuple(past))
+    past = _past([draws.fitted], np.ones(1), [draws.fitted.rolling(origins)])
+    return Combination((Part(draws, 1.0),), tuple(origins), past)
 
 
-def _past(fits: Sequence[Fitted], weights, moments) -> Average | ResponseMixture:
-    """The forecast from an earlier origin, by the moments of each of the fits there."""
-    choices, (means, sds) = fits[0].choices, map(np.array, zip(*moments, strict=True))
+def _past(fits: Sequence[Fitted], weights, moments) -> Average | ResponseMixture | None:
+    """The forecasts from all earlier origins, by the moments of each of the fits there."""
+    if not moments[0]:
+        return None
+    choices = fits[0].choices
+    together = [[np.concatenate(part) for part in zip(*pairs, strict=True)] for pairs in moments]
+    means, sds = map(np.array, zip(*together, strict=True))
     if choices.likelihood is None:
         return Average(weights, [f.scale for f in fits], means, sds, bounds=choices.bounds)
     modes = [fitted.mode for fitted in fits]

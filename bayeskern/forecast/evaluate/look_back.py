@@ -103,26 +103,24 @@ def look_back(series: Series, combination: Combination, season: int) -> LookBack
 
     season: of the seasonal-naive forecast, in steps.
     """
-    y, on_grid = series.values[series.observed], series.on_grid()
-    steps = series.calendar.steps()[series.observed]
-    ours, naive, known, place = [], [], [], []
-    spread = combination.spread(np.arange(combination.reach))
-    for origin, past in zip(combination.origins, combination.past, strict=True):
-        values, ahead = y[origin.ahead], int(origin.steps[-1]) + 1
-        before = on_grid[: steps[origin.count - 1] + 1]
-        theirs = SeasonalNaive.of(before, ahead, min(season, len(before) - 1))
-        past = past.with_spread(spread.at(origin.steps))
-        ours.append(score(past.quantile(WANTED), values))
-        naive.append(score(theirs.quantile(WANTED)[:, origin.steps], values))
-        known.append(np.full(len(values), origin.count))
-        place.append(np.arange(len(y))[origin.ahead])
-    if not ours:
+    if combination.past is None:
         return None
+    y, on_grid = series.values[series.observed], series.on_grid()
+    steps, place = series.calendar.steps()[series.observed], combination.past_places
+    spread = combination.spread(np.arange(combination.reach))
+    past = combination.past.with_spread(spread.at(combination.past_steps))
+    naive = []
+    for origin in combination.origins:
+        before = on_grid[: steps[origin.count - 1] + 1]
+        ahead = int(origin.steps[-1]) + 1
+        theirs = SeasonalNaive.of(before, ahead, min(season, len(before) - 1))
+        naive.append(score(theirs.quantile(WANTED)[:, origin.steps], y[origin.ahead]))
+    known = [np.full(len(origin.steps), origin.count) for origin in combination.origins]
     return LookBack(
         combination.reach,
         float(np.std(y)),
-        joined(ours),
+        score(past.quantile(WANTED), y[place]),
         joined(naive),
         np.concatenate(known),
-        np.concatenate(place),
+        place,
     )
