@@ -295,7 +295,8 @@ class NumpyEvidence:
         Args:
             z: The hyperparameters, (d,).
             counts: How many values are known at each origin.
-            reach: How many of the next ones are forecast there.
+            reach: How many of the next ones are forecast there. Their noise is the ordinary one,
+                without the factors that they had once they were known.
 
         Returns:
             Means and variances of those, one pair for each origin.
@@ -308,7 +309,8 @@ class NumpyEvidence:
         for n, k in zip(counts, reach, strict=True):
             later = factor[n : n + k]
             own = np.tril(later[:, n : n + k])
-            pairs.append((later[:, :n] @ weights[:n], np.sum(np.square(own), axis=1)))
+            excess = noise * (self.noise_factors[n : n + k] - 1.0)
+            pairs.append((later[:, :n] @ weights[:n], np.sum(np.square(own), axis=1) - excess))
         return pairs
 
     def precision(self, z) -> tuple[np.ndarray, np.ndarray]:

@@ -244,18 +244,17 @@ def _(values, pairs):
     period, lengthscale, variance = next(values), next(values), next(values)
     angle, a = np.pi * pairs.lag / period, 1.0 / lengthscale**2
     waves = 2.0 * np.square(np.sin(angle))
-    repeats, mean = np.exp(-a * waves), i0e(a)
-    # Of a, for which d a / d lengthscale = -2 a / lengthscale.
-    slope_of_mean = i1e(a) - mean
-    unit = (repeats - mean) / (1.0 - mean)
+    falls, size = np.expm1(-a * waves), periodic.variation(a, i0e, np)
+    unit = 1.0 + falls / size
 
     def in_period():
-        by_angle = 2.0 * a * repeats * np.sin(2.0 * angle)
-        return variance / (1.0 - mean) * by_angle * angle / period
+        by_angle = 2.0 * a * (1.0 + falls) * np.sin(2.0 * angle)
+        return variance / size * by_angle * angle / period
 
     def in_lengthscale():
-        in_a = -waves * repeats - slope_of_mean + unit * slope_of_mean
-        return -2.0 * variance * a / lengthscale * in_a / (1.0 - mean)
+        # Through a, for which d a / d lengthscale = -2 a / lengthscale.
+        in_a = -waves * (1.0 + falls) - (i0e(a) - i1e(a)) * falls / size
+        return -2.0 * variance * a / lengthscale * in_a / size
 
     return variance * unit, [in_period, in_lengthscale, lambda: unit]
 

@@ -39,9 +39,13 @@ def coefficients(lengthscale, harmonics: int) -> Float[Array, " J1"]:
     # The angles times j, as multiples of the first that are less than a turn.
     waves = np.where(j == 0, 1.0, 2.0)[:, None] * np.cos(angles[np.outer(j, np.arange(n)) % n])
     # Smaller lengthscales are told from this one by nothing but overflow.
-    values = jnp.exp((np.cos(angles) - 1.0) / jnp.square(jnp.maximum(lengthscale, 1e-50)))
-    # A mean of positive numbers that rounding can make negative.
-    return jnp.maximum(jnp.asarray(waves) @ values / n, 0.0)
+    exponents = (np.cos(angles) - 1.0) / jnp.square(jnp.maximum(lengthscale, 1e-50))
+    # Large lengthscales leave little for the harmonics above 0: the values less 1 keep its digits.
+    is_large = lengthscale > 1.0
+    values = jnp.where(is_large, jnp.expm1(exponents), jnp.exp(exponents))
+    means = jnp.asarray(waves) @ values / n + jnp.where(is_large, j == 0, 0.0)
+    # Positive numbers that rounding can make negative.
+    return jnp.maximum(means, 0.0)
 
 
 def log_error(lengthscale, harmonics):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import i0e
 from numpyro.distributions import constraints
+from scipy.special import poch
 
 from bayeskern.core import validation
 from bayeskern.hyperparameters import hyperparameter
@@ -72,12 +76,17 @@ class Periodic(Kernel):
         return column_groups.one_by_one(self, ("period", "lengthscale"), d)
 
     def state_space(self):
+        return self._harmonic_space(0)
+
+    def _harmonic_space(self, further: int) -> HarmonicSpace:
+        """The harmonics that the lengthscale asks for, and further ones."""
         J = self.harmonics or count_harmonics(self.lengthscale)
         if J is None:
             raise NoStateSpaceError(
                 f"{self!r} has a lengthscale that is not known beforehand, or too small, so that "
                 "it cannot be said how many harmonics are enough: say it, as in harmonics=20."
             )
+        J += further
         weights = coefficients(number(self, "lengthscale"), J)
         period = number(self, "period")
         return HarmonicSpace(period, self.variance * weights, tuple(range(J + 1)))
@@ -99,14 +108,15 @@ class Seasonal(Periodic):
     k(s, t) = variance * (exp(-2 sin^2(pi (s - t) / period) / lengthscale^2) - c) / (1 - c), with c
     the mean of the exponential over a period, exp(-a) I_0(a) at a = 1 / lengthscale^2. It is the
     `Periodic` kernel without its constant part, so that a level beside it has a meaning of its
-    own; at small lengthscales the values of a period are independent effects that sum to zero.
-    Times `Brownian`, the season drifts.
+    own. At large lengthscales it is the `Cosine` kernel; at small ones distant values have the
+    correlation of 1 / c effects that sum to zero. Times `Brownian`, the season drifts.
 
     Args:
         period: The period, in the units of the time.
         lengthscale: How fast the function changes within a period, as in `Periodic`.
         variance: The prior variance k(x, x), in the squared units of the output.
-        harmonics: How many sine waves the Markov solver makes it of, as in `Periodic`.
+        harmonics: As in `Periodic`. The Markov solver takes one sine wave more, since the error is
+            relative to the variance that is left without the constant part.
 
     References:
         Harvey (1989), "Forecasting, structural time series models and the Kalman filter", section
@@ -115,15 +125,18 @@ class Seasonal(Periodic):
     Examples:
         >>> from bayeskern.kernels import Seasonal
         >>> print(Seasonal(period=4.0, lengthscale=0.2)([0.0, 1.0, 2.0]).round(3))
-        [[ 1.    -0.129 -0.129]
-         [-0.129  1.    -0.129]
-         [-0.129 -0.129  1.   ]]
+        [[ 1.    -0.087 -0.087]
+         [-0.087  1.    -0.087]
+         [-0.087 -0.087  1.   ]]
     """
 
     def evaluate(self, X, Z=None):
-        time_of(self, X)
-        mean = i0e(1.0 / jnp.square(self.lengthscale))
-        return (super().evaluate(X, Z) - self.variance * mean) / (1.0 - mean)
+        s = time_of(self, X)
+        t = s if Z is None else time_of(self, Z)
+        a = 1.0 / jnp.square(metrics.per_dimension("lengthscale", self.lengthscale, X))
+        period = metrics.per_dimension("period", self.period, X)
+        squares = jnp.square(jnp.sin(jnp.pi * (s[:, None] - t[None, :]) / period))
+        return self.variance * (1.0 + jnp.expm1(-2.0 * a * squares) / variation(a, i0e))
 
     def evaluate_diag(self, X):
         time_of(self, X)
@@ -136,7 +149,7 @@ class Seasonal(Periodic):
         return Kernel.by_columns(self, d)
 
     def state_space(self):
-        space = super().state_space()
+        space = self._harmonic_space(1)
         waves = space.variances[1:]
         return HarmonicSpace(
             space.period, waves * self.variance / jnp.sum(waves), space.harmonics[1:]
@@ -183,6 +196,22 @@ class Cosine(Kernel):
     def _circle(self, X):
         angle = 2.0 * jnp.pi * jnp.sum(X / metrics.per_dimension("period", self.period, X), axis=1)
         return jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
+
+
+# 1 - exp(-a) I_0(a) = -sum_j (1/2)_j (-2 a)^j / (j!)^2 over j >= 1, to the last digit for a <= 1.
+SERIES = np.array(
+    [-((-2.0) ** j) * poch(0.5, j) / math.factorial(j) ** 2 for j in reversed(range(1, 30))] + [0.0]
+)
+
+
+def variation(a, i0e, xp=jnp):
+    """1 - exp(-a) I_0(a), without cancellation where a is small.
+
+    i0e: exp(-a) I_0(a), of SciPy or JAX; xp: NumPy or JAX's.
+    """
+    small = a < 1.0
+    near, far = xp.where(small, a, 0.0), xp.where(small, 1.0, a)
+    return xp.where(small, xp.polyval(SERIES, near), 1.0 - i0e(far))
 
 
 def _harmonics(count) -> int | None:

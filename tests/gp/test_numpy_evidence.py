@@ -7,7 +7,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.forecast.model.kernels import default_kernel, default_noise
+from bayeskern.forecast.model.kernels import TRENDS, default_kernel, default_noise
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.numpy_evidence import NumpyEvidence
 from bayeskern.gp.posterior import posterior_covariance, posterior_mean
@@ -21,8 +21,10 @@ from bayeskern.kernels import (
     IntegratedBrownian,
     IntegratedOrnsteinUhlenbeck,
     Linear,
+    Matern12,
     Matern32,
     Periodic,
+    Seasonal,
 )
 from tests.marks import few
 
@@ -35,15 +37,20 @@ def ln(location=0.0, scale=1.0):
     return dist.LogNormal(location, scale)
 
 
+# The structures of forecasts, each with a season.
+STRUCTURES = {trend: default_kernel(trend, {"season": 1.0}) for trend in TRENDS}
 KERNELS = {
-    "default": default_kernel({"season": 1.0}, 1.0, 3.0),
-    "two seasons": default_kernel({"a": 1.0, "b": 0.25}, 1.0, 3.0),
+    **STRUCTURES,
+    "two seasons": default_kernel("drift", {"a": 1.0, "b": 0.25}),
+    "changes": default_kernel("slope", {"season": 1.0}, (2.1, 4.0), 0.02),
+    "season": Seasonal(ln(), ln(-0.5), ln()) + Matern12(ln(), ln()),
+    "drifting season": (Constant(ln()) + Brownian(ln(), 1.2)) * Seasonal(1.0, ln(-0.5), 1.0),
     "scaled product": ln(-1.0) * (RBF(ln()) * Periodic(ln(0.3), ln(), ln())).named("a") + 0.3,
     "three factors": Linear(ln(), 2.0) * RBF(2.0, ln()) * Cosine(ln(1.0), ln()),
     "sum in a product": (RBF(ln()) + Constant(ln())) * (Linear(ln()) + Cosine(2.0, ln())),
     "line": Linear(ln(), ln(0.5)) + Constant(ln()),
     "level": Brownian(ln(), ln(1.2)) + Constant(ln()),
-    "slope": IntegratedBrownian(ln(), ln(1.2)) + Linear(ln()),
+    "integrated level": IntegratedBrownian(ln(), ln(1.2)) + Linear(ln()),
     "damped slope": IntegratedOrnsteinUhlenbeck(ln(), ln(), ln(1.2)) * Brownian() + Constant(ln()),
     "lone": RBF(ln(), ln()),
     "change": ChangePoint(RBF(ln(), ln()), Linear(ln(), 2.0), ln(1.0), ln(-1.0)) + Brownian(ln()),
@@ -63,12 +70,13 @@ def both(kernel, noise, x=X):
 
 @pytest.mark.parametrize("times", few(TIMES, "regular"))
 @pytest.mark.parametrize("noise", few(NOISES, "default"))
-@pytest.mark.parametrize("name", few(KERNELS, "default"))
+@pytest.mark.parametrize("name", few(KERNELS, *STRUCTURES))
 def test_density_and_gradient_are_those_of_jax(name, noise, times):
     evidence, target = both(KERNELS[name], NOISES[noise], TIMES[times])
     assert evidence.names == tuple(site.name for site in target.latents)
     density = jax.jit(jax.value_and_grad(target.log_density))
-    for z in evidence.middle + 0.7 * RNG.normal(size=(3, len(evidence.names))):
+    rng = np.random.default_rng(3)
+    for z in evidence.middle + 0.7 * rng.normal(size=(3, len(evidence.names))):
         value, gradient = evidence.value_and_gradient(z)
         assert evidence.log_density(z) == value
         expected, slope = density(jnp.asarray(z))
@@ -76,28 +84,74 @@ def test_density_and_gradient_are_those_of_jax(name, noise, times):
         np.testing.assert_allclose(gradient, slope, rtol=1e-7, atol=1e-8 * abs(slope).max())
 
 
-@pytest.mark.slow
-def test_predictions_are_those_of_the_process():
-    evidence, _ = both(KERNELS["default"], NOISES["default"])
+def by_hand(name, evidence, z, x=X):
+    """The covariance of the function (n, n) and the noise variance at z, by the kernel of JAX."""
+    values = {key: float(v) for key, v in evidence.values(z).items()}
+    noise = values.pop("noise")
+    return np.asarray(KERNELS[name].at(values)(x)), noise
+
+
+@pytest.mark.parametrize("name", few(STRUCTURES, "slope"))
+def test_new_values_are_those_of_the_process(name):
+    evidence, _ = both(KERNELS[name], NOISES["default"])
     z = evidence.middle + 0.3
-    model = bk.GPRegression(KERNELS["default"], NOISES["default"]).at(evidence.values(z))
+    model = bk.GPRegression(KERNELS[name], NOISES["default"]).at(evidence.values(z))
     new = np.linspace(5.0, 8.0, 7)
-    (mean,), (variance,) = evidence.moments(z[None], new)
     process = model.condition(X, Y)
     expected = process.predict(new, noise=model.noise)
+    covariance = np.asarray(process.covariance(new))
+    for factors in (1.0, RNG.uniform(0.5, 3.0, 7)):
+        mean, joint = evidence.joint(z, new, factors)
+        np.testing.assert_allclose(mean, expected.mean, rtol=1e-8, atol=1e-10)
+        noise = float(model.noise) * factors * np.eye(7)
+        np.testing.assert_allclose(joint, covariance + noise, rtol=1e-7, atol=1e-9)
+    (mean,), (variance,) = evidence.moments(z[None], new)
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(variance, expected.variance, rtol=1e-8)
-    paths = evidence.paths(z, new, 40_000, seed=3)
-    covariance = process.covariance(new) + float(model.noise) * np.eye(7)
-    size = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
-    np.testing.assert_allclose(np.cov(paths.T) / size, covariance / size, atol=5 / 200)
-    assert np.all(np.abs(paths.mean(axis=0) - mean) < 4.5 * np.sqrt(variance) / 200)
-    np.testing.assert_array_equal(paths, evidence.paths(z, new, 40_000, seed=3))
+
+
+@pytest.mark.parametrize("times", TIMES)
+@pytest.mark.parametrize("name", few(STRUCTURES, "reverting"))
+def test_rolling_forecasts_know_the_values_before_them_alone(name, times):
+    """By the conditional distribution of the next values given the first n, and no factor."""
+    evidence, _ = both(KERNELS[name], NOISES["default"], TIMES[times])
+    z = evidence.middle - 0.4
+    K, noise = by_hand(name, evidence, z, TIMES[times])
+    counts, reach = [5, 17, 30, 39], [4, 12, 6, 1]
+    pairs = evidence.rolling(z, counts, reach)
+    for n, k, (means, variances) in zip(counts, reach, pairs, strict=True):
+        ahead = slice(n, n + k)
+        weights = np.linalg.solve(K[:n, :n] + noise * np.eye(n), K[:n, ahead])
+        np.testing.assert_allclose(means, weights.T @ Y[:n], rtol=1e-7, atol=1e-9)
+        expected = np.diag(K[ahead, ahead]) - np.sum(weights * K[:n, ahead], axis=0) + noise
+        np.testing.assert_allclose(variances, expected, rtol=1e-7)
+    # What comes after an origin does not matter to it.
+    later = evidence.given(TIMES[times], np.where(np.arange(40) < 17, Y, 100.0))
+    for ours, theirs in zip(later.rolling(z, [17], [12])[0], pairs[1], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_rolling_forecasts_of_noisier_values_have_ordinary_noise():
+    """Factors that a value had by itself say how it came out, and are not known before."""
+    evidence, _ = both(KERNELS["lone"], NOISES["default"])
+    z, factors = evidence.middle, RNG.uniform(0.5, 30.0, 40)
+    K, noise = by_hand("lone", evidence, z)
+    ((means, variances),) = evidence.with_noise_factors(factors, 0.0).rolling(z, [20], [9])
+    weights = np.linalg.solve(K[:20, :20] + noise * np.diag(factors[:20]), K[:20, 20:29])
+    np.testing.assert_allclose(means, weights.T @ Y[:20], rtol=1e-7)
+    expected = np.diag(K)[20:29] - np.sum(weights * K[:20, 20:29], axis=0) + noise
+    np.testing.assert_allclose(variances, expected, rtol=1e-7)
+
+
+def test_where_there_is_no_factor_nothing_is_forecast():
+    evidence, _ = both(RBF(ln(), ln()), 0.0)
+    ((means, variances),) = evidence.rolling(np.array([9.0, 3.0]), [20], [3])
+    assert np.all(np.isnan(means)) and np.all(np.isnan(variances))
 
 
 @pytest.mark.parametrize("times", few(TIMES, "regular"))
 @pytest.mark.parametrize(
-    "name", few(["default", "two seasons", "scaled product", "level"], "default")
+    "name", few([*STRUCTURES, "two seasons", "scaled product", "level"], "smooth")
 )
 def test_components_are_those_of_jax(name, times):
     evidence, target = both(KERNELS[name], NOISES["default"], TIMES[times])
@@ -114,16 +168,16 @@ def test_components_are_those_of_jax(name, times):
 
 
 def test_values_left_out_are_those_of_the_process():
-    evidence, _ = both(KERNELS["default"], NOISES["default"])
+    evidence, _ = both(KERNELS["smooth"], NOISES["default"])
     z = evidence.middle + 0.3
-    model = bk.GPRegression(KERNELS["default"], NOISES["default"]).at(evidence.values(z))
+    model = bk.GPRegression(KERNELS["smooth"], NOISES["default"]).at(evidence.values(z))
     expected = model.condition(X, Y).loo()
     for ours, theirs in zip(evidence.loo(z[None]), expected, strict=True):
         np.testing.assert_allclose(ours[0], theirs, rtol=1e-7)
 
 
 def test_changes_of_a_component_are_those_of_its_paths():
-    evidence, target = both(KERNELS["default"], NOISES["default"])
+    evidence, target = both(KERNELS["smooth"], NOISES["default"])
     z, ends = evidence.middle + 0.3, np.array([0.5, 5.2])
     (mean,), (variance,) = evidence.changes(z[None], "season", ends)
     process = target.model.at(evidence.values(z)).condition(X, Y)

@@ -150,15 +150,23 @@ def test_predictions_and_leave_one_out_are_those_of_latent_gp(name):
     means, variances = ours.moments(z[None], x_new)
     np.testing.assert_allclose(SHIFT + SIZE * means[0], latent.mean, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(SIZE**2 * variances[0], latent.variance, rtol=1e-6)
-    draws = SHIFT + SIZE * ours.paths(z, x_new, 20_000, 0)
-    np.testing.assert_allclose(np.cov(draws.T)[0, 1], _covariance(given, x_new), rtol=0.15)
+    mean, covariance = ours.joint(z, x_new)
+    np.testing.assert_allclose(SHIFT + SIZE * mean, latent.mean, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(SIZE**2 * np.diag(covariance), latent.variance, rtol=1e-6)
+    draws = np.asarray(given.predict(x_new[:, None], latent=True).sample(20_000, 1))
+    np.testing.assert_allclose(SIZE**2 * covariance[0, 1], np.cov(draws.T)[0, 1], rtol=0.15)
     np.testing.assert_allclose(ours.loo(z[None])[2][0], given.loo(), atol=2e-3)
 
 
-def _covariance(given, x_new):
-    """That of f at the first two points, by draws."""
-    draws = given.predict(x_new[:, None], latent=True).sample(20_000, 1)
-    return np.cov(np.asarray(draws).T)[0, 1]
+@pytest.mark.parametrize("name", few(NAMES, "poisson"))
+def test_rolling_forecasts_are_those_of_the_first_values_alone(name):
+    ours, y, z = evidence(name), observations(name), evidence(name).middle
+    pairs = ours.rolling(z, [8, 20], [3, 5])
+    for n, k, (means, variances) in zip([8, 20], [3, 5], pairs, strict=True):
+        first = NumpyLatentEvidence(kernel(), LIKELIHOODS[name], X[:n], y[:n], SHIFT, SIZE)
+        expected = first.moments(z[None], X[n : n + k])
+        np.testing.assert_allclose(means, expected[0][0], rtol=1e-8)
+        np.testing.assert_allclose(variances, expected[1][0], rtol=1e-8)
 
 
 def test_a_search_that_begins_anywhere_ends_at_the_same_mode():

@@ -4,10 +4,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import i0e, iv
 from sklearn.gaussian_process.kernels import ExpSineSquared
 
 from bayeskern.core.validation import NotPositiveDefiniteError
-from bayeskern.kernels import Cosine, Custom, Periodic, check_psd
+from bayeskern.kernels import Cosine, Custom, Periodic, Seasonal, check_psd
+from bayeskern.kernels.derivatives import Gram, Pairs
 
 RNG = np.random.default_rng(8)
 
@@ -61,7 +65,9 @@ def test_cosine(period):
 
 
 @pytest.mark.parametrize(
-    "k", [Periodic(period=0.5), Cosine(period=0.5)], ids=["Periodic", "Cosine"]
+    "k",
+    [Periodic(period=0.5), Seasonal(period=0.5), Cosine(period=0.5)],
+    ids=["Periodic", "Seasonal", "Cosine"],
 )
 def test_repeats_after_one_period(k):
     X = RNG.normal(size=(5, 1))
@@ -114,3 +120,70 @@ def test_wrong_shapes(k, name):
         ValueError, match=rf"{name} has shape \(2,\) but the points have 3 dimensions"
     ):
         k(np.ones((4, 3)))
+
+
+# -- Seasonal --------------------------------------------------------------------------------------
+
+LENGTHSCALES = [0.1, 0.6, 1.0, 3.0]
+
+
+@pytest.mark.parametrize("lengthscale", LENGTHSCALES)
+def test_seasonal(lengthscale):
+    """The formula as it is written, with the Bessel function of SciPy."""
+    s, t = RNG.normal(size=6), RNG.normal(size=4)
+    a = 1.0 / lengthscale**2
+    mean = np.exp(-a) * iv(0, a)
+    repeats = np.exp(-2.0 * a * np.sin(np.pi * np.subtract.outer(s, t) / 1.7) ** 2)
+    k = Seasonal(period=1.7, lengthscale=lengthscale, variance=0.7)
+    close(k(s, t), 0.7 * (repeats - mean) / (1.0 - mean))
+    close(k.diag(s), np.full(6, 0.7))
+
+
+@pytest.mark.parametrize("lengthscale", LENGTHSCALES)
+def test_the_mean_of_a_season_over_a_period_is_zero(lengthscale):
+    k = Seasonal(period=1.7, lengthscale=lengthscale, variance=0.7)
+    for t in (0.0, 0.9):
+        mean, error = quad(
+            lambda s, t=t: float(k([s], [t])[0, 0]), t - 0.85, t + 0.85, points=[t], epsabs=1e-10
+        )
+        assert error < 1e-9 and abs(mean) < 1e-9
+
+
+@pytest.mark.parametrize("count", [20, 60])
+def test_a_short_lengthscale_gives_effects_that_sum_to_zero(count):
+    """Far from one another, values have the correlation -1 / (B - 1) of B = 1 / c such effects."""
+    log_lengthscale = brentq(lambda u: i0e(np.exp(-2.0 * u)) - 1.0 / count, -6.0, 1.0, xtol=1e-14)
+    k = Seasonal(period=5.0, lengthscale=np.exp(log_lengthscale), variance=0.7)
+    effects = np.eye(count) - 1.0 / count
+    np.testing.assert_allclose(effects.sum(axis=0), 0.0, atol=1e-14)
+    expected = 0.7 * effects[:5, :5] / effects[0, 0]
+    close(k(np.arange(5.0)), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("lengthscale", [1e2, 1e4, 1e6, 1e9])
+def test_a_long_lengthscale_gives_a_cosine(lengthscale):
+    # The second harmonic has a / 4 of the variance of the first.
+    t = np.linspace(0.0, 1.7, 12)
+    season, wave = Seasonal(1.7, lengthscale, 0.7), Cosine(1.7, 0.7)
+    close(season(t), np.asarray(wave(t)), rtol=0.0, atol=0.5 * lengthscale**-2 + 1e-14)
+
+
+@pytest.mark.parametrize("lengthscale", [0.05, 0.6, 0.999, 1.001, 30.0, 1e5])
+def test_derivatives_of_a_season_in_numpy_are_those_of_jax(lengthscale):
+    t = np.linspace(0.0, 4.0, 23)
+    values = {"period": 1.7, "lengthscale": lengthscale, "variance": 0.7}
+    pairs = Pairs(t[:, None], t[None, :])
+    K, derivatives = Gram(Seasonal())(list(values.values()), pairs)
+    close(K, np.asarray(Seasonal(**values)(t)))
+    slopes = jax.jacfwd(lambda values: Seasonal().at(values)(t))(values)
+    for name, derivative in zip(values, derivatives, strict=True):
+        # Terms of this size cancel, in both of them.
+        rounding = 1e-14 / lengthscale if name == "lengthscale" else 1e-13
+        close(derivative(), np.asarray(slopes[name]), rtol=1e-9, atol=rounding)
+
+
+def test_a_season_is_a_function_of_time():
+    with pytest.raises(ValueError, match="Seasonal is a kernel of one column, a time"):
+        Seasonal()(np.ones((4, 2)))
+    with pytest.raises(ValueError, match=r"lengthscale has shape \(2,\) but the points have 1 dim"):
+        Seasonal(lengthscale=[1.0, 2.0])(np.ones(4))

@@ -27,6 +27,7 @@ from bayeskern.kernels import (
     Matern52,
     Periodic,
     Polynomial,
+    Seasonal,
     White,
 )
 from bayeskern.kernels.blocks import Repeated, Weighted
@@ -53,13 +54,21 @@ KERNELS = {
     "power": (Matern12() + 0.5) ** 3,
     "product of sums": (Matern12() + Linear()) * (IntegratedBrownian(0.2) + Cosine(3.0)),
     "periodic": Periodic([0.9], 1.3, 0.7),
+    "seasonal": Seasonal([0.9], 1.3, 0.7),
+    "drifting season": (Constant(0.5) + Brownian(0.2)) * Seasonal(0.9, 0.6),
     "modulated": (Matern32(3.0) * Cosine(0.9) + 0.3).modulate(lambda t: 1.0 + 0.4 * t[0]),
     "change point": ChangePoint(Matern12() + 0.5, Linear(), location=1.0, width=0.4),
     "quasi-periodic": 0.5 * (Matern32(3.0) * Periodic(0.9, 2.0, harmonics=7) * Matern12()) + 0.2,
 }
 # Those of a few harmonics are near the kernel, as is stated of them; sums of many damped waves lose
 # digits in the Gram matrix.
-TOLERANCES = {"periodic": ERROR, "quasi-periodic": ERROR, "markov rbf": 1e-11}
+TOLERANCES = {
+    "periodic": ERROR,
+    "seasonal": ERROR,
+    "drifting season": ERROR,
+    "quasi-periodic": ERROR,
+    "markov rbf": 1e-11,
+}
 most_slow = pytest.mark.parametrize(
     "name", few(KERNELS, "integrated brownian", "sum", "modulated", "quasi-periodic")
 )
@@ -151,6 +160,7 @@ def test_derivatives_of_a_step_are_finite(name):
             "Periodic(period=1.0, lengthscale=Free(1.0)",
         ),
         (Periodic(lengthscale=1e-3), "too small"),
+        (Seasonal(lengthscale=1e-3), "Seasonal(period=1.0, lengthscale=0.001"),
         (Matern12() * White(0.2), "White"),
         ((Matern12() + White(0.2)).modulate(jnp.sum), "White"),
         (RBF().modulate(jnp.sum), "RBF"),
@@ -177,6 +187,16 @@ def test_a_periodic_process_of_given_harmonics_is_their_sum(d):
     expected = 1.5 * np.sum(w * np.cos(2.0 * np.pi * j * turns))
     found = space.h(jnp.asarray(d)) @ space.covariance(0.0) @ space.h(jnp.asarray(0.0))
     np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("lengthscale", [0.05, 0.4, 1.0, 1.001, 30.0, 1e3, 1e6])
+def test_the_error_of_a_season_is_relative_to_its_own_variance(lengthscale):
+    # Hardly anything is left of Periodic without its constant part where the lengthscale is large.
+    kernel = Seasonal(0.7, lengthscale, 1.5)
+    space, start = kernel.state_space(), jnp.asarray(0.0)
+    for d in np.linspace(0.0, 0.7, 9):
+        found = space.h(jnp.asarray(d)) @ (space.covariance(0.0) @ space.h(start))
+        np.testing.assert_allclose(found, kernel([d], [0.0])[0, 0], rtol=0.0, atol=1.5 * ERROR)
 
 
 def test_white_noise_is_beside_the_state():
