@@ -5,8 +5,7 @@
 
 The folder holds m1.csv (Makridakis et al., 1982) and corpus.csv.gz. Each pair of kind and period of
 the corpus with at least 20 series is a cell. Priors may be learned on one half of the corpus
-(`learn`) and are judged on the other (`judge`); a hash of the id decides the half. M1 is not
-divided.
+(`learn`) and are judged on the other (`judge`): a hash of the id decides, for M1 too.
 
 Protocol
     The last h values of each series are held out once. The point forecast is the median.
@@ -205,10 +204,8 @@ def load(folder: Path) -> dict[str, list[Series]]:
 
 
 def select(series: list[Series], half: str, limit: int | None, every: int) -> list[Series]:
-    """Series of a cell to forecast. half: corpus only; every: M1 only."""
-    if series[0].cell.startswith("M1/"):
-        return series[::every][:limit]
-    return [s for s in series if half in ("both", s.half)][:limit]
+    """Series of a cell to forecast: of a half, every so many of them, at most `limit`."""
+    return [s for s in series if half in ("both", s.half)][::every][:limit]
 
 
 # Forecasts: functions from a series to quantiles, shape (len(LEVELS), h)
@@ -310,7 +307,7 @@ def warm_up(models: dict[str, Model]) -> None:
     for model in models.values():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model(Series("warm-up", "", x, x[:6], 7))
+            model(Series("warm-up", "warm-up/daily", x, x[:6], 7))
 
 
 class RivalCache:

@@ -2,9 +2,9 @@
 
     uv run python -m benchmarks.learn_default_priors [--data FOLDER] [--limit 100] [--rounds 4]
 
-Writes bayeskern/forecast/model/learned.json, from the half `learn` of the corpus. The script
-`benchmarks.board` judges on the other half; M1 is not used. For each frequency, and for series too
-short to show its season:
+Writes bayeskern/forecast/model/learned.json, from the half `learn` of the corpus and of M1. The
+script `benchmarks.board` judges on the other half. For each frequency, and for series too short to
+show its season:
 
 1. Priors of the hyperparameters of each structure, by the EM algorithm (empirical Bayes: Dempster,
    Laird and Rubin, 1977): the next prior is the normal distribution that holds the modes of all
@@ -72,8 +72,9 @@ START_SERIES, MIN_SCALE, MAX_SCALE = 5.0, 0.4, 3.0
 MIN_CURVATURE = 0.1
 # A longer history is cut for learning, and a frequency with fewer series is not learned.
 LAST, MIN_SERIES = 400, 15
-# Penalty on the intercepts and slopes of the weights, and on the parameters of the width.
-PENALTY = 3e-3
+# Penalties on the squared distance of the intercepts and of the slopes of the weights, and of the
+# parameters of the width, from where their search begins.
+INTERCEPT_PENALTY, SLOPE_PENALTY, WIDTH_PENALTY = 2e-3, 2e-4, 3e-3
 # The variance of the errors exists.
 MIN_DEGREES = 2.5
 LEVELS = np.arange(1, 10) / 10.0
@@ -259,9 +260,11 @@ def learn_weighing(examples: Sequence[Example]) -> Weighing:
             slope[-2] += by_logit @ e.evidence
             slope[-1] += by_logit @ e.errors
         n = len(examples)
-        return loss / n + PENALTY * p @ p, slope / n + 2.0 * PENALTY * p
+        away = p - begin
+        return loss / n + penalty @ away**2, slope / n + 2.0 * penalty * away
 
-    begin = np.append(np.zeros(len(names)), [0.3, 1.0])
+    begin = np.append(np.zeros(len(names)), [0.3, 2.0])
+    penalty = np.append(np.full(len(names), INTERCEPT_PENALTY), [SLOPE_PENALTY, SLOPE_PENALTY])
     bounds = [(-4.0, 4.0)] * len(names) + [(0.0, 2.0), (0.0, 12.0)]
     end = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds).x
     *intercepts, by_evidence, by_error = np.round(end, 3).tolist()
@@ -296,7 +299,7 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
             spread = Spread.of(width(p), residuals, np.arange(len(errors)))
             e = np.clip(errors, -3.0 * MAX_RESIDUAL, 3.0 * MAX_RESIDUAL) / spread.scales
             total -= np.mean(student.logpdf(e, spread.degrees) - np.log(spread.scales))
-        return total / len(pairs) + PENALTY * np.sum(np.square(p - begin))
+        return total / len(pairs) + WIDTH_PENALTY * np.sum(np.square(p - begin))
 
     begin = np.array([0.1, 1.5, -3.0, 0.1])
     end = minimize(objective, begin, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 1e-4})
@@ -337,11 +340,10 @@ def main():
         path.write_text(json.dumps({ANY: asdict(empty)}))
     by_frequency: dict[str, list[Lesson]] = {}
     for series in board.load(arguments.data).values():
-        if not series[0].cell.startswith("M1/"):
-            for one in board.select(series, "learn", arguments.limit, 1):
-                lesson = lesson_of(one)
-                if lesson is not None:
-                    by_frequency.setdefault(lesson.frequency, []).append(lesson)
+        for one in board.select(series, "learn", arguments.limit, 1):
+            lesson = lesson_of(one)
+            if lesson is not None:
+                by_frequency.setdefault(lesson.frequency, []).append(lesson)
     table = json.loads(path.read_text())
     with Parallel(n_jobs=arguments.workers) as pool:
         for frequency, lessons in by_frequency.items():
