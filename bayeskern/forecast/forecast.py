@@ -1,4 +1,17 @@
-"""Forecast a series by a weighted average of structural models."""
+"""Forecast a series by an average of structural models.
+
+1. Each structure is a Gaussian process: one of four trends and all seasons, of the values or of their
+   logarithm (`model/kernels.py`).
+2. The hyperparameters have log-normal priors learned from many series (`model/learned.py`). Each
+   structure is fitted at the posterior mode and averaged over draws around it (`fit/modes.py`).
+3. At the full-data hyperparameters, each structure forecasts from earlier origins (`fit/rolling.py`).
+4. The weights of the structures depend on their log marginal likelihoods and on the errors of these
+   rolling-origin forecasts, by coefficients learned from many series (`combine/stacking.py`).
+5. The quantiles of the forecast are weighted averages of the quantiles of the structures
+   (`combine/average.py`).
+6. The standardised errors have Student's t distribution. Its scale combines a learned prior with the
+   rolling-origin residuals of the series (`combine/width.py`).
+"""
 
 from __future__ import annotations
 
@@ -65,18 +78,23 @@ def forecast(
 ) -> Forecast:
     """Forecast the next `horizon` steps of a series, with uncertainty.
 
-    Several structures are fitted as Gaussian processes: a smooth trend, a random-walk level, a
-    random-walk slope and a damped slope; with and without each season; of the values and, if all
-    are positive, of their logarithm. The forecast is their average, weighted by the log marginal
-    likelihood log p(y) = log p(z) + sum log |dz/dy|, where z is y, or log y, standardised. Each
-    structure is averaged over draws of its hyperparameters and over the future volatility, because
-    the fit learns its average only, and the volatility of real series changes.
+    The forecast averages structural models, each a Gaussian process of a trend and all seasons. There
+    are four trends: a local slope, a local level with drift, a level that reverts to a line, and a
+    smooth trend with two damped cycles. If all values are positive, each trend describes the values
+    and their logarithm; otherwise only the values. The hyperparameters have priors learned from many
+    series, and each structure is averaged over draws of them.
+
+    The quantiles of the forecast are weighted averages of the quantiles of the structures. The weights
+    depend on the log marginal likelihood log p(y) of each structure and on the error of its
+    rolling-origin forecasts. The coefficients of this dependence are learned from many series too.
+
+    The forecast errors have Student's t distribution. Its scale combines a learned prior with the
+    residuals of the rolling-origin forecasts of this series, so that the intervals are calibrated.
+
+    If many values are 0, now and again, the structures describe the ranks of the values, and the
+    forecast stays within their range.
 
     A progress bar is shown while a fit takes long, if the standard error is a terminal.
-
-    The smooth trend, the seasons and their priors: Corani, Benavoli and Zaffalon (2021), "Time
-    series forecasting with Gaussian processes needs priors", ECML-PKDD. The other trends: Harvey
-    (1989), "Forecasting, structural time series models and the Kalman filter".
 
     Args:
         series: The name of a data set ("co2"), the path of a file, a pandas or polars frame or
@@ -84,9 +102,10 @@ def forecast(
             is read, such as the column of values or the times of an array, is an option of
             `read_series`, whose result can be passed instead.
         horizon: Number of steps; or a duration, "90 days", or an end, "until 2025-12".
-        season: Length of a season in steps, or several lengths, all present; 0 for no season. None
-            infers possible seasons from the dates, and from the values which are present.
-        trend: "smooth", "level", "slope" or "damped", to use this trend only.
+        season: Length of a season in steps, or several lengths; 0 for no season. None infers the
+            seasons from the dates. A season that is not shorter than the series is left out, with a
+            remark.
+        trend: "slope", "drift", "reverting" or "smooth", to use this trend only.
         regressors: Variables known for the future too: names of columns of the file or frame, whose
             last rows have no value of the series; or a frame with a time column of its own. With
             the result of `read_series`, name columns there; a frame can be passed here. Each
@@ -105,6 +124,19 @@ def forecast(
 
     Raises:
         ValueError: For input that cannot be read or forecast, naming the column and the row.
+
+    References:
+        Harvey (1989), "Forecasting, structural time series models and the Kalman filter", on the
+        trends and the seasons.
+
+        Corani, Benavoli and Zaffalon (2021), "Time series forecasting with Gaussian processes needs
+        priors", ECML-PKDD, on the smooth trend and on priors learned from many series.
+
+        Yao, Vehtari, Simpson and Gelman (2018), "Using stacking to average Bayesian predictive
+        distributions", on weights by predictive performance.
+
+        Lichtendahl, Grushka-Cockayne and Winkler (2013), "Is it better to average probabilities or
+        quantiles?", on averages of quantiles (Vincentization).
 
     Examples:
         ```python
@@ -217,6 +249,9 @@ def _visible(series: Series, seasons: dict[str, float]) -> tuple[Series, dict[st
 def _takes_ranks(y, model: StructuralModel, likelihood: NumpyLikelihood | None) -> bool:
     """Whether many values are zero, now and again, so that ranks describe them best."""
     if likelihood is not None or model.kernel is not None or model.log is not None or model.robust:
+        return False
+    if model.lower is not None and model.lower < 0.0:
+        # Ranks never go below the smallest value.
         return False
     returns = np.sum((y[:-1] == 0.0) & (y[1:] > 0.0))
     return bool(np.min(y) == 0.0 and np.mean(y == 0.0) >= MANY_ZEROS and returns >= MIN_RETURNS)

@@ -229,8 +229,10 @@ class Forecast(Quantiles):
         """How far to trust the forecast, and why: its fit, and what came true in the past."""
         if not self.parts:
             return Trust("not assessable", "The series is constant: nothing shows how it may vary.")
-        seen = self.choices.likelihood
-        whole = seen is not None and seen.whole
+        seen, values = self.choices.likelihood, self.series.values
+        # Values with a probability of their own: whole numbers, ties of ranks, bounds.
+        tied = self.choices.ranks or np.isin(values, self.choices.bounds).any()
+        whole = tied or (seen is not None and seen.whole)
         return assess_forecast(self.problem, self.look_back, self.horizon, whole)
 
     @cached_property

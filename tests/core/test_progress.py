@@ -106,7 +106,7 @@ def test_parts_of_work_show_no_bar_of_their_own():
 )
 def test_forecasts_show_one_bar(work, title):
     y = np.random.default_rng(0).normal(size=20)
-    options = {"season": 0, "trend": "level", "model": bk.StructuralModel(log=False, method="map")}
+    options = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
     with redirect_stderr(Terminal()) as terminal:
         work(y, options)
     titles = {part.partition(":")[0] for part in terminal.getvalue().split("\r") if ":" in part}

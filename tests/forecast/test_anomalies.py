@@ -23,7 +23,7 @@ def meter():
 
 @pytest.mark.parametrize("robust", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_wild_values_stand_out_and_no_others(meter, robust, tmp_path):
-    found = bk.anomalies(meter, trend="level", model=bk.StructuralModel(robust=robust))
+    found = bk.anomalies(meter, trend="drift", model=bk.StructuralModel(robust=robust))
     np.testing.assert_array_equal(np.flatnonzero(found.outside), [*WILD])
     table = found.to_frame()
     np.testing.assert_array_equal(table.index, DAYS[[*WILD]])
@@ -59,7 +59,7 @@ def test_by_chance_as_many_are_outside_as_the_level_says():
     rng, outside, count = np.random.default_rng(0), 0, 0
     for _ in range(12):
         y = np.cumsum(0.3 * rng.normal(size=80)) + rng.normal(size=80)
-        found = bk.anomalies(y, 0.9, trend="level", season=0, model=bk.StructuralModel(log=False))
+        found = bk.anomalies(y, 0.9, trend="drift", season=0, model=bk.StructuralModel(log=False))
         outside, count = outside + int(found.outside.sum()), count + 80
     # Leave-one-out errors of neighbours go together: twice the error of independent ones.
     assert abs(outside / count - 0.1) < 2.0 * 2.0 * np.sqrt(0.1 * 0.9 / count)

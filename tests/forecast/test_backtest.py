@@ -7,11 +7,11 @@ import numpy as np
 import numpyro.distributions as dist
 import pandas as pd
 import pytest
+import scipy.special
 import scipy.stats
 
 import bayeskern as bk
 from bayeskern import kernels
-from bayeskern.forecast.combine.volatility import volatility_factors
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 
 N, HORIZON = 60, 6
@@ -96,51 +96,54 @@ def test_a_fold_is_a_forecast_from_the_past_alone(result):
     np.testing.assert_allclose(result.folds[0].forecast.sd, alone.sd, rtol=1e-12)
 
 
-def crps_of_normals(y, mean, sds):
-    """Of a mixture of normals with one mean, sds as (weight, sd): Grimit et al. (2006), eq. 5."""
+def crps_of_t(z, degrees):
+    """Of Student's t distribution at z: Jordan, Krueger and Lerch (2019), appendix A.2."""
+    t, beta = scipy.stats.t(degrees), scipy.special.beta
+    ratio = beta(0.5, degrees - 0.5) / beta(0.5, 0.5 * degrees) ** 2
+    inside = 2.0 * t.pdf(z) * (degrees + z**2) - 2.0 * np.sqrt(degrees) * ratio
+    return z * (2.0 * t.cdf(z) - 1.0) + inside / (degrees - 1.0)
 
-    def spread(distance, sd):
-        z = distance / sd
-        return distance * (2 * scipy.stats.norm.cdf(z) - 1) + 2 * sd * scipy.stats.norm.pdf(z)
 
-    between = [[a * b * spread(0.0, np.hypot(s, t)) for a, s in sds] for b, t in sds]
-    return sum(w * spread(y - mean, sd) for w, sd in sds) - 0.5 * np.sum(between, axis=(0, 1))
+def student(f):
+    """Location, scale and degrees of freedom of a forecast of one structure at one point."""
+    (part,), spread = f.parts, f.combination.spread(np.arange(f.horizon))
+    x = f.series.calendar.positions(f.times)
+    (mean,), (variance,) = part.fitted.evidence.moments(part.draws.z, x)
+    sd = f.scale.size * np.sqrt(variance)
+    return f.scale.shift + f.scale.size * mean, sd * spread.scales, spread.degrees
 
 
 @pytest.mark.parametrize("name", ["forecast", "seasonal naive"])
 def test_scores_by_hand(result, name):
     scores = result.scores[name]
-    models = [f.forecast if name == "forecast" else f.naive for f in result.folds]
     assert not any(fold.forecast.scale.log for fold in result.folds)
     y = np.concatenate([fold.actual for fold in result.folds])
-    # One draw of the hyperparameters on the scale as given: each forecast is a normal, but for its
-    # volatility.
-    mean = np.concatenate([model.mean for model in models])
-    parts = []
-    for fold, model in zip(result.folds, models, strict=True):
-        factors, weights = np.ones(1), np.ones(1)
-        if name == "forecast":
-            factors, weights = volatility_factors(fold.count)
-        sds = model.sd * factors[:, None] / np.sqrt(weights @ factors**2)
-        parts.append([(w, sd) for w, sd in zip(weights, sds, strict=True)])
-    parts = [
-        (of_fold[0][0], np.concatenate([sd for _, sd in of_fold]))
-        for of_fold in zip(*parts, strict=True)
+    # One draw of the hyperparameters on the scale as given: each forecast is a Student t. That of
+    # seasonal naive is normal.
+    of_folds = [
+        student(fold.forecast) if name == "forecast" else (fold.naive.mean, fold.naive.sd, np.inf)
+        for fold in result.folds
     ]
-    normals = [(w, scipy.stats.norm(mean, sd)) for w, sd in parts]
-    density = sum(w * normal.pdf(y) for w, normal in normals)
-    below = sum(w * normal.cdf(y) for w, normal in normals)
-    np.testing.assert_allclose(scores["mae"], np.mean(np.abs(y - mean)), rtol=1e-9)
-    np.testing.assert_allclose(scores["rmse"], np.sqrt(np.mean((y - mean) ** 2)), rtol=1e-9)
-    np.testing.assert_allclose(scores["crps"], np.mean(crps_of_normals(y, mean, parts)), rtol=1e-3)
-    np.testing.assert_allclose(scores["log_score"], np.mean(np.log(density)), rtol=1e-9)
+    center, scale = (np.concatenate(parts) for parts in list(zip(*of_folds, strict=True))[:2])
+    degrees = np.repeat([degrees for *_, degrees in of_folds], HORIZON)
+    z, error = (y - center) / scale, scipy.stats.t(degrees)
+    if name == "forecast":
+        crps = scale * crps_of_t(z, degrees)
+    else:
+        crps = z * (2.0 * error.cdf(z) - 1.0) + 2.0 * error.pdf(z) - 1.0 / np.sqrt(np.pi)
+        crps = scale * crps
+    np.testing.assert_allclose(scores["mae"], np.mean(np.abs(y - center)), rtol=1e-9)
+    np.testing.assert_allclose(scores["rmse"], np.sqrt(np.mean((y - center) ** 2)), rtol=1e-9)
+    np.testing.assert_allclose(scores["crps"], np.mean(crps), rtol=1e-3)
+    log_score = np.mean(error.logpdf(z) - np.log(scale))
+    np.testing.assert_allclose(scores["log_score"], log_score, rtol=1e-9)
     for level in (0.5, 0.8, 0.95):
-        inside = np.mean(np.abs(below - 0.5) <= 0.5 * level)
+        inside = np.mean(np.abs(error.cdf(z) - 0.5) <= 0.5 * level)
         assert scores[f"coverage_{100 * level:g}"] == pytest.approx(inside)
     values, scaled = seasonal(), []
-    for fold, model in zip(result.folds, models, strict=True):
+    for fold, (medians, *_) in zip(result.folds, of_folds, strict=True):
         past = values[: fold.count]
-        scaled.append(np.abs(fold.actual - model.mean) / np.mean(np.abs(past[12:] - past[:-12])))
+        scaled.append(np.abs(fold.actual - medians) / np.mean(np.abs(past[12:] - past[:-12])))
     np.testing.assert_allclose(scores["mase"], np.mean(scaled), rtol=1e-9)
 
 
@@ -157,9 +160,10 @@ def test_scores_of_a_perfect_and_a_hopeless_forecast(result):
     )
     assert perfect["mae"] == perfect["mase"] == 0 and perfect["coverage_50"] == 1
     assert hopeless["mae"] == pytest.approx(100) and hopeless["coverage_95"] == 0
-    # Far away the CRPS of a normal is the distance less sd / sqrt(pi).
-    sd = np.mean([f.forecast.sd for f in result.folds])
-    assert hopeless["crps"] == pytest.approx(100 - sd / np.sqrt(np.pi), rel=1e-3)
+    # Far away the CRPS is the distance less half the mean distance of two draws.
+    draws = np.stack([f.forecast.sample(20_000, seed=s) for f in result.folds for s in (0, 1)])
+    apart = np.mean(np.abs(draws[::2] - draws[1::2]))
+    assert hopeless["crps"] == pytest.approx(100 - 0.5 * apart, rel=1e-3)
 
 
 # -- cutoffs ---------------------------------------------------------------------------------------

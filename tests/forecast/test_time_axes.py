@@ -67,7 +67,8 @@ def test_every_kind_of_time_axis(freq, period, text, steps):
 
 @pytest.mark.slow
 def test_integer_years():
-    f = bk.forecast(bk.read_series(seasonal(period=11), times=np.arange(1950, 1950 + N)), HORIZON)
+    series = bk.read_series(seasonal(period=11), times=np.arange(1950, 1950 + N))
+    f = bk.forecast(series, HORIZON, trend="smooth")
     np.testing.assert_array_equal(f.times, np.arange(1950 + N, 1950 + N + HORIZON))
     assert f.seasons == {} and f.components == ("trend", "cycles")
     assert f.to_frame().index.dtype.kind == "i"
@@ -96,13 +97,13 @@ def test_irregular_times():
 @pytest.mark.slow
 def test_seasons_of_ones_own():
     values = pd.Series(seasonal(period=12, noise=0.1), months())
-    none = bk.forecast(values, HORIZON, season=0)
-    assert none.seasons == {} and none.components == ("trend", "cycles")
+    none, other, right = (
+        bk.forecast(values, HORIZON, season=season, trend="drift") for season in (0, 6, 12)
+    )
+    assert none.seasons == {} and none.components == ("trend",)
     sound(none)
-    other = bk.forecast(values, HORIZON, season=6)
     assert other.seasons == pytest.approx({"season": 0.5})
     # What is there is explained best by the season that is there.
-    right = bk.forecast(values, HORIZON, season=12)
     evidence = [f.posterior.optimum.log_density for f in (none, other, right)]
     assert evidence[2] > max(evidence[:2]) + 2
 
@@ -118,7 +119,7 @@ def test_two_seasons():
     dates = np.datetime64("2020-01-01") + day
     past = kept & (day < 1094)
     f = bk.forecast(bk.read_series(values[past], dates[past]), HORIZON, season=[7, 365.25])
-    assert f.components == ("trend", "season_7", "season_365_25", "cycles")
+    assert f.components[:3] == ("trend", "season_7", "season_365_25")
     np.testing.assert_array_equal(f.times, dates[1094:])
     sound(f)
     assert np.max(np.abs(f.median - truth[1094:])) < 0.5  # of a range of 10

@@ -131,7 +131,8 @@ class ForecastProcess(NamedTuple):
         z = draws.z if draws.is_point else draws.resampled(SHOWN, forecast.seed)
         values = draws.fitted.evidence.values(z)
         leading = forecast.leading
-        kernel = forecast.choices.kernel_of(leading.structure, leading.x)
+        about = leading.structure, leading.x, leading.scale, leading.y
+        kernel, _ = forecast.choices.kernel_and_noise(*about)
         own = {name: v for name, v in values.items() if name in kernel.hyperparameters()}
         at_draws = [kernel.at({name: v[i] for name, v in own.items()}) for i in range(len(z))]
         return cls(forecast, z, jax.tree.map(lambda *leaves: np.stack(leaves), *at_draws))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtr
 
 from bayeskern.forecast.combine.width import Spread
 from bayeskern.forecast.model.transformation import Scale
@@ -27,6 +27,8 @@ MAX_LOG = 690.0
 TAIL, NODES = 1e-6, 160
 # Errors of scale one lie within this, and halvings until one is known to the last digits.
 MAX_ERROR, HALVINGS = 1e6, 64
+# Errors of one value that are no further apart are one error.
+MIN_TIE = 1e-6
 # What stands for no variance at all.
 LEAST_SD = 1e-150
 
@@ -88,18 +90,28 @@ class Average:
         return self.values(self.spread.errors(q)[..., None] * self.spread.scales)
 
     def errors_of(self, y) -> np.ndarray:
-        """The errors e at which the values are y (m,), by bisection: (m,)."""
+        """The errors e at which the values are y (m,): (m,).
+
+        A bound, and a rank that is tied, is the value of many errors: of these the root mean square
+        under N(0, 1), so that squares of errors have mean 1 where the models are right.
+        """
+        low = self._errors(y, np.less)
+        has_mass = np.isfinite(self.bounds).any() or len(self._ties()) > 0
+        return _typical(low, self._errors(y, np.less_equal)) if has_mass else low
+
+    def _errors(self, y, before: Callable) -> np.ndarray:
+        """The errors up to which the values lie before y (m,), by bisection: (m,)."""
         limit = np.arcsinh(MAX_ERROR)
         low, high = np.full(np.shape(y), -limit), np.full(np.shape(y), limit)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
-            less = self.values(np.sinh(middle)) < y
-            low, high = np.where(less, middle, low), np.where(less, high, middle)
+            is_before = before(self.values(np.sinh(middle)), y)
+            low, high = np.where(is_before, middle, low), np.where(is_before, high, middle)
         return np.sinh(0.5 * (low + high))
 
     def below(self, y) -> np.ndarray:
         """The probability of less than y (m,), time by time."""
-        return self.spread.probabilities(self.errors_of(y) / self.spread.scales)
+        return self.spread.probabilities(self._errors(y, np.less) / self.spread.scales)
 
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
@@ -111,7 +123,9 @@ class Average:
         weights = weights * np.cosh(a * nodes) * np.exp(self._log_density_of_errors(errors))
         weights /= weights.sum()
         values = self.values(errors[:, None] * self.spread.scales)
-        mean = weights @ values
+        # About one of the values, so that the mean of a constant is that constant.
+        centre = values[NODES // 2]
+        mean = centre + weights @ (values - centre)
         # Divided by their size, since squares may overflow.
         size = np.maximum(np.max(np.abs(values - mean), axis=0), LEAST_SD)
         return mean, size * np.sqrt(weights @ np.square((values - mean) / size))
@@ -126,13 +140,14 @@ class Average:
     def log_density(self, y) -> np.ndarray:
         """The log density of values y (m,), time by time; at a bound, the log of its mass."""
         y = np.asarray(y, float)
-        errors, scales = self.errors_of(y), self.spread.scales
+        errors, scales = self._errors(y, np.less), self.spread.scales
         step = 1e-5 * np.maximum(1.0, np.abs(errors))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             slope = (self.values(errors + step) - self.values(errors - step)) / (2.0 * step)
             density = self._log_density_of_errors(errors / scales) - np.log(scales * slope)
             least, largest = self.values(-MAX_ERROR + 0.0 * y), self.values(MAX_ERROR + 0.0 * y)
-            density = np.where((y < least) | (y > largest), -np.inf, density)
+            beyond = (y < least) | (y > largest) | ~(slope > 0.0)
+            density = np.where(beyond, -np.inf, density)
             for bound in np.unique([*self.bounds, *self._ties()]):
                 at_bound = y == bound
                 if np.any(at_bound):
@@ -143,9 +158,9 @@ class Average:
         return density
 
     def _ties(self) -> np.ndarray:
-        """Values that have a mass, as ranks of a series with many zeros have."""
+        """Values that have a mass: among ranks, values that are there twice, and the ends."""
         ordered = getattr(self.scales[0], "ordered", np.zeros(0))
-        return ordered[1:][np.diff(ordered) == 0.0]
+        return np.concatenate([ordered[1:][np.diff(ordered) == 0.0], ordered[:1], ordered[-1:]])
 
     def sample(self, n: int, seed: int) -> np.ndarray:
         """Joint draws of the values at all times: (n, m)."""
@@ -158,3 +173,16 @@ class Average:
             nu = self.spread.degrees
             errors = errors * np.sqrt(nu / rng.chisquare(nu, (n, 1)))
         return self.values(errors * self.spread.scales)
+
+
+def _typical(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Root mean square of e ~ N(0, 1) in (low, high), (m,) both, with the sign of the middle."""
+    above = low + high > 0.0
+    # By symmetry: the tail below 0 loses no digits.
+    a, b = np.where(above, -high, low), np.where(above, -low, high)
+    mass = ndtr(b) - ndtr(a)
+    density = np.exp(-0.5 * np.square([a, b])) / np.sqrt(2.0 * np.pi)
+    is_wide = (b - a > MIN_TIE) & (mass > 0.0)
+    square = 1.0 - (b * density[1] - a * density[0]) / np.where(is_wide, mass, 1.0)
+    size = np.where(is_wide, np.sqrt(np.maximum(square, 0.0)), -b)
+    return np.where(above, size, -size)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtr
 
+from bayeskern.forecast.combine.average import LEAST_SD, LINEAR_FROM
 from bayeskern.forecast.combine.width import Spread
 from bayeskern.gp.numpy_likelihoods import LARGEST, NumpyLikelihood
 from bayeskern.prediction.mixture import without_nan
@@ -17,12 +18,17 @@ from bayeskern.prediction.mixture import without_nan
 GRID = 128
 # Nodes of quadrature over f: more where it varies much for what an observation says of it.
 FEWEST_NODES, MOST_NODES, NODES_PER_SD = 8, 48, 3.0
+# Standard deviations that an interval of f reaches beyond all of its parts.
+REACH = 8.0
 # The most halvings of an interval that holds a quantile.
 HALVINGS = 52
 
 
 class ResponseMixture:
     """y ~ likelihood(f), f a mixture of normal distributions at m times.
+
+    Beyond the 99 % quantile of f, the mean of counts grows in proportion to f and not
+    exponentially, as in `Average`: the mean of y lies inside of the central 98 % interval.
 
     Args:
         likelihood: What is observed.
@@ -51,7 +57,27 @@ class ResponseMixture:
         nodes, weights = np.polynomial.hermite_e.hermegauss(count)
         f = self.locations[:, None] + self.sds[:, None] * nodes[:, None]
         pairs = np.outer(self.weights, weights / weights.sum())
-        return _within_reach(f.reshape(-1, f.shape[-1])), pairs.ravel()
+        return self._tempered(f.reshape(-1, f.shape[-1])), pairs.ravel()
+
+    @cached_property
+    def _linear_from(self) -> np.ndarray:
+        """The quantile of f beyond which the mean of counts is linear: (m,)."""
+        low = np.min(self.locations - REACH * self.sds, axis=0)
+        high = np.max(self.locations + REACH * self.sds, axis=0)
+        sds = np.maximum(self.sds, LEAST_SD)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            enough = self.weights @ ndtr((middle - self.locations) / sds) >= LINEAR_FROM
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high
+
+    def _tempered(self, f) -> np.ndarray:
+        """f (..., m), so that exp(f) is linear from a quantile on."""
+        f = _within_reach(f)
+        if not self.likelihood.whole:
+            return f
+        beyond = np.maximum(f - self._linear_from, 0.0)
+        return f - beyond + np.log1p(beyond)
 
     def _theta(self, each: int) -> np.ndarray:
         """The hyperparameters in a column for each of so many nodes: (k, S each, 1)."""
@@ -131,7 +157,7 @@ class ResponseMixture:
         shape = n, self.locations.shape[1]
         f = self.locations[parts] + self.sds[parts] * rng.standard_normal(shape)
         thetas = self.thetas[parts].T[:, :, None]
-        return self.likelihood.draw(rng, _within_reach(f), thetas)
+        return self.likelihood.draw(rng, self._tempered(f), thetas)
 
     def log_density(self, y) -> np.ndarray:
         """The log probability of counts, or density of shares, y (m,), time by time."""
@@ -152,7 +178,7 @@ class ResponseMixture:
         counts = rng.multinomial(n, self.weights)
         draws = []
         for i in np.flatnonzero(counts):
-            f = _within_reach(self._paths(i, counts[i], seed + i))
+            f = self._tempered(self._paths(i, counts[i], seed + i))
             draws.append(self.likelihood.draw(rng, f, self.thetas[i]))
         return rng.permutation(np.concatenate(draws))
 

@@ -93,7 +93,8 @@ class Fitted:
         for _ in range(ROUNDS):
             noise = float(fitted.evidence.values(fitted.mode)["noise"])
             mean, variance = fitted.evidence.fitted(fitted.mode)
-            factors, bound = noise_factors(np.square(fitted.evidence.y - mean) + variance, noise)
+            squares = np.square(fitted.evidence.y - mean) + variance
+            factors, bound = noise_factors(squares, noise, self._on_events(self.x))
             evidence = fitted.evidence.with_noise_factors(factors, bound)
             mode, value = climb(evidence, fitted.mode)
             gained = value - fitted.log_density
@@ -111,8 +112,14 @@ class Fitted:
             mean, variance = evidence.with_noise_factors(known, 0.0).fitted(self.mode)
             noise = float(evidence.values(self.mode)["noise"])
             squares = np.square(evidence.y - mean) + variance
-            evidence = evidence.with_noise_factors(*noise_factors(squares, noise))
+            factors = noise_factors(squares, noise, self._on_events(x))
+            evidence = evidence.with_noise_factors(*factors)
         return replace(self, x=x, y=y, evidence=evidence, value=None, curvature=None)
+
+    def _on_events(self, x: np.ndarray) -> np.ndarray:
+        """Which of times x (n,) have an event or a holiday: (n,)."""
+        effects = self.choices.effects
+        return np.zeros(len(x), bool) if effects is None else effects.on_events(x)
 
     @cached_property
     def log_density(self) -> float:
@@ -242,7 +249,14 @@ class Fitted:
         counts = [origin.count for origin in origins]
         reach = [len(origin.steps) for origin in origins]
         pairs = self.evidence.rolling(self.mode, counts, reach)
-        return [(mean, np.sqrt(variance)) for mean, variance in pairs]
+        more = self.heavier_noise(self.mode)
+        return [(mean, np.sqrt(variance + more)) for mean, variance in pairs]
+
+    def heavier_noise(self, z) -> np.ndarray:
+        """How much more variance Student t noise has than normal noise, at z (..., d): (...)."""
+        if not self.choices.robust:
+            return np.zeros(np.shape(z)[:-1])
+        return (DEGREES / (DEGREES - 2.0) - 1.0) * self.evidence.values(z)["noise"]
 
     def draws(self, count: int, seed: int, x_new: np.ndarray = NO_TIMES) -> Draws:
         """Draws around the mode, from the normal distribution with its curvature, weighted.
@@ -320,13 +334,14 @@ class Draws:
             means, variances = self.predictive.moments(np.arange(len(self.z)), x_new)
         else:
             means, variances = self.fitted.evidence.moments(self.z, x_new)
-        return self.averaged(means, variances + self._heavier_noise(self.z)[:, None])
+        return self.averaged(means, variances + self.fitted.heavier_noise(self.z)[:, None])
 
     def moments_of_others(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and sd of z of each value given all others, averaged over the draws: (n,) each."""
         means, variances, _ = self.fitted.evidence.loo(self.z)
         own = getattr(self.fitted.evidence, "noise_factors", 1.0)
-        more = self._heavier_noise(self.z)[:, None] - self._noise(self.z)[:, None] * (own - 1.0)
+        more = self.fitted.heavier_noise(self.z)[:, None]
+        more = more - self._noise(self.z)[:, None] * (own - 1.0)
         return self.averaged(means, variances + more)
 
     def averaged(self, means, variances) -> tuple[np.ndarray, np.ndarray]:
@@ -354,12 +369,6 @@ class Draws:
         """The noise variance at each of z (S, d): (S,)."""
         return np.reshape(self.fitted.evidence.values(z)["noise"], -1)
 
-    def _heavier_noise(self, z) -> np.ndarray:
-        """By how much Student's t noise has more variance than normal noise: (S,)."""
-        if not self.fitted.choices.robust:
-            return np.zeros(len(z))
-        return (DEGREES / (DEGREES - 2.0) - 1.0) * self._noise(z)
-
     @property
     def ess(self) -> float:
         """The effective number of draws: 1 / sum w^2, of the weights as they are."""
@@ -381,11 +390,13 @@ class Draws:
 
     def posterior(self, seed: int) -> Posterior:
         """These draws as the posterior of the structure."""
-        fitted = self.fitted
+        # Draws are weighted, so that the search may end early before them; a mode that is shown
+        # is the mode.
+        fitted = self.fitted.polished()
         z = self.z if self.is_point else self.resampled(len(self.z), seed)
         fit = Fit(
             z=z[None],
-            assess=lambda _: self._assess(),
+            assess=lambda _: self._assess(fitted.optimum),
             optimum=fitted.optimum,
             draws=fitted.evidence.values(z[None]),
             log_evidence=None if self.is_point else self.weights.log_evidence,
@@ -394,8 +405,8 @@ class Draws:
         name = "map" if self.is_point else "importance"
         return Posterior.of(name, fit, target, seed=seed)
 
-    def _assess(self) -> Trust:
-        optimum, weights = self.fitted.optimum, self.weights
+    def _assess(self, optimum: Optimum) -> Trust:
+        weights = self.weights
         if self.is_point or optimum.problem():
             return assess_point(optimum)
         evidence = {

@@ -9,19 +9,24 @@ component analysis", section 3.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import digamma, gammaincinv, gammaln
+from scipy.special import digamma, gammaln
 
 # The degrees of freedom: Gelman et al. (2013), "Bayesian data analysis", section 17.2.
 DEGREES = 4.0
 SHAPE = 0.5 * (DEGREES + 1.0)
 
 
-def noise_factors(squares, noise: float) -> tuple[np.ndarray, float]:
+def noise_factors(squares, noise: float, trusted=False) -> tuple[np.ndarray, float]:
     """The factors of the noise variance, (n,), and what they add to the log evidence.
 
-    squares: the expected squared residuals E[(y - f)^2], (n,). With the factors, the evidence of
-    Gaussian noise and the sum that is returned are together a lower bound on that of Student t
-    noise.
+    With the factors, the log marginal likelihood of Gaussian noise and the sum that is returned are
+    together a lower bound on that of Student t noise.
+
+    Args:
+        squares: Expected squared residuals E[(y - f)^2], (n,).
+        noise: The noise variance.
+        trusted: Which values have Gaussian noise and so a factor of 1, (n,): those of holidays and
+            events, whose effects would pass for outliers.
     """
     rate = 0.5 * (DEGREES + squares / noise)
     precision = SHAPE / rate
@@ -35,15 +40,5 @@ def noise_factors(squares, noise: float) -> tuple[np.ndarray, float]:
         + half * (np.log(rate) - np.log(half))
         + SHAPE * (half - rate) / rate
     )
-    return 1.0 / precision, float(np.sum(0.5 * spread - divergence))
-
-
-def factors_of_new(shape: tuple[int, int], seed: int) -> np.ndarray:
-    """Factors of the noise variance of new values, for S draws at m times: (S, m).
-
-    At each time the S factors are spread evenly over their distribution, in random order.
-    """
-    rng = np.random.default_rng(seed)
-    evenly = (np.arange(shape[0]) + 0.5) / shape[0]
-    ordered = 0.5 * DEGREES / gammaincinv(0.5 * DEGREES, evenly)
-    return rng.permuted(np.tile(ordered[:, None], (1, shape[1])), axis=0)
+    gain = np.where(trusted, 0.0, 0.5 * spread - divergence)
+    return np.where(trusted, 1.0, 1.0 / precision), float(np.sum(gain))

@@ -37,6 +37,7 @@ class Effects:
         step: The step of the calendar.
         kernels: The kernels of the last columns.
         unseen: Holidays of the future that the series has not seen.
+        switches: Which columns are zeros and ones: (k,).
     """
 
     columns: tuple[str, ...]
@@ -47,6 +48,7 @@ class Effects:
     step: float
     kernels: tuple[Kernel, ...] = ()
     unseen: tuple[str, ...] = ()
+    switches: tuple[bool, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,6 +58,11 @@ class Effects:
     def linear(self) -> int:
         """How many columns have an effect b_j."""
         return len(self.columns) - len(self.kernels)
+
+    def on_events(self, x) -> np.ndarray:
+        """Which of times x (n,) have an event or a holiday: (n,)."""
+        columns, known = self._columns_at(x)
+        return known & (columns[:, np.array(self.switches, bool)] != 0.0).any(axis=1)
 
     def rows(self, x) -> np.ndarray:
         """The columns with an effect b_j at x (n,): (n, linear)."""
@@ -144,7 +151,7 @@ def effects_of(
     order = sorted(columns, key=lambda name: name in kernels)
     places = dict(zip(columns, components, strict=True))
     columns, components = {n: columns[n] for n in order}, [places[n] for n in order]
-    Z, units = [], []
+    Z, units, switches = [], [], []
     for name, values in columns.items():
         own = values[:count]
         if np.ptp(own) == 0.0:
@@ -156,11 +163,13 @@ def effects_of(
         center, size = (0.0, 1.0) if switch else (float(np.mean(own)), float(np.std(own)))
         Z.append((values - center) / size)
         units.append(1.0 / size)
+        switches.append(switch)
     x = calendar.positions(times)
     names = tuple(columns), tuple(components)
     ordered = tuple(kernels[name] for name in columns if name in kernels)
     Z = np.stack(Z, axis=1)
-    return Effects(*names, np.array(units), x, Z, calendar.step, ordered, unseen)
+    step = calendar.step
+    return Effects(*names, np.array(units), x, Z, step, ordered, unseen, tuple(switches))
 
 
 def _kernels(kernels: Mapping[str, Kernel], series: Series) -> dict[str, Kernel]:

@@ -137,7 +137,7 @@ class CompiledEvidence:
     def values(self, z) -> dict[str, np.ndarray]:
         z = np.asarray(z)
         sites = constrain(self.target, z.reshape(1, -1, z.shape[-1]))
-        return {name: v.reshape(*z.shape[:-1], *v.shape[2:]) for name, v in sites.items()}
+        return {name: v.reshape((*z.shape[:-1], *v.shape[2:])) for name, v in sites.items()}
 
     def moments(self, z, x_new) -> tuple[np.ndarray, np.ndarray]:
         return self._predict(z, x_new).parts
@@ -155,7 +155,7 @@ class CompiledEvidence:
 
     def rolling(self, z, counts, reach) -> list[tuple[np.ndarray, np.ndarray]]:
         X, y, observed = (np.asarray(a) for a in self.target.args)
-        x, y = X[observed], y[observed]
+        x, y = X[observed].reshape(-1), y[observed]
         pairs = []
         for n, k in zip(counts, reach, strict=True):
             means, variances = self.given(x[:n], y[:n]).moments(z[None], x[n : n + k])

@@ -108,7 +108,7 @@ class Choices:
         self, structure: Structure, x: np.ndarray, scale: Scale, y
     ) -> GPRegression | LatentGP:
         """The model of a structure for values y at times x, (n,) both, on their scale."""
-        kernel, noise = self._kernel_and_noise(structure, x, scale, y)
+        kernel, noise = self.kernel_and_noise(structure, x, scale, y)
         if self.likelihood is not None:
             return LatentGP(scale.size**2 * kernel, self.likelihood.model, mean=scale.shift)
         return GPRegression(kernel, noise)
@@ -130,7 +130,7 @@ class Choices:
         evidence = evidence.with_priors(self._priors(structure, self._standardised(scale, y)))
         return evidence.with_effects(self.effects)
 
-    def _kernel_and_noise(self, structure: Structure, x, scale: Scale, y):
+    def kernel_and_noise(self, structure: Structure, x, scale: Scale, y):
         """The kernel of a structure for values standardised, and the prior of the noise."""
         if self.kernels is not None:
             return self.kernels[structure.trend], default_noise(*OWN_NOISE)

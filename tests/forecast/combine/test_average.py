@@ -1,287 +1,311 @@
-"""Structures weighed by their evidence: against quadrature and on series simulated from each."""
+"""Averages of quantiles: against the distributions of SciPy, and quadrature."""
 
-from dataclasses import replace
-
-import jax
 import numpy as np
-import numpyro.distributions as dist
-import pandas as pd
 import pytest
-import scipy.integrate
-import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
 
-import bayeskern as bk
-from bayeskern import kernels
-from bayeskern.forecast.combine.average import near, weigh
-from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model import evidence
-from bayeskern.forecast.model.evidence import CompiledEvidence, evidence_of
-from bayeskern.forecast.model.kernels import default_noise
-from bayeskern.forecast.model.structure import Choices, Structure
-from bayeskern.gp.numpy_evidence import NumpyEvidence
-from tests.marks import few
+from bayeskern.forecast.combine.average import LINEAR_FROM, TAIL, Average
+from bayeskern.forecast.combine.width import Spread
+from bayeskern.forecast.model.transformation import NormalScores, Scale
 
-N = 60
-T = np.arange(N) / 12.0
-RNG = np.random.default_rng(5)
-Y = np.sin(2.0 * np.pi * T) + 0.3 * T + 0.3 * RNG.standard_normal(N)
-KERNEL = kernels.RBF(dist.LogNormal(0.0, 1.0), 1.0) + kernels.Periodic(1.0, 1.0, 1.0)
-
-
-def choices(**options):
-    known = {"trends": ("given",), "seasons": {}, "optional": False, "logs": (False,), "unit": 1.0}
-    return Choices(**{**known, **options})
-
-
-def given(kernel=KERNEL, y=Y):
-    return Fitted.of(Structure("given", (), False), choices(kernels={"given": kernel}), T, y)
-
-
-# -- one structure ---------------------------------------------------------------------------------
-
-
-def test_evidence_and_moments_are_those_of_quadrature():
-    """Two hyperparameters: the lengthscale and the noise, on a grid in their logarithms."""
-    fitted = given().polished()
-    sds = 1.0 / np.sqrt(np.diag(fitted.hessian))
-    grids = [m + s * np.linspace(-7, 7, 61) for m, s in zip(fitted.mode, sds, strict=True)]
-    log_p = np.array(
-        [[fitted.evidence.log_density(np.array([a, b])) for b in grids[1]] for a in grids[0]]
-    )
-    p = np.exp(log_p - log_p.max())
-
-    def integral(values):
-        inner = scipy.integrate.simpson(values, x=grids[1], axis=1)
-        return scipy.integrate.simpson(inner, x=grids[0])
-
-    total = integral(p)
-    draws = fitted.draws(2000, seed=1)
-    estimate = draws.weights.log_evidence
-    assert estimate.error < 0.05
-    assert abs(estimate.value - np.log(total) - log_p.max()) < 4.0 * estimate.error + 1e-3
-    np.testing.assert_allclose(draws.log_evidence, estimate.value - N * np.log(Y.std()), rtol=1e-10)
-    mean = [integral(p * grids[0][:, None]) / total, integral(p * grids[1]) / total]
-    weighted = draws.weights.normal @ draws.z
-    np.testing.assert_allclose(weighted, mean, atol=4.0 * max(sds) / np.sqrt(draws.weights.ess))
-    # Resampled, they are equally weighted.
-    np.testing.assert_allclose(draws.resampled(4000, seed=2).mean(axis=0), weighted, atol=0.02)
-
-
-@pytest.mark.slow
-def test_the_mode_is_that_of_map():
-    fitted = given().polished()
-    posterior = bk.infer(
-        fitted.model, T, fitted.scale.forward(Y), method=bk.MAP(starts=1, jacobian=True),
-        progress=False,
-    )  # fmt: skip
-    np.testing.assert_allclose(fitted.mode, posterior.optimum.z, atol=1e-4)
-    np.testing.assert_allclose(fitted.log_density, posterior.optimum.log_density, rtol=1e-9)
-    assert fitted.optimum.converged
-    at_mode = replace(fitted, curvature=None)
-    np.testing.assert_allclose(at_mode.hessian, posterior.optimum.hessian, rtol=1e-3, atol=1e-3)
-    # The curvature that it keeps is one of near by, of which the evidence is a logarithm.
-    assert abs(fitted.optimum.log_evidence - posterior.optimum.log_evidence) < 0.02
-    point = fitted.at_mode().posterior(0)
-    assert point.method == "map" and point.trust.verdict == "not assessable"
-    for name, value in posterior.point().items():
-        np.testing.assert_allclose(point.point()[name], value, rtol=1e-4, err_msg=name)
-
-
-@pytest.mark.parametrize("trend", few(["slope", "smooth", "level", "damped"], "slope"))
-def test_no_other_search_finds_a_mode_with_more_evidence(trend):
-    """From the median of the prior alone the modes of slope and smooth are 13 and 15 nats lower."""
-    y = bk.datasets.load("airline").values
-    of_airline = choices(trends=(trend,), seasons={"season": 1.0}, logs=(True,))
-    structure, x = Structure(trend, ("season",), True), np.arange(len(y)) / 12.0
-    fitted = Fitted.of(structure, of_airline, x, y)
-    rng = np.random.default_rng(1)
-    for z in fitted.evidence.middle + rng.standard_normal((8, len(fitted.mode))):
-        start = dict(zip(fitted.evidence.names, z, strict=True))
-        other = Fitted.of(structure, of_airline, x, y, start)
-        assert other.log_evidence < fitted.log_evidence + 0.1
-
-
-@pytest.mark.slow
-def test_the_draws_agree_with_nuts():
-    """The weighted draws of one structure of the Nile against long chains."""
-    models = [
-        bk.StructuralModel(log=False, method=method)
-        for method in (bk.NUTS(warmup=300, draws=500), None)
-    ]
-    chain, few_draws = (
-        bk.forecast("nile", 10, trend="level", season=0, model=model) for model in models
-    )
-    assert chain.posterior.trust.verdict == "good"
-    np.testing.assert_allclose(few_draws.median, chain.median, rtol=0.02)
-    for level in (0.8, 0.95):
-        widths = [np.subtract(*f.interval(level)[::-1]) for f in (few_draws, chain)]
-        np.testing.assert_allclose(widths[0], widths[1], rtol=0.1)
-
-
-# -- in NumPy or compiled --------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_both_forms_of_the_evidence_agree():
-    model = bk.GPRegression(KERNEL, default_noise())
-    in_numpy, compiled = evidence_of(model, T, Y), CompiledEvidence(evidence.bound(model, T, Y))
-    assert isinstance(in_numpy, NumpyEvidence) and in_numpy.names == compiled.names
-    # The median of 64 draws from the prior, for the median itself.
-    np.testing.assert_allclose(compiled.middle, in_numpy.middle, atol=0.5)
-    z = in_numpy.middle + 0.2
-    np.testing.assert_allclose(compiled.log_density(z), in_numpy.log_density(z), rtol=1e-9)
-    ours, theirs = compiled.value_and_gradient(z), in_numpy.value_and_gradient(z)
-    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
-    new, zs = T[-1] + np.arange(1, 4) / 12.0, np.stack([z, z - 0.1])
-    for a, b in zip(compiled.moments(zs, new), in_numpy.moments(zs, new), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6)
-    for name, value in in_numpy.values(zs).items():
-        np.testing.assert_allclose(compiled.values(zs)[name], value, rtol=1e-9)
-    paths = compiled.paths(z, new, 2000, seed=1)
-    assert np.all(np.abs(paths.mean(axis=0) - in_numpy.moments(zs, new)[0][0]) < 0.2)
-    ours, theirs = (e.components(zs, new, "trend") for e in (compiled, in_numpy))
-    for name, (means, _) in theirs.items():
-        np.testing.assert_allclose(ours[name][0], means, rtol=1e-6, atol=1e-8)
-    for a, b in zip(compiled.loo(zs), in_numpy.loo(zs), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6)
-    ours, theirs = (e.changes(zs, "rest", T[[0, -1]]) for e in (compiled, in_numpy))
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5)
-
-
-def test_long_series_and_other_kernels_are_left_to_jax(monkeypatch):
-    model = bk.GPRegression(KERNEL, default_noise())
-    monkeypatch.setattr(evidence, "MOST_VALUES", N)
-    assert isinstance(evidence_of(model, T, Y), NumpyEvidence)
-    monkeypatch.setattr(evidence, "MOST_VALUES", N - 1)
-    assert isinstance(evidence_of(model, T, Y), CompiledEvidence)
-    monkeypatch.undo()
-    other = bk.GPRegression(kernels.Matern32(dist.LogNormal()), 0.1)
-    assert isinstance(evidence_of(other, T, Y), CompiledEvidence)
-
-
-def test_a_second_length_compiles_nothing():
-    programs = []
-
-    def count(event, duration, fun_name="", **_):
-        if event.endswith("backend_compile_duration"):
-            programs.append(fun_name)
-
-    bk.forecast(Y[:41], 3, season=12).interval(0.8)
-    jax.monitoring.register_event_duration_secs_listener(count)
-    try:
-        f = bk.forecast(Y, 5, season=12)
-        assert f.interval(0.8)[0].shape == (5,)
-        assert f.trust.verdict in ("good", "caution")
-        assert set(f.decompose()) >= {"trend", "season"}
-    finally:
-        jax.monitoring.unregister_event_duration_listener(count)
-    assert programs == []
-
-
-# -- several structures ----------------------------------------------------------------------------
-
-
-def test_weights_are_proportional_to_evidence():
-    fits = [given(), given(kernels.RBF(0.7, 1.0) + kernels.Periodic(1.0, 1.0, 1.0))]
-    parts = weigh(fits, 200, seed=0)
-    assert [part.structure for part in parts] == [fits[0].structure] * 2
-    by_evidence = [part.draws.log_evidence for part in parts]
-    odds = parts[0].weight / parts[1].weight
-    assert odds > 1.0
-    np.testing.assert_allclose(np.log(odds), 0.5 * (by_evidence[0] - by_evidence[1]), rtol=1e-9)
-    np.testing.assert_allclose(sum(part.weight for part in parts), 1.0)
-
-
-def test_the_average_is_that_of_its_parts():
-    f = bk.forecast(pd.Series(np.exp(Y), pd.date_range("2015-01-01", periods=N, freq="MS")), 6)
-    assert len(f.parts) > 1
-    np.testing.assert_allclose(sum(part.weight for part in f.parts), 1.0)
-    known = f.probabilities
-    np.testing.assert_allclose(sum(known["trend"].values()), 1.0)
-    assert known["present"]["season"] > 0.9
-    assert all(0.0 <= share <= 1.0 + 1e-12 for share in known["present"].values())
-    # The distribution function at a quantile is the weighted share of the paths of the parts.
-    paths = f.sample(20_000, seed=4)
-    for p in (0.1, 0.5, 0.9):
-        assert np.all(np.abs(np.mean(paths < f.quantile(p), axis=0) - p) < 0.02)
-
-
-@pytest.mark.parametrize("trend", few(["smooth", "level", "slope", "damped"], "level"))
-def test_what_is_forced_is_there(trend):
-    f = bk.forecast(np.exp(Y), 4, trend=trend, season=12, model=bk.StructuralModel(log=False))
-    (part,) = f.parts
-    assert part.structure == Structure(trend, ("season",), False)
-    assert f.components[0] == "trend" and "season" in f.components
-
-
-def test_options_that_contradict_each_other():
-    with pytest.raises(ValueError, match=r"trend='slop' is not known.*Did you mean 'slope'"):
-        bk.forecast(Y, 4, trend="slop")
-    with pytest.raises(ValueError, match="replaces all trends; got trend='slope'"):
-        bk.forecast(Y, 4, trend="slope", model=bk.StructuralModel(kernel=KERNEL))
-    with pytest.raises(ValueError, match="above zero, but the value at"):
-        bk.forecast(Y - 5.0, 4, model=bk.StructuralModel(log=True))
-
-
-def test_a_kernel_without_a_density_is_an_error():
-    hopeless = kernels.RBF(1e6, dist.LogNormal(200.0, 0.1))
-    with pytest.raises(ValueError, match="the kernel gives these values no density"):
-        bk.forecast(Y, 4, model=bk.StructuralModel(kernel=hopeless))
-
-
-def test_those_far_behind_are_left_out():
-    fits = [given(), given(kernels.RBF(1e-3, 1.0)), given(kernels.Constant(1.0))]
-    ordered = near(fits)
-    assert ordered[0] is max(fits, key=lambda fitted: fitted.log_joint)
-    assert all(f.log_joint >= ordered[0].log_joint - 10.0 for f in ordered)
-
-
-# -- series simulated from each structure ----------------------------------------------------------
-
-
-def simulate(trend, rng, n=120):
-    """A series of 120 months from each structure, in the units of its noise."""
-    t, noise = np.arange(n), rng.standard_normal(n)
-    if trend == "smooth":
-        return 5.0 * np.sin(t / 20.0 + rng.uniform(0, 6)) + noise
-    if trend == "level":
-        return np.cumsum(rng.standard_normal(n)) * 2.0 + noise
-    if trend == "slope":
-        return np.cumsum(np.cumsum(0.5 * rng.standard_normal(n))) + noise
-    slope = np.zeros(n)
-    for i in range(1, n):
-        slope[i] = 0.85 * slope[i - 1] + rng.standard_normal()
-    return np.cumsum(slope) + noise
-
-
-# A damped slope is a level or a slope at the ends of its lengthscale; a smooth trend of months is a
-# slope that wanders with little noise.
-EQUIVALENT = {
-    "smooth": {"smooth", "slope", "damped"},
-    "level": {"level", "damped"},
-    "slope": {"slope", "damped"},
-    "damped": {"damped"},
+RNG = np.random.default_rng(9)
+AS_GIVEN, OTHER, LOGARITHM = Scale(False, 3.0, 2.0), Scale(False, -1.0, 0.5), Scale(True, 0.5, 0.7)
+MEANS = np.array([[0.1, -0.5], [0.4, 1.0]])
+SDS = np.array([[0.5, 1.0], [0.8, 0.3]])
+WEIGHTS = np.array([0.7, 0.3])
+SPREADS = {"normal": Spread(np.array([1.0, 1.3])), "student": Spread(np.array([0.8, 1.3]), 5.0)}
+KINDS = {
+    "values": [AS_GIVEN, OTHER],
+    "logarithms": [LOGARITHM, Scale(True, 0.2, 0.4)],
+    "both": [AS_GIVEN, LOGARITHM],
 }
+Q = np.array([1e-5, 0.01, 0.1, 0.5, 0.8, 0.999])
+every_kind = pytest.mark.parametrize("kind", KINDS)
+every_spread = pytest.mark.parametrize("spread", SPREADS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("trend", EQUIVALENT)
-def test_the_true_structure_has_the_most_weight(trend):
-    rng, right = np.random.default_rng(11), 0
-    for _ in range(20):
-        f = bk.forecast(simulate(trend, rng), 12, season=0, model=bk.StructuralModel(log=False))
-        weights = f.probabilities["trend"]
-        equivalent = sum(w for name, w in weights.items() if name in EQUIVALENT[trend])
-        right += equivalent > 0.5
-    assert right >= 16
+def errors_of_scipy(spread, column):
+    """The distribution of the error at one time."""
+    scale = spread.scales[column]
+    if np.isinf(spread.degrees):
+        return stats.norm(scale=scale)
+    return stats.t(spread.degrees, scale=scale)
 
 
-@pytest.mark.slow
-def test_random_walks_have_no_season():
-    rng, absent = np.random.default_rng(12), 0
-    months = pd.date_range("2010-01-01", periods=120, freq="MS")
-    for _ in range(10):
-        walk = pd.Series(np.cumsum(rng.standard_normal(120)) + 50.0, months)
-        absent += bk.forecast(walk, 12).probabilities["present"]["season"] < 0.5
-    assert absent >= 9
+def average(kind, spread, **options):
+    return Average(WEIGHTS, KINDS[kind], MEANS, SDS, SPREADS[spread], **options)
+
+
+def value_by_hand(scales, errors, column, spread, means=MEANS, sds=SDS, weights=WEIGHTS):
+    """sum_k w_k T_k(m_k + s_k e), with the tangent of the exponential from LINEAR_FROM on."""
+    last, total = errors_of_scipy(spread, column).ppf(LINEAR_FROM), 0.0
+    for w, scale, m, s in zip(weights, scales, means[:, column], sds[:, column], strict=True):
+        location, slope = scale.shift + scale.size * m, scale.size * s
+        value = location + slope * errors
+        if scale.log:
+            at_last = np.exp(location + slope * last)
+            tangent = at_last * (1.0 + slope * (errors - last))
+            value = np.where(errors < last, np.exp(np.minimum(value, 700.0)), tangent)
+        total = total + w * value
+    return total
+
+
+# -- a normal distribution -------------------------------------------------------------------------
+
+
+@every_spread
+def test_one_structure_of_the_values_is_a_distribution_of_scipy(spread):
+    one = Average([1.0], [AS_GIVEN], MEANS[:1], SDS[:1], SPREADS[spread])
+    y, quantiles = np.array([2.0, 5.5]), one.quantile(Q)
+    assert quantiles.shape == (6, 2)
+    for column in range(2):
+        error = errors_of_scipy(SPREADS[spread], column)
+        location, size = 3.0 + 2.0 * MEANS[0, column], 2.0 * SDS[0, column]
+        np.testing.assert_allclose(quantiles[:, column], location + size * error.ppf(Q), rtol=1e-8)
+        at = (y - location) / size
+        np.testing.assert_allclose(one.below(y)[column], error.cdf(at)[column], rtol=1e-8)
+        expected = error.logpdf(at)[column] - np.log(size)
+        np.testing.assert_allclose(one.log_density(y)[column], expected, rtol=1e-7)
+    np.testing.assert_array_equal(one.quantile(0.5), quantiles[3])
+
+
+@every_spread
+def test_two_structures_have_the_weighted_mean_of_their_quantiles(spread):
+    """Vincent: of two normal distributions, the normal one of the mean location and mean sd."""
+    both = average("values", spread)
+    for column in range(2):
+        error = errors_of_scipy(SPREADS[spread], column)
+        by_part = [
+            scale.shift + scale.size * (m + s * error.ppf(Q))
+            for scale, m, s in zip(KINDS["values"], MEANS[:, column], SDS[:, column], strict=True)
+        ]
+        np.testing.assert_allclose(both.quantile(Q)[:, column], WEIGHTS @ by_part, rtol=1e-8)
+        location = WEIGHTS @ [3.0 + 2.0 * MEANS[0, column], -1.0 + 0.5 * MEANS[1, column]]
+        size = WEIGHTS @ [2.0 * SDS[0, column], 0.5 * SDS[1, column]]
+        y = np.full(2, 1.7)
+        expected = error.cdf((1.7 - location) / size)
+        np.testing.assert_allclose(both.below(y)[column], expected, rtol=1e-8)
+
+
+def test_a_structure_without_weight_does_not_count():
+    one = Average([1.0], [AS_GIVEN], MEANS[:1], SDS[:1])
+    with_other = Average([1.0, 0.0], KINDS["both"], MEANS, np.array([SDS[0], [1e9, 1e9]]))
+    np.testing.assert_array_equal(with_other.quantile(Q), one.quantile(Q))
+    np.testing.assert_array_equal(with_other.moments, one.moments)
+
+
+# -- any scales ------------------------------------------------------------------------------------
+
+
+@every_spread
+@every_kind
+def test_quantiles_are_those_of_the_formula(kind, spread):
+    for column in range(2):
+        errors = errors_of_scipy(SPREADS[spread], column).ppf(Q)
+        expected = value_by_hand(KINDS[kind], errors, column, SPREADS[spread])
+        np.testing.assert_allclose(
+            average(kind, spread).quantile(Q)[:, column], expected, rtol=1e-8
+        )
+
+
+@every_spread
+@every_kind
+def test_moments_are_those_of_quadrature(kind, spread):
+    """Up to the tail probability where the quadrature ends."""
+    mean, sd = average(kind, spread).moments
+    for column in range(2):
+        error = errors_of_scipy(SPREADS[spread], column)
+        ends, last = error.ppf([TAIL, 1.0 - TAIL]), error.ppf(LINEAR_FROM)
+
+        def integral(function, error=error, ends=ends, last=last):
+            options = {"epsabs": 0.0, "epsrel": 1e-10, "limit": 400}
+            return sum(
+                integrate.quad(lambda e: function(e) * error.pdf(e), a, b, **options)[0]
+                for a, b in ((ends[0], 0.0), (0.0, last), (last, ends[1]))
+            )
+
+        def value(e, column=column):
+            return value_by_hand(KINDS[kind], e, column, SPREADS[spread])
+
+        total = integral(lambda e: 1.0)
+        first, second = integral(value) / total, integral(lambda e: value(e) ** 2) / total
+        np.testing.assert_allclose(mean[column], first, rtol=1e-5)
+        np.testing.assert_allclose(sd[column], np.sqrt(second - first**2), rtol=1e-4)
+
+
+def test_the_sd_of_student_t_is_near_that_without_an_end():
+    spread = Spread(np.ones(1), 5.0)
+    (mean,), (sd,) = Average([1.0], [AS_GIVEN], [[0.1]], [[0.5]], spread).moments
+    assert mean == pytest.approx(3.2, rel=1e-12)
+    assert sd == pytest.approx(stats.t(5.0).std(), rel=0.002)
+
+
+def test_the_mean_on_the_log_scale_is_in_closed_form():
+    """A lognormal distribution up to its 99 % quantile, and a straight line to TAIL."""
+    for sd in (0.1, 1.0, 3.0):
+        location, slope = 0.5 + 0.7 * 0.2, 0.7 * sd
+        c = stats.norm.ppf(LINEAR_FROM)
+        inside = np.exp(location + 0.5 * slope**2) * stats.norm.cdf(c - slope)
+        end = stats.norm.isf(TAIL)
+        mass, errors = 1.0 - LINEAR_FROM - TAIL, stats.norm.pdf(c) - stats.norm.pdf(end)
+        beyond = np.exp(location + slope * c) * (mass * (1.0 - slope * c) + slope * errors)
+        (mean,), _ = Average([1.0], [LOGARITHM], [[0.2]], [[sd]]).moments
+        assert mean == pytest.approx((inside + beyond) / (1.0 - 2.0 * TAIL), rel=1e-5)
+
+
+def test_small_errors_on_the_log_scale_are_lognormal():
+    (mean,), (sd,) = Average([1.0], [LOGARITHM], [[0.2]], [[0.02]]).moments
+    truth = stats.lognorm(0.014, scale=np.exp(0.64))
+    assert mean == pytest.approx(truth.mean(), rel=1e-6)
+    assert sd == pytest.approx(truth.std(), rel=1e-3)
+
+
+@every_spread
+@every_kind
+def test_errors_invert_values(kind, spread):
+    one = average(kind, spread)
+    for e in (-6.0, -0.3, 0.0, 1.2, 9.0, 80.0):
+        errors = np.array([e, 0.5 * e])
+        np.testing.assert_allclose(one.errors_of(one.values(errors)), errors, rtol=1e-7, atol=1e-9)
+    for y in (np.array([2.0, 7.0]), np.array([0.3, 400.0])):
+        np.testing.assert_allclose(one.values(one.errors_of(y)), y, rtol=1e-9)
+
+
+@every_spread
+@every_kind
+def test_the_density_integrates_to_one_and_to_the_probabilities(kind, spread):
+    one = average(kind, spread)
+    ends = one.quantile([1e-7, 0.02, 0.5, LINEAR_FROM, 1.0 - 1e-7])
+    shares = []
+    for a, b in zip(ends[:-1, 0], ends[1:, 0], strict=True):
+        # In logarithms of the distance from the start, which may be heavy-tailed.
+        def density(u, a=a):
+            y = a + np.expm1(u)
+            return np.exp(one.log_density(np.full(2, y))[0] + u)
+
+        share, _ = integrate.quad(density, 0.0, np.log1p(b - a), epsabs=1e-8, limit=200)
+        shares.append(share)
+    expected = np.diff([1e-7, 0.02, 0.5, LINEAR_FROM, 1.0 - 1e-7])
+    np.testing.assert_allclose(shares, expected, atol=2e-6)
+
+
+def test_what_the_logarithm_rules_out_has_no_density():
+    one = average("logarithms", "normal")
+    np.testing.assert_array_equal(one.log_density(np.array([-1.0, -1e-9])), -np.inf)
+    np.testing.assert_array_equal(one.below(np.array([-1.0, -1e-9])), 0.0)
+
+
+@given(
+    sds=st.lists(st.floats(0.01, 6.0), min_size=2, max_size=2),
+    means=st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=2),
+    weight=st.floats(0.0, 1.0),
+    degrees=st.one_of(st.just(np.inf), st.floats(2.5, 60.0)),
+    is_log=st.booleans(),
+)
+def test_the_mean_lies_in_the_central_98_percent_interval(sds, means, weight, degrees, is_log):
+    """Of a lognormal distribution it does not, from a log sd of 4.7 on."""
+    scales = [Scale(True, 0.0, 1.0), Scale(is_log, 0.0, 1.0)]
+    one = Average(
+        [weight, 1.0 - weight],
+        scales,
+        np.array(means)[:, None],
+        np.array(sds)[:, None],
+        Spread(np.ones(1), degrees),
+    )
+    low, high = one.quantile([0.01, 0.99])
+    mean, sd = one.moments
+    assert low <= mean <= high and np.all(np.isfinite(sd)) and np.all(sd > 0.0)
+
+
+def test_wide_lognormals_do_not_overflow():
+    wide = Average([0.5, 0.5], KINDS["both"], np.zeros((2, 1)), np.array([[1.0], [1e4]]))
+    numbers = [*wide.quantile([0.01, 0.5, 0.99]), *wide.moments]
+    assert np.all(np.isfinite(numbers))
+
+
+def test_nothing_varies_where_the_sd_is_zero():
+    one = Average([1.0], [AS_GIVEN], np.array([[0.1, 0.2]]), np.zeros((1, 2)))
+    np.testing.assert_array_equal(one.quantile([0.01, 0.99]), [[3.2, 3.4]] * 2)
+    np.testing.assert_array_equal(one.moments[0], [3.2, 3.4])
+
+
+# -- draws -----------------------------------------------------------------------------------------
+
+CORRELATION = np.array([[1.0, -0.6], [-0.6, 1.0]])
+
+
+@every_spread
+@every_kind
+def test_draws_have_the_quantiles_and_the_correlation(kind, spread):
+    one = average(kind, spread, correlation=lambda: CORRELATION)
+    draws = one.sample(20_000, seed=3)
+    for uniform in one.below(draws[:2000]).T:
+        assert stats.kstest(uniform, "uniform").pvalue > 1e-3
+    # Kendall's correlation of a normal or a Student t distribution: Fang, Fang and Kotz (2002).
+    expected = 2.0 / np.pi * np.arcsin(-0.6)
+    assert stats.kendalltau(*draws.T).statistic == pytest.approx(expected, abs=0.02)
+    np.testing.assert_array_equal(draws, one.sample(20_000, seed=3))
+    assert not np.array_equal(draws, one.sample(20_000, seed=4))
+
+
+def test_a_path_is_volatile_as_a_whole():
+    """The squares of a multivariate Student t distribution go together, and normal ones do not."""
+    squares = []
+    for degrees in (5.0, np.inf):
+        spread = Spread(np.ones(2), degrees)
+        one = Average(
+            [1.0],
+            [AS_GIVEN],
+            np.zeros((1, 2)),
+            np.ones((1, 2)),
+            spread,
+            correlation=lambda: np.eye(2),
+        )
+        draws = one.sample(20_000, seed=0)
+        squares.append(stats.spearmanr(*np.square(draws - 3.0).T).statistic)
+    assert squares[0] > 0.1 > 0.03 > abs(squares[1])
+
+
+def test_times_of_no_variance_have_draws_all_the_same():
+    degenerate = np.ones((2, 2))
+    draws = average("values", "normal", correlation=lambda: degenerate).sample(100, seed=1)
+    scaled = (draws - average("values", "normal").quantile(0.5)) / np.diff(
+        average("values", "normal").quantile([0.1, 0.9]), axis=0
+    )
+    np.testing.assert_allclose(scaled[:, 0], scaled[:, 1], atol=1e-6)
+
+
+# -- ranks -----------------------------------------------------------------------------------------
+
+RAIN = np.concatenate([np.zeros(40), np.arange(1.0, 61.0)])
+
+
+def of_ranks(spread=None):
+    return Average([1.0], [NormalScores.of(RAIN)], np.zeros((1, 1)), np.ones((1, 1)), spread)
+
+
+def test_ranks_of_which_nothing_is_known_have_the_distribution_of_the_series():
+    one = of_ranks()
+    q = np.linspace(0.02, 0.98, 49)
+    np.testing.assert_allclose(one.quantile(q)[:, 0], np.quantile(RAIN, q, method="hazen"))
+    assert np.exp(one.log_density(np.zeros(1)))[0] == pytest.approx(0.4, abs=0.006)
+    assert one.below(np.array([30.5]))[0] == pytest.approx(0.7, abs=0.006)
+    assert np.all(one.log_density(np.array([-0.1])) == -np.inf)
+    assert np.all(one.log_density(np.array([60.1])) == -np.inf)
+
+
+@pytest.mark.parametrize("spread", [None, Spread(np.full(1, 3.0), 4.0)])
+def test_forecasts_of_ranks_stay_within_the_range(spread):
+    assert of_ranks(spread).quantile([1e-6, 1.0 - 1e-6]).ravel().tolist() == [0.0, 60.0]
+
+
+def test_density_and_mass_of_ranks_sum_to_one():
+    one = of_ranks()
+    ends = np.exp(one.log_density(np.array([[0.0], [60.0]]))).ravel()
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    # Between one value of the series and the next.
+    y = np.arange(60.0)[:, None] + 0.5 * (nodes + 1.0)
+    inside = np.exp(one.log_density(y.reshape(-1, 1))).reshape(y.shape) @ (0.5 * weights)
+    assert inside.sum() + ends.sum() == pytest.approx(1.0, abs=1e-6)

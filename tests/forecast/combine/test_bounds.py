@@ -1,65 +1,100 @@
-"""Values that have bounds: against integrals, draws, and what rain is like."""
+"""Values that have bounds: against SciPy, integrals, draws, and what rain is like."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import integrate, stats
 
 import bayeskern as bk
-from bayeskern.forecast.combine.mixture import Mixture
-from bayeskern.forecast.model.transformation import Scale
+from bayeskern.forecast.combine.average import TAIL, Average
+from bayeskern.forecast.combine.width import Spread
+from bayeskern.forecast.model.transformation import NormalScores, Scale
 
-ONE = {"trend": "level", "season": 0, "model": bk.StructuralModel(method="map")}
+ONE = {"trend": "drift", "season": 0, "model": bk.StructuralModel(method="map")}
 SCALES = {
     "normal": [Scale(False, 1.0, 2.0), Scale(False, -0.5, 1.0)],
     "lognormal": [Scale(True, 0.2, 0.5), Scale(True, 0.6, 0.9)],
     "mixed": [Scale(False, 1.0, 2.0), Scale(True, 0.3, 0.6)],
 }
+MEANS, SDS = np.array([[0.2, 1.0], [-0.3, 0.4]]), np.array([[0.7, 1.0], [0.9, 1.1]])
+STUDENT = Spread(np.array([0.9, 1.2]), 5.0)
 
 
-def mixture(kind):
-    means, variances = np.array([[0.2, 1.0], [-0.3, 0.4]]), np.array([[0.5, 1.0], [0.8, 1.2]])
-
-    def paths(i, n, seed):
-        scale, rng = SCALES[kind][i], np.random.default_rng(seed)
-        z = means[i] + np.sqrt(variances[i]) * rng.normal(size=(n, 2))
-        return scale.shift + scale.size * z
-
-    return Mixture(np.array([0.3, 0.7]), SCALES[kind], means, variances, paths)
+def average(kind, bounds=(-np.inf, np.inf)):
+    return Average(
+        np.array([0.3, 0.7]), SCALES[kind], MEANS, SDS, STUDENT, bounds, lambda: np.eye(2)
+    )
 
 
 @pytest.mark.parametrize("bounds", [(0.5, np.inf), (-np.inf, 2.0), (0.4, 1.7)])
 @pytest.mark.parametrize("kind", SCALES)
-def test_moments_are_integrals_of_quantiles_and_those_of_draws(kind, bounds):
-    free, bounded = mixture(kind), mixture(kind).within(*bounds)
+def test_moments_are_integrals_of_quantiles_within_the_bounds(kind, bounds):
+    free, bounded = average(kind), average(kind, bounds)
     p = np.array([0.01, 0.2, 0.5, 0.8, 0.99])
-    np.testing.assert_allclose(bounded.quantile(p), np.clip(free.quantile(p), *bounds))
-    mean, sd = bounded.moments
-    draws = bounded.sample(200_000, 0)
+    np.testing.assert_array_equal(bounded.quantile(p), np.clip(free.quantile(p), *bounds))
+    draws = bounded.sample(20_000, 0)
     assert draws.min() >= bounds[0] and draws.max() <= bounds[1]
-    np.testing.assert_allclose(mean, draws.mean(axis=0), atol=5.0 * sd.max() / np.sqrt(2e5))
-    np.testing.assert_allclose(sd, draws.std(axis=0), rtol=0.03)
-    if np.isfinite(bounds).all():
-        middles = (np.arange(4_000) + 0.5) / 4_000
-        values = bounded.quantile(middles)
-        np.testing.assert_allclose(mean, values.mean(axis=0), rtol=1e-5)
-        np.testing.assert_allclose(sd, values.std(axis=0), rtol=1e-4)
+    mean, sd = bounded.moments
+    for column in range(2):
+
+        def quantile(p, column=column):
+            return np.clip(free.quantile(p)[column], *bounds)
+
+        def integral(function, quantile=quantile):
+            parts = [TAIL, 0.01, 0.5, 0.99, 1.0 - TAIL]
+            pairs = zip(parts[:-1], parts[1:], strict=True)
+            return sum(
+                integrate.quad(lambda p: function(quantile(p)), *ends, limit=400)[0]
+                for ends in pairs
+            ) / (1.0 - 2.0 * TAIL)
+
+        first, second = integral(lambda y: y), integral(np.square)
+        # A kink of the quantiles at a bound costs the quadrature digits.
+        np.testing.assert_allclose(mean[column], first, rtol=1e-3)
+        np.testing.assert_allclose(sd[column], np.sqrt(second - first**2), rtol=3e-3)
 
 
 @pytest.mark.parametrize("kind", SCALES)
 def test_the_density_has_mass_at_the_bounds(kind):
-    free, bounded = mixture(kind), mixture(kind).within(0.5, 1.8)
+    free, bounded = average(kind), average(kind, (0.5, 1.8))
     inside = np.array([1.0, 1.2])
     np.testing.assert_array_equal(bounded.log_density(inside), free.log_density(inside))
-    draws = free.sample(200_000, 0)
-    for bound, beyond in ((0.5, draws <= 0.5), (1.8, draws >= 1.8)):
-        mass = np.exp(bounded.log_density(np.full(2, bound)))
-        np.testing.assert_allclose(mass, beyond.mean(axis=0), atol=0.006)
+    mass = [np.exp(bounded.log_density(np.full(2, bound))) for bound in (0.5, 1.8)]
+    np.testing.assert_allclose(mass[0], free.below(np.full(2, 0.5)), rtol=1e-6)
+    np.testing.assert_allclose(mass[1], 1.0 - free.below(np.full(2, 1.8)), rtol=1e-6)
     assert np.isneginf(bounded.log_density(np.array([0.4, 1.9]))).all()
+    np.testing.assert_allclose(bounded.below(np.array([0.5, 0.4])), 0.0, atol=1e-20)
 
 
 def test_without_bounds_nothing_changes():
-    free = mixture("mixed")
-    np.testing.assert_array_equal(free.within(-np.inf, np.inf).moments, free.moments)
+    free, unbounded = average("mixed"), average("mixed", (-np.inf, np.inf))
+    np.testing.assert_array_equal(free.moments, unbounded.moments)
+
+
+def test_the_error_of_a_value_at_a_bound_is_typical_of_those_that_end_there():
+    """Root mean square of a standard normal beyond the bound, by SciPy."""
+    one = Average([1.0], [Scale(False, 0.0, 1.0)], [[0.4, -0.2]], [[1.0, 2.0]], bounds=(0.0, 1.5))
+    for y, sign in ((0.0, -1.0), (1.5, 1.0)):
+        at = (y - np.array([0.4, -0.2])) / np.array([1.0, 2.0])
+        ends = [(-np.inf, a) if sign < 0.0 else (a, np.inf) for a in at]
+        square = [stats.truncnorm(*pair).moment(2) for pair in ends]
+        np.testing.assert_allclose(one.errors_of(np.full(2, y)), sign * np.sqrt(square), rtol=1e-6)
+    # Others have the error of their own.
+    np.testing.assert_allclose(one.errors_of(np.array([0.9, 0.9])), [0.5, 0.55], rtol=1e-7)
+
+
+def test_squared_errors_of_bounded_values_are_one_on_average():
+    one = Average([1.0], [Scale(False, 0.0, 1.0)], [[0.4]], [[1.3]], bounds=(0.0, 1.5))
+    values = np.clip(0.4 + 1.3 * stats.norm.ppf((np.arange(40_000) + 0.5) / 40_000), 0.0, 1.5)
+    errors = one.errors_of(values[:, None])
+    assert np.mean(np.square(errors)) == pytest.approx(1.0, abs=2e-3)
+
+
+def test_squared_errors_of_ranks_are_one_on_average():
+    rain = np.repeat([0.0, 1.0, 2.0, 5.0], [40, 30, 20, 10])
+    one = Average([1.0], [NormalScores.of(rain)], np.zeros((1, 1)), np.ones((1, 1)))
+    values = one.quantile((np.arange(20_000) + 0.5) / 20_000)
+    assert np.mean(np.square(one.errors_of(values))) == pytest.approx(1.0, abs=5e-3)
 
 
 def bounded(y, horizon, **bounds):
@@ -75,8 +110,9 @@ def test_rain_is_never_negative_and_says_so():
     assert np.all(lower == 0.0) and np.all(f.sample(50) >= 0.0) and np.all(upper > f.median)
     assert any(remark.startswith("the series is 0 at ") for remark in f.remarks)
     assert not any("reaches there" in remark for remark in f.remarks)
+    assert f.choices.ranks
     free = bounded(rain, 10, lower=-np.inf)
-    assert free.interval(0.95)[0].min() < 0.0
+    assert free.interval(0.95)[0].min() < 0.0 and not free.choices.ranks
     found = bk.anomalies(rain, 0.9, **ONE)
     assert found.interval[0].min() == 0.0
 

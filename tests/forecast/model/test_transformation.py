@@ -5,7 +5,12 @@ import pytest
 import scipy.stats
 from scipy.differentiate import derivative
 
-from bayeskern.forecast.model.transformation import Scale, is_constant, require_positive
+from bayeskern.forecast.model.transformation import (
+    NormalScores,
+    Scale,
+    is_constant,
+    require_positive,
+)
 
 Y = np.array([0.5, 3.0, 4.0, 20.0, 1.5])
 
@@ -40,3 +45,61 @@ def test_positive_names_the_time():
     require_positive(np.array([1.0, 2.0]), ["a", "b"])
     with pytest.raises(ValueError, match="above zero, but the value at 2020-02 is 0"):
         require_positive(np.array([1.0, 0.0, -1.0]), ["2020-01", "2020-02", "2020-03"])
+
+
+# -- ranks -----------------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(4)
+RAIN = np.where(RNG.random(200) < 0.4, 0.0, np.round(RNG.exponential(3.0, 200), 1))
+
+
+def scores_by_rank(y):
+    """Normal scores of Hazen, of tied values the mean of theirs, standardised: by SciPy."""
+    order = scipy.stats.rankdata(y, method="ordinal")
+    scores = scipy.stats.norm.ppf((order - 0.5) / len(y))
+    tied = [scores[y == value].mean() for value in y]
+    return scipy.stats.zscore(tied)
+
+
+@pytest.mark.parametrize("y", [RNG.normal(size=61), RAIN], ids=["distinct", "ties"])
+def test_normal_scores_are_those_of_the_ranks(y):
+    scale = NormalScores.of(y)
+    z = scale.forward(y)
+    np.testing.assert_allclose(z, scores_by_rank(y), atol=1e-12)
+    np.testing.assert_allclose([z.mean(), z.std()], [0, 1], atol=1e-12)
+    assert not scale.log and np.all(scale.log_jacobian(y) == 0.0)
+
+
+def test_ranks_there_and_back():
+    """Standardised scores are a little wider, which moves values by a fraction of a rank."""
+    y, n = RNG.normal(size=200), 200
+    scores = scipy.stats.norm.ppf((np.arange(n) + 0.5) / n)
+    wider = scores / scores.std()
+    shift = n * np.abs(scipy.stats.norm.cdf(wider) - scipy.stats.norm.cdf(scores)).max()
+    assert shift < 0.5
+    again = NormalScores.of(y).back(NormalScores.of(y).forward(y))
+    ranks = np.interp(again, np.sort(y), np.arange(n))
+    np.testing.assert_allclose(ranks, scipy.stats.rankdata(y) - 1.0, atol=shift + 1e-9)
+    # Any increasing function of the values has the same ranks.
+    np.testing.assert_allclose(
+        NormalScores.of(np.exp(y)).forward(np.exp(y)), NormalScores.of(y).forward(y)
+    )
+
+
+def test_a_standard_normal_score_has_the_distribution_of_the_series():
+    scale, q = NormalScores.of(RAIN), np.linspace(0.01, 0.99, 99)
+    back = scale.back(scipy.stats.norm.ppf(q))
+    np.testing.assert_allclose(back, np.quantile(RAIN, q, method="hazen"), rtol=1e-12)
+    values = scale.back(scipy.stats.norm.ppf((np.arange(20_000) + 0.5) / 20_000))
+    share = np.mean(RAIN == 0.0)
+    assert np.mean(values == 0.0) == pytest.approx(share, abs=1.0 / len(RAIN))
+
+
+def test_ranks_stay_within_the_range_of_the_series():
+    scale = NormalScores.of(RAIN)
+    np.testing.assert_array_equal(
+        scale.back([-40.0, -1e9, 40.0, 1e9]), np.repeat([0.0, RAIN.max()], 2)
+    )
+    ends = scale.forward([-5.0, 1e6])
+    np.testing.assert_array_equal(ends, scale.forward([0.0, RAIN.max()]))
+    assert np.all(np.diff(scale.back(np.linspace(-6.0, 6.0, 200))) >= 0.0)

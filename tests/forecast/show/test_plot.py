@@ -30,7 +30,7 @@ def series():
 
 @pytest.fixture(scope="module")
 def f(series):
-    return bk.forecast(series, HORIZON)
+    return bk.forecast(series, HORIZON, trend="smooth")
 
 
 @pytest.fixture(autouse=True)

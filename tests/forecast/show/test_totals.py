@@ -15,7 +15,7 @@ def walk():
     """A random walk, whose steps ahead go together."""
     y = 50.0 + np.cumsum(np.random.default_rng(0).normal(size=len(DAYS)))
     series = pd.Series(y, DAYS, name="sales")
-    return series, bk.forecast(series, "until 2024-04-10", season=0, trend="level", model=MAP)
+    return series, bk.forecast(series, "until 2024-04-10", season=0, trend="drift", model=MAP)
 
 
 def test_sums_are_those_of_joint_draws_and_of_known_values(walk):

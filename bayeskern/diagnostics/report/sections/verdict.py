@@ -63,7 +63,7 @@ def _of_forecast(subject) -> Iterator:
             ("CRPS", f"{compared(back.crps_ratio)} seasonal naive"),
         ),
         f"Forecasts of {counted(back.steps, 'step')} from past dates of the series itself, each "
-        "made from what was known then.",
+        "from the values up to that date, at hyperparameters fitted to the whole series.",
     )
 
 
