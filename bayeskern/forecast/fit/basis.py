@@ -43,8 +43,8 @@ class BasisOptions:
     Attributes:
         trend: Kernel of the smooth trend.
         trend_functions: Number of cosines of the trend.
-        box_margin: Margin of their box on each side, as a share of the time from the first value
-            to the end of the forecast.
+        box_margin: Margin of the box of the cosines on each side, as a share of the time from the
+            first value to the end of the forecast.
         max_harmonics: Most harmonics of a season that is not nested in a shorter one.
         max_columns: Most columns in all, if every season keeps at least MIN_HARMONICS harmonics.
     """
@@ -137,7 +137,7 @@ class Basis:
         return self.columns[-1].stop
 
     @property
-    def smooth(self) -> tuple[str, ...]:
+    def smooth_components(self) -> tuple[str, ...]:
         """Names of the components that are no effects: the trend and the seasons."""
         own = (b.component for b in self.blocks if not isinstance(b, EffectColumns))
         return tuple(dict.fromkeys(own))

@@ -10,6 +10,9 @@ from scipy.linalg import lapack
 from bayeskern.forecast.fit.sufficient_statistics import Statistics, StatisticsSlopes
 from bayeskern.gp.numpy_predictive import LOG_2PI
 
+# Rows for which variances are computed at a time.
+CHUNK_ROWS = 4096
+
 
 class CoefficientPosterior:
     """Posterior of w in y = X w + u + e, and log p(y), at one D and noise variance.
@@ -92,13 +95,17 @@ class CoefficientPosterior:
         solved *= np.sqrt(self.noise)
         return solved
 
-    def root(self, columns: np.ndarray) -> np.ndarray:
-        """R with R' R the posterior covariance of w at some columns (k,): (k, k)."""
-        return np.linalg.qr(self.half(np.eye(len(self.mean))[columns]), "r")
+    def root(self, rows: np.ndarray) -> np.ndarray:
+        """R with R' R the posterior covariance of rows @ w, for few rows (k, m): (k, k)."""
+        return np.linalg.qr(self.half(rows), "r")
 
     def variance(self, rows: np.ndarray) -> np.ndarray:
         """Posterior variance of rows @ w, for rows (k, m): (k,)."""
-        return np.square(self.half(rows)).sum(axis=0)
+        out = np.empty(len(rows))
+        for first in range(0, len(rows), CHUNK_ROWS):
+            chunk = slice(first, first + CHUNK_ROWS)
+            out[chunk] = np.square(self.half(rows[chunk])).sum(axis=0)
+        return out
 
     def draws(self, standard: np.ndarray) -> np.ndarray:
         """Draws of w from standard normal numbers (k, m): (k, m)."""

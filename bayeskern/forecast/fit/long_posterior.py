@@ -144,7 +144,7 @@ class LongPosterior:
     def effects(self) -> Moments:
         """Means and variances of the coefficients of the effects: (k,) each."""
         columns = self.basis.effect_columns
-        root = self.coefficients.root(columns)
+        root = self.coefficients.root(np.eye(self.basis.size)[columns])
         return self.coefficients.mean[columns], np.square(root).sum(axis=0)
 
     def change(self, name: str, ends: np.ndarray) -> tuple[float, float]:
@@ -175,34 +175,37 @@ class LongPosterior:
             x_new: Times, (M,).
             level: Name of the component that carries the level.
         """
-        centred = functions - self.history.averages[:-1]
-        seasons = [name for name in self.basis.smooth if name != level]
+        averages = self.history.averages[:-1]
+        seasons = [name for name in self.basis.smooth_components if name != level]
         effects = () if self.basis.effects is None else self.basis.effects.names
         return {
             level: self._level(functions, level),
-            **{name: self._part(centred, name) for name in seasons},
+            **{name: self._part(functions, name, averages) for name in seasons},
             SHORT_TERM: self._short_term(x_new),
-            **{name: self._part(functions, name) for name in effects},
+            **{name: self._part(functions, name, np.zeros_like(averages)) for name in effects},
         }
 
-    def _part(self, rows: np.ndarray, name: str) -> Moments:
+    def _part(self, functions: np.ndarray, name: str, origin: np.ndarray) -> Moments:
+        """A component minus its value where the functions are those of the origin (m,)."""
         columns = self.basis.of_component(name)
-        rows = rows[:, columns]
-        half = rows @ self.coefficients.root(columns).T
+        rows = functions[:, columns] - origin[columns]
+        half = rows @ self.coefficients.root(np.eye(self.basis.size)[columns]).T
         return rows @ self.coefficients.mean[columns], np.square(half).sum(axis=1)
 
     def _level(self, functions: np.ndarray, level: str) -> Moments:
         """The component of the level plus the averages of all others but the effects."""
-        average = self._average
-        rows = np.zeros_like(functions)
-        for name in self.basis.smooth:
-            columns = self.basis.of_component(name)
-            source = functions if name == level else self.history.averages
-            rows[:, columns] = source[..., columns]
-        rows -= average[:-2]
-        own = self.noise * self._average_variance
-        mean = rows @ self.coefficients.mean + average[-2]
-        return mean, self.coefficients.variance(rows) + own
+        columns, average = self.basis.of_component(level), self._average
+        # What does not depend on time is one more function: the averages of all others.
+        others = -average[:-2]
+        for name in self.basis.smooth_components:
+            if name != level:
+                own = self.basis.of_component(name)
+                others[own] += self.history.averages[own]
+        root = self.coefficients.root(np.vstack([np.eye(self.basis.size)[columns], others]))
+        rows = functions[:, columns]
+        mean = rows @ self.coefficients.mean[columns] + others @ self.coefficients.mean
+        variance = np.square(rows @ root[:, :-1].T + root[:, -1]).sum(axis=1)
+        return mean + average[-2], variance + self.noise * self._average_variance
 
     def _short_term(self, x_new: np.ndarray) -> Moments:
         """u at x_new (M,) minus its average over the data."""

@@ -32,8 +32,10 @@ class SearchOptions:
         ratios: Starting ratios of their variance to the noise.
         searches: Number of starts from which the outer search runs.
         min_start_gap: Least difference of their log lengthscales.
-        coarse_values: Number of last values on which more starts are sought. A series less than
-            twice as long does without.
+        parts: Numbers of last values on which the search runs first. The ends of a search on a
+            part are starts on the next one; a series less than twice as long does without it.
+        max_compared: Most values on which the starting lengthscales and ratios are compared as
+            well, if there are starts from a part.
         outer_gradient_tol: Gradient in log l and log q at which the search ends, in nats.
         inner_gain_tol: Expected gain of an inner step at which the inner search ends, in nats.
         start_gain_tol: The same where starts are compared.
@@ -46,7 +48,8 @@ class SearchOptions:
     ratios: tuple[float, ...] = (0.3, 5.0)
     searches: int = 2
     min_start_gap: float = 1.0
-    coarse_values: int = 3000
+    parts: tuple[int, ...] = (3000, 12_000)
+    max_compared: int = 20_000
     outer_gradient_tol: float = 0.1
     inner_gain_tol: float = 1e-5
     start_gain_tol: float = 0.1
@@ -212,20 +215,26 @@ def find_mode(evidence: NestedDensity, start: np.ndarray | None, options: Search
         evidence: Log joint density of a long series.
         start: Where to begin, (d,); by default several places are compared.
         options: Options of the search.
+
+    Returns:
+        The mode, with a log density of -inf if there is none at any start.
     """
     if start is not None:
         residual = np.log(evidence.residual_parameters(start))
-        starts = [Start(-np.inf, residual, start)]
-    else:
-        starts = _starts(evidence, options)
-        n, k = len(evidence.y), options.coarse_values
-        if n >= 2 * k:
-            coarse = evidence.given(evidence.x[-k:], evidence.y[-k:])
-            ends = [_search(coarse, one, options) for one in _starts(coarse, options)]
-            starts += [_moved(evidence, end, k / n, options) for end in _distinct(ends, options)]
+        best = _search(evidence, Start(-np.inf, residual, start), options)
+        return Mode(best.z, evidence.log_density(best.z))
+    n, ends, before = len(evidence.y), [], 1
+    for count in (*(count for count in options.parts if n >= 2 * count), n):
+        part = evidence if count == n else evidence.given(evidence.x[-count:], evidence.y[-count:])
+        starts = [_moved(part, end, before / count, options) for end in ends]
+        if count <= options.max_compared or not ends:
+            starts += _starts(part, options)
         starts = _distinct(starts, options)[: options.searches]
-    best = max((_search(evidence, one, options) for one in starts), key=lambda end: end.value)
-    return Mode(best.z, evidence.log_density(best.z))
+        ends = _distinct([_search(part, one, options) for one in starts], options)
+        before = count
+    if not ends:
+        return Mode(evidence.starts[0], -np.inf)
+    return Mode(ends[0].z, evidence.log_density(ends[0].z))
 
 
 def _starts(evidence: NestedDensity, options: SearchOptions) -> list[Start]:
@@ -242,7 +251,7 @@ def _starts(evidence: NestedDensity, options: SearchOptions) -> list[Start]:
 
 
 def _moved(evidence: NestedDensity, end: Start, share: float, options: SearchOptions) -> Start:
-    """The end of a search on a share of the values as a start for all values."""
+    """The end of a search on a share of the values as a start for all of them."""
     profile = Profile(evidence, [end.z, *evidence.starts], options, options.start_gain_tol)
     value = profile.value(end.residual)
     return Start(value, end.residual, profile.z, share * end.inverse)

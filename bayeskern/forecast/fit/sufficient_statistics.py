@@ -17,8 +17,8 @@ import numpy as np
 from bayeskern.forecast.fit.chebyshev_grid import ChebyshevGrid
 from bayeskern.forecast.fit.residual_filter import Between, ResidualFilter
 
-# Pairs of lengthscale and ratio of which the statistics are kept, and of which the filters are.
-MAX_STATISTICS, MAX_FILTERS = 64, 2
+# Sizes of the caches over pairs of lengthscale and ratio.
+MAX_STATISTICS, MAX_SLOPES, MAX_FILTERS = 64, 16, 2
 # Error of a log density, in nats, that interpolation over lengthscale and ratio may have.
 INTERPOLATION_TOL_NATS = 1e-3
 
@@ -80,10 +80,11 @@ class History:
 
     def residual(self, lengthscale: float, ratio: float) -> ResidualFilter:
         """The filter of the residual process."""
+        key = lengthscale, ratio
         return _kept(
             self._filters,
-            (lengthscale, ratio),
-            lambda: ResidualFilter(self.x, lengthscale, ratio, self.noise_factors),
+            key,
+            lambda: ResidualFilter(self.x, *key, self.noise_factors),
             MAX_FILTERS,
         )
 
@@ -93,7 +94,7 @@ class History:
         def compute():
             return self.prefixes(lengthscale, ratio, (len(self.x),))[0]
 
-        return _kept(self._statistics, (lengthscale, ratio), compute)
+        return _kept(self._statistics, (lengthscale, ratio), compute, MAX_STATISTICS)
 
     def prefixes(self, lengthscale: float, ratio: float, counts: Sequence[int]) -> list[Statistics]:
         """Sufficient statistics of the first `counts` rows each, by one pass over all rows.
@@ -118,41 +119,45 @@ class History:
 
     def slopes(self, lengthscale: float, ratio: float) -> StatisticsSlopes:
         """Derivatives of the sufficient statistics: O(n m^2), about three times `statistics`."""
-        return _kept(
-            self._slopes, (lengthscale, ratio), lambda: self._compute_slopes(lengthscale, ratio)
-        )
+        key = lengthscale, ratio
+        return _kept(self._slopes, key, lambda: self._compute_slopes(*key), MAX_SLOPES)
 
     def _compute_slopes(self, lengthscale: float, ratio: float) -> StatisticsSlopes:
         residual = self.residual(lengthscale, ratio)
         size = self.columns.shape[1]
         slopes = np.zeros((2, size, size))
         carry = np.zeros(size)
-        for start, _, sums, after in self._backward(residual, self.columns):
+        for start, _, sums, after in self._backward(residual):
             sum_slopes, carry = residual.sum_slopes(sums, after, carry, start)
             parts = residual.slope_products(sums, sum_slopes, start)
             for total, part in zip(slopes, parts, strict=True):
                 total += part
         return StatisticsSlopes(slopes, residual.log_det_slopes)
 
+    def _chunk(self, start: int, stop: int, extra: np.ndarray | None) -> np.ndarray:
+        """Rows of the columns, with one more column (n,) if there is one."""
+        rows = self.columns[start:stop]
+        return rows if extra is None else np.column_stack([rows, extra[start:stop]])
+
     def _backward(
-        self, residual: ResidualFilter, columns: np.ndarray
+        self, residual: ResidualFilter, extra: np.ndarray | None = None
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
         """Chunks from the last to the first: start, whitened rows, backward sums, the sum after."""
-        carries, carry = [], np.zeros(columns.shape[1])
-        chunks = list(residual.chunks())
+        size = self.columns.shape[1] + (extra is not None)
+        carries, carry, chunks = [], np.zeros(size), list(residual.chunks())
         for start, stop in chunks:
             carries.append(carry)
-            _, carry = residual.whiten(columns[start:stop], carry, start)
-        after = np.zeros(columns.shape[1])
+            _, carry = residual.whiten(self._chunk(start, stop, extra), carry, start)
+        after = np.zeros(size)
         for (start, stop), carry in zip(reversed(chunks), reversed(carries), strict=True):
-            whitened, _ = residual.whiten(columns[start:stop], carry, start)
+            whitened, _ = residual.whiten(self._chunk(start, stop, extra), carry, start)
             sums, first = residual.backward(whitened, after, start)
             yield start, whitened, sums, after
             after = first
 
     def solved_chunks(self, residual: ResidualFilter) -> Iterator[tuple[slice, np.ndarray]]:
         """Chunks of T^-1 B from the last to the first: rows as a slice, and their values."""
-        for start, whitened, sums, after in self._backward(residual, self.columns):
+        for start, whitened, sums, after in self._backward(residual):
             rows = slice(start, start + len(whitened))
             yield rows, residual.solved(whitened, sums, after, start)
 
@@ -163,11 +168,9 @@ class History:
 
     def smoothed_average(self, residual: ResidualFilter) -> np.ndarray:
         """Average of u if each column, and then `residual.averages`, were the data: (m + 2,)."""
-        size = self.columns.shape[1] + 1
-        total, carry = np.zeros(size), np.zeros(size)
+        total, carry = np.zeros((2, self.columns.shape[1] + 1))
         for start, stop in residual.chunks():
-            chunk = np.empty((stop - start, size))
-            chunk[:, :-1], chunk[:, -1] = self.columns[start:stop], residual.averages[start:stop]
+            chunk = self._chunk(start, stop, residual.averages)
             whitened, carry = residual.whiten(chunk, carry, start)
             total += whitened[:, -1] @ whitened
         return residual.ratio * total
@@ -185,16 +188,13 @@ class History:
         Returns:
             Means, (M, m + 1) or (M, m + 2), and the weights with the variances of u.
         """
-        columns = self.columns
-        if extra is not None:
-            columns = np.concatenate([columns, extra[:, None]], axis=1)
         between = residual.between(x_new)
-        means = np.zeros((len(x_new), columns.shape[1]))
-        for start, whitened, sums, after in self._backward(residual, columns):
+        means = np.zeros((len(x_new), self.columns.shape[1] + (extra is not None)))
+        for start, whitened, sums, after in self._backward(residual, extra):
             stop = start + len(whitened)
             here = (between.before >= start) & (between.before < stop)
             at = between.before[here] - start
-            filtered = residual.filtered_mean(columns[start:stop], whitened, start)
+            filtered = residual.filtered_mean(self._chunk(start, stop, extra), whitened, start)
             later = np.concatenate([sums[1:], after[None]])
             means[here] = between.forward_decay[here, None] * filtered[at]
             means[here] += between.gain[here, None] * later[at]
@@ -225,7 +225,7 @@ def _kept[T](
     cache: OrderedDict[tuple, T],
     key: tuple,
     compute: Callable[[], T],
-    most: int = MAX_STATISTICS,
+    most: int,
 ) -> T:
     """The value of a key, computed if it is not in the cache; the oldest values are dropped."""
     if key not in cache:

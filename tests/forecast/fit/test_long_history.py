@@ -15,6 +15,7 @@ from bayeskern.forecast.fit.long_posterior import SHORT_TERM
 from bayeskern.forecast.fit.long_search import SearchOptions
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.forecast.model.kernels import LEVEL
+from bayeskern.gp.numpy_evidence import LogNormalPrior
 
 DAY = 1.0 / 365.25
 STEP = DAY / 4.0
@@ -135,7 +136,7 @@ def evidence(request):
     return evidence_at(request.param())
 
 
-@pytest.mark.parametrize("ratio", [1e-6, 1e-2, 1.0, 1e2, 1e6])
+@pytest.mark.parametrize("ratio", [1e-6, 1.0, 1e6])
 def test_log_density_is_that_of_the_dense_process(evidence, ratio):
     z = point(evidence, ratio, noise=min(0.1, 0.1 / ratio))
     expected = dense_log_density(evidence, z)
@@ -289,6 +290,17 @@ def test_hyperparameters_that_overflow_have_no_density(evidence):
         assert density == -np.inf and np.all(gradient == 0.0)
 
 
+def test_priors_are_replaced_by_name():
+    prior = LogNormalPrior(-3.0, 0.5, 0.01)
+    evidence = evidence_at(grid(100), priors={"noise": prior})
+    assert evidence.priors[-1] == prior and evidence.min_noise == 0.01
+    assert evidence.values(evidence.middle)["noise"] == pytest.approx(0.01 + np.exp(-3.0))
+    with pytest.raises(ValueError, match="priors: no hyperparameter 'nosie'"):
+        evidence_at(grid(100), priors={"nosie": prior})
+    with pytest.raises(ValueError, match="priors: short_term.variance has a lower limit"):
+        evidence_at(grid(100), priors={"short_term.variance": prior})
+
+
 def test_many_draws_are_interpolated_between_few_passes():
     evidence = evidence_at(grid(3000), with_effects=False)
     z = point(evidence) + 0.05 * RNG.standard_normal((80, len(evidence.names)))
@@ -326,7 +338,7 @@ def test_the_search_recovers_a_simulated_series():
     lengthscale, variance, noise = 8.0 * hour, 0.2, 0.05
     x, truth, y = simulated(n + ahead, lengthscale, variance, noise)
     evidence = BasisEvidence.of(x[:n], y[:n], SEASONS, step=hour, end=x[-1])
-    mode = evidence.find_mode(options=SearchOptions(coarse_values=1500))
+    mode = evidence.find_mode(options=SearchOptions(parts=(700, 1500), max_compared=2000))
     values = evidence.values(mode.z)
     np.testing.assert_allclose(values["short_term.lengthscale"], lengthscale, rtol=0.25)
     np.testing.assert_allclose(values["short_term.variance"], variance, rtol=0.2)
@@ -352,6 +364,16 @@ def test_the_mode_is_no_lower_than_its_surroundings():
             assert evidence.log_density(z) < mode.log_density
     again = evidence.find_mode(mode.z)
     np.testing.assert_allclose(again.log_density, mode.log_density, atol=1e-3)
+
+
+@pytest.mark.parametrize("y", [np.zeros(12), np.array([1.0, -1.0, 0.5])])
+def test_few_values_have_a_mode(y):
+    x = STEP * np.arange(len(y))
+    evidence = BasisEvidence.of(x, y, SEASONS, step=STEP, end=x[-1] + DAY, options=OPTIONS)
+    mode = evidence.find_mode()
+    assert np.isfinite(mode.log_density)
+    means, variances = evidence.moments(mode.z[None], x[-1] + STEP * np.arange(1, 4))
+    assert np.all(np.isfinite(means)) and np.all(variances > 0.0)
 
 
 def test_memory_grows_with_the_number_of_columns_not_values_squared():
