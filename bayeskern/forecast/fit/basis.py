@@ -1,0 +1,260 @@
+"""Trend, seasons and effects of a long series as weighted sums of known functions of time.
+
+Each block of functions stands for a kernel (`basis_blocks`); together they have at most about 250
+columns. Solin and Sarkka (2020), "Hilbert space methods for reduced-rank Gaussian process
+regression", for the trend; Solin and Sarkka (2014), "Explicit link between periodic covariance
+functions and state space models", for the seasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from bayeskern.forecast.fit.basis_blocks import (
+    Block,
+    EffectColumns,
+    Line,
+    NestedSeason,
+    Season,
+    SmoothTrend,
+)
+from bayeskern.forecast.model.effects import Effects
+from bayeskern.forecast.model.kernels import SEASON_LENGTHSCALE, TREND_LENGTHSCALE, VARIANCE
+from bayeskern.gp.numpy_evidence import LogNormalPrior
+
+# Number of harmonics that every season keeps, however short the budget.
+MIN_HARMONICS = 3
+# Largest ratio of two periods at which the longer season changes the shape of the shorter one.
+MAX_NESTED_RATIO = 14
+# Relative tolerance within which the ratio of two periods is an integer.
+RATIO_TOL = 1e-6
+# Rows for which functions are evaluated at a time.
+CHUNK_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class BasisOptions:
+    """Size of the basis.
+
+    Attributes:
+        trend: Kernel of the smooth trend.
+        trend_functions: Number of cosines of the trend.
+        box_margin: Margin of the box of the cosines on each side, as a share of the time from the
+            first value to the end of the forecast.
+        max_harmonics: Most harmonics of a season that is not nested in a shorter one.
+        max_columns: Most columns in all, if every season keeps at least MIN_HARMONICS harmonics.
+    """
+
+    trend: Literal["rbf", "matern52"] = "rbf"
+    trend_functions: int = 30
+    box_margin: float = 0.25
+    max_harmonics: int = 24
+    max_columns: int = 250
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Blocks of functions side by side; the first one is the line.
+
+    Attributes:
+        blocks: The blocks.
+        upper: Last time at which the functions of the trend may be used.
+        names: Names of the hyperparameters, p of them.
+        priors: Their priors.
+        columns: Columns of each block.
+    """
+
+    blocks: tuple[Block, ...]
+    upper: float
+    names: tuple[str, ...] = field(init=False)
+    priors: tuple[LogNormalPrior, ...] = field(init=False)
+    columns: tuple[slice, ...] = field(init=False)
+
+    def __post_init__(self):
+        sizes = [block.functions(np.zeros(1)).shape[1] for block in self.blocks]
+        ends = np.cumsum(sizes).tolist()
+        slices = tuple(slice(end - size, end) for end, size in zip(ends, sizes, strict=True))
+        object.__setattr__(self, "columns", slices)
+        object.__setattr__(self, "names", tuple(n for b in self.blocks for n in b.names))
+        object.__setattr__(self, "priors", tuple(p for b in self.blocks for p in b.priors))
+
+    @classmethod
+    def of(
+        cls,
+        seasons: Mapping[str, float],
+        *,
+        start: float,
+        end: float,
+        center: float,
+        step: float,
+        unit: float = 1.0,
+        effects: Effects | None = None,
+        options: BasisOptions | None = None,
+    ) -> Basis:
+        """Choose the functions for a series and its forecast.
+
+        Args:
+            seasons: Name -> period.
+            start: First time.
+            end: Last time of the forecast.
+            center: Time at which the straight line is zero.
+            step: Time from one value to the next.
+            unit: Time that plays the part of a year in the priors.
+            effects: Given columns.
+            options: Size of the basis.
+
+        Raises:
+            NotImplementedError: If an effect is a function with a kernel.
+            ValueError: If a period is too short or infinite, or has no harmonics of its own.
+        """
+        options = options or BasisOptions()
+        log_unit = float(np.log(unit))
+        variance = LogNormalPrior(VARIANCE, 1.0)
+        slope_variance = LogNormalPrior(VARIANCE - 2.0 * log_unit, 1.0)
+        margin = options.box_margin * (end - start)
+        trend_priors = LogNormalPrior(TREND_LENGTHSCALE + log_unit, 1.0), variance
+        trend = SmoothTrend(
+            options.trend, start - margin, end + margin, options.trend_functions, trend_priors
+        )
+        if effects is not None and effects.kernels:
+            raise NotImplementedError("long series take linear effects only, without kernels.")
+        given = 0 if effects is None else effects.linear
+        columns = options.max_columns - 2 - options.trend_functions - given
+        blocks = [Line(center, (variance, slope_variance)), trend]
+        blocks += _seasons(seasons, step, columns // 2, options.max_harmonics)
+        for name in () if effects is None else effects.names:
+            own = tuple(j for j in range(given) if effects.components[j] == name)
+            blocks.append(EffectColumns(name, effects, own))
+        return cls(tuple(blocks), end + margin)
+
+    @property
+    def size(self) -> int:
+        """Number of functions."""
+        return self.columns[-1].stop
+
+    @property
+    def smooth_components(self) -> tuple[str, ...]:
+        """Names of the components that are no effects: the trend and the seasons."""
+        own = (b.component for b in self.blocks if not isinstance(b, EffectColumns))
+        return tuple(dict.fromkeys(own))
+
+    @property
+    def effects(self) -> Effects | None:
+        """The effects of the columns that were given."""
+        own = (block.effects for block in self.blocks if isinstance(block, EffectColumns))
+        return next(own, None)
+
+    @property
+    def effect_columns(self) -> list[int]:
+        """Numbers of the columns of effects, in the order of the effects."""
+        places = {}
+        for block, columns in zip(self.blocks, self.columns, strict=True):
+            if isinstance(block, EffectColumns):
+                numbers = range(columns.start, columns.stop)
+                places.update(zip(block.columns, numbers, strict=True))
+        return [places[j] for j in sorted(places)]
+
+    def of_component(self, name: str) -> np.ndarray:
+        """Numbers of the columns of a component."""
+        own = zip(self.blocks, self.columns, strict=True)
+        return np.concatenate(
+            [np.arange(c.start, c.stop) for block, c in own if block.component == name]
+        )
+
+    def functions(self, x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Values of all functions at times x (n,): (n, m).
+
+        Args:
+            x: Times, (n,).
+            out: Array for the values, (n, m).
+
+        Raises:
+            ValueError: If a time lies beyond the box of the trend.
+        """
+        if len(x) and x.max() > self.upper:
+            raise ValueError(
+                f"the basis ends at time {self.upper:g}, got times up to {x.max():g}: make it "
+                "with an end no earlier than the last time of the forecast."
+            )
+        out = np.empty((len(x), self.size)) if out is None else out
+        for first in range(0, len(x), CHUNK_ROWS):
+            rows = slice(first, first + CHUNK_ROWS)
+            for block, columns in zip(self.blocks, self.columns, strict=True):
+                out[rows, columns] = block.functions(x[rows])
+        return out
+
+    def variances(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Variances of the coefficients and their derivatives in the log hyperparameters.
+
+        Args:
+            values: Hyperparameters, (p,).
+
+        Returns:
+            Variances (m,) and derivatives (p, m).
+        """
+        variances, slopes = np.zeros(self.size), np.zeros((len(values), self.size))
+        first = 0
+        for block, columns in zip(self.blocks, self.columns, strict=True):
+            rows = slice(first, first + len(block.names))
+            part = block.variances(values[rows])
+            variances[columns] += part.values
+            slopes[rows, columns] += part.slopes
+            variances[0] += part.constant
+            slopes[rows, 0] += part.constant_slopes
+            first = rows.stop
+        return variances, slopes
+
+
+def _seasons(
+    periods: Mapping[str, float], step: float, budget: int, max_harmonics: int
+) -> list[Season]:
+    """Seasons with their harmonics, at most `budget` harmonics in all if that can be.
+
+    The seasons with the most harmonics lose some where the budget is short.
+
+    Raises:
+        ValueError: If a period is too short or infinite, or has no harmonics of its own.
+    """
+    lengthscale, variance = LogNormalPrior(SEASON_LENGTHSCALE, 1.0), LogNormalPrior(VARIANCE, 1.0)
+    seasons: list[Season] = []
+    for name, period in sorted(periods.items(), key=lambda item: item[1]):
+        if not 2.0 * step * (1.0 - RATIO_TOL) <= period < np.inf:
+            raise ValueError(
+                f"the period of {name} must be finite and at least two steps of {step:g}; got "
+                f"{period:g}."
+            )
+        harmonics = np.arange(1, int(0.5 * period / step + RATIO_TOL) + 1)
+        outer = None
+        for shorter in seasons:
+            ratio = period / shorter.period
+            if abs(ratio - round(ratio)) < RATIO_TOL * ratio:
+                # Its multiples are harmonics of the shorter season.
+                harmonics = harmonics[harmonics % round(ratio) != 0]
+                outer = shorter if ratio < MAX_NESTED_RATIO + 0.5 else outer
+        if len(harmonics) == 0:
+            shorter = ", ".join(season.component for season in seasons)
+            raise ValueError(
+                f"every harmonic of {name} is one of {shorter}: leave one of these seasons out."
+            )
+        if outer is None:
+            priors = (lengthscale, variance)
+            seasons.append(Season(name, period, harmonics[:max_harmonics], priors))
+            continue
+        ratio = round(period / outer.period)
+        last = ratio * outer.harmonics[-1] + ratio // 2
+        priors = (lengthscale, lengthscale, variance)
+        own = harmonics[harmonics <= last]
+        seasons.append(NestedSeason(name, period, own, priors, ratio, outer.component))
+    return _within_budget(seasons, budget)
+
+
+def _within_budget(seasons: list[Season], budget: int) -> list[Season]:
+    counts = [len(season.harmonics) for season in seasons]
+    most = max(counts, default=0)
+    while most > MIN_HARMONICS and sum(min(count, most) for count in counts) > budget:
+        most -= 1
+    return [replace(season, harmonics=season.harmonics[:most]) for season in seasons]

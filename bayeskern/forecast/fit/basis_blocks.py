@@ -1,0 +1,228 @@
+"""Functions of time with random coefficients that stand for a kernel: trend, seasons, effects.
+
+f(x) = sum_j w_j phi_j(x) with independent w_j ~ N(0, d_j). The functions phi do not depend on the
+hyperparameters; the variances d do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import ive
+
+from bayeskern.forecast.model.effects import Effects
+from bayeskern.forecast.model.kernels import LEVEL
+from bayeskern.gp.numpy_evidence import LogNormalPrior
+
+# Harmonics of the shorter season beyond those of the basis that enter the variances of sidebands.
+EXTRA_HARMONICS = 12
+# Lengthscale of a season below which its series is that of this one: harmonics up to 10,000.
+MIN_SEASON_LENGTHSCALE = 1e-4
+
+
+class Variances(NamedTuple):
+    """Variances of the coefficients of a block with p hyperparameters and m functions.
+
+    Attributes:
+        values: d, (m,).
+        slopes: Derivatives of d in the logarithms of the hyperparameters, (p, m).
+        constant: Variance that the block adds to the constant of the line.
+        constant_slopes: Its derivatives, (p,).
+    """
+
+    values: np.ndarray
+    slopes: np.ndarray
+    constant: float = 0.0
+    constant_slopes: np.ndarray | float = 0.0
+
+
+class Block(Protocol):
+    """Functions of time that stand for one kernel.
+
+    Attributes:
+        component: Name of the component to which it belongs.
+        names: Names of its hyperparameters, p of them.
+        priors: Their priors.
+    """
+
+    component: str
+    names: tuple[str, ...]
+    priors: tuple[LogNormalPrior, ...]
+
+    def functions(self, x: np.ndarray) -> np.ndarray:
+        """Values of the m functions at times x (n,): (n, m)."""
+
+    def variances(self, values: np.ndarray) -> Variances:
+        """Variances of the coefficients, for values (p,) of the hyperparameters."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Constant and Linear kernel: the functions 1 and x - center."""
+
+    center: float
+    priors: tuple[LogNormalPrior, ...]
+    component: str = LEVEL
+    names: tuple[str, ...] = (f"{LEVEL}.constant.variance", f"{LEVEL}.linear.variance")
+
+    def functions(self, x: np.ndarray) -> np.ndarray:
+        return np.stack([np.ones_like(x), x - self.center], axis=1)
+
+    def variances(self, values: np.ndarray) -> Variances:
+        return Variances(values, np.diag(values))
+
+
+@dataclass(frozen=True)
+class SmoothTrend:
+    """RBF or Matern52 kernel k by cosines in a box [a, b] of length L.
+
+    k(x, z) ~ S(0) / L + sum_j 2 S(w_j) / L cos(w_j (x - a)) cos(w_j (z - a)), w_j = pi j / L, with
+    the spectral density S. It is k with its reflections in the sides of the box, so that the error
+    at a distance of r from a side is about k(2 r). Frequencies end at w_J: an RBF loses 0.3 % of
+    its variance at a lengthscale of 3 L / (pi J), and less at longer ones.
+    """
+
+    kernel: Literal["rbf", "matern52"]
+    lower: float
+    upper: float
+    count: int
+    priors: tuple[LogNormalPrior, ...]
+    component: str = LEVEL
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{LEVEL}.{self.kernel}.{name}" for name in ("lengthscale", "variance"))
+
+    def functions(self, x: np.ndarray) -> np.ndarray:
+        half_turns = (x - self.lower) / (self.upper - self.lower)
+        return _powers(0.5 * half_turns, np.arange(1, self.count + 1)).real
+
+    def variances(self, values: np.ndarray) -> Variances:
+        lengthscale, variance = values
+        length = self.upper - self.lower
+        squares = np.square(np.pi * np.arange(self.count + 1) / length)
+        if self.kernel == "rbf":
+            shape = np.sqrt(2.0 * np.pi) * lengthscale * np.exp(-0.5 * squares * lengthscale**2)
+            slope = 1.0 - squares * lengthscale**2
+        else:
+            # Rasmussen and Williams (2006), equation 4.15, with nu = 5/2 in one dimension.
+            rate = 5.0 / lengthscale**2
+            share = rate / (rate + squares)
+            shape = 16.0 / 3.0 / np.sqrt(rate) * share**3
+            slope = 6.0 * share - 5.0
+        values = 2.0 * variance / length * shape
+        values[0] *= 0.5
+        slopes = np.stack([values * slope, values])
+        return Variances(values[1:], slopes[:, 1:], float(values[0]), slopes[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Season:
+    """Periodic kernel by its cosine series, cut off after some harmonics.
+
+    exp(-2 sin^2(pi t / p) / l^2) = sum_j e^-z I_j(z) cos(2 pi j t / p) over all integers j, with
+    z = 1 / l^2.
+
+    Attributes:
+        component: Name of the season.
+        period: p.
+        harmonics: The j > 0, (m / 2,).
+    """
+
+    component: str
+    period: float
+    harmonics: np.ndarray
+    priors: tuple[LogNormalPrior, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return f"{self.component}.lengthscale", f"{self.component}.variance"
+
+    def functions(self, x: np.ndarray) -> np.ndarray:
+        # A whole number of periods is taken off first, for accuracy.
+        waves = _powers(np.modf(x / self.period)[0], self.harmonics)
+        return np.concatenate([waves.real, waves.imag], axis=1)
+
+    def variances(self, values: np.ndarray) -> Variances:
+        lengthscale, variance = values
+        shape, slope = _coefficients(np.append(0, self.harmonics), lengthscale)
+        terms, slopes = variance * shape, variance * np.stack([slope, shape])
+        pairs = 2.0 * np.tile(terms[1:], 2), 2.0 * np.tile(slopes[:, 1:], 2)
+        return Variances(*pairs, float(terms[0]), slopes[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class NestedSeason(Season):
+    """Season that changes the shape of a shorter one: weekdays and weekends of hourly values.
+
+    The kernel is Periodic(p) Periodic(p / R) without the harmonics that are multiples of R: those
+    belong to the shorter season. Its series is the convolution of the two series, so that the
+    harmonics R k +- 1, 2, ... around a strong harmonic k of the shorter season are strong as well.
+    With a long inner lengthscale it is Periodic(p) alone.
+
+    Attributes:
+        ratio: R.
+        inner: Name of the shorter season.
+    """
+
+    ratio: int = 1
+    inner: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        name = self.component
+        return f"{name}.lengthscale", f"{name}.{self.inner}.lengthscale", f"{name}.variance"
+
+    def variances(self, values: np.ndarray) -> Variances:
+        lengthscale, inner_lengthscale, variance = values
+        most = int(self.harmonics[-1]) // self.ratio + EXTRA_HARMONICS
+        inner = np.arange(-most, most + 1)
+        offsets = np.abs(self.harmonics[:, None] - self.ratio * inner)
+        outer, outer_slope = _coefficients(np.arange(offsets.max() + 1), lengthscale)
+        shape, shape_slope = _coefficients(np.abs(inner), inner_lengthscale)
+        terms = outer[offsets] @ shape
+        slopes = np.stack([outer_slope[offsets] @ shape, outer[offsets] @ shape_slope, terms])
+        pairs = 2.0 * variance * np.tile(terms, 2), 2.0 * variance * np.tile(slopes, 2)
+        return Variances(*pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class EffectColumns:
+    """Given columns with coefficients of variance 1."""
+
+    component: str
+    effects: Effects
+    columns: tuple[int, ...]
+    names: tuple[str, ...] = ()
+    priors: tuple[LogNormalPrior, ...] = ()
+
+    def functions(self, x: np.ndarray) -> np.ndarray:
+        return self.effects.rows(x)[:, list(self.columns)]
+
+    def variances(self, values: np.ndarray) -> Variances:
+        m = len(self.columns)
+        return Variances(np.ones(m), np.zeros((0, m)), 0.0, np.zeros(0))
+
+
+def _powers(turns: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """exp(2 pi i j t) for t (n,) in turns and increasing integers j (m,): (n, m), complex."""
+    base = np.exp(2.0j * np.pi * turns)
+    out, power, reached = np.empty((len(turns), len(exponents)), complex), np.ones_like(base), 0
+    for column, exponent in enumerate(exponents):
+        for _ in range(exponent - reached):
+            power = power * base
+        out[:, column], reached = power, exponent
+    return out
+
+
+def _coefficients(orders: np.ndarray, lengthscale: float) -> tuple[np.ndarray, np.ndarray]:
+    """e^-z I_j(z) with z = 1 / l^2 for orders j, and its derivative in log l: (m,) each.
+
+    Abramowitz and Stegun (1964), equation 9.6.26: 2 I_j' = I_{j-1} + I_{j+1}.
+    """
+    z = 1.0 / max(lengthscale, MIN_SEASON_LENGTHSCALE) ** 2
+    values = ive(orders, z)
+    slopes = 0.5 * (ive(np.abs(orders - 1), z) + ive(orders + 1, z)) - values
+    return values, -2.0 * z * slopes

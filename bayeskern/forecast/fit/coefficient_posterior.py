@@ -1,0 +1,113 @@
+"""Posterior of the coefficients of a basis, and the log marginal likelihood, by one factor."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack
+
+from bayeskern.forecast.fit.sufficient_statistics import Statistics, StatisticsSlopes
+from bayeskern.gp.numpy_predictive import LOG_2PI
+
+# Rows for which variances are computed at a time.
+CHUNK_ROWS = 4096
+
+
+class CoefficientPosterior:
+    """Posterior of w in y = X w + u + e, and log p(y), at one D and noise variance.
+
+    With A = X' T^-1 X, b = X' T^-1 y and B = noise I + D^1/2 A D^1/2 = L L': the posterior of w is
+    N(D^1/2 B^-1 D^1/2 b, noise D^1/2 B^-1 D^1/2). Rasmussen and Williams (2006), section 2.1.1 and
+    equations A.9 and A.10.
+
+    Attributes:
+        log_marginal: log p(y), -inf where B has no factor.
+        mean: Posterior mean of w, (m,).
+    """
+
+    def __init__(self, statistics: Statistics, variances: np.ndarray, noise: float):
+        """Factor B.
+
+        Args:
+            statistics: Sufficient statistics at T.
+            variances: Diagonal of D, (m,).
+            noise: Noise variance.
+        """
+        self.statistics, self.noise = statistics, noise
+        self._roots, m = np.sqrt(variances), len(variances)
+        B = self._roots[:, None] * statistics.gram[:m, :m] * self._roots
+        B.ravel()[:: m + 1] += noise
+        self._factor, failed = lapack.dpotrf(B.T, lower=1, overwrite_a=True)
+        target = self._roots * statistics.gram[:m, m]
+        self.scaled, _ = lapack.dpotrs(self._factor, target, lower=1)
+        self.mean = self._roots * self.scaled
+        self._quadratic = (statistics.gram[m, m] - target @ self.scaled) / noise
+        log_det = 2.0 * np.log(np.diag(self._factor)).sum() + statistics.log_det
+        log_det += (statistics.n - m) * np.log(noise)
+        value = -0.5 * (self._quadratic + log_det + statistics.n * LOG_2PI)
+        self.log_marginal = float(value) if not failed and np.isfinite(value) else -np.inf
+
+    @cached_property
+    def _inverse(self) -> np.ndarray:
+        """B^-1: (m, m)."""
+        lower, _ = lapack.dpotri(self._factor, lower=1)
+        return np.tril(lower) + np.tril(lower, -1).T
+
+    @property
+    def slopes_in_variances(self) -> np.ndarray:
+        """Derivatives of log p(y) in log d_j: (m,)."""
+        return 0.5 * (np.square(self.scaled) - 1.0 + self.noise * np.diag(self._inverse))
+
+    @property
+    def slope_in_noise(self) -> float:
+        """Derivative of log p(y) in the log noise variance at fixed T."""
+        # log p(c K) for all of K has the derivative (y' K^-1 y - n) / 2 in log c.
+        return 0.5 * (self._quadratic - self.statistics.n) - self.slopes_in_variances.sum()
+
+    @property
+    def information(self) -> np.ndarray:
+        """Expected information on the logarithms of all d_j and of the noise: (m + 1, m + 1).
+
+        It is tr(K^-1 dK K^-1 dK) / 2, with dK along two of the logarithms at fixed T.
+        """
+        m, inverse = len(self.mean), self.noise * self._inverse
+        squares = np.square(inverse).sum(axis=1)
+        information = np.empty((m + 1, m + 1))
+        information[:m, :m] = np.square(np.eye(m) - inverse)
+        information[m, :m] = information[:m, m] = np.diag(inverse) - squares
+        information[m, m] = self.statistics.n - m + squares.sum()
+        return 0.5 * information
+
+    def slopes_in_residual(self, slopes: StatisticsSlopes) -> np.ndarray:
+        """Derivatives of log p(y) in log lengthscale and log ratio: (2,)."""
+        m = len(self.mean)
+        spread = self._roots[:, None] * self._inverse * self._roots
+        residual = np.append(-self.mean, 1.0)
+        quadratic = np.einsum("i,kij,j->k", residual, slopes.gram, residual) / self.noise
+        trace = np.einsum("ij,kij->k", spread, slopes.gram[:, :m, :m])
+        return -0.5 * (slopes.log_det + trace + quadratic)
+
+    def half(self, rows: np.ndarray) -> np.ndarray:
+        """H with H' H the posterior covariance of rows @ w, for rows (k, m): (m, k)."""
+        scaled = np.asfortranarray((rows * self._roots).T)
+        solved, _ = lapack.dtrtrs(self._factor, scaled, lower=1, overwrite_b=True)
+        solved *= np.sqrt(self.noise)
+        return solved
+
+    def root(self, rows: np.ndarray) -> np.ndarray:
+        """R with R' R the posterior covariance of rows @ w, for few rows (k, m): (k, k)."""
+        return np.linalg.qr(self.half(rows), "r")
+
+    def variance(self, rows: np.ndarray) -> np.ndarray:
+        """Posterior variance of rows @ w, for rows (k, m): (k,)."""
+        out = np.empty(len(rows))
+        for first in range(0, len(rows), CHUNK_ROWS):
+            chunk = slice(first, first + CHUNK_ROWS)
+            out[chunk] = np.square(self.half(rows[chunk])).sum(axis=0)
+        return out
+
+    def draws(self, standard: np.ndarray) -> np.ndarray:
+        """Draws of w from standard normal numbers (k, m): (k, m)."""
+        solved, _ = lapack.dtrtrs(self._factor, standard.T, lower=1, trans=1)
+        return self.mean + np.sqrt(self.noise) * self._roots * solved.T

@@ -1,0 +1,284 @@
+"""Ornstein-Uhlenbeck process plus white noise at sorted times: solves and determinants in O(n).
+
+The covariance in units of the noise variance is T = diag(r) + q K with K_ij = exp(-|x_i - x_j| / l)
+and noise factors r. The process is Markov, so the Kalman filter factors T = L diag(F) L' with unit
+lower triangular L. Every quantity of the filter is a sum of positive terms, so that nothing cancels
+whatever the ratio q of the variances.
+
+References:
+    Rasmussen and Williams (2006), "Gaussian processes for machine learning", section B.2;
+    Durbin and Koopman (2012), "Time series analysis by state space methods", sections 4.3 to 4.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from bayeskern.forecast.fit.block_scan import (
+    BlockMap,
+    accumulate,
+    backward_map,
+    decay_products,
+    padded,
+)
+
+# Rows in a chunk, so that its matrices of 250 columns stay in the cache of the processor.
+CHUNK_ROWS = 1024
+
+
+class ResidualFilter:
+    """Kalman filter of u + e, u an Ornstein-Uhlenbeck process of variance q and e ~ N(0, diag(r)).
+
+    Attributes:
+        x: Sorted times, (n,).
+        lengthscale: l, in the unit of the times.
+        ratio: q, the variance of u in units of the noise variance.
+        variances: Predictive variances p of u_i given the values before i, (n,).
+        scales: Predictive variances F = p + r of the values, (n,).
+        filtered: Variances of u_i given the values up to i, (n,).
+    """
+
+    def __init__(self, x: np.ndarray, lengthscale: float, ratio: float, noise_factors: np.ndarray):
+        """Run the variance recursion of the filter.
+
+        Args:
+            x: Sorted times, (n,).
+            lengthscale: Positive.
+            ratio: Positive.
+            noise_factors: r, (n,).
+        """
+        self.x, self.lengthscale, self.ratio = x, float(lengthscale), float(ratio)
+        gaps = np.diff(x) / lengthscale
+        # The process starts from its stationary distribution: nothing is known before.
+        self._decay = np.append(0.0, np.exp(-gaps))
+        self._innovation = np.append(1.0, -np.expm1(-2.0 * gaps))
+        self._decay_slope = np.append(0.0, self._decay[1:] * gaps)
+        self._noise_factors = noise_factors
+        squares = np.square(self._decay).tolist()
+        added = (self.ratio * self._innovation).tolist()
+        factors, filtered = noise_factors.tolist(), 0.0
+        variances = []
+        for square, addition, factor in zip(squares, added, factors, strict=True):
+            p = square * filtered + addition
+            variances.append(p)
+            filtered = p * factor / (p + factor)
+        self.variances = np.array(variances)
+        self.scales = self.variances + noise_factors
+        self.filtered = self.variances * noise_factors / self.scales
+        self._gains = self.variances / self.scales
+        self._kept = noise_factors / self.scales
+        self._next_decay = np.append(self._decay[1:], 0.0)
+
+    @cached_property
+    def log_det(self) -> float:
+        """log det T."""
+        return float(np.log(self.scales).sum())
+
+    @cached_property
+    def log_det_slopes(self) -> np.ndarray:
+        """Derivatives of log det T in log l and log q: (2,)."""
+        before = np.append(0.0, self.filtered[:-1])
+        slopes = 2.0 * self._decay * self._decay_slope * (before - self.ratio)
+        rows = np.stack([slopes, self.ratio * self._innovation], axis=1)
+        coefficients = np.square(self._decay * np.append(0.0, self._kept[:-1]))
+        return (accumulate(coefficients, rows) / self.scales[:, None]).sum(axis=0)
+
+    @cached_property
+    def information(self) -> np.ndarray:
+        """Variances of the backward recursion `backward`, (n + 1,), 0 after the last value."""
+        coefficients = np.square(self._next_decay * self._kept)
+        rows = accumulate(coefficients, 1.0 / self.scales[:, None], reverse=True)
+        return np.append(rows[:, 0], 0.0)
+
+    @property
+    def precision_diagonal(self) -> np.ndarray:
+        """Diagonal of T^-1: (n,)."""
+        return 1.0 / self.scales + np.square(self._gains * self._next_decay) * self.information[1:]
+
+    @cached_property
+    def averages(self) -> np.ndarray:
+        """K 1 / n, the covariances of u_i / q with the average of u: (n,)."""
+        before, after = self._sums
+        return (before + after - 1.0) / len(self.x)
+
+    @cached_property
+    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of exp(-|x_i - x_j| / l) over j <= i, and over j >= i: (n,) each."""
+        ones = np.ones((len(self.x), 1))
+        before = accumulate(self._decay, ones)[:, 0]
+        return before, accumulate(self._next_decay, ones, reverse=True)[:, 0]
+
+    # -- passes over the rows of a matrix ----------------------------------------------------------
+
+    def whiten(
+        self, B: np.ndarray, carry: np.ndarray, start: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of F^-1/2 L^-1 B, and the filtered mean of u at the last row.
+
+        Args:
+            B: Rows start, start + 1, ... of a matrix, (c, m).
+            carry: Filtered mean of u at row start - 1, zero before the first row, (m,).
+            start: Number of the first row.
+        """
+        return self._whitening(start, start + len(B)).apply(B, carry)
+
+    def filtered_mean(self, B: np.ndarray, whitened: np.ndarray, start: int = 0) -> np.ndarray:
+        """Filtered means of u at rows with whitened form: (c, m)."""
+        rows = slice(start, start + len(B))
+        return B - (self._kept * np.sqrt(self.scales))[rows, None] * whitened
+
+    def backward(
+        self, whitened: np.ndarray, carry: np.ndarray, start: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows i of sum_{j >= i} exp(-(x_j - x_i) / l) (T^-1 B)_j, and the first of them.
+
+        Args:
+            whitened: Rows start, start + 1, ... of F^-1/2 L^-1 B, (c, m).
+            carry: The row after the last one, zero after all rows, (m,).
+            start: Number of the first row.
+        """
+        rows = slice(start, start + len(whitened))
+        sums = backward_map((self._next_decay * self._kept)[rows])
+        return sums.apply(whitened / np.sqrt(self.scales[rows, None]), carry)
+
+    def solved(
+        self, whitened: np.ndarray, sums: np.ndarray, after: np.ndarray, start: int = 0
+    ) -> np.ndarray:
+        """Rows of T^-1 B: (c, m).
+
+        Args:
+            whitened: Rows of F^-1/2 L^-1 B, (c, m).
+            sums: Rows of `backward`, (c, m).
+            after: The row of `backward` after the last one, (m,).
+            start: Number of the first row.
+        """
+        rows = slice(start, start + len(whitened))
+        later = np.concatenate([sums[1:], after[None]])
+        later *= (self._gains * self._next_decay)[rows, None]
+        return whitened / np.sqrt(self.scales[rows, None]) - later
+
+    def sum_slopes(
+        self, sums: np.ndarray, after: np.ndarray, carry: np.ndarray, start: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives of rows of `backward` in log l at fixed T^-1 B, and the first of them.
+
+        Args:
+            sums: Rows of `backward`, (c, m).
+            after: The row of `backward` after the last one, (m,).
+            carry: The derivative of that row, (m,).
+            start: Number of the first row.
+        """
+        rows = slice(start, start + len(sums))
+        later = np.concatenate([sums[1:], after[None]])
+        later *= np.append(self._decay_slope[1:], 0.0)[rows, None]
+        return backward_map(self._next_decay[rows]).apply(later, carry)
+
+    def slope_products(
+        self, sums: np.ndarray, sum_slopes: np.ndarray, start: int = 0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """-V' (dT / d log l) V and -V' (dT / d log q) V for V = T^-1 B, from some rows: (m, m).
+
+        K is sum' diag(1 - a^2) sum, with a the decay over a gap and `sum` the sums of `backward`.
+        """
+        rows = slice(start, start + len(sums))
+        innovation = self.ratio * self._innovation[rows, None]
+        slope = -self.ratio * (self._decay * self._decay_slope)[rows, None]
+        half = sums.T @ (slope * sums + innovation * sum_slopes)
+        roots = np.sqrt(innovation) * sums
+        return -(half + half.T), -(roots.T @ roots)
+
+    def chunks(self, edges: tuple[int, ...] = ()) -> Iterator[tuple[int, int]]:
+        """First and last row (exclusive) of chunks of rows; none reaches across an edge."""
+        bounds = sorted({0, len(self.x), *edges, *range(0, len(self.x), CHUNK_ROWS)})
+        return pairwise(bounds)
+
+    def _whitening(self, start: int, stop: int) -> BlockMap:
+        """Map of rows B_i to (B_i - a_i h_{i-1}) / sqrt(F_i), with h the filtered means.
+
+        h_i = a_i (1 - k_i) h_{i-1} + k_i B_i with the gains k = p / F.
+        """
+        rows = slice(start, stop)
+        decay, gains = padded(self._decay[rows], 1.0), padded(self._gains[rows], 0.0)
+        weights = padded(1.0 / np.sqrt(self.scales[rows]), 0.0)
+        products = decay_products(padded((self._decay * self._kept)[rows], 1.0))
+        products[:, :, 1:] *= gains[:, None, :]
+        to_carry, carry_decay = products[:, -1, 1:], products[:, -1, 0]
+        before = np.zeros_like(products)
+        before[:, 0, 0], before[:, 1:] = 1.0, products[:, :-1]
+        before *= -(weights * decay)[:, :, None]
+        matrix = np.ascontiguousarray(before[:, :, 1:])
+        diagonal = np.arange(matrix.shape[1])
+        matrix[:, diagonal, diagonal] += weights
+        return BlockMap(matrix, before[:, :, 0], to_carry, carry_decay)
+
+    # -- the process at other times ----------------------------------------------------------------
+
+    def between(self, x_new: np.ndarray) -> Between:
+        """Weights that carry u from the values to other times x_new (M,)."""
+        return Between(self, x_new)
+
+    def covariance(self, x_new: np.ndarray) -> np.ndarray:
+        """Covariance of u at any times x_new (M,), given all values: (M, M), in O(n M^2)."""
+        known, carry = np.zeros((len(x_new), len(x_new))), np.zeros(len(x_new))
+        for start, stop in self.chunks():
+            lags = np.abs(self.x[start:stop, None] - x_new)
+            half, carry = self.whiten(np.exp(-lags / self.lengthscale), carry, start)
+            known += half.T @ half
+        own = np.exp(-np.abs(x_new[:, None] - x_new) / self.lengthscale)
+        return self.ratio * own - np.square(self.ratio) * known
+
+
+def covariance_after(
+    gaps: np.ndarray, lengthscale: float, ratio: float, state_variance: float
+) -> np.ndarray:
+    """Covariance of u after the last value, given all values, in units of the noise variance.
+
+    Args:
+        gaps: Times since the last value, (M,).
+        lengthscale: l.
+        ratio: q.
+        state_variance: Variance of u at the last value, given all values.
+
+    Returns:
+        Array of shape (M, M).
+    """
+    decay = np.exp(-gaps / lengthscale)
+    own = np.exp(-np.abs(gaps[:, None] - gaps) / lengthscale)
+    return ratio * own + (state_variance - ratio) * np.outer(decay, decay)
+
+
+class Between:
+    """u at times between, before and after the values, from the rows of the two passes.
+
+    Its mean is forward_decay h_i + gain s_{i+1}, with h the filtered means, s the rows of
+    `ResidualFilter.backward` and i the last value at or before the time.
+
+    Attributes:
+        before: i, -1 before the first value: (M,).
+        forward_decay: (M,).
+        gain: (M,).
+        variance: Variance of u given all values, (M,).
+        averages: Covariance of u / q with its average over the values, (M,).
+    """
+
+    def __init__(self, residual: ResidualFilter, x_new: np.ndarray):
+        """Compute the weights for times x_new (M,)."""
+        n, q = len(residual.x), residual.ratio
+        self.before = np.searchsorted(residual.x, x_new, side="right") - 1
+        at, after = np.maximum(self.before, 0), np.minimum(self.before + 1, n - 1)
+        since = (x_new - residual.x[at]) / residual.lengthscale
+        until = (residual.x[after] - x_new) / residual.lengthscale
+        has_before, has_after = self.before >= 0, self.before + 1 < n
+        self.forward_decay = np.where(has_before, np.exp(-np.maximum(since, 0.0)), 0.0)
+        backward_decay = np.where(has_after, np.exp(-np.maximum(until, 0.0)), 0.0)
+        innovation = np.where(has_before, -np.expm1(-2.0 * np.maximum(since, 0.0)), 1.0)
+        variance = np.square(self.forward_decay) * residual.filtered[at] + q * innovation
+        self.gain = variance * backward_decay
+        known = np.square(self.gain) * residual.information[self.before + 1]
+        self.variance = np.maximum(variance - known, 0.0)
+        sums = [s[i] for s, i in zip(residual._sums, (at, after), strict=True)]
+        self.averages = (self.forward_decay * sums[0] + backward_decay * sums[1]) / n

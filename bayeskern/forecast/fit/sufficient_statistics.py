@@ -1,0 +1,244 @@
+"""Sufficient statistics of a long series given the residual process.
+
+y = X w + u + e has the covariance X D X' + noise T, with T of `ResidualFilter`. At a fixed T the
+log marginal likelihood, the posterior of w and the forecast need only the m x m matrix X' T^-1 X
+and a few vectors: O(n m^2) once, and O(m^3) for each D and noise variance.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bayeskern.forecast.fit.chebyshev_grid import ChebyshevGrid
+from bayeskern.forecast.fit.residual_filter import Between, ResidualFilter
+
+# Sizes of the caches over pairs of lengthscale and ratio.
+MAX_STATISTICS, MAX_SLOPES, MAX_FILTERS = 64, 16, 2
+# Error of a log density, in nats, that interpolation over lengthscale and ratio may have.
+INTERPOLATION_TOL_NATS = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Sufficient statistics of the columns B = [X, y] at one lengthscale and ratio.
+
+    Attributes:
+        gram: B' T^-1 B, (m + 1, m + 1).
+        log_det: log det T.
+        state: Filtered mean of u at the last row, for each column: (m + 1,).
+        state_variance: Its variance, in units of the noise variance.
+        n: Number of rows.
+    """
+
+    gram: np.ndarray
+    log_det: float
+    state: np.ndarray
+    state_variance: float
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticsSlopes:
+    """Derivatives of `Statistics` in log lengthscale and log ratio.
+
+    Attributes:
+        gram: (2, m + 1, m + 1).
+        log_det: (2,).
+    """
+
+    gram: np.ndarray
+    log_det: np.ndarray
+
+
+class History:
+    """A series with the columns of its basis, and passes of the residual filter over them.
+
+    Attributes:
+        x: Sorted times, (n,).
+        columns: B = [X, y], (n, m + 1).
+        noise_factors: Factors of the noise variance of each value, (n,).
+    """
+
+    def __init__(self, x: np.ndarray, columns: np.ndarray, noise_factors: np.ndarray):
+        self.x, self.columns, self.noise_factors = x, columns, noise_factors
+        self._filters: OrderedDict[tuple, ResidualFilter] = OrderedDict()
+        self._statistics: OrderedDict[tuple, Statistics] = OrderedDict()
+        self._slopes: OrderedDict[tuple, StatisticsSlopes] = OrderedDict()
+
+    def prefix(self, count: int) -> History:
+        """The first `count` rows."""
+        return History(self.x[:count], self.columns[:count], self.noise_factors[:count])
+
+    def is_future(self, x_new: np.ndarray) -> bool:
+        """Whether no time of x_new (M,) lies before the last value."""
+        return len(x_new) == 0 or bool(np.min(x_new) >= self.x[-1])
+
+    def residual(self, lengthscale: float, ratio: float) -> ResidualFilter:
+        """The filter of the residual process."""
+        key = lengthscale, ratio
+        return _kept(
+            self._filters,
+            key,
+            lambda: ResidualFilter(self.x, *key, self.noise_factors),
+            MAX_FILTERS,
+        )
+
+    def statistics(self, lengthscale: float, ratio: float) -> Statistics:
+        """Sufficient statistics: O(n m^2)."""
+
+        def compute():
+            return self.prefixes(lengthscale, ratio, (len(self.x),))[0]
+
+        return _kept(self._statistics, (lengthscale, ratio), compute, MAX_STATISTICS)
+
+    def prefixes(self, lengthscale: float, ratio: float, counts: Sequence[int]) -> list[Statistics]:
+        """Sufficient statistics of the first `counts` rows each, by one pass over all rows.
+
+        The filter sees no later rows, so the sums up to a row are the statistics of a shorter
+        series.
+        """
+        residual = self.residual(lengthscale, ratio)
+        log_dets = np.cumsum(np.log(residual.scales))
+        size, results = self.columns.shape[1], {}
+        gram, carry = np.zeros((size, size)), np.zeros(size)
+        for start, stop in residual.chunks(tuple(counts)):
+            if start == max(counts):
+                break
+            whitened, carry = residual.whiten(self.columns[start:stop], carry, start)
+            gram += whitened.T @ whitened
+            if stop in counts:
+                filtered = float(residual.filtered[stop - 1])
+                known = gram.copy(), float(log_dets[stop - 1]), carry.copy(), filtered, stop
+                results[stop] = Statistics(*known)
+        return [results[count] for count in counts]
+
+    def slopes(self, lengthscale: float, ratio: float) -> StatisticsSlopes:
+        """Derivatives of the sufficient statistics: O(n m^2), about three times `statistics`."""
+        key = lengthscale, ratio
+        return _kept(self._slopes, key, lambda: self._compute_slopes(*key), MAX_SLOPES)
+
+    def _compute_slopes(self, lengthscale: float, ratio: float) -> StatisticsSlopes:
+        residual = self.residual(lengthscale, ratio)
+        size = self.columns.shape[1]
+        slopes = np.zeros((2, size, size))
+        carry = np.zeros(size)
+        for start, _, sums, after in self._backward(residual):
+            sum_slopes, carry = residual.sum_slopes(sums, after, carry, start)
+            parts = residual.slope_products(sums, sum_slopes, start)
+            for total, part in zip(slopes, parts, strict=True):
+                total += part
+        return StatisticsSlopes(slopes, residual.log_det_slopes)
+
+    def _chunk(self, start: int, stop: int, extra: np.ndarray | None) -> np.ndarray:
+        """Rows of the columns, with one more column (n,) if there is one."""
+        rows = self.columns[start:stop]
+        return rows if extra is None else np.column_stack([rows, extra[start:stop]])
+
+    def _backward(
+        self, residual: ResidualFilter, extra: np.ndarray | None = None
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """Chunks from the last to the first: start, whitened rows, backward sums, the sum after."""
+        size = self.columns.shape[1] + (extra is not None)
+        carries, carry, chunks = [], np.zeros(size), list(residual.chunks())
+        for start, stop in chunks:
+            carries.append(carry)
+            _, carry = residual.whiten(self._chunk(start, stop, extra), carry, start)
+        after = np.zeros(size)
+        for (start, stop), carry in zip(reversed(chunks), reversed(carries), strict=True):
+            whitened, _ = residual.whiten(self._chunk(start, stop, extra), carry, start)
+            sums, first = residual.backward(whitened, after, start)
+            yield start, whitened, sums, after
+            after = first
+
+    def solved_chunks(self, residual: ResidualFilter) -> Iterator[tuple[slice, np.ndarray]]:
+        """Chunks of T^-1 B from the last to the first: rows as a slice, and their values."""
+        for start, whitened, sums, after in self._backward(residual):
+            rows = slice(start, start + len(whitened))
+            yield rows, residual.solved(whitened, sums, after, start)
+
+    @cached_property
+    def averages(self) -> np.ndarray:
+        """Averages of the columns: (m + 1,)."""
+        return self.columns.mean(axis=0)
+
+    def smoothed_average(self, residual: ResidualFilter) -> np.ndarray:
+        """Average of u if each column, and then `residual.averages`, were the data: (m + 2,)."""
+        total, carry = np.zeros((2, self.columns.shape[1] + 1))
+        for start, stop in residual.chunks():
+            chunk = self._chunk(start, stop, residual.averages)
+            whitened, carry = residual.whiten(chunk, carry, start)
+            total += whitened[:, -1] @ whitened
+        return residual.ratio * total
+
+    def smoothed(
+        self, residual: ResidualFilter, x_new: np.ndarray, extra: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Between]:
+        """Means of u at any times if each column in turn were the data u + e.
+
+        Args:
+            residual: The filter.
+            x_new: Times, (M,).
+            extra: One more column, (n,).
+
+        Returns:
+            Means, (M, m + 1) or (M, m + 2), and the weights with the variances of u.
+        """
+        between = residual.between(x_new)
+        means = np.zeros((len(x_new), self.columns.shape[1] + (extra is not None)))
+        for start, whitened, sums, after in self._backward(residual, extra):
+            stop = start + len(whitened)
+            here = (between.before >= start) & (between.before < stop)
+            at = between.before[here] - start
+            filtered = residual.filtered_mean(self._chunk(start, stop, extra), whitened, start)
+            later = np.concatenate([sums[1:], after[None]])
+            means[here] = between.forward_decay[here, None] * filtered[at]
+            means[here] += between.gain[here, None] * later[at]
+            if start == 0:
+                first = between.before < 0
+                means[first] = between.gain[first, None] * sums[0]
+        return means, between
+
+    def statistics_at(self, lengthscales: np.ndarray, ratios: np.ndarray) -> list[Statistics]:
+        """Sufficient statistics at several pairs, interpolated where that takes fewer passes.
+
+        Args:
+            lengthscales: (S,).
+            ratios: (S,).
+        """
+        points = np.log(np.stack([lengthscales, ratios], axis=1))
+        unique = np.unique(points, axis=0)
+        if np.all(np.isfinite(points)):
+            grid = ChebyshevGrid.over(points, INTERPOLATION_TOL_NATS / len(self.x))
+            if grid is not None and len(grid.nodes) < len(unique):
+                at_nodes = [self.statistics(*np.exp(node)) for node in grid.nodes]
+                return [_combined(at_nodes, weights) for weights in grid.weights(points)]
+        pairs = zip(lengthscales.tolist(), ratios.tolist(), strict=True)
+        return [self.statistics(*pair) for pair in pairs]
+
+
+def _kept[T](
+    cache: OrderedDict[tuple, T],
+    key: tuple,
+    compute: Callable[[], T],
+    most: int,
+) -> T:
+    """The value of a key, computed if it is not in the cache; the oldest values are dropped."""
+    if key not in cache:
+        cache[key] = compute()
+        if len(cache) > most:
+            cache.popitem(last=False)
+    cache.move_to_end(key)
+    return cache[key]
+
+
+def _combined(statistics: list[Statistics], weights: np.ndarray) -> Statistics:
+    def total(name):
+        return sum(w * getattr(s, name) for w, s in zip(weights, statistics, strict=True))
+
+    parts = total("gram"), float(total("log_det")), total("state"), float(total("state_variance"))
+    return Statistics(*parts, statistics[0].n)

@@ -1,0 +1,183 @@
+"""Functions of trend and seasons against the Gram matrices of the kernels that they stand for."""
+
+import numpy as np
+import pytest
+
+from bayeskern.forecast.fit.basis import Basis, BasisOptions
+from bayeskern.forecast.fit.basis_blocks import NestedSeason, Season, SmoothTrend
+from bayeskern.forecast.model.effects import Effects
+from bayeskern.kernels import RBF, Matern52, Periodic
+from bayeskern.kernels.harmonics import log_error
+
+DAY = 1.0 / 365.25
+SEASONS = {"season_daily": DAY, "season_weekly": 7.0 * DAY, "season_yearly": 1.0}
+X = np.sort(np.random.default_rng(1).uniform(0.0, 2.0, 60))
+KERNELS = {"rbf": RBF, "matern52": Matern52}
+
+
+def gram(block, values, x=X):
+    """The covariance of the sum of the functions at times x, the constant included."""
+    parts, functions = block.variances(np.asarray(values, float)), block.functions(x)
+    return functions * parts.values @ functions.T + parts.constant
+
+
+def basis(steps_per_day, years=3.0, seasons=None, **kwargs):
+    step = DAY / steps_per_day
+    seasons = seasons or {n: p for n, p in SEASONS.items() if p >= 2.0 * step}
+    return Basis.of(seasons, start=0.0, end=years, center=1.0, step=step, **kwargs)
+
+
+def harmonics(one):
+    return {b.component: b.harmonics for b in one.blocks if isinstance(b, Season)}
+
+
+# -- the kernels -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lengthscale", [0.4, 1.0, 3.0])
+def test_a_season_with_enough_harmonics_is_a_periodic_kernel(lengthscale):
+    block = Season("season", 0.3, np.arange(1, 25), ())
+    expected = Periodic(period=0.3, lengthscale=lengthscale, variance=2.0)(X)
+    np.testing.assert_allclose(gram(block, [lengthscale, 2.0]), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_the_error_of_few_harmonics_is_below_its_bound(count):
+    block = Season("season", 0.3, np.arange(1, count + 1), ())
+    error = gram(block, [0.7, 1.0]) - np.asarray(Periodic(period=0.3, lengthscale=0.7)(X))
+    assert 1e-6 < np.abs(error).max() < np.exp(log_error(0.7, count))
+
+
+def test_a_nested_season_is_a_product_without_the_shorter_season():
+    week, ratio = 0.7, 7
+    numbers = np.arange(1, 200)
+    block = NestedSeason("season_weekly", week, numbers[numbers % ratio != 0], (), ratio, "day")
+    lag = X[:, None] - X
+    product = Periodic(period=week, lengthscale=0.9) * Periodic(
+        period=week / ratio, lengthscale=0.6
+    )
+    # The average over shifts by days is the part with the period of a day.
+    shifts = [lag + day * week / ratio for day in range(ratio)]
+    K = [np.asarray(product(at.ravel(), np.zeros(1))).reshape(lag.shape) for at in shifts]
+    expected = 3.0 * (K[0] - np.mean(K, axis=0))
+    np.testing.assert_allclose(gram(block, [0.9, 0.6, 3.0]), expected, atol=1e-7)
+
+
+def test_a_nested_season_with_a_long_inner_lengthscale_is_periodic():
+    numbers = np.array([1, 2, 3, 4, 5, 6, 8, 9, 10])
+    nested = NestedSeason("season", 0.7, numbers, (), 7, "day").variances(np.array([0.8, 1e4, 2.0]))
+    plain = Season("season", 0.7, numbers, ()).variances(np.array([0.8, 2.0]))
+    np.testing.assert_allclose(nested.values, plain.values, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["rbf", "matern52"])
+def test_a_trend_is_its_kernel_with_reflections_in_the_sides_of_the_box(name):
+    lower, upper, values = -0.5, 2.5, [0.6, 1.7]
+    count = 40 if name == "rbf" else 3000
+    block = SmoothTrend(name, lower, upper, count, ())
+    kernel, length = KERNELS[name](*values), upper - lower
+    expected = 0.0
+    for turn in range(-4, 5):
+        shift = 2.0 * turn * length
+        expected = expected + np.asarray(kernel(X, X + shift) + kernel(X, 2 * lower - X + shift))
+    atol = 1e-12 if name == "rbf" else 1e-8
+    np.testing.assert_allclose(gram(block, values), expected, atol=atol)
+
+
+@pytest.mark.parametrize(("name", "error"), [("rbf", 1e-3), ("matern52", 4e-3)])
+def test_the_default_trend_is_close_to_its_kernel(name, error):
+    options = BasisOptions(trend=name)
+    trend = basis(1, years=2.0, options=options).blocks[1]
+    # A lengthscale of an eighth of the time span: the margin is two lengthscales.
+    difference = gram(trend, [0.25, 1.0]) - np.asarray(KERNELS[name](0.25)(X))
+    assert np.abs(difference).max() < error
+
+
+@pytest.mark.parametrize(
+    ("block", "values"),
+    [
+        (Season("season", 0.3, np.arange(1, 9), ()), [0.5, 1.3]),
+        (NestedSeason("season", 0.7, np.array([1, 2, 6, 8, 15]), (), 7, "day"), [0.5, 0.8, 1.3]),
+        (SmoothTrend("rbf", -0.5, 2.5, 9, ()), [0.4, 1.3]),
+        (SmoothTrend("matern52", -0.5, 2.5, 9, ()), [0.4, 1.3]),
+    ],
+)
+def test_derivatives_of_variances_are_those_of_differences(block, values):
+    parts, step = block.variances(np.array(values)), 1e-6
+    for i in range(len(values)):
+        ends = [
+            np.array(values) * np.exp(s * step * (np.arange(len(values)) == i)) for s in (1, -1)
+        ]
+        ahead, behind = map(block.variances, ends)
+        slope = (ahead.values - behind.values) / (2.0 * step)
+        np.testing.assert_allclose(parts.slopes[i], slope, rtol=1e-6, atol=1e-9)
+        slope = (ahead.constant - behind.constant) / (2.0 * step)
+        constant = np.broadcast_to(parts.constant_slopes, len(values))[i]
+        np.testing.assert_allclose(constant, slope, atol=1e-8)
+
+
+@pytest.mark.parametrize("lengthscale", [1e-3, 1e-8, 1e5])
+def test_extreme_lengthscales_have_finite_variances(lengthscale):
+    for block in basis(24).blocks[1:]:
+        values = np.full(len(block.names), lengthscale)
+        values[-1] = 1.0
+        parts = block.variances(values)
+        assert np.all(np.isfinite(parts.values)) and np.all(parts.values >= 0.0)
+        assert np.all(np.isfinite(parts.slopes))
+
+
+# -- the choice of functions -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps_per_day", [1, 24, 48, 288])
+def test_there_are_at_most_250_columns(steps_per_day):
+    assert basis(steps_per_day).size <= 250
+
+
+def test_half_hours_have_daily_harmonics_and_weekly_sidebands():
+    own = harmonics(basis(48))
+    np.testing.assert_array_equal(own["season_daily"], np.arange(1, 25))
+    np.testing.assert_array_equal(own["season_yearly"], np.arange(1, 25))
+    weekly = own["season_weekly"]
+    assert weekly[0] == 1 and np.all(weekly % 7 != 0) and weekly[-1] > 7 * 9
+    assert isinstance(basis(48).blocks[3], NestedSeason)
+
+
+def test_a_week_of_daily_values_is_a_plain_season():
+    one = basis(1)
+    np.testing.assert_array_equal(harmonics(one)["season_weekly"], [1, 2, 3])
+    assert type(one.blocks[2]) is Season
+
+
+def test_many_effects_leave_fewer_harmonics():
+    at = np.arange(0.0, 3.0, DAY)
+    Z = np.random.default_rng(0).standard_normal((len(at), 120))
+    names = tuple(f"effect_{j}" for j in range(120))
+    effects = Effects(names, names, np.ones(120), at, Z, DAY)
+    one = basis(24, effects=effects)
+    assert one.size <= 250 and one.effect_columns == list(range(one.size - 120, one.size))
+    np.testing.assert_array_equal(one.functions(at)[:, one.effect_columns], Z)
+
+
+def test_effects_with_kernels_are_refused():
+    at = np.arange(0.0, 3.0, DAY)
+    one = np.ones((len(at), 1))
+    effects = Effects(("price",), ("price",), np.ones(1), at, one, DAY, kernels=(RBF(),))
+    with pytest.raises(NotImplementedError, match="linear effects"):
+        basis(1, effects=effects)
+
+
+def test_times_beyond_the_box_are_refused():
+    with pytest.raises(ValueError, match="the basis ends at time 3.75, got times up to 3.8"):
+        basis(1).functions(np.array([1.0, 3.8]))
+
+
+@pytest.mark.parametrize("period", [1.5, np.inf])
+def test_seasons_without_harmonics_are_refused(period):
+    with pytest.raises(ValueError, match="season_short must be finite and at least two steps"):
+        basis(1, seasons={"season_short": period * DAY})
+
+
+def test_two_seasons_with_one_period_are_refused():
+    with pytest.raises(ValueError, match="every harmonic of season_b"):
+        basis(1, seasons={"season_a": 7 * DAY, "season_b": 7 * DAY})

@@ -1,0 +1,97 @@
+"""Recurrences in blocks, the filter of the residual process and interpolation, written out."""
+
+import numpy as np
+import pytest
+
+from bayeskern.forecast.fit.block_scan import BLOCK_ROWS, accumulate, backward_map, forward_map
+from bayeskern.forecast.fit.chebyshev_grid import ChebyshevGrid
+from bayeskern.forecast.fit.residual_filter import CHUNK_ROWS, ResidualFilter
+from bayeskern.forecast.fit.sufficient_statistics import History
+
+RNG = np.random.default_rng(3)
+LENGTHSCALE = 0.3
+
+
+@pytest.mark.parametrize("n", [1, BLOCK_ROWS - 1, BLOCK_ROWS, 3 * BLOCK_ROWS + 5])
+def test_recurrences_are_those_of_a_loop(n):
+    c, rows, carry = RNG.uniform(0.0, 1.0, n), RNG.standard_normal((n, 3)), np.ones(3)
+    h, expected = carry, []
+    for i in range(n):
+        h = c[i] * h + rows[i]
+        expected.append(h)
+    out, last = forward_map(c).apply(rows, carry)
+    np.testing.assert_allclose(out, expected, rtol=1e-12)
+    np.testing.assert_allclose(last, expected[-1], rtol=1e-12)
+    out, first = backward_map(c[::-1]).apply(rows[::-1], carry)
+    np.testing.assert_allclose(out, expected[::-1], rtol=1e-12)
+    np.testing.assert_allclose(first, expected[-1], rtol=1e-12)
+    np.testing.assert_allclose(accumulate(np.zeros(n), rows), rows)
+
+
+@pytest.mark.parametrize("ratio", [1e-6, 1.0, 1e6])
+def test_the_filter_solves_with_the_dense_matrix(ratio):
+    n = CHUNK_ROWS + 100
+    x = np.sort(RNG.uniform(0.0, 30.0, n))
+    factors = RNG.uniform(0.5, 2.0, n)
+    B = RNG.standard_normal((n, 4))
+    K = np.exp(-np.abs(x[:, None] - x) / LENGTHSCALE)
+    T = np.diag(factors) + ratio * K
+    history = History(x, B, factors)
+    residual, known = history.residual(LENGTHSCALE, ratio), history.statistics(LENGTHSCALE, ratio)
+    solved = np.linalg.solve(T, B)
+    np.testing.assert_allclose(known.log_det, np.linalg.slogdet(T)[1], rtol=1e-9)
+    scale = np.abs(B.T @ solved).max()
+    np.testing.assert_allclose(known.gram, B.T @ solved, rtol=1e-8, atol=1e-8 * scale)
+    out = np.empty_like(B)
+    for rows, part in history.solved_chunks(residual):
+        out[rows] = part
+    np.testing.assert_allclose(out, solved, atol=1e-8 * np.abs(solved).max())
+    np.testing.assert_allclose(residual.precision_diagonal, np.diag(np.linalg.inv(T)), rtol=1e-7)
+    np.testing.assert_allclose(residual.averages, K.mean(axis=1), rtol=1e-10)
+    x_new = np.array([-1.0, 0.5, x[10], 31.0])
+    cross = np.exp(-np.abs(x_new[:, None] - x) / LENGTHSCALE)
+    means, between = history.smoothed(residual, x_new)
+    np.testing.assert_allclose(means, ratio * cross @ solved, rtol=1e-6, atol=1e-8)
+    own = np.exp(-np.abs(x_new[:, None] - x_new) / LENGTHSCALE)
+    expected = ratio * own - ratio**2 * cross @ np.linalg.solve(T, cross.T)
+    atol = 1e-9 * ratio
+    np.testing.assert_allclose(between.variance, np.diag(expected), rtol=1e-6, atol=atol)
+    np.testing.assert_allclose(residual.covariance(x_new), expected, atol=atol)
+    np.testing.assert_allclose(between.averages, cross.mean(axis=1), rtol=1e-10)
+
+
+def test_slopes_are_those_of_differences():
+    x, step = np.sort(RNG.uniform(0.0, 30.0, 1500)), 1e-5
+    history = History(x, RNG.standard_normal((1500, 3)), np.ones(1500))
+    slopes = history.slopes(LENGTHSCALE, 2.0)
+    for i in range(2):
+        factors = np.exp(step * (np.arange(2) == i))
+        ahead = history.statistics(*(np.array([LENGTHSCALE, 2.0]) * factors))
+        behind = history.statistics(*(np.array([LENGTHSCALE, 2.0]) / factors))
+        expected = (ahead.gram - behind.gram) / (2.0 * step)
+        np.testing.assert_allclose(slopes.gram[i], expected, rtol=1e-5, atol=1e-4)
+        expected = (ahead.log_det - behind.log_det) / (2.0 * step)
+        np.testing.assert_allclose(slopes.log_det[i], expected, rtol=1e-6)
+
+
+def test_many_equal_gaps_do_not_underflow():
+    x = np.concatenate([np.zeros(3), np.arange(1.0, 5000.0) * 1e3])
+    residual = ResidualFilter(x, 1e-3, 4.0, np.ones(len(x)))
+    # The first three values share one value of the process; all others are independent.
+    expected = np.log(1.0 + 3.0 * 4.0) + (len(x) - 3) * np.log(5.0)
+    np.testing.assert_allclose(residual.log_det, expected)
+
+
+def test_interpolation_meets_its_tolerance():
+    points = RNG.uniform(-0.15, 0.15, (50, 2))
+    grid = ChebyshevGrid.over(points, 1e-7)
+
+    def function(at):
+        return 1.0 / (1.0 + np.exp(at[:, 0] - at[:, 1]))
+
+    values = grid.weights(points) @ function(grid.nodes)
+    np.testing.assert_allclose(values, function(points), atol=1e-7)
+    assert len(grid.nodes) < 50
+    assert ChebyshevGrid.over(10.0 * points, 1e-7) is None
+    same = ChebyshevGrid.over(np.zeros((4, 2)), 1e-7)
+    np.testing.assert_allclose(same.weights(np.zeros((4, 2))), 1.0)
