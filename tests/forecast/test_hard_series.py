@@ -9,7 +9,15 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import kernels
-from tests.forecast.examples import HORIZON, ONE_STRUCTURE, N, months, seasonal, sound
+from tests.forecast.examples import (
+    HORIZON,
+    ONE_STRUCTURE,
+    N,
+    consistent,
+    months,
+    seasonal,
+    sound,
+)
 from tests.marks import slow
 
 
@@ -39,6 +47,7 @@ def test_a_constant_series(tmp_path, value):
     y = np.full(HORIZON, value)
     y[0] += 1
     np.testing.assert_array_equal(f.log_density(y), [-np.inf] + [np.inf] * (HORIZON - 1))
+    consistent(f)
     assert np.all(f.to_frame()["upper_95"] == value)
     assert "constant" in repr(f) and f.components == ()
     assert [path.name for path in f.save(tmp_path)] == ["forecast.csv", "forecast.png"]
@@ -190,12 +199,41 @@ def changed(place, value):
     return values
 
 
+def without_a_year():
+    values = 5.0 + seasonal()
+    values[24:36] = np.nan
+    return values
+
+
+def stopped(last=15):
+    values = 50.0 + 5.0 * seasonal()
+    values[-last:] = 0.0
+    return values
+
+
+def intermittent():
+    """Demand at about a third of the times, of one to eight units."""
+    rng = np.random.default_rng(3)
+    return (rng.random(N) < 0.35) * rng.integers(1, 9, N).astype(float)
+
+
 HARD = {
     "shorter than a season": (5.0 + seasonal(count=8), 12, "a season of 12 steps, which is left"),
     "ten values": (5.0 + seasonal(count=10), 0, "with 10 values, the intervals rest on the priors"),
     "mostly missing": (missing_mostly(), 12, "45 missing values left out of the fit"),
     "an outlier": (changed(20, 1e6), 12, "at 20 is far from what all other values say of it"),
     "a shift at the end": (changed(-1, 60.0), 12, "60.00 at 59 is far from what all other values"),
+    "a tiny value": (changed(20, 5e-324), 12, "the value 4.94e-324 at 20 is taken for 0"),
+    "a huge value": (changed(20, 1e300), 12, "the value 1e+300 at 20 is left out as an error"),
+    "two huge values": (changed([20, 30], -1e300), 12, "-1e+300 at 20, and 1 more, is left out"),
+    "a season longer than it": (5.0 + seasonal(), 80, "a season of 80 steps, which is left out"),
+    "a year missing": (without_a_year(), 12, "12 missing values left out of the fit"),
+}
+# Values with a probability of their own, so that quantiles may be the same.
+TIED = {
+    "zeros at the end": (stopped(), 12, "the series is 0 at 15 of 60 times and never less"),
+    "zeros now and again": (intermittent(), 0, "made of the ranks of the values"),
+    "zeros but for a few": (np.where(np.arange(N) % 9, 0.0, 3.0), 0, "of 60 values are 0"),
 }
 
 
@@ -203,7 +241,66 @@ HARD = {
 def test_hard_series_are_forecast_with_a_remark(values, season, remark):
     f = bk.forecast(values, HORIZON, season=season)
     sound(f)
+    consistent(f)
     assert any(remark in text for text in f.remarks), f.remarks
     # Nothing is forecast beyond what the series itself has ever done, more or less.
-    observed = values[np.isfinite(values)]
-    assert np.all(np.abs(f.median - np.median(observed)) < 3.0 * np.ptp(observed))
+    observed = values[np.abs(values) < 1e100]
+    for center in (f.median, f.mean):
+        assert np.all(np.abs(center - np.median(observed)) < 3.0 * np.ptp(observed))
+
+
+@pytest.mark.parametrize(("values", "season", "remark"), TIED.values(), ids=TIED)
+def test_zeros_are_forecast_with_a_remark_within_the_range_of_the_series(values, season, remark):
+    f = bk.forecast(values, HORIZON, season=season)
+    consistent(f)
+    assert any(remark in text for text in f.remarks), f.remarks
+    assert np.all(f.interval(0.98)[0] >= 0.0) and np.all(f.sample(100) >= 0.0)
+    assert np.all(f.interval(0.98)[1] <= 2.0 * np.max(values))
+    if "ranks" in remark:
+        assert np.all(f.interval(0.999)[1] <= np.max(values))
+
+
+def test_demand_now_and_again_is_foretold_with_its_share_of_zeros():
+    """Values that have nothing to do with one another: their distribution is the forecast."""
+    f = bk.forecast(intermittent(), HORIZON, season=0, trend="reverting")
+    values, draws = intermittent(), f.sample(20_000)
+    assert np.all(np.abs(np.mean(draws == 0.0, axis=0) - np.mean(values == 0.0)) < 0.15)
+    assert np.all(np.abs(f.mean - np.mean(values)) < 0.5 * np.std(values))
+    assert f.trust.verdict in ("good", "caution") and "wider than need be" not in f.trust.advice
+
+
+def test_a_value_that_was_left_out_changes_nothing_else():
+    """A huge value is a missing one, and a tiny one is a zero."""
+    for value, other in ((1e300, np.nan), (5e-324, 0.0)):
+        f, g = (bk.forecast(changed(20, v), HORIZON, season=12) for v in (value, other))
+        np.testing.assert_array_equal(f.median, g.median)
+        np.testing.assert_array_equal(f.sd, g.sd)
+
+
+@pytest.mark.parametrize(("usual", "odd"), [(3.0, 1e300), (0.0, 1e300), (0.0, 5e-324)])
+def test_a_constant_but_for_an_impossible_value_is_constant(usual, odd):
+    values = np.full(20, usual)
+    values[5] = odd
+    f = bk.forecast(values, HORIZON)
+    consistent(f)
+    np.testing.assert_array_equal(f.median, np.full(HORIZON, usual))
+    odd_one, constant = f.remarks
+    assert odd_one.startswith("the value ") and constant.startswith("the series is constant")
+
+
+def test_too_few_possible_values_are_refused():
+    with pytest.raises(ValueError, match="value has 2 values below 1e.100 in size; wanted at"):
+        bk.forecast([1.0, 2.0, 1e300], 2)
+
+
+def test_negative_values_have_no_logarithm():
+    model = bk.StructuralModel(log=True)
+    with pytest.raises(ValueError, match="above zero, but the value at 0 is -0"):
+        bk.forecast(seasonal() - 0.2, HORIZON, model=model)
+
+
+def test_growth_on_the_log_scale_has_finite_means():
+    """Steps of sd 2 of the logarithm: a lognormal mean would soon be beyond every quantile."""
+    y = np.exp(2.0 * np.cumsum(np.random.default_rng(0).standard_normal(N)))
+    for model in (bk.StructuralModel(log=True), bk.StructuralModel()):
+        consistent(bk.forecast(y, 4 * HORIZON, season=0, model=model))

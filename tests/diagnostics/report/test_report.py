@@ -148,7 +148,7 @@ SAID = {
         "repeats every 12 steps",
         "80 % intervals held",
         "seasonal naive",
-        "share of the forecast",
+        "weighted by how well each forecast",
         "LOO-PIT. Good",
     ),
 }
@@ -280,6 +280,26 @@ def test_what_is_no_posterior_is_refused_and_the_old_file_stays(tmp_path):
     with pytest.raises(OSError, match="choose another folder"):
         report(fit("map"), path / "inside.html")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [None, RBF(3.0, 1.0)])
+def test_a_forecast_is_taken_apart_whatever_it_is_made_of(tmp_path, kernel):
+    """Effects of regressors, and kernels without a trend."""
+    promo = np.arange(46) % 5 == 0
+    sold = np.where(np.arange(46) < 40, 3.0 + promo + 0.1 * np.sin(np.arange(46)), np.nan)
+    frame = pd.DataFrame({"week": np.arange(46), "sold": sold, "promo": promo.astype(float)})
+    options = {"value": "sold", "regressors": None if kernel else ["promo"]}
+    f = bk.forecast(
+        bk.read_series(frame[["week", "sold"]] if kernel else frame, **options),
+        6,
+        season=0,
+        model=bk.StructuralModel(kernel=kernel),
+    )
+    page, _ = read(f, tmp_path)
+    said = " ".join(page.text)
+    assert "could not be made" not in said
+    assert ("the mean of the values" if kernel else "an effect; from its lowest") in said
 
 
 def test_a_constant_series_says_what_it_lacks(tmp_path):

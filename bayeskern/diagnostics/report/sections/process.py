@@ -34,7 +34,7 @@ from bayeskern.forecast.model.transformation import Scale
 from bayeskern.forecast.show.plot import first_shown
 from bayeskern.gp.latent import LatentGP
 from bayeskern.kernels import periodic
-from bayeskern.kernels.components import component
+from bayeskern.kernels.components import component, component_names
 from bayeskern.protocols import columns_of
 
 GRID, MAX_SLICES = 160, 6
@@ -174,6 +174,11 @@ def _sentence(process: Process, name: str, axis: InputAxis, units: Units, part) 
 
     part: its prediction at the data, where it is not the whole function.
     """
+    if name not in component_names(process.kernels):
+        # Beside the kernel a forecast has a mean, and effects of regressors and events.
+        if name == process.names[0]:
+            return "the mean of the values."
+        return f"an effect{_span(part, units)}."
     kernel = component(process.kernels, name)
     sentence = f"it {describe(kernel, axis)}"
     if process.X.shape[1] != 1:
@@ -182,11 +187,14 @@ def _sentence(process: Process, name: str, axis: InputAxis, units: Units, part) 
         ends = np.array([[process.X.min()], [process.X.max()]])
         changes = units.of_part(process.changes(name, ends))
         return f"{sentence}; {direction(changes, units.name, units.factor)}."
-    if part is not None:
-        low, high = units.of_part(np.array([part.mean.min(), part.mean.max()]))
-        size = f"a factor of {number(high / low)}" if units.factor else number(high - low)
-        sentence += f"; from its lowest to its highest it spans {size}"
-    return f"{sentence}."
+    return f"{sentence}." if part is None else f"{sentence}{_span(part, units)}."
+
+
+def _span(part, units: Units) -> str:
+    """How far the mean of a component goes over the data."""
+    low, high = units.of_part(np.array([part.mean.min(), part.mean.max()]))
+    size = f"a factor of {number(high / low)}" if units.factor else number(high - low)
+    return f"; from its lowest to its highest it spans {size}"
 
 
 def _repeats(kernel) -> bool:
