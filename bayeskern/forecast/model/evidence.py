@@ -200,9 +200,9 @@ def _changes(model, draws, data, ends, name):
 
 @eqx.filter_jit
 def _joint(model, draw, data, x_new):
-    gp = condition_at(model, draw, data)
-    noise = model.at(draw).noise * jnp.eye(len(x_new))
-    return gp.predict(x_new, latent=True).mean, gp.covariance(x_new) + noise
+    at_new = predictive_at(model, data, True, None, draw, x_new)
+    covariance = posterior_covariance(at_new.gp, at_new.part, x_new)
+    return at_new.mean(), covariance + model.at(draw).noise * jnp.eye(len(x_new))
 
 
 @eqx.filter_jit

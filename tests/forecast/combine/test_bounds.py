@@ -1,5 +1,7 @@
 """Values that have bounds: against SciPy, integrals, draws, and what rain is like."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,10 +44,9 @@ def test_moments_are_integrals_of_quantiles_within_the_bounds(kind, bounds):
 
         def integral(function, quantile=quantile):
             parts = [TAIL, 0.01, 0.5, 0.99, 1.0 - TAIL]
-            pairs = zip(parts[:-1], parts[1:], strict=True)
             return sum(
                 integrate.quad(lambda p: function(quantile(p)), *ends, limit=400)[0]
-                for ends in pairs
+                for ends in pairwise(parts)
             ) / (1.0 - 2.0 * TAIL)
 
         first, second = integral(lambda y: y), integral(np.square)

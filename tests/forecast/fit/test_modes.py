@@ -12,6 +12,7 @@ import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.fit.modes import Draws, Fitted
 from bayeskern.forecast.model.kernels import TRENDS
+from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Structure
 from tests.forecast.tables import choices_for
 from tests.marks import few
@@ -129,8 +130,11 @@ def test_the_unit_of_time_and_of_the_values_change_nothing(trend):
 @pytest.mark.slow
 def test_the_draws_agree_with_nuts():
     """The weighted draws of one structure of the Nile against long chains."""
+    # Priors with moments, so that the chains settle.
+    values = {"trend.level.variance": (-2.0, 0.8), "noise": (-1.0, 0.8)}
+    priors = Priors(values | {"trend.drift.variance": (-4.0, 0.8)}, step=1.0)
     models = [
-        bk.StructuralModel(log=False, method=method)
+        bk.StructuralModel(log=False, priors=priors, method=method)
         for method in (bk.NUTS(warmup=300, draws=500), None)
     ]
     chain, few_draws = (

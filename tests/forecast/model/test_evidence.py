@@ -46,6 +46,20 @@ def test_both_forms_of_the_evidence_agree():
         np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
+def test_a_kernel_without_a_formula_in_numpy_has_joint_draws():
+    """Moments and the correlation of draws, by the conditional distribution by hand."""
+    model = bk.StructuralModel(kernel=kernels.Matern32(0.8, 1.3), log=False, method="map")
+    f = bk.forecast(Y, 4, season=0, model=model)
+    x = np.arange(64.0)
+    K = np.asarray(kernels.Matern32(0.8, 1.3)(x))
+    noise = float(f.posterior.draws["noise"].ravel()[0])
+    solved = np.linalg.solve(K[:N, :N] + noise * np.eye(N), K[:N, N:])
+    expected = K[N:, N:] - K[N:, :N] @ solved + noise * np.eye(4)
+    draws = f.sample(40_000, seed=0)
+    size = f.scale.size**2 * np.diag(expected).max()
+    np.testing.assert_allclose(np.cov(draws.T), f.scale.size**2 * expected, atol=0.02 * size)
+
+
 def test_rolling_forecasts_of_both_forms_agree():
     model = bk.GPRegression(KERNEL, default_noise())
     in_numpy, compiled = evidence_of(model, T, Y), CompiledEvidence(evidence.bound(model, T, Y))
