@@ -85,8 +85,8 @@ class Modelling:
         lower: The least value that there can be.
         upper: The largest value that there can be.
         likelihood: For counts, poisson, negative_binomial or zero_inflated; for shares, beta.
-        trend: Use this trend only: slope, drift, reverting or smooth. All are averaged if not given.
-        log: Model the logarithm of the values, or the values. Both are averaged if not given.
+        trend: Use this trend only: slope, drift, reverting or smooth. All are averaged by default.
+        log: Model the logarithm of the values, or the values. Both are averaged by default.
         robust: Let single wild values count for little.
         holidays: The code of a country, such as DE, whose holidays have an effect.
         holiday_window: Days before and after a holiday that have an effect too: 1 2.

@@ -1,16 +1,17 @@
 """Forecast a series by an average of structural models.
 
-1. Each structure is a Gaussian process: one of four trends and all seasons, of the values or of their
-   logarithm (`model/kernels.py`).
+1. Each structure is a Gaussian process: one of four trends and all seasons, of the values or of
+   their logarithm (`model/kernels.py`).
 2. The hyperparameters have log-normal priors learned from many series (`model/learned.py`). Each
    structure is fitted at the posterior mode and averaged over draws around it (`fit/modes.py`).
-3. At the full-data hyperparameters, each structure forecasts from earlier origins (`fit/rolling.py`).
+3. At the full-data hyperparameters, each structure forecasts from earlier origins
+   (`fit/rolling.py`).
 4. The weights of the structures depend on their log marginal likelihoods and on the errors of these
    rolling-origin forecasts, by coefficients learned from many series (`combine/stacking.py`).
 5. The quantiles of the forecast are weighted averages of the quantiles of the structures
    (`combine/average.py`).
-6. The standardised errors have Student's t distribution. Its scale combines a learned prior with the
-   rolling-origin residuals of the series (`combine/width.py`).
+6. The standardised errors have Student's t distribution. Its scale combines a learned prior with
+   the rolling-origin residuals of the series (`combine/width.py`).
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayeskern.core import validation
+from bayeskern.core.formatting import counted
 from bayeskern.core.memory import Memory
 from bayeskern.forecast.combine.stacking import alone, combine, contenders
 from bayeskern.forecast.combine.updating import likely_times
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.data.series import FEWEST, Series
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.fit.modes import Draws, Fitted
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.effects import Effects, effects_of
 from bayeskern.forecast.model.evidence import bound
-from bayeskern.forecast.model.kernels import CYCLES, LEVEL, TRENDS, name_seasons
+from bayeskern.forecast.model.kernels import CYCLES, HISTORY, LEVEL, TRENDS, name_seasons
 from bayeskern.forecast.model.learned import frequency_of, learned
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import (
     MANY_ZEROS,
+    MAX_SIZE,
     MIN_RETURNS,
     bounds_of,
     is_constant,
@@ -78,21 +81,21 @@ def forecast(
 ) -> Forecast:
     """Forecast the next `horizon` steps of a series, with uncertainty.
 
-    The forecast averages structural models, each a Gaussian process of a trend and all seasons. There
-    are four trends: a local slope, a local level with drift, a level that reverts to a line, and a
-    smooth trend with two damped cycles. If all values are positive, each trend describes the values
-    and their logarithm; otherwise only the values. The hyperparameters have priors learned from many
-    series, and each structure is averaged over draws of them.
+    The forecast averages structural models, each a Gaussian process of a trend and all seasons.
+    There are four trends: a local slope, a local level with drift, a level that reverts to a line,
+    and a smooth trend with two damped cycles. Each describes the values and, if all are positive,
+    their logarithm. The hyperparameters have priors learned from many series, and each structure
+    is averaged over draws of them.
 
-    The quantiles of the forecast are weighted averages of the quantiles of the structures. The weights
-    depend on the log marginal likelihood log p(y) of each structure and on the error of its
-    rolling-origin forecasts. The coefficients of this dependence are learned from many series too.
+    The quantiles of the forecast are weighted averages of the quantiles of the structures. The
+    weights depend on the log marginal likelihood log p(y) of each structure and on the error of its
+    rolling-origin forecasts, by coefficients that were learned from many series too.
 
     The forecast errors have Student's t distribution. Its scale combines a learned prior with the
-    residuals of the rolling-origin forecasts of this series, so that the intervals are calibrated.
+    residuals of the rolling-origin forecasts of this series.
 
-    If many values are 0, now and again, the structures describe the ranks of the values, and the
-    forecast stays within their range.
+    If many values are 0 and the series returns from 0 several times, the structures describe the
+    ranks of the values, and the forecast stays within the range of the series.
 
     A progress bar is shown while a fit takes long, if the standard error is a terminal.
 
@@ -181,7 +184,10 @@ def choices_of(
     observed_through = _likelihood(said.likelihood, model)
     trends = _trends(said.trend, model)
     seasons = name_seasons(series.calendar, said.season)
-    series = _ordinary_values(_fitted_values(series, model, observed_through))
+    whole = _takes_whole_history(series, model, said)
+    if not whole:
+        series = _fitted_values(series, model, observed_through)
+    series = _ordinary_values(series)
     require_within_reach(series, horizon)
     series, bounds = _bounded(series, model, observed_through)
     series, seasons, frequency = _visible(series, seasons)
@@ -195,13 +201,13 @@ def choices_of(
     finds_changes = isinstance(model.changes, str) and model.changes == "find"
     logs = _logs(y, model, observed_through)
     choices = Choices(
-        trends=trends,
+        trends=(HISTORY,) if whole else trends,
         seasons=seasons,
         logs=logs,
         learned=learned(frequency),
         step=series.calendar.step,
         unit=max([*seasons.values()], default=series.calendar.step),
-        ranks=_takes_ranks(y, model, observed_through),
+        ranks=not whole and _takes_ranks(y, model, observed_through),
         changes=() if finds_changes else _changes(series, model.changes),
         find_changes=finds_changes,
         robust=model.robust,
@@ -210,9 +216,20 @@ def choices_of(
         bounds=bounds,
         likelihood=observed_through,
         priors=model.priors,
+        whole_history=whole,
+        end=float(series.calendar.positions(series.calendar.future(horizon))[-1]),
         rows=len(y),
     )
     return series, choices, frequency
+
+
+def _takes_whole_history(series: Series, model: StructuralModel, said: Said) -> bool:
+    """Whether basis functions describe all of the series: a long one without special wishes."""
+    is_default = said.trend is None and said.likelihood is None and not model.robust
+    replaced = (model.kernel, model.changes, model.effect_kernels, model.priors, model.last)
+    is_default &= all(option is None for option in replaced)
+    is_default &= model.method is None or _is_map(model.method)
+    return is_default and int(series.observed.sum()) > MAX_FITTED
 
 
 def _ordinary_values(series: Series) -> Series:
@@ -227,6 +244,12 @@ def _ordinary_values(series: Series) -> Series:
     usable, remarks = ordinary(y, labels)
     if not remarks:
         return series
+    kept = int(np.sum(np.isfinite(usable)))
+    if kept < FEWEST:
+        raise ValueError(
+            f"{series.value_name} has {counted(kept, 'value')} below {MAX_SIZE:g} in size; wanted "
+            f"at least {FEWEST}."
+        )
     values = series.values.copy()
     values[series.observed] = usable
     changed = replace(series, values=values, remarks=(*series.remarks, *remarks))
@@ -267,6 +290,10 @@ def _fitted_forecast(series: Series, horizon: int, choices: Choices, method, see
     steps = series.calendar.steps()[series.observed]
     origins = origins_of(steps, horizon, season)
     fits = _contenders(t, y, choices)
+    if choices.whole_history:
+        key = (fits, horizon)
+        combination = _combinations.recall(key, lambda: alone(fits[0].as_point(), origins))
+        return Forecast(series, horizon, choices, combination, seed)
     if method is None:
         later, _ = likely_times(series, horizon, choices)
         key = (fits, seed, horizon, later.tobytes())

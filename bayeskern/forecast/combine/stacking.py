@@ -32,6 +32,8 @@ MAX_LOG_GAP = 15.0
 # Which structures of a longer series are fitted to all of it, and how many, so many of its last
 # values decide.
 RECENT, MAX_LONG = 250, 4
+# The scale of a series that is fitted by basis functions is chosen by so many of its last values.
+SCALE_VALUES = 3_000
 # The power of the evidence in the weights of kernels that were given, and of what is seen through
 # a likelihood: Grunwald and van Ommen (2017), "Inconsistency of Bayesian inference for misspecified
 # linear models, and a proposal for repairing it".
@@ -116,6 +118,8 @@ def contenders(x, y, choices: Choices) -> list[Fitted]:
 
     Raises ValueError if no structure has a density at all.
     """
+    if choices.whole_history:
+        return [_of_history(x, y, choices)]
     structures, start = choices.structures, {}
     # A kernel that was given may tell one time from another.
     is_long = len(y) > RECENT and len(structures) > 1 and choices.kernels is None
@@ -135,6 +139,16 @@ def contenders(x, y, choices: Choices) -> list[Fitted]:
             "not positive definite there, or overflows. Look at its priors and at the time unit."
         )
     return fits
+
+
+def _of_history(x, y, choices: Choices) -> Fitted:
+    """The fit to all of a long series, on the scale that its last part is likelier on."""
+    structures = choices.structures
+    if len(structures) > 1:
+        recent = slice(-SCALE_VALUES, None)
+        fits = [Fitted.of(structure, choices, x[recent], y[recent]) for structure in structures]
+        structures = [near(fits)[0].structure]
+    return Fitted.of(structures[0], choices, x, y)
 
 
 def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitted]:

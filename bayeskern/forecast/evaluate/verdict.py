@@ -32,8 +32,8 @@ def assess_forecast(
         problem: What is wrong with the numbers, if anything is.
         back: The forecasts from earlier origins; None where there are none.
         horizon: The number of steps that are forecast.
-        whole: Whether ends of intervals have a probability of their own, as whole numbers and bounds
-            have, so that intervals hold more than they say.
+        whole: Whether ends of intervals have a probability of their own, as whole numbers and
+            bounds have. Such intervals hold more than they say.
     """
     if back is None:
         if problem:

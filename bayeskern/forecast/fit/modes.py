@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 
 from bayeskern.forecast.fit.robust import DEGREES, noise_factors
 from bayeskern.forecast.fit.rolling import Origin
+from bayeskern.forecast.history.long_history import BasisEvidence
 from bayeskern.forecast.model.evidence import Evidence, bound, latent_target
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.transformation import Scale
@@ -79,6 +80,8 @@ class Fitted:
     def of(cls, structure: Structure, choices: Choices, x, y, start=None) -> Fitted:
         """Search for the mode, from the median of the prior or, by name, from other values."""
         scale = choices.scale(structure, y)
+        if choices.whole_history:
+            return cls._of_history(structure, choices, x, y, scale)
         evidence = choices.evidence(structure, x, y, scale)
         begin = zip(evidence.names, evidence.middle, strict=True)
         begin = np.array([(start or {}).get(name, z) for name, z in begin])
@@ -86,6 +89,21 @@ class Fitted:
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
         fitted = fitted.robust() if choices.robust else fitted
         return replace(fitted, log_prior=choices.log_prior(structure, len(y)))
+
+    @classmethod
+    def _of_history(cls, structure: Structure, choices: Choices, x, y, scale: Scale) -> Fitted:
+        """The basis functions of a long series at their mode."""
+        evidence = BasisEvidence.of(
+            x,
+            scale.forward(y),
+            choices.seasons,
+            step=choices.step,
+            end=choices.end,
+            unit=choices.unit,
+            effects=choices.effects,
+        )
+        mode, value = evidence.find_mode()
+        return cls(structure, choices, scale, x, y, evidence, mode, value)
 
     def robust(self) -> Fitted:
         """The same with Student t noise, in turns with the factors of the noise variance."""
@@ -277,6 +295,10 @@ class Fitted:
         log_q += np.sum(np.log(np.diag(factor)))
         predictive = self.evidence.predictive(z, x_new)
         return Draws(self, z, predictive.log_densities - log_q, predictive)
+
+    def as_point(self) -> Draws:
+        """The end of the search alone."""
+        return Draws(self, self.mode[None], np.zeros(1))
 
     def at_mode(self) -> Draws:
         """The mode alone."""

@@ -26,13 +26,16 @@ from bayeskern.kernels import (
     Kernel,
     Linear,
     Matern12,
+    Periodic,
     Seasonal,
 )
 
 # The component that carries the level of the series, and that of damped cycles.
 LEVEL, CYCLES = "trend", "cycles"
-# The name of a kernel that was given without one.
-GIVEN = "given"
+# The component of short-lived deviations in a long series.
+SHORT_TERM = "short_term"
+# The name of a kernel that was given without one, and of the structure of a long series.
+GIVEN, HISTORY = "given", "history"
 # The noise variance, by the name that the model gives it.
 NOISE = "noise"
 # The trends, and how people call them.
@@ -117,6 +120,19 @@ def default_kernel(
         return kernel
     cycles = [(RBF(_any(), _any()) * Cosine(_any(), 1.0)).named(name) for name in ("long", "short")]
     return kernel + (cycles[0] + cycles[1]).named(CYCLES)
+
+
+def history_kernel(seasons: Mapping[str, float], center: float) -> Kernel:
+    """Kernel whose basis functions describe a long series: smooth trend, seasons, short memory.
+
+    Args:
+        seasons: Name -> period, in the unit of the kernel's input.
+        center: The pivot of the straight line.
+    """
+    kernel = (Constant(_any()) + Linear(_any(), center) + RBF(_any(), _any())).named(LEVEL)
+    for name, period in seasons.items():
+        kernel += Periodic(period, _any(), _any()).named(name)
+    return kernel + Matern12(_any(), _any()).named(SHORT_TERM)
 
 
 def _any() -> dist.Distribution:

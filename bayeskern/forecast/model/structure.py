@@ -17,6 +17,7 @@ from bayeskern.forecast.model.kernels import (
     START,
     default_kernel,
     default_noise,
+    history_kernel,
     in_units,
 )
 from bayeskern.forecast.model.learned import Learned
@@ -65,6 +66,8 @@ class Choices:
         effects: Linear effects of what is known beside the series.
         bounds: The least and the largest value that there can be.
         likelihood: Through which the values are seen, where they are no numbers with noise.
+        whole_history: Whether basis functions describe all of a long series.
+        end: The position of the last time that is forecast.
         rows: The number of values; fewer of them are filled up to it where code is compiled, so
             that this is done once.
         priors: Of hyperparameters by name, in place of those that were learned.
@@ -84,6 +87,8 @@ class Choices:
     effects: Effects | None = None
     bounds: tuple[float, float] = (-np.inf, np.inf)
     likelihood: NumpyLikelihood | None = None
+    whole_history: bool = False
+    end: float = 0.0
     rows: int = 0
     priors: Priors | None = None
 
@@ -134,6 +139,8 @@ class Choices:
         """The kernel of a structure for values standardised, and the prior of the noise."""
         if self.kernels is not None:
             return self.kernels[structure.trend], default_noise(*OWN_NOISE)
+        if self.whole_history:
+            return history_kernel(self.seasons, float(np.mean(x))), default_noise(*OWN_NOISE)
         z = self._standardised(scale, y)
         kernel = default_kernel(structure.trend, self.seasons, structure.changes, self._width)
         priors = Priors(self._priors(structure, z), self.step)

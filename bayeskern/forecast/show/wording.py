@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayeskern.forecast.model.kernels import GIVEN, TRENDS
+from bayeskern.forecast.model.kernels import GIVEN, HISTORY, TRENDS
 
 # A share of the average that is not worth a word.
 SMALL = 0.05
@@ -20,6 +20,8 @@ def weighed(trends: Mapping[str, float], scales: Mapping[str, float] | None) -> 
         for name, share in trends.items()
         if name != GIVEN and share >= SMALL
     ]
+    if HISTORY in trends:
+        return "smooth trend, seasons and short memory, by basis functions"
     said = ", ".join(parts) if parts else "the kernel as given"
     return said if scales is None else f"{said}; logarithm {_percent(scales['logarithm'])}"
 

@@ -17,12 +17,12 @@ from typing import Self
 import numpy as np
 
 from bayeskern.core.threads import one_blas_thread
-from bayeskern.forecast.fit.basis import Basis
-from bayeskern.forecast.fit.coefficient_posterior import CoefficientPosterior
-from bayeskern.forecast.fit.long_posterior import SHORT_TERM
-from bayeskern.forecast.fit.sufficient_statistics import History, Statistics
+from bayeskern.forecast.history.basis import VARIANCE, Basis
+from bayeskern.forecast.history.coefficient_posterior import CoefficientPosterior
+from bayeskern.forecast.history.long_posterior import SHORT_TERM
+from bayeskern.forecast.history.sufficient_statistics import History, Statistics
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.forecast.model.kernels import LEVEL, NOISE, VARIANCE
+from bayeskern.forecast.model.kernels import LEVEL, NOISE
 from bayeskern.gp.numpy_evidence import LogNormalPrior
 from bayeskern.gp.numpy_predictive import LOG_2PI
 

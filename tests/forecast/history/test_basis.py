@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bayeskern.forecast.fit.basis import Basis, BasisOptions
-from bayeskern.forecast.fit.basis_blocks import NestedSeason, Season, SmoothTrend
+from bayeskern.forecast.history.basis import Basis, BasisOptions
+from bayeskern.forecast.history.basis_blocks import NestedSeason, Season, SmoothTrend
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.kernels import RBF, Matern52, Periodic
 from bayeskern.kernels.harmonics import log_error

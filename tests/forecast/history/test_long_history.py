@@ -9,10 +9,10 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import approx_fprime
 from scipy.special import ive
 
-from bayeskern.forecast.fit.basis import BasisOptions
-from bayeskern.forecast.fit.long_history import BasisEvidence
-from bayeskern.forecast.fit.long_posterior import SHORT_TERM
-from bayeskern.forecast.fit.long_search import SearchOptions
+from bayeskern.forecast.history.basis import BasisOptions
+from bayeskern.forecast.history.long_history import BasisEvidence
+from bayeskern.forecast.history.long_posterior import SHORT_TERM
+from bayeskern.forecast.history.long_search import SearchOptions
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.forecast.model.kernels import LEVEL
 from bayeskern.gp.numpy_evidence import LogNormalPrior

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bayeskern.forecast.fit.block_scan import (
+from bayeskern.forecast.history.block_scan import (
     BlockMap,
     accumulate,
     backward_map,

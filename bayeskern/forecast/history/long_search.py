@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.optimize import minimize
 
-from bayeskern.forecast.fit.sufficient_statistics import History, Statistics
+from bayeskern.forecast.history.sufficient_statistics import History, Statistics
 
 # Value of -log p where there is no density: high enough for a line search to step back.
 BARRIER = 1e100

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from bayeskern.forecast.fit.basis_blocks import (
+from bayeskern.forecast.history.basis_blocks import (
     Block,
     EffectColumns,
     Line,
@@ -23,7 +23,6 @@ from bayeskern.forecast.fit.basis_blocks import (
     SmoothTrend,
 )
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.forecast.model.kernels import SEASON_LENGTHSCALE, TREND_LENGTHSCALE, VARIANCE
 from bayeskern.gp.numpy_evidence import LogNormalPrior
 
 # Number of harmonics that every season keeps, however short the budget.
@@ -34,6 +33,11 @@ MAX_NESTED_RATIO = 14
 RATIO_TOL = 1e-6
 # Rows for which functions are evaluated at a time.
 CHUNK_ROWS = 4096
+
+
+# Locations of the logarithms of the priors, for values standardised and times in years: Corani,
+# Benavoli and Zaffalon (2021), "Time series forecasting with Gaussian processes needs priors".
+VARIANCE, TREND_LENGTHSCALE, SEASON_LENGTHSCALE = -1.5, 1.1, 0.2 + np.log(2.0)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeskern.forecast.fit.basis import Basis
-from bayeskern.forecast.fit.coefficient_posterior import CoefficientPosterior
-from bayeskern.forecast.fit.residual_filter import ResidualFilter, covariance_after
-from bayeskern.forecast.fit.sufficient_statistics import History
+from bayeskern.forecast.history.basis import Basis
+from bayeskern.forecast.history.coefficient_posterior import CoefficientPosterior
+from bayeskern.forecast.history.residual_filter import ResidualFilter, covariance_after
+from bayeskern.forecast.history.sufficient_statistics import History
 from bayeskern.gp.numpy_predictive import LOG_2PI
 
 # The component of the Ornstein-Uhlenbeck process.

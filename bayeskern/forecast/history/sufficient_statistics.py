@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeskern.forecast.fit.chebyshev_grid import ChebyshevGrid
-from bayeskern.forecast.fit.residual_filter import Between, ResidualFilter
+from bayeskern.forecast.history.chebyshev_grid import ChebyshevGrid
+from bayeskern.forecast.history.residual_filter import Between, ResidualFilter
 
 # Sizes of the caches over pairs of lengthscale and ratio.
 MAX_STATISTICS, MAX_SLOPES, MAX_FILTERS = 64, 16, 2

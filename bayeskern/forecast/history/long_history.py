@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from bayeskern.forecast.fit.basis import Basis, BasisOptions
-from bayeskern.forecast.fit.long_density import LongDensity
-from bayeskern.forecast.fit.long_posterior import LongPosterior
-from bayeskern.forecast.fit.long_search import Mode, SearchOptions, find_mode
+from bayeskern.forecast.history.basis import Basis, BasisOptions
+from bayeskern.forecast.history.long_density import LongDensity
+from bayeskern.forecast.history.long_posterior import LongPosterior
+from bayeskern.forecast.history.long_search import Mode, SearchOptions, find_mode
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.gp.numpy_evidence import LogNormalPrior
 from bayeskern.gp.numpy_predictive import Predictive
@@ -100,60 +100,44 @@ class BasisEvidence(LongDensity):
         densities, means, covariances, noises = _stacked(parts)
         return Predictive(densities, x_new, means, covariances, noises)
 
-    def paths(
-        self,
-        z: np.ndarray,
-        x_new: np.ndarray,
-        count: int,
-        seed: int,
-        noise_factors: float | np.ndarray = 1.0,
-    ) -> np.ndarray:
-        """Joint draws of new values at x_new (M,), from z (d,): (count, M).
+    def joint(
+        self, z: np.ndarray, x_new: np.ndarray, noise_factors: float | np.ndarray = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (M,) and covariance (M, M) of new values at x_new (M,), at z (d,).
 
         noise_factors: Factors of the noise variance of each new value, (M,).
         """
-        rng, x_new = np.random.default_rng(seed), np.asarray(x_new, float)
+        x_new = np.asarray(x_new, float)
         with self.threads():
             (posterior,) = self._posteriors(z[None])
-            paths = posterior.paths(self.basis.functions(x_new), x_new, count, rng)
-        return paths + np.sqrt(posterior.noise * noise_factors) * rng.standard_normal(paths.shape)
+            mean, covariance = posterior.joint(self.basis.functions(x_new), x_new)
+        return mean, covariance + posterior.noise * noise_factors * np.eye(len(x_new))
 
     def rolling(
-        self, z: np.ndarray, counts: Sequence[int], horizon: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, z: np.ndarray, counts: Sequence[int], reach: Sequence[int]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Forecasts from earlier origins at the same hyperparameters, by one pass over the data.
 
         Args:
             z: Hyperparameters, (d,).
-            counts: Number of first values known at each origin, K of them.
-            horizon: Number of values to forecast after each origin.
+            counts: Number of first values known at each origin.
+            reach: Number of next values to forecast there.
 
         Returns:
-            Means and standard deviations of the next values given only those before: (K, horizon)
-            each.
-
-        Raises:
-            ValueError: If an origin has no value before it, or fewer than `horizon` after it.
+            Means and variances of those given only the values before, one pair for each origin.
         """
-        n, counts = len(self.y), [int(count) for count in counts]
-        if min(counts) < 1 or max(counts) + horizon > n:
-            raise ValueError(
-                f"counts must be between 1 and {n - horizon}, which is {n} values less a horizon "
-                f"of {horizon}; got {min(counts)} to {max(counts)}. Take a shorter horizon."
-            )
         lengthscale, ratio = self.residual_parameters(z)
-        means, sds = np.empty((2, len(counts), horizon))
+        pairs = []
         with self.threads():
-            prefixes = self.history.prefixes(lengthscale, ratio, counts)
-            for i, (count, statistics) in enumerate(zip(counts, prefixes, strict=True)):
-                new = slice(count, count + horizon)
+            prefixes = self.history.prefixes(lengthscale, ratio, list(counts))
+            for count, ahead, statistics in zip(counts, reach, prefixes, strict=True):
+                new = slice(count, count + ahead)
                 history = self.history.prefix(count)
                 coefficients = self._coefficients(z, statistics)
                 posterior = LongPosterior(self.basis, history, coefficients, lengthscale, ratio)
-                functions = self.history.columns[new, :-1]
-                means[i], variance = posterior.moments(functions, self.x[new])
-                sds[i] = np.sqrt(variance + posterior.noise * self.noise_factors[new])
-        return means, sds
+                mean, variance = posterior.moments(self.history.columns[new, :-1], self.x[new])
+                pairs.append((mean, variance + posterior.noise * self.noise_factors[new]))
+        return pairs
 
     def _posteriors(self, z: np.ndarray, interpolate: bool = False) -> Iterator[LongPosterior]:
         """Posteriors at each of z (S, d), their statistics interpolated if that is allowed."""

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack
 
-from bayeskern.forecast.fit.sufficient_statistics import Statistics, StatisticsSlopes
+from bayeskern.forecast.history.sufficient_statistics import Statistics, StatisticsSlopes
 from bayeskern.gp.numpy_predictive import LOG_2PI
 
 # Rows for which variances are computed at a time.

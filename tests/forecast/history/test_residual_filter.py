@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from bayeskern.forecast.fit.block_scan import BLOCK_ROWS, accumulate, backward_map, forward_map
-from bayeskern.forecast.fit.chebyshev_grid import ChebyshevGrid
-from bayeskern.forecast.fit.residual_filter import CHUNK_ROWS, ResidualFilter
-from bayeskern.forecast.fit.sufficient_statistics import History
+from bayeskern.forecast.history.block_scan import BLOCK_ROWS, accumulate, backward_map, forward_map
+from bayeskern.forecast.history.chebyshev_grid import ChebyshevGrid
+from bayeskern.forecast.history.residual_filter import CHUNK_ROWS, ResidualFilter
+from bayeskern.forecast.history.sufficient_statistics import History
 
 RNG = np.random.default_rng(3)
 LENGTHSCALE = 0.3

@@ -1,0 +1,1 @@
+"""Long series: basis functions and a short-memory residual, in time linear in their length."""
