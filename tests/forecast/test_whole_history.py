@@ -1,0 +1,58 @@
+"""Forecasts of long series from all of their values."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeskern as bk
+
+N = 1_600
+HOURS = pd.date_range("2024-01-01", periods=N + 48, freq="h")
+RNG = np.random.default_rng(8)
+DAY = 10.0 * np.sin(2.0 * np.pi * HOURS.hour / 24.0)
+WEEKEND = -6.0 * (HOURS.dayofweek >= 5)
+TRUTH = 100.0 + DAY + WEEKEND
+VALUES = pd.Series(TRUTH + RNG.standard_normal(N + 48), HOURS)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return bk.forecast(VALUES[:N], 48)
+
+
+def test_all_values_are_fitted_and_both_seasons_found(whole):
+    assert len(whole.leading.y) == N
+    assert not any("only the last" in remark for remark in whole.remarks)
+    assert "basis functions" in whole.structure
+    assert {"season_daily", "season_weekly"} <= set(whole.components)
+    # The error of the median is that of the noise, from which nobody can foretell more.
+    assert np.mean(np.abs(whole.median - TRUTH[N:])) < 0.6
+    assert whole.trust.verdict == "good"
+
+
+def test_intervals_paths_and_tables_go_together(whole):
+    lower, upper = whole.interval(0.8)
+    paths = whole.sample(4_000, seed=3)
+    inside = np.mean((paths >= lower) & (paths <= upper), axis=0)
+    np.testing.assert_allclose(inside, 0.8, atol=0.03)
+    assert np.isfinite(whole.to_frame().to_numpy()).all()
+    future = VALUES[N:].to_numpy()
+    assert 0.6 < np.mean((future >= lower) & (future <= upper)) <= 1.0
+
+
+def test_components_add_up_to_the_forecast(whole):
+    parts = whole.decompose()
+    total = sum(part["median"] for part in parts.values())
+    np.testing.assert_allclose(total, whole.median, atol=0.05 * np.std(VALUES))
+
+
+def test_new_values_are_taken_in(whole):
+    later = whole.update(VALUES[N : N + 24].to_numpy())
+    assert len(later.leading.y) == N + 24
+    assert np.mean(np.abs(later.median[:24] - TRUTH[N + 24 :])) < 0.8
+
+
+def test_a_window_is_an_option():
+    f = bk.forecast(VALUES[:N], 4, trend="reverting", model=bk.StructuralModel(last=300))
+    assert len(f.leading.y) == 300 and f.leading.structure.trend == "reverting"
+    assert any("only the last 300" in remark for remark in f.remarks)
