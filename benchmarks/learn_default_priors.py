@@ -9,8 +9,8 @@ show its season:
 1. Priors of the hyperparameters of each structure, by the EM algorithm (empirical Bayes: Dempster,
    Laird and Rubin, 1977): the next prior is the normal distribution that holds the modes of all
    series and their curvatures. Series with many zeros are left out.
-2. Weights of the structures (`Weighing`): the coefficients with the least mean quantile loss of the
-   averaged forecast of the values held out, each series in units of its seasonal-naive error.
+2. Weights of the structures (`Weighing`): the coefficients with the least mean log quantile loss of
+   the averaged forecast of the values held out. The log keeps single wild series from deciding.
 3. The width of the intervals (`Width`): the prior of the squared scale, and the share of a
    rolling-origin residual, with the highest mean log density of the standardised errors held out.
 """
@@ -75,6 +75,8 @@ LAST, MIN_SERIES = 400, 15
 # Penalties on the squared distance of the intercepts and of the slopes of the weights, and of the
 # parameters of the width, from where their search begins.
 INTERCEPT_PENALTY, SLOPE_PENALTY, WIDTH_PENALTY = 2e-3, 2e-4, 3e-3
+# A quantile loss below this share of the seasonal-naive error is none.
+MIN_LOSS = 1e-3
 # The variance of the errors exists.
 MIN_DEGREES = 2.5
 LEVELS = np.arange(1, 10) / 10.0
@@ -252,9 +254,10 @@ def learn_weighing(examples: Sequence[Example]) -> Weighing:
         for e, at in zip(examples, places, strict=True):
             w = softmax(p[at] + p[-2] * e.evidence + p[-1] * e.errors)
             off = e.lesson.future - np.tensordot(w, e.quantiles, 1)
-            size = 2.0 / (off.size * e.lesson.scale)
-            loss += size * np.sum(np.maximum(levels * off, (levels - 1.0) * off))
-            by_w = np.tensordot(e.quantiles, size * np.where(off > 0.0, -levels, 1.0 - levels), 2)
+            own = np.sum(np.maximum(levels * off, (levels - 1.0) * off))
+            own += MIN_LOSS * off.size * e.lesson.scale
+            loss += np.log(own)
+            by_w = np.tensordot(e.quantiles, np.where(off > 0.0, -levels, 1.0 - levels), 2) / own
             by_logit = w * (by_w - w @ by_w)
             np.add.at(slope, at, by_logit)
             slope[-2] += by_logit @ e.evidence
@@ -307,11 +310,13 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
     return Width(**{name: round(value, 4) for name, value in found.items()})
 
 
-def learn(lessons: Sequence[Lesson], rounds: int, pool: Parallel, horizon: int) -> dict:
-    """The entry of one frequency."""
+def learn(
+    lessons: Sequence[Lesson], known: dict | None, rounds: int, pool: Parallel, horizon: int
+) -> dict:
+    """The entry of one frequency; `known` are priors to keep, if there are any."""
     ordinary = [one for one in lessons if not one.choices.ranks]
-    priors = start()
-    for _ in range(rounds):
+    priors = known or start()
+    for _ in range(0 if known else rounds):
         priors = next_priors(pool(delayed(located)(one, priors) for one in ordinary), priors)
     examples = pool(delayed(example_of)(one, priors) for one in ordinary)
     examples = [e for e in examples if e is not None]
@@ -333,6 +338,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--frequencies", nargs="*")
+    parser.add_argument("--keep-priors", action="store_true", help="learn weights and widths only")
     arguments = parser.parse_args()
     path = Path(learned.__file__).with_name("learned.json")
     if not path.exists():
@@ -350,7 +356,8 @@ def main():
             wanted = not arguments.frequencies or frequency in arguments.frequencies
             if len(lessons) >= MIN_SERIES and wanted:
                 horizon = HORIZONS[frequency.split()[0]]
-                table[frequency] = learn(lessons, arguments.rounds, pool, horizon)
+                known = table.get(frequency, {}).get("priors") if arguments.keep_priors else None
+                table[frequency] = learn(lessons, known, arguments.rounds, pool, horizon)
                 print(
                     frequency,
                     len(lessons),

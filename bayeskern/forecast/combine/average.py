@@ -115,7 +115,12 @@ class Average:
 
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the standard deviation of the values: (m,) each, by quadrature."""
+        """The mean and the standard deviation of the values: (m,) each.
+
+        By quadrature, where they are not those of a straight line in the error.
+        """
+        if np.all(np.isinf(self.bounds)) and all(scale.is_affine for scale in self.scales):
+            return self._moments_of_line()
         nodes, weights = np.polynomial.legendre.leggauss(NODES)
         # Nodes that are dense where the density is high: e = sinh(a v).
         a = np.arcsinh(-self.spread.errors(TAIL))
@@ -129,6 +134,13 @@ class Average:
         # Divided by their size, since squares may overflow.
         size = np.maximum(np.max(np.abs(values - mean), axis=0), LEAST_SD)
         return mean, size * np.sqrt(weights @ np.square((values - mean) / size))
+
+    def _moments_of_line(self) -> tuple[np.ndarray, np.ndarray]:
+        shifts, sizes = (np.array([getattr(s, a) for s in self.scales]) for a in ("shift", "size"))
+        mean = self.weights @ (shifts[:, None] + sizes[:, None] * self.means)
+        nu = self.spread.degrees
+        sd_of_error = 1.0 if np.isinf(nu) else np.sqrt(nu / (nu - 2.0))
+        return mean, self.weights @ (sizes[:, None] * self.sds) * self.spread.scales * sd_of_error
 
     def _log_density_of_errors(self, errors) -> np.ndarray:
         nu = self.spread.degrees

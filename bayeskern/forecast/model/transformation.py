@@ -35,6 +35,11 @@ class Scale:
     shift: float
     size: float
 
+    @property
+    def is_affine(self) -> bool:
+        """Whether `back` is a straight line."""
+        return not self.log
+
     @classmethod
     def of(cls, y: np.ndarray, log: bool) -> Scale:
         """The scale on which y has mean 0 and standard deviation 1."""
@@ -75,6 +80,10 @@ class NormalScores(Scale):
     ordered: np.ndarray
     distinct: np.ndarray
     scores: np.ndarray
+
+    @property
+    def is_affine(self) -> bool:
+        return False
 
     @classmethod
     def of(cls, y: np.ndarray, log: bool = False) -> NormalScores:

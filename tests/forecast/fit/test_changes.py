@@ -9,8 +9,10 @@ import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.fit.changes import likeliest_change
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.kernels import VARIANCE
-from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.kernels import JUMP_VARIANCE
+from bayeskern.forecast.model.structure import Structure
+from bayeskern.forecast.model.transformation import Scale
+from tests.forecast.tables import choices_for
 
 N, AT = 60, 36
 RNG = np.random.default_rng(8)
@@ -24,39 +26,33 @@ def jumped(size=3.0):
 
 
 def test_the_bayes_factor_is_that_of_two_processes():
-    choices = Choices(("smooth",), {}, False, (False,), 1.0, 1.0 / 12.0)
-    fitted = Fitted.of(Structure("smooth", (), False), choices, T, jumped(0.8))
+    choices = choices_for(trends=("smooth",), step=1.0 / 12.0)
+    fitted = Fitted.of(Structure("smooth", False), choices, T, jumped(0.8))
     at, log_factor = likeliest_change(fitted, unit=1.0)
     values = fitted.evidence.values(fitted.mode)
     K = np.asarray(fitted.model.at(values).kernel(T)) + float(values["noise"]) * np.eye(N)
     features = np.stack([at < T, np.where(at < T, T - at, 0.0)], axis=1).astype(float)
-    with_change = K + np.exp(VARIANCE) * features @ features.T
+    with_change = K + np.exp(JUMP_VARIANCE) * features @ features.T
     y = fitted.evidence.y
     expected = [stats.multivariate_normal(np.zeros(N), C).logpdf(y) for C in (with_change, K)]
     np.testing.assert_allclose(log_factor, expected[0] - expected[1], rtol=1e-6)
 
 
 def test_the_kernel_has_these_features():
-    choices = Choices(("level",), {}, False, (False,), 1.0, 1.0 / 12.0)
-    before, after = (
-        choices.kernel_of(Structure("level", (), False, changes), T).at(
-            {"trend.linear.variance": 1.0, "trend.constant.variance": 1.0}
-            | {"trend.level.variance": 1.0}
-            | (
-                {
-                    "trend.changepoint.sum.constant.variance": 2.0,
-                    "trend.changepoint.sum.linear.variance": 3.0,
-                }
-                if changes
-                else {}
-            )
-        )
-        for changes in ((), (T[AT] - 1.0 / 24.0,))
-    )
-    at = T[AT] - 1.0 / 24.0
+    choices, y, at = choices_for(step=1.0 / 12.0), jumped(), T[AT] - 1.0 / 24.0
+    own = {"trend.level.variance": 1.0, "trend.drift.variance": 1.0}
+    of_change = {
+        "trend.changepoint.sum.constant.variance": 2.0,
+        "trend.changepoint.sum.linear.variance": 3.0,
+    }
+    grams = []
+    for changes, values in (((), own), ((at,), own | of_change)):
+        structure = Structure("drift", False, changes)
+        kernel, _ = choices.kernel_and_noise(structure, T, Scale.of(y, False), y)
+        grams.append(np.asarray(kernel.at(values)(T)))
     features = np.stack([at < T, np.where(at < T, T - at, 0.0)], axis=1).astype(float)
-    difference = np.asarray(after(T)) - np.asarray(before(T))
-    np.testing.assert_allclose(difference, features @ np.diag([2.0, 3.0]) @ features.T, atol=1e-8)
+    expected = features @ np.diag([2.0, 3.0]) @ features.T
+    np.testing.assert_allclose(grams[1] - grams[0], expected, atol=1e-8)
 
 
 def test_a_jump_is_found_where_it_was():
@@ -76,7 +72,7 @@ def test_nothing_is_found_where_nothing_was():
 
 def test_a_change_that_is_given_is_there():
     values = pd.Series(jumped(0.1), MONTHS)
-    f = bk.forecast(values, 6, trend="level", model=bk.StructuralModel(changes=["2018-01-01"]))
+    f = bk.forecast(values, 6, trend="drift", model=bk.StructuralModel(changes=["2018-01-01"]))
     np.testing.assert_array_equal(f.changes, [np.datetime64("2018-01-01")])
 
 
