@@ -97,6 +97,9 @@ def forecast(
     If many values are 0 and the series returns from 0 several times, the structures describe the
     ranks of the values, and the forecast stays within the range of the series.
 
+    More than 1000 values are all described by one structure, a smooth trend, seasons and a
+    short-memory residual, by basis functions, in time linear in their number (`history/`).
+
     A progress bar is shown while a fit takes long, if the standard error is a terminal.
 
     Args:

@@ -1,92 +1,122 @@
-"""The default model: its prior medians against the notes' table."""
+"""The kernels of the structures against formulas by hand, and the units of their priors."""
 
 import numpy as np
 import pytest
 import scipy.stats
+from scipy.special import i0e
 
 from bayeskern.forecast.data.frequency import infer_calendar
 from bayeskern.forecast.model.kernels import (
+    TRENDS,
     default_kernel,
     default_noise,
     name_seasons,
 )
+from bayeskern.forecast.model.structure import Structure
+from bayeskern.forecast.model.transformation import Scale
+from tests.forecast.tables import choices_for
 
 SEASONS = {"season_daily": 1 / 365.25, "season": 1.0}
+T = np.linspace(0.2, 5.0, 13)
+S, R = np.meshgrid(T, T)
 
 
-def medians(kernel) -> dict[str, float]:
-    """The median of each prior, and numbers as they are."""
-    return {
-        name: float(np.exp(value.loc)) if hasattr(value, "loc") else float(value)
-        for name, value in kernel.hyperparameters().items()
-    }
+def seasonal(period, lengthscale):
+    """The periodic kernel less its mean over a period, of variance one."""
+    mean = i0e(lengthscale**-2)
+    periodic = np.exp(-2.0 * np.sin(np.pi * (S - R) / period) ** 2 / lengthscale**2)
+    return (periodic - mean) / (1.0 - mean)
 
 
-def test_prior_medians_are_those_of_the_table():
-    """LogNormal(mu, 1): the table gives mu for exp(-sin^2 / (2 l^2)) and cos(t / l)."""
-    mu = {
-        "trend.linear.variance": -1.5,
-        "trend.constant.variance": -1.5,
-        "trend.rbf.variance": -1.5,
-        "trend.rbf.lengthscale": 1.1,
-        "season.variance": -1.5,
-        "cycles.long.rbf.variance": -1.5,
-        "cycles.long.rbf.lengthscale": 1.1,
-        "cycles.short.rbf.variance": -1.5,
-        "cycles.short.rbf.lengthscale": -0.7,
-    }
-    expected = {name: np.exp(m) for name, m in mu.items()}
-    expected |= {
-        "season.lengthscale": 2 * np.exp(0.2),
-        "cycles.long.cosine.period": 2 * np.pi * np.exp(1.6),
-        "cycles.short.cosine.period": 2 * np.pi * np.exp(0.5),
-        "cycles.long.cosine.variance": 1.0,
-        "cycles.short.cosine.variance": 1.0,
-        "season.period": 1.0,
-        "trend.linear.center": 0.5,
-    }
-    kernel = default_kernel({"season": 1.0}, unit=1.0, center=0.5)
-    prior_medians = medians(kernel)
-    assert set(prior_medians) == set(expected)
-    for name, value in expected.items():
-        np.testing.assert_allclose(prior_medians[name], value, rtol=1e-12, err_msg=name)
-    # The notes' own rounding: 31 years, 10 years, 1.2 (in their form).
-    assert round(prior_medians["cycles.long.cosine.period"]) == 31
-    assert round(prior_medians["cycles.short.cosine.period"]) == 10
-    assert round(prior_medians["season.lengthscale"] / 2, 1) == 1.2
-    scales = {float(v.scale) for v in kernel.hyperparameters().values() if hasattr(v, "scale")}
-    assert scales == {1.0}
+def integrated_ou(lengthscale, variance):
+    """Covariance of an integral of an Ornstein-Uhlenbeck process from 0, in closed form."""
+    least, lag = np.minimum(S, R), np.abs(S - R)
+    ends = np.exp(-S / lengthscale) + np.exp(-R / lengthscale) - np.exp(-lag / lengthscale) - 1.0
+    return variance * (2.0 * lengthscale * least + lengthscale**2 * ends)
+
+
+LEVEL, DRIFT = 0.3 * np.minimum(S, R), 0.7 * (S - 2.0) * (R - 2.0)
+MEMORY, BEND = 0.4 * np.exp(-np.abs(S - R) / 1.7), 0.6 * np.exp(-0.5 * np.square(S - R) / 0.9**2)
+CYCLES = sum(
+    v * np.exp(-0.5 * np.square((S - R) / scale)) * np.cos(2.0 * np.pi * (S - R) / period)
+    for v, scale, period in ((0.2, 2.0, 8.0), (0.1, 0.5, 3.0))
+)
+DRIFTING = (0.5 + 0.05 * np.minimum(S, R)) * seasonal(1.0, 0.8)
+BY_HAND = {
+    "slope": LEVEL + integrated_ou(2.5, 0.9) + MEMORY + DRIFTING,
+    "drift": LEVEL + DRIFT + DRIFTING,
+    "reverting": MEMORY + DRIFT + DRIFTING,
+    "smooth": DRIFT + BEND + 0.5 * seasonal(1.0, 0.8) + CYCLES,
+}
+VALUES = {
+    "trend.start.variance": 1.1,
+    "trend.level.variance": 0.3,
+    "trend.slope.lengthscale": 2.5,
+    "trend.slope.variance": 0.9,
+    "trend.memory.lengthscale": 1.7,
+    "trend.memory.variance": 0.4,
+    "trend.drift.variance": 0.7,
+    "trend.drift.center": 2.0,
+    "trend.bend.lengthscale": 0.9,
+    "trend.bend.variance": 0.6,
+    "season.size.constant.variance": 0.5,
+    "season.size.brownian.variance": 0.05,
+    "season.seasonal.lengthscale": 0.8,
+    "season.lengthscale": 0.8,
+    "season.variance": 0.5,
+    "cycles.long.rbf.lengthscale": 2.0,
+    "cycles.long.rbf.variance": 0.2,
+    "cycles.long.cosine.period": 8.0,
+    "cycles.short.rbf.lengthscale": 0.5,
+    "cycles.short.rbf.variance": 0.1,
+    "cycles.short.cosine.period": 3.0,
+}
+
+
+@pytest.mark.parametrize("trend", TRENDS)
+def test_the_kernel_of_each_structure_is_the_sum_of_its_parts(trend):
+    kernel = default_kernel(trend, {"season": 1.0})
+    own = {name: VALUES[name] for name in kernel.hyperparameters() if name in VALUES}
+    gram = np.asarray(kernel.at(own)(T))
+    np.testing.assert_allclose(gram, 1.1 + BY_HAND[trend], rtol=1e-9, atol=1e-12)
+
+
+def test_the_noise_keeps_above_its_floor():
     noise, floor = np.array([1e-3, 0.22, 4.0]), 1e-8
-    expected = scipy.stats.lognorm(1.0, scale=np.exp(-1.5)).logpdf(noise - floor)
-    np.testing.assert_allclose(default_noise().log_prob(noise), expected, rtol=1e-12)
+    expected = scipy.stats.lognorm(1.3, scale=np.exp(-1.5)).logpdf(noise - floor)
+    np.testing.assert_allclose(default_noise(-1.5, 1.3).log_prob(noise), expected, rtol=1e-12)
     assert not default_noise().support(floor / 2)
 
 
-def test_the_periodic_form_is_the_papers():
-    kernel = default_kernel({"season": 1.0}, unit=1.0, center=0.0)
-    at = {name: value for name, value in medians(kernel).items() if name.startswith("season")}
-    lengthscale, d = at["season.lengthscale"] / 2, np.linspace(0, 2, 9)
-    term = next(t for t in kernel.terms if t.own_name() == "season").inner
-    term = term.at({"lengthscale": at["season.lengthscale"], "variance": 1.0})
-    papers = np.exp(-0.5 * np.sin(np.pi * d) ** 2 / lengthscale**2)
-    np.testing.assert_allclose(term(d, [0.0])[:, 0], papers, rtol=1e-12)
+def at_medians(trend, y, unit, size=1.0):
+    """The kernel of values y at steps of this unit, at the medians of its priors, in NumPy."""
+    choices = choices_for(trends=(trend,), seasons={"season": 4.0 * unit}, step=unit)
+    scale, x = Scale(False, 0.0, size), unit * np.arange(len(y))
+    kernel, _ = choices.kernel_and_noise(Structure(trend, False), x, scale, y)
+    medians = {
+        name: float(np.exp(value.loc)) if hasattr(value, "loc") else float(value)
+        for name, value in kernel.hyperparameters().items()
+    }
+    return np.asarray(kernel.at(medians)(x))
 
 
-@pytest.mark.parametrize("unit", [1 / 12, 1.0, 24.0])
-def test_the_unit_of_time_changes_nothing_but_the_unit(unit):
-    """k(t; u = unit) at unit * t is k(t; u = 1): lengths scale, the slope's variance by unit^-2."""
-    seasons = {"season": 1.0, "season_2": 0.25}
-    scaled = {name: unit * period for name, period in seasons.items()}
-    ours = default_kernel(seasons, 1.0, 0.3)
-    theirs = default_kernel(scaled, unit, 0.3 * unit)
-    t = np.linspace(0.0, 5.0, 11)
-    np.testing.assert_allclose(
-        theirs.at(medians(theirs))(unit * t), ours.at(medians(ours))(t), rtol=1e-10
-    )
+@pytest.mark.parametrize("trend", TRENDS)
+@pytest.mark.parametrize("unit", [1 / 12, 24.0])
+def test_the_unit_of_time_changes_nothing_but_the_unit(trend, unit):
+    y = np.cumsum(np.random.default_rng(3).standard_normal(20))
+    ours, theirs = at_medians(trend, y, 1.0), at_medians(trend, y, unit)
+    np.testing.assert_allclose(theirs, ours, rtol=1e-9)
+
+
+@pytest.mark.parametrize("trend", TRENDS)
+def test_the_size_of_the_steps_changes_nothing_but_the_size(trend):
+    y = np.cumsum(np.random.default_rng(3).standard_normal(20))
+    ours, theirs = at_medians(trend, y, 1.0), at_medians(trend, y, 1.0, size=10.0)
+    np.testing.assert_allclose(100.0 * theirs, ours, rtol=1e-9)
 
 
 def test_the_order_of_components():
-    kernel = default_kernel(SEASONS, 1.0, 0.0)
+    kernel = default_kernel("smooth", SEASONS)
     assert [t.own_name() for t in kernel.terms] == ["trend", "season_daily", "season", "cycles"]
 
 
