@@ -215,7 +215,7 @@ def forecast_many(
         level: Probability of an interval; may be repeated.
         regressor: A column that is known for the future too, in rows whose value is empty; may be
             repeated.
-        verdict: Look back for how far each can be trusted, which takes as long again.
+        verdict: Compute the verdict of each forecast.
         workers: How many processes; one for each core if not given.
         scheduler: The address of a scheduler of Dask, tcp://host:8786; "local" starts one here.
         learn_priors: Learn priors from all series first, which helps short ones that are alike.

@@ -188,7 +188,7 @@ def forecast_many(
         regressors: Columns of the frame that are known for the future too, in rows whose value is
             missing.
         level: The probabilities of the central intervals.
-        verdict: Whether to look back for how far each can be trusted, which takes as long again.
+        verdict: Whether to compute the verdict of each forecast.
         workers: How many processes; one for each core if None, none at all if 1.
         scheduler: The address of a scheduler of Dask, "tcp://host:8786", whose machines share the
             series; or "local" to start one here (`pip install bayeskern[dask]`).

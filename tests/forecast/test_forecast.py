@@ -153,9 +153,12 @@ def test_the_scale_is_the_likelier_one(values, log, turned):
     assert (without != log) == turned
     assert f.scale.log == log
     expected = log_fit if log else given_fit
-    np.testing.assert_allclose(
-        f.posterior.optimum.log_density, expected.optimum.log_density, atol=1e-6
-    )
+    found = f.posterior.optimum
+    assert tuple(expected.target.coordinates) == found.coordinates
+    at_mode = float(expected.target.log_density(found.z))
+    np.testing.assert_allclose(found.log_density, at_mode, atol=1e-6)
+    # Noise alone has several modes, of hyperparameters that it says little about.
+    assert found.log_density > expected.optimum.log_density - 0.5
 
 
 @pytest.mark.slow

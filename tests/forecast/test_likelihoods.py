@@ -8,7 +8,7 @@ import pytest
 import bayeskern as bk
 from bayeskern import cli
 from bayeskern.gp.numpy_likelihoods import LIKELIHOODS
-from tests.marks import few, slow
+from tests.marks import few
 
 NAMES = list(LIKELIHOODS)
 N, H = 80, 6
@@ -71,7 +71,7 @@ def test_quantiles_of_many_are_those_of_one(found):
     np.testing.assert_allclose(f.quantile(q), one_by_one, atol=2e-3)
 
 
-@slow
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_intervals_hold_what_they_say(name):
     """The probability of less than what came, spread over that of it, is uniform.

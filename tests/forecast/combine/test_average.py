@@ -91,7 +91,7 @@ def test_two_structures_have_the_weighted_mean_of_their_quantiles(spread):
 
 def test_a_structure_without_weight_does_not_count():
     one = Average([1.0], [AS_GIVEN], MEANS[:1], SDS[:1])
-    with_other = Average([1.0, 0.0], KINDS["both"], MEANS, np.array([SDS[0], [1e9, 1e9]]))
+    with_other = Average([1.0, 0.0], KINDS["values"], MEANS, np.array([SDS[0], [1e9, 1e9]]))
     np.testing.assert_array_equal(with_other.quantile(Q), one.quantile(Q))
     np.testing.assert_array_equal(with_other.moments, one.moments)
 
@@ -111,7 +111,7 @@ def test_quantiles_are_those_of_the_formula(kind, spread):
 
 
 @every_spread
-@every_kind
+@pytest.mark.parametrize("kind", ["logarithms", "both"])
 def test_moments_are_those_of_quadrature(kind, spread):
     """Up to the tail probability where the quadrature ends."""
     mean, sd = average(kind, spread).moments
@@ -135,11 +135,16 @@ def test_moments_are_those_of_quadrature(kind, spread):
         np.testing.assert_allclose(sd[column], np.sqrt(second - first**2), rtol=1e-4)
 
 
-def test_the_sd_of_student_t_is_near_that_without_an_end():
-    spread = Spread(np.ones(1), 5.0)
-    (mean,), (sd,) = Average([1.0], [AS_GIVEN], [[0.1]], [[0.5]], spread).moments
-    assert mean == pytest.approx(3.2, rel=1e-12)
-    assert sd == pytest.approx(stats.t(5.0).std(), rel=0.002)
+@every_spread
+def test_moments_of_values_as_they_are_have_no_end(spread):
+    """Those of SciPy: the sd of Student's t is in its tails."""
+    mean, sd = average("values", spread).moments
+    for column in range(2):
+        locations = [3.0 + 2.0 * MEANS[0, column], -1.0 + 0.5 * MEANS[1, column]]
+        size = WEIGHTS @ [2.0 * SDS[0, column], 0.5 * SDS[1, column]]
+        error = errors_of_scipy(SPREADS[spread], column)
+        assert mean[column] == pytest.approx(WEIGHTS @ locations, rel=1e-12)
+        assert sd[column] == pytest.approx(size * error.std(), rel=1e-12)
 
 
 def test_the_mean_on_the_log_scale_is_in_closed_form():

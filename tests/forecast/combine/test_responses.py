@@ -1,0 +1,92 @@
+"""Predictive distributions of counts and shares: against sums and integrals over the process."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from bayeskern.forecast.combine.average import LINEAR_FROM
+from bayeskern.forecast.combine.responses import ResponseMixture
+from bayeskern.forecast.combine.width import Spread
+from bayeskern.gp.numpy_likelihoods import LIKELIHOODS
+
+WEIGHTS = np.array([0.3, 0.7])
+LOCATIONS, SDS = np.array([[1.0, 0.2], [1.6, 0.9]]), np.array([[0.3, 0.2], [0.2, 0.4]])
+
+
+def of_poisson(locations=LOCATIONS, sds=SDS, weights=WEIGHTS, **options):
+    thetas = np.zeros((len(weights), 0))
+    return ResponseMixture(LIKELIHOODS["poisson"], weights, locations, sds, thetas, **options)
+
+
+def integral(function, column):
+    """The expectation of a function of f, which is exp(f) up to a quantile, then its tangent."""
+    f = np.linspace(-3.0, 6.0, 20_001)
+    parts = [stats.norm(m, s) for m, s in zip(LOCATIONS[:, column], SDS[:, column], strict=True)]
+    density = WEIGHTS @ [part.pdf(f) for part in parts]
+    last = f[np.searchsorted(WEIGHTS @ [part.cdf(f) for part in parts], LINEAR_FROM)]
+    rate = np.where(f < last, np.exp(f), np.exp(last) * (1.0 + f - last))
+    return integrate.simpson(function(rate) * density, x=f)
+
+
+def test_counts_have_the_probabilities_and_moments_of_the_mixture():
+    mixture = of_poisson()
+    mean, sd = mixture.moments
+    for column in range(2):
+        first = integral(lambda rate: rate, column)
+        assert mean[column] == pytest.approx(first, rel=2e-3)
+        square = integral(lambda rate: rate + rate**2, column)
+        assert sd[column] == pytest.approx(np.sqrt(square - first**2), rel=5e-3)
+        for y in (0.0, 3.0, 9.0):
+            mass = integral(lambda rate, y=y: stats.poisson(rate).pmf(y), column)
+            below = integral(lambda rate, y=y: stats.poisson(rate).cdf(y), column)
+            found = mixture.log_density(np.full(2, y))[column]
+            assert np.exp(found) == pytest.approx(mass, rel=5e-3)
+            assert mixture.below(np.full(2, y))[column] == pytest.approx(below, abs=1e-3)
+
+
+def test_quantiles_of_counts_are_the_least_numbers_that_reach_them():
+    mixture, q = of_poisson(), np.array([0.01, 0.1, 0.5, 0.9, 0.99])
+    quantiles = mixture.quantile(q)
+    for level, row in zip(q, quantiles, strict=True):
+        assert np.all(row == np.round(row))
+        assert np.all(mixture.below(row) >= level - 1e-12)
+        assert np.all((mixture.below(row - 1.0) < level) | (row == 0.0))
+
+
+def test_what_cannot_be_has_no_density():
+    values = np.array([[-1.0, 0.5], [1.5, 2.0]])
+    found = [of_poisson().log_density(row) for row in values]
+    assert np.isneginf(found[0]).all() and np.isneginf(found[1][0]) and np.isfinite(found[1][1])
+
+
+@given(
+    sds=st.lists(st.floats(0.05, 6.0), min_size=2, max_size=2),
+    locations=st.lists(st.floats(-1.0, 5.0), min_size=2, max_size=2),
+    weight=st.floats(0.01, 0.99),
+)
+def test_the_mean_of_counts_lies_in_the_central_98_percent_interval(sds, locations, weight):
+    columns = np.array(locations)[:, None], np.array(sds)[:, None]
+    mixture = of_poisson(*columns, weights=np.array([weight, 1.0 - weight]))
+    low, high = mixture.quantile([0.01, 0.99])
+    # Whole numbers lie up to one below.
+    assert low - 1.0 <= mixture.moments[0] <= high + 1.0
+
+
+def test_draws_have_the_probabilities_of_the_mixture():
+    def paths(i, n, seed):
+        rng = np.random.default_rng(seed)
+        return LOCATIONS[i] + SDS[i] * rng.standard_normal((n, 2))
+
+    mixture = of_poisson(paths=paths)
+    draws = mixture.sample(20_000, seed=2)
+    for y in (0.0, 2.0, 6.0):
+        share = np.mean(draws <= y, axis=0)
+        np.testing.assert_allclose(share, mixture.below(np.full(2, y)), atol=0.015)
+    np.testing.assert_array_equal(draws, mixture.sample(20_000, seed=2))
+
+
+def test_a_likelihood_has_the_width_that_it_says():
+    mixture = of_poisson()
+    assert mixture.with_spread(Spread(np.ones(2), 4.0)) is mixture

@@ -1,0 +1,182 @@
+"""The verdict from both sides of each of its bounds, on past forecasts that are made up."""
+
+import numpy as np
+import pytest
+
+from bayeskern.forecast.evaluate.look_back import CORRELATION, LookBack
+from bayeskern.forecast.evaluate.scores import COVERAGES, Scores
+from bayeskern.forecast.evaluate.verdict import assess_forecast
+
+HORIZON = 6
+
+
+def past(
+    held=None, origins=10, per_origin=6, error=1.0, naive=2.0, crps=None, steps=6, shared=False
+):
+    """Past forecasts of which so many values of each origin lay inside, level -> count.
+
+    shared: whether all origins forecast the same values.
+    """
+    n = origins * per_origin
+    counts = dict.fromkeys(COVERAGES, 0) | {0.5: per_origin // 2} | (held or {})
+    inside = {c: np.arange(n) % per_origin < counts[c] for c in COVERAGES}
+    crps = error if crps is None else crps
+    ours = Scores(np.full(n, error), np.full(n, crps), inside)
+    theirs = Scores(np.full(n, naive), np.full(n, naive), inside)
+    known = 20 + np.repeat(np.arange(origins), per_origin)
+    place = 40 + np.arange(n) % (per_origin if shared else n)
+    return LookBack(steps, 3.0, ours, theirs, known, place)
+
+
+def verdict_of(*args, horizon=HORIZON, **options):
+    return assess_forecast(None, past(*args, **options), horizon)
+
+
+# 80 and 95 % of 20 values of each origin.
+RIGHT = {"held": {0.8: 16, 0.95: 19}, "per_origin": 20, "origins": 12}
+
+
+def test_intervals_that_held_what_they_say_are_good():
+    trust = verdict_of(**RIGHT)
+    assert trust.verdict == "good"
+    assert trust.advice == (
+        "80 % intervals held 80 % of 240 past values; error 50 % below seasonal naive."
+    )
+    evidence = trust.evidence
+    assert evidence["past_values"] == 240 and evidence["past_origins"] == 12
+    assert evidence["error_ratio"] == evidence["crps_ratio"] == 0.5
+    assert evidence["coverage_80"] == 0.8 and evidence["coverage_95"] == 0.95
+
+
+@pytest.mark.parametrize(
+    ("level", "count", "verdict", "says"),
+    [
+        (0.8, 20, "caution", "80 % intervals held 100 %: they are wider than need be"),
+        (0.8, 17, "good", "80 % intervals held 85 %"),
+        (0.8, 15, "good", "80 % intervals held 75 %"),
+        (0.8, 10, "caution", "80 % intervals held 50 %: expect more surprises"),
+        (0.8, 4, "bad", "The intervals are much too narrow"),
+        (0.95, 20, "good", "80 % intervals held 80 %"),
+        (0.95, 18, "good", "80 % intervals held 80 %"),
+        (0.95, 14, "caution", "95 % intervals held 70 %: expect more surprises"),
+    ],
+)
+def test_coverage_from_both_sides(level, count, verdict, says):
+    options = RIGHT | {"held": RIGHT["held"] | {level: count}}
+    trust = verdict_of(**options)
+    assert trust.verdict == verdict and says in trust.advice
+
+
+def test_bounds_are_beyond_twice_the_standard_error():
+    """The same shares of fewer values say less."""
+    many, few = (past({0.8: k * 6, 0.95: k * 9}, origins=4 * k, per_origin=10 * k) for k in (8, 1))
+    assert many.coverage(0.8) == few.coverage(0.8) == 0.6
+    off = 0.8 - 0.6
+    assert 2.0 * many.coverage_error(0.8) + 0.05 < off < 2.0 * few.coverage_error(0.8) + 0.05
+    assert assess_forecast(None, many, HORIZON).verdict == "caution"
+    assert assess_forecast(None, few, HORIZON).verdict == "good"
+
+
+@pytest.mark.parametrize(
+    ("error", "crps", "verdict", "says"),
+    [
+        (1.98, 1.5, "good", "error 1 % below seasonal naive"),
+        (2.0, 1.5, "caution", "Repeating the last season did as well"),
+        (2.58, 2.1, "caution", "Repeating the last season did as well"),
+        (2.62, 2.1, "bad", "had a much smaller error: this one was 31 % above it"),
+        # A worse median, and a distribution that is no worse.
+        (2.62, 1.9, "caution", "Repeating the last season did as well"),
+    ],
+)
+def test_the_error_from_both_sides(error, crps, verdict, says):
+    trust = verdict_of(**RIGHT, error=error, crps=crps)
+    assert trust.verdict == verdict and says in trust.advice
+
+
+@pytest.mark.parametrize(
+    ("origins", "per_origin", "verdict"),
+    [(4, 5, "good"), (3, 20, "caution"), (9, 1, "caution"), (10, 1, "good")],
+)
+def test_few_origins_and_few_values_say_little(origins, per_origin, verdict):
+    held = {0.8: round(0.8 * per_origin), 0.95: per_origin}
+    trust = verdict_of(held, origins, per_origin)
+    assert trust.verdict == verdict
+    assert ("So few past values say little" in trust.advice) == (verdict == "caution")
+
+
+@pytest.mark.parametrize(("steps", "verdict"), [(6, "good"), (4, "good"), (3, "caution")])
+def test_a_horizon_far_beyond_the_past_ones(steps, verdict):
+    trust = verdict_of(**RIGHT, steps=steps, horizon=12)
+    assert trust.verdict == verdict
+    assert ("Only 3 of the 12 steps have a past" in trust.advice) == (verdict == "caution")
+
+
+def test_the_weightiest_doubt_comes_first():
+    """Narrow intervals before an error no better than naive, and both before few values."""
+    options = {"held": {0.8: 10, 0.95: 19}, "per_origin": 20, "origins": 12, "error": 2.1}
+    assert "expect more surprises" in verdict_of(**options).advice
+    assert "did as well" in verdict_of(**(options | {"held": RIGHT["held"]})).advice
+
+
+def test_a_series_that_is_too_short_is_not_assessed():
+    trust = assess_forecast(None, None, HORIZON)
+    assert trust.verdict == "not assessable" and "too short" in trust.advice
+
+
+# -- the standard error of the coverage ------------------------------------------------------------
+
+
+def least_error(hits, total, count, origins):
+    """Agresti and Coull (1998), of values of one origin that are half correlated.
+
+    hits, total: of all forecasts; count: of different values.
+    """
+    share = (hits + 2.0) / (total + 4.0)
+    effective = count / (1.0 + CORRELATION * (count / origins - 1.0))
+    return np.sqrt(share * (1.0 - share) / (effective + 4.0))
+
+
+def test_origins_that_agree_by_chance_are_as_uncertain_as_correlated_values():
+    back = past({0.8: 8}, origins=5, per_origin=10)
+    assert back.coverage(0.8) == 0.8
+    assert back.coverage_error(0.8) == pytest.approx(least_error(40, 50, 50, 5), rel=1e-12)
+
+
+def test_origins_that_differ_are_as_uncertain_as_their_mean():
+    back = past({0.8: 8}, origins=40, per_origin=10)
+    inside = np.repeat(np.arange(40) % 4 != 0, 10)
+    ours = back.ours._replace(inside=dict.fromkeys(COVERAGES, inside))
+    differing = LookBack(6, 3.0, ours, back.naive, back.known, back.place)
+    # The standard error of the mean of 40 shares that are 0 or 1.
+    shares = np.arange(40) % 4 != 0
+    expected = np.std(shares, ddof=1) / np.sqrt(40)
+    assert differing.coverage_error(0.8) == pytest.approx(expected, rel=1e-9)
+
+
+def test_values_that_several_origins_share_count_once():
+    apart, shared = (past({0.8: 8}, 5, 10, shared=shared) for shared in (False, True))
+    assert (apart.count, shared.count) == (50, 10)
+    assert shared.coverage_error(0.8) > apart.coverage_error(0.8)
+    assert shared.coverage_error(0.8) == pytest.approx(least_error(40, 50, 10, 5), rel=1e-12)
+
+
+def test_the_error_of_a_single_origin():
+    back = past({0.8: 8}, origins=1, per_origin=10)
+    assert back.coverage_error(0.8) == pytest.approx(least_error(8, 10, 10, 1), rel=1e-12)
+
+
+@pytest.mark.slow
+def test_the_standard_error_covers_the_scatter_of_the_coverage():
+    """Hits of one origin with the correlation that is reckoned with: SDs over many series."""
+    rng, shares, errors = np.random.default_rng(0), [], []
+    for _ in range(500):
+        back = past(origins=8, per_origin=6)
+        # Each value repeats the first draw of its origin with the root of the correlation.
+        common = np.repeat(rng.random(8) < 0.8, 6)
+        own = rng.random(48) < 0.8
+        inside = np.where(rng.random(48) < np.sqrt(CORRELATION), common, own)
+        ours = back.ours._replace(inside=dict.fromkeys(COVERAGES, inside))
+        one = LookBack(6, 3.0, ours, back.naive, back.known, back.place)
+        shares.append(one.coverage(0.8))
+        errors.append(one.coverage_error(0.8))
+    assert 0.8 < np.mean(errors) / np.std(shares) < 1.4

@@ -1,0 +1,164 @@
+"""The learned table: what it holds for every structure, and which entry a series has."""
+
+import json
+from importlib.resources import files
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from bayeskern.forecast.model import learned as module
+from bayeskern.forecast.model.kernels import TRENDS, UNITS, default_kernel
+from bayeskern.forecast.model.learned import ANY, SEASONS, STEPS, frequency_of, learned
+from bayeskern.forecast.model.priors import Priors
+from bayeskern.forecast.model.structure import Structure
+from bayeskern.forecast.model.transformation import Scale
+from bayeskern.hyperparameters import is_specified
+from tests.forecast.tables import PRIORS, TABLE, choices_for
+
+FREQUENCIES = json.loads(files(module.__package__).joinpath("learned.json").read_text())
+NAMES = {*TRENDS, *(f"{trend} log" for trend in TRENDS)}
+
+
+@pytest.mark.parametrize("frequency", FREQUENCIES)
+def test_every_hyperparameter_of_every_structure_has_a_prior(frequency):
+    table = learned(frequency)
+    for trend in TRENDS:
+        kernel = default_kernel(trend, {"season": 1.0})
+        free = [name for name, v in kernel.hyperparameters().items() if is_specified(v)]
+        priors = table.priors[trend]
+        assert {*free, "noise"} <= priors.keys()
+        for name, (location, scale) in priors.items():
+            assert np.isfinite(location) and 0.0 < scale < 10.0
+            assert ".".join(name.split(".")[-2:]) in UNITS
+
+
+@pytest.mark.parametrize("frequency", FREQUENCIES)
+def test_weights_and_widths_are_possible(frequency):
+    weighing, width = learned(frequency).weighing, learned(frequency).width
+    assert weighing.intercepts.keys() == NAMES
+    assert np.all(np.isfinite([*weighing.intercepts.values()]))
+    assert weighing.by_evidence >= 0.0 and weighing.by_error >= 0.0
+    # The variance of errors exists.
+    assert width.degrees > 2.0 and 0.0 <= width.share <= 1.0 and width.horizon >= 1
+    assert abs(width.log_scale) < 2.0 and abs(width.growth) < 2.0
+
+
+def test_a_frequency_that_was_not_learned_has_the_entry_of_any():
+    assert ANY in FREQUENCIES
+    known, unknown = learned(ANY), learned("fortnightly")
+    assert unknown.priors == known.priors
+    assert unknown.weighing.intercepts == known.weighing.intercepts
+    assert unknown.width.degrees == known.width.degrees
+
+
+@pytest.mark.parametrize(
+    ("step", "season", "has_season", "frequency"),
+    [
+        (1.0, None, False, "yearly"),
+        (10.0, None, False, "yearly"),
+        (0.25, 4.0, True, "quarterly"),
+        (1.0 / 12.0, 12.0, True, "monthly"),
+        (1.0 / 12.0, None, False, "monthly short"),
+        (7.0 / 365.25, 52.18, True, "weekly"),
+        (1.0 / 365.25, 7.0, True, "daily"),
+        (1.0 / 261.0, 5.0, True, "daily"),
+        (1.0 / 365.25 / 24.0, 24.0, True, ANY),
+        (None, 12.0, True, "monthly"),
+        (None, 12.0, False, "monthly short"),
+        (None, 4.0, True, "quarterly"),
+        (None, 7.0, True, "daily"),
+        (None, 52.0, True, "weekly"),
+        (None, 24.0, True, ANY),
+        (None, None, False, ANY),
+    ],
+)
+def test_the_frequency_follows_from_the_step_or_the_season(step, season, has_season, frequency):
+    assert frequency_of(step, season, has_season) == frequency
+
+
+def test_frequencies_do_not_overlap():
+    for table in (STEPS, SEASONS):
+        ranges = sorted(table.values())
+        assert all(a[1] <= b[0] for a, b in pairwise(ranges))
+    assert STEPS.keys() >= SEASONS.keys()
+
+
+# -- the priors of a structure ---------------------------------------------------------------------
+
+Y = np.cumsum(np.random.default_rng(1).normal(size=40))
+
+
+def located(choices, structure, y=Y):
+    """Name -> location and scale of the prior in the evidence of a structure."""
+    x = choices.step * np.arange(len(y))
+    evidence = choices.evidence(structure, x, y, choices.scale(structure, y))
+    return dict(zip(evidence.names, evidence.middle, strict=True)), evidence
+
+
+def test_locations_are_in_units_of_the_step_and_of_the_sd_of_the_differences():
+    """Variances by the squared sd, those per time by the step too, and lengths by the step."""
+    choices = choices_for(trends=("slope",), seasons={"season": 0.5}, step=0.1)
+    locations, _ = located(choices, Structure("slope", False))
+    # The smaller one of the plain and the seasonal differences.
+    differences = [np.sqrt(np.mean((Y[lag:] - Y[:-lag]) ** 2)) for lag in (1, 5)]
+    size, step = 2.0 * np.log(min(differences) / Y.std()), np.log(0.1)
+    expected = {
+        "trend.level.variance": size - step,
+        "trend.slope.lengthscale": step,
+        "trend.slope.variance": size - 2.0 * step,
+        "trend.memory.lengthscale": step,
+        "trend.memory.variance": size,
+        "season.size.constant.variance": size,
+        "season.size.brownian.variance": size - step,
+        "season.seasonal.lengthscale": 0.0,
+        "noise": size,
+    }
+    assert locations.keys() == expected.keys()
+    for name, shift in expected.items():
+        assert locations[name] == pytest.approx(PRIORS[name][0] + shift, abs=1e-12)
+
+
+def test_each_of_several_seasons_has_what_was_learned_of_one():
+    seasons = {"season_weekly": 7.0, "season_yearly": 14.0}
+    choices = choices_for(trends=("smooth",), seasons=seasons)
+    locations, _ = located(choices, Structure("smooth", False))
+    for name in ("lengthscale", "variance"):
+        pair = [locations[f"{season}.{name}"] for season in seasons]
+        assert pair[0] == pair[1]
+
+
+def test_priors_that_are_given_replace_those_that_were_learned():
+    own = Priors({"noise": (-7.0, 0.3), "cycles.long.rbf.variance": (1.0, 1.0)}, step=1.0)
+    locations, evidence = located(choices_for(priors=own), Structure("drift", False))
+    plain, other = located(choices_for(), Structure("drift", False))
+    assert locations["noise"] == -7.0 != plain["noise"]
+    assert {n: v for n, v in locations.items() if n != "noise"} == {
+        n: v for n, v in plain.items() if n != "noise"
+    }
+    # A prior that is narrower says more against what lies far from it.
+    far = np.array([plain["noise"] + 6.0 if n == "noise" else v for n, v in plain.items()])
+    assert evidence.log_density(far) < other.log_density(far) - 20.0
+
+
+def test_the_model_has_the_priors_of_the_evidence():
+    """Both read the same table: the one in NumPy, and the one that methods of inference take."""
+    choices = choices_for(trends=("reverting",), seasons={"season": 4.0})
+    structure, x = Structure("reverting", False), np.arange(40.0)
+    _, evidence = located(choices, structure)
+    kernel, noise = choices.kernel_and_noise(structure, x, Scale.of(Y, False), Y)
+    priors = {n: v for n, v in kernel.hyperparameters().items() if is_specified(v)}
+    for name, middle in zip(evidence.names[:-1], evidence.middle[:-1], strict=True):
+        assert float(priors[name].loc) == pytest.approx(middle, abs=1e-12)
+        assert float(priors[name].scale) == pytest.approx(TABLE.priors["reverting"][name][1])
+    assert float(noise.base_dist.loc) == pytest.approx(evidence.middle[-1])
+
+
+def test_a_series_that_hardly_moves_has_steps_of_some_size():
+    """At least a thousandth of its spread, where only one value differs from a slow line."""
+    y = np.where(np.arange(400) < 200, 0.0, 1.0) + 1e-9 * np.arange(400)
+    locations, _ = located(choices_for(seasons={"season": 2.0}), Structure("drift", False), y)
+    assert np.isfinite([*locations.values()]).all()
+    flat = np.append(np.zeros(50), 1.0)
+    locations, _ = located(choices_for(), Structure("drift", False), flat)
+    assert np.isfinite([*locations.values()]).all()
