@@ -281,6 +281,23 @@ def test_the_density_integrates_to_one(either):
     np.testing.assert_allclose(scipy.integrate.simpson(density, x=within, axis=0), 0.8, rtol=1e-6)
 
 
+def test_weights_say_what_the_average_is_made_of():
+    """Of a default forecast: all structures, and draws from the average of their quantiles."""
+    f = bk.forecast(pd.Series(np.exp(0.3 * seasonal()), months()), HORIZON)
+    weights = f.weights
+    assert set(weights["trend"]) <= {"slope", "drift", "reverting", "smooth"}
+    assert list(weights["trend"].values()) == sorted(weights["trend"].values(), reverse=True)
+    for shares in weights.values():
+        assert sum(shares.values()) == pytest.approx(1.0) and min(shares.values()) >= 0.0
+    by_log = sum(part.weight for part in f.parts if part.structure.log)
+    assert weights["scale"]["logarithm"] == pytest.approx(by_log)
+    p = np.array([0.05, 0.5, 0.95])
+    share = np.mean(f.sample(DRAWS, seed=3)[:, None] < f.quantile(p), axis=0)
+    assert np.all(np.abs(share - p[:, None]) < 4.5 * np.sqrt(p * (1 - p) / DRAWS)[:, None])
+    one = bk.forecast(seasonal(), HORIZON, trend="drift").weights
+    assert one == {"trend": {"drift": 1.0}, "scale": {"values": 1.0, "logarithm": 0.0}}
+
+
 def test_positive_means_positive(log):
     assert log.scale.log
     assert np.all(log.sample(2000, seed=0) > 0) and np.all(log.quantile(1e-12) > 0)

@@ -266,6 +266,9 @@ def test_demand_now_and_again_is_foretold_with_its_share_of_zeros():
     values, draws = intermittent(), f.sample(20_000)
     assert np.all(np.abs(np.mean(draws == 0.0, axis=0) - np.mean(values == 0.0)) < 0.15)
     assert np.all(np.abs(f.mean - np.mean(values)) < 0.5 * np.std(values))
+    # Zero has a probability of its own.
+    share, chance = np.mean(draws == 0.0, axis=0), np.exp(f.log_density(np.zeros(HORIZON)))
+    assert np.all(np.abs(share - chance) < 4.5 * np.sqrt(0.25 / len(draws)))
     assert f.trust.verdict in ("good", "caution") and "wider than need be" not in f.trust.advice
 
 
