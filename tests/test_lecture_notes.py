@@ -33,6 +33,7 @@ from bayeskern.kernels import (
     Multiquadric,
     Polynomial,
 )
+from bayeskern.kernels.periodic import Seasonal
 from bayeskern.kernels.trend import Trend
 from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
 
@@ -202,7 +203,7 @@ def public_kernels():
     kinds = [k for k in kinds if inspect.isclass(k) and issubclass(k, kernels.Kernel)]
     # Those that stand for themselves, and what the algebra makes of some of them.
     alone = [k() for k in kinds if not inspect.isabstract(k) and not _wants_arguments(k)]
-    alone = [k.on([0]) if isinstance(k, Trend | MarkovRBF) else k for k in alone]
+    alone = [k.on([0]) if isinstance(k, Trend | MarkovRBF | Seasonal) else k for k in alone]
     composed = [
         (RBF() + Linear()) * Matern32() + 0.3,
         (0.1 * Polynomial()).exp(),
