@@ -3,9 +3,6 @@
 import os
 import signal
 import sys
-import threading
-import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +10,8 @@ import polars as pl
 import pytest
 
 import bayeskern as bk
+from bayeskern.forecast.many import DIED, Job
+from bayeskern.forecast.workers import run_all
 
 MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
 ONE = {"season": 0, "trend": "drift", "model": bk.StructuralModel(log=False, method="map")}
@@ -150,41 +149,32 @@ def test_workers_give_what_one_process_gives(sales):
     pd.testing.assert_frame_equal(one, two, rtol=1e-10)
 
 
-def killed_soon(name, after=6.0):
-    """A list that holds a process of this one by that name, once it has been killed at work.
+def killed_once(seeds, marker):
+    """Jobs of `forecast_many`; the process that reads the second series first is killed by that."""
 
-    after: seconds from its start.
-    """
-    killed = []
+    def job(seed):
+        def read():
+            if seed == seeds[1] and not marker.exists():
+                marker.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return bk.read_series(walk(seed))
 
-    def kill():
-        while not killed:
-            time.sleep(0.2)
-            for task in Path("/proc").glob("[0-9]*/stat"):
-                try:
-                    command = (task.parent / "cmdline").read_text()
-                    parent = int(task.read_text().rsplit(")", 1)[1].split()[1])
-                except OSError:
-                    continue
-                if parent == os.getpid() and name in command:
-                    time.sleep(after)  # in the middle of its work
-                    os.kill(int(task.parent.name), signal.SIGKILL)
-                    killed.append(task)
-                    return
+        return Job(read, 3, (0.95,), True, ONE)
 
-    threading.Thread(target=kill, daemon=True).start()
-    return killed
+    return [job(seed) for seed in seeds]
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_dask_gives_what_processes_give_though_a_worker_is_killed():
-    series = [walk(seed) for seed in range(30)]
-    killed = killed_soon("multiprocessing")
-    found = bk.forecast_many(series, 3, workers=2, scheduler="local", progress=False)
-    assert killed and not found.failed
-    alone = bk.forecast_many(series, 3, workers=2, progress=False)
-    pd.testing.assert_frame_equal(found.to_frame(), alone.to_frame(), rtol=1e-10)
+@pytest.mark.parametrize("scheduler", [None, "local"])
+def test_a_worker_that_is_killed_loses_no_series(tmp_path, scheduler):
+    seeds, marker = range(12), tmp_path / "killed"
+    found = run_all(killed_once(seeds, marker), DIED, 2, scheduler, progress=False)
+    assert marker.exists() and len(found) == len(seeds)
+    for seed, one in zip(seeds, found, strict=True):
+        alone = bk.forecast(walk(seed), 3, **ONE)
+        assert one.problem is None
+        np.testing.assert_allclose(one.columns["median"], alone.median, rtol=1e-8)
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
@@ -196,18 +186,6 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
     with pytest.raises(ValueError, match=r"bayeskern\[dask\]"):
         bk.forecast_many(series, 3, scheduler="local", progress=False)
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_killed_loses_no_series():
-    killed = killed_soon("LokyProcess", after=3.0)
-    series = [walk(seed) for seed in range(60)]
-    found = bk.forecast_many(series, 3, workers=2, progress=False)
-    assert killed and not found.failed
-    for i in (0, 59):
-        np.testing.assert_allclose(
-            found.found[i].columns["median"], bk.forecast(series[i], 3).median, rtol=1e-8
-        )
 
 
 @pytest.mark.parametrize(
