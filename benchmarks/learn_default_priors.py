@@ -72,9 +72,9 @@ START_SERIES, MIN_SCALE, MAX_SCALE = 5.0, 0.4, 3.0
 MIN_CURVATURE = 0.1
 # A longer history is cut for learning, and a frequency with fewer series is not learned.
 LAST, MIN_SERIES = 400, 15
-# Penalties on the squared distance of the intercepts and of the slopes of the weights, and of the
-# parameters of the width, from where their search begins.
-INTERCEPT_PENALTY, SLOPE_PENALTY, WIDTH_PENALTY = 2e-3, 2e-4, 3e-3
+# Penalties on the squared distance of the intercepts (of the sum over series) and of the slopes of
+# the weights, and of the parameters of the width (of the mean), from where their search begins.
+INTERCEPT_PENALTY, SLOPE_PENALTY, WIDTH_PENALTY = 1.0, 2e-4, 3e-3
 # A quantile loss below this share of the seasonal-naive error is none.
 MIN_LOSS = 1e-3
 # The variance of the errors exists.
@@ -267,7 +267,8 @@ def learn_weighing(examples: Sequence[Example]) -> Weighing:
         return loss / n + penalty @ away**2, slope / n + 2.0 * penalty * away
 
     begin = np.append(np.zeros(len(names)), [0.3, 2.0])
-    penalty = np.append(np.full(len(names), INTERCEPT_PENALTY), [SLOPE_PENALTY, SLOPE_PENALTY])
+    own = INTERCEPT_PENALTY / len(examples)
+    penalty = np.append(np.full(len(names), own), [SLOPE_PENALTY, SLOPE_PENALTY])
     bounds = [(-4.0, 4.0)] * len(names) + [(0.0, 2.0), (0.0, 12.0)]
     end = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds).x
     *intercepts, by_evidence, by_error = np.round(end, 3).tolist()

@@ -57,8 +57,9 @@ from bayeskern.prediction.mixture import thin
 # Dense covariances of more values take gigabytes each, and a step of the fit takes minutes.
 MAX_VALUES = 10_000
 # Number of last values that are fitted by default: a fit takes cubic time, and the last values
-# determine the next ones. With a likelihood each step of a fit has a search of its own.
-MAX_FITTED = 1_000
+# determine the next ones. MAX_FITTED do if they hold MIN_PERIODS of the longest season. With a
+# likelihood each step of a fit has a search of its own.
+MAX_FITTED, MIN_PERIODS, MAX_FITTED_LONG_SEASON = 600, 5, 1_000
 MAX_FITTED_WITH_LIKELIHOOD = 500
 # More steps are of no use, and from 1000 values this many take gigabytes.
 MAX_STEPS = 100_000
@@ -97,8 +98,10 @@ def forecast(
     If many values are 0 and the series returns from 0 several times, the structures describe the
     ranks of the values, and the forecast stays within the range of the series.
 
-    More than 1000 values are all described by one structure, a smooth trend, seasons and a
-    short-memory residual, by basis functions, in time linear in their number (`history/`).
+    Of a long series the last 600 values are fitted if they hold at least five of its longest
+    season. Otherwise, more than 1000 values are all described by one structure, a smooth trend,
+    seasons and a short-memory residual, by basis functions, in time linear in their number
+    (`history/`).
 
     A progress bar is shown while a fit takes long, if the standard error is a terminal.
 
@@ -187,9 +190,10 @@ def choices_of(
     observed_through = _likelihood(said.likelihood, model)
     trends = _trends(said.trend, model)
     seasons = name_seasons(series.calendar, said.season)
-    whole = _takes_whole_history(series, model, said)
+    limit = _most_fitted(series, seasons, observed_through)
+    whole = limit == MAX_FITTED_LONG_SEASON and _takes_whole_history(series, model, said)
     if not whole:
-        series = _fitted_values(series, model, observed_through)
+        series = _fitted_values(series, model, limit)
     series = _ordinary_values(series)
     require_within_reach(series, horizon)
     series, bounds = _bounded(series, model, observed_through)
@@ -226,13 +230,22 @@ def choices_of(
     return series, choices, frequency
 
 
+def _most_fitted(series: Series, seasons, likelihood: NumpyLikelihood | None) -> int:
+    """Number of last values that are fitted by default."""
+    if likelihood is not None:
+        return MAX_FITTED_WITH_LIKELIHOOD
+    longest = max(seasons.values(), default=0.0)
+    is_covered = MIN_PERIODS * longest <= MAX_FITTED * series.calendar.step
+    return MAX_FITTED if is_covered else MAX_FITTED_LONG_SEASON
+
+
 def _takes_whole_history(series: Series, model: StructuralModel, said: Said) -> bool:
-    """Whether basis functions describe all of the series: a long one without special wishes."""
+    """Whether basis functions may describe all of a series too long for covariances."""
     is_default = said.trend is None and said.likelihood is None and not model.robust
     replaced = (model.kernel, model.changes, model.effect_kernels, model.priors, model.last)
     is_default &= all(option is None for option in replaced)
     is_default &= model.method is None or _is_map(model.method)
-    return is_default and int(series.observed.sum()) > MAX_FITTED
+    return is_default and int(series.observed.sum()) > MAX_FITTED_LONG_SEASON
 
 
 def _ordinary_values(series: Series) -> Series:
@@ -355,12 +368,12 @@ def _trends(trend: str | None, model: StructuralModel) -> tuple[str, ...]:
     return tuple(model.kernels)
 
 
-def _fitted_values(
-    series: Series, model: StructuralModel, likelihood: NumpyLikelihood | None
-) -> Series:
-    """Last values of a series, as many as are fitted. Raises ValueError for too many values."""
+def _fitted_values(series: Series, model: StructuralModel, limit: int) -> Series:
+    """Last values of a series, as many as are fitted. Raises ValueError for too many values.
+
+    limit: Their number where neither `last` nor a kernel says another.
+    """
     count = int(series.observed.sum())
-    limit = MAX_FITTED if likelihood is None else MAX_FITTED_WITH_LIKELIHOOD
     if model.last is not None:
         limit = model.last
     elif model.kernel is not None:

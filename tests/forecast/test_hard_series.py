@@ -107,6 +107,7 @@ def test_a_series_without_noise_converges_and_goes_on_as_before(y):
 def test_of_long_series_the_last_values_are_fitted(monkeypatch):
     module = importlib.import_module("bayeskern.forecast.forecast")
     monkeypatch.setattr(module, "MAX_FITTED", 40)
+    monkeypatch.setattr(module, "MIN_PERIODS", 3)
     long, last = pd.Series(seasonal(), months()), pd.Series(seasonal()[20:], months()[20:])
     one, other = (bk.forecast(s, HORIZON, **ONE_STRUCTURE) for s in (long, last))
     np.testing.assert_array_equal(one.times, other.times)
@@ -125,13 +126,13 @@ def test_too_many_values_are_refused_before_anything_is_fitted():
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_hours_are_forecast_from_the_last_ones():
+def test_a_hundred_thousand_hours_with_a_short_season_are_forecast_from_the_last_ones():
     hours = pd.date_range("2012-01-01", periods=100_000, freq="h")
     noise = np.random.default_rng(0).normal(0.0, 0.5, len(hours))
     day = 10.0 + 3.0 * np.sin(2.0 * np.pi * np.arange(len(hours)) / 24.0)
     f = bk.forecast(pd.Series(day + noise, hours), 24, **(ONE_STRUCTURE | {"season": 24}))
     np.testing.assert_allclose(f.median, day[16:40], atol=0.6)
-    assert any("only the last 1,000 of 100,000 values" in remark for remark in f.remarks)
+    assert any("only the last 600 of 100,000 values" in remark for remark in f.remarks)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 Averages of quantiles (Vincent, 1912) are as sharp as their parts, where mixtures of distributions
 that differ in location are wider: Lichtendahl, Grushka-Cockayne and Winkler (2013), "Is it better
 to average probabilities or quantiles?". Each structure says y = T(m + s e), with T the
-transformation of its scale back; the forecast is y = sum_k w_k T_k(m_k + s_k e), with one e of all
+transformation `Scale.ahead`; the forecast is y = sum_k w_k T_k(m_k + s_k e), with one e of all
 of them that has Student's t distribution (`width`).
 """
 
@@ -18,11 +18,6 @@ from scipy.special import gammaln, ndtr
 from bayeskern.forecast.combine.width import Spread
 from bayeskern.forecast.model.transformation import Scale
 
-# On the log scale a forecast grows in proportion to the error beyond this quantile, and not
-# exponentially: the mean is finite, and inside of the central 98 % interval.
-LINEAR_FROM = 0.99
-# Logarithms of values beyond this are cut off, so that there is room for sums of them.
-MAX_LOG = 690.0
 # The tail probability where quadrature ends, and its nodes.
 TAIL, NODES = 1e-6, 160
 # Errors of scale one lie within this, and halvings until one is known to the last digits.
@@ -69,20 +64,14 @@ class Average:
 
     def values(self, errors) -> np.ndarray:
         """sum_k w_k T_k(m_k + s_k e) at errors e (..., m), within the bounds."""
-        with np.errstate(over="ignore"):
-            total = sum(w * self._value(k, errors) for k, w in enumerate(self.weights) if w > 0.0)
+        total = sum(
+            weight * scale.ahead(mean, sd * errors)
+            for weight, scale, mean, sd in zip(
+                self.weights, self.scales, self.means, self.sds, strict=True
+            )
+            if weight > 0.0
+        )
         return np.clip(total, *self.bounds)
-
-    def _value(self, k: int, errors) -> np.ndarray:
-        scale, mean, sd = self.scales[k], self.means[k], self.sds[k]
-        if not scale.log:
-            return scale.back(mean + sd * errors)
-        # The exponential, and its tangent from LINEAR_FROM on.
-        last = self.spread.scales * self.spread.errors(LINEAR_FROM)
-        inside = np.minimum(errors, last)
-        log_values = scale.shift + scale.size * (mean + sd * inside)
-        value = np.exp(np.minimum(log_values, MAX_LOG))
-        return value * (1.0 + scale.size * sd * np.minimum(errors - inside, MAX_LOG))
 
     def quantile(self, q) -> np.ndarray:
         """Quantiles for probabilities q: (*q.shape, m)."""

@@ -8,11 +8,13 @@ from functools import cached_property
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from bayeskern.forecast.combine.average import LEAST_SD, LINEAR_FROM
+from bayeskern.forecast.combine.average import LEAST_SD
 from bayeskern.forecast.combine.width import Spread
 from bayeskern.gp.numpy_likelihoods import LARGEST, NumpyLikelihood
 from bayeskern.prediction.mixture import without_nan
 
+# The quantile of f from which the mean of counts is linear in f.
+LINEAR_FROM = 0.99
 # Between the least and the largest of the quantiles wanted the distribution function is looked at
 # at so many values; whole numbers as close as that are exact, others lie on straight lines between.
 GRID = 128
@@ -28,7 +30,7 @@ class ResponseMixture:
     """y ~ likelihood(f), f a mixture of normal distributions at m times.
 
     Beyond the 99 % quantile of f, the mean of counts grows in proportion to f and not
-    exponentially, as in `Average`: the mean of y lies inside of the central 98 % interval.
+    exponentially: the mean of y lies inside of the central 98 % interval.
 
     Args:
         likelihood: What is observed.

@@ -29,9 +29,8 @@ from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_
 
 # Structures whose mode is so much less dense than that of the best one are not looked at again.
 MAX_LOG_GAP = 15.0
-# Which structures of a longer series are fitted to all of it, and how many, so many of its last
-# values decide.
-RECENT, MAX_LONG = 250, 4
+# The scale of each trend of a longer series is the likelier one of so many of its last values.
+RECENT = 250
 # The scale of a series that is fitted by basis functions is chosen by so many of its last values.
 SCALE_VALUES = 3_000
 # The power of the evidence in the weights of kernels that were given, and of what is seen through
@@ -114,7 +113,7 @@ class Combination:
 def contenders(x, y, choices: Choices) -> list[Fitted]:
     """Structures at their modes, those far behind the best one left out, the best first.
 
-    Of a long series the last part decides which structures are fitted to all of it.
+    Of a long series the last part decides on which scale each trend is fitted to all of it.
 
     Raises ValueError if no structure has a density at all.
     """
@@ -123,13 +122,16 @@ def contenders(x, y, choices: Choices) -> list[Fitted]:
     structures, start = choices.structures, {}
     # A kernel that was given may tell one time from another.
     is_long = len(y) > RECENT and len(structures) > 1 and choices.kernels is None
-    total = len(structures) + (MAX_LONG if is_long else 0)
+    total = len(structures) + (len(choices.trends) if is_long else 0)
     with Progress("forecast", total, estimate=is_long) as bar:
         if is_long:
             recent = slice(-RECENT, None)
             fits = _fit_all(structures, choices, x[recent] - x[recent][0], y[recent], bar)
             start = {fitted.structure: fitted.by_name for fitted in fits}
-            structures = [fitted.structure for fitted in fits[:MAX_LONG]]
+            likelier: dict[str, Structure] = {}
+            for fitted in fits:
+                likelier.setdefault(fitted.structure.trend, fitted.structure)
+            structures = [*likelier.values()]
         fits = _fit_all(structures, choices, x, y, bar, start)
     if choices.find_changes:
         fits = _with_changes(fits, choices)

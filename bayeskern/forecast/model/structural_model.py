@@ -43,9 +43,10 @@ class StructuralModel:
         method: "map" takes the most probable structure at its mode. Any other name or object, as in
             `infer`, fits the most probable structure by that method. Default None: a weighted
             average of the structures.
-        last: Number of last values to fit, at least 3. Default None: all values, by basis
-            functions if they are more than 1000; the last 1000 for robust noise, change points,
-            effects with kernels, priors, a trend or another method; the last 500 with a likelihood.
+        last: Number of last values to fit, at least 3. Default None: the last 600 if they hold at
+            least five of the longest season, else all values, by basis functions if they are more
+            than 1000. Robust noise, change points, effects with kernels, priors, a trend or another
+            method take at most 1000, a likelihood 500.
 
     Raises:
         ValueError: For an invalid value, and for priors, robust noise or change points together

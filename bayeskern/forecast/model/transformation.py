@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -17,6 +17,12 @@ MANY_ZEROS = 0.2
 MIN_RETURNS = 3
 
 
+# Logs of the factors above the median forecast, and above the largest value of the series, from
+# which a forecast of the logarithm grows in proportion to its error, and not exponentially.
+MAX_LOG_ABOVE_MEDIAN, MAX_LOG_ABOVE_LARGEST = 0.5, 1.0
+# Logarithms of values beyond this are cut off, so that there is room for sums of them, and errors
+# of the log this far beyond.
+MAX_LOG, MAX_LOG_EXCESS = 690.0, 1e6
 # Sizes beyond which a number among ordinary ones is an error, or 0.
 MAX_SIZE, MIN_SIZE = 1e100, 1e-100
 
@@ -29,11 +35,13 @@ class Scale:
         log: Whether g is the logarithm.
         shift: The mean of g(y) over the series.
         size: The standard deviation of g(y) over the series; 0 for a constant series.
+        largest: The largest g(y); infinite where none is known.
     """
 
     log: bool
     shift: float
     size: float
+    largest: float = field(default=np.inf, kw_only=True)
 
     @property
     def is_affine(self) -> bool:
@@ -44,7 +52,7 @@ class Scale:
     def of(cls, y: np.ndarray, log: bool) -> Scale:
         """The scale on which y has mean 0 and standard deviation 1."""
         g = np.log(y) if log else y
-        return cls(log, float(np.mean(g)), float(np.std(g)))
+        return cls(log, float(np.mean(g)), float(np.std(g)), largest=float(np.max(g)))
 
     def forward(self, y) -> np.ndarray:
         """y -> z."""
@@ -54,6 +62,22 @@ class Scale:
         """z -> y."""
         g = self.shift + self.size * np.asarray(z)
         return np.exp(g) if self.log else g
+
+    def ahead(self, mean, deviation) -> np.ndarray:
+        """Forecast of y where z has the given mean and deviates from it, (..., m) both.
+
+        The exponential is continued by its tangent, in value and slope, above exp(0.5) times the
+        median forecast and above exp(1) times the largest value of the series. So all moments of
+        the forecast are finite, and growth that a series has never shown is not exponential.
+        """
+        if not self.log:
+            return self.back(mean + deviation)
+        median = self.shift + self.size * mean
+        limit = np.minimum(median + MAX_LOG_ABOVE_MEDIAN, self.largest + MAX_LOG_ABOVE_LARGEST)
+        g = median + self.size * deviation
+        inside = np.minimum(g, limit)
+        excess = np.minimum(g - inside, MAX_LOG_EXCESS)
+        return np.exp(np.minimum(inside, MAX_LOG)) * (1.0 + excess)
 
     def log_jacobian(self, y) -> np.ndarray:
         """log |dz/dy| at each y: what turns a density of z into one of y."""

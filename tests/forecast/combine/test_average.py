@@ -1,14 +1,21 @@
 """Averages of quantiles: against the distributions of SciPy, and quadrature."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayeskern.forecast.combine.average import LINEAR_FROM, TAIL, Average
+from bayeskern.forecast.combine.average import TAIL, Average
 from bayeskern.forecast.combine.width import Spread
-from bayeskern.forecast.model.transformation import NormalScores, Scale
+from bayeskern.forecast.model.transformation import (
+    MAX_LOG_ABOVE_LARGEST,
+    MAX_LOG_ABOVE_MEDIAN,
+    NormalScores,
+    Scale,
+)
 
 RNG = np.random.default_rng(9)
 AS_GIVEN, OTHER, LOGARITHM = Scale(False, 3.0, 2.0), Scale(False, -1.0, 0.5), Scale(True, 0.5, 0.7)
@@ -18,7 +25,7 @@ WEIGHTS = np.array([0.7, 0.3])
 SPREADS = {"normal": Spread(np.array([1.0, 1.3])), "student": Spread(np.array([0.8, 1.3]), 5.0)}
 KINDS = {
     "values": [AS_GIVEN, OTHER],
-    "logarithms": [LOGARITHM, Scale(True, 0.2, 0.4)],
+    "logarithms": [LOGARITHM, Scale(True, 0.2, 0.4, largest=-0.9)],
     "both": [AS_GIVEN, LOGARITHM],
 }
 Q = np.array([1e-5, 0.01, 0.1, 0.5, 0.8, 0.999])
@@ -38,16 +45,30 @@ def average(kind, spread, **options):
     return Average(WEIGHTS, KINDS[kind], MEANS, SDS, SPREADS[spread], **options)
 
 
-def value_by_hand(scales, errors, column, spread, means=MEANS, sds=SDS, weights=WEIGHTS):
-    """sum_k w_k T_k(m_k + s_k e), with the tangent of the exponential from LINEAR_FROM on."""
-    last, total = errors_of_scipy(spread, column).ppf(LINEAR_FROM), 0.0
+def limit_of(scale, mean):
+    """The logarithm from which the exponential is continued by its tangent."""
+    median = scale.shift + scale.size * mean
+    return min(median + MAX_LOG_ABOVE_MEDIAN, scale.largest + MAX_LOG_ABOVE_LARGEST)
+
+
+def kinks_of(scales, column, means=MEANS, sds=SDS):
+    """The errors at which tangents begin."""
+    return [
+        (limit_of(scale, m) - scale.shift - scale.size * m) / (scale.size * s)
+        for scale, m, s in zip(scales, means[:, column], sds[:, column], strict=True)
+        if scale.log
+    ]
+
+
+def value_by_hand(scales, errors, column, means=MEANS, sds=SDS, weights=WEIGHTS):
+    """sum_k w_k T_k(m_k + s_k e), with the tangent of the exponential from its limit on."""
+    total = 0.0
     for w, scale, m, s in zip(weights, scales, means[:, column], sds[:, column], strict=True):
-        location, slope = scale.shift + scale.size * m, scale.size * s
-        value = location + slope * errors
+        value = scale.shift + scale.size * (m + s * errors)
         if scale.log:
-            at_last = np.exp(location + slope * last)
-            tangent = at_last * (1.0 + slope * (errors - last))
-            value = np.where(errors < last, np.exp(np.minimum(value, 700.0)), tangent)
+            limit = limit_of(scale, m)
+            tangent = np.exp(limit) * (1.0 + value - limit)
+            value = np.where(value < limit, np.exp(np.minimum(value, 700.0)), tangent)
         total = total + w * value
     return total
 
@@ -104,7 +125,7 @@ def test_a_structure_without_weight_does_not_count():
 def test_quantiles_are_those_of_the_formula(kind, spread):
     for column in range(2):
         errors = errors_of_scipy(SPREADS[spread], column).ppf(Q)
-        expected = value_by_hand(KINDS[kind], errors, column, SPREADS[spread])
+        expected = value_by_hand(KINDS[kind], errors, column)
         np.testing.assert_allclose(
             average(kind, spread).quantile(Q)[:, column], expected, rtol=1e-8
         )
@@ -117,17 +138,17 @@ def test_moments_are_those_of_quadrature(kind, spread):
     mean, sd = average(kind, spread).moments
     for column in range(2):
         error = errors_of_scipy(SPREADS[spread], column)
-        ends, last = error.ppf([TAIL, 1.0 - TAIL]), error.ppf(LINEAR_FROM)
+        places = sorted([*error.ppf([TAIL, 1.0 - TAIL]), 0.0, *kinks_of(KINDS[kind], column)])
 
-        def integral(function, error=error, ends=ends, last=last):
+        def integral(function, error=error, places=places):
             options = {"epsabs": 0.0, "epsrel": 1e-10, "limit": 400}
             return sum(
                 integrate.quad(lambda e: function(e) * error.pdf(e), a, b, **options)[0]
-                for a, b in ((ends[0], 0.0), (0.0, last), (last, ends[1]))
+                for a, b in itertools.pairwise(places)
             )
 
         def value(e, column=column):
-            return value_by_hand(KINDS[kind], e, column, SPREADS[spread])
+            return value_by_hand(KINDS[kind], e, column)
 
         total = integral(lambda e: 1.0)
         first, second = integral(value) / total, integral(lambda e: value(e) ** 2) / total
@@ -147,17 +168,29 @@ def test_moments_of_values_as_they_are_have_no_end(spread):
         assert sd[column] == pytest.approx(size * error.std(), rel=1e-12)
 
 
-def test_the_mean_on_the_log_scale_is_in_closed_form():
-    """A lognormal distribution up to its 99 % quantile, and a straight line to TAIL."""
+@pytest.mark.parametrize("largest", [np.inf, -0.2])
+def test_the_mean_on_the_log_scale_is_in_closed_form(largest):
+    """A lognormal distribution up to the limit, and a straight line to TAIL."""
+    scale = Scale(True, 0.5, 0.7, largest=largest)
     for sd in (0.1, 1.0, 3.0):
         location, slope = 0.5 + 0.7 * 0.2, 0.7 * sd
-        c = stats.norm.ppf(LINEAR_FROM)
+        c = (limit_of(scale, 0.2) - location) / slope
         inside = np.exp(location + 0.5 * slope**2) * stats.norm.cdf(c - slope)
         end = stats.norm.isf(TAIL)
-        mass, errors = 1.0 - LINEAR_FROM - TAIL, stats.norm.pdf(c) - stats.norm.pdf(end)
+        mass, errors = stats.norm.sf(c) - TAIL, stats.norm.pdf(c) - stats.norm.pdf(end)
         beyond = np.exp(location + slope * c) * (mass * (1.0 - slope * c) + slope * errors)
-        (mean,), _ = Average([1.0], [LOGARITHM], [[0.2]], [[sd]]).moments
+        beyond = beyond if c < end else 0.0
+        (mean,), _ = Average([1.0], [scale], [[0.2]], [[sd]]).moments
         assert mean == pytest.approx((inside + beyond) / (1.0 - 2.0 * TAIL), rel=1e-5)
+
+
+def test_growth_is_in_proportion_above_what_was_seen():
+    """Three times the logarithm beyond the limit is three times the growth, and no power of it."""
+    scale = Scale.of(np.array([1.0, 2.0, 4.0]), log=True)
+    limit = np.log(4.0) + MAX_LOG_ABOVE_LARGEST
+    z = (limit + np.array([-1.0, 0.0, 1.0, 3.0]) - scale.shift) / scale.size
+    expected = np.exp(limit) * np.array([np.exp(-1.0), 1.0, 2.0, 4.0])
+    np.testing.assert_allclose(scale.ahead(z, 0.0), expected, rtol=1e-12)
 
 
 def test_small_errors_on_the_log_scale_are_lognormal():
@@ -182,7 +215,8 @@ def test_errors_invert_values(kind, spread):
 @every_kind
 def test_the_density_integrates_to_one_and_to_the_probabilities(kind, spread):
     one = average(kind, spread)
-    ends = one.quantile([1e-7, 0.02, 0.5, LINEAR_FROM, 1.0 - 1e-7])
+    levels = [1e-7, 0.02, 0.5, 0.99, 1.0 - 1e-7]
+    ends = one.quantile(levels)
     shares = []
     for a, b in zip(ends[:-1, 0], ends[1:, 0], strict=True):
         # In logarithms of the distance from the start, which may be heavy-tailed.
@@ -192,8 +226,7 @@ def test_the_density_integrates_to_one_and_to_the_probabilities(kind, spread):
 
         share, _ = integrate.quad(density, 0.0, np.log1p(b - a), epsabs=1e-8, limit=200)
         shares.append(share)
-    expected = np.diff([1e-7, 0.02, 0.5, LINEAR_FROM, 1.0 - 1e-7])
-    np.testing.assert_allclose(shares, expected, atol=2e-6)
+    np.testing.assert_allclose(shares, np.diff(levels), atol=2e-6)
 
 
 def test_what_the_logarithm_rules_out_has_no_density():

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayeskern.forecast.combine.average import LINEAR_FROM
-from bayeskern.forecast.combine.responses import ResponseMixture
+from bayeskern.forecast.combine.responses import LINEAR_FROM, ResponseMixture
 from bayeskern.forecast.combine.width import Spread
 from bayeskern.gp.numpy_likelihoods import LIKELIHOODS
 

@@ -60,7 +60,7 @@ def test_forecast(f):
     wide, narrow = (np.sum(c.get_facecolor()[0][:3]) for c in ax.collections)
     assert wide > narrow
     assert ax.get_title("left") == f"{DOLLARS}: 6 steps ahead"
-    scale = "the logarithm" if f.scale.log else "the values as given"
+    scale = "the logarithm of the values" if f.scale.log else "the values as given"
     assert ax.get_title("right") == f"monthly, at month start; fitted to {scale}"
 
 
