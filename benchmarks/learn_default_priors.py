@@ -36,11 +36,10 @@ from bayeskern.forecast.combine.width import MAX_RESIDUAL, Spread
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
-from bayeskern.forecast.forecast import Said, choices_of
 from bayeskern.forecast.model import learned
+from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.forecast.model.kernels import TRENDS
 from bayeskern.forecast.model.learned import ANY, Learned, Weighing, Width
-from bayeskern.forecast.model.structural_model import StructuralModel
 from benchmarks import board
 
 # Where the algorithm begins: the location and the scale of the logarithm.
@@ -106,7 +105,7 @@ def lesson_of(series: board.Series) -> Lesson | None:
     if np.ptp(series.x) == 0.0 or len(series.x) < 4:
         return None
     read = read.last(LAST) if len(series.x) > LAST else read
-    read, choices, frequency = choices_of(read, len(series.y), StructuralModel(), Said())
+    read, choices, frequency = configure(read, len(series.y), Request())
     x = read.calendar.positions(read.times[read.observed])
     future = read.calendar.positions(read.calendar.future(len(series.y)))
     scale = board.mase_scale(series)

@@ -17,7 +17,8 @@ from bayeskern.forecast.data.series import FEWEST, Series
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.evaluate.scores import PROBABILITIES, WANTED, score
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
-from bayeskern.forecast.forecast import MAX_STEPS, forecast, require_within_reach
+from bayeskern.forecast.forecast import forecast
+from bayeskern.forecast.model.configuration import MAX_STEPS, require_within_reach
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import plot
 

@@ -13,6 +13,7 @@ import scipy.stats
 
 import bayeskern as bk
 from bayeskern import kernels
+from bayeskern.forecast.model.building import build_model
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import (
     MAX_LOG_ABOVE_LARGEST,
@@ -123,7 +124,7 @@ def by_hand(f, log):
     values = f.series.values
     y = np.log(values) if log else values
     structure, t = Structure("smooth", log), np.arange(N) / 12
-    model = f.choices.model(structure, t, Scale.of(values, log), values)
+    model = build_model(f.choices, structure, t, Scale.of(values, log), values)
     fit = bk.infer(model, t, scipy.stats.zscore(y), method=MAP(starts=1, jacobian=True))
     assert fit.optimum.gradient_norm < 1e-4
     jacobian = -N * np.log(y.std()) - (np.log(values).sum() if log else 0.0)

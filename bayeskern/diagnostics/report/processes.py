@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import evenly
+from bayeskern.forecast.model.building import build_kernel_and_noise
 from bayeskern.forecast.result import SHOWN, Forecast
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.process import GaussianProcess
@@ -132,7 +133,7 @@ class ForecastProcess(NamedTuple):
         values = draws.fitted.evidence.values(z)
         leading = forecast.leading
         about = leading.structure, leading.x, leading.scale, leading.y
-        kernel, _ = forecast.choices.kernel_and_noise(*about)
+        kernel, _ = build_kernel_and_noise(forecast.choices, *about)
         own = {name: v for name, v in values.items() if name in kernel.hyperparameters()}
         at_draws = [kernel.at({name: v[i] for name, v in own.items()}) for i in range(len(z))]
         return cls(forecast, z, jax.tree.map(lambda *leaves: np.stack(leaves), *at_draws))

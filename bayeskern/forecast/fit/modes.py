@@ -16,8 +16,9 @@ from scipy.special import logsumexp
 from bayeskern.forecast.fit.robust import DEGREES, noise_factors
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.history.long_history import BasisEvidence
+from bayeskern.forecast.model.building import build_evidence, build_model, build_scale
 from bayeskern.forecast.model.evidence import Evidence, bound, latent_target
-from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.gp.numpy_predictive import Predictive
@@ -79,16 +80,17 @@ class Fitted:
     @classmethod
     def of(cls, structure: Structure, choices: Choices, x, y, start=None) -> Fitted:
         """Search for the mode, from the median of the prior or, by name, from other values."""
-        scale = choices.scale(structure, y)
+        scale = build_scale(choices, structure, y)
         if choices.whole_history:
             return cls._of_history(structure, choices, x, y, scale)
-        evidence = choices.evidence(structure, x, y, scale)
+        evidence = build_evidence(choices, structure, x, scale, y)
         begin = zip(evidence.names, evidence.middle, strict=True)
         begin = np.array([(start or {}).get(name, z) for name, z in begin])
         mode, value = climb(evidence, begin)
         fitted = cls(structure, choices, scale, x, y, evidence, mode, value)
         fitted = fitted.robust() if choices.robust else fitted
-        return replace(fitted, log_prior=choices.log_prior(structure, len(y)))
+        new_changes = max(0, len(structure.changes) - len(choices.changes))
+        return replace(fitted, log_prior=new_changes * log_prior_of_change(len(y)))
 
     @classmethod
     def _of_history(cls, structure: Structure, choices: Choices, x, y, scale: Scale) -> Fitted:
@@ -156,7 +158,7 @@ class Fitted:
     @cached_property
     def model(self) -> GPRegression | LatentGP:
         """The model of z."""
-        return self.choices.model(self.structure, self.x, self.scale, self.y)
+        return build_model(self.choices, self.structure, self.x, self.scale, self.y)
 
     @property
     def target(self) -> Target:

@@ -45,8 +45,8 @@ class StructuralModel:
             average of the structures.
         last: Number of last values to fit, at least 3. Default None: the last 600 if they hold at
             least five of the longest season, else all values, by basis functions if they are more
-            than 1000. Robust noise, change points, effects with kernels, priors, a trend or another
-            method take at most 1000, a likelihood 500.
+            than 600. With robust noise, change points, effects with kernels, priors, a trend or
+            another method that is at most 1000 values, with a likelihood 500.
 
     Raises:
         ValueError: For an invalid value, and for priors, robust noise or change points together
@@ -105,6 +105,11 @@ class StructuralModel:
         if self.kernel is None or isinstance(self.kernel, Mapping):
             return self.kernel
         return {GIVEN: self.kernel}
+
+    @property
+    def is_map(self) -> bool:
+        """Whether the method is the mode of the most probable structure."""
+        return isinstance(self.method, str) and self.method == "map"
 
     def __repr__(self) -> str:
         pairs = ((field, getattr(self, field.name)) for field in fields(self))

@@ -9,6 +9,7 @@ import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.fit.changes import likeliest_change
 from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.model.building import build_kernel_and_noise
 from bayeskern.forecast.model.kernels import JUMP_VARIANCE
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
@@ -48,7 +49,7 @@ def test_the_kernel_has_these_features():
     grams = []
     for changes, values in (((), own), ((at,), own | of_change)):
         structure = Structure("drift", False, changes)
-        kernel, _ = choices.kernel_and_noise(structure, T, Scale.of(y, False), y)
+        kernel, _ = build_kernel_and_noise(choices, structure, T, Scale.of(y, False), y)
         grams.append(np.asarray(kernel.at(values)(T)))
     features = np.stack([at < T, np.where(at < T, T - at, 0.0)], axis=1).astype(float)
     expected = features @ np.diag([2.0, 3.0]) @ features.T

@@ -11,6 +11,7 @@ import scipy.stats
 import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.fit.modes import Draws, Fitted
+from bayeskern.forecast.model.building import build_evidence, build_scale
 from bayeskern.forecast.model.kernels import TRENDS
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Structure
@@ -118,9 +119,11 @@ def test_the_unit_of_time_and_of_the_values_change_nothing(trend):
     structure, choices, x, y = of_airline(trend)
     in_steps = replace(choices, seasons={"season": 12.0}, step=1.0)
     one = Fitted.of(structure, choices, x, y)
-    other = choices.evidence(structure, x, 100.0 * y, choices.scale(structure, 100.0 * y))
+    other = build_evidence(
+        choices, structure, x, build_scale(choices, structure, 100.0 * y), 100.0 * y
+    )
     np.testing.assert_allclose(other.log_density(one.mode), one.log_density, rtol=1e-9)
-    evidence = in_steps.evidence(structure, 12.0 * x, y, one.scale)
+    evidence = build_evidence(in_steps, structure, 12.0 * x, one.scale, y)
     assert evidence.names == one.evidence.names
     # The unit of a hyperparameter shifts its logarithm, and so the median of its prior.
     z = one.mode - one.evidence.middle + evidence.middle

@@ -6,6 +6,7 @@ import scipy.stats
 from scipy.special import i0e
 
 from bayeskern.forecast.data.frequency import infer_calendar
+from bayeskern.forecast.model.building import build_kernel_and_noise
 from bayeskern.forecast.model.kernels import (
     TRENDS,
     default_kernel,
@@ -92,7 +93,7 @@ def at_medians(trend, y, unit, size=1.0):
     """The kernel of values y at steps of this unit, at the medians of its priors, in NumPy."""
     choices = choices_for(trends=(trend,), seasons={"season": 4.0 * unit}, step=unit)
     scale, x = Scale(False, 0.0, size), unit * np.arange(len(y))
-    kernel, _ = choices.kernel_and_noise(Structure(trend, False), x, scale, y)
+    kernel, _ = build_kernel_and_noise(choices, Structure(trend, False), x, scale, y)
     medians = {
         name: float(np.exp(value.loc)) if hasattr(value, "loc") else float(value)
         for name, value in kernel.hyperparameters().items()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bayeskern.forecast.model import learned as module
+from bayeskern.forecast.model.building import build_evidence, build_kernel_and_noise, build_scale
 from bayeskern.forecast.model.kernels import TRENDS, UNITS, default_kernel
 from bayeskern.forecast.model.learned import ANY, SEASONS, STEPS, frequency_of, learned
 from bayeskern.forecast.model.priors import Priors
@@ -92,7 +93,7 @@ Y = np.cumsum(np.random.default_rng(1).normal(size=40))
 def located(choices, structure, y=Y):
     """Name -> location and scale of the prior in the evidence of a structure."""
     x = choices.step * np.arange(len(y))
-    evidence = choices.evidence(structure, x, y, choices.scale(structure, y))
+    evidence = build_evidence(choices, structure, x, build_scale(choices, structure, y), y)
     return dict(zip(evidence.names, evidence.middle, strict=True)), evidence
 
 
@@ -146,7 +147,7 @@ def test_the_model_has_the_priors_of_the_evidence():
     choices = choices_for(trends=("reverting",), seasons={"season": 4.0})
     structure, x = Structure("reverting", False), np.arange(40.0)
     _, evidence = located(choices, structure)
-    kernel, noise = choices.kernel_and_noise(structure, x, Scale.of(Y, False), Y)
+    kernel, noise = build_kernel_and_noise(choices, structure, x, Scale.of(Y, False), Y)
     priors = {n: v for n, v in kernel.hyperparameters().items() if is_specified(v)}
     for name, middle in zip(evidence.names[:-1], evidence.middle[:-1], strict=True):
         assert float(priors[name].loc) == pytest.approx(middle, abs=1e-12)

@@ -1,0 +1,141 @@
+"""Scale, kernel, model and log density of a structure for a series."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpyro.distributions as dist
+
+from bayeskern.forecast.model.evidence import Evidence, evidence_of
+from bayeskern.forecast.model.kernels import (
+    CENTER,
+    NOISE,
+    START,
+    default_kernel,
+    default_noise,
+    history_kernel,
+    in_units,
+)
+from bayeskern.forecast.model.priors import Priors
+from bayeskern.forecast.model.structure import Choices, Structure
+from bayeskern.forecast.model.transformation import LatentScale, NormalScores, Scale
+from bayeskern.gp import GPRegression, LatentGP
+from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.gp.numpy_latent import NumpyLatentEvidence
+from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
+from bayeskern.kernels import Kernel
+
+# The width of a change, in steps: it is over from one value to the next.
+CHANGE_WIDTH_STEPS = 0.02
+# The size of a step of a series is at least this share of its sd.
+MIN_STEP_SHARE = 1e-3
+# The prior of the noise beside a kernel that was given.
+GIVEN_NOISE = (-1.5, 1.0)
+
+
+def build_scale(choices: Choices, structure: Structure, y: np.ndarray) -> Scale:
+    """The scale on which a structure describes values y (n,)."""
+    if choices.likelihood is not None:
+        return LatentScale(True, *choices.likelihood.location_scale(y))
+    return (NormalScores if choices.ranks else Scale).of(y, structure.log)
+
+
+def build_model(
+    choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
+) -> GPRegression | LatentGP:
+    """The model of a structure for values y at times x, (n,) both, on their scale."""
+    kernel, noise = build_kernel_and_noise(choices, structure, x, scale, y)
+    if choices.likelihood is not None:
+        return LatentGP(scale.size**2 * kernel, choices.likelihood.model, mean=scale.shift)
+    return GPRegression(kernel, noise)
+
+
+def build_evidence(
+    choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
+) -> Evidence:
+    """The evidence of a structure given values y at times x, (n,) both, on their scale."""
+    z = scale.forward(y)
+    if choices.kernels is not None:
+        return evidence_of(build_model(choices, structure, x, scale, y), x, z, choices.rows)
+    form = structure.trend, tuple(choices.seasons.items()), structure.changes, _width(choices)
+    standardised = _standardised(choices, scale, y)
+    numbers = _numbers(choices, structure, x, standardised)
+    if choices.likelihood is None:
+        evidence = _template(*form).given(x, z, numbers)
+    else:
+        evidence = _latent_template(choices.likelihood, *form).given(x, z, numbers)
+        evidence = evidence.scaled(scale.shift, scale.size)
+    evidence = evidence.with_priors(_priors(choices, structure, standardised))
+    return evidence.with_effects(choices.effects)
+
+
+def build_kernel_and_noise(
+    choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
+) -> tuple[Kernel, dist.Distribution]:
+    """The kernel of a structure for values standardised, and the prior of the noise."""
+    if choices.kernels is not None:
+        return choices.kernels[structure.trend], default_noise(*GIVEN_NOISE)
+    if choices.whole_history:
+        return history_kernel(choices.seasons, float(np.mean(x))), default_noise(*GIVEN_NOISE)
+    z = _standardised(choices, scale, y)
+    kernel = default_kernel(structure.trend, choices.seasons, structure.changes, _width(choices))
+    priors = Priors(_priors(choices, structure, z), choices.step)
+    kernel = priors.of_kernel(kernel).at(_numbers(choices, structure, x, z))
+    return kernel, default_noise(*priors.values[NOISE])
+
+
+def _standardised(choices: Choices, scale: Scale, y: np.ndarray) -> np.ndarray:
+    """Values on the scale, or about there where they are seen through a likelihood."""
+    if choices.likelihood is None:
+        return scale.forward(y)
+    return (y - np.mean(y)) / (np.std(y) or 1.0)
+
+
+def _numbers(choices: Choices, structure: Structure, x, z) -> dict[str, float]:
+    """Hyperparameters that follow from the series: the start is wide, the pivot its middle."""
+    numbers = {START: 4.0 * float(np.var(z)) + 10.0 * _step_size(choices, z) ** 2}
+    if structure.trend in ("drift", "reverting", "smooth"):
+        numbers[CENTER] = float(np.mean(x))
+    return numbers
+
+
+def _priors(choices: Choices, structure: Structure, z) -> dict[str, tuple[float, float]]:
+    """Name of a hyperparameter -> location and scale of its logarithm, for values z (n,)."""
+    size, priors = _step_size(choices, z), {}
+    for name, (location, scale) in choices.learned.priors[structure.trend].items():
+        # What was learned of a season is known of each.
+        first, _, rest = name.partition(".")
+        names = [f"{s}.{rest}" for s in choices.seasons] if first == "season" else [name]
+        located = in_units(location, name, size, choices.step), scale
+        priors |= dict.fromkeys(names, located)
+    return priors | (dict(choices.priors.values) if choices.priors is not None else {})
+
+
+def _step_size(choices: Choices, z: np.ndarray) -> float:
+    """The size of a step of values z (n,): the sd of differences, or of seasonal ones."""
+    lags = [1, *(round(period / choices.step) for period in choices.seasons.values())]
+    differences = [z[lag:] - z[:-lag] for lag in lags if len(z) > lag + 2]
+    sizes = [np.sqrt(np.mean(np.square(d))) for d in differences if np.any(d)]
+    return float(max(min(sizes, default=np.std(z)), MIN_STEP_SHARE * np.std(z)))
+
+
+def _width(choices: Choices) -> float:
+    """The width of a change, in the unit of the times."""
+    return CHANGE_WIDTH_STEPS * choices.step
+
+
+@lru_cache(maxsize=256)
+def _template(trend: str, seasons: tuple, changes: tuple, width: float) -> NumpyEvidence:
+    """The evidence of a structure without data: kernels with priors take long to make."""
+    kernel = default_kernel(trend, dict(seasons), changes, width)
+    return NumpyEvidence(GPRegression(kernel, default_noise()), np.zeros(1), np.zeros(1))
+
+
+@lru_cache(maxsize=256)
+def _latent_template(
+    likelihood: NumpyLikelihood, trend: str, seasons: tuple, changes: tuple, width: float
+) -> NumpyLatentEvidence:
+    """The same of what is seen through a likelihood."""
+    kernel = default_kernel(trend, dict(seasons), changes, width)
+    return NumpyLatentEvidence(kernel, likelihood, np.zeros(1), np.zeros(1))
