@@ -78,8 +78,8 @@ def forecast(
     If many values are 0 and the series returns from 0 several times, the structures describe the
     ranks of the values, and the forecast stays within the range of the series.
 
-    Of a long series the last 600 values are fitted if they hold at least five of its longest
-    season. Otherwise they are all described by one structure, a smooth trend, seasons and a
+    Of more than 600 values the last 600 are fitted if they hold at least five of the longest
+    season. Otherwise all values are described by one structure, a smooth trend, seasons and a
     short-memory residual, by basis functions, in time linear in their number (`history/`).
 
     A progress bar is shown while a fit takes long, if the standard error is a terminal.

@@ -267,9 +267,9 @@ class Forecast(Quantiles):
         said of the new values. That does as long as the new values are few beside the old: `trust`
         says when too few draws are left.
 
-        One value takes 3 ms, after 120 values and after 1000: each draw has the joint distribution
+        One value takes 10 ms, after 120 values and after 600: each draw has the joint distribution
         of the next ones at hand. Where it ends, after 12 new values or a tenth of the series, it is
-        computed anew at each draw: 0.2 s after 120 values and 5 s after 1000. Robust noise and
+        computed anew at each draw: 0.1 s after 120 values and 1 s after 600. Robust noise and
         counts take as long each time.
 
         Args:

@@ -31,10 +31,10 @@ from bayeskern.gp.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 # Dense covariances of more values take gigabytes each, and a step of the fit takes minutes.
 MAX_VALUES = 10_000
 # Number of last values that are fitted by default: a fit takes cubic time, and the last values
-# determine the next ones. MAX_FITTED do if they hold MIN_PERIODS of the longest season. With a
-# likelihood each step of a fit has a search of its own.
-MAX_FITTED, MIN_PERIODS, MAX_FITTED_LONG_SEASON = 600, 5, 1_000
-MAX_FITTED_WITH_LIKELIHOOD = 500
+# determine the next ones. A season is long if MAX_FITTED values hold fewer than MIN_PERIODS of it.
+# With a likelihood each step of a fit has a search of its own.
+MAX_FITTED, MAX_FITTED_LONG_SEASON, MAX_FITTED_WITH_LIKELIHOOD = 600, 1_000, 500
+MIN_PERIODS = 5
 # More steps are of no use, and from 1000 values this many take gigabytes.
 MAX_STEPS = 100_000
 
@@ -73,11 +73,15 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
     observed_through = _likelihood(request.likelihood, model)
     trends = _trends(request.trend, model)
     seasons = name_seasons(series.calendar, request.season)
-    limit = _most_fitted(series, seasons, observed_through)
-    whole = limit == MAX_FITTED_LONG_SEASON and _takes_whole_history(series, request)
-    if not whole:
-        series = _fitted_values(series, model, limit)
     series = _ordinary_values(series)
+    latest = series.values[series.observed][-(model.last or MAX_FITTED) :]
+    ranks = _takes_ranks(latest, model, observed_through)
+    has_long_season = not ranks and _has_long_season(series, seasons)
+    whole = has_long_season and _takes_whole_history(series, request)
+    if not whole:
+        limit = MAX_FITTED_LONG_SEASON if has_long_season else MAX_FITTED
+        limit = limit if observed_through is None else MAX_FITTED_WITH_LIKELIHOOD
+        series = _fitted_values(series, model, limit)
     require_within_reach(series, horizon)
     series, bounds = _bounded(series, model, observed_through)
     series, seasons, frequency = _visible(series, seasons)
@@ -102,7 +106,7 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
         learned=learned(frequency),
         step=series.calendar.step,
         unit=max([*seasons.values()], default=series.calendar.step),
-        ranks=not whole and _takes_ranks(y, model, observed_through),
+        ranks=ranks,
         changes=() if finds_changes else _changes(series, model.changes),
         find_changes=finds_changes,
         robust=model.robust,
@@ -118,13 +122,10 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
     return Configuration(series, choices, frequency)
 
 
-def _most_fitted(series: Series, seasons, likelihood: NumpyLikelihood | None) -> int:
-    """Number of last values that are fitted by default."""
-    if likelihood is not None:
-        return MAX_FITTED_WITH_LIKELIHOOD
+def _has_long_season(series: Series, seasons) -> bool:
+    """Whether MAX_FITTED values hold fewer than MIN_PERIODS of the longest season."""
     longest = max(seasons.values(), default=0.0)
-    is_covered = MIN_PERIODS * longest <= MAX_FITTED * series.calendar.step
-    return MAX_FITTED if is_covered else MAX_FITTED_LONG_SEASON
+    return MIN_PERIODS * longest > MAX_FITTED * series.calendar.step
 
 
 def _takes_whole_history(series: Series, request: Request) -> bool:
