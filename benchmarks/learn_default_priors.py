@@ -11,6 +11,7 @@ show its season:
    series and their curvatures. Series with many zeros are left out.
 2. Weights of the structures (`Weighing`): the coefficients with the least mean log quantile loss of
    the averaged forecast of the values held out. The log keeps single wild series from deciding.
+   Intercepts have a normal prior, so that few series move them little.
 3. The width of the intervals (`Width`): the prior of the squared scale, and the share of a
    rolling-origin residual, with the highest mean log density of the standardised errors held out.
 """

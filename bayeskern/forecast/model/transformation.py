@@ -15,8 +15,6 @@ LEAST_ZEROS = 0.05
 MANY_ZEROS = 0.2
 # ... if the series returns from zero so often: one that has stopped is none of them.
 MIN_RETURNS = 3
-
-
 # Logs of the factors above the median forecast, and above the largest value of the series, from
 # which a forecast of the logarithm grows in proportion to its error, and not exponentially.
 MAX_LOG_ABOVE_MEDIAN, MAX_LOG_ABOVE_LARGEST = 0.5, 1.0
@@ -67,8 +65,8 @@ class Scale:
         """Forecast of y where z has the given mean and deviates from it, (..., m) both.
 
         The exponential is continued by its tangent, in value and slope, above exp(0.5) times the
-        median forecast and above exp(1) times the largest value of the series. So all moments of
-        the forecast are finite, and growth that a series has never shown is not exponential.
+        median forecast and above exp(1) times the largest value of the series. So the mean and the
+        variance are finite, and growth that a series has never shown is not exponential.
         """
         if not self.log:
             return self.back(mean + deviation)
