@@ -72,12 +72,13 @@ def conditional(K, z, known, ahead):
 
 
 def error_by_hand(z, mean, sd, scale):
-    """The standardised error; on the log scale, values are linear in it from its 99 % quantile."""
+    """The standardised error; on the log scale, values are linear in it from a limit on."""
     error = (z - mean) / sd
     if not scale.log:
         return error
-    last = scipy.stats.norm.ppf(0.99)
-    growth = np.exp(scale.size * (z - mean - last * sd))
+    # No forecast of these values reaches the other limit, above the largest of them.
+    last = MAX_LOG_ABOVE_MEDIAN / (scale.size * sd)
+    growth = np.exp(scale.size * (z - mean) - MAX_LOG_ABOVE_MEDIAN)
     return np.where(error < last, error, last + (growth - 1.0) / (scale.size * sd))
 
 
