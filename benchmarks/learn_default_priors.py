@@ -2,6 +2,8 @@
 
     uv run python -m benchmarks.learn_default_priors [--data FOLDER] [--limit 100] [--rounds 4]
 
+The shipped table was made with --limit 100 --rounds 3, and then --limit 150 --keep-priors.
+
 Writes bayeskern/forecast/model/learned.json, from the half `learn` of the corpus and of M1. The
 script `benchmarks.board` judges on the other half. For each frequency, and for series too short to
 show its season:
@@ -72,8 +74,8 @@ START_SERIES, MIN_SCALE, MAX_SCALE = 5.0, 0.4, 3.0
 MIN_CURVATURE = 0.1
 # A longer history is cut for learning, and a frequency with fewer series is not learned.
 LAST, MIN_SERIES = 400, 15
-# Penalties on the squared distance of the intercepts (of the sum over series) and of the slopes of
-# the weights, and of the parameters of the width (of the mean), from where their search begins.
+# Penalties on the squared distance from where the search begins: of the intercepts, beside the sum
+# of losses over series; of the slopes and of the width, beside the mean.
 INTERCEPT_PENALTY, SLOPE_PENALTY, WIDTH_PENALTY = 1.0, 2e-4, 3e-3
 # A quantile loss below this share of the seasonal-naive error is none.
 MIN_LOSS = 1e-3

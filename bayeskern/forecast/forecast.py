@@ -27,17 +27,11 @@ from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import Draws, Fitted
 from bayeskern.forecast.fit.rolling import origins_of
-from bayeskern.forecast.model.configuration import (
-    MAX_STEPS,
-    Request,
-    configure,
-)
+from bayeskern.forecast.model.configuration import MAX_STEPS, Request, configure
 from bayeskern.forecast.model.evidence import bound
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
-from bayeskern.forecast.model.transformation import (
-    is_constant,
-)
+from bayeskern.forecast.model.transformation import is_constant
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 from bayeskern.inference.infer import as_method, fit_target
@@ -79,8 +73,9 @@ def forecast(
     ranks of the values, and the forecast stays within the range of the series.
 
     Of more than 600 values the last 600 are fitted if they hold at least five of the longest
-    season. Otherwise all values are described by one structure, a smooth trend, seasons and a
-    short-memory residual, by basis functions, in time linear in their number (`history/`).
+    season. Otherwise all values are fitted: from 1000 on, or from 600 on where 1000 hold fewer than
+    five, by one structure, a smooth trend, seasons and a short-memory residual, by basis functions,
+    in time linear in their number (`history/`).
 
     A progress bar is shown while a fit takes long, if the standard error is a terminal.
 

@@ -267,10 +267,9 @@ class Forecast(Quantiles):
         said of the new values. That does as long as the new values are few beside the old: `trust`
         says when too few draws are left.
 
-        One value takes 10 ms, after 120 values and after 600: each draw has the joint distribution
-        of the next ones at hand. Where it ends, after 12 new values or a tenth of the series, it is
-        computed anew at each draw: 0.1 s after 120 values and 1 s after 600. Robust noise and
-        counts take as long each time.
+        New values are cheap while they are fewer than 12 or a tenth of the series: each draw has
+        the joint distribution of the next ones at hand. Beyond, and with robust noise or counts,
+        it is computed anew at each draw.
 
         Args:
             values: The new values, (m,), NaN where one is missing; or a number.

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import bayeskern as bk
+from bayeskern.forecast.model.configuration import Request, configure
 
 N = 1_600
 HOURS = pd.date_range("2024-01-01", periods=N + 48, freq="h")
@@ -56,3 +57,22 @@ def test_a_window_is_an_option():
     f = bk.forecast(VALUES[:N], 4, trend="reverting", model=bk.StructuralModel(last=300))
     assert len(f.leading.y) == 300 and f.leading.structure.trend == "reverting"
     assert any("only the last 300" in remark for remark in f.remarks)
+
+
+@pytest.mark.parametrize(
+    ("freq", "count", "fitted", "is_whole"),
+    [
+        # 600 weeks hold more than five years.
+        ("W", 700, 600, False),
+        # 840 hours hold five weeks; 1,000 days do not hold five years.
+        ("h", 900, 900, False),
+        ("h", 1_100, 1_100, True),
+        ("D", 740, 740, True),
+        ("D", 590, 590, False),
+    ],
+)
+def test_the_longest_season_decides_how_many_values_are_fitted(freq, count, fitted, is_whole):
+    values = pd.Series(RNG.standard_normal(count), pd.date_range("2010-01-01", None, count, freq))
+    configured = configure(bk.read_series(values), 4, Request())
+    assert int(configured.series.observed.sum()) == fitted
+    assert configured.choices.whole_history == is_whole

@@ -29,7 +29,7 @@ from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_
 
 # Structures whose mode is so much less dense than that of the best one are not looked at again.
 MAX_LOG_GAP = 15.0
-# The scale of each trend of a longer series is the likelier one of so many of its last values.
+# Number of last values that decide, in a longer series, on which scale each trend is fitted.
 RECENT = 250
 # The scale of a series that is fitted by basis functions is chosen by so many of its last values.
 SCALE_VALUES = 3_000

@@ -136,6 +136,6 @@ def _template(trend: str, seasons: tuple, changes: tuple, width: float) -> Numpy
 def _latent_template(
     likelihood: NumpyLikelihood, trend: str, seasons: tuple, changes: tuple, width: float
 ) -> NumpyLatentEvidence:
-    """The same of what is seen through a likelihood."""
+    """The evidence of a structure without data, behind a likelihood."""
     kernel = default_kernel(trend, dict(seasons), changes, width)
     return NumpyLatentEvidence(kernel, likelihood, np.zeros(1), np.zeros(1))

@@ -31,8 +31,8 @@ from bayeskern.gp.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 # Dense covariances of more values take gigabytes each, and a step of the fit takes minutes.
 MAX_VALUES = 10_000
 # Number of last values that are fitted by default: a fit takes cubic time, and the last values
-# determine the next ones. A season is long if MAX_FITTED values hold fewer than MIN_PERIODS of it.
-# With a likelihood each step of a fit has a search of its own.
+# determine the next ones. The larger limit is for seasons of which MAX_FITTED values hold fewer
+# than MIN_PERIODS. With a likelihood each step of a fit has a search of its own.
 MAX_FITTED, MAX_FITTED_LONG_SEASON, MAX_FITTED_WITH_LIKELIHOOD = 600, 1_000, 500
 MIN_PERIODS = 5
 # More steps are of no use, and from 1000 values this many take gigabytes.
@@ -51,7 +51,7 @@ class Request(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """What is fitted.
+    """Values and structures to fit.
 
     Attributes:
         series: The values that are fitted, with remarks on those that are not.
@@ -76,10 +76,10 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
     series = _ordinary_values(series)
     latest = series.values[series.observed][-(model.last or MAX_FITTED) :]
     ranks = _takes_ranks(latest, model, observed_through)
-    has_long_season = not ranks and _has_long_season(series, seasons)
-    whole = has_long_season and _takes_whole_history(series, request)
+    needed = 0.0 if ranks else _values_needed(series, seasons)
+    whole = _takes_whole_history(int(series.observed.sum()), needed, request)
     if not whole:
-        limit = MAX_FITTED_LONG_SEASON if has_long_season else MAX_FITTED
+        limit = MAX_FITTED if needed <= MAX_FITTED else MAX_FITTED_LONG_SEASON
         limit = limit if observed_through is None else MAX_FITTED_WITH_LIKELIHOOD
         series = _fitted_values(series, model, limit)
     require_within_reach(series, horizon)
@@ -122,20 +122,27 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
     return Configuration(series, choices, frequency)
 
 
-def _has_long_season(series: Series, seasons) -> bool:
-    """Whether MAX_FITTED values hold fewer than MIN_PERIODS of the longest season."""
-    longest = max(seasons.values(), default=0.0)
-    return MIN_PERIODS * longest > MAX_FITTED * series.calendar.step
+def _values_needed(series: Series, seasons) -> float:
+    """Number of values that hold MIN_PERIODS of the longest season."""
+    return MIN_PERIODS * max(seasons.values(), default=0.0) / series.calendar.step
 
 
-def _takes_whole_history(series: Series, request: Request) -> bool:
-    """Whether basis functions may describe all of a series too long for covariances."""
+def _takes_whole_history(count: int, needed: float, request: Request) -> bool:
+    """True if basis functions describe all values: their season is too long for covariances.
+
+    Args:
+        count: Number of values.
+        needed: Number of values that hold MIN_PERIODS of the longest season.
+        request: What was asked for; a wish that basis functions do not meet excludes them.
+    """
     model = request.model
     is_default = request.trend is None and request.likelihood is None and not model.robust
     replaced = (model.kernel, model.changes, model.effect_kernels, model.priors, model.last)
     is_default &= all(option is None for option in replaced)
     is_default &= model.method is None or model.is_map
-    return is_default and int(series.observed.sum()) > MAX_FITTED
+    # The larger limit pays only where it holds enough of the season.
+    limit = MAX_FITTED_LONG_SEASON if needed <= MAX_FITTED_LONG_SEASON else MAX_FITTED
+    return is_default and needed > MAX_FITTED and count > limit
 
 
 def _ordinary_values(series: Series) -> Series:
@@ -176,7 +183,7 @@ def _visible(series: Series, seasons: dict[str, float]) -> tuple[Series, dict[st
 
 
 def _takes_ranks(y, model: StructuralModel, likelihood: NumpyLikelihood | None) -> bool:
-    """Whether many values are zero, now and again, so that ranks describe them best."""
+    """True if many values are zero, now and again: ranks describe such series best."""
     if likelihood is not None or model.kernel is not None or model.log is not None or model.robust:
         return False
     if model.lower is not None and model.lower < 0.0:

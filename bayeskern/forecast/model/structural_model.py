@@ -45,8 +45,9 @@ class StructuralModel:
             average of the structures.
         last: Number of last values to fit, at least 3. Default None: the last 600 if they hold at
             least five of the longest season, else all values, by basis functions if they are more
-            than 600. With robust noise, change points, effects with kernels, priors, a trend or
-            another method that is at most 1000 values, with a likelihood 500.
+            than 1000, or more than 600 where 1000 hold fewer than five. With robust noise, change
+            points, effects with kernels, priors, a trend or another method these are at most the
+            last 1000, with a likelihood the last 500.
 
     Raises:
         ValueError: For an invalid value, and for priors, robust noise or change points together
@@ -108,7 +109,7 @@ class StructuralModel:
 
     @property
     def is_map(self) -> bool:
-        """Whether the method is the mode of the most probable structure."""
+        """True if the method is the mode of the most probable structure."""
         return isinstance(self.method, str) and self.method == "map"
 
     def __repr__(self) -> str:
