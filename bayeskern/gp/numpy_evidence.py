@@ -6,23 +6,17 @@ step. The formulas are those of `GPRegression` and of its kernels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpyro.distributions as dist
-from numpyro.distributions import transforms
 from scipy.linalg import lapack, solve_triangular
 
 from bayeskern.core.threads import one_blas_thread
 from bayeskern.gp.numpy_predictive import LOG_2PI, Predictive
-from bayeskern.gp.prior import is_function
-from bayeskern.gp.regression import GPRegression
-from bayeskern.hyperparameters import is_specified
-from bayeskern.kernels.components import component_names
-from bayeskern.kernels.derivatives import Gram, Pairs
+from bayeskern.gp.numpy_prior import Gradient, Prior
+from bayeskern.kernels.derivatives import Pairs
 
 
 class LinearEffects(Protocol):
@@ -44,58 +38,37 @@ class LinearEffects(Protocol):
         """Its diagonal at x_new, of one component or of all: (m,)."""
 
 
-class LogNormalPrior(NamedTuple):
-    """value = least + exp(z), with z ~ N(location, scale^2)."""
-
-    location: float
-    scale: float
-    least: float = 0.0
-
-    @classmethod
-    def of(cls, prior) -> LogNormalPrior | None:
-        """The prior of a hyperparameter in this form, or None if it has another one."""
-        # A LogNormal is the exponential of a Normal, and stays so with a shift after it.
-        if not isinstance(prior, dist.TransformedDistribution) or prior.batch_shape != ():
-            return None
-        base, (first, *others) = prior.base_dist, prior.transforms
-        is_exponential = type(base) is dist.Normal and type(first) is transforms.ExpTransform
-        if not (is_exponential and all(map(_is_shift, others))):
-            return None
-        return cls(float(base.loc), float(base.scale), float(sum(t.loc for t in others)))
-
-
-def _is_shift(transform) -> bool:
-    return type(transform) is transforms.AffineTransform and transform.scale == 1.0
-
-
 class NumpyEvidence:
-    """log p(y, hyperparameters) of a GPRegression in time, over unconstrained coordinates z.
+    """log p(y, hyperparameters) of a Gaussian process in time, over unconstrained coordinates z.
 
-    The hyperparameters with a prior are least + exp(z), in the order of the sites of the model;
-    the noise comes last. `of` makes one where the model allows it.
+    Args:
+        prior: The process and its hyperparameters.
+        x: Times, (n,).
+        y: Values, (n,).
 
     Attributes:
-        names: The names of the sites, d of them.
-        priors: The prior of each, on z.
-        component_names: The names of the additive components of the kernel.
         noise_factors: What the noise variance of each value is multiplied by: (n,).
     """
 
     effects: LinearEffects | None = None
 
-    def __init__(self, model: GPRegression, x, y):
-        """x, y: (n,). Raises NotImplementedError if the kernel has no formula in NumPy."""
-        self._gram, self.component_names = Gram(model.kernel), tuple(component_names(model.kernel))
-        values = {**model.kernel.hyperparameters(), "noise": model.noise}
-        free = [is_specified(value) for value in values.values()]
-        self.names = tuple(n for n, is_free in zip(values, free, strict=True) if is_free)
-        self.priors = [LogNormalPrior.of(values[name]) for name in self.names]
-        self._free, self._places = np.flatnonzero(free), {name: i for i, name in enumerate(values)}
-        self._values = np.array(
-            [0.0 if is_free else float(v) for v, is_free in zip(values.values(), free, strict=True)]
-        )
-        self._location, self._scale, self._least = np.reshape(self.priors, (-1, 3)).astype(float).T
+    def __init__(self, prior: Prior, x, y):
+        self.prior = prior
         self._take(x, y)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each coordinate of z, d of them."""
+        return self.prior.names
+
+    @property
+    def middle(self) -> np.ndarray:
+        """The median of the prior of z: (d,)."""
+        return self.prior.middle
+
+    def values(self, z) -> dict[str, np.ndarray]:
+        """The hyperparameters by name, for z of shape (..., d)."""
+        return self.prior.values(z)
 
     def _take(self, x, y) -> None:
         self.x, self.y = x, y
@@ -112,33 +85,11 @@ class NumpyEvidence:
     def _of_effects(self):
         return 0.0 if self.effects is None else self.effects.covariance(self.x, self.x)
 
-    def given(self, x, y, numbers: dict[str, float] | None = None) -> NumpyEvidence:
-        """The same model given other data, with other values of some fixed hyperparameters.
-
-        Models that differ in their numbers only are read once so.
-        """
+    def given(self, x, y) -> NumpyEvidence:
+        """The same model given other values y at times x, (n,) both."""
         other = copy(self)
         other._take(x, y)
-        if numbers:
-            other._values = self._values.copy()
-            other._values[[self._places[name] for name in numbers]] = list(numbers.values())
         return other
-
-    @classmethod
-    def of(cls, model: GPRegression, x, y) -> NumpyEvidence | None:
-        """The evidence of a model, or None if its kernel, mean or priors are not known here."""
-        values = [*model.kernel.hyperparameters().values(), model.noise]
-        known = all(
-            LogNormalPrior.of(v) is not None if is_specified(v) else np.ndim(v) == 0 for v in values
-        )
-        has_mean = is_function(model.mean) or is_specified(model.mean) or np.any(model.mean != 0.0)
-        if has_mean or not known:
-            return None
-        try:
-            return cls(model, x, y)
-        except NotImplementedError:
-            # The kernel has a part without a formula in NumPy.
-            return None
 
     def with_noise_factors(self, noise_factors, constant: float) -> NumpyEvidence:
         """The same with other factors of the noise variance, (n,), and a term of the density."""
@@ -155,32 +106,9 @@ class NumpyEvidence:
         other._take(self.x, self.y)
         return other
 
-    def with_priors(self, priors: Mapping[str, tuple[float, float]]) -> NumpyEvidence:
-        """The same with z ~ N(location, scale^2), for hyperparameters by name.
-
-        Names that it has not are passed over.
-        """
-        other = copy(self)
-        other._location, other._scale = self._location.copy(), self._scale.copy()
-        # Those of a likelihood stand before those of the kernel and keep their own.
-        for i, name in enumerate(self.names[len(self.names) - len(self._location) :]):
-            if name in priors:
-                other._location[i], other._scale[i] = priors[name]
-        return other
-
     def threads(self):
         """A context in which BLAS takes one thread: several only wait for one another here."""
         return one_blas_thread()
-
-    @property
-    def middle(self) -> np.ndarray:
-        """The median of the prior: (d,)."""
-        return self._location
-
-    def values(self, z) -> dict[str, np.ndarray]:
-        """The hyperparameters by name, for z of shape (..., d)."""
-        values = self._least + np.exp(z)
-        return {name: values[..., i] for i, name in enumerate(self.names)}
 
     def log_density(self, z) -> float:
         """The log density at z (d,); -inf where K has no factor."""
@@ -197,7 +125,7 @@ class NumpyEvidence:
             return self._value_and_gradient(z)
 
     def _value_and_gradient(self, z):
-        value, factor, weights, derivatives = self._evaluated(z)
+        value, factor, weights, gradient = self._evaluated(z)
         if factor is None:
             return value, np.zeros(len(z))
         # The lower triangle of K^-1, twice off the diagonal: dK / d theta is symmetric.
@@ -207,40 +135,30 @@ class NumpyEvidence:
         # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta)
         A = np.multiply.outer(weights, weights)
         A += lower.T
-        trace_with = self._pairs.contract(A)
-        slopes = np.empty(len(z))
-        for i, place in enumerate(self._free):
-            is_noise = place == len(derivatives)
-            slopes[i] = (
-                np.diag(A) @ self.noise_factors if is_noise else trace_with(derivatives[place]())
-            )
-        return value, 0.5 * slopes * np.exp(z) - (z - self._location) / np.square(self._scale)
+        return value, gradient(A, np.diag(A) @ self.noise_factors)
 
     def _evaluated(self, z):
-        """The log density, the factor of K, K^-1 y and the derivatives of the Gram matrix."""
-        *kernel_values, noise = self._at(z)
-        K, derivatives = self._covariance(kernel_values, noise)
+        """The log density, the factor of K, K^-1 y and the gradient of sums over K."""
+        K, gradient = self._covariance(z)
         factor, failed = lapack.dpotrf(K.T, lower=1, overwrite_a=True)
         if failed or not np.isfinite(factor[-1, -1]):
-            return -np.inf, None, None, derivatives
+            return -np.inf, None, None, gradient
         weights, _ = lapack.dpotrs(factor, self.y, lower=1)
-        return self._log_joint(z, factor, self.y @ weights), factor, weights, derivatives
+        return self._log_joint(z, factor, self.y @ weights), factor, weights, gradient
 
     def _log_joint(self, z, factor, quadratic) -> float:
         """The log density at z, by the factor of K and y' K^-1 y."""
-        standard = (z - self._location) / self._scale
-        value = -0.5 * (quadratic + standard @ standard) - np.log(np.diag(factor)).sum()
-        value -= 0.5 * (len(self.y) + len(z)) * LOG_2PI + np.log(self._scale).sum()
-        return float(value) + self._constant
+        value = -0.5 * (quadratic + len(self.y) * LOG_2PI) - np.log(np.diag(factor)).sum()
+        return float(value) + self.prior.log_density(z) + self._constant
 
     def moments(self, z, x_new) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of new observations at x_new (m,), for each of z (S, d): (S, m)."""
         pairs, means, variances = Pairs(x_new, x_new), [], []
         with self.threads():
             for z_one in z:
-                solve, values, noise = self._conditioned(z_one)
+                solve, noise = self._conditioned(z_one)
                 half, mean = solve(x_new)
-                among = self._gram(values, pairs)[0] + self._variance_of_effects(x_new)
+                among = solve.prior_covariance(pairs) + self._variance_of_effects(x_new)
                 means.append(mean)
                 variances.append(np.maximum(among - np.sum(np.square(half), axis=0), 0.0) + noise)
         return np.array(means), np.array(variances)
@@ -258,8 +176,8 @@ class NumpyEvidence:
         with self.threads(), np.errstate(all="ignore"):
             # What overflows has no density, and that is said by its value.
             for z_one in z:
-                *values, noise = self._at(z_one)
-                K = pairs.spread(self._gram(values, pairs)[0]) + of_effects
+                noise = self.prior.noise(z_one)
+                K = pairs.spread(self.prior.covariance(z_one, pairs)[0]) + of_effects
                 cross, among = K[:n, n:], K[n:, n:]
                 K.ravel()[: n * len(K) : len(K) + 1] += noise * self.noise_factors
                 factor = _factor(K[:n, :n])
@@ -278,9 +196,8 @@ class NumpyEvidence:
         noise_factors: what the noise variance of each is multiplied by, (m,).
         """
         with self.threads():
-            solve, values, noise = self._conditioned(z)
-            pairs = Pairs.between(x_new, x_new)
-            among = pairs.spread(self._gram(values, pairs)[0])
+            solve, noise = self._conditioned(z)
+            among = solve.prior_covariance(Pairs.between(x_new, x_new))
             if self.effects is not None:
                 among = among + self.effects.covariance(x_new, x_new)
             half, mean = solve(x_new)
@@ -302,8 +219,8 @@ class NumpyEvidence:
             Means and variances of those, one pair for each origin.
         """
         with self.threads(), np.errstate(all="ignore"):
-            *values, noise = self._at(z)
-            factor = _factor(self._covariance(values, noise)[0])
+            noise = self.prior.noise(z)
+            factor = _factor(self._covariance(z)[0])
             weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
         pairs = []
         for n, k in zip(counts, reach, strict=True):
@@ -316,7 +233,7 @@ class NumpyEvidence:
     def precision(self, z) -> tuple[np.ndarray, np.ndarray]:
         """K^-1 (n, n) and K^-1 y (n,) at z (d,), with K the covariance of y."""
         with self.threads():
-            conditioned, _, _ = self._conditioned(z)
+            conditioned, _ = self._conditioned(z)
             inverse, _ = lapack.dpotri(conditioned.factor, lower=1)
             inverse = np.tril(inverse) + np.tril(inverse, -1).T
         return inverse, inverse @ conditioned.y
@@ -324,9 +241,9 @@ class NumpyEvidence:
     def fitted(self, z) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the function at the values themselves, without noise: (n,) each."""
         with self.threads():
-            solve, values, _ = self._conditioned(z)
+            solve, _ = self._conditioned(z)
             half, mean = solve(self.x)
-            among, _ = self._gram(values, Pairs(self.x, self.x))
+            among = solve.prior_covariance(Pairs(self.x, self.x))
             among = among + self._variance_of_effects(self.x)
             return mean, np.maximum(among - np.sum(np.square(half), axis=0), 0.0)
 
@@ -338,7 +255,7 @@ class NumpyEvidence:
         parts = []
         with self.threads():
             for z_one in z:
-                conditioned, _, _ = self._conditioned(z_one)
+                conditioned, _ = self._conditioned(z_one)
                 inverse, _ = lapack.dpotri(conditioned.factor, lower=1)
                 precision = np.diag(inverse)
                 residual = lapack.dpotrs(conditioned.factor, conditioned.y, lower=1)[0] / precision
@@ -351,12 +268,10 @@ class NumpyEvidence:
         parts = []
         with self.threads():
             for z_one in z:
-                solve, values, _ = self._conditioned(z_one)
-                to_ends = Pairs.between(self.x, ends)
-                cross = np.diff(self._gram.of_components(values, to_ends)[name])
+                solve, _ = self._conditioned(z_one)
+                cross = np.diff(solve.prior_components(Pairs.between(self.x, ends))[name])
                 half, mean = solve.covariances(cross)
-                within = Pairs.between(ends, ends)
-                among = self._gram.of_components(values, within)[name]
+                among = solve.prior_components(Pairs.between(ends, ends))[name]
                 prior = among[0, 0] + among[1, 1] - 2.0 * among[0, 1]
                 parts.append((mean[0], np.maximum(prior - np.sum(np.square(half)), 0.0)))
         means, variances = zip(*parts, strict=True)
@@ -368,7 +283,7 @@ class NumpyEvidence:
         Each component is taken minus its average over the data, and the averages go to the one
         called level, as in `bayeskern.gp.components`.
         """
-        names = (level, *(name for name in self.component_names if name != level))
+        names = (level, *(name for name in self.prior.component_names if name != level))
         parts = {name: ([], []) for name in (*names, *self._names_of_effects)}
         with self.threads():
             for z_one in z:
@@ -379,12 +294,11 @@ class NumpyEvidence:
 
     def _centered(self, z, x_new, names):
         """name -> mean and variance of one component at x_new, (m,) each; the level is first."""
-        solve, values, _ = self._conditioned(z)
+        solve, _ = self._conditioned(z)
         n, m, level = len(self.y), len(x_new), names[0]
-        among = self._gram.of_components(values, Pairs(x_new, x_new))
-        pairs = _pairs_between(self.x.tobytes(), x_new.tobytes())
-        between = self._gram.of_components(values, pairs)
-        within = self._gram.of_components(values, self._pairs)
+        among = solve.prior_components(Pairs(x_new, x_new))
+        between = solve.prior_components(_pairs_between(self.x.tobytes(), x_new.tobytes()))
+        within = solve.prior_components(self._pairs)
         averages = {name: self._pairs.spread(K).mean(axis=1) for name, K in within.items()}
         cross, prior = {level: np.zeros((n, m))}, {level: np.zeros(m)}
         for name, K in between.items():
@@ -423,31 +337,25 @@ class NumpyEvidence:
         Z, parts = self.effects.rows(self.x), []
         with self.threads():
             for z_one in z:
-                solve, _, _ = self._conditioned(z_one)
+                solve, _ = self._conditioned(z_one)
                 half, mean = solve.covariances(Z)
                 parts.append((mean, np.maximum(1.0 - np.sum(np.square(half), axis=0), 0.0)))
         means, variances = zip(*parts, strict=True)
         return np.array(means), np.array(variances)
 
-    def _conditioned(self, z) -> tuple[Conditioned, np.ndarray, float]:
-        """The process given the data, the values of its kernel and its noise variance."""
-        *values, noise = self._at(z)
-        factor = _factor(self._covariance(values, noise)[0])
+    def _conditioned(self, z) -> tuple[Conditioned, float]:
+        """The process given the data, and its noise variance."""
+        factor = _factor(self._covariance(z)[0])
         weights = solve_triangular(factor, self.y, lower=True, check_finite=False)
-        return Conditioned(self, factor, weights, self.y, values), values, noise
+        return Conditioned(self, factor, weights, self.y, z), self.prior.noise(z)
 
-    def _covariance(self, values, noise) -> tuple[np.ndarray, list]:
-        """K, the covariance of y: (n, n), and the derivatives of the Gram matrix."""
-        K, derivatives = self._gram(values, self._pairs)
-        # One copy, into which the rest is added: the derivatives may need what the kernel gave.
+    def _covariance(self, z) -> tuple[np.ndarray, Gradient]:
+        """K, the covariance of y: (n, n), and the gradient of sums over it."""
+        K, gradient = self.prior.covariance(z, self._pairs)
+        # One copy, into which the rest is added: the gradient may need what the kernel gave.
         K = self._pairs.spread(K) + self._of_effects
-        K.ravel()[:: len(K) + 1] += noise * self.noise_factors
-        return K, derivatives
-
-    def _at(self, z) -> np.ndarray:
-        values = self._values.copy()
-        values[self._free] = self._least + np.exp(z)
-        return values
+        K.ravel()[:: len(K) + 1] += self.prior.noise(z) * self.noise_factors
+        return K, gradient
 
 
 @lru_cache(maxsize=4)
@@ -459,22 +367,30 @@ def _pairs_between(x: bytes, x_new: bytes) -> Pairs:
 class Conditioned(NamedTuple):
     """A process given its data y (n,), or what stands for them.
 
-    factor: L, of the covariance of y; weights: L^-1 y; values: those of the kernel.
+    factor: L, of the covariance of y; weights: L^-1 y; z: the coordinates of the process.
     """
 
     evidence: NumpyEvidence
     factor: np.ndarray
     weights: np.ndarray
     y: np.ndarray
-    values: list
+    z: np.ndarray
 
     def __call__(self, x_new):
         """L^-1 k(x, x_new) (n, m) and the mean at x_new (m,)."""
-        pairs = _pairs_between(self.evidence.x.tobytes(), x_new.tobytes())
-        cross = pairs.spread(self.evidence._gram(self.values, pairs)[0])
-        if self.evidence.effects is not None:
-            cross = cross + self.evidence.effects.covariance(self.evidence.x, x_new)
+        evidence = self.evidence
+        cross = self.prior_covariance(_pairs_between(evidence.x.tobytes(), x_new.tobytes()))
+        if evidence.effects is not None:
+            cross = cross + evidence.effects.covariance(evidence.x, x_new)
         return self.covariances(cross)
+
+    def prior_covariance(self, pairs: Pairs) -> np.ndarray:
+        """k at the pairs, without effects."""
+        return pairs.spread(self.evidence.prior.covariance(self.z, pairs)[0])
+
+    def prior_components(self, pairs: Pairs) -> dict[str, np.ndarray]:
+        """The components of k at the pairs."""
+        return self.evidence.prior.components(self.z, pairs)
 
     def covariances(self, cross):
         """L^-1 of covariances with the data (n, m), and the mean of what has them (m,)."""

@@ -8,7 +8,6 @@ gradient for Gaussian process regression with heteroscedastic Student-t model".
 
 from __future__ import annotations
 
-from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +17,7 @@ from scipy.special import logsumexp
 from bayeskern.gp.numpy_evidence import Conditioned, NumpyEvidence
 from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
 from bayeskern.gp.numpy_predictive import Predictive
-from bayeskern.gp.regression import GPRegression
-from bayeskern.kernels import Kernel
+from bayeskern.gp.numpy_prior import Prior
 
 # The most Newton steps, and the most halvings of one.
 STEPS, HALVINGS = 50, 30
@@ -60,33 +58,26 @@ class NumpyLatentEvidence(NumpyEvidence):
     Moments, paths and components are those of g.
 
     Args:
-        kernel: The covariance of g, with numbers and LogNormal priors.
+        prior: That of g, without noise.
         likelihood: What is observed.
         x: Times, (n,).
         y: Observations, (n,).
         shift: What is added to g.
         size: What g is multiplied by.
-
-    Raises:
-        NotImplementedError: If the kernel has no formula in NumPy.
     """
 
-    def __init__(self, kernel: Kernel, likelihood: NumpyLikelihood, x, y, shift=0.0, size=1.0):
+    def __init__(self, prior: Prior, likelihood: NumpyLikelihood, x, y, shift=0.0, size=1.0):
         self.likelihood, self.shift, self.size = likelihood, shift, size
-        # Observations have the noise of their likelihood, the process has none.
-        super().__init__(GPRegression(kernel, 0.0), x, y)
-        self.names = (*likelihood.names, *self.names)
+        super().__init__(prior, x, y)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.likelihood.names, *self.prior.names)
 
     def _take(self, x, y) -> None:
         super()._take(x, y)
         # Where the next search for a mode begins: a = K^-1 g.
         self._start = np.zeros(len(y))
-
-    def scaled(self, shift: float, size: float) -> NumpyLatentEvidence:
-        """The same with another shift and size."""
-        other = copy(self)
-        other.shift, other.size = shift, size
-        return other
 
     @property
     def middle(self) -> np.ndarray:
@@ -94,10 +85,7 @@ class NumpyLatentEvidence(NumpyEvidence):
 
     def values(self, z) -> dict[str, np.ndarray]:
         z, k = np.asarray(z), len(self.likelihood.names)
-        of_kernel = self._least + np.exp(z[..., k:])
-        names = enumerate(self.names[k:])
-        own = {name: of_kernel[..., i] for i, name in names}
-        return {**self.likelihood.values(z[..., :k]), **own}
+        return {**self.likelihood.values(z[..., :k]), **self.prior.values(z[..., k:])}
 
     def predictive(self, z, x_new) -> Predictive:
         """The log density at each of z (S, d); new values have no normal distribution."""
@@ -110,21 +98,18 @@ class NumpyLatentEvidence(NumpyEvidence):
         return z[:k], z[k:]
 
     def _evaluated(self, z):
-        theta, z = self._split(z)
-        K, derivatives = self._covariance(z)
+        theta, of_kernel = self._split(z)
+        K, gradient = self._covariance(of_kernel)
         mode = self._mode(theta, K)
         if mode is None:
-            return -np.inf, None, K, derivatives
-        standard = (z - self._location) / self._scale
-        prior = self.likelihood.log_prior(theta)[0] - 0.5 * (standard @ standard)
-        prior -= np.log(self._scale).sum() + 0.5 * len(z) * np.log(2.0 * np.pi)
-        return float(mode.value + prior), mode, K, derivatives
+            return -np.inf, None, K, gradient
+        prior = self.likelihood.log_prior(theta)[0] + self.prior.log_density(of_kernel)
+        return float(mode.value + prior), mode, K, gradient
 
-    def _covariance(self, z):
-        """K (n, n) at coordinates z of the kernel, and its derivatives."""
-        *values, _ = self._at(z)
-        K, derivatives = self._gram(values, self._pairs)
-        return self._pairs.spread(K) + self._of_effects, derivatives
+    def _covariance(self, of_kernel):
+        """K (n, n) at coordinates of the kernel, and the gradient of sums over it."""
+        K, gradient = self.prior.covariance(of_kernel, self._pairs)
+        return self._pairs.spread(K) + self._of_effects, gradient
 
     def _mode(self, theta, K) -> Mode | None:
         """Newton's method; None where it finds no mode."""
@@ -195,10 +180,10 @@ class NumpyLatentEvidence(NumpyEvidence):
         return self.size**2 * self.likelihood.curvature(f, self.y, theta)
 
     def _value_and_gradient(self, z):
-        value, mode, K, derivatives = self._evaluated(z)
+        value, mode, K, gradient = self._evaluated(z)
         if mode is None:
             return value, np.zeros(len(z))
-        theta, z = self._split(z)
+        theta, _ = self._split(z)
         R = mode.half.T @ mode.half
         RK = R @ K
         variance = np.diag(K) - np.sum(K * RK, axis=0)
@@ -213,9 +198,6 @@ class NumpyLatentEvidence(NumpyEvidence):
         u = np.linalg.solve(np.eye(len(f)) + H[:, None] * K, of_mode)
         # tr((a a' - R + u a' + a u') dK) / 2
         A = np.outer(mode.slope + u, mode.slope) + np.outer(mode.slope, u) - R
-        trace_with = self._pairs.contract(A)
-        slopes = np.array([trace_with(derivatives[place]()) for place in self._free])
-        of_kernel = 0.5 * slopes * np.exp(z) - (z - self._location) / np.square(self._scale)
         of_likelihood = self.likelihood.log_prior(theta)[1].copy()
         Ku = K @ u
         for i, step in enumerate(STEP * np.eye(len(theta))):
@@ -223,7 +205,7 @@ class NumpyLatentEvidence(NumpyEvidence):
             slope = difference(lambda t: self._slope(mode.g, t), theta, step)
             information = difference(lambda t: self._information(mode.g, t), theta, step)
             of_likelihood[i] += np.sum(density - 0.5 * variance * information + Ku * slope)
-        return value, np.append(of_likelihood, of_kernel)
+        return value, np.append(of_likelihood, gradient(A, 0.0))
 
     def _conditioned(self, z):
         """The process given what Laplace's method puts in the place of the observations.
@@ -231,22 +213,21 @@ class NumpyLatentEvidence(NumpyEvidence):
         These are values g + slope / information with noise 1 / information.
         """
         conditioned, _ = self._approximated(z)
-        return conditioned, conditioned.values, JITTER
+        return conditioned, JITTER
 
     def _approximated(self, z) -> tuple[Conditioned, np.ndarray]:
         """The same, and the noise of its values: (n,). NaN where there is no mode."""
         theta, of_kernel = self._split(z)
         K, _ = self._covariance(of_kernel)
         mode = self._mode(theta, K)
-        *values, _ = self._at(of_kernel)
         if mode is None:
             nothing = np.full(len(self.y), np.nan)
-            return Conditioned(self, np.full_like(K, np.nan), nothing, nothing, values), nothing
+            return Conditioned(self, np.full_like(K, np.nan), nothing, nothing, of_kernel), nothing
         noise = 1.0 / np.maximum(mode.information, LEAST_INFORMATION)
         y = mode.g + noise * mode.slope
         factor, _ = lapack.dpotrf(K + np.diag(noise), lower=1)
         weights = solve_triangular(factor, y, lower=True, check_finite=False)
-        return Conditioned(self, factor, weights, y, values), noise
+        return Conditioned(self, factor, weights, y, of_kernel), noise
 
     def rolling(self, z, counts, reach) -> list[tuple[np.ndarray, np.ndarray]]:
         # What stands for the observations depends on all of them.

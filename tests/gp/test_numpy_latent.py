@@ -10,6 +10,7 @@ from scipy import integrate, stats
 import bayeskern as bk
 from bayeskern.gp.numpy_latent import NumpyLatentEvidence
 from bayeskern.gp.numpy_likelihoods import LIKELIHOODS
+from bayeskern.gp.numpy_prior import NumpyPrior
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.kernels import RBF, Constant, Linear
 from tests.marks import few
@@ -45,8 +46,12 @@ def kernel():
     return RBF(dist.LogNormal(0.0, 1.0), prior) + Linear(prior, 2.0) + Constant(0.4)
 
 
+def prior():
+    return NumpyPrior(kernel(), 0.0)
+
+
 def evidence(name):
-    return NumpyLatentEvidence(kernel(), LIKELIHOODS[name], X, observations(name), SHIFT, SIZE)
+    return NumpyLatentEvidence(prior(), LIKELIHOODS[name], X, observations(name), SHIFT, SIZE)
 
 
 @pytest.mark.parametrize("name", few(NAMES, "negative_binomial", "beta"))
@@ -128,7 +133,9 @@ def test_evidence_with_information_is_near_the_integral(name):
     """One value, of which p(y) is an integral over f."""
     ours, y = LIKELIHOODS[name], 3.0 if LIKELIHOODS[name].whole else 0.3
     theta = np.array(THETAS[name])
-    one = NumpyLatentEvidence(Constant(0.5), ours, np.zeros(1), np.array([y]), SHIFT, SIZE)
+    one = NumpyLatentEvidence(
+        NumpyPrior(Constant(0.5), 0.0), ours, np.zeros(1), np.array([y]), SHIFT, SIZE
+    )
 
     def joint(g):
         density = ours.log_density(np.array([SHIFT + SIZE * g]), np.array([y]), theta)[0]
@@ -163,7 +170,7 @@ def test_rolling_forecasts_are_those_of_the_first_values_alone(name):
     ours, y, z = evidence(name), observations(name), evidence(name).middle
     pairs = ours.rolling(z, [8, 20], [3, 5])
     for n, k, (means, variances) in zip([8, 20], [3, 5], pairs, strict=True):
-        first = NumpyLatentEvidence(kernel(), LIKELIHOODS[name], X[:n], y[:n], SHIFT, SIZE)
+        first = NumpyLatentEvidence(prior(), LIKELIHOODS[name], X[:n], y[:n], SHIFT, SIZE)
         expected = first.moments(z[None], X[n : n + k])
         np.testing.assert_allclose(means, expected[0][0], rtol=1e-8)
         np.testing.assert_allclose(variances, expected[1][0], rtol=1e-8)
@@ -176,6 +183,6 @@ def test_a_search_that_begins_anywhere_ends_at_the_same_mode():
 
 
 def test_values_that_no_mean_explains_have_no_density():
-    ours = NumpyLatentEvidence(kernel(), LIKELIHOODS["poisson"], X, np.full(25, 5.0), 800.0, 1.0)
+    ours = NumpyLatentEvidence(prior(), LIKELIHOODS["poisson"], X, np.full(25, 5.0), 800.0, 1.0)
     value, gradient = ours.value_and_gradient(ours.middle)
     assert value == -np.inf and not gradient.any()

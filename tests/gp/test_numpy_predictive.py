@@ -5,19 +5,16 @@ import numpyro.distributions as dist
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-import bayeskern as bk
 from bayeskern.gp.numpy_evidence import NumpyEvidence
 from bayeskern.gp.numpy_predictive import Predictive
+from bayeskern.gp.numpy_prior import NumpyPrior
 from bayeskern.kernels import RBF, Linear
 
 RNG = np.random.default_rng(5)
 X, NEW = np.sort(RNG.uniform(0.0, 5.0, 30)), np.linspace(5.2, 7.0, 6)
 Y, LATER = np.sin(X) + 0.2 * RNG.normal(size=30), np.array([-0.7, 0.3, 1.1])
 ALL = np.append(X, NEW)
-MODEL = bk.GPRegression(
-    RBF(dist.LogNormal(), dist.LogNormal()) + Linear(dist.LogNormal(-2.0, 0.5)),
-    dist.LogNormal(-2.0, 0.5),
-)
+KERNEL = RBF(dist.LogNormal(), dist.LogNormal()) + Linear(dist.LogNormal(-2.0, 0.5))
 Z = 0.3 * RNG.normal(size=(3, 4)) + [0.0, 0.0, -2.0, -2.0]
 FACTORS = RNG.uniform(0.5, 3.0, 30)
 
@@ -31,7 +28,7 @@ class Tides:
         return np.outer(np.cos(9.0 * x), np.cos(9.0 * x_new))
 
 
-PLAIN = NumpyEvidence(MODEL, X, Y)
+PLAIN = NumpyEvidence(NumpyPrior(KERNEL, dist.LogNormal(-2.0, 0.5)), X, Y)
 # Each evidence, the covariance beside the kernel and the factors of the noise.
 EVIDENCES = {
     "plain": (PLAIN, np.zeros((36, 36)), np.ones(30)),

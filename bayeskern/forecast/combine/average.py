@@ -64,13 +64,14 @@ class Average:
 
     def values(self, errors) -> np.ndarray:
         """sum_k w_k T_k(m_k + s_k e) at errors e (..., m), within the bounds."""
-        total = sum(
-            weight * scale.ahead(mean, sd * errors)
-            for weight, scale, mean, sd in zip(
-                self.weights, self.scales, self.means, self.sds, strict=True
-            )
+        each = zip(self.weights, self.scales, self.means, self.sds, strict=True)
+        (_, first), *others = [
+            (weight, scale.ahead(mean, sd * errors))
+            for weight, scale, mean, sd in each
             if weight > 0.0
-        )
+        ]
+        # About the first, so that a value on which all agree has no rounding error.
+        total = first + sum(weight * (value - first) for weight, value in others)
         return np.clip(total, *self.bounds)
 
     def quantile(self, q) -> np.ndarray:

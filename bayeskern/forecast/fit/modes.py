@@ -1,6 +1,6 @@
 """One structure fitted to a series: its mode, and weighted draws of the hyperparameters around it.
 
-Nothing here is compiled where the evidence is in NumPy.
+Nothing is compiled, save Gram matrices of kernels that have no formula in NumPy.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from bayeskern.forecast.history.long_density import LongDensity
 from bayeskern.forecast.history.long_posterior import LongPosterior
 from bayeskern.forecast.history.long_search import Mode, SearchOptions, find_mode
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.gp.numpy_evidence import LogNormalPrior
 from bayeskern.gp.numpy_predictive import Predictive
+from bayeskern.gp.numpy_prior import LogNormalPrior
 
 
 class BasisEvidence(LongDensity):

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpyro.distributions as dist
 
-from bayeskern.forecast.model.evidence import Evidence, evidence_of
+from bayeskern.forecast.model.compiled_prior import CompiledPrior
 from bayeskern.forecast.model.kernels import (
     CENTER,
     NOISE,
@@ -23,7 +23,7 @@ from bayeskern.forecast.model.transformation import LatentScale, NormalScores, S
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.gp.numpy_evidence import NumpyEvidence
 from bayeskern.gp.numpy_latent import NumpyLatentEvidence
-from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
+from bayeskern.gp.numpy_prior import NumpyPrior, Prior
 from bayeskern.kernels import Kernel
 
 # The width of a change, in steps: it is over from one value to the next.
@@ -53,20 +53,21 @@ def build_model(
 
 def build_evidence(
     choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
-) -> Evidence:
-    """The evidence of a structure given values y at times x, (n,) both, on their scale."""
+) -> NumpyEvidence:
+    """The log density of a structure given values y at times x, (n,) both, on their scale."""
     z = scale.forward(y)
     if choices.kernels is not None:
-        return evidence_of(build_model(choices, structure, x, scale, y), x, z, choices.rows)
+        return NumpyEvidence(_prior_of(build_model(choices, structure, x, scale, y)), x, z)
     form = structure.trend, tuple(choices.seasons.items()), structure.changes, _width(choices)
     standardised = _standardised(choices, scale, y)
-    numbers = _numbers(choices, structure, x, standardised)
+    prior = _template(*form, choices.likelihood is None)
+    prior = prior.with_numbers(_numbers(choices, structure, x, standardised))
+    prior = prior.with_priors(_priors(choices, structure, standardised))
     if choices.likelihood is None:
-        evidence = _template(*form).given(x, z, numbers)
+        evidence = NumpyEvidence(prior, x, z)
     else:
-        evidence = _latent_template(choices.likelihood, *form).given(x, z, numbers)
-        evidence = evidence.scaled(scale.shift, scale.size)
-    evidence = evidence.with_priors(_priors(choices, structure, standardised))
+        likelihood = choices.likelihood
+        evidence = NumpyLatentEvidence(prior, likelihood, x, z, scale.shift, scale.size)
     return evidence.with_effects(choices.effects)
 
 
@@ -125,17 +126,18 @@ def _width(choices: Choices) -> float:
     return CHANGE_WIDTH_STEPS * choices.step
 
 
-@lru_cache(maxsize=256)
-def _template(trend: str, seasons: tuple, changes: tuple, width: float) -> NumpyEvidence:
-    """The evidence of a structure without data: kernels with priors take long to make."""
-    kernel = default_kernel(trend, dict(seasons), changes, width)
-    return NumpyEvidence(GPRegression(kernel, default_noise()), np.zeros(1), np.zeros(1))
+def _prior_of(model: GPRegression) -> Prior:
+    """The prior by formulas in NumPy, or by JAX where the kernel or its priors have none."""
+    try:
+        return NumpyPrior(model.kernel, model.noise)
+    except NotImplementedError:
+        return CompiledPrior(model)
 
 
 @lru_cache(maxsize=256)
-def _latent_template(
-    likelihood: NumpyLikelihood, trend: str, seasons: tuple, changes: tuple, width: float
-) -> NumpyLatentEvidence:
-    """The evidence of a structure without data, behind a likelihood."""
+def _template(
+    trend: str, seasons: tuple, changes: tuple, width: float, has_noise: bool
+) -> NumpyPrior:
+    """The prior of a structure of any series: kernels with priors take long to make."""
     kernel = default_kernel(trend, dict(seasons), changes, width)
-    return NumpyLatentEvidence(kernel, likelihood, np.zeros(1), np.zeros(1))
+    return NumpyPrior(kernel, default_noise() if has_noise else 0.0)

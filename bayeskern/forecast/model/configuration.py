@@ -117,7 +117,6 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
         priors=model.priors,
         whole_history=whole,
         end=float(series.calendar.positions(series.calendar.future(horizon))[-1]),
-        rows=len(y),
     )
     return Configuration(series, choices, frequency)
 

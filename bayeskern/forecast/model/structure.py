@@ -48,8 +48,6 @@ class Choices:
         likelihood: Through which the values are seen, where they are no numbers with noise.
         whole_history: Whether basis functions describe all of a long series.
         end: The position of the last time that is forecast.
-        rows: The number of values; fewer of them are filled up to it where code is compiled, so
-            that this is done once.
         priors: Of hyperparameters by name, in place of those that were learned.
     """
 
@@ -69,7 +67,6 @@ class Choices:
     likelihood: NumpyLikelihood | None = None
     whole_history: bool = False
     end: float = 0.0
-    rows: int = 0
     priors: Priors | None = None
 
     @property

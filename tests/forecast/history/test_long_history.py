@@ -15,7 +15,7 @@ from bayeskern.forecast.history.long_posterior import SHORT_TERM
 from bayeskern.forecast.history.long_search import SearchOptions
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.forecast.model.kernels import LEVEL
-from bayeskern.gp.numpy_evidence import LogNormalPrior
+from bayeskern.gp.numpy_prior import LogNormalPrior
 
 DAY = 1.0 / 365.25
 STEP = DAY / 4.0

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
 from bayeskern.forecast.data.reading import read_series
@@ -15,6 +15,8 @@ from bayeskern.forecast.model.effects import effects_of
 from bayeskern.forecast.model.kernels import default_kernel, default_noise
 from bayeskern.gp import GPRegression
 from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.gp.numpy_prior import LogNormalPrior, NumpyPrior
+from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels import RBF
 
 N, AHEAD = 200, 28
@@ -91,7 +93,7 @@ def test_the_evidence_is_that_of_the_process_with_the_effects(shop):
     x, y = series.calendar.positions(series.times), series.values
     z = (y - y.mean()) / y.std()
     model = GPRegression(default_kernel("smooth", {"season": 7.0 / 365.25}), default_noise())
-    plain = NumpyEvidence(model, x, z)
+    plain = NumpyEvidence(NumpyPrior(model.kernel, model.noise), x, z)
     evidence, at = plain.with_effects(effects), plain.middle
     Z = effects.rows(x)
     values = {name: float(v) for name, v in plain.values(at).items()}
@@ -324,7 +326,8 @@ def test_the_evidence_with_a_kernel_is_that_of_scipy():
     x = series.calendar.positions(series.times)[:25]
     model = GPRegression(default_kernel("drift", {}), default_noise())
     y = frame["y"].to_numpy()[:25]
-    evidence = NumpyEvidence(model, x, y).with_effects(effects)
+    prior = NumpyPrior(model.kernel, model.noise)
+    evidence = NumpyEvidence(prior, x, y).with_effects(effects)
     values = evidence.values(evidence.middle)
     own = (z - z[:25].mean()) / z[:25].std()
     others = z[::-1]
@@ -332,9 +335,10 @@ def test_the_evidence_with_a_kernel_is_that_of_scipy():
     K = np.asarray(model.at({k: float(v) for k, v in values.items()}).kernel(x[:, None]))
     K = K + float(values["noise"]) * np.eye(25) + np.outer(others[:25], others[:25])
     K = K + 0.5 * np.exp(-0.5 * np.square(np.subtract.outer(own[:25], own[:25]) / 0.7))
-    prior = -0.5 * len(evidence.names) * np.log(2.0 * np.pi)
-    prior -= np.log([p.scale for p in evidence.priors]).sum()
-    truth = multivariate_normal(np.zeros(25), K).logpdf(y) + prior
+    # At its median the prior of each z is that of a standard normal over its scale.
+    priors = [*model.kernel.hyperparameters().values(), model.noise]
+    scales = [LogNormalPrior.of(p).scale for p in priors if is_specified(p)]
+    truth = multivariate_normal(np.zeros(25), K).logpdf(y) + norm(0.0, scales).logpdf(0.0).sum()
     assert evidence.log_density(evidence.middle) == pytest.approx(truth, abs=1e-6)
 
 

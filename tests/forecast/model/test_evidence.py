@@ -1,49 +1,96 @@
-"""The evidence of a series in NumPy and compiled: both say the same."""
+"""Kernels of one's own in forecasts: Gram matrices by JAX, the log density in NumPy."""
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
 from bayeskern import kernels
-from bayeskern.forecast.model import evidence
-from bayeskern.forecast.model.evidence import CompiledEvidence, evidence_of
+from bayeskern.forecast.model.compiled_prior import CompiledPrior
 from bayeskern.forecast.model.kernels import default_noise
+from bayeskern.gp.components import centered_components
 from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.gp.numpy_prior import NumpyPrior
+from bayeskern.inference.model.bound import BoundModel
 
 N = 60
 T = np.arange(N) / 12.0
 Y = np.sin(2.0 * np.pi * T) + 0.3 * T + 0.3 * np.random.default_rng(5).standard_normal(N)
-KERNEL = kernels.RBF(dist.LogNormal(0.0, 1.0), 1.0) + kernels.Periodic(1.0, 1.0, 1.0)
+NEW = T[-1] + np.arange(1, 4) / 12.0
+NETWORK = eqx.nn.MLP(1, 1, 3, 1, activation=jnp.tanh, key=jax.random.key(0))
+KERNELS = {
+    "other kernel": kernels.Matern32(dist.LogNormal(), dist.LogNormal()),
+    "other prior": kernels.RBF(dist.Gamma(2.0, 1.0)).named("a") + kernels.Linear(0.3).named("b"),
+    "named twice": 2.0 * (kernels.RBF(dist.LogNormal()).named("a") + kernels.Constant().named("b")),
+    "white noise": kernels.RBF(dist.HalfNormal()) + kernels.White(dist.LogNormal(-2.0, 1.0)),
+    "network": kernels.RBF(1.0).warp(NETWORK, weights=dist.Normal()),
+}
 
 
-@pytest.mark.slow
-def test_both_forms_of_the_evidence_agree():
-    model = bk.GPRegression(KERNEL, default_noise())
-    in_numpy, compiled = evidence_of(model, T, Y), CompiledEvidence(evidence.bound(model, T, Y))
-    assert isinstance(in_numpy, NumpyEvidence) and in_numpy.names == compiled.names
+def evidence_and_target(kernel):
+    model = bk.GPRegression(kernel, default_noise())
+    target = BoundModel.of(model, (T, Y), {}).target()
+    return NumpyEvidence(CompiledPrior(model), T, Y), target
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_density_and_gradient_are_those_of_the_model(name):
+    evidence, target = evidence_and_target(KERNELS[name])
+    assert evidence.names == tuple(target.coordinates)
+    z = evidence.middle + 0.2 * np.random.default_rng(1).normal(size=target.size)
+    expected, slope = jax.jit(jax.value_and_grad(target.log_density))(jnp.asarray(z))
+    value, gradient = evidence.value_and_gradient(z)
+    np.testing.assert_allclose(value, expected, rtol=1e-9)
+    np.testing.assert_allclose(evidence.log_density(z), expected, rtol=1e-9)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-6, atol=1e-8 * abs(slope).max())
+
+
+@pytest.mark.parametrize("name", ["other kernel", "white noise"])
+def test_new_values_are_those_of_the_process(name):
+    evidence, target = evidence_and_target(KERNELS[name])
+    z = evidence.middle + 0.1
+    model = target.model.at({k: v[0] for k, v in evidence.values(z[None]).items()})
+    process = model.condition(T, Y)
+    expected = process.predict(NEW, noise=model.noise)
+    (mean,), (variance,) = evidence.moments(z[None], NEW)
+    np.testing.assert_allclose(mean, expected.mean, rtol=1e-8)
+    np.testing.assert_allclose(variance, expected.variance, rtol=1e-8)
+    mean, covariance = evidence.joint(z, NEW)
+    np.testing.assert_allclose(mean, expected.mean, rtol=1e-8)
+    truth = np.asarray(process.covariance(NEW)) + float(model.noise) * np.eye(3)
+    np.testing.assert_allclose(covariance, truth, rtol=1e-7, atol=1e-10)
+    for ours, theirs in zip(evidence.loo(z[None]), process.loo(), strict=True):
+        np.testing.assert_allclose(ours[0], theirs, rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["other prior", "named twice"])
+def test_components_are_those_of_the_model(name):
+    evidence, target = evidence_and_target(KERNELS[name])
+    zs = evidence.middle + np.array([[0.1], [-0.2]])
+    parts = evidence.components(zs, NEW, "a")
+    expected = centered_components(
+        target.model, evidence.values(zs), target.args, NEW[:, None], "a"
+    )
+    assert list(parts) == list(expected) == ["a", "b"]
+    for part, moments in parts.items():
+        for ours, theirs in zip(moments, expected[part].parts, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
+
+
+def test_a_kernel_with_a_formula_is_the_same_by_jax():
+    kernel = kernels.RBF(dist.LogNormal(0.0, 1.0), 1.0) + kernels.Periodic(1.0, 1.0, 1.0)
+    by_jax, _ = evidence_and_target(kernel)
+    in_numpy = NumpyEvidence(NumpyPrior(kernel, default_noise()), T, Y)
     # The median of 64 draws from the prior, for the median itself.
-    np.testing.assert_allclose(compiled.middle, in_numpy.middle, atol=0.5)
+    np.testing.assert_allclose(by_jax.middle, in_numpy.middle, atol=0.5)
     z = in_numpy.middle + 0.2
-    np.testing.assert_allclose(compiled.log_density(z), in_numpy.log_density(z), rtol=1e-9)
-    ours, theirs = compiled.value_and_gradient(z), in_numpy.value_and_gradient(z)
-    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
-    new, zs = T[-1] + np.arange(1, 4) / 12.0, np.stack([z, z - 0.1])
-    for a, b in zip(compiled.moments(zs, new), in_numpy.moments(zs, new), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6)
-    for name, value in in_numpy.values(zs).items():
-        np.testing.assert_allclose(compiled.values(zs)[name], value, rtol=1e-9)
-    for a, b in zip(compiled.joint(z, new), in_numpy.joint(z, new), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
-    ours, theirs = (e.components(zs, new, "trend") for e in (compiled, in_numpy))
-    for name, (means, _) in theirs.items():
-        np.testing.assert_allclose(ours[name][0], means, rtol=1e-6, atol=1e-8)
-    for a, b in zip(compiled.loo(zs), in_numpy.loo(zs), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6)
-    ours, theirs = (e.changes(zs, "rest", T[[0, -1]]) for e in (compiled, in_numpy))
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5)
+    for ours, theirs in zip(*(e.value_and_gradient(z) for e in (by_jax, in_numpy)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7)
+    for name, value in in_numpy.values(z).items():
+        np.testing.assert_allclose(by_jax.values(z)[name], value, rtol=1e-12)
 
 
 def test_a_kernel_without_a_formula_in_numpy_has_joint_draws():
@@ -58,33 +105,6 @@ def test_a_kernel_without_a_formula_in_numpy_has_joint_draws():
     draws = f.sample(40_000, seed=0)
     size = f.scale.size**2 * np.diag(expected).max()
     np.testing.assert_allclose(np.cov(draws.T), f.scale.size**2 * expected, atol=0.02 * size)
-
-
-def test_rolling_forecasts_of_both_forms_agree():
-    model = bk.GPRegression(KERNEL, default_noise())
-    in_numpy, compiled = evidence_of(model, T, Y), CompiledEvidence(evidence.bound(model, T, Y))
-    z = in_numpy.middle + 0.2
-    pairs = [form.rolling(z, [31, 40], [5, 2]) for form in (in_numpy, compiled)]
-    for ours, theirs in zip(*pairs, strict=True):
-        for a, b in zip(ours, theirs, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-6)
-
-
-def test_robust_noise_has_no_compiled_form():
-    compiled = CompiledEvidence(evidence.bound(bk.GPRegression(KERNEL, default_noise()), T, Y))
-    with pytest.raises(NotImplementedError, match="robust noise has no compiled form"):
-        compiled.joint(np.zeros(2), T[:2], np.array([1.0, 2.0]))
-
-
-def test_long_series_and_other_kernels_are_left_to_jax(monkeypatch):
-    model = bk.GPRegression(KERNEL, default_noise())
-    monkeypatch.setattr(evidence, "MOST_VALUES", N)
-    assert isinstance(evidence_of(model, T, Y), NumpyEvidence)
-    monkeypatch.setattr(evidence, "MOST_VALUES", N - 1)
-    assert isinstance(evidence_of(model, T, Y), CompiledEvidence)
-    monkeypatch.undo()
-    other = bk.GPRegression(kernels.Matern32(dist.LogNormal()), 0.1)
-    assert isinstance(evidence_of(other, T, Y), CompiledEvidence)
 
 
 def test_a_second_length_compiles_nothing():

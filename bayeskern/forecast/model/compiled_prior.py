@@ -1,0 +1,108 @@
+"""The prior of a process whose kernel has no formula in NumPy: Gram matrices by JAX."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.gp import GPRegression
+from bayeskern.gp.numpy_prior import Gradient
+from bayeskern.inference.model.bound import BoundModel
+from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.optimization.modes import initial_positions
+from bayeskern.inference.optimization.objective import NegativeLogDensity
+from bayeskern.kernels.components import component_names, part_of
+from bayeskern.kernels.derivatives import Pairs
+from bayeskern.kernels.gram_matrix import padded
+
+
+class CompiledPrior:
+    """The `Prior` of any kernel and any priors of its hyperparameters.
+
+    Its gradient is that of autodiff, in one reverse pass, so that a kernel may have many
+    hyperparameters (the weights of a network).
+
+    Args:
+        model: Kernel, noise and priors; its mean is zero.
+    """
+
+    def __init__(self, model: GPRegression):
+        # A target has data; the density of the hyperparameters does not depend on them.
+        self._target = BoundModel.of(model, (np.zeros(2), np.zeros(2)), {}).target()
+        self.names = tuple(self._target.coordinates)
+        self.component_names = tuple(component_names(model.kernel))
+
+    @property
+    def middle(self) -> np.ndarray:
+        objective = NegativeLogDensity(self._target, jacobian=True)
+        return np.asarray(initial_positions(objective, 1, 0)[0])
+
+    def values(self, z) -> dict[str, np.ndarray]:
+        z = np.asarray(z)
+        sites = constrain(self._target, z.reshape(1, -1, z.shape[-1]))
+        return {name: v.reshape((*z.shape[:-1], *v.shape[2:])) for name, v in sites.items()}
+
+    def noise(self, z) -> float:
+        return float(_noise_and_log_density(self._target, z)[0])
+
+    def log_density(self, z) -> float:
+        return float(_noise_and_log_density(self._target, z)[1])
+
+    def covariance(self, z, pairs: Pairs) -> tuple[np.ndarray, Gradient]:
+        def gradient(A, b):
+            X, Z = _points(pairs)
+            weights = np.zeros((len(X), len(X if Z is None else Z)))
+            weights[: A.shape[0], : A.shape[1]] = A
+            return np.asarray(_gradient(z, self._target, X, Z, weights, b))
+
+        return self._gram(z, pairs, None), gradient
+
+    def components(self, z, pairs: Pairs) -> dict[str, np.ndarray]:
+        return {name: self._gram(z, pairs, name) for name in self.component_names}
+
+    def _gram(self, z, pairs: Pairs, name: str | None) -> np.ndarray:
+        """A component of the kernel at the pairs, or all of it."""
+        n, m = len(pairs.s), np.shape(pairs.t)[-1]
+        if pairs.s.ndim == 1:
+            return np.asarray(_diagonal(self._target, z, padded(pairs.s[:, None]), name))[:n]
+        # The copy can be written to.
+        return np.array(_matrix(self._target, z, *_points(pairs), name))[:n, :m]
+
+
+def _points(pairs: Pairs) -> tuple[np.ndarray, np.ndarray | None]:
+    """The points of a Gram matrix, rows filled up; None for columns that are the rows.
+
+    White noise tells points that are the same from points at the same place.
+    """
+    X, Z = pairs.s, pairs.t.T
+    return padded(X), None if np.array_equal(X, Z) else padded(Z)
+
+
+@eqx.filter_jit
+def _matrix(target, z, X, Z, name):
+    return part_of(_at(target, z).kernel, name).evaluate(X, Z)
+
+
+@eqx.filter_jit
+def _diagonal(target, z, X, name):
+    return part_of(_at(target, z).kernel, name).evaluate_diag(X)
+
+
+@eqx.filter_jit
+def _noise_and_log_density(target, z):
+    return _at(target, z).noise, target.log_prior(z)
+
+
+@eqx.filter_jit
+@jax.grad
+def _gradient(z, target, X, Z, weights, b):
+    model = _at(target, z)
+    sums = jnp.vdot(weights, model.kernel.evaluate(X, Z)) + b * model.noise
+    return 0.5 * sums + target.log_prior(z)
+
+
+def _at(target, z) -> GPRegression:
+    """The model at its hyperparameters."""
+    return target.model.at(target.constrain(z))

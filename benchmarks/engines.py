@@ -1,0 +1,96 @@
+"""One engine or two: the log density of a structure and its gradient, by JAX and by NumPy.
+
+    uv run python -m benchmarks.engines
+
+Each row is a fresh process. "First" is the time of the first evaluation with all that it takes:
+the target is made, compiled or not. "Later" is the median of further evaluations. "A forecast"
+adds what four structures take with 60 evaluations each, which is about what a monthly series does.
+The last rows ask the reverse: NumPy called back from a compiled step, as NUTS on a `GPRegression`
+would have to.
+"""
+
+import subprocess
+import sys
+import tempfile
+from os import environ
+
+from bayeskern.core.formatting import aligned
+
+SCRIPT = """
+import statistics, sys, time
+import jax, jax.numpy as jnp, numpy as np
+import bayeskern as bk
+from bayeskern.forecast.model.evidence import bound
+from bayeskern.forecast.model.kernels import default_kernel, default_noise
+from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.gp.numpy_prior import NumpyPrior
+
+n, engine = int(sys.argv[1]), sys.argv[2]
+x = np.arange(n) / 12.0
+y = np.sin(2.0 * np.pi * x) + 0.1 * np.random.default_rng(0).normal(size=n).cumsum()
+model = bk.GPRegression(default_kernel("slope", {"season": 1.0}), default_noise())
+in_numpy = NumpyEvidence(NumpyPrior(model.kernel, model.noise), x, y)
+
+def called_back(z):
+    shapes = jax.ShapeDtypeStruct((), z.dtype), jax.ShapeDtypeStruct(z.shape, z.dtype)
+    return jax.pure_callback(lambda z: in_numpy.value_and_gradient(np.asarray(z)), shapes, z)
+
+def evaluation():
+    if engine == "numpy":
+        return in_numpy.value_and_gradient
+    if engine == "callback":
+        return jax.jit(called_back)
+    density = jax.value_and_grad(bound(model, x, y).log_density)
+    return density if engine == "eager" else jax.jit(density)
+
+z = np.array(in_numpy.middle)
+start = time.perf_counter()
+evaluate = evaluation()
+jax.block_until_ready(evaluate(z))
+first, later = time.perf_counter() - start, []
+with in_numpy.threads():
+    for i in range(20):
+        start = time.perf_counter()
+        jax.block_until_ready(evaluate(z + 0.01 * i))
+        later.append(time.perf_counter() - start)
+print(first, statistics.median(later))
+"""
+ENGINES = {
+    "NumPy, formulas": "numpy",
+    "JAX, compiled": "compiled",
+    "JAX, compiled before and kept on disk": "compiled",
+    "JAX, operation by operation": "eager",
+    "NumPy called back from JAX": "callback",
+}
+SIZES = (120, 468)
+STRUCTURES, EVALUATIONS = 4, 60
+
+
+def seconds(n: int, engine: str, cache: str) -> tuple[float, float]:
+    """Seconds of the first evaluation and of a later one, in a fresh process."""
+    environment = {
+        **environ,
+        "JAX_COMPILATION_CACHE_DIR": cache,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    command = [sys.executable, "-c", SCRIPT, str(n), engine]
+    run = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    first, later = map(float, run.stdout.split())
+    return first, later
+
+
+def main():
+    rows = [("engine", "n", "first, s", "later, ms", "a forecast, s")]
+    for n in SIZES:
+        with tempfile.TemporaryDirectory() as kept:
+            for label, engine in ENGINES.items():
+                with tempfile.TemporaryDirectory() as empty:
+                    cache = kept if engine == "compiled" else empty
+                    first, later = seconds(n, engine, cache)
+                total = STRUCTURES * (first + EVALUATIONS * later)
+                rows.append((label, str(n), f"{first:.2f}", f"{1e3 * later:.2f}", f"{total:.2f}"))
+    print("\n".join(aligned(rows)))
+
+
+if __name__ == "__main__":
+    main()

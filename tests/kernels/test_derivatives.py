@@ -1,0 +1,53 @@
+"""Formulas of Gram matrices in NumPy and their derivatives, against the kernels and autodiff."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bayeskern import kernels as k
+from bayeskern.kernels.derivatives import Gram, Pairs, _formula
+
+# Times before and after the start of the kernels that have one.
+S, T = np.array([-0.7, 0.0, 0.4, 1.9, 3.1]), np.array([-0.7, 0.2, 0.4, 2.6])
+KERNELS = {
+    "sum": k.RBF(0.9, 1.3) + k.Linear(0.7, 0.4),
+    "product": k.RBF(0.9, 1.3) * k.Linear(0.7, 0.4),
+    "scaled": 1.7 * k.RBF(0.9, 1.3),
+    "named": k.RBF(0.9, 1.3).named("a"),
+    "constant": k.Constant(0.8),
+    "linear": k.Linear(0.7, 0.4),
+    "rbf": k.RBF(0.9, 1.3),
+    "matern12": k.Matern12(0.9, 1.3),
+    "periodic": k.Periodic(1.1, 0.8, 1.3),
+    "seasonal": k.Seasonal(1.1, 0.8, 1.3),
+    "cosine": k.Cosine(1.1, 1.3),
+    "brownian": k.Brownian(1.3, 0.1),
+    "integrated_brownian": k.IntegratedBrownian(1.3, 0.1),
+    "integrated_ornstein_uhlenbeck": k.IntegratedOrnsteinUhlenbeck(0.9, 1.3, 0.1),
+    "change_point": k.ChangePoint(k.RBF(0.9, 1.3), k.Linear(0.7, 0.4), 0.5, 0.3),
+}
+
+
+def test_every_kernel_with_a_formula_is_tested():
+    assert {type(kernel) for kernel in KERNELS.values()} == set(_formula.registry) - {object}
+
+
+@pytest.mark.parametrize("make", [Pairs.between, lambda s, t: Pairs(s[:, None], t[None])])
+@pytest.mark.parametrize("name", KERNELS)
+def test_matrices_and_derivatives_are_those_of_the_kernel(name, make):
+    kernel, pairs = KERNELS[name], make(S, T)
+    values = {key: float(v) for key, v in kernel.hyperparameters().items()}
+    K, derivatives = Gram(kernel)(values.values(), pairs)
+
+    def matrix(theta):
+        at = dict(zip(values, theta, strict=True))
+        return kernel.at(at).evaluate(jnp.asarray(S)[:, None], jnp.asarray(T)[:, None])
+
+    theta = jnp.array(list(values.values()))
+    np.testing.assert_allclose(pairs.spread(K), matrix(theta), rtol=1e-10, atol=1e-12)
+    expected = jax.jit(jax.jacfwd(matrix))(theta)
+    assert len(derivatives) == len(values)
+    for i, derivative in enumerate(derivatives):
+        ours = np.broadcast_to(pairs.spread(np.asarray(derivative())), expected[..., i].shape)
+        np.testing.assert_allclose(ours, expected[..., i], rtol=1e-9, atol=1e-10)
