@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import blas, lapack, solve_triangular
 
 from bayeskern.core.threads import one_blas_thread
 from bayeskern.gp.numpy_predictive import LOG_2PI, Predictive
@@ -128,13 +128,12 @@ class NumpyEvidence:
         value, factor, weights, gradient = self._evaluated(z)
         if factor is None:
             return value, np.zeros(len(z))
-        # The lower triangle of K^-1, twice off the diagonal: dK / d theta is symmetric.
+        # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta), with dK / d theta symmetric: the
+        # lower triangle, twice off the diagonal.
         lower, _ = lapack.dpotri(factor, lower=1, overwrite_c=True)
         lower *= -2.0
-        lower.ravel("K")[:: len(lower) + 1] *= 0.5
-        # d log p / d theta = 1/2 tr((a a' - K^-1) dK / d theta)
-        A = np.multiply.outer(weights, weights)
-        A += lower.T
+        A = blas.dsyr(2.0, weights, a=lower, lower=1, overwrite_a=True).T
+        A.ravel()[:: len(A) + 1] *= 0.5
         return value, gradient(A, np.diag(A) @ self.noise_factors)
 
     def _evaluated(self, z):

@@ -1,14 +1,16 @@
 """Gram matrices of functions of time with their derivatives, in NumPy: nothing is compiled.
 
-The formulas are those of the kernels, each with its derivative in every hyperparameter. For a few
-hundred values they take less time than JAX needs to look up what it has compiled.
+The formulas are those of the kernels. Derivatives go backwards: from weights A to the slopes of
+sum_ij A_ij k(x_i, x_j) in every hyperparameter, so that a factor of a product is weighed once and
+what depends on the lag alone is summed over the lags first. For a few hundred values this takes
+less time than JAX needs to look up what it has compiled.
 """
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Callable, Iterator
-from functools import cached_property, singledispatch
+from functools import cached_property, reduce, singledispatch
 
 import numpy as np
 from scipy.special import expit, i0e, i1e
@@ -17,15 +19,17 @@ from bayeskern.kernels import base, dot_product, periodic, stationary, trend
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
 
-# What computes a derivative when it is wanted.
-Derivative = Callable[[], np.ndarray]
+# What computes a slope when it is wanted.
+Slope = Callable[[], float]
+# From weights to the slope in each hyperparameter.
+Pullback = Callable[["Weights"], list[Slope]]
 # From an iterator over values of the hyperparameters, and pairs of times, to a Gram matrix and its
-# derivatives.
-Formula = Callable[[Iterator[float], "Pairs"], tuple[np.ndarray, list[Derivative]]]
+# derivative. The matrix is given at the lags, at the pairs, or as one number for all of them.
+Formula = Callable[[Iterator[float], "Pairs"], tuple[np.ndarray, Pullback]]
 # Lags that differ by less than this share of the longest are rounded from the same one.
-SAME = 1e-9
+SAME_LAG = 1e-9
 # The most different lags for each time, for which it pays to take them one by one.
-FEW = 8
+MAX_LAGS_PER_TIME = 8
 
 
 class Pairs:
@@ -48,24 +52,17 @@ class Pairs:
         """
         pairs = cls(x[:, None], x_new[None, :])
         longest = np.abs(pairs.lag).max(initial=0.0)
-        steps = np.rint(pairs.lag / (SAME * longest or 1.0))
+        steps = np.rint(pairs.lag / (SAME_LAG * longest or 1.0))
         lags, first, index = np.unique(steps, return_index=True, return_inverse=True)
-        if len(lags) <= FEW * max(steps.shape):
+        if len(lags) <= MAX_LAGS_PER_TIME * max(steps.shape):
             pairs.lag, pairs.index = pairs.lag.ravel()[first], index.reshape(steps.shape)
         return pairs
 
     def spread(self, values) -> np.ndarray:
-        """Values at the lags, or at the pairs, as values at the pairs."""
+        """Values at the lags, or at the pairs, as values at the pairs; one number stays one."""
         if self.index is None or values.shape != self.lag.shape:
             return values
         return values.take(self.index)
-
-    def contract(self, weights) -> Callable[[np.ndarray], float]:
-        """A function of values, at the lags or at the pairs: sum_ij weights_ij values_ij."""
-        if self.index is None:
-            return lambda values: np.vdot(weights, values)
-        by_lag = np.bincount(self.index.ravel(), weights.ravel(), len(self.lag))
-        return lambda values: np.vdot(by_lag if values.shape == by_lag.shape else weights, values)
 
     @cached_property
     def squared_lag(self) -> np.ndarray:
@@ -80,6 +77,58 @@ class Pairs:
         return known[1]
 
 
+class Weights:
+    """Weights A of pairs of times, for sums over the pairs of A times a matrix.
+
+    Args:
+        pairs: The pairs.
+        compute: () -> A, at the pairs, or its sums at the lags.
+    """
+
+    def __init__(self, pairs: Pairs, compute: Callable[[], np.ndarray]):
+        self.pairs, self._compute = pairs, compute
+
+    @cached_property
+    def _values(self) -> np.ndarray:
+        return self._compute()
+
+    @cached_property
+    def _at_lags(self) -> np.ndarray:
+        """Sums of A over the pairs of each lag."""
+        lags, index = self.pairs.lag, self.pairs.index
+        if index is None or self._values.shape == lags.shape:
+            return self._values
+        return np.bincount(index.ravel(), self._values.ravel(), len(lags))
+
+    @cached_property
+    def total(self) -> float:
+        """sum_ij A_ij."""
+        return np.sum(self._values)
+
+    def dot(self, values: np.ndarray) -> float:
+        """sum_ij A_ij values_ij, of values at the lags or at the pairs."""
+        weights = self._at_lags if values.shape == self.pairs.lag.shape else self._values
+        return np.vdot(weights, values)
+
+    def dot_increments(self, of_s: np.ndarray, of_t: np.ndarray, of_lag: np.ndarray) -> float:
+        """sum_ij A_ij (of_s_i + of_t_j - of_lag_ij), of values at s, at t and at the lags."""
+        by_s, by_t = self._sums
+        return np.vdot(by_s, of_s) + np.vdot(by_t, of_t) - self.dot(of_lag)
+
+    @cached_property
+    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of A over all pairs of each s, and of each t."""
+        return self._values.sum(axis=1), self._values.sum(axis=0)
+
+    def times(self, values: np.ndarray) -> Weights:
+        """A_ij values_ij, of values at the lags or at the pairs."""
+        return Weights(self.pairs, lambda: self._values * self.pairs.spread(values))
+
+    def times_at_lags(self, values: np.ndarray) -> Weights:
+        """The same for what depends on the lag alone, of values at the lags."""
+        return Weights(self.pairs, lambda: self._at_lags * values)
+
+
 class Gram:
     """The formulas of a kernel and of its additive components, read from it once."""
 
@@ -91,21 +140,23 @@ class Gram:
         self._whole = _formula(kernel)
         self._parts = [(*component_names(term), _formula(term)) for term in terms]
 
-    def __call__(self, values, pairs: Pairs) -> tuple[np.ndarray, list[Derivative]]:
-        """k(s, t) and its derivative in each hyperparameter, at the lags or, if need be, the pairs.
+    def __call__(self, values, pairs: Pairs) -> tuple[np.ndarray, Pullback]:
+        """k(s, t) at the lags or, if need be, the pairs, and its derivative.
 
         values: one for each of the `sites` of the kernel, in their order, which is that of the
-        derivatives too; those that the kernel holds do not count.
+        slopes too; those that the kernel holds do not count.
         """
-        return self._whole(iter(values), pairs)
+        K, pullback = self._whole(iter(values), pairs)
+        return K if K.ndim else np.full(pairs.lag.shape, K), pullback
 
     def of_components(self, values, pairs: Pairs) -> dict[str, np.ndarray]:
         """k(s, t) of each component by its name, at the pairs; they add up to the whole."""
         values, grams = iter(values), {}
         for name, formula in self._parts:
             K = pairs.spread(formula(values, pairs)[0])
-            grams[name] = grams[name] + K if name in grams else K
-        return grams
+            grams[name] = grams.get(name, 0.0) + K
+        shape = np.broadcast_shapes(np.shape(pairs.s), np.shape(pairs.t))
+        return {name: np.broadcast_to(K, shape) for name, K in grams.items()}
 
 
 @singledispatch
@@ -121,14 +172,23 @@ def _(kernel: base.Sum) -> Formula:
     formulas = [_formula(term) for term in kernel.terms]
 
     def gram(values, pairs):
-        grams, derivatives = zip(*(f(values, pairs) for f in formulas), strict=True)
-        # What depends on the lag alone is added up before it is spread over the pairs.
-        at_lags = sum(K for K in grams if K.shape == pairs.lag.shape)
-        at_pairs = [K for K in grams if K.shape != pairs.lag.shape]
-        total = pairs.spread(np.asarray(at_lags)) + sum(at_pairs) if at_pairs else at_lags
-        return total, [d for of_term in derivatives for d in of_term]
+        grams, pullbacks = zip(*(f(values, pairs) for f in formulas), strict=True)
+        # What is one number, and what depends on the lag alone, is added up before it is spread.
+        numbers = [K for K in grams if K.ndim == 0]
+        at_lags = [K for K in grams if K.shape == pairs.lag.shape]
+        at_pairs = [K for K in grams if K.ndim and K.shape != pairs.lag.shape]
+        total = _sum([*numbers, *at_lags]) if numbers or at_lags else None
+        if at_pairs and total is not None:
+            at_pairs.append(pairs.spread(total))
+        total = _sum(at_pairs) if at_pairs else total
+        return total, lambda w: [slope for pull in pullbacks for slope in pull(w)]
 
     return gram
+
+
+def _sum(arrays: list[np.ndarray]) -> np.ndarray:
+    """Their sum, of shapes that broadcast."""
+    return reduce(operator.add, arrays)
 
 
 @_formula.register
@@ -136,15 +196,20 @@ def _(kernel: base.Product) -> Formula:
     formulas = [_formula(term) for term in kernel.terms]
 
     def gram(values, pairs):
-        grams, derivatives = zip(*(f(values, pairs) for f in formulas), strict=True)
-        if any(K.shape != pairs.lag.shape for K in grams):
+        grams, pullbacks = zip(*(f(values, pairs) for f in formulas), strict=True)
+        is_at_lags = all(K.ndim == 0 or K.shape == pairs.lag.shape for K in grams)
+        if not is_at_lags:
             grams = [pairs.spread(K) for K in grams]
-            derivatives = [[_spread(pairs, d) for d in of_term] for of_term in derivatives]
-        by_rule = []
-        for i, of_term in enumerate(derivatives):
-            others = math.prod([*grams[:i], *grams[i + 1 :]])
-            by_rule += [_times(others, d) for d in of_term]
-        return math.prod(grams), by_rule
+
+        def pullback(w):
+            times = w.times_at_lags if is_at_lags else w.times
+            slopes = []
+            for i, pull in enumerate(pullbacks):
+                others = reduce(operator.mul, [*grams[:i], *grams[i + 1 :]])
+                slopes += pull(times(others))
+            return slopes
+
+        return reduce(operator.mul, grams), pullback
 
     return gram
 
@@ -155,10 +220,18 @@ def _(kernel: base.Scaled) -> Formula:
 
     def gram(values, pairs):
         scale = next(values)
-        K, derivatives = inner(values, pairs)
-        return scale * K, [lambda: K, *(_times(scale, d) for d in derivatives)]
+        K, pull = inner(values, pairs)
+
+        def pullback(w):
+            return [lambda: w.dot(K), *(_times(scale, slope) for slope in pull(w))]
+
+        return scale * K, pullback
 
     return gram
+
+
+def _times(factor: float, slope: Slope) -> Slope:
+    return lambda: factor * slope()
 
 
 @_formula.register
@@ -166,31 +239,33 @@ def _(kernel: base.Named) -> Formula:
     return _formula(kernel.inner)
 
 
-def _spread(pairs: Pairs, derivative: Derivative) -> Derivative:
-    return lambda: pairs.spread(derivative())
-
-
-def _times(factor, derivative: Derivative) -> Derivative:
-    return lambda: factor * derivative()
-
-
 def _leaf(kind: type[Kernel]):
-    """Register the formula of a kernel that is made of no others."""
+    """Register the formula of a kernel that is made of no others.
 
-    def register(formula: Formula) -> Formula:
-        _formula.register(kind)(lambda kernel: formula)
-        return formula
+    It returns the Gram matrix and what computes the derivative in each hyperparameter.
+    """
+
+    def register(formula) -> Formula:
+        def gram(values, pairs):
+            K, derivatives = formula(values, pairs)
+            return K, lambda w: [_slope(w, derivative) for derivative in derivatives]
+
+        _formula.register(kind)(lambda kernel: gram)
+        return gram
 
     return register
+
+
+def _slope(w: Weights, derivative: Callable[[], np.ndarray]) -> Slope:
+    return lambda: w.dot(derivative())
 
 
 # -- kernels ---------------------------------------------------------------------------------------
 
 
-@_leaf(base.Constant)
-def _(values, pairs):
-    variance, ones = next(values), np.ones(pairs.lag.shape)
-    return variance * ones, [lambda: ones]
+@_formula.register
+def _(kernel: base.Constant) -> Formula:
+    return lambda values, pairs: (np.asarray(next(values)), lambda w: [lambda: w.total])
 
 
 @_leaf(dot_product.Linear)
@@ -282,29 +357,32 @@ def _level(pairs, start):
 @_leaf(trend.IntegratedBrownian)
 def _(values, pairs):
     variance, start = next(values), next(values)
-    unit, in_start = pairs.kept(_slope, start)
+    unit, in_start = pairs.kept(_ramp, start)
     return variance * unit, [lambda: unit, lambda: variance * in_start]
 
 
-def _slope(pairs, start):
+def _ramp(pairs, start):
     """The kernel of a unit variance, and its derivative in the start."""
     side, earlier, later = _since(start, pairs)
     unit = np.abs(side) * np.square(earlier) * (3.0 * later - earlier) / 6.0
     return unit, -side * earlier * later
 
 
-@_leaf(trend.IntegratedOrnsteinUhlenbeck)
-def _(values, pairs):
+@_formula.register
+def _(kernel: trend.IntegratedOrnsteinUhlenbeck) -> Formula:
+    return _damped_slope
+
+
+def _damped_slope(values, pairs):
     lengthscale, variance, start = next(values), next(values), next(values)
     s, t = pairs.s - start, pairs.t - start
 
-    def at_all(function):
-        """function(s) + function(t) - function(s - t), at the pairs."""
+    def increments(function):
+        """function(s), function(t) and function(s - t), the last at the lags."""
         # All at once: there are few of them, and each step of Python costs as much as a hundred.
         together = function(np.concatenate([s, t, pairs.lag], axis=None))
         of_s, of_t, of_lag = np.split(together, [s.size, s.size + t.size])
-        of_lag = pairs.spread(of_lag.reshape(pairs.lag.shape))
-        return of_s.reshape(s.shape) + of_t.reshape(t.shape) - of_lag
+        return of_s.reshape(s.shape), of_t.reshape(t.shape), of_lag.reshape(pairs.lag.shape)
 
     def in_lengthscale(t):
         r = np.abs(t) / lengthscale
@@ -313,12 +391,20 @@ def _(values, pairs):
     def in_start(t):
         return lengthscale * np.sign(t) * np.expm1(-np.abs(t) / lengthscale)
 
-    unit = at_all(lambda t: np.square(t) * trend.remainder(np.abs(t) / lengthscale, np))
-    return variance * unit, [
-        lambda: variance * at_all(in_lengthscale),
-        lambda: unit,
-        lambda: variance * (in_start(s) + in_start(t)),
-    ]
+    of_s, of_t, of_lag = increments(
+        lambda t: np.square(t) * trend.remainder(np.abs(t) / lengthscale, np)
+    )
+    K = variance * of_s + variance * of_t
+    K -= pairs.spread(variance * of_lag)
+
+    def pullback(w):
+        return [
+            lambda: variance * w.dot_increments(*increments(in_lengthscale)),
+            lambda: w.dot_increments(of_s, of_t, of_lag),
+            lambda: variance * w.dot(in_start(s) + in_start(t)),
+        ]
+
+    return K, pullback
 
 
 @_formula.register
@@ -333,7 +419,8 @@ def _(kernel: trend.ChangePoint) -> Formula:
 
 
 def _change(location, width, of_before, of_after, pairs):
-    (before, of_before), (after, of_after) = of_before, of_after
+    (before, pull_before), (after, pull_after) = of_before, of_after
+    before, after = pairs.spread(before), pairs.spread(after)
     s, t = (pairs.s - location) / width, (pairs.t - location) / width
     u, v = expit(s), expit(t)
     # The derivatives of u and v in their arguments.
@@ -344,14 +431,17 @@ def _change(location, width, of_before, of_after, pairs):
         """The derivative where the arguments of u and v change at these rates."""
         falls = -of_s * du * (1.0 - v) - (1.0 - u) * of_t * dv
         rises = of_s * du * v + u * of_t * dv
-        return falls * pairs.spread(before) + rises * pairs.spread(after)
+        return falls * before + rises * after
 
-    return off * pairs.spread(before) + on * pairs.spread(after), [
-        lambda: along(-1.0 / width, -1.0 / width),
-        lambda: along(-s / width, -t / width),
-        *(_times(off, _spread(pairs, d)) for d in of_before),
-        *(_times(on, _spread(pairs, d)) for d in of_after),
-    ]
+    def pullback(w):
+        return [
+            lambda: w.dot(along(-1.0 / width, -1.0 / width)),
+            lambda: w.dot(along(-s / width, -t / width)),
+            *pull_before(w.times(off)),
+            *pull_after(w.times(on)),
+        ]
+
+    return off * before + on * after, pullback
 
 
 def _since(start, pairs):

@@ -23,7 +23,7 @@ from bayeskern.forecast.model.structure import Choices
 # happens where values come one by one.
 SPARE, MORE = 12, 48
 # What is foretold of longer horizons is not kept.
-LONGEST = 64
+LONGEST = 200
 
 
 def likely_times(
