@@ -17,7 +17,6 @@ from scipy.linalg import cho_factor, cho_solve
 
 from bayeskern.core import validation
 from bayeskern.core.progress import Progress
-from bayeskern.kernels.approximation import NystromFeatures
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import diagonal
 from bayeskern.linalg.tiled_gram import TiledGram
@@ -167,6 +166,9 @@ class Preconditioner(NamedTuple):
         pivots are not led astray by outliers. Musco and Musco (2017).
         """
         variances, smooth = np.asarray(kernel.evaluate_diag(X)), diagonal(kernel, X)
+        # Here, since it takes scikit-learn, which takes half a second to import.
+        from bayeskern.kernels.approximation import NystromFeatures
+
         features = NystromFeatures(kernel, rank, "leverage", seed)
         L = features.fit_transform(X) if np.any(smooth) else np.zeros((len(X), 1))
         # White noise has no features. Without any noise there are still rounding errors.
