@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import blas, lapack, solve_triangular
 
-from bayeskern.core.threads import one_blas_thread
+from bayeskern.core.threads import one_blas_thread, side_by_side
 from bayeskern.gp.numpy_predictive import LOG_2PI, Predictive
 from bayeskern.gp.numpy_prior import Gradient, Prior
 from bayeskern.kernels.derivatives import Pairs
@@ -284,9 +284,13 @@ class NumpyEvidence:
         """
         names = (level, *(name for name in self.prior.component_names if name != level))
         parts = {name: ([], []) for name in (*names, *self._names_of_effects)}
+
+        def centered(z_one):
+            return self._centered(z_one, x_new, names)
+
         with self.threads():
-            for z_one in z:
-                for name, (mean, variance) in self._centered(z_one, x_new, names).items():
+            for moments in side_by_side(centered, z, len(self.y)):
+                for name, (mean, variance) in moments.items():
                     parts[name][0].append(mean)
                     parts[name][1].append(variance)
         return {name: (np.array(m), np.array(v)) for name, (m, v) in parts.items()}

@@ -19,6 +19,7 @@ from bayeskern.forecast.result import SHOWN, Forecast
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import GPRegression, condition_at, predict_over, predictive_at
+from bayeskern.hyperparameters import replace, sites
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.linalg import Choice
@@ -134,9 +135,12 @@ class ForecastProcess(NamedTuple):
         leading = forecast.leading
         about = leading.structure, leading.x, leading.scale, leading.y
         kernel, _ = build_kernel_and_noise(forecast.choices, *about)
-        own = {name: v for name, v in values.items() if name in kernel.hyperparameters()}
-        at_draws = [kernel.at({name: v[i] for name, v in own.items()}) for i in range(len(z))]
-        return cls(forecast, z, jax.tree.map(lambda *leaves: np.stack(leaves), *at_draws))
+        paths = {s.name: s.path for s in sites(kernel) if s.name in values}
+        first = kernel.at({name: values[name][0] for name in paths})
+        # Only the hyperparameters differ from draw to draw.
+        repeated = jax.tree.map(lambda leaf: np.stack([leaf] * len(z)), first)
+        own = [np.asarray(values[name]) for name in paths]
+        return cls(forecast, z, replace(repeated, [*paths.values()], own))
 
     @property
     def X(self) -> np.ndarray:

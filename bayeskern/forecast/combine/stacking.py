@@ -156,7 +156,8 @@ def _of_history(x, y, choices: Choices) -> Fitted:
 def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitted]:
     """The structures at their modes, the best first, side by side where that is worth it.
 
-    The first on each scale goes before the others, and scales that it rules out are left.
+    Of several scales the first structure on each goes before the others, and a scale that it rules
+    out is left.
 
     start: structure -> where its search starts.
     """
@@ -166,8 +167,10 @@ def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitte
         bar.advance()
         return fitted
 
-    first = {structure.log: structure for structure in reversed(structures)}.values()
-    fits = near([fit(structure) for structure in first])
+    first = [*{structure.log: structure for structure in reversed(structures)}.values()]
+    if len(first) == 1:
+        return near(side_by_side(fit, structures, len(y)))
+    fits = near(side_by_side(fit, first, len(y)))
     likely = {fitted.structure.log for fitted in fits}
     others = [s for s in structures if s.log in likely and s not in first]
     return near([*fits, *side_by_side(fit, others, len(y))])
@@ -210,7 +213,8 @@ def combine(
         seed: Seed of the draws.
         x_new: As in `Fitted.draws`.
     """
-    fits = [fitted for fitted in fits if np.isfinite(fitted.log_evidence)]
+    evidence = side_by_side(lambda fitted: fitted.log_evidence, fits, len(fits[0].y))
+    fits = [fitted for fitted, value in zip(fits, evidence, strict=True) if np.isfinite(value)]
     if not fits:
         raise FloatingPointError(
             "no structure has a finite density around its mode: the covariances cannot be "

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from markupsafe import Markup
 from PIL import Image
+from scipy.stats import binom
 
 import bayeskern as bk
 from bayeskern.core.formatting import short
@@ -255,3 +256,10 @@ def test_the_largest_figures_are_left_out_first_and_named_in_their_place():
     ]
     assert sections[0].blocks[1].text.endswith("Shows 900000.")
     assert "2 of the 4 figures" in remark
+
+
+@pytest.mark.parametrize("n", [5, 100, 2000])
+def test_bands_of_counts_are_quantiles_of_the_binomial_distribution(n):
+    p = np.linspace(0.02, 0.98, 49)
+    for ours, q in zip(fit_plots._binomial_quantiles(n, p), (0.025, 0.975), strict=True):
+        np.testing.assert_array_equal(ours, binom.ppf(q, n, p))
