@@ -34,8 +34,7 @@ from scipy.stats import t as student
 
 from bayeskern.core.threads import one_blas_thread
 from bayeskern.forecast.combine import stacking
-from bayeskern.forecast.combine.average import Average
-from bayeskern.forecast.combine.width import MAX_RESIDUAL, Spread
+from bayeskern.forecast.combine.width import MAX_RESIDUAL, forecast_errors
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.fit.rolling import origins_of
@@ -43,6 +42,7 @@ from bayeskern.forecast.model import learned
 from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.forecast.model.kernels import TRENDS
 from bayeskern.forecast.model.learned import ANY, Learned, Weighing, Width
+from bayeskern.prediction.quantile_average import QuantileAverage
 from benchmarks import board
 
 # Where the algorithm begins: the location and the scale of the logarithm.
@@ -198,7 +198,7 @@ class Example:
     evidence: np.ndarray
     errors: np.ndarray
     quantiles: np.ndarray
-    average: Average
+    average: QuantileAverage
     past: tuple[list, list]
 
 
@@ -218,11 +218,13 @@ def example_of(lesson: Lesson, priors) -> Example | None:
     evidence, errors = stacking.features([f.log_evidence for f in fits], errors)
     scales, bounds = [f.scale for f in fits], lesson.choices.bounds
     means, sds = zip(*moments, strict=True)
-    average = Average(np.ones(len(fits)), scales, means, sds, bounds=bounds)
+    average = QuantileAverage(np.ones(len(fits)), scales, means, sds, bounds=bounds)
     ones = np.eye(len(fits))
-    quantiles = [Average(w, scales, means, sds, bounds=bounds).quantile(LEVELS) for w in ones]
+    quantiles = [
+        QuantileAverage(w, scales, means, sds, bounds=bounds).quantile(LEVELS) for w in ones
+    ]
     averages = [
-        Average(
+        QuantileAverage(
             np.ones(len(fits)),
             scales,
             *map(np.array, zip(*(p[j] for p in past), strict=True)),
@@ -282,7 +284,9 @@ def standardised(example: Example, weighing: Weighing) -> tuple[np.ndarray, np.n
     weights = weights_of(example, weighing)
 
     def reweighed(average):
-        return Average(weights, average.scales, average.means, average.sds, bounds=average.bounds)
+        return QuantileAverage(
+            weights, average.transformations, average.means, average.sds, bounds=average.bounds
+        )
 
     errors = reweighed(example.average).errors_of(example.lesson.future)
     averages, values = example.past
@@ -302,7 +306,7 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
     def objective(p):
         total = 0.0
         for errors, residuals in pairs:
-            spread = Spread.of(width(p), residuals, np.arange(len(errors)))
+            spread = forecast_errors(width(p), residuals, np.arange(len(errors)))
             e = np.clip(errors, -3.0 * MAX_RESIDUAL, 3.0 * MAX_RESIDUAL) / spread.scales
             total -= np.mean(student.logpdf(e, spread.degrees) - np.log(spread.scales))
         return total / len(pairs) + WIDTH_PENALTY * np.sum(np.square(p - begin))

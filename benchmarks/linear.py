@@ -28,6 +28,7 @@ import bayeskern as bk
 from bayeskern.core.timing import Stopwatch
 from bayeskern.linear.statistics import Statistics
 from bayeskern.ridge import least_squares
+from benchmarks.timing import smallest_ess
 
 # Rows, features, NumPyro's chains, and its draws of each, as many as its warmup.
 SIZES = ((1_000, 10, 4, 1000), (100_000, 20, 2, 200))

@@ -10,13 +10,13 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
-from bayeskern.forecast.combine.average import Average
 from bayeskern.forecast.combine.predictive import predictive_of_others
-from bayeskern.forecast.combine.responses import ResponseMixture
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import plot
 from bayeskern.forecast.show.printing import number_format
+from bayeskern.prediction.quantile_average import QuantileAverage
+from bayeskern.prediction.response_mixture import ResponseMixture
 
 # The most of them that are shown.
 ROWS = 20
@@ -39,7 +39,7 @@ class Anomalies:
     level: float
 
     @cached_property
-    def _others(self) -> Average | ResponseMixture:
+    def _others(self) -> QuantileAverage | ResponseMixture:
         return predictive_of_others(self.forecast.parts, self.forecast.seed)
 
     @property

@@ -9,7 +9,7 @@
 4. The weights of the structures depend on their log marginal likelihoods and on the errors of these
    rolling-origin forecasts, by coefficients learned from many series (`combine/stacking.py`).
 5. The quantiles of the forecast are weighted averages of the quantiles of the structures
-   (`combine/average.py`).
+   (`prediction/quantile_average.py`).
 6. The standardised errors have Student's t distribution. Its scale combines a learned prior with
    the rolling-origin residuals of the series (`combine/width.py`).
 """

@@ -12,16 +12,14 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
-from bayeskern.forecast.combine.average import Average
+from bayeskern.forecast.combine.components import component_names, components_at, effects_of
 from bayeskern.forecast.combine.predictive import predictive_of
-from bayeskern.forecast.combine.responses import ResponseMixture
 from bayeskern.forecast.combine.stacking import Combination, Part
 from bayeskern.forecast.combine.updating import MORE, likely_times, updated
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.look_back import LookBack, look_back
 from bayeskern.forecast.evaluate.verdict import assess_forecast
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.model.kernels import LEVEL
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import Scale, require_possible
 from bayeskern.forecast.show import plot, wording
@@ -30,12 +28,11 @@ from bayeskern.forecast.show.remarks import remarks_on
 from bayeskern.forecast.show.totals import level_name, totals
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior, Trust
-from bayeskern.kernels.components import component_names
 from bayeskern.prediction.mixture import Quantiles
+from bayeskern.prediction.quantile_average import QuantileAverage
+from bayeskern.prediction.response_mixture import ResponseMixture
 
 LEVELS = (0.5, 0.8, 0.95)
-# The draws of the hyperparameters that components rest on.
-SHOWN = 16
 # With fewer effective draws than this one of them decides.
 MIN_EFFECTIVE_DRAWS = 2.0
 
@@ -158,12 +155,12 @@ class Forecast(Quantiles):
     @property
     def mean(self) -> np.ndarray:
         """The mean at each future time, shape (horizon,)."""
-        return self._predictive.moments[0]
+        return self._predictive.mean
 
     @property
     def sd(self) -> np.ndarray:
         """The standard deviation at each future time, shape (horizon,)."""
-        return self._predictive.moments[1]
+        return self._predictive.sd
 
     def quantile(self, q) -> np.ndarray:
         """Quantiles at each future time.
@@ -313,11 +310,7 @@ class Forecast(Quantiles):
     @property
     def components(self) -> tuple[str, ...]:
         """The names of the additive terms, the one that carries the level first."""
-        if self.model is None:
-            return ()
-        names = component_names(self.model.kernel)
-        effects = () if self.choices.effects is None else self.choices.effects.names
-        return (LEVEL, *(name for name in names if name != LEVEL), *effects)
+        return component_names(self.parts[0].draws) if self.parts else ()
 
     def effects(self, level: float = 0.95):
         """What a unit more of each regressor does, or an event while it is there.
@@ -341,12 +334,7 @@ class Forecast(Quantiles):
         if effects is None or not self.parts:
             raise ValueError("this forecast has no regressors, events or holidays.")
         tail = 0.5 * (1.0 - validation.level(level))
-        draws, centre = self.parts[0].draws, replace(self.scale, shift=0.0)
-        z = draws.z if draws.is_point else draws.resampled(SHOWN, self.seed)
-        means, variances = draws.fitted.evidence.coefficients(z)
-        units = effects.units[: effects.linear]
-        means, variances = means * units, variances * np.square(units)
-        ends = self._of_draws(centre, means, variances).quantile([0.5, tail, 1.0 - tail])
+        ends = effects_of(self.parts[0].draws, self.seed).quantile([0.5, tail, 1.0 - tail])
         columns = zip(("median", "lower", "upper"), ends, strict=True)
         return pd.DataFrame(
             dict(columns), index=pd.Index(effects.columns[: effects.linear], name="effect")
@@ -380,21 +368,15 @@ class Forecast(Quantiles):
             intervals[name] = {"median": median, "lower": lower, "upper": upper}
         return intervals
 
-    def _components_at(self, x: bytes) -> dict[str, Average]:
+    def _components_at(self, x: bytes) -> dict[str, QuantileAverage]:
         """Each component at the positions x, which are kept for other levels."""
         if x not in self._known_components:
-            draws, scale, parts = self.parts[0].draws, self.scale, {}
-            z = draws.z if draws.is_point else draws.resampled(SHOWN, self.seed)
-            moments = draws.fitted.evidence.components(z, np.frombuffer(x), LEVEL)
-            for name, (means, variances) in moments.items():
-                # The level is in the units of the series, the others are differences from it.
-                centre = scale if name == LEVEL else replace(scale, shift=0.0)
-                parts[name] = self._of_draws(centre, means, variances)
+            parts = components_at(self.parts[0].draws, self.seed, np.frombuffer(x))
             self._known_components[x] = parts
         return self._known_components[x]
 
     @cached_property
-    def _known_components(self) -> dict[bytes, dict[str, Average]]:
+    def _known_components(self) -> dict[bytes, dict[str, QuantileAverage]]:
         return {}
 
     def component(self, name: str, times=None, level: float = 0.95) -> dict[str, np.ndarray]:
@@ -501,19 +483,13 @@ class Forecast(Quantiles):
     # -- inside -------------------------------------------------------------------------------
 
     @cached_property
-    def _predictive(self) -> Average | ResponseMixture:
+    def _predictive(self) -> QuantileAverage | ResponseMixture:
         """The predictive distribution at the future times."""
         if self.combination is None:
             zeros, ones = np.zeros((1, self.horizon)), np.eye(self.horizon)
-            return Average([1.0], [self.scale], zeros, zeros, correlation=lambda: ones)
+            return QuantileAverage([1.0], [self.scale], zeros, zeros, correlation=lambda: ones)
         x = self.series.calendar.positions(self.times)
         return predictive_of(self.combination, x, np.arange(self.horizon), self.seed)
-
-    def _of_draws(self, scale: Scale, means, variances) -> Average:
-        """The distribution of something over equally weighted draws, by its moments (S, m)."""
-        mean = means.mean(axis=0)
-        sd = np.sqrt(np.mean(variances + np.square(means - mean), axis=0))
-        return Average([1.0], [scale], mean[None], sd[None])
 
     def __repr__(self) -> str:
         return summary(self)

@@ -66,6 +66,11 @@ class NumpyEvidence:
         """The median of the prior of z: (d,)."""
         return self.prior.middle
 
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """The names of the additive components of the kernel."""
+        return self.prior.component_names
+
     def values(self, z) -> dict[str, np.ndarray]:
         """The hyperparameters by name, for z of shape (..., d)."""
         return self.prior.values(z)
@@ -282,7 +287,7 @@ class NumpyEvidence:
         Each component is taken minus its average over the data, and the averages go to the one
         called level, as in `bayeskern.gp.components`.
         """
-        names = (level, *(name for name in self.prior.component_names if name != level))
+        names = (level, *(name for name in self.component_names if name != level))
         parts = {name: ([], []) for name in (*names, *self._names_of_effects)}
 
         def centered(z_one):

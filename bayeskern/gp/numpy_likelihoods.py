@@ -6,7 +6,7 @@ own hyperparameters are theta, in unconstrained coordinates.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -23,22 +23,19 @@ from scipy.special import (
 )
 
 from bayeskern.likelihoods import Beta, Likelihood, NegativeBinomial, Poisson, ZeroInflated
+from bayeskern.prediction.response_mixture import LARGEST_MEAN, Response
 
-# The largest mean of which counts can be drawn.
-LARGEST = 1e15
 # The median of a half-normal distribution.
 HALF_NORMAL_MEDIAN = 0.6744897501960817
 
 
-class NumpyLikelihood(ABC):
+class NumpyLikelihood(Response):
     """log p(y | f, theta), value by value: y and f are (n,), or broadcast.
 
     Attributes:
         names: The names of the hyperparameters, as sites of a `LatentGP`: k of them.
         middle: Their median, in unconstrained coordinates: (k,).
-        whole: Whether y is a whole number.
-        smallest, largest: The ends of what y can be.
-        takes_ends: Whether it can be these themselves.
+        takes_ends: Whether y can be the ends of what it can be themselves.
         log_concave: Whether the curvature is never negative, and its own information.
         title: What is observed, in words.
         scale: What f is, in words.
@@ -47,9 +44,6 @@ class NumpyLikelihood(ABC):
 
     names: ClassVar[tuple[str, ...]] = ()
     middle: ClassVar[tuple[float, ...]] = ()
-    whole: ClassVar[bool] = True
-    smallest: ClassVar[float] = 0.0
-    largest: ClassVar[float] = np.inf
     takes_ends: ClassVar[bool] = True
     log_concave: ClassVar[bool] = True
     title: ClassVar[str]
@@ -60,10 +54,6 @@ class NumpyLikelihood(ABC):
     @abstractmethod
     def model(self) -> Likelihood:
         """The same as a likelihood of models."""
-
-    @abstractmethod
-    def log_density(self, f, y, theta):
-        """log p(y | f)."""
 
     @abstractmethod
     def slope(self, f, y, theta):
@@ -84,18 +74,6 @@ class NumpyLikelihood(ABC):
     @abstractmethod
     def log_prior(self, theta) -> tuple[float, np.ndarray]:
         """The log density of theta, and its gradient: (k,)."""
-
-    @abstractmethod
-    def below(self, y, f, theta):
-        """The probability of y or less, for y that can be."""
-
-    @abstractmethod
-    def moments(self, f, theta) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of y."""
-
-    @abstractmethod
-    def draw(self, rng: np.random.Generator, f, theta) -> np.ndarray:
-        """A y for each f."""
 
     @abstractmethod
     def location_scale(self, y) -> tuple[float, float]:
@@ -133,7 +111,7 @@ class NumpyPoisson(NumpyLikelihood):
         return np.exp(f), np.exp(f)
 
     def draw(self, rng, f, theta):
-        return rng.poisson(np.minimum(np.exp(f), LARGEST)).astype(float)
+        return rng.poisson(np.minimum(np.exp(f), LARGEST_MEAN)).astype(float)
 
     def location_scale(self, y):
         # What varies beyond Poisson noise, or could do so unseen.
@@ -186,7 +164,7 @@ class NumpyNegativeBinomial(NumpyPoisson):
     def draw(self, rng, f, theta):
         r = np.exp(theta[0])
         rate = rng.gamma(r, np.exp(f) / r)
-        return rng.poisson(np.minimum(rate, LARGEST)).astype(float)
+        return rng.poisson(np.minimum(rate, LARGEST_MEAN)).astype(float)
 
 
 class NumpyZeroInflated(NumpyNegativeBinomial):

@@ -106,7 +106,7 @@ def crps_of_t(z, degrees):
 
 def student(f):
     """Location, scale and degrees of freedom of a forecast of one structure at one point."""
-    (part,), spread = f.parts, f.combination.spread(np.arange(f.horizon))
+    (part,), spread = f.parts, f.combination.errors(np.arange(f.horizon))
     x = f.series.calendar.positions(f.times)
     (mean,), (variance,) = part.fitted.evidence.moments(part.draws.z, x)
     sd = f.scale.size * np.sqrt(variance)

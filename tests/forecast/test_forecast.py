@@ -220,7 +220,7 @@ def test_mean_and_sd_on_the_log_scale_are_integrals(log):
     From there on y is linear. SciPy's quadrature leaves out tails of one in a million, as the
     moments of a forecast do.
     """
-    part, spread = log.parts[0], log.combination.spread(np.arange(HORIZON))
+    part, spread = log.parts[0], log.combination.errors(np.arange(HORIZON))
     (mean,), (variance,) = part.fitted.evidence.moments(part.draws.z, years(log)[1])
     errors = scipy.stats.t(spread.degrees)
     end = errors.ppf(1.0 - 1e-6)

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import evenly
+from bayeskern.forecast.combine.components import equal_draws
 from bayeskern.forecast.model.building import build_kernel_and_noise
-from bayeskern.forecast.result import SHOWN, Forecast
+from bayeskern.forecast.result import Forecast
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import GPRegression, condition_at, predict_over, predictive_at
@@ -130,7 +131,7 @@ class ForecastProcess(NamedTuple):
     @classmethod
     def of(cls, forecast: Forecast) -> ForecastProcess:
         draws = forecast.parts[0].draws
-        z = draws.z if draws.is_point else draws.resampled(SHOWN, forecast.seed)
+        z = equal_draws(draws, forecast.seed)
         values = draws.fitted.evidence.values(z)
         leading = forecast.leading
         about = leading.structure, leading.x, leading.scale, leading.y

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bayeskern.forecast.combine.average import Average
-from bayeskern.forecast.combine.responses import ResponseMixture, responses_of
+from bayeskern.forecast.combine.responses import responses_of
 from bayeskern.forecast.combine.stacking import Combination, Part
+from bayeskern.prediction.quantile_average import QuantileAverage
+from bayeskern.prediction.response_mixture import ResponseMixture
 
 # The draws of all structures together that forecasts through a likelihood rest on.
 MIXED = 48
@@ -16,7 +17,7 @@ MIXED = 48
 
 def predictive_of(
     combination: Combination, x_new: np.ndarray, steps: np.ndarray, seed: int
-) -> Average | ResponseMixture:
+) -> QuantileAverage | ResponseMixture:
     """The forecast at times x_new (m,), which lie `steps` (m,) ahead, from 0 on."""
     parts = combination.parts
     if parts[0].fitted.choices.likelihood is not None:
@@ -27,10 +28,10 @@ def predictive_of(
             x_new,
         )
     average = _average(parts, [part.draws.moments(x_new) for part in parts], x_new)
-    return average.with_spread(combination.spread(steps))
+    return average.with_errors(combination.errors(steps))
 
 
-def predictive_of_others(parts: Sequence[Part], seed: int) -> Average | ResponseMixture:
+def predictive_of_others(parts: Sequence[Part], seed: int) -> QuantileAverage | ResponseMixture:
     """What all other values say of each value that was fitted.
 
     The hyperparameters are those given all values.
@@ -42,7 +43,7 @@ def predictive_of_others(parts: Sequence[Part], seed: int) -> Average | Response
     return _average(parts, [part.draws.moments_of_others() for part in parts])
 
 
-def _average(parts: Sequence[Part], moments, x_new=None) -> Average:
+def _average(parts: Sequence[Part], moments, x_new=None) -> QuantileAverage:
     means, sds = zip(*moments, strict=True)
     weights = np.array([part.weight for part in parts])
 
@@ -50,7 +51,7 @@ def _average(parts: Sequence[Part], moments, x_new=None) -> Average:
         return sum(part.weight * part.draws.correlation(x_new) for part in parts)
 
     scales, bounds = [part.fitted.scale for part in parts], parts[0].fitted.choices.bounds
-    return Average(weights, scales, means, sds, None, bounds, correlation)
+    return QuantileAverage(weights, scales, means, sds, None, bounds, correlation)
 
 
 def _responses(parts: Sequence[Part], seed: int, moments: Callable, x_new=None) -> ResponseMixture:

@@ -19,13 +19,15 @@ from scipy.special import softmax
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.combine.average import Average
-from bayeskern.forecast.combine.responses import ResponseMixture, responses_of
-from bayeskern.forecast.combine.width import Spread
+from bayeskern.forecast.combine.responses import responses_of
+from bayeskern.forecast.combine.width import forecast_errors
 from bayeskern.forecast.fit.changes import likeliest_change
 from bayeskern.forecast.fit.modes import NO_TIMES, Draws, Fitted
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
+from bayeskern.prediction.quantile_average import QuantileAverage
+from bayeskern.prediction.response_mixture import ResponseMixture
+from bayeskern.prediction.student_errors import StudentErrors
 
 # Structures whose mode is so much less dense than that of the best one are not looked at again.
 MAX_LOG_GAP = 15.0
@@ -77,7 +79,7 @@ class Combination:
 
     parts: tuple[Part, ...]
     origins: tuple[Origin, ...] = ()
-    past: Average | ResponseMixture | None = None
+    past: QuantileAverage | ResponseMixture | None = None
 
     @property
     def past_steps(self) -> np.ndarray:
@@ -102,12 +104,12 @@ class Combination:
         """How many steps ahead the past forecasts go, at most."""
         return 1 + max((int(origin.steps[-1]) for origin in self.origins), default=-1)
 
-    def spread(self, steps: np.ndarray) -> Spread:
+    def errors(self, steps: np.ndarray) -> StudentErrors:
         """The distribution of standardised errors so many steps ahead, from 0 on: (m,)."""
         choices = self.parts[0].fitted.choices
         if choices.kernels is not None or choices.likelihood is not None:
-            return Spread.normal(len(steps))
-        return Spread.of(choices.learned.width, self.residuals, steps)
+            return StudentErrors.normal(len(steps))
+        return forecast_errors(choices.learned.width, self.residuals, steps)
 
 
 def contenders(x, y, choices: Choices) -> list[Fitted]:
@@ -242,7 +244,7 @@ def alone(draws: Draws, origins: Sequence[Origin]) -> Combination:
     return Combination((Part(draws, 1.0),), tuple(origins), past)
 
 
-def _past(fits: Sequence[Fitted], weights, moments) -> Average | ResponseMixture | None:
+def _past(fits: Sequence[Fitted], weights, moments) -> QuantileAverage | ResponseMixture | None:
     """The forecasts from all earlier origins, by the moments of each of the fits there."""
     if not moments[0]:
         return None
@@ -250,7 +252,7 @@ def _past(fits: Sequence[Fitted], weights, moments) -> Average | ResponseMixture
     together = [[np.concatenate(part) for part in zip(*pairs, strict=True)] for pairs in moments]
     means, sds = map(np.array, zip(*together, strict=True))
     if choices.likelihood is None:
-        return Average(weights, [f.scale for f in fits], means, sds, bounds=choices.bounds)
+        return QuantileAverage(weights, [f.scale for f in fits], means, sds, bounds=choices.bounds)
     modes = [fitted.mode for fitted in fits]
     return responses_of(choices.likelihood, weights, fits, modes, (means, np.square(sds)))
 
@@ -294,7 +296,7 @@ def error_of(fitted: Fitted, past, origins: Sequence[Origin]) -> float:
         return np.nan
     means, sds = (np.concatenate(part) for part in zip(*past, strict=True))
     y = np.concatenate([fitted.y[origin.ahead] for origin in origins])
-    average = Average([1.0], [fitted.scale], means[None], sds[None])
+    average = QuantileAverage([1.0], [fitted.scale], means[None], sds[None])
     loss = y - average.quantile(PROBABILITIES)
     return float(
         np.mean(np.maximum(PROBABILITIES[:, None] * loss, (PROBABILITIES[:, None] - 1.0) * loss))

@@ -107,8 +107,8 @@ def look_back(series: Series, combination: Combination, season: int) -> LookBack
         return None
     y, on_grid = series.values[series.observed], series.on_grid()
     steps, place = series.calendar.steps()[series.observed], combination.past_places
-    spread = combination.spread(np.arange(combination.reach))
-    past = combination.past.with_spread(spread.at(combination.past_steps))
+    errors = combination.errors(np.arange(combination.reach))
+    past = combination.past.with_errors(errors.at(combination.past_steps))
     naive = []
     for origin in combination.origins:
         before = on_grid[: steps[origin.count - 1] + 1]

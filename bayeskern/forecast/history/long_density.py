@@ -19,10 +19,9 @@ import numpy as np
 from bayeskern.core.threads import one_blas_thread
 from bayeskern.forecast.history.basis import VARIANCE, Basis
 from bayeskern.forecast.history.coefficient_posterior import CoefficientPosterior
-from bayeskern.forecast.history.long_posterior import SHORT_TERM
 from bayeskern.forecast.history.sufficient_statistics import History, Statistics
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.forecast.model.kernels import LEVEL, NOISE
+from bayeskern.forecast.model.kernels import LEVEL, NOISE, SHORT_TERM
 from bayeskern.gp.numpy_predictive import LOG_2PI
 from bayeskern.gp.numpy_prior import LogNormalPrior
 

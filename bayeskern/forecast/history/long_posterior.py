@@ -15,10 +15,8 @@ from bayeskern.forecast.history.basis import Basis
 from bayeskern.forecast.history.coefficient_posterior import CoefficientPosterior
 from bayeskern.forecast.history.residual_filter import ResidualFilter, covariance_after
 from bayeskern.forecast.history.sufficient_statistics import History
+from bayeskern.forecast.model.kernels import SHORT_TERM
 from bayeskern.gp.numpy_predictive import LOG_2PI
-
-# The component of the Ornstein-Uhlenbeck process.
-SHORT_TERM = "short_term"
 
 Moments = tuple[np.ndarray, np.ndarray]
 

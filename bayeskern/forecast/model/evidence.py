@@ -26,9 +26,11 @@ class Evidence(Protocol):
     Attributes:
         names: The names of the hyperparameters, d of them.
         middle: The median of their prior: (d,).
+        component_names: The names of the additive components that are no effects.
     """
 
     names: tuple[str, ...]
+    component_names: tuple[str, ...]
     middle: np.ndarray
 
     def given(self, x, y) -> Evidence:

@@ -46,6 +46,11 @@ class Scale:
         """Whether `back` is a straight line."""
         return not self.log
 
+    @property
+    def atoms(self) -> np.ndarray:
+        """Values y with a probability of their own: (k,)."""
+        return np.zeros(0)
+
     @classmethod
     def of(cls, y: np.ndarray, log: bool) -> Scale:
         """The scale on which y has mean 0 and standard deviation 1."""
@@ -106,6 +111,12 @@ class NormalScores(Scale):
     @property
     def is_affine(self) -> bool:
         return False
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Values that are there twice, and the ends."""
+        ordered = self.ordered
+        return np.concatenate([ordered[1:][np.diff(ordered) == 0.0], ordered[:1], ordered[-1:]])
 
     @classmethod
     def of(cls, y: np.ndarray, log: bool = False) -> NormalScores:

@@ -209,7 +209,7 @@ def test_residuals_are_the_standardised_errors_of_the_average(fits):
 
 def test_the_width_is_learned_from_the_residuals(fits):
     combination = combine(fits, ORIGINS, seed=0)
-    spread, r = combination.spread(np.arange(6)), np.clip(combination.residuals, -5.0, 5.0)
+    spread, r = combination.errors(np.arange(6)), np.clip(combination.residuals, -5.0, 5.0)
     degrees = WIDTH.degrees + WIDTH.share * len(r)
     square = WIDTH.degrees * np.exp(2.0 * WIDTH.log_scale) + WIDTH.share * np.sum(r**2)
     expected = np.sqrt(square / degrees) * np.exp(WIDTH.growth * np.arange(6) / 8.0)
@@ -219,8 +219,8 @@ def test_the_width_is_learned_from_the_residuals(fits):
 
 def test_kernels_of_ones_own_have_the_width_that_they_say():
     combination = alone(given().at_mode(), ORIGINS)
-    assert combination.spread(np.arange(3)).degrees == np.inf
-    np.testing.assert_array_equal(combination.spread(np.arange(3)).scales, 1.0)
+    assert combination.errors(np.arange(3)).degrees == np.inf
+    np.testing.assert_array_equal(combination.errors(np.arange(3)).scales, 1.0)
     assert len(combination.residuals) == sum(len(origin.steps) for origin in ORIGINS)
 
 
@@ -235,7 +235,7 @@ def test_the_average_is_that_of_its_parts():
     np.testing.assert_allclose(sum(f.weights["trend"].values()), 1.0)
     np.testing.assert_allclose(sum(f.weights["scale"].values()), 1.0)
     x = f.series.calendar.positions(f.times)
-    spread = f.combination.spread(np.arange(6))
+    spread = f.combination.errors(np.arange(6))
     for q in (0.1, 0.5, 0.9):
         expected, error = 0.0, spread.scales * scipy.stats.t(spread.degrees).ppf(q)
         for part in f.parts:

@@ -11,10 +11,9 @@ from scipy.special import ive
 
 from bayeskern.forecast.history.basis import BasisOptions
 from bayeskern.forecast.history.long_history import BasisEvidence
-from bayeskern.forecast.history.long_posterior import SHORT_TERM
 from bayeskern.forecast.history.long_search import SearchOptions
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.forecast.model.kernels import LEVEL
+from bayeskern.forecast.model.kernels import LEVEL, SHORT_TERM
 from bayeskern.gp.numpy_prior import LogNormalPrior
 
 DAY = 1.0 / 365.25

@@ -1,22 +1,23 @@
-"""The predictive distribution of a forecast: the average of the quantiles of its structures.
+"""Averages of the quantiles of several predictive distributions.
 
 Averages of quantiles (Vincent, 1912) are as sharp as their parts, where mixtures of distributions
 that differ in location are wider: Lichtendahl, Grushka-Cockayne and Winkler (2013), "Is it better
-to average probabilities or quantiles?". Each structure says y = T(m + s e), with T the
-transformation `Scale.ahead`; the forecast is y = sum_k w_k T_k(m_k + s_k e), with one e of all
-of them that has Student's t distribution (`width`).
+to average probabilities or quantiles?". Each part says y = T(m + s e), with T a transformation; the
+average is y = sum_k w_k T_k(m_k + s_k e), with one e of all of them that has Student's t
+distribution.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
-from scipy.special import gammaln, ndtr
+from scipy.special import ndtr
 
-from bayeskern.forecast.combine.width import Spread
-from bayeskern.forecast.model.transformation import Scale
+from bayeskern.prediction.mixture import Quantiles
+from bayeskern.prediction.student_errors import StudentErrors
 
 # The tail probability where quadrature ends, and its nodes.
 TAIL, NODES = 1e-6, 160
@@ -28,15 +29,33 @@ MIN_TIE = 1e-6
 LEAST_SD = 1e-150
 
 
-class Average:
-    """Averaged quantiles of K structures at m times.
+class Transformation(Protocol):
+    """A non-decreasing function T of z, by which a value of y is forecast.
+
+    Attributes:
+        is_affine: Whether T(z) = shift + size z.
+        shift, size: Of T, if it is affine.
+        atoms: Values that T has at many z: (k,).
+    """
+
+    is_affine: bool
+    shift: float
+    size: float
+    atoms: np.ndarray
+
+    def ahead(self, mean, deviation) -> np.ndarray:
+        """T(mean + deviation), where z has that mean: of (..., m) both."""
+
+
+class QuantileAverage(Quantiles):
+    """Averaged quantiles of K predictive distributions at m times.
 
     Args:
-        weights: Of the structures, (K,); they sum to one.
-        scales: Their scales.
+        weights: Of the parts, (K,); they sum to one.
+        transformations: T of each part.
         means: Means of z, (K, m).
         sds: Standard deviations of z, (K, m).
-        spread: The distribution of the error; normal if None.
+        errors: The distribution of e; standard normal if None.
         bounds: The least and the largest value that there can be.
         correlation: () -> correlation of the errors at all times, (m, m).
     """
@@ -44,30 +63,36 @@ class Average:
     def __init__(
         self,
         weights,
-        scales: Sequence[Scale],
+        transformations: Sequence[Transformation],
         means,
         sds,
-        spread: Spread | None = None,
+        errors: StudentErrors | None = None,
         bounds: tuple[float, float] = (-np.inf, np.inf),
         correlation: Callable[[], np.ndarray] | None = None,
     ):
-        self.weights, self.scales = np.asarray(weights), tuple(scales)
+        self.weights, self.transformations = np.asarray(weights), tuple(transformations)
         self.means, self.sds = np.asarray(means), np.maximum(sds, LEAST_SD)
-        self.spread = Spread.normal(self.means.shape[1]) if spread is None else spread
+        self.errors = StudentErrors.normal(self.means.shape[1]) if errors is None else errors
         self.bounds, self._correlation = bounds, correlation
 
-    def with_spread(self, spread: Spread) -> Average:
+    def with_errors(self, errors: StudentErrors) -> QuantileAverage:
         """The same with another distribution of the error."""
-        return Average(
-            self.weights, self.scales, self.means, self.sds, spread, self.bounds, self._correlation
+        return QuantileAverage(
+            self.weights,
+            self.transformations,
+            self.means,
+            self.sds,
+            errors,
+            self.bounds,
+            self._correlation,
         )
 
     def values(self, errors) -> np.ndarray:
         """sum_k w_k T_k(m_k + s_k e) at errors e (..., m), within the bounds."""
-        each = zip(self.weights, self.scales, self.means, self.sds, strict=True)
+        each = zip(self.weights, self.transformations, self.means, self.sds, strict=True)
         (_, first), *others = [
-            (weight, scale.ahead(mean, sd * errors))
-            for weight, scale, mean, sd in each
+            (weight, transformation.ahead(mean, sd * errors))
+            for weight, transformation, mean, sd in each
             if weight > 0.0
         ]
         # About the first, so that a value on which all agree has no rounding error.
@@ -77,7 +102,7 @@ class Average:
     def quantile(self, q) -> np.ndarray:
         """Quantiles for probabilities q: (*q.shape, m)."""
         q = np.asarray(q, float)
-        return self.values(self.spread.errors(q)[..., None] * self.spread.scales)
+        return self.values(self.errors.quantile(q)[..., None] * self.errors.scales)
 
     def errors_of(self, y) -> np.ndarray:
         """The errors e at which the values are y (m,): (m,).
@@ -86,7 +111,7 @@ class Average:
         under N(0, 1), so that squares of errors have mean 1 where the models are right.
         """
         low = self._errors(y, np.less)
-        has_mass = np.isfinite(self.bounds).any() or len(self._ties()) > 0
+        has_mass = np.isfinite(self.bounds).any() or len(self._atoms) > 0
         return _typical(low, self._errors(y, np.less_equal)) if has_mass else low
 
     def _errors(self, y, before: Callable) -> np.ndarray:
@@ -101,23 +126,35 @@ class Average:
 
     def below(self, y) -> np.ndarray:
         """The probability of less than y (m,), time by time."""
-        return self.spread.probabilities(self._errors(y, np.less) / self.spread.scales)
+        return self.errors.below(self._errors(y, np.less) / self.errors.scales)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean of each value: (m,)."""
+        return self._moments[0]
+
+    @property
+    def sd(self) -> np.ndarray:
+        """The standard deviation of each value: (m,)."""
+        return self._moments[1]
+
+    @property
+    def variance(self) -> np.ndarray:
+        """The variance of each value: (m,)."""
+        return np.square(self.sd)
 
     @cached_property
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and the standard deviation of the values: (m,) each.
-
-        By quadrature, where they are not those of a straight line in the error.
-        """
-        if np.all(np.isinf(self.bounds)) and all(scale.is_affine for scale in self.scales):
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation, by quadrature where a value is not affine in the error."""
+        if np.all(np.isinf(self.bounds)) and all(t.is_affine for t in self.transformations):
             return self._moments_of_line()
         nodes, weights = np.polynomial.legendre.leggauss(NODES)
         # Nodes that are dense where the density is high: e = sinh(a v).
-        a = np.arcsinh(-self.spread.errors(TAIL))
+        a = np.arcsinh(-self.errors.quantile(TAIL))
         errors = np.sinh(a * nodes)
-        weights = weights * np.cosh(a * nodes) * np.exp(self._log_density_of_errors(errors))
+        weights = weights * np.cosh(a * nodes) * np.exp(self.errors.log_density(errors))
         weights /= weights.sum()
-        values = self.values(errors[:, None] * self.spread.scales)
+        values = self.values(errors[:, None] * self.errors.scales)
         # About one of the values, so that the mean of a constant is that constant.
         centre = values[NODES // 2]
         mean = centre + weights @ (values - centre)
@@ -126,31 +163,23 @@ class Average:
         return mean, size * np.sqrt(weights @ np.square((values - mean) / size))
 
     def _moments_of_line(self) -> tuple[np.ndarray, np.ndarray]:
-        shifts, sizes = (np.array([getattr(s, a) for s in self.scales]) for a in ("shift", "size"))
-        mean = self.weights @ (shifts[:, None] + sizes[:, None] * self.means)
-        nu = self.spread.degrees
-        sd_of_error = 1.0 if np.isinf(nu) else np.sqrt(nu / (nu - 2.0))
-        return mean, self.weights @ (sizes[:, None] * self.sds) * self.spread.scales * sd_of_error
-
-    def _log_density_of_errors(self, errors) -> np.ndarray:
-        nu = self.spread.degrees
-        if np.isinf(nu):
-            return -0.5 * np.square(errors) - 0.5 * np.log(2.0 * np.pi)
-        constant = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(nu * np.pi)
-        return constant - 0.5 * (nu + 1.0) * np.log1p(np.square(errors) / nu)
+        shifts, sizes = np.array([(t.shift, t.size) for t in self.transformations]).T[:, :, None]
+        mean = self.weights @ (shifts + sizes * self.means)
+        sd = self.weights @ (sizes * self.sds)
+        return mean, sd * self.errors.scales * self.errors.sd
 
     def log_density(self, y) -> np.ndarray:
         """The log density of values y (m,), time by time; at a bound, the log of its mass."""
         y = np.asarray(y, float)
-        errors, scales = self._errors(y, np.less), self.spread.scales
+        errors, scales = self._errors(y, np.less), self.errors.scales
         step = 1e-5 * np.maximum(1.0, np.abs(errors))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             slope = (self.values(errors + step) - self.values(errors - step)) / (2.0 * step)
-            density = self._log_density_of_errors(errors / scales) - np.log(scales * slope)
+            density = self.errors.log_density(errors / scales) - np.log(scales * slope)
             least, largest = self.values(-MAX_ERROR + 0.0 * y), self.values(MAX_ERROR + 0.0 * y)
             beyond = (y < least) | (y > largest) | ~(slope > 0.0)
             density = np.where(beyond, -np.inf, density)
-            for bound in np.unique([*self.bounds, *self._ties()]):
+            for bound in np.unique([*self.bounds, *self._atoms]):
                 at_bound = y == bound
                 if np.any(at_bound):
                     gap = 1e-9 * max(1.0, abs(bound))
@@ -159,22 +188,15 @@ class Average:
                     density = np.where(at_bound, np.log(np.maximum(mass, 1e-300)), density)
         return density
 
-    def _ties(self) -> np.ndarray:
-        """Values that have a mass: among ranks, values that are there twice, and the ends."""
-        ordered = getattr(self.scales[0], "ordered", np.zeros(0))
-        return np.concatenate([ordered[1:][np.diff(ordered) == 0.0], ordered[:1], ordered[-1:]])
+    @property
+    def _atoms(self) -> np.ndarray:
+        """Values that have a mass: (k,)."""
+        return self.transformations[0].atoms
 
-    def sample(self, n: int, seed: int) -> np.ndarray:
+    def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
         """Joint draws of the values at all times: (n, m)."""
         rng = np.random.default_rng(seed)
-        eigenvalues, vectors = np.linalg.eigh(self._correlation())
-        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-        errors = rng.standard_normal((n, len(root))) @ root.T
-        if np.isfinite(self.spread.degrees):
-            # What comes is more or less volatile as a whole.
-            nu = self.spread.degrees
-            errors = errors * np.sqrt(nu / rng.chisquare(nu, (n, 1)))
-        return self.values(errors * self.spread.scales)
+        return self.values(self.errors.sample(self._correlation(), n, rng))
 
 
 def _typical(low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayeskern.forecast.combine.responses import LINEAR_FROM, ResponseMixture
-from bayeskern.forecast.combine.width import Spread
 from bayeskern.gp.numpy_likelihoods import LIKELIHOODS
+from bayeskern.prediction.response_mixture import LINEAR_FROM, ResponseMixture
+from bayeskern.prediction.student_errors import StudentErrors
 
 WEIGHTS = np.array([0.3, 0.7])
 LOCATIONS, SDS = np.array([[1.0, 0.2], [1.6, 0.9]]), np.array([[0.3, 0.2], [0.2, 0.4]])
@@ -31,7 +31,7 @@ def integral(function, column):
 
 def test_counts_have_the_probabilities_and_moments_of_the_mixture():
     mixture = of_poisson()
-    mean, sd = mixture.moments
+    mean, sd = mixture.mean, mixture.sd
     for column in range(2):
         first = integral(lambda rate: rate, column)
         assert mean[column] == pytest.approx(first, rel=2e-3)
@@ -70,7 +70,7 @@ def test_the_mean_of_counts_lies_in_the_central_98_percent_interval(sds, locatio
     mixture = of_poisson(*columns, weights=np.array([weight, 1.0 - weight]))
     low, high = mixture.quantile([0.01, 0.99])
     # Whole numbers lie up to one below.
-    assert low - 1.0 <= mixture.moments[0] <= high + 1.0
+    assert low - 1.0 <= mixture.mean <= high + 1.0
 
 
 def test_draws_have_the_probabilities_of_the_mixture():
@@ -88,4 +88,4 @@ def test_draws_have_the_probabilities_of_the_mixture():
 
 def test_a_likelihood_has_the_width_that_it_says():
     mixture = of_poisson()
-    assert mixture.with_spread(Spread(np.ones(2), 4.0)) is mixture
+    assert mixture.with_errors(StudentErrors(np.ones(2), 4.0)) is mixture

@@ -8,9 +8,9 @@ import pytest
 from scipy import integrate, stats
 
 import bayeskern as bk
-from bayeskern.forecast.combine.average import TAIL, Average
-from bayeskern.forecast.combine.width import Spread
 from bayeskern.forecast.model.transformation import NormalScores, Scale
+from bayeskern.prediction.quantile_average import TAIL, QuantileAverage
+from bayeskern.prediction.student_errors import StudentErrors
 
 ONE = {"trend": "drift", "season": 0, "model": bk.StructuralModel(method="map")}
 SCALES = {
@@ -19,11 +19,11 @@ SCALES = {
     "mixed": [Scale(False, 1.0, 2.0), Scale(True, 0.3, 0.6)],
 }
 MEANS, SDS = np.array([[0.2, 1.0], [-0.3, 0.4]]), np.array([[0.7, 1.0], [0.9, 1.1]])
-STUDENT = Spread(np.array([0.9, 1.2]), 5.0)
+STUDENT = StudentErrors(np.array([0.9, 1.2]), 5.0)
 
 
 def average(kind, bounds=(-np.inf, np.inf)):
-    return Average(
+    return QuantileAverage(
         np.array([0.3, 0.7]), SCALES[kind], MEANS, SDS, STUDENT, bounds, lambda: np.eye(2)
     )
 
@@ -36,7 +36,7 @@ def test_moments_are_integrals_of_quantiles_within_the_bounds(kind, bounds):
     np.testing.assert_array_equal(bounded.quantile(p), np.clip(free.quantile(p), *bounds))
     draws = bounded.sample(20_000, 0)
     assert draws.min() >= bounds[0] and draws.max() <= bounds[1]
-    mean, sd = bounded.moments
+    mean, sd = bounded.mean, bounded.sd
     for column in range(2):
 
         def quantile(p, column=column):
@@ -69,12 +69,14 @@ def test_the_density_has_mass_at_the_bounds(kind):
 
 def test_without_bounds_nothing_changes():
     free, unbounded = average("mixed"), average("mixed", (-np.inf, np.inf))
-    np.testing.assert_array_equal(free.moments, unbounded.moments)
+    np.testing.assert_array_equal([free.mean, free.sd], [unbounded.mean, unbounded.sd])
 
 
 def test_the_error_of_a_value_at_a_bound_is_typical_of_those_that_end_there():
     """Root mean square of a standard normal beyond the bound, by SciPy."""
-    one = Average([1.0], [Scale(False, 0.0, 1.0)], [[0.4, -0.2]], [[1.0, 2.0]], bounds=(0.0, 1.5))
+    one = QuantileAverage(
+        [1.0], [Scale(False, 0.0, 1.0)], [[0.4, -0.2]], [[1.0, 2.0]], bounds=(0.0, 1.5)
+    )
     for y, sign in ((0.0, -1.0), (1.5, 1.0)):
         at = (y - np.array([0.4, -0.2])) / np.array([1.0, 2.0])
         ends = [(-np.inf, a) if sign < 0.0 else (a, np.inf) for a in at]
@@ -85,7 +87,7 @@ def test_the_error_of_a_value_at_a_bound_is_typical_of_those_that_end_there():
 
 
 def test_squared_errors_of_bounded_values_are_one_on_average():
-    one = Average([1.0], [Scale(False, 0.0, 1.0)], [[0.4]], [[1.3]], bounds=(0.0, 1.5))
+    one = QuantileAverage([1.0], [Scale(False, 0.0, 1.0)], [[0.4]], [[1.3]], bounds=(0.0, 1.5))
     values = np.clip(0.4 + 1.3 * stats.norm.ppf((np.arange(40_000) + 0.5) / 40_000), 0.0, 1.5)
     errors = one.errors_of(values[:, None])
     assert np.mean(np.square(errors)) == pytest.approx(1.0, abs=2e-3)
@@ -93,7 +95,7 @@ def test_squared_errors_of_bounded_values_are_one_on_average():
 
 def test_squared_errors_of_ranks_are_one_on_average():
     rain = np.repeat([0.0, 1.0, 2.0, 5.0], [40, 30, 20, 10])
-    one = Average([1.0], [NormalScores.of(rain)], np.zeros((1, 1)), np.ones((1, 1)))
+    one = QuantileAverage([1.0], [NormalScores.of(rain)], np.zeros((1, 1)), np.ones((1, 1)))
     values = one.quantile((np.arange(20_000) + 0.5) / 20_000)
     assert np.mean(np.square(one.errors_of(values))) == pytest.approx(1.0, abs=5e-3)
 

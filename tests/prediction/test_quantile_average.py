@@ -8,21 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayeskern.forecast.combine.average import TAIL, Average
-from bayeskern.forecast.combine.width import Spread
 from bayeskern.forecast.model.transformation import (
     MAX_LOG_ABOVE_LARGEST,
     MAX_LOG_ABOVE_MEDIAN,
     NormalScores,
     Scale,
 )
+from bayeskern.prediction.quantile_average import TAIL, QuantileAverage
+from bayeskern.prediction.student_errors import StudentErrors
 
 RNG = np.random.default_rng(9)
 AS_GIVEN, OTHER, LOGARITHM = Scale(False, 3.0, 2.0), Scale(False, -1.0, 0.5), Scale(True, 0.5, 0.7)
 MEANS = np.array([[0.1, -0.5], [0.4, 1.0]])
 SDS = np.array([[0.5, 1.0], [0.8, 0.3]])
 WEIGHTS = np.array([0.7, 0.3])
-SPREADS = {"normal": Spread(np.array([1.0, 1.3])), "student": Spread(np.array([0.8, 1.3]), 5.0)}
+ERRORS = {
+    "normal": StudentErrors(np.array([1.0, 1.3])),
+    "student": StudentErrors(np.array([0.8, 1.3]), 5.0),
+}
 KINDS = {
     "values": [AS_GIVEN, OTHER],
     "logarithms": [LOGARITHM, Scale(True, 0.2, 0.4, largest=-0.9)],
@@ -30,19 +33,19 @@ KINDS = {
 }
 Q = np.array([1e-5, 0.01, 0.1, 0.5, 0.8, 0.999])
 every_kind = pytest.mark.parametrize("kind", KINDS)
-every_spread = pytest.mark.parametrize("spread", SPREADS)
+every_errors = pytest.mark.parametrize("errors", ERRORS)
 
 
-def errors_of_scipy(spread, column):
+def errors_of_scipy(errors, column):
     """The distribution of the error at one time."""
-    scale = spread.scales[column]
-    if np.isinf(spread.degrees):
+    scale = errors.scales[column]
+    if np.isinf(errors.degrees):
         return stats.norm(scale=scale)
-    return stats.t(spread.degrees, scale=scale)
+    return stats.t(errors.degrees, scale=scale)
 
 
-def average(kind, spread, **options):
-    return Average(WEIGHTS, KINDS[kind], MEANS, SDS, SPREADS[spread], **options)
+def average(kind, errors, **options):
+    return QuantileAverage(WEIGHTS, KINDS[kind], MEANS, SDS, ERRORS[errors], **options)
 
 
 def limit_of(scale, mean):
@@ -76,13 +79,13 @@ def value_by_hand(scales, errors, column, means=MEANS, sds=SDS, weights=WEIGHTS)
 # -- a normal distribution -------------------------------------------------------------------------
 
 
-@every_spread
-def test_one_structure_of_the_values_is_a_distribution_of_scipy(spread):
-    one = Average([1.0], [AS_GIVEN], MEANS[:1], SDS[:1], SPREADS[spread])
+@every_errors
+def test_one_structure_of_the_values_is_a_distribution_of_scipy(errors):
+    one = QuantileAverage([1.0], [AS_GIVEN], MEANS[:1], SDS[:1], ERRORS[errors])
     y, quantiles = np.array([2.0, 5.5]), one.quantile(Q)
     assert quantiles.shape == (6, 2)
     for column in range(2):
-        error = errors_of_scipy(SPREADS[spread], column)
+        error = errors_of_scipy(ERRORS[errors], column)
         location, size = 3.0 + 2.0 * MEANS[0, column], 2.0 * SDS[0, column]
         np.testing.assert_allclose(quantiles[:, column], location + size * error.ppf(Q), rtol=1e-8)
         at = (y - location) / size
@@ -92,12 +95,12 @@ def test_one_structure_of_the_values_is_a_distribution_of_scipy(spread):
     np.testing.assert_array_equal(one.quantile(0.5), quantiles[3])
 
 
-@every_spread
-def test_two_structures_have_the_weighted_mean_of_their_quantiles(spread):
+@every_errors
+def test_two_structures_have_the_weighted_mean_of_their_quantiles(errors):
     """Vincent: of two normal distributions, the normal one of the mean location and mean sd."""
-    both = average("values", spread)
+    both = average("values", errors)
     for column in range(2):
-        error = errors_of_scipy(SPREADS[spread], column)
+        error = errors_of_scipy(ERRORS[errors], column)
         by_part = [
             scale.shift + scale.size * (m + s * error.ppf(Q))
             for scale, m, s in zip(KINDS["values"], MEANS[:, column], SDS[:, column], strict=True)
@@ -111,33 +114,34 @@ def test_two_structures_have_the_weighted_mean_of_their_quantiles(spread):
 
 
 def test_a_structure_without_weight_does_not_count():
-    one = Average([1.0], [AS_GIVEN], MEANS[:1], SDS[:1])
-    with_other = Average([1.0, 0.0], KINDS["values"], MEANS, np.array([SDS[0], [1e9, 1e9]]))
+    one = QuantileAverage([1.0], [AS_GIVEN], MEANS[:1], SDS[:1])
+    with_other = QuantileAverage([1.0, 0.0], KINDS["values"], MEANS, np.array([SDS[0], [1e9, 1e9]]))
     np.testing.assert_array_equal(with_other.quantile(Q), one.quantile(Q))
-    np.testing.assert_array_equal(with_other.moments, one.moments)
+    np.testing.assert_array_equal([with_other.mean, with_other.sd], [one.mean, one.sd])
 
 
 # -- any scales ------------------------------------------------------------------------------------
 
 
-@every_spread
+@every_errors
 @every_kind
-def test_quantiles_are_those_of_the_formula(kind, spread):
+def test_quantiles_are_those_of_the_formula(kind, errors):
     for column in range(2):
-        errors = errors_of_scipy(SPREADS[spread], column).ppf(Q)
-        expected = value_by_hand(KINDS[kind], errors, column)
+        e = errors_of_scipy(ERRORS[errors], column).ppf(Q)
+        expected = value_by_hand(KINDS[kind], e, column)
         np.testing.assert_allclose(
-            average(kind, spread).quantile(Q)[:, column], expected, rtol=1e-8
+            average(kind, errors).quantile(Q)[:, column], expected, rtol=1e-8
         )
 
 
-@every_spread
+@every_errors
 @pytest.mark.parametrize("kind", ["logarithms", "both"])
-def test_moments_are_those_of_quadrature(kind, spread):
+def test_moments_are_those_of_quadrature(kind, errors):
     """Up to the tail probability where the quadrature ends."""
-    mean, sd = average(kind, spread).moments
+    combined = average(kind, errors)
+    mean, sd = combined.mean, combined.sd
     for column in range(2):
-        error = errors_of_scipy(SPREADS[spread], column)
+        error = errors_of_scipy(ERRORS[errors], column)
         places = sorted([*error.ppf([TAIL, 1.0 - TAIL]), 0.0, *kinks_of(KINDS[kind], column)])
 
         def integral(function, error=error, places=places):
@@ -156,14 +160,15 @@ def test_moments_are_those_of_quadrature(kind, spread):
         np.testing.assert_allclose(sd[column], np.sqrt(second - first**2), rtol=1e-4)
 
 
-@every_spread
-def test_moments_of_values_as_they_are_have_no_end(spread):
+@every_errors
+def test_moments_of_values_as_they_are_have_no_end(errors):
     """Those of SciPy: the sd of Student's t is in its tails."""
-    mean, sd = average("values", spread).moments
+    combined = average("values", errors)
+    mean, sd = combined.mean, combined.sd
     for column in range(2):
         locations = [3.0 + 2.0 * MEANS[0, column], -1.0 + 0.5 * MEANS[1, column]]
         size = WEIGHTS @ [2.0 * SDS[0, column], 0.5 * SDS[1, column]]
-        error = errors_of_scipy(SPREADS[spread], column)
+        error = errors_of_scipy(ERRORS[errors], column)
         assert mean[column] == pytest.approx(WEIGHTS @ locations, rel=1e-12)
         assert sd[column] == pytest.approx(size * error.std(), rel=1e-12)
 
@@ -180,7 +185,7 @@ def test_the_mean_on_the_log_scale_is_in_closed_form(largest):
         mass, errors = stats.norm.sf(c) - TAIL, stats.norm.pdf(c) - stats.norm.pdf(end)
         beyond = np.exp(location + slope * c) * (mass * (1.0 - slope * c) + slope * errors)
         beyond = beyond if c < end else 0.0
-        (mean,), _ = Average([1.0], [scale], [[0.2]], [[sd]]).moments
+        (mean,) = QuantileAverage([1.0], [scale], [[0.2]], [[sd]]).mean
         assert mean == pytest.approx((inside + beyond) / (1.0 - 2.0 * TAIL), rel=1e-5)
 
 
@@ -194,16 +199,17 @@ def test_growth_is_in_proportion_above_what_was_seen():
 
 
 def test_small_errors_on_the_log_scale_are_lognormal():
-    (mean,), (sd,) = Average([1.0], [LOGARITHM], [[0.2]], [[0.02]]).moments
+    one = QuantileAverage([1.0], [LOGARITHM], [[0.2]], [[0.02]])
+    (mean,), (sd,) = one.mean, one.sd
     truth = stats.lognorm(0.014, scale=np.exp(0.64))
     assert mean == pytest.approx(truth.mean(), rel=1e-6)
     assert sd == pytest.approx(truth.std(), rel=1e-3)
 
 
-@every_spread
+@every_errors
 @every_kind
-def test_errors_invert_values(kind, spread):
-    one = average(kind, spread)
+def test_errors_invert_values(kind, errors):
+    one = average(kind, errors)
     for e in (-6.0, -0.3, 0.0, 1.2, 9.0, 80.0):
         errors = np.array([e, 0.5 * e])
         np.testing.assert_allclose(one.errors_of(one.values(errors)), errors, rtol=1e-7, atol=1e-9)
@@ -211,10 +217,10 @@ def test_errors_invert_values(kind, spread):
         np.testing.assert_allclose(one.values(one.errors_of(y)), y, rtol=1e-9)
 
 
-@every_spread
+@every_errors
 @every_kind
-def test_the_density_integrates_to_one_and_to_the_probabilities(kind, spread):
-    one = average(kind, spread)
+def test_the_density_integrates_to_one_and_to_the_probabilities(kind, errors):
+    one = average(kind, errors)
     levels = [1e-7, 0.02, 0.5, 0.99, 1.0 - 1e-7]
     ends = one.quantile(levels)
     shares = []
@@ -245,28 +251,28 @@ def test_what_the_logarithm_rules_out_has_no_density():
 def test_the_mean_lies_in_the_central_98_percent_interval(sds, means, weight, degrees, is_log):
     """Of a lognormal distribution it does not, from a log sd of 4.7 on."""
     scales = [Scale(True, 0.0, 1.0), Scale(is_log, 0.0, 1.0)]
-    one = Average(
+    one = QuantileAverage(
         [weight, 1.0 - weight],
         scales,
         np.array(means)[:, None],
         np.array(sds)[:, None],
-        Spread(np.ones(1), degrees),
+        StudentErrors(np.ones(1), degrees),
     )
     low, high = one.quantile([0.01, 0.99])
-    mean, sd = one.moments
+    mean, sd = one.mean, one.sd
     assert low <= mean <= high and np.all(np.isfinite(sd)) and np.all(sd > 0.0)
 
 
 def test_wide_lognormals_do_not_overflow():
-    wide = Average([0.5, 0.5], KINDS["both"], np.zeros((2, 1)), np.array([[1.0], [1e4]]))
-    numbers = [*wide.quantile([0.01, 0.5, 0.99]), *wide.moments]
+    wide = QuantileAverage([0.5, 0.5], KINDS["both"], np.zeros((2, 1)), np.array([[1.0], [1e4]]))
+    numbers = [*wide.quantile([0.01, 0.5, 0.99]), wide.mean, wide.sd]
     assert np.all(np.isfinite(numbers))
 
 
 def test_nothing_varies_where_the_sd_is_zero():
-    one = Average([1.0], [AS_GIVEN], np.array([[0.1, 0.2]]), np.zeros((1, 2)))
+    one = QuantileAverage([1.0], [AS_GIVEN], np.array([[0.1, 0.2]]), np.zeros((1, 2)))
     np.testing.assert_array_equal(one.quantile([0.01, 0.99]), [[3.2, 3.4]] * 2)
-    np.testing.assert_array_equal(one.moments[0], [3.2, 3.4])
+    np.testing.assert_array_equal(one.mean, [3.2, 3.4])
 
 
 # -- draws -----------------------------------------------------------------------------------------
@@ -274,10 +280,10 @@ def test_nothing_varies_where_the_sd_is_zero():
 CORRELATION = np.array([[1.0, -0.6], [-0.6, 1.0]])
 
 
-@every_spread
+@every_errors
 @every_kind
-def test_draws_have_the_quantiles_and_the_correlation(kind, spread):
-    one = average(kind, spread, correlation=lambda: CORRELATION)
+def test_draws_have_the_quantiles_and_the_correlation(kind, errors):
+    one = average(kind, errors, correlation=lambda: CORRELATION)
     draws = one.sample(20_000, seed=3)
     for uniform in one.below(draws[:2000]).T:
         assert stats.kstest(uniform, "uniform").pvalue > 1e-3
@@ -292,13 +298,13 @@ def test_a_path_is_volatile_as_a_whole():
     """The squares of a multivariate Student t distribution go together, and normal ones do not."""
     squares = []
     for degrees in (5.0, np.inf):
-        spread = Spread(np.ones(2), degrees)
-        one = Average(
+        errors = StudentErrors(np.ones(2), degrees)
+        one = QuantileAverage(
             [1.0],
             [AS_GIVEN],
             np.zeros((1, 2)),
             np.ones((1, 2)),
-            spread,
+            errors,
             correlation=lambda: np.eye(2),
         )
         draws = one.sample(20_000, seed=0)
@@ -320,8 +326,10 @@ def test_times_of_no_variance_have_draws_all_the_same():
 RAIN = np.concatenate([np.zeros(40), np.arange(1.0, 61.0)])
 
 
-def of_ranks(spread=None):
-    return Average([1.0], [NormalScores.of(RAIN)], np.zeros((1, 1)), np.ones((1, 1)), spread)
+def of_ranks(errors=None):
+    return QuantileAverage(
+        [1.0], [NormalScores.of(RAIN)], np.zeros((1, 1)), np.ones((1, 1)), errors
+    )
 
 
 def test_ranks_of_which_nothing_is_known_have_the_distribution_of_the_series():
@@ -334,9 +342,9 @@ def test_ranks_of_which_nothing_is_known_have_the_distribution_of_the_series():
     assert np.all(one.log_density(np.array([60.1])) == -np.inf)
 
 
-@pytest.mark.parametrize("spread", [None, Spread(np.full(1, 3.0), 4.0)])
-def test_forecasts_of_ranks_stay_within_the_range(spread):
-    assert of_ranks(spread).quantile([1e-6, 1.0 - 1e-6]).ravel().tolist() == [0.0, 60.0]
+@pytest.mark.parametrize("errors", [None, StudentErrors(np.full(1, 3.0), 4.0)])
+def test_forecasts_of_ranks_stay_within_the_range(errors):
+    assert of_ranks(errors).quantile([1e-6, 1.0 - 1e-6]).ravel().tolist() == [0.0, 60.0]
 
 
 def test_density_and_mass_of_ranks_sum_to_one():

@@ -1,0 +1,56 @@
+"""Additive components and effects of one structure, averaged over its hyperparameters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bayeskern.forecast.fit.modes import Draws
+from bayeskern.forecast.model.kernels import LEVEL
+from bayeskern.forecast.model.transformation import Scale
+from bayeskern.prediction.quantile_average import QuantileAverage
+
+# Draws of the hyperparameters that components rest on: each takes a factor of the covariances.
+SHOWN_DRAWS = 16
+
+
+def equal_draws(draws: Draws, seed: int) -> np.ndarray:
+    """Equally weighted draws of the hyperparameters, SHOWN_DRAWS of them or the mode: (S, d)."""
+    return draws.z if draws.is_point else draws.resampled(SHOWN_DRAWS, seed)
+
+
+def component_names(draws: Draws) -> tuple[str, ...]:
+    """Names of the components, the one that carries the level first, effects last."""
+    effects = draws.fitted.choices.effects
+    names = (name for name in draws.fitted.evidence.component_names if name != LEVEL)
+    return (LEVEL, *names, *(() if effects is None else effects.names))
+
+
+def components_at(draws: Draws, seed: int, x: np.ndarray) -> dict[str, QuantileAverage]:
+    """Every component at positions x (m,).
+
+    The level is in the units of the series, the others are differences from it.
+    """
+    scale = draws.fitted.scale
+    moments = draws.fitted.evidence.components(equal_draws(draws, seed), x, LEVEL)
+    difference = replace(scale, shift=0.0)
+    return {
+        name: _averaged(scale if name == LEVEL else difference, *of_draws)
+        for name, of_draws in moments.items()
+    }
+
+
+def effects_of(draws: Draws, seed: int) -> QuantileAverage:
+    """Linear effects, for a unit more of each regressor or while an event is there."""
+    effects, fitted = draws.fitted.choices.effects, draws.fitted
+    means, variances = fitted.evidence.coefficients(equal_draws(draws, seed))
+    units = effects.units[: effects.linear]
+    return _averaged(replace(fitted.scale, shift=0.0), means * units, variances * np.square(units))
+
+
+def _averaged(scale: Scale, means, variances) -> QuantileAverage:
+    """The normal distribution with the moments of equally weighted draws, (S, m) both."""
+    mean = means.mean(axis=0)
+    sd = np.sqrt(np.mean(variances + np.square(means - mean), axis=0))
+    return QuantileAverage([1.0], [scale], mean[None], sd[None])
