@@ -74,8 +74,8 @@ def forecast(
 
     Of more than 600 values the last 600 are fitted if they hold at least five of the longest
     season. Otherwise all values are fitted: from 1000 on, or from 600 on where 1000 hold fewer than
-    five, by one structure, a smooth trend, seasons and a short-memory residual, by basis functions,
-    in time linear in their number (`history/`).
+    five, by one structure: a trend whose level and slope are random walks, seasons and a
+    short-memory residual, by basis functions, in time linear in their number (`history/`).
 
     A progress bar is shown while a fit takes long, if the standard error is a terminal.
 

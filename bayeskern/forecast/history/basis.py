@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
@@ -19,8 +18,9 @@ from bayeskern.forecast.history.basis_blocks import (
     EffectColumns,
     Line,
     NestedSeason,
+    RandomWalkLevel,
+    RandomWalkSlope,
     Season,
-    SmoothTrend,
 )
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.gp.numpy_prior import LogNormalPrior
@@ -37,7 +37,9 @@ CHUNK_ROWS = 4096
 
 # Locations of the logarithms of the priors, for values standardised and times in years: Corani,
 # Benavoli and Zaffalon (2021), "Time series forecasting with Gaussian processes needs priors".
-VARIANCE, TREND_LENGTHSCALE, SEASON_LENGTHSCALE = -1.5, 1.1, 0.2 + np.log(2.0)
+VARIANCE, SEASON_LENGTHSCALE = -1.5, 0.2 + np.log(2.0)
+# Those of the variances of the steps of level and slope in a year, and the scale of both.
+LEVEL_VARIANCE, SLOPE_VARIANCE, STEPS_SCALE = -1.5, -4.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -45,17 +47,17 @@ class BasisOptions:
     """Size of the basis.
 
     Attributes:
-        trend: Kernel of the smooth trend.
-        trend_functions: Number of cosines of the trend.
-        box_margin: Margin of the box of the cosines on each side, as a share of the time from the
-            first value to the end of the forecast.
+        level_functions: Number of functions of the level.
+        slope_functions: Number of functions of the slope.
+        margin: Time for which the functions go on after the end of the forecast, as a share of the
+            time before it.
         max_harmonics: Most harmonics of a season that is not nested in a shorter one.
         max_columns: Most columns in all, if every season keeps at least MIN_HARMONICS harmonics.
     """
 
-    trend: Literal["rbf", "matern52"] = "rbf"
-    trend_functions: int = 30
-    box_margin: float = 0.25
+    level_functions: int = 25
+    slope_functions: int = 12
+    margin: float = 0.25
     max_harmonics: int = 24
     max_columns: int = 250
 
@@ -119,21 +121,25 @@ class Basis:
         log_unit = float(np.log(unit))
         variance = LogNormalPrior(VARIANCE, 1.0)
         slope_variance = LogNormalPrior(VARIANCE - 2.0 * log_unit, 1.0)
-        margin = options.box_margin * (end - start)
-        trend_priors = LogNormalPrior(TREND_LENGTHSCALE + log_unit, 1.0), variance
-        trend = SmoothTrend(
-            options.trend, start - margin, end + margin, options.trend_functions, trend_priors
-        )
+        upper = end + options.margin * (end - start)
+        level_variance = LogNormalPrior(LEVEL_VARIANCE - log_unit, STEPS_SCALE)
+        bend_variance = LogNormalPrior(SLOPE_VARIANCE - 3.0 * log_unit, STEPS_SCALE)
         if effects is not None and effects.kernels:
             raise NotImplementedError("long series take linear effects only, without kernels.")
         given = 0 if effects is None else effects.linear
-        columns = options.max_columns - 2 - options.trend_functions - given
-        blocks = [Line(center, (variance, slope_variance)), trend]
-        blocks += _seasons(seasons, step, columns // 2, options.max_harmonics)
+        trend = [
+            Line(center, (variance, slope_variance)),
+            RandomWalkLevel(start, upper, options.level_functions, (level_variance,)),
+            RandomWalkSlope(start, upper, options.slope_functions, (bend_variance,)),
+        ]
+        columns = (
+            options.max_columns - 2 - options.level_functions - options.slope_functions - given
+        )
+        blocks = trend + _seasons(seasons, step, columns // 2, options.max_harmonics)
         for name in () if effects is None else effects.names:
             own = tuple(j for j in range(given) if effects.components[j] == name)
             blocks.append(EffectColumns(name, effects, own))
-        return cls(tuple(blocks), end + margin)
+        return cls(tuple(blocks), upper)
 
     @property
     def size(self) -> int:

@@ -7,7 +7,7 @@ hyperparameters; the variances d do.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import ive
@@ -75,47 +75,44 @@ class Line:
 
 
 @dataclass(frozen=True)
-class SmoothTrend:
-    """RBF or Matern52 kernel k by cosines in a box [a, b] of length L.
+class RandomWalkLevel:
+    """Brownian kernel by its Karhunen-Loeve series on [a, b], of length L.
 
-    k(x, z) ~ S(0) / L + sum_j 2 S(w_j) / L cos(w_j (x - a)) cos(w_j (z - a)), w_j = pi j / L, with
-    the spectral density S. It is k with its reflections in the sides of the box, so that the error
-    at a distance of r from a side is about k(2 r). Frequencies end at w_J: an RBF loses 0.3 % of
-    its variance at a lengthscale of 3 L / (pi J), and less at longer ones.
+    min(s, t) = sum_j 2 / (L k_j^2) sin(k_j s) sin(k_j t), with k_j = (j - 1/2) pi / L and times
+    since a. The first m terms miss a variance of about 2 L / (pi^2 m), of changes within 2 L / m.
     """
 
-    kernel: Literal["rbf", "matern52"]
     lower: float
     upper: float
     count: int
     priors: tuple[LogNormalPrior, ...]
     component: str = LEVEL
+    names: tuple[str, ...] = (f"{LEVEL}.brownian.variance",)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(f"{LEVEL}.{self.kernel}.{name}" for name in ("lengthscale", "variance"))
+    def frequencies(self) -> np.ndarray:
+        """k_j, in radians per unit of time: (m,)."""
+        return np.pi * (np.arange(self.count) + 0.5) / (self.upper - self.lower)
 
     def functions(self, x: np.ndarray) -> np.ndarray:
-        half_turns = (x - self.lower) / (self.upper - self.lower)
-        return _powers(0.5 * half_turns, np.arange(1, self.count + 1)).real
+        return np.sin(np.outer(x - self.lower, self.frequencies))
 
     def variances(self, values: np.ndarray) -> Variances:
-        lengthscale, variance = values
         length = self.upper - self.lower
-        squares = np.square(np.pi * np.arange(self.count + 1) / length)
-        if self.kernel == "rbf":
-            shape = np.sqrt(2.0 * np.pi) * lengthscale * np.exp(-0.5 * squares * lengthscale**2)
-            slope = 1.0 - squares * lengthscale**2
-        else:
-            # Rasmussen and Williams (2006), equation 4.15, with nu = 5/2 in one dimension.
-            rate = 5.0 / lengthscale**2
-            share = rate / (rate + squares)
-            shape = 16.0 / 3.0 / np.sqrt(rate) * share**3
-            slope = 6.0 * share - 5.0
-        values = 2.0 * variance / length * shape
-        values[0] *= 0.5
-        slopes = np.stack([values * slope, values])
-        return Variances(values[1:], slopes[:, 1:], float(values[0]), slopes[:, 0])
+        scaled = 2.0 * values / (length * np.square(self.frequencies))
+        return Variances(scaled, scaled[None])
+
+
+@dataclass(frozen=True)
+class RandomWalkSlope(RandomWalkLevel):
+    """IntegratedBrownian kernel: a slope with the series of `RandomWalkLevel`, integrated."""
+
+    names: tuple[str, ...] = (f"{LEVEL}.integratedbrownian.variance",)
+
+    def functions(self, x: np.ndarray) -> np.ndarray:
+        # 1 - cos(u) = 2 sin^2(u / 2), which loses no digits near a.
+        halves = np.outer(0.5 * (x - self.lower), self.frequencies)
+        return 2.0 * np.square(np.sin(halves)) / self.frequencies
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,8 @@ from bayeskern.gp.numpy_prior import LogNormalPrior
 
 # Prior median of the lengthscale of the short-term deviations, in steps, and the scale of its log.
 SHORT_TERM_STEPS, SHORT_TERM_SCALE = 20.0, 1.5
-# Lengthscale of a fast trend, as a share of the time that the data span.
-FAST_TREND_SHARE = 0.1
+# Log of the factor of the variance of the level at a second start of the search.
+FAST_LEVEL_LOG_FACTOR = 2.0
 # Lower limit of the noise variance, as in `default_noise`.
 MIN_NOISE = 1e-8
 
@@ -129,14 +129,9 @@ class LongDensity:
 
     @property
     def starts(self) -> list[np.ndarray]:
-        """Coordinates from which searches begin: the medians, with a slow and with a fast trend.
-
-        With a fast trend its lengthscale is a tenth of the time that the data span.
-        """
-        places = [i for i, name in enumerate(self.names) if name.startswith(f"{LEVEL}.")]
-        place = next(i for i in places if self.names[i].endswith(".lengthscale"))
-        fast, span = self.middle.copy(), float(self.x[-1] - self.x[0])
-        fast[place] = min(fast[place], np.log(FAST_TREND_SHARE * span))
+        """Coordinates from which searches begin: the medians, with a slow and with a fast level."""
+        fast = self.middle.copy()
+        fast[self.names.index(f"{LEVEL}.brownian.variance")] += FAST_LEVEL_LOG_FACTOR
         return [self.middle, fast]
 
     @property

@@ -78,7 +78,8 @@ def build_kernel_and_noise(
     if choices.kernels is not None:
         return choices.kernels[structure.trend], default_noise(*GIVEN_NOISE)
     if choices.whole_history:
-        return history_kernel(choices.seasons, float(np.mean(x))), default_noise(*GIVEN_NOISE)
+        kernel = history_kernel(choices.seasons, float(np.mean(x)), float(x[0]))
+        return kernel, default_noise(*GIVEN_NOISE)
     z = _standardised(choices, scale, y)
     kernel = default_kernel(structure.trend, choices.seasons, structure.changes, _width(choices))
     priors = Priors(_priors(choices, structure, z), choices.step)

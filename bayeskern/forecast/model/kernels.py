@@ -22,6 +22,7 @@ from bayeskern.kernels import (
     ChangePoint,
     Constant,
     Cosine,
+    IntegratedBrownian,
     IntegratedOrnsteinUhlenbeck,
     Kernel,
     Linear,
@@ -122,14 +123,17 @@ def default_kernel(
     return kernel + (cycles[0] + cycles[1]).named(CYCLES)
 
 
-def history_kernel(seasons: Mapping[str, float], center: float) -> Kernel:
-    """Kernel whose basis functions describe a long series: smooth trend, seasons, short memory.
+def history_kernel(seasons: Mapping[str, float], center: float, start: float) -> Kernel:
+    """Kernel whose basis functions describe a long series: trend, seasons, short memory.
 
     Args:
         seasons: Name -> period, in the unit of the kernel's input.
         center: The pivot of the straight line.
+        start: The time from which on level and slope wander.
     """
-    kernel = (Constant(_any()) + Linear(_any(), center) + RBF(_any(), _any())).named(LEVEL)
+    line = Constant(_any()) + Linear(_any(), center)
+    wandering = Brownian(_any(), start) + IntegratedBrownian(_any(), start)
+    kernel = (line + wandering).named(LEVEL)
     for name, period in seasons.items():
         kernel += Periodic(period, _any(), _any()).named(name)
     return kernel + Matern12(_any(), _any()).named(SHORT_TERM)

@@ -21,7 +21,7 @@ def weighed(trends: Mapping[str, float], scales: Mapping[str, float] | None) -> 
         if name != GIVEN and share >= SMALL
     ]
     if HISTORY in trends:
-        return "smooth trend, seasons and short memory, by basis functions"
+        return "trend, seasons and short memory, by basis functions"
     said = ", ".join(parts) if parts else "the kernel as given"
     return said if scales is None else f"{said}; logarithm {_percent(scales['logarithm'])}"
 

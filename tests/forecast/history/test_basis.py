@@ -3,16 +3,20 @@
 import numpy as np
 import pytest
 
-from bayeskern.forecast.history.basis import Basis, BasisOptions
-from bayeskern.forecast.history.basis_blocks import NestedSeason, Season, SmoothTrend
+from bayeskern.forecast.history.basis import Basis
+from bayeskern.forecast.history.basis_blocks import (
+    NestedSeason,
+    RandomWalkLevel,
+    RandomWalkSlope,
+    Season,
+)
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.kernels import RBF, Matern52, Periodic
+from bayeskern.kernels import RBF, Brownian, IntegratedBrownian, Periodic
 from bayeskern.kernels.harmonics import log_error
 
 DAY = 1.0 / 365.25
 SEASONS = {"season_daily": DAY, "season_weekly": 7.0 * DAY, "season_yearly": 1.0}
 X = np.sort(np.random.default_rng(1).uniform(0.0, 2.0, 60))
-KERNELS = {"rbf": RBF, "matern52": Matern52}
 
 
 def gram(block, values, x=X):
@@ -70,27 +74,28 @@ def test_a_nested_season_with_a_long_inner_lengthscale_is_periodic():
     np.testing.assert_allclose(nested.values, plain.values, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["rbf", "matern52"])
-def test_a_trend_is_its_kernel_with_reflections_in_the_sides_of_the_box(name):
-    lower, upper, values = -0.5, 2.5, [0.6, 1.7]
-    count = 40 if name == "rbf" else 3000
-    block = SmoothTrend(name, lower, upper, count, ())
-    kernel, length = KERNELS[name](*values), upper - lower
-    expected = 0.0
-    for turn in range(-4, 5):
-        shift = 2.0 * turn * length
-        expected = expected + np.asarray(kernel(X, X + shift) + kernel(X, 2 * lower - X + shift))
-    atol = 1e-12 if name == "rbf" else 1e-8
-    np.testing.assert_allclose(gram(block, values), expected, atol=atol)
+TRENDS = {RandomWalkLevel: Brownian, RandomWalkSlope: IntegratedBrownian}
 
 
-@pytest.mark.parametrize(("name", "error"), [("rbf", 1e-3), ("matern52", 4e-3)])
-def test_the_default_trend_is_close_to_its_kernel(name, error):
-    options = BasisOptions(trend=name)
-    trend = basis(1, years=2.0, options=options).blocks[1]
-    # A lengthscale of an eighth of the time span: the margin is two lengthscales.
-    difference = gram(trend, [0.25, 1.0]) - np.asarray(KERNELS[name](0.25)(X))
-    assert np.abs(difference).max() < error
+@pytest.mark.parametrize("kind", TRENDS)
+def test_a_trend_of_many_functions_is_its_kernel(kind):
+    block = kind(-0.5, 2.5, 5000, ())
+    expected = np.asarray(TRENDS[kind](1.7, start=-0.5)(X))
+    np.testing.assert_allclose(gram(block, [1.7]), expected, atol=2e-4 * expected.max())
+
+
+@pytest.mark.parametrize("count", [5, 30])
+def test_few_functions_of_a_level_miss_the_variance_of_the_formula(count):
+    """The tail of the series at its end, where every sine is 1 or -1."""
+    end = np.array([2.5])
+    missed = 3.0 - gram(RandomWalkLevel(-0.5, 2.5, count, ()), [1.0], end)[0, 0]
+    assert missed == pytest.approx(2.0 * 3.0 / (np.pi**2 * count), rel=0.01)
+
+
+def test_the_default_slope_is_close_to_its_kernel():
+    trend = basis(1, years=2.0).blocks[2]
+    expected = np.asarray(IntegratedBrownian(1.0)(X))
+    assert np.abs(gram(trend, [1.0]) - expected).max() < 5e-3 * expected.max()
 
 
 @pytest.mark.parametrize(
@@ -98,8 +103,8 @@ def test_the_default_trend_is_close_to_its_kernel(name, error):
     [
         (Season("season", 0.3, np.arange(1, 9), ()), [0.5, 1.3]),
         (NestedSeason("season", 0.7, np.array([1, 2, 6, 8, 15]), (), 7, "day"), [0.5, 0.8, 1.3]),
-        (SmoothTrend("rbf", -0.5, 2.5, 9, ()), [0.4, 1.3]),
-        (SmoothTrend("matern52", -0.5, 2.5, 9, ()), [0.4, 1.3]),
+        (RandomWalkLevel(-0.5, 2.5, 9, ()), [1.3]),
+        (RandomWalkSlope(-0.5, 2.5, 9, ()), [1.3]),
     ],
 )
 def test_derivatives_of_variances_are_those_of_differences(block, values):
@@ -140,13 +145,13 @@ def test_half_hours_have_daily_harmonics_and_weekly_sidebands():
     np.testing.assert_array_equal(own["season_yearly"], np.arange(1, 25))
     weekly = own["season_weekly"]
     assert weekly[0] == 1 and np.all(weekly % 7 != 0) and weekly[-1] > 7 * 9
-    assert isinstance(basis(48).blocks[3], NestedSeason)
+    assert isinstance(basis(48).blocks[4], NestedSeason)
 
 
 def test_a_week_of_daily_values_is_a_plain_season():
     one = basis(1)
     np.testing.assert_array_equal(harmonics(one)["season_weekly"], [1, 2, 3])
-    assert type(one.blocks[2]) is Season
+    assert type(one.blocks[3]) is Season
 
 
 def test_many_effects_leave_fewer_harmonics():

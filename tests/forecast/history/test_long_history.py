@@ -20,7 +20,7 @@ DAY = 1.0 / 365.25
 STEP = DAY / 4.0
 N, HORIZON = 1100, 12
 SEASONS = {"season_daily": DAY, "season_weekly": 7.0 * DAY}
-OPTIONS = BasisOptions(trend_functions=8)
+OPTIONS = BasisOptions(level_functions=8, slope_functions=5)
 RNG = np.random.default_rng(5)
 HOLIDAY, PRICE = "holidays", "price"
 
@@ -72,11 +72,13 @@ def point(evidence, ratio=2.0, lengthscale=1.5 * DAY, noise=0.1):
 def scaled_columns(evidence, z, t):
     """Component -> columns at times t, times the standard deviations of their coefficients."""
     values, blocks = evidence.values(z), evidence.basis.blocks
-    trend, daily, weekly = blocks[1:4]
-    length, w = trend.upper - trend.lower, values["trend.rbf.lengthscale"]
-    j = np.arange(trend.count + 1)
-    density = np.sqrt(2 * np.pi) * w * np.exp(-0.5 * (np.pi * j / length * w) ** 2) / length
-    density *= values["trend.rbf.variance"] * np.where(j == 0, 1.0, 2.0)
+    level, slope, daily, weekly = blocks[1:5]
+    length, since = level.upper - level.lower, t - level.lower
+    k, m = (np.pi * (np.arange(1, b.count + 1) - 0.5) / length for b in (level, slope))
+    wandering = np.sin(np.outer(since, k)) / k
+    wandering *= np.sqrt(2.0 / length * values["trend.brownian.variance"])
+    bending = (1.0 - np.cos(np.outer(since, m))) / m**2
+    bending *= np.sqrt(2.0 / length * values["trend.integratedbrownian.variance"])
     rate = values["season_daily.lengthscale"] ** -2.0
     j_day = np.append(0, daily.harmonics)
     of_day = values["season_daily.variance"] * ive(j_day, rate) * np.where(j_day == 0, 1.0, 2.0)
@@ -84,9 +86,8 @@ def scaled_columns(evidence, z, t):
     of_week = of_week[: len(weekly.harmonics)]
     line = np.stack([np.ones_like(t), t - blocks[0].center], axis=1)
     line *= np.sqrt([values["trend.constant.variance"], values["trend.linear.variance"]])
-    smooth = np.cos(np.outer(t - trend.lower, np.pi * j / length)) * np.sqrt(density)
     out = {
-        LEVEL: np.hstack([line, smooth]),
+        LEVEL: np.hstack([line, wandering, bending]),
         "season_daily": waves(t, j_day / DAY, of_day),
         "season_weekly": waves(t, weekly.harmonics / (7.0 * DAY), of_week),
     }
