@@ -106,7 +106,9 @@ class Weights:
         return np.sum(self._values)
 
     def dot(self, values: np.ndarray) -> float:
-        """sum_ij A_ij values_ij, of values at the lags or at the pairs."""
+        """sum_ij A_ij values_ij, of values at the lags or at the pairs, or of one number."""
+        if values.ndim == 0:
+            return values * self.total
         weights = self._at_lags if values.shape == self.pairs.lag.shape else self._values
         return np.vdot(weights, values)
 
