@@ -115,18 +115,22 @@ class NumpyLatentEvidence(NumpyEvidence):
         """Newton's method; None where it finds no mode."""
         with np.errstate(all="ignore"):
             # What overflows on the way has no density, and is stepped back from.
-            return self._searched(theta, K)
+            if self.likelihood.log_concave and np.any(self._start):
+                # There is one mode, and it is near the last one, as a rule.
+                mode = self._searched(theta, K, self._start)
+                if mode is not None:
+                    return mode
+            # Where there may be several, the one that is found must not depend on the last one.
+            return self._searched(theta, K, np.zeros(len(self.y)))
 
-    def _searched(self, theta, K) -> Mode | None:
+    def _searched(self, theta, K, a) -> Mode | None:
+        """Newton's method from g = K a."""
         likelihood, n = self.likelihood, len(self.y)
 
         def gain(g, a):
             f = self.shift + self.size * g
             return np.sum(likelihood.log_density(f, self.y, theta)) - 0.5 * (a @ g)
 
-        # Where there is one mode, the search goes on from the last one; where there may be several,
-        # the one that is found must not depend on what was asked before.
-        a = self._start if likelihood.log_concave else np.zeros(n)
         g = K @ a
         value = gain(g, a)
         if not np.isfinite(value):
