@@ -503,6 +503,35 @@ def table(cell: str, rows: dict[str, dict[str, float]]) -> str:
     return "\n".join(lines)
 
 
+def conclusion(cells: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Cells where bayeskern has the best score, and where it is clearly behind a rival.
+
+    Rivals with forecasts of all series of a cell count.
+    """
+    best, behind, above = dict.fromkeys(("MASE", "WQL", "IS 80", "IS 95"), 0), [], []
+    for cell, rows in cells.items():
+        own = rows["bayeskern"]
+        rivals = {m: row for m, row in rows.items() if m != "bayeskern" and row["n"] == own["n"]}
+        for name in best:
+            best[name] += all(own[name] <= row[name] for row in rivals.values())
+        for name in ("MASE", "WQL"):
+            behind += [
+                f"{name} of {cell} ({model})"
+                for model, row in rivals.items()
+                if row[f"d{name}"] < -2.0 * row[f"d{name} se"]
+            ]
+            if own[name] > rows["seasonal naive"][name]:
+                above.append(f"{name} of {cell}")
+    counts = ", ".join(f"{name} {count}" for name, count in best.items())
+    return "\n".join(
+        [
+            f"best of the models with forecasts of all series, of {len(cells)} cells: {counts}",
+            f"behind by more than two standard errors: {', '.join(behind) or 'nowhere'}",
+            f"above seasonal naive: {', '.join(above) or 'nowhere'}",
+        ]
+    )
+
+
 def score_cell(series: list[Series], cache: RivalCache) -> Scores:
     """Scores of bayeskern and its rivals on the series of a cell."""
     scores: Scores = {}
@@ -545,6 +574,7 @@ def main():
         if arguments.output is not None:
             with atomic_write(arguments.output) as temporary:
                 temporary.write_text(json.dumps(output, indent=1))
+    print(conclusion(output["cells"]))
 
 
 if __name__ == "__main__":

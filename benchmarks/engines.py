@@ -3,10 +3,10 @@
     uv run python -m benchmarks.engines
 
 Each row is a fresh process. "First" is the time of the first evaluation with all that it takes:
-the target is made, compiled or not. "Later" is the median of further evaluations. "A forecast"
-adds what four structures take with 60 evaluations each, which is about what a monthly series does.
-The last rows ask the reverse: NumPy called back from a compiled step, as NUTS on a `GPRegression`
-would have to.
+the target is made, compiled or not. "Later" is the median of further evaluations. "A forecast" is
+the first evaluation of each trend, and a later one for each evaluation that a forecast of the
+airline data makes, whose number is printed first. The last rows ask the reverse: NumPy called back
+from a compiled step, as NUTS on a `GPRegression` would have to.
 """
 
 import subprocess
@@ -14,7 +14,10 @@ import sys
 import tempfile
 from os import environ
 
+import bayeskern as bk
 from bayeskern.core.formatting import aligned
+from bayeskern.forecast.model.kernels import TRENDS
+from bayeskern.gp.numpy_evidence import NumpyEvidence
 
 SCRIPT = """
 import statistics, sys, time
@@ -63,7 +66,6 @@ ENGINES = {
     "NumPy called back from JAX": "callback",
 }
 SIZES = (120, 468)
-STRUCTURES, EVALUATIONS = 4, 60
 
 
 def seconds(n: int, engine: str, cache: str) -> tuple[float, float]:
@@ -79,7 +81,23 @@ def seconds(n: int, engine: str, cache: str) -> tuple[float, float]:
     return first, later
 
 
+def evaluations() -> int:
+    """Evaluations of densities with their gradients in a forecast of the airline data."""
+    evaluate, calls = NumpyEvidence.value_and_gradient, []
+
+    def counted(evidence, z):
+        calls.append(z)
+        return evaluate(evidence, z)
+
+    NumpyEvidence.value_and_gradient = counted
+    bk.forecast("airline", 12)
+    NumpyEvidence.value_and_gradient = evaluate
+    return len(calls)
+
+
 def main():
+    count = evaluations()
+    print(f"{count} evaluations in a forecast of the airline data")
     rows = [("engine", "n", "first, s", "later, ms", "a forecast, s")]
     for n in SIZES:
         with tempfile.TemporaryDirectory() as kept:
@@ -87,7 +105,7 @@ def main():
                 with tempfile.TemporaryDirectory() as empty:
                     cache = kept if engine == "compiled" else empty
                     first, later = seconds(n, engine, cache)
-                total = STRUCTURES * (first + EVALUATIONS * later)
+                total = len(TRENDS) * first + count * later
                 rows.append((label, str(n), f"{first:.2f}", f"{1e3 * later:.2f}", f"{total:.2f}"))
     print("\n".join(aligned(rows)))
 

@@ -49,13 +49,13 @@ def series(making: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarra
 
 
 def ours(y: np.ndarray) -> np.ndarray:
-    """Quantiles .1, .5 and .9 of the days ahead."""
+    """Quantiles .1, .5 and .9 of the days ahead, by bayeskern."""
     past = pd.Series(y, DAYS[:PAST])
     return bk.forecast(past, AHEAD, holidays="US").quantile([0.1, 0.5, 0.9])
 
 
 def prophet(y: np.ndarray) -> np.ndarray:
-    """The same of Prophet, with its defaults."""
+    """Quantiles .1, .5 and .9 by Prophet with its defaults."""
     model = peer("prophet").Prophet(interval_width=0.8)
     model.add_country_holidays("US")
     model.fit(pd.DataFrame({"ds": DAYS[:PAST], "y": y}))

@@ -1,4 +1,4 @@
-"""What `import bayeskern` brings along: a first forecast waits for it."""
+"""Libraries that `import bayeskern` leaves for later: a first forecast would wait for them."""
 
 import subprocess
 import sys

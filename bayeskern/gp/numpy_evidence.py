@@ -84,14 +84,14 @@ class NumpyEvidence:
 
     @cached_property
     def _pairs(self) -> Pairs:
-        return _pairs_between(self.x.tobytes(), self.x.tobytes())
+        return _pairs_among(self.x.tobytes())
 
     @cached_property
     def _of_effects(self):
         return 0.0 if self.effects is None else self.effects.covariance(self.x, self.x)
 
     def given(self, x, y) -> NumpyEvidence:
-        """The same model given other values y at times x, (n,) both."""
+        """A copy with other data: values y at times x, (n,) both."""
         other = copy(self)
         other._take(x, y)
         return other
@@ -173,7 +173,7 @@ class NumpyEvidence:
         Both take one Gram matrix, and one factor, for each of z.
         """
         n, x, parts = len(self.y), np.append(self.x, x_new), []
-        pairs, of_effects = _pairs_between(x.tobytes(), x.tobytes()), 0.0
+        pairs, of_effects = _pairs_among(x.tobytes()), 0.0
         known = np.empty((n, 1 + len(x_new)), order="F")
         if self.effects is not None:
             of_effects = self.effects.covariance(x, x)
@@ -201,7 +201,7 @@ class NumpyEvidence:
         """
         with self.threads():
             solve, noise = self._conditioned(z)
-            among = solve.prior_covariance(Pairs.between(x_new, x_new))
+            among = solve.prior_covariance(Pairs.among(x_new))
             if self.effects is not None:
                 among = among + self.effects.covariance(x_new, x_new)
             half, mean = solve(x_new)
@@ -275,7 +275,7 @@ class NumpyEvidence:
                 solve, _ = self._conditioned(z_one)
                 cross = np.diff(solve.prior_components(Pairs.between(self.x, ends))[name])
                 half, mean = solve.covariances(cross)
-                among = solve.prior_components(Pairs.between(ends, ends))[name]
+                among = solve.prior_components(Pairs.among(ends))[name]
                 prior = among[0, 0] + among[1, 1] - 2.0 * among[0, 1]
                 parts.append((mean[0], np.maximum(prior - np.sum(np.square(half)), 0.0)))
         means, variances = zip(*parts, strict=True)
@@ -366,9 +366,14 @@ class NumpyEvidence:
         return K, gradient
 
 
+# Several models, and draws of each, ask for the same times one after the other.
+@lru_cache(maxsize=4)
+def _pairs_among(x: bytes) -> Pairs:
+    return Pairs.among(np.frombuffer(x))
+
+
 @lru_cache(maxsize=4)
 def _pairs_between(x: bytes, x_new: bytes) -> Pairs:
-    # Several models, and draws of each, ask for the same times one after the other.
     return Pairs.between(np.frombuffer(x), np.frombuffer(x_new))
 
 

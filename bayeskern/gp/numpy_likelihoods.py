@@ -23,7 +23,7 @@ from scipy.special import (
 )
 
 from bayeskern.likelihoods import Beta, Likelihood, NegativeBinomial, Poisson, ZeroInflated
-from bayeskern.prediction.response_mixture import LARGEST_MEAN, Response
+from bayeskern.prediction.response_mixture import MAX_MEAN, Response
 
 # The median of a half-normal distribution.
 HALF_NORMAL_MEDIAN = 0.6744897501960817
@@ -111,7 +111,7 @@ class NumpyPoisson(NumpyLikelihood):
         return np.exp(f), np.exp(f)
 
     def draw(self, rng, f, theta):
-        return rng.poisson(np.minimum(np.exp(f), LARGEST_MEAN)).astype(float)
+        return rng.poisson(np.minimum(np.exp(f), MAX_MEAN)).astype(float)
 
     def location_scale(self, y):
         # What varies beyond Poisson noise, or could do so unseen.
@@ -164,7 +164,7 @@ class NumpyNegativeBinomial(NumpyPoisson):
     def draw(self, rng, f, theta):
         r = np.exp(theta[0])
         rate = rng.gamma(r, np.exp(f) / r)
-        return rng.poisson(np.minimum(rate, LARGEST_MEAN)).astype(float)
+        return rng.poisson(np.minimum(rate, MAX_MEAN)).astype(float)
 
 
 class NumpyZeroInflated(NumpyNegativeBinomial):

@@ -105,14 +105,14 @@ class NumpyPrior:
         self._location, self._scale, self._least = priors.T
 
     def with_numbers(self, numbers: Mapping[str, float]) -> NumpyPrior:
-        """The same with other values of some hyperparameters that are numbers, by name."""
+        """A copy with other values of fixed hyperparameters, by name."""
         other = copy(self)
         other._values = self._values.copy()
         other._values[[self._places[name] for name in numbers]] = list(numbers.values())
         return other
 
     def with_priors(self, priors: Mapping[str, tuple[float, float]]) -> NumpyPrior:
-        """The same with z ~ N(location, scale^2), for hyperparameters by name; others have none."""
+        """A copy with z ~ N(location, scale^2) for these names, those that there are."""
         other = copy(self)
         other._location, other._scale = self._location.copy(), self._scale.copy()
         for i, name in enumerate(self.names):

@@ -27,7 +27,7 @@ Pullback = Callable[["Weights"], list[Slope]]
 # derivative. The matrix is given at the lags, at the pairs, or as one number for all of them.
 Formula = Callable[[Iterator[float], "Pairs"], tuple[np.ndarray, Pullback]]
 # Lags that differ by less than this share of the longest are rounded from the same one.
-SAME_LAG = 1e-9
+LAG_TOL = 1e-9
 # The most different lags for each time, for which it pays to take them one by one.
 MAX_LAGS_PER_TIME = 8
 
@@ -38,7 +38,10 @@ class Pairs:
     Attributes:
         lag: s - t. Where `between` has found that few lags occur, it holds each of them once.
         index: The place in `lag` of each pair then, else None.
+        are_same: Whether s and t are the same points, not only points at the same times.
     """
+
+    are_same = False
 
     def __init__(self, s, t):
         self.s, self.t, self.lag, self.index = s, t, s - t, None
@@ -52,10 +55,17 @@ class Pairs:
         """
         pairs = cls(x[:, None], x_new[None, :])
         longest = np.abs(pairs.lag).max(initial=0.0)
-        steps = np.rint(pairs.lag / (SAME_LAG * longest or 1.0))
+        steps = np.rint(pairs.lag / (LAG_TOL * longest or 1.0))
         lags, first, index = np.unique(steps, return_index=True, return_inverse=True)
         if len(lags) <= MAX_LAGS_PER_TIME * max(steps.shape):
             pairs.lag, pairs.index = pairs.lag.ravel()[first], index.reshape(steps.shape)
+        return pairs
+
+    @classmethod
+    def among(cls, x) -> Pairs:
+        """All pairs of times x (n,) with themselves: (n, n)."""
+        pairs = cls.between(x, x)
+        pairs.are_same = True
         return pairs
 
     def spread(self, values) -> np.ndarray:
@@ -127,7 +137,7 @@ class Weights:
         return Weights(self.pairs, lambda: self._values * self.pairs.spread(values))
 
     def times_at_lags(self, values: np.ndarray) -> Weights:
-        """The same for what depends on the lag alone, of values at the lags."""
+        """Sums of A_ij values_ij over the pairs of each lag, of values at the lags."""
         return Weights(self.pairs, lambda: self._at_lags * values)
 
 

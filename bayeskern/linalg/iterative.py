@@ -165,10 +165,10 @@ class Preconditioner(NamedTuple):
         They are drawn by their ridge leverage scores, which know of the kernel, and other than
         pivots are not led astray by outliers. Musco and Musco (2017).
         """
-        variances, smooth = np.asarray(kernel.evaluate_diag(X)), diagonal(kernel, X)
-        # Here, since it takes scikit-learn, which takes half a second to import.
+        # Here, since scikit-learn takes half a second to import.
         from bayeskern.kernels.approximation import NystromFeatures
 
+        variances, smooth = np.asarray(kernel.evaluate_diag(X)), diagonal(kernel, X)
         features = NystromFeatures(kernel, rank, "leverage", seed)
         L = features.fit_transform(X) if np.any(smooth) else np.zeros((len(X), 1))
         # White noise has no features. Without any noise there are still rounding errors.

@@ -18,6 +18,8 @@ from bayeskern.protocols import NewValues
 
 # Predictions average over at most this many evenly thinned draws of the hyperparameters.
 MOST_DRAWS = 200
+# Stands for a standard deviation of zero.
+MIN_SD = 1e-150
 # A chunk of new points has about this many covariances with the data, and 256 points at least.
 CHUNK = 2**24
 
@@ -187,7 +189,7 @@ class Prediction(Quantiles):
     def _quantile(self, p: float) -> np.ndarray:
         means, variances = self.parts
         # A component may have no variance at all at a point; there its parts are steps.
-        sds = np.maximum(np.sqrt(variances), 1e-150)
+        sds = np.maximum(np.sqrt(variances), MIN_SD)
         quantiles = means + sds * ndtri(p)
         low, high = quantiles.min(axis=0), quantiles.max(axis=0)
         if np.array_equal(low, high):

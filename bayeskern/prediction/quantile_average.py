@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import ndtr
 
-from bayeskern.prediction.mixture import Quantiles
+from bayeskern.prediction.mixture import MIN_SD, Quantiles
 from bayeskern.prediction.student_errors import StudentErrors
 
 # The tail probability where quadrature ends, and its nodes.
@@ -25,8 +25,6 @@ TAIL, NODES = 1e-6, 160
 MAX_ERROR, HALVINGS = 1e6, 64
 # Errors of one value that are no further apart are one error.
 MIN_TIE = 1e-6
-# What stands for no variance at all.
-LEAST_SD = 1e-150
 
 
 class Transformation(Protocol):
@@ -71,12 +69,12 @@ class QuantileAverage(Quantiles):
         correlation: Callable[[], np.ndarray] | None = None,
     ):
         self.weights, self.transformations = np.asarray(weights), tuple(transformations)
-        self.means, self.sds = np.asarray(means), np.maximum(sds, LEAST_SD)
+        self.means, self.sds = np.asarray(means), np.maximum(sds, MIN_SD)
         self.errors = StudentErrors.normal(self.means.shape[1]) if errors is None else errors
         self.bounds, self._correlation = bounds, correlation
 
     def with_errors(self, errors: StudentErrors) -> QuantileAverage:
-        """The same with another distribution of the error."""
+        """A copy with another distribution of the error."""
         return QuantileAverage(
             self.weights,
             self.transformations,
@@ -159,7 +157,7 @@ class QuantileAverage(Quantiles):
         centre = values[NODES // 2]
         mean = centre + weights @ (values - centre)
         # Divided by their size, since squares may overflow.
-        size = np.maximum(np.max(np.abs(values - mean), axis=0), LEAST_SD)
+        size = np.maximum(np.max(np.abs(values - mean), axis=0), MIN_SD)
         return mean, size * np.sqrt(weights @ np.square((values - mean) / size))
 
     def _moments_of_line(self) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +188,7 @@ class QuantileAverage(Quantiles):
 
     @property
     def _atoms(self) -> np.ndarray:
-        """Values that have a mass: (k,)."""
+        """Values with a probability of their own: (k,). Ranks have one scale for all parts."""
         return self.transformations[0].atoms
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:

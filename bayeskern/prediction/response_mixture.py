@@ -9,20 +9,18 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from bayeskern.prediction.mixture import Quantiles, without_nan
+from bayeskern.prediction.mixture import MIN_SD, Quantiles, without_nan
 from bayeskern.prediction.student_errors import StudentErrors
 
 # The largest mean of which counts can be drawn.
-LARGEST_MEAN = 1e15
-# What stands for no variance at all.
-LEAST_SD = 1e-150
+MAX_MEAN = 1e15
 # The quantile of f from which the mean of counts is linear in f.
 LINEAR_FROM = 0.99
 # Between the least and the largest of the quantiles wanted the distribution function is looked at
 # at so many values; whole numbers as close as that are exact, others lie on straight lines between.
 GRID = 128
 # Nodes of quadrature over f: more where it varies much for what an observation says of it.
-FEWEST_NODES, MOST_NODES, NODES_PER_SD = 8, 48, 3.0
+MIN_NODES, MAX_NODES, NODES_PER_SD = 8, 48, 3.0
 # Standard deviations that an interval of f reaches beyond all of its parts.
 REACH = 8.0
 # The most halvings of an interval that holds a quantile.
@@ -49,7 +47,7 @@ class Response(ABC):
 
     @abstractmethod
     def information(self, f, y, theta):
-        """What y says of f: minus the second derivative of log p(y | f), or its mean over y."""
+        """Minus the second derivative of log p(y | f) in f, or its mean over y: Fisher's."""
 
     @abstractmethod
     def below(self, y, f, theta):
@@ -93,7 +91,7 @@ class ResponseMixture(Quantiles):
         information = self.likelihood.information(self.locations, np.ones(1), self._theta(1))
         with np.errstate(over="ignore", invalid="ignore"):
             ratio = np.max(self.sds * np.sqrt(information))
-        count = int(np.clip(FEWEST_NODES + NODES_PER_SD * ratio, FEWEST_NODES, MOST_NODES))
+        count = int(np.clip(MIN_NODES + NODES_PER_SD * ratio, MIN_NODES, MAX_NODES))
         nodes, weights = np.polynomial.hermite_e.hermegauss(count)
         f = self.locations[:, None] + self.sds[:, None] * nodes[:, None]
         pairs = np.outer(self.weights, weights / weights.sum())
@@ -104,7 +102,7 @@ class ResponseMixture(Quantiles):
         """The quantile of f beyond which the mean of counts is linear: (m,)."""
         low = np.min(self.locations - REACH * self.sds, axis=0)
         high = np.max(self.locations + REACH * self.sds, axis=0)
-        sds = np.maximum(self.sds, LEAST_SD)
+        sds = np.maximum(self.sds, MIN_SD)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             enough = self.weights @ ndtr((middle - self.locations) / sds) >= LINEAR_FROM
@@ -178,7 +176,7 @@ class ResponseMixture(Quantiles):
         if likelihood.whole:
             above = self.mean[column] + self.sd[column]
             high = np.full(len(q), np.ceil(above + 1.0))
-            while np.any(short := (self._below(high, column) < q) & (high < LARGEST_MEAN)):
+            while np.any(short := (self._below(high, column) < q) & (high < MAX_MEAN)):
                 low, high = np.where(short, high, low), np.where(short, 4.0 * high, high)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
@@ -234,4 +232,4 @@ class ResponseMixture(Quantiles):
 
 def _within_reach(f) -> np.ndarray:
     """f, of which no mean is beyond what can be computed with; NaN raises FloatingPointError."""
-    return np.clip(without_nan(f), -np.log(LARGEST_MEAN), np.log(LARGEST_MEAN))
+    return np.clip(without_nan(f), -np.log(MAX_MEAN), np.log(MAX_MEAN))

@@ -22,15 +22,15 @@ from bayeskern.forecast.model.structure import Choices
 # values can come without another factor of the covariances. More when these are used up, as it
 # happens where values come one by one.
 SPARE, MORE = 12, 48
-# What is foretold of longer horizons is not kept.
-LONGEST = 200
+# Longer horizons are not kept with a fit: their covariances take memory in its square.
+MAX_KEPT_STEPS = 200
 
 
 def likely_times(
     series: Series, horizon: int, choices: Choices, spare: int = SPARE
 ) -> tuple[np.ndarray, int]:
     """The positions of the next times, which may have values, and how many will be asked for."""
-    wanted = horizon if horizon <= LONGEST else 0
+    wanted = horizon if horizon <= MAX_KEPT_STEPS else 0
     count = wanted + max(spare, len(series.values) // 10)
     if choices.effects is not None:
         # What is beside the series is known up to the horizon.

@@ -79,7 +79,8 @@ class RandomWalkLevel:
     """Brownian kernel by its Karhunen-Loeve series on [a, b], of length L.
 
     min(s, t) = sum_j 2 / (L k_j^2) sin(k_j s) sin(k_j t), with k_j = (j - 1/2) pi / L and times
-    since a. The first m terms miss a variance of about 2 L / (pi^2 m), of changes within 2 L / m.
+    since a. The first m terms leave out a variance of about 2 L / (pi^2 m) at b: that of changes
+    faster than a wave of length 2 L / m.
     """
 
     lower: float

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -34,7 +36,7 @@ class CompiledPrior:
         self.names = tuple(self._target.coordinates)
         self.component_names = tuple(component_names(model.kernel))
 
-    @property
+    @cached_property
     def middle(self) -> np.ndarray:
         objective = NegativeLogDensity(self._target, jacobian=True)
         return np.asarray(initial_positions(objective, 1, 0)[0])
@@ -74,10 +76,9 @@ class CompiledPrior:
 def _points(pairs: Pairs) -> tuple[np.ndarray, np.ndarray | None]:
     """The points of a Gram matrix, rows filled up; None for columns that are the rows.
 
-    White noise tells points that are the same from points at the same place.
+    White noise tells points that are the same from points at the same time.
     """
-    X, Z = pairs.s, pairs.t.T
-    return padded(X), None if np.array_equal(X, Z) else padded(Z)
+    return padded(pairs.s), None if pairs.are_same else padded(pairs.t.T)
 
 
 @eqx.filter_jit

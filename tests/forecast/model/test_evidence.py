@@ -80,6 +80,19 @@ def test_components_are_those_of_the_model(name):
             np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
+def test_white_noise_is_nowhere_known_but_at_its_own_points():
+    """Its component at the times of the data, with the future beside and without."""
+    kernel = kernels.RBF(1.0).named("a") + kernels.White(dist.LogNormal(-2.0, 1.0)).named("b")
+    evidence, target = evidence_and_target(kernel)
+    z = evidence.middle[None]
+    expected = centered_components(target.model, evidence.values(z), target.args, T[:, None], "a")
+    both = evidence.components(z, np.append(T, NEW), "a")
+    for name, moments in evidence.components(z, T, "a").items():
+        for ours, theirs, longer in zip(moments, expected[name].parts, both[name], strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(ours, longer[:, :N], rtol=1e-8, atol=1e-10)
+
+
 def test_a_kernel_with_a_formula_is_the_same_by_jax():
     kernel = kernels.RBF(dist.LogNormal(0.0, 1.0), 1.0) + kernels.Periodic(1.0, 1.0, 1.0)
     by_jax, _ = evidence_and_target(kernel)
