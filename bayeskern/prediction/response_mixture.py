@@ -82,7 +82,7 @@ class ResponseMixture(Quantiles):
         self._paths = paths
 
     def with_errors(self, errors: StudentErrors) -> ResponseMixture:
-        """The same: a likelihood says itself how observations vary."""
+        """This mixture itself: the likelihood has the errors of observations."""
         return self
 
     @cached_property
