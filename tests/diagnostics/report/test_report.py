@@ -302,6 +302,17 @@ def test_a_forecast_is_taken_apart_whatever_it_is_made_of(tmp_path, kernel):
     assert ("the mean of the values" if kernel else "an effect; from its lowest") in said
 
 
+def test_a_forecast_at_the_mode_shows_no_intervals_of_its_hyperparameters(tmp_path):
+    """Of an array each number has a row."""
+    y = np.sin(np.arange(40.0) / 5.0) + 0.1 * rng.normal(size=40)
+    kernel = RBF(dist.LogNormal(np.zeros(1), 1.0))
+    for method, head in (("map", "mode"), (None, "median 90 %")):
+        model = bk.StructuralModel(kernel=kernel, log=False, method=method)
+        page, _ = read(bk.forecast(y, 4, season=0, model=model), tmp_path)
+        said = " ".join(" ".join(page.text).split())
+        assert f"hyperparameter of the first {head} lengthscale[0]" in said
+
+
 def test_a_constant_series_says_what_it_lacks(tmp_path):
     page, text = read(bk.forecast(np.full(20, 3.0), 4, season=0), tmp_path)
     said = " ".join(page.text)

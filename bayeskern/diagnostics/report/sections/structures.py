@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from bayeskern.core.formatting import counted, number
+from bayeskern.core.scalars import scalar_columns
 from bayeskern.diagnostics.report.blocks import Code, Table, Text
 from bayeskern.diagnostics.report.kernel_description import rounded
 from bayeskern.diagnostics.report.wording import folded, percent
-from bayeskern.forecast.model.kernels import GIVEN, TRENDS
+from bayeskern.forecast.model.kernels import GIVEN, HISTORY, TRENDS
 
 
 def structures(subject) -> Iterator:
@@ -20,7 +21,8 @@ def structures(subject) -> Iterator:
     for part in f.parts:
         trend, log, changes = part.structure
         scale = "logarithm" if log else "as given" if seen is None else seen.scale
-        name = "the kernel as given" if trend == GIVEN else TRENDS.get(trend, trend)
+        names = {GIVEN: "the kernel as given", HISTORY: "level and slope as random walks"} | TRENDS
+        name = names.get(trend, trend)
         if changes:
             name += f", {counted(len(changes), 'change')} of level and slope"
         rows.append((name, scale, percent(part.weight)))
@@ -30,20 +32,23 @@ def structures(subject) -> Iterator:
         "The structures whose quantiles the forecast averages, weighted by how well each forecast "
         "the series so far. Those with less than 1 % are left out.",
     )
-    values = f.leading.evidence.values(process.z)
-    table = []
-    for name, draws in values.items():
-        low, median, high = np.quantile(draws, (0.05, 0.5, 0.95), axis=0)
-        table.append((name, number(median), f"{number(low)} to {number(high)}"))
-    of = "the series" if seen is None else seen.scale
-    yield Table(
-        ("hyperparameter of the first", "median", "90 %"),
-        tuple(table),
-        f"Variances in squared sds of {of}, times in the unit of the kernel.",
-    )
+    names, draws = scalar_columns(f.leading.evidence.values(process.z))
+    ends = np.quantile(draws, (0.5, 0.05, 0.95), axis=0).T
+    of, point = "the series" if seen is None else seen.scale, f.parts[0].draws.is_point
+    units = f"Variances in squared sds of {of}, times in the unit of the kernel."
+    if point:
+        units += " Only the mode was computed, and no uncertainty of the hyperparameters."
+        table = [(name, number(mode)) for name, (mode, _, _) in zip(names, ends, strict=True)]
+    else:
+        table = [
+            (name, number(median), f"{number(low)} to {number(high)}")
+            for name, (median, low, high) in zip(names, ends, strict=True)
+        ]
+    head = ("mode",) if point else ("median", "90 %")
+    yield Table(("hyperparameter of the first", *head), tuple(table), units)
     unit = "years" if f.series.calendar.unit == "years" else "steps"
     yield Text(
-        f"Its kernel at the median of the hyperparameters, for time in {unit} since the first "
+        f"Its kernel at the {head[0]} of the hyperparameters, for time in {unit} since the first "
         f"observation and {'values' if seen is None else seen.scale} brought to mean 0 and sd 1:"
     )
     yield Code(folded(repr(rounded(process.kernels))))
