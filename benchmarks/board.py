@@ -22,7 +22,8 @@ IS 80, IS 95
     rules, prediction, and estimation", section 6.2), on the scale of the MASE.
 cov 80, cov 95
     Share of the held-out values inside the central interval: over the whole horizon, and over its
-    first and last third.
+    first and last third. Intervals whose ends have a probability of their own, as in series of
+    counts, hold more than they promise.
 CPU s
     Median processor time per series. Models are compiled on one short series beforehand.
 dMASE, dWQL
@@ -446,6 +447,7 @@ def summary(scores: Scores, reference: str | None = "bayeskern") -> dict[str, di
         loss, size = columns.pop("loss"), columns.pop("size")
         seconds, failed = columns.pop("CPU s"), columns.pop("failed")
         row = {"n": len(ids), "WQL": ratio(np.sum(loss), np.sum(size))}
+        row["largest share of WQL"] = ratio(np.max(loss), np.sum(loss))
         row |= {name: mean(numbers) for name, numbers in columns.items()}
         row |= {"CPU s": float(np.median(seconds)), "failed": int(np.sum(failed))}
         if reference is not None and model != reference:
@@ -512,22 +514,23 @@ def conclusion(cells: dict[str, dict[str, dict[str, float]]]) -> str:
     for cell, rows in cells.items():
         own = rows["bayeskern"]
         rivals = {m: row for m, row in rows.items() if m != "bayeskern" and row["n"] == own["n"]}
+        share = f"{100.0 * own['largest share of WQL']:.0f} % of it by one series"
         for name in best:
             best[name] += all(own[name] <= row[name] for row in rivals.values())
-        for name in ("MASE", "WQL"):
+        for name, remark in (("MASE", ""), ("WQL", f", {share}")):
             behind += [
-                f"{name} of {cell} ({model})"
+                f"{name} of {cell} ({model}{remark})"
                 for model, row in rivals.items()
                 if row[f"d{name}"] < -2.0 * row[f"d{name} se"]
             ]
             if own[name] > rows["seasonal naive"][name]:
-                above.append(f"{name} of {cell}")
+                above.append(f"{name} of {cell}{remark}")
     counts = ", ".join(f"{name} {count}" for name, count in best.items())
     return "\n".join(
         [
             f"best of the models with forecasts of all series, of {len(cells)} cells: {counts}",
-            f"behind by more than two standard errors: {', '.join(behind) or 'nowhere'}",
-            f"above seasonal naive: {', '.join(above) or 'nowhere'}",
+            f"behind by more than two standard errors: {'; '.join(behind) or 'nowhere'}",
+            f"above seasonal naive: {'; '.join(above) or 'nowhere'}",
         ]
     )
 

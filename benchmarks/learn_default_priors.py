@@ -2,7 +2,7 @@
 
     uv run python -m benchmarks.learn_default_priors [--data FOLDER] [--limit 100] [--rounds 4]
 
-The shipped table was made with --limit 100 --rounds 3, and then --limit 150 --keep-priors.
+The shipped table was made with --limit 100 --rounds 3, and then --limit 400 --keep-priors.
 
 Writes bayeskern/forecast/model/learned.json, from the half `learn` of the corpus and of M1. The
 script `benchmarks.board` judges on the other half. For each frequency, and for series too short to
@@ -13,7 +13,8 @@ show its season:
    series and their curvatures. Series with many zeros are left out.
 2. Weights of the structures (`Weighing`): the coefficients with the least mean log quantile loss of
    the averaged forecast of the values held out. The log keeps single wild series from deciding.
-   Intercepts have a normal prior, so that few series move them little.
+   Intercepts have a normal prior, so that few series move them little. With them, the share of a
+   forecast of the logarithm that grows linearly above the largest value (`Growth`).
 3. The width of the intervals (`Width`): the prior of the squared scale, and the share of a
    rolling-origin residual, with the highest mean log density of the standardised errors held out.
 """
@@ -29,7 +30,7 @@ from pathlib import Path
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import minimize
-from scipy.special import softmax
+from scipy.special import expit, softmax
 from scipy.stats import t as student
 
 from bayeskern.core.threads import one_blas_thread
@@ -41,7 +42,7 @@ from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model import learned
 from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.forecast.model.kernels import TRENDS
-from bayeskern.forecast.model.learned import ANY, Learned, Weighing, Width
+from bayeskern.forecast.model.learned import ANY, Growth, Learned, Weighing, Width
 from bayeskern.prediction.quantile_average import QuantileAverage
 from benchmarks import board
 
@@ -74,9 +75,10 @@ START_SERIES, MIN_SCALE, MAX_SCALE = 5.0, 0.4, 3.0
 MIN_CURVATURE = 0.1
 # A longer history is cut for learning, and a frequency with fewer series is not learned.
 LAST, MIN_SERIES = 400, 15
-# Penalties on the squared distance from where the search begins: of the intercepts, beside the sum
-# of losses over series; of the slopes and of the width, beside the mean.
-INTERCEPT_PENALTY, SLOPE_PENALTY, WIDTH_PENALTY = 1.0, 2e-4, 3e-3
+# Penalties on the squared distance from where the search begins: of the intercepts and of growth,
+# beside the sum of losses over series; of the slopes and of the width, beside the mean.
+INTERCEPT_PENALTY, GROWTH_PENALTY = 1.0, 0.1
+SLOPE_PENALTY, WIDTH_PENALTY = 2e-4, 3e-3
 # A quantile loss below this share of the seasonal-naive error is none.
 MIN_LOSS = 1e-3
 # The variance of the errors exists.
@@ -127,10 +129,10 @@ def start() -> dict[str, dict[str, tuple[float, float]]]:
 
 
 def table_of(priors) -> Learned:
-    """A table with these priors, and weights and widths that say nothing."""
+    """A table with these priors, and weights, growth and widths that say nothing."""
     names = [*TRENDS, *(f"{trend} log" for trend in TRENDS)]
     weighing = Weighing(dict.fromkeys(names, 0.0), 0.3, 1.0)
-    return Learned(priors, weighing, Width(0.0, 8.0, 0.05, 0.0, 1))
+    return Learned(priors, weighing, Growth(0.0, 0.0), Width(0.0, 8.0, 0.05, 0.0, 1))
 
 
 def fits_of(lesson: Lesson, priors) -> list[Fitted]:
@@ -191,13 +193,25 @@ def next_priors(found, old) -> dict[str, dict[str, tuple[float, float]]]:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """What the structures of one series foretold, and what came true."""
+    """Forecasts of every structure of one series, and the values held out.
+
+    Attributes:
+        lesson: The series.
+        names: Names of the structures, (K,).
+        evidence: Feature of each structure by its log evidence, (K,).
+        errors: Feature of each structure by its rolling-origin error, (K,).
+        exponential: Quantiles of the structures, none of their growth linear: (K, 9, h).
+        linear: Quantiles where all growth beyond the largest value is linear: (K, 9, h).
+        average: The forecasts of all structures.
+        past: Forecasts of all structures from each earlier origin, and the values ahead of it.
+    """
 
     lesson: Lesson
     names: list[str]
     evidence: np.ndarray
     errors: np.ndarray
-    quantiles: np.ndarray
+    exponential: np.ndarray
+    linear: np.ndarray
     average: QuantileAverage
     past: tuple[list, list]
 
@@ -219,10 +233,10 @@ def example_of(lesson: Lesson, priors) -> Example | None:
     scales, bounds = [f.scale for f in fits], lesson.choices.bounds
     means, sds = zip(*moments, strict=True)
     average = QuantileAverage(np.ones(len(fits)), scales, means, sds, bounds=bounds)
-    ones = np.eye(len(fits))
-    quantiles = [
-        QuantileAverage(w, scales, means, sds, bounds=bounds).quantile(LEVELS) for w in ones
-    ]
+    exponential, linear = (
+        [with_growth(average, w, share).quantile(LEVELS) for w in np.eye(len(fits))]
+        for share in (0.0, 1.0)
+    )
     averages = [
         QuantileAverage(
             np.ones(len(fits)),
@@ -235,8 +249,15 @@ def example_of(lesson: Lesson, priors) -> Example | None:
     names = [stacking.structure_name(f.structure) for f in fits]
     values = [y[o.ahead] for o in origins]
     return Example(
-        lesson, names, evidence, errors, np.array(quantiles), average, (averages, values)
-    )
+        lesson, names, evidence, errors, np.array(exponential), np.array(linear), average,
+        (averages, values),
+    )  # fmt: skip
+
+
+def with_growth(average: QuantileAverage, weights, share: float) -> QuantileAverage:
+    """The average with other weights (K,), and with another share of linear growth."""
+    scales = [replace(scale, linear_share=share) for scale in average.transformations]
+    return QuantileAverage(weights, scales, average.means, average.sds, bounds=average.bounds)
 
 
 def weights_of(example: Example, weighing: Weighing) -> np.ndarray:
@@ -247,50 +268,57 @@ def weights_of(example: Example, weighing: Weighing) -> np.ndarray:
     )
 
 
-def learn_weighing(examples: Sequence[Example]) -> Weighing:
+def learn_weighing(examples: Sequence[Example]) -> tuple[Weighing, Growth]:
     """The coefficients with the least quantile loss of the averages."""
     names = [*TRENDS, *(f"{trend} log" for trend in TRENDS)]
     places = [np.array([names.index(n) for n in e.names]) for e in examples]
+    growth_features = [np.array([1.0, learned.roughness(e.lesson.y)]) for e in examples]
     levels = LEVELS[:, None]
 
     def objective(p):
         loss, slope = 0.0, np.zeros(len(p))
-        for e, at in zip(examples, places, strict=True):
-            w = softmax(p[at] + p[-2] * e.evidence + p[-1] * e.errors)
-            off = e.lesson.future - np.tensordot(w, e.quantiles, 1)
+        for e, at, x in zip(examples, places, growth_features, strict=True):
+            w = softmax(p[at] + p[-4] * e.evidence + p[-3] * e.errors)
+            share, change = expit(x @ p[-2:]), e.linear - e.exponential
+            quantiles = e.exponential + share * change
+            off = e.lesson.future - np.tensordot(w, quantiles, 1)
             own = np.sum(np.maximum(levels * off, (levels - 1.0) * off))
             own += MIN_LOSS * off.size * e.lesson.scale
             loss += np.log(own)
-            by_w = np.tensordot(e.quantiles, np.where(off > 0.0, -levels, 1.0 - levels), 2) / own
+            by_quantile = np.where(off > 0.0, -levels, 1.0 - levels) / own
+            by_w = np.tensordot(quantiles, by_quantile, 2)
             by_logit = w * (by_w - w @ by_w)
             np.add.at(slope, at, by_logit)
-            slope[-2] += by_logit @ e.evidence
-            slope[-1] += by_logit @ e.errors
+            slope[-4] += by_logit @ e.evidence
+            slope[-3] += by_logit @ e.errors
+            by_share = w @ np.tensordot(change, by_quantile, 2)
+            slope[-2:] += by_share * share * (1.0 - share) * x
         n = len(examples)
         away = p - begin
         return loss / n + penalty @ away**2, slope / n + 2.0 * penalty * away
 
-    begin = np.append(np.zeros(len(names)), [0.3, 2.0])
-    own = INTERCEPT_PENALTY / len(examples)
-    penalty = np.append(np.full(len(names), own), [SLOPE_PENALTY, SLOPE_PENALTY])
-    bounds = [(-4.0, 4.0)] * len(names) + [(0.0, 2.0), (0.0, 12.0)]
+    begin = np.append(np.zeros(len(names)), [0.3, 2.0, 0.0, 0.0])
+    own, of_growth = INTERCEPT_PENALTY / len(examples), GROWTH_PENALTY / len(examples)
+    penalty = np.append(
+        np.full(len(names), own), [SLOPE_PENALTY, SLOPE_PENALTY, of_growth, of_growth]
+    )
+    bounds = [(-4.0, 4.0)] * len(names) + [(0.0, 2.0), (0.0, 12.0)] + [(-6.0, 6.0)] * 2
     end = minimize(objective, begin, jac=True, method="L-BFGS-B", bounds=bounds).x
-    *intercepts, by_evidence, by_error = np.round(end, 3).tolist()
-    return Weighing(dict(zip(names, intercepts, strict=True)), by_evidence, by_error)
+    *intercepts, by_evidence, by_error, growth, by_roughness = np.round(end, 3).tolist()
+    weighing = Weighing(dict(zip(names, intercepts, strict=True)), by_evidence, by_error)
+    return weighing, Growth(growth, by_roughness)
 
 
-def standardised(example: Example, weighing: Weighing) -> tuple[np.ndarray, np.ndarray]:
+def standardised(
+    example: Example, weighing: Weighing, growth: Growth
+) -> tuple[np.ndarray, np.ndarray]:
     """Errors of what was held out, and residuals of earlier origins."""
-    weights = weights_of(example, weighing)
-
-    def reweighed(average):
-        return QuantileAverage(
-            weights, average.transformations, average.means, average.sds, bounds=average.bounds
-        )
-
-    errors = reweighed(example.average).errors_of(example.lesson.future)
+    weights, share = weights_of(example, weighing), growth.linear_share(example.lesson.y)
+    errors = with_growth(example.average, weights, share).errors_of(example.lesson.future)
     averages, values = example.past
-    past = [reweighed(a).errors_of(y) for a, y in zip(averages, values, strict=True)]
+    past = [
+        with_growth(a, weights, share).errors_of(y) for a, y in zip(averages, values, strict=True)
+    ]
     return errors, np.concatenate([np.zeros(0), *past])
 
 
@@ -327,12 +355,13 @@ def learn(
         priors = next_priors(pool(delayed(located)(one, priors) for one in ordinary), priors)
     examples = pool(delayed(example_of)(one, priors) for one in ordinary)
     examples = [e for e in examples if e is not None]
-    weighing = learn_weighing(examples)
-    width = learn_width([standardised(e, weighing) for e in examples], horizon)
+    weighing, growth = learn_weighing(examples)
+    width = learn_width([standardised(e, weighing, growth) for e in examples], horizon)
     used = {trend: {n: p for n, p in named.items()} for trend, named in priors.items()}
     return {
         "priors": used,
         "weighing": asdict(weighing),
+        "growth": asdict(growth),
         "width": asdict(width),
         "series": len(examples),
     }
@@ -369,6 +398,7 @@ def main():
                     frequency,
                     len(lessons),
                     table[frequency]["weighing"],
+                    table[frequency]["growth"],
                     table[frequency]["width"],
                     flush=True,
                 )
@@ -398,7 +428,7 @@ def pooled(entries: Sequence[dict]) -> dict:
 
     kinds = {
         kind: {key: average(key, kind) for key in entries[0][kind]}
-        for kind in ("weighing", "width")
+        for kind in ("weighing", "growth", "width")
     }
     return {"priors": priors, **kinds, "series": sum(e["series"] for e in entries)}
 

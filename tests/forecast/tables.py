@@ -1,7 +1,7 @@
-"""A made-up table of priors, weights and widths, so that tests do not depend on the learned one."""
+"""A made-up table of learned quantities, so that tests do not depend on the shipped one."""
 
 from bayeskern.forecast.model.kernels import TRENDS
-from bayeskern.forecast.model.learned import Learned, Weighing, Width
+from bayeskern.forecast.model.learned import Growth, Learned, Weighing, Width
 from bayeskern.forecast.model.structure import Choices
 
 # Location and scale of the logarithm, for steps of size one.
@@ -33,7 +33,8 @@ INTERCEPTS = {
 }  # fmt: skip
 WEIGHING = Weighing(INTERCEPTS, by_evidence=0.2, by_error=1.5)
 WIDTH = Width(log_scale=0.1, degrees=6.0, share=0.05, growth=0.2, horizon=9)
-TABLE = Learned({trend: PRIORS for trend in TRENDS}, WEIGHING, WIDTH)
+GROWTH = Growth(intercept=-0.5, by_roughness=0.7)
+TABLE = Learned({trend: PRIORS for trend in TRENDS}, WEIGHING, GROWTH, WIDTH)
 
 
 def choices_for(**options) -> Choices:

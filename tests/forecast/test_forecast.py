@@ -9,19 +9,17 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.integrate
+import scipy.optimize
 import scipy.stats
 
 import bayeskern as bk
 from bayeskern import kernels
 from bayeskern.forecast.model.building import build_model
 from bayeskern.forecast.model.structure import Structure
-from bayeskern.forecast.model.transformation import (
-    MAX_LOG_ABOVE_LARGEST,
-    MAX_LOG_ABOVE_MEDIAN,
-    Scale,
-)
+from bayeskern.forecast.model.transformation import Scale
 from bayeskern.inference import MAP
 from tests.forecast.examples import DRAWS, HORIZON, ONE_STRUCTURE, N, months, seasonal, sound
+from tests.forecast.growth import grown, limits_of
 from tests.marks import slow
 
 # -- the fit ---------------------------------------------------------------------------------------
@@ -71,15 +69,20 @@ def conditional(K, z, known, ahead):
     return weights @ z[known], np.sqrt(variance)
 
 
-def error_by_hand(z, mean, sd, scale):
-    """The standardised error; on the log scale, values are linear in it from a limit on."""
-    error = (z - mean) / sd
+def values_by_hand(z, mean, scale):
+    """The values y at z; on the log scale growth depends on the median forecast, at the mean."""
     if not scale.log:
-        return error
-    # No forecast of these values reaches the other limit, above the largest of them.
-    last = MAX_LOG_ABOVE_MEDIAN / (scale.size * sd)
-    growth = np.exp(scale.size * (z - mean) - MAX_LOG_ABOVE_MEDIAN)
-    return np.where(error < last, error, last + (growth - 1.0) / (scale.size * sd))
+        return scale.shift + scale.size * z
+    return grown(scale.shift + scale.size * z, scale.shift + scale.size * mean, scale)
+
+
+def error_by_hand(y, mean, sd, scale):
+    """The standardised error at which the forecast is y, by SciPy's search for a root."""
+
+    def off(e):
+        return values_by_hand(mean + sd * e, mean, scale) - y
+
+    return scipy.optimize.brentq(off, -100.0, 100.0, xtol=1e-12)
 
 
 @pytest.mark.slow
@@ -95,22 +98,21 @@ def test_numpy_predicts_the_same(either):
     times = np.concatenate([t, new])
     K = np.asarray(kernel(times)) + noise * np.eye(len(times))
     mean, sd = conditional(K, z, slice(N), slice(N, None))
-    back = np.exp if f.scale.log else np.asarray
-    median = back(y.mean() + y.std() * mean)
-    np.testing.assert_allclose(f.median, median, rtol=1e-7)
+    np.testing.assert_allclose(f.median, values_by_hand(mean, mean, f.scale), rtol=1e-7)
 
     # Conjugate updating of an inverse gamma prior by the errors from earlier origins.
     width, residuals = f.choices.learned.width, []
     for origin in f.combination.origins:
-        past = conditional(K, z, slice(origin.count), origin.ahead)
-        residuals.append(error_by_hand(z[origin.ahead], *past, f.scale))
-    residuals = np.concatenate(residuals).clip(-5.0, 5.0)
+        past = zip(*conditional(K, z, slice(origin.count), origin.ahead), strict=True)
+        ahead = zip(f.series.values[origin.ahead], past, strict=True)
+        residuals += [error_by_hand(value, *moments, f.scale) for value, moments in ahead]
+    residuals = np.clip(residuals, -5.0, 5.0)
     degrees = width.degrees + width.share * len(residuals)
     squares = width.degrees * np.exp(width.log_scale) ** 2 + width.share * np.sum(residuals**2)
     through = np.minimum(np.arange(len(new)) / (width.horizon - 1), 1.0)
     scale = np.sqrt(squares / degrees) * np.exp(width.growth * through)
     ends = mean + sd * scale * scipy.stats.t(degrees).ppf([[0.1], [0.9]])
-    np.testing.assert_allclose(f.interval(0.8), back(y.mean() + y.std() * ends), rtol=1e-6)
+    np.testing.assert_allclose(f.interval(0.8), values_by_hand(ends, mean, f.scale), rtol=1e-6)
 
     # The density that was maximised, too: padded and masked against SciPy's normal distribution.
     X, target, mask = f.posterior.target.args
@@ -227,17 +229,13 @@ def test_mean_and_sd_on_the_log_scale_are_integrals(log):
     for i in range(HORIZON):
         centre = log.scale.shift + log.scale.size * mean[i]
         sd = log.scale.size * np.sqrt(variance[i]) * spread.scales[i]
-        limit = min(
-            centre + MAX_LOG_ABOVE_MEDIAN,
-            np.log(log.series.values[log.series.observed].max()) + MAX_LOG_ABOVE_LARGEST,
-        )
+        kinks = [(limit - centre) / sd for limit in limits_of(centre, log.scale)]
 
-        def value(e, centre=centre, sd=sd, limit=limit):
-            inside = min(centre + sd * e, limit)
-            return np.exp(inside) * (1.0 + centre + sd * e - inside)
+        def value(e, centre=centre, sd=sd):
+            return grown(centre + sd * e, centre, log.scale)
 
-        def moment(k, value=value, kink=(limit - centre) / sd):
-            places = [-end, 0.0, min(kink, end), end]
+        def moment(k, value=value, kinks=kinks):
+            places = sorted({-end, 0.0, *np.clip(kinks, -end, end), end})
             return sum(
                 scipy.integrate.quad(lambda e: value(e) ** k * errors.pdf(e), *ends)[0]
                 for ends in itertools.pairwise(places)

@@ -10,12 +10,12 @@ from scipy import integrate, stats
 
 from bayeskern.forecast.model.transformation import (
     MAX_LOG_ABOVE_LARGEST,
-    MAX_LOG_ABOVE_MEDIAN,
     NormalScores,
     Scale,
 )
 from bayeskern.prediction.quantile_average import TAIL, QuantileAverage
 from bayeskern.prediction.student_errors import StudentErrors
+from tests.forecast.growth import grown, limits_of
 
 RNG = np.random.default_rng(9)
 AS_GIVEN, OTHER, LOGARITHM = Scale(False, 3.0, 2.0), Scale(False, -1.0, 0.5), Scale(True, 0.5, 0.7)
@@ -30,6 +30,7 @@ KINDS = {
     "values": [AS_GIVEN, OTHER],
     "logarithms": [LOGARITHM, Scale(True, 0.2, 0.4, largest=-0.9)],
     "both": [AS_GIVEN, LOGARITHM],
+    "partly linear": [LOGARITHM, Scale(True, 0.2, 0.4, largest=0.5, linear_share=0.3)],
 }
 Q = np.array([1e-5, 0.01, 0.1, 0.5, 0.8, 0.999])
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -48,30 +49,23 @@ def average(kind, errors, **options):
     return QuantileAverage(WEIGHTS, KINDS[kind], MEANS, SDS, ERRORS[errors], **options)
 
 
-def limit_of(scale, mean):
-    """The logarithm from which the exponential is continued by its tangent."""
-    median = scale.shift + scale.size * mean
-    return min(median + MAX_LOG_ABOVE_MEDIAN, scale.largest + MAX_LOG_ABOVE_LARGEST)
-
-
 def kinks_of(scales, column, means=MEANS, sds=SDS):
     """The errors at which tangents begin."""
     return [
-        (limit_of(scale, m) - scale.shift - scale.size * m) / (scale.size * s)
+        (limit - scale.shift - scale.size * m) / (scale.size * s)
         for scale, m, s in zip(scales, means[:, column], sds[:, column], strict=True)
         if scale.log
+        for limit in limits_of(scale.shift + scale.size * m, scale)
     ]
 
 
 def value_by_hand(scales, errors, column, means=MEANS, sds=SDS, weights=WEIGHTS):
-    """sum_k w_k T_k(m_k + s_k e), with the tangent of the exponential from its limit on."""
+    """sum_k w_k T_k(m_k + s_k e), with tangents of the exponential from their limits on."""
     total = 0.0
     for w, scale, m, s in zip(weights, scales, means[:, column], sds[:, column], strict=True):
         value = scale.shift + scale.size * (m + s * errors)
         if scale.log:
-            limit = limit_of(scale, m)
-            tangent = np.exp(limit) * (1.0 + value - limit)
-            value = np.where(value < limit, np.exp(np.minimum(value, 700.0)), tangent)
+            value = grown(value, scale.shift + scale.size * m, scale)
         total = total + w * value
     return total
 
@@ -179,7 +173,7 @@ def test_the_mean_on_the_log_scale_is_in_closed_form(largest):
     scale = Scale(True, 0.5, 0.7, largest=largest)
     for sd in (0.1, 1.0, 3.0):
         location, slope = 0.5 + 0.7 * 0.2, 0.7 * sd
-        c = (limit_of(scale, 0.2) - location) / slope
+        c = (limits_of(location, scale)[0] - location) / slope
         inside = np.exp(location + 0.5 * slope**2) * stats.norm.cdf(c - slope)
         end = stats.norm.isf(TAIL)
         mass, errors = stats.norm.sf(c) - TAIL, stats.norm.pdf(c) - stats.norm.pdf(end)
@@ -196,6 +190,15 @@ def test_growth_is_in_proportion_above_what_was_seen():
     z = (limit + np.array([-1.0, 0.0, 1.0, 3.0]) - scale.shift) / scale.size
     expected = np.exp(limit) * np.array([np.exp(-1.0), 1.0, 2.0, 4.0])
     np.testing.assert_allclose(scale.ahead(z, 0.0), expected, rtol=1e-12)
+
+
+def test_a_share_of_growth_is_linear_above_the_largest_value():
+    """Below the largest value the exponential alone."""
+    scale = Scale.of(np.array([1.0, 2.0, 4.0]), log=True, linear_share=0.25)
+    beyond = np.array([-2.0, -0.1, 0.0, 0.5, 1.0])
+    z = (np.log(4.0) + beyond - scale.shift) / scale.size
+    growth = np.where(beyond > 0.0, 0.75 * np.exp(beyond) + 0.25 * (1.0 + beyond), np.exp(beyond))
+    np.testing.assert_allclose(scale.ahead(z, 0.0), 4.0 * growth, rtol=1e-12)
 
 
 def test_small_errors_on_the_log_scale_are_lognormal():
@@ -220,18 +223,25 @@ def test_errors_invert_values(kind, errors):
 @every_errors
 @every_kind
 def test_the_density_integrates_to_one_and_to_the_probabilities(kind, errors):
-    one = average(kind, errors)
+    """Composite Gauss-Legendre quadrature; every node is one time of an average."""
     levels = [1e-7, 0.02, 0.5, 0.99, 1.0 - 1e-7]
-    ends = one.quantile(levels)
-    shares = []
-    for a, b in zip(ends[:-1, 0], ends[1:, 0], strict=True):
-        # In logarithms of the distance from the start, which may be heavy-tailed.
-        def density(u, a=a):
-            y = a + np.expm1(u)
-            return np.exp(one.log_density(np.full(2, y))[0] + u)
-
-        share, _ = integrate.quad(density, 0.0, np.log1p(b - a), epsabs=1e-8, limit=200)
-        shares.append(share)
+    ends = average(kind, errors).quantile(levels)[:, 0]
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    panels = np.linspace(0.0, 1.0, 2001)[:-1, None] + (nodes + 1.0) / 4000.0
+    # In logarithms of the distance from the start, which may be heavy-tailed.
+    lengths = np.log1p(np.diff(ends))[:, None, None]
+    u = lengths * panels
+    y = ends[:-1, None, None] + np.expm1(u)
+    error = ERRORS[errors]
+    at_nodes = QuantileAverage(
+        WEIGHTS,
+        KINDS[kind],
+        np.repeat(MEANS[:, :1], y.size, axis=1),
+        np.repeat(SDS[:, :1], y.size, axis=1),
+        StudentErrors(np.full(y.size, error.scales[0]), error.degrees),
+    )
+    density = np.exp(at_nodes.log_density(y.ravel()).reshape(y.shape) + u)
+    shares = np.sum(density * weights / 4000.0 * lengths, axis=(1, 2))
     np.testing.assert_allclose(shares, np.diff(levels), atol=2e-6)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from bayeskern.forecast.fit.modes import Draws
@@ -34,7 +32,7 @@ def components_at(draws: Draws, seed: int, x: np.ndarray) -> dict[str, QuantileA
     """
     scale = draws.fitted.scale
     moments = draws.fitted.evidence.components(equal_draws(draws, seed), x, LEVEL)
-    difference = replace(scale, shift=0.0)
+    difference = scale.of_differences
     return {
         name: _averaged(scale if name == LEVEL else difference, *of_draws)
         for name, of_draws in moments.items()
@@ -46,7 +44,7 @@ def effects_of(draws: Draws, seed: int) -> QuantileAverage:
     effects, fitted = draws.fitted.choices.effects, draws.fitted
     means, variances = fitted.evidence.coefficients(equal_draws(draws, seed))
     units = effects.units[: effects.linear]
-    return _averaged(replace(fitted.scale, shift=0.0), means * units, variances * np.square(units))
+    return _averaged(fitted.scale.of_differences, means * units, variances * np.square(units))
 
 
 def _averaged(scale: Scale, means, variances) -> QuantileAverage:

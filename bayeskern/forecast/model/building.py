@@ -38,7 +38,11 @@ def build_scale(choices: Choices, structure: Structure, y: np.ndarray) -> Scale:
     """The scale on which a structure describes values y (n,)."""
     if choices.likelihood is not None:
         return LatentScale(True, *choices.likelihood.location_scale(y))
-    return (NormalScores if choices.ranks else Scale).of(y, structure.log)
+    if choices.ranks:
+        return NormalScores.of(y)
+    # A kernel that was given says itself how the series grows.
+    is_learned = structure.log and choices.kernels is None
+    return Scale.of(y, structure.log, choices.learned.growth.linear_share(y) if is_learned else 0.0)
 
 
 def build_model(

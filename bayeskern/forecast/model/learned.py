@@ -1,4 +1,4 @@
-"""What was learned from many series: priors, weights of structures, width of intervals.
+"""What was learned from many series: priors, weights of structures, growth, width of intervals.
 
 `learned.json` is written by `benchmarks/learn_default_priors.py`: for each frequency, from the
 series of one half of a corpus.
@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+
+import numpy as np
+from scipy.special import expit
 
 # The steps of each frequency in years, and its seasons in steps: from, to.
 STEPS = {
@@ -31,6 +34,8 @@ YEARLY = "yearly"
 SHORT = " short"
 # What is said of a frequency that no series had.
 ANY = "any"
+# Bounds of the roughness of a series.
+MIN_ROUGHNESS, MAX_ROUGHNESS = -3.0, 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +51,26 @@ class Weighing:
     intercepts: Mapping[str, float]
     by_evidence: float
     by_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """How a forecast of the logarithm grows above the largest value of the series.
+
+    A share of it, expit(intercept + by_roughness r), grows in proportion to the error of the
+    logarithm; the rest grows exponentially.
+
+    Attributes:
+        intercept: The log odds of the share for a series of roughness 0.
+        by_roughness: Of the roughness r.
+    """
+
+    intercept: float
+    by_roughness: float
+
+    def linear_share(self, y: np.ndarray) -> float:
+        """The share of a forecast of values y (n,) that grows linearly."""
+        return float(expit(self.intercept + self.by_roughness * roughness(y)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +100,25 @@ class Learned:
         priors: Trend -> name of a hyperparameter -> location and scale of its logarithm, for values
             in units of the sd of their differences and times in steps.
         weighing: The weights of structures.
+        growth: The growth of the logarithm beyond what a series has shown.
         width: The scale of intervals.
     """
 
     priors: Mapping[str, Mapping[str, tuple[float, float]]]
     weighing: Weighing
+    growth: Growth
     width: Width
+
+
+def roughness(y: np.ndarray) -> float:
+    """Log ratio of the sizes of second and first differences of values y (n,).
+
+    log 2 / 2 for a random walk, log 3 / 2 for white noise, much less than 0 for a smooth curve.
+    """
+    first, second = (np.sum(np.square(np.diff(y, order))) for order in (1, 2))
+    with np.errstate(divide="ignore"):
+        ratio = 0.5 * np.log(second / first) if first > 0.0 else 0.0
+    return float(np.clip(ratio, MIN_ROUGHNESS, MAX_ROUGHNESS))
 
 
 @lru_cache
@@ -92,7 +130,8 @@ def learned(frequency: str) -> Learned:
         trend: {name: tuple(prior) for name, prior in named.items()}
         for trend, named in entry["priors"].items()
     }
-    return Learned(priors, Weighing(**entry["weighing"]), Width(**entry["width"]))
+    weighing, growth = Weighing(**entry["weighing"]), Growth(**entry["growth"])
+    return Learned(priors, weighing, growth, Width(**entry["width"]))
 
 
 def frequency_of(step: float | None, season: float | None, has_season: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -34,12 +34,14 @@ class Scale:
         shift: The mean of g(y) over the series.
         size: The standard deviation of g(y) over the series; 0 for a constant series.
         largest: The largest g(y); infinite where none is known.
+        linear_share: The share of a forecast of the logarithm that grows linearly above it.
     """
 
     log: bool
     shift: float
     size: float
     largest: float = field(default=np.inf, kw_only=True)
+    linear_share: float = field(default=0.0, kw_only=True)
 
     @property
     def is_affine(self) -> bool:
@@ -52,10 +54,16 @@ class Scale:
         return np.zeros(0)
 
     @classmethod
-    def of(cls, y: np.ndarray, log: bool) -> Scale:
+    def of(cls, y: np.ndarray, log: bool, linear_share: float = 0.0) -> Scale:
         """The scale on which y has mean 0 and standard deviation 1."""
         g = np.log(y) if log else y
-        return cls(log, float(np.mean(g)), float(np.std(g)), largest=float(np.max(g)))
+        shift, size, largest = float(np.mean(g)), float(np.std(g)), float(np.max(g))
+        return cls(log, shift, size, largest=largest, linear_share=linear_share)
+
+    @property
+    def of_differences(self) -> Scale:
+        """The scale of differences of g(y), which are logs of factors if g is the logarithm."""
+        return replace(self, shift=0.0, largest=np.inf, linear_share=0.0)
 
     def forward(self, y) -> np.ndarray:
         """y -> z."""
@@ -70,22 +78,32 @@ class Scale:
         """Forecast of y where z has the given mean and deviates from it, (..., m) both.
 
         The exponential is continued by its tangent, in value and slope, above exp(0.5) times the
-        median forecast and above exp(1) times the largest value of the series. So the mean and the
-        variance are finite, and growth that a series has never shown is not exponential.
+        median forecast and above exp(1) times the largest value of the series; a share of it,
+        `linear_share`, above that value already. So the mean and the variance are finite, and
+        growth that a series has never shown is not exponential.
         """
         if not self.log:
             return self.back(mean + deviation)
         median = self.shift + self.size * mean
-        limit = np.minimum(median + MAX_LOG_ABOVE_MEDIAN, self.largest + MAX_LOG_ABOVE_LARGEST)
         g = median + self.size * deviation
-        inside = np.minimum(g, limit)
-        excess = np.minimum(g - inside, MAX_LOG_EXCESS)
-        return np.exp(np.minimum(inside, MAX_LOG)) * (1.0 + excess)
+        limit = np.minimum(median + MAX_LOG_ABOVE_MEDIAN, self.largest + MAX_LOG_ABOVE_LARGEST)
+        forecast = _exponential_up_to(limit, g)
+        if self.linear_share == 0.0:
+            return forecast
+        linear = _exponential_up_to(np.minimum(limit, self.largest), g)
+        return forecast + self.linear_share * (linear - forecast)
 
     def log_jacobian(self, y) -> np.ndarray:
         """log |dz/dy| at each y: what turns a density of z into one of y."""
         slope = np.full(np.shape(y), -np.log(self.size))
         return slope - np.log(y) if self.log else slope
+
+
+def _exponential_up_to(limit, g) -> np.ndarray:
+    """exp(g), continued by its tangent above exp(limit)."""
+    inside = np.minimum(g, limit)
+    excess = np.minimum(g - inside, MAX_LOG_EXCESS)
+    return np.exp(np.minimum(inside, MAX_LOG)) * (1.0 + excess)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +120,13 @@ class NormalScores(Scale):
         ordered: The values of the series, sorted, (n,).
         distinct: Those that differ, sorted, (k,).
         scores: The mean normal score of each of these, (k,).
+        origin: The value that `back` counts from.
     """
 
     ordered: np.ndarray
     distinct: np.ndarray
     scores: np.ndarray
+    origin: float = field(default=0.0, kw_only=True)
 
     @property
     def is_affine(self) -> bool:
@@ -116,7 +136,8 @@ class NormalScores(Scale):
     def atoms(self) -> np.ndarray:
         """Values that are there twice, and the ends."""
         ordered = self.ordered
-        return np.concatenate([ordered[1:][np.diff(ordered) == 0.0], ordered[:1], ordered[-1:]])
+        tied = ordered[1:][np.diff(ordered) == 0.0]
+        return np.concatenate([tied, ordered[:1], ordered[-1:]]) - self.origin
 
     @classmethod
     def of(cls, y: np.ndarray, log: bool = False) -> NormalScores:
@@ -129,11 +150,16 @@ class NormalScores(Scale):
         spread = np.sqrt(counts @ np.square(scores) / n)
         return cls(False, 0.0, 1.0, np.sort(y), distinct, scores / spread)
 
+    @property
+    def of_differences(self) -> NormalScores:
+        """The scale of differences from the median of the series."""
+        return replace(self, origin=float(self.back(0.0)))
+
     def forward(self, y) -> np.ndarray:
         return np.interp(y, self.distinct, self.scores)
 
     def back(self, z) -> np.ndarray:
-        return np.quantile(self.ordered, ndtr(z), method="hazen")
+        return np.quantile(self.ordered, ndtr(z), method="hazen") - self.origin
 
     def log_jacobian(self, y) -> np.ndarray:
         return np.zeros(np.shape(y))

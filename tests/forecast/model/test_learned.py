@@ -10,7 +10,17 @@ import pytest
 from bayeskern.forecast.model import learned as module
 from bayeskern.forecast.model.building import build_evidence, build_kernel_and_noise, build_scale
 from bayeskern.forecast.model.kernels import TRENDS, UNITS, default_kernel
-from bayeskern.forecast.model.learned import ANY, SEASONS, STEPS, frequency_of, learned
+from bayeskern.forecast.model.learned import (
+    ANY,
+    MAX_ROUGHNESS,
+    MIN_ROUGHNESS,
+    SEASONS,
+    STEPS,
+    Growth,
+    frequency_of,
+    learned,
+    roughness,
+)
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Structure
 from bayeskern.forecast.model.transformation import Scale
@@ -43,6 +53,43 @@ def test_weights_and_widths_are_possible(frequency):
     # The variance of errors exists.
     assert width.degrees > 2.0 and 0.0 <= width.share <= 1.0 and width.horizon >= 1
     assert abs(width.log_scale) < 2.0 and abs(width.growth) < 2.0
+
+
+@pytest.mark.parametrize("frequency", FREQUENCIES)
+def test_shares_of_linear_growth_are_neither_none_nor_all(frequency):
+    growth = learned(frequency).growth
+    for y in (np.arange(20.0), np.array([1.0, -1.0] * 10)):
+        assert 0.001 < growth.linear_share(y) < 0.999
+
+
+def test_roughness_of_walks_and_noise():
+    """First and second differences of white noise have 2 and 6 times its variance."""
+    noise = np.random.default_rng(3).standard_normal(100_000)
+    walk = np.cumsum(noise)
+    assert roughness(noise) == pytest.approx(0.5 * np.log(3.0), abs=0.01)
+    assert roughness(walk) == pytest.approx(0.5 * np.log(2.0), abs=0.01)
+    assert roughness(7.0 - 1e9 * noise) == pytest.approx(roughness(noise), rel=1e-9)
+    assert roughness(np.arange(9.0)) == MIN_ROUGHNESS
+    assert roughness(np.cumsum(walk)) < -1.0
+    assert roughness(np.array([0.0, 1.0] * 9)) < MAX_ROUGHNESS
+    assert roughness(np.full(5, 2.0)) == 0.0 and roughness(np.array([4.0])) == 0.0
+
+
+def test_the_share_of_linear_growth_is_logistic():
+    growth = Growth(intercept=0.4, by_roughness=2.0)
+    y = np.random.default_rng(5).standard_normal(30)
+    share = growth.linear_share(y)
+    assert np.log(share / (1.0 - share)) == pytest.approx(0.4 + 2.0 * roughness(y), rel=1e-9)
+
+
+def test_only_structures_of_the_logarithm_grow_by_the_table():
+    """A kernel that was given is not changed by what was learned of others."""
+    y = np.exp(np.linspace(0.0, 2.0, 30))
+    share = TABLE.growth.linear_share(y)
+    for log, expected in ((True, share), (False, 0.0)):
+        assert build_scale(choices_for(), Structure("drift", log), y).linear_share == expected
+    given = choices_for(kernels={"given": default_kernel("drift", {})})
+    assert build_scale(given, Structure("given", True), y).linear_share == 0.0
 
 
 def test_a_frequency_that_was_not_learned_has_the_entry_of_any():

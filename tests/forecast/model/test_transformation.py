@@ -32,6 +32,15 @@ def test_log_jacobian_is_the_derivative(log):
     np.testing.assert_allclose(scale.log_jacobian(4), np.log(slope[2]), rtol=1e-7)  # an integer
 
 
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_differences_of_logarithms_are_factors_whatever_the_unit(size):
+    scale = Scale.of(size * Y, log=True, linear_share=0.4).of_differences
+    factors = np.array([0.2, 1.0, 1.5])
+    np.testing.assert_allclose(
+        scale.ahead(np.log(factors) / scale.size, np.zeros(3)), factors, rtol=1e-12
+    )
+
+
 def test_constant_is_relative_to_the_size():
     assert is_constant(np.full(5, 3.7)) and is_constant(np.zeros(4))
     assert is_constant(1e9 * (1 + 1e-15 * np.arange(4)))
@@ -103,3 +112,12 @@ def test_ranks_stay_within_the_range_of_the_series():
     ends = scale.forward([-5.0, 1e6])
     np.testing.assert_array_equal(ends, scale.forward([0.0, RAIN.max()]))
     assert np.all(np.diff(scale.back(np.linspace(-6.0, 6.0, 200))) >= 0.0)
+
+
+def test_parts_by_ranks_are_differences_from_the_median():
+    """A part that says nothing is 0; one that says much is the distance of a quantile."""
+    values = RAIN + 3.0
+    scale = NormalScores.of(values).of_differences
+    assert scale.ahead(0.0, 0.0) == 0.0
+    upper = np.quantile(values, 0.9, method="hazen") - np.median(values)
+    assert scale.ahead(scipy.stats.norm.ppf(0.9), 0.0) == pytest.approx(upper, rel=1e-12)
