@@ -12,7 +12,8 @@ from bayeskern.inference.mcmc.kernel import InitialPoint, potential_and_gradient
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.factors import inverse_hessian_root
-from bayeskern.inference.optimization.modes import Optimum, find_optimum
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.optimization.search import find_optimum
 
 # Sds from the mode, tried in turn until the density there is neither zero nor absurdly low.
 SPREAD = (2.0, 1.0, 0.5, 0.25, 0.1, 0.0)

@@ -24,7 +24,8 @@ from bayeskern.inference.methods.from_approximation import fit_from_weights
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
-from bayeskern.inference.optimization.modes import Optimum, find_optimum
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
 

@@ -15,7 +15,7 @@ from bayeskern.inference.methods.from_approximation import fit_from_approximatio
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.information import KINDS, require_information
-from bayeskern.inference.optimization.modes import find_optimum
+from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
 
 

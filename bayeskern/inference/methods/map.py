@@ -11,7 +11,8 @@ from bayeskern.core import validation
 from bayeskern.inference.assessment.point import assess_point
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import Optimum, find_optimum
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import DoesNotApplyError, HasMode

@@ -17,8 +17,8 @@ from bayeskern.inference.methods.from_approximation import fit_from_weights
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.modes import initial_positions
 from bayeskern.inference.optimization.objective import NegativeLogDensity
+from bayeskern.inference.optimization.search import initial_positions
 from bayeskern.inference.result import Fit
 
 # Draws by which the ELBO of each Gaussian along a path is estimated.

@@ -21,7 +21,8 @@ from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_approximation
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
-from bayeskern.inference.optimization.modes import Optimum, find_optimum
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
 from bayeskern.protocols import DoesNotApplyError
 

@@ -18,7 +18,12 @@ COSTLY = 2**18
 
 def is_costly(target: Target) -> bool:
     """Whether ten thousand evaluations of the log density take longer than a moment."""
-    return numbers_made(_program(target)) > COSTLY
+    return cost(target) > COSTLY
+
+
+def cost(target: Target) -> int:
+    """How many numbers the log density makes on its way."""
+    return numbers_made(_program(target))
 
 
 def largest_array(target: Target) -> int:

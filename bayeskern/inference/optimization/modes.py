@@ -1,23 +1,12 @@
-"""The modes of a density: found from several starts, and what their curvature says."""
+"""The modes of a density, and what their curvature says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
-
-from bayeskern.core.progress import Progress
-from bayeskern.core.random import stream
-from bayeskern.inference.model.prior_draws import draw_prior
-from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.validation import refuse_nonfinite
-from bayeskern.inference.optimization.curvature import derivatives, hessian_at
-from bayeskern.inference.optimization.lbfgs import minimise
-from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.optimization.search_file import SearchFile
 
 # Log densities closer than this count as equally high.
 SAME = 1e-2
@@ -27,8 +16,6 @@ FLAT = 1e-4
 CLOSE = 1e-2
 # A curvature below this, relative to that along the axes, counts as none.
 CURVED = 1e-10
-# The candidates for each start but the first, and the draws whose median the first start is.
-CANDIDATES, MIDDLE = 16, 64
 # A mode with less than this share of the evidence of the best one does not matter.
 NEGLIGIBLE = 0.01
 # A log density higher than this has no end: a billion rows do not come near it.
@@ -51,6 +38,8 @@ class Optimum:
         mode: Which density has its mode here: "unconstrained", "constrained" or "likelihood".
         at: The optimum that the i-th start led to, from its index.
         proper: Whether every coordinate has a prior, without which there is no evidence.
+        unexplained: Draws of the prior from which searches started because the modes that were
+            known did not explain the density there; their ends are the last of `ends`.
     """
 
     z: np.ndarray
@@ -63,6 +52,7 @@ class Optimum:
     mode: str
     at: Callable[[int], Optimum] | None = None
     proper: bool = True
+    unexplained: int = 0
 
     @property
     def gradient_norm(self) -> float:
@@ -171,6 +161,7 @@ class Optimum:
             "smallest_eigenvalue": float(self.eigenvalues[0]),
             "starts_agreeing": f"{self.agreeing} of {self.starts}",
             "mode": self.mode,
+            "unexplained_draws_followed": self.unexplained,
         }
 
     def bounded(self) -> Optimum:
@@ -221,100 +212,3 @@ def diagonal_sizes(hessian) -> np.ndarray:
     """
     size = np.sqrt(np.abs(np.diag(hessian)))
     return np.where(size > 0, size, max(1.0, size.max()) * 1e-3)
-
-
-def find_optimum(
-    target: Target,
-    starts: int,
-    seed: int,
-    steps: int,
-    progress: bool,
-    jacobian: bool = True,
-    prior: bool = True,
-    title: str = "MAP",
-    candidates: int = CANDIDATES,
-    checkpoint: str | Path | None = None,
-    hessian: str = "exact",
-) -> Optimum:
-    """The best mode of log p(z) from several starts, with the others that were found.
-
-    steps: the most steps of L-BFGS; jacobian, prior: as in `Target.log_density`; candidates: how
-    many draws from the prior are looked at for each start; checkpoint: a file from which a search
-    that was killed goes on; hessian: the curvature that modes have, as in `hessian_at`. Raises
-    ValueError, naming the site, if the density is finite at no start.
-    """
-    target.require_latents()
-    objective = NegativeLogDensity(target, jacobian, prior)
-    file = SearchFile(checkpoint, objective, (starts, seed)) if checkpoint is not None else None
-    state = file and file.read()
-    begin = initial_positions(objective, starts, seed, candidates) if state is None else state.z
-    with Progress(title, steps, progress) as bar:
-
-        def report(done, state):
-            bar.to(done, f"log density {-np.min(state.value):.4f}")
-            if file is not None:
-                file.write(state)
-
-        ends, lowest, gradients = minimise(objective, begin, steps, 0.1 * FLAT, report, state)
-    if not np.any(np.isfinite(lowest)):
-        refuse_nonfinite(target, begin[0])
-
-    def at(i) -> Optimum:
-        z, value, gradient = _polish(objective, ends[i], lowest[i], gradients[i])
-        return Optimum(
-            z=z,
-            log_density=-float(value),
-            gradient=gradient,
-            curvature=lambda: hessian_at(objective, z, hessian),
-            ends=ends,
-            start_log_densities=-lowest,
-            coordinates=tuple(target.coordinates),
-            mode=objective.mode,
-            at=at,
-            proper=prior and not target.without_scale,
-        )
-
-    return at(int(np.argmin(lowest)))
-
-
-def _polish(objective, z, value, gradient):
-    """z, value and gradient after the Newton steps that still make the gradient much smaller."""
-    while np.max(np.abs(gradient)) > 0.1 * FLAT:
-        hessian = np.asarray(hessian_at(objective, z))
-        if not np.all(np.isfinite(hessian)):
-            break
-        further = z - np.linalg.lstsq(hessian, gradient)[0]
-        new_value, new_gradient, _ = map(np.asarray, derivatives(objective, further))
-        # Half the gradient at least, so that this ends; NaN is no improvement.
-        closer = np.max(np.abs(new_gradient)) < 0.5 * np.max(np.abs(gradient))
-        if not (closer and new_value <= value + SAME):
-            break
-        z, value, gradient = further, new_value, new_gradient
-    return z, value, gradient
-
-
-def initial_positions(
-    objective: NegativeLogDensity, count: int, seed: int, candidates: int = CANDIDATES
-) -> np.ndarray:
-    """Where to start: (count, d).
-
-    The first start is the median of MIDDLE draws from the prior; of the others, half are the best
-    of so many candidates for each, half are any draws and their reflections in the median. Values
-    without a prior begin where they were given, and their candidates are spread widely around that,
-    in unconstrained coordinates.
-    """
-    more = candidates * (count - 1)
-    spread = np.r_[np.zeros(MIDDLE), np.full(more, 3.0)]
-    draws = draw_prior(objective.target, stream(seed, "starts"), spread)
-    first, candidates = np.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
-    if count == 1:
-        return first[None]
-    order, high = np.argsort(objective.values(candidates)), (count - 1) // 2
-    anywhere = candidates[np.sort(order[high:])][: count // 2]
-    # A draw and its reflection: if the one leads to a mode on this side, the other does not.
-    with np.errstate(invalid="ignore"):
-        # A draw at the edge of a support lies at infinity, and its reflection nowhere.
-        reflected = 2.0 * first - anywhere
-    pairs = np.stack([anywhere, reflected], axis=1).reshape(-1, len(first))
-    # Half go where the density is high; half go anywhere, to find the modes that are not.
-    return np.concatenate([first[None], candidates[order[:high]], pairs])[:count]

@@ -1,0 +1,202 @@
+"""The search for the modes of a density, from several starts and where it is not explained yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from bayeskern.core.progress import Progress
+from bayeskern.core.random import stream
+from bayeskern.inference.model.cost import cost
+from bayeskern.inference.model.prior_draws import draw_prior
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.validation import refuse_nonfinite
+from bayeskern.inference.optimization.curvature import derivatives, hessian_at
+from bayeskern.inference.optimization.lbfgs import minimise
+from bayeskern.inference.optimization.modes import FLAT, SAME, Optimum
+from bayeskern.inference.optimization.objective import NegativeLogDensity
+from bayeskern.inference.optimization.search_file import SearchFile
+from bayeskern.inference.optimization.unexplained import (
+    UnexplainedSearch,
+    unexplained_starts,
+    wide_draws,
+)
+
+# The candidates for each start but the first, and the draws whose median the first start is.
+CANDIDATES, MIDDLE = 16, 64
+UNEXPLAINED = UnexplainedSearch()
+
+
+def find_optimum(
+    target: Target,
+    starts: int,
+    seed: int,
+    steps: int,
+    progress: bool,
+    jacobian: bool = True,
+    prior: bool = True,
+    title: str = "MAP",
+    candidates: int = CANDIDATES,
+    checkpoint: str | Path | None = None,
+    hessian: str = "exact",
+) -> Optimum:
+    """The best mode of log p(z) from several starts, with the others that were found.
+
+    steps: the most steps of L-BFGS; jacobian, prior: as in `Target.log_density`; candidates: how
+    many draws from the prior are looked at for each start; checkpoint: a file from which a search
+    that was killed goes on; hessian: the curvature that modes have, as in `hessian_at`. Raises
+    ValueError, naming the site, if the density is finite at no start.
+    """
+    target.require_latents()
+    objective = NegativeLogDensity(target, jacobian, prior)
+    file = SearchFile(checkpoint, objective, (starts, seed)) if checkpoint is not None else None
+    state = file and file.read()
+    begin = initial_positions(objective, starts, seed, candidates) if state is None else state.z
+    with Progress(title, steps, progress) as bar:
+
+        def report(done, state):
+            bar.to(done, f"log density {-np.min(state.value):.4f}")
+            if file is not None:
+                file.write(state)
+
+        ends, lowest, gradients = minimise(objective, begin, steps, 0.1 * FLAT, report, state)
+    if not np.any(np.isfinite(lowest)):
+        refuse_nonfinite(target, begin[0])
+    found = Ends(objective, hessian, ends, lowest, gradients)
+    if starts == 1 or target.size > UNEXPLAINED.max_size:
+        return found.best()
+    return _search_unexplained(found, starts, seed, steps, progress, title)
+
+
+class Ends:
+    """Where searches ended, and the optimum at each end.
+
+    Args:
+        objective: What was minimised.
+        hessian: The curvature that modes have, as in `hessian_at`.
+        z: Ends, (k, d).
+        values: The objective there, (k,).
+        gradients: Its gradient there, (k, d).
+    """
+
+    def __init__(self, objective: NegativeLogDensity, hessian: str, z, values, gradients):
+        self.objective, self.hessian = objective, hessian
+        self.z, self.values, self.gradients = z, values, gradients
+        self.unexplained = 0
+        self._optima: dict[int, Optimum] = {}
+
+    def add(self, z, values, gradients) -> None:
+        """Ends of searches that began at unexplained draws."""
+        self.z = np.concatenate([self.z, z])
+        self.values = np.concatenate([self.values, values])
+        self.gradients = np.concatenate([self.gradients, gradients])
+        self.unexplained += len(z)
+
+    def best(self) -> Optimum:
+        """The optimum at the lowest end, which knows the others."""
+        best = self.at(int(np.argmin(self.values)))
+        return replace(
+            best, ends=self.z, start_log_densities=-self.values, unexplained=self.unexplained
+        )
+
+    def at(self, i: int) -> Optimum:
+        """The optimum that the i-th end leads to."""
+        i = int(i)
+        if i not in self._optima:
+            z, value, gradient = _polish(
+                self.objective, self.z[i], self.values[i], self.gradients[i]
+            )
+            target = self.objective.target
+            self._optima[i] = Optimum(
+                z=z,
+                log_density=-float(value),
+                gradient=gradient,
+                curvature=cache(lambda: hessian_at(self.objective, z, self.hessian)),
+                ends=self.z,
+                start_log_densities=-self.values,
+                coordinates=tuple(target.coordinates),
+                mode=self.objective.mode,
+                at=self.at,
+                proper=self.objective.prior and not target.without_scale,
+            )
+        return self._optima[i]
+
+
+def _search_unexplained(
+    found: Ends, starts: int, seed: int, steps: int, progress: bool, title: str
+) -> Optimum:
+    """The best mode after searches from the draws of the prior that the modes do not explain.
+
+    Each round begins where the density is highest above normal distributions at the modes that are
+    known by then; the last round finds no new mode.
+    """
+    objective, optimum = found.objective, found.best()
+    count = UNEXPLAINED.count(cost(objective.target))
+    rng = stream(seed, "unexplained")
+    draws = wide_draws(objective.target, rng, count, UNEXPLAINED.prior_draws)
+    log_density = -objective.values(draws)
+    for _ in range(UNEXPLAINED.max_rounds):
+        modes = (optimum, *optimum.others)
+        begin = unexplained_starts(draws, log_density, modes, starts, UNEXPLAINED.min_excess_nats)
+        if not len(begin):
+            break
+        with Progress(f"{title}, unexplained", steps, progress) as bar:
+            # As many as in the first search, whose program is compiled.
+            again = minimise(
+                objective,
+                np.resize(begin, (starts, begin.shape[1])),
+                steps,
+                0.1 * FLAT,
+                lambda done, _, bar=bar: bar.to(done),
+            )
+        found.add(*(x[: len(begin)] for x in again))
+        optimum = found.best()
+        if len(optimum.others) < len(modes):
+            break
+    return optimum
+
+
+def _polish(objective, z, value, gradient):
+    """z, value and gradient after the Newton steps that still make the gradient much smaller."""
+    while np.max(np.abs(gradient)) > 0.1 * FLAT:
+        hessian = np.asarray(hessian_at(objective, z))
+        if not np.all(np.isfinite(hessian)):
+            break
+        further = z - np.linalg.lstsq(hessian, gradient)[0]
+        new_value, new_gradient, _ = map(np.asarray, derivatives(objective, further))
+        # Half the gradient at least, so that this ends; NaN is no improvement.
+        closer = np.max(np.abs(new_gradient)) < 0.5 * np.max(np.abs(gradient))
+        if not (closer and new_value <= value + SAME):
+            break
+        z, value, gradient = further, new_value, new_gradient
+    return z, value, gradient
+
+
+def initial_positions(
+    objective: NegativeLogDensity, count: int, seed: int, candidates: int = CANDIDATES
+) -> np.ndarray:
+    """Where to start: (count, d).
+
+    The first start is the median of MIDDLE draws from the prior; of the others, half are the best
+    of so many candidates for each, half are any draws and their reflections in the median. Values
+    without a prior begin where they were given, and their candidates are spread widely around that,
+    in unconstrained coordinates.
+    """
+    more = candidates * (count - 1)
+    spread = np.r_[np.zeros(MIDDLE), np.full(more, 3.0)]
+    draws = draw_prior(objective.target, stream(seed, "starts"), spread)
+    first, candidates = np.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
+    if count == 1:
+        return first[None]
+    order, high = np.argsort(objective.values(candidates)), (count - 1) // 2
+    anywhere = candidates[np.sort(order[high:])][: count // 2]
+    # A draw and its reflection: if the one leads to a mode on this side, the other does not.
+    with np.errstate(invalid="ignore"):
+        # A draw at the edge of a support lies at infinity, and its reflection nowhere.
+        reflected = 2.0 * first - anywhere
+    pairs = np.stack([anywhere, reflected], axis=1).reshape(-1, len(first))
+    # Half go where the density is high; half go anywhere, to find the modes that are not.
+    return np.concatenate([first[None], candidates[order[:high]], pairs])[:count]

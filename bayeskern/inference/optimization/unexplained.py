@@ -1,0 +1,101 @@
+"""Starts of a search for modes where the density is higher than the known modes explain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
+
+from bayeskern.inference.model.prior_draws import draw_prior
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
+from bayeskern.inference.optimization.modes import Optimum
+
+
+@dataclass(frozen=True)
+class UnexplainedSearch:
+    """Options of a search that starts where the density is unexplained.
+
+    Attributes:
+        prior_draws: Draws from the prior at which the density is compared, at most.
+        draws: Draws in all, at most: the others are normal, with the moments of the prior.
+        min_draws: Draws in all, at least.
+        max_numbers: Numbers that the density may make at all draws together, by which their
+            number is chosen.
+        min_excess_nats: Excess of the log density below which a draw is explained.
+        max_rounds: Rounds of searches, each with the modes of the rounds before.
+        max_size: Coordinates above which no Hessians are computed and no round is made.
+    """
+
+    prior_draws: int = 2_000
+    draws: int = 20_000
+    min_draws: int = 250
+    max_numbers: int = 2**25
+    min_excess_nats: float = 1.0
+    max_rounds: int = 4
+    max_size: int = 1_000
+
+    def count(self, numbers_made: int) -> int:
+        """Number of draws for a density that makes so many numbers on its way."""
+        affordable = self.max_numbers // max(1, numbers_made)
+        return min(max(affordable, self.min_draws), self.draws)
+
+
+def wide_draws(
+    target: Target, rng: np.random.Generator, count: int, prior_draws: int
+) -> np.ndarray:
+    """Draws from the prior, at most `prior_draws`, and normal ones with their moments: (count, d).
+
+    Values without a prior are spread widely around where they were given.
+    """
+    z = draw_prior(target, rng, np.full(min(count, prior_draws), 3.0))
+    finite = z[np.all(np.isfinite(z), axis=1)]
+    if count == len(z) or len(finite) < 2:
+        return z
+    white = rng.standard_normal((count - len(z), z.shape[1]))
+    tril = robust_cholesky(np.atleast_2d(np.cov(finite.T)))
+    return np.concatenate([z, finite.mean(axis=0) + white @ tril.T])
+
+
+def excess_log_density(
+    z: np.ndarray, log_density: np.ndarray, modes: Sequence[Optimum]
+) -> np.ndarray:
+    """Log density less that of normal distributions at the modes, each as high as its mode.
+
+    log p(z) - log sum_k p(m_k) exp(-(z - m_k)' H_k (z - m_k) / 2): 0 everywhere for a normal
+    density, and large near a mode that is not among those known.
+
+    Args:
+        z: Points, (n, d).
+        log_density: log p at each, (n,).
+        modes: The known modes.
+
+    Returns:
+        The excess in nats, (n,); -inf where the density is zero or not finite.
+    """
+    finite = np.isfinite(log_density) & np.all(np.isfinite(z), axis=1)
+    points = z[finite]
+    explained = []
+    for mode in modes:
+        tril, _ = inverse_hessian_root(mode)
+        white = solve_triangular(tril, (points - mode.z).T, lower=True)
+        explained.append(mode.log_density - 0.5 * np.sum(np.square(white), axis=0))
+    excess = np.full(len(z), -np.inf)
+    excess[finite] = log_density[finite] - logsumexp(explained, axis=0)
+    return excess
+
+
+def unexplained_starts(
+    z: np.ndarray,
+    log_density: np.ndarray,
+    modes: Sequence[Optimum],
+    count: int,
+    min_excess_nats: float,
+) -> np.ndarray:
+    """The points with the largest excess over the modes, at most `count`: (m, d)."""
+    excess = excess_log_density(z, log_density, modes)
+    order = np.argsort(-excess, kind="stable")[:count]
+    return z[order[excess[order] > min_excess_nats]]

@@ -1,0 +1,96 @@
+"""Searches that start where the density is unexplained: against normal densities and mixtures."""
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+import scipy.stats
+
+import bayeskern as bk
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.search import find_optimum
+from bayeskern.inference.optimization.unexplained import (
+    UnexplainedSearch,
+    excess_log_density,
+    unexplained_starts,
+    wide_draws,
+)
+from tests.inference.zoo.mixtures import random_mixture
+
+MEAN = np.array([1.0, -2.0, 0.5])
+COVARIANCE = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, -0.3], [0.0, -0.3, 0.5]])
+
+
+def normal():
+    numpyro.sample("x", dist.MultivariateNormal(MEAN, COVARIANCE))
+
+
+def optimum_of(model, *args, seed=0, **options):
+    return find_optimum(Target.of(model, args, {}), 8, seed, 500, False, **options)
+
+
+def test_a_normal_density_is_explained_everywhere():
+    optimum = optimum_of(normal)
+    assert optimum.unexplained == 0 and optimum.others == ()
+    # Ten sds from a mode whose gradient is below 1e-5.
+    z = np.random.default_rng(0).normal(0.0, 10.0, (50, 3))
+    log_p = scipy.stats.multivariate_normal(MEAN, COVARIANCE).logpdf(z)
+    np.testing.assert_allclose(excess_log_density(z, log_p, [optimum]), 0.0, atol=1e-4)
+    assert len(unexplained_starts(z, log_p, [optimum], 5, 1.0)) == 0
+
+
+def test_the_excess_is_over_all_modes_together():
+    """Beside one normal distribution of a mixture, the log of the mixture over it."""
+    optimum = optimum_of(normal)
+    z = np.array([MEAN, MEAN + 8.0])
+    parts = [scipy.stats.multivariate_normal(m, COVARIANCE).logpdf(z) for m in (MEAN, MEAN + 8.0)]
+    log_p = np.logaddexp(*parts)
+    expected = log_p - parts[0]
+    np.testing.assert_allclose(excess_log_density(z, log_p, [optimum]), expected, atol=1e-6)
+    np.testing.assert_array_equal(unexplained_starts(z, log_p, [optimum], 5, 1.0), z[1:])
+
+
+def test_points_without_a_density_are_no_starts():
+    z = np.array([[np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0], [9.0, 9.0, 9.0], [8.0, 8.0, 8.0]])
+    log_p = np.array([1.0, 1.0, -np.inf, np.nan])
+    optimum = optimum_of(normal)
+    np.testing.assert_array_equal(excess_log_density(z, log_p, [optimum]), -np.inf)
+    assert len(unexplained_starts(z, log_p, [optimum], 5, 1.0)) == 0
+
+
+def test_wide_draws_have_the_moments_of_the_prior():
+    target = Target.of(normal, (), {})
+    z = wide_draws(target, np.random.default_rng(0), 20_000, 2_000)
+    assert z.shape == (20_000, 3)
+    # The moments themselves are those of 2,000 draws.
+    np.testing.assert_allclose(z[2_000:].mean(axis=0), MEAN, atol=0.12)
+    np.testing.assert_allclose(np.cov(z[2_000:].T), COVARIANCE, atol=0.25)
+    assert len(wide_draws(target, np.random.default_rng(0), 300, 2_000)) == 300
+
+
+def test_costly_densities_are_evaluated_less_often():
+    options = UnexplainedSearch()
+    assert options.count(1) == options.draws
+    assert options.count(2**40) == options.min_draws
+    assert options.count(2**15) == options.max_numbers // 2**15
+
+
+# Of these every mode has a basin of more than one in 5,000 prior draws.
+MIXTURES = (0, 1, 6, 8, 18)
+
+
+@pytest.mark.parametrize("seed", MIXTURES)
+def test_narrow_modes_beside_wide_ones_are_found(seed):
+    mixture = random_mixture(seed)
+    assert not mixture.is_needle
+    optimum = optimum_of(mixture.model, seed=seed)
+    modes = np.array([mode.z for mode in (optimum, *optimum.others)])
+    for mean, sd in zip(mixture.means, mixture.sds, strict=True):
+        distance = np.min(np.linalg.norm(modes - mean, axis=1))
+        assert distance < 0.5 * sd
+
+
+def test_a_search_from_one_start_is_left_alone():
+    mixture = random_mixture(6)
+    posterior = bk.infer(mixture.model, method=bk.MAP(starts=1), seed=0, progress=False)
+    assert posterior.optimum.unexplained == 0 and posterior.optimum.starts == 1
