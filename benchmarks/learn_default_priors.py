@@ -326,9 +326,9 @@ def learn_width(pairs: Sequence[tuple[np.ndarray, np.ndarray]], horizon: int) ->
     """The prior of the scale with the highest density of the errors held out."""
 
     def width(p) -> Width:
-        log_scale, degrees, share, growth = p.tolist()
+        log_scale, degrees, share, widening = p.tolist()
         return Width(
-            log_scale, MIN_DEGREES + np.exp(degrees).item(), np.exp(share).item(), growth, horizon
+            log_scale, MIN_DEGREES + np.exp(degrees).item(), np.exp(share).item(), widening, horizon
         )
 
     def objective(p):

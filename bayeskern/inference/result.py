@@ -15,6 +15,9 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.verdict import Trust
 
+# Chains with coordinates beyond this, unconstrained, run away: no posterior holds them.
+RUN_AWAY = 1e100
+
 
 class Assessable(Protocol):
     """What an assessment looks at; a Posterior has all of it.

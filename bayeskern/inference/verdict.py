@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from bayeskern.core.formatting import counted
 
 # How wide the text is that people read.
@@ -26,6 +28,9 @@ class Trust:
         verdict: "good", "caution", "bad" or "not assessable" (a point has no spread to assess).
         advice: One sentence that a person can act on.
         evidence: What the verdict rests on, by name, such as "khat", "rhat" or "divergences".
+        places: Points of most weight in a wider sample than the draws, heaviest first, (m, d) in
+            unconstrained coordinates; None where no wider sample was drawn. `auto` has chains
+            visit them.
 
     Raises:
         ValueError: If the verdict is none of these.
@@ -34,6 +39,7 @@ class Trust:
     verdict: str
     advice: str
     evidence: dict = field(default_factory=dict)
+    places: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self):
         if self.verdict not in VERDICTS:

@@ -110,7 +110,7 @@ def test_numpy_predicts_the_same(either):
     degrees = width.degrees + width.share * len(residuals)
     squares = width.degrees * np.exp(width.log_scale) ** 2 + width.share * np.sum(residuals**2)
     through = np.minimum(np.arange(len(new)) / (width.horizon - 1), 1.0)
-    scale = np.sqrt(squares / degrees) * np.exp(width.growth * through)
+    scale = np.sqrt(squares / degrees) * np.exp(width.widening * through)
     ends = mean + sd * scale * scipy.stats.t(degrees).ppf([[0.1], [0.9]])
     np.testing.assert_allclose(f.interval(0.8), values_by_hand(ends, mean, f.scale), rtol=1e-6)
 

@@ -29,5 +29,5 @@ def forecast_errors(width: Width, residuals: np.ndarray, steps: np.ndarray) -> S
     degrees = width.degrees + width.share * len(r)
     squares = width.degrees * np.exp(2.0 * width.log_scale) + width.share * np.sum(r**2)
     through = np.minimum(steps / max(1.0, width.horizon - 1.0), 1.0)
-    scales = np.sqrt(squares / degrees) * np.exp(width.growth * through)
+    scales = np.sqrt(squares / degrees) * np.exp(width.widening * through)
     return StudentErrors(scales, float(degrees))

@@ -81,14 +81,14 @@ class Width:
         log_scale: The log of the scale that is expected.
         degrees: The degrees of freedom of the prior.
         share: How much a rolling-origin residual counts for: they go together.
-        growth: The log of the scale at the horizon, less that at the first step.
+        widening: The log of the scale at the horizon, less that at the first step.
         horizon: That horizon, in steps.
     """
 
     log_scale: float
     degrees: float
     share: float
-    growth: float
+    widening: float
     horizon: int
 
 

@@ -23,7 +23,7 @@ from bayeskern.inference.approximation.psis import (
     weighted_difference,
     weighted_moments,
 )
-from bayeskern.inference.assessment.overdispersed import overdispersed_sample
+from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.optimization.factors import robust_cholesky
@@ -57,6 +57,10 @@ class Difference(NamedTuple):
 
     shift: Shift
     ess: float
+
+
+# Draws of most weight in a wider sample, which are places for chains to visit.
+PLACES = 20
 
 
 def assess_approximation(
@@ -105,9 +109,8 @@ def _assess(posterior, sample: Sample, optimum: Optimum | None, doubt: str | Non
     own_difference = Difference(
         weighted_difference(weighed, weighed, y_weights=own_weights.normal), own_weights.ess
     )
-    wide_weights, wide_difference = _against_overdispersed(
-        posterior, sample, delivered, len(sample.z)
-    )
+    wider, wide_difference = _against_overdispersed(posterior, sample, delivered, len(sample.z))
+    wide_weights = wider.weights
     # Weights that cannot be relied on measure nothing, where there are others; but a density that
     # is NaN somewhere is no matter of reliance.
     wide_decides = is_reliable(wide_weights) and not np.isnan(own_weights.khat)
@@ -135,12 +138,13 @@ def _assess(posterior, sample: Sample, optimum: Optimum | None, doubt: str | Non
     # Where the wider sample can be relied on, it alone decides: it covers these draws too, while
     # minimizing KL(q || p) makes the tails of q a little too thin, and so its own k-hat large.
     deciding = [wide_weights] if wide_decides else [own_weights, wide_weights]
-    return (
+    trust = (
         _hopeless(evidence, missed, shape, deciding)
         or _caution(evidence, deciding, doubt)
         or _heavy(names, delivered, evidence)
         or Trust("good", good, evidence)
     )
+    return replace(trust, places=wider.heaviest(PLACES))
 
 
 def assess_weighted(
@@ -175,10 +179,20 @@ def assess_weighted(
     around = len(sample.z)
     if is_costly(posterior.fitted_target):
         around = min(around, ENOUGH)
-    wide_weights, wide_difference = _against_overdispersed(posterior, sample, delivered, around)
+    wider, wide_difference = _against_overdispersed(posterior, sample, delivered, around)
+    wide_weights = wider.weights
     wide_difference = wide_difference._replace(ess=min(wide_difference.ess, weights.ess))
     evidence = {**differences_evidence(names, weights, [wide_difference]), **evidence}
     evidence |= {"wider_khat": wide_weights.khat, "wider_ess": wide_weights.ess}
+    trust = _on_weighted(names, delivered, [weights, wide_weights], distinct, moved, evidence)
+    return replace(trust, places=wider.heaviest(PLACES))
+
+
+def _on_weighted(
+    names, delivered, both: list[Weights], distinct: int, moved: str | None, evidence: dict
+) -> Trust:
+    """The verdict on resampled draws from their weights and those of a wider sample."""
+    weights, wide_weights = both
     elsewhere = (
         f"A wider look finds mass where there are no draws (k-hat {wide_weights.khat:.2g}, "
         f"{effective(wide_weights.ess)}). Take method='nuts'."
@@ -232,13 +246,15 @@ def still_changing(before, after, coordinates) -> str | None:
 # -- pieces ----------------------------------------------------------------------------------------
 
 
-def _against_overdispersed(posterior, sample, delivered, count) -> tuple[Weights, Difference]:
-    """The weights of a wider sample, `count` around the draws, and how these differ from it."""
+def _against_overdispersed(
+    posterior, sample, delivered, count
+) -> tuple[OverdispersedSample, Difference]:
+    """A wider sample, `count` around the draws, and how these differ from it."""
     q, z, progress = posterior.approximation, posterior.z[0], posterior.progress
     wider = overdispersed_sample(posterior.fitted_target, q, sample, z, count, progress)
     numbers, weights = scalar_columns(wider.draws)[1], wider.weights
     shift = weighted_difference(delivered, numbers, y_weights=weights.normal)
-    return weights, Difference(shift, weights.ess)
+    return wider, Difference(shift, weights.ess)
 
 
 def differences_evidence(names, own: Weights, differences: list[Difference]) -> dict:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayeskern.core.formatting import counted
+from bayeskern.inference.result import RUN_AWAY
 from bayeskern.inference.verdict import Trust, effective
 
 # What good chains have, and what is still of use.
@@ -44,6 +45,18 @@ def advice_if_not_finite(names, x) -> str | None:
         return None
     draws = counted(count[at], "draw that is", "draws that are")
     return f"{names[at]} has {draws} not finite: its moments mean nothing."
+
+
+def advice_if_running_away(coordinates, z) -> str | None:
+    """What to say of chains z (chains, draws, d) that have gone further than any posterior."""
+    largest = np.max(np.abs(z), axis=(0, 1))
+    at = int(np.argmax(largest))
+    if largest[at] < RUN_AWAY:
+        return None
+    return (
+        f"The chains run away, {coordinates[at]} to {largest[at]:.1g} in unconstrained "
+        "coordinates: the posterior has no integral. Give it a proper prior."
+    )
 
 
 def advice_if_stuck(z) -> str | None:

@@ -13,6 +13,7 @@ from bayeskern.inference.assessment.convergence import (
     ESS,
     RHAT,
     advice_if_not_finite,
+    advice_if_running_away,
     advice_if_stuck,
     step_evidence,
     varies,
@@ -54,7 +55,11 @@ def assess_mcmc(
     evidence |= step_evidence([posterior.sample_stats]) | divergence_evidence(posterior)
     evidence["constants_left_out"] = int(np.sum(~varying))
     evidence |= seen or {}
-    broken = advice_if_not_finite(names, x) or advice_if_stuck(posterior.z)
+    broken = (
+        advice_if_not_finite(names, x)
+        or advice_if_running_away(posterior.fitted_target.coordinates, posterior.z)
+        or advice_if_stuck(posterior.z)
+    )
     if broken:
         return Trust("bad", broken, evidence)
     worst = x[..., names.index(evidence["rhat_at"])]
@@ -123,12 +128,18 @@ def _missing(posterior, regions, left: int, evidence, in_vain: bool) -> Trust | 
         lies = f"About {100.0 * share:.0f} % of the posterior lies where no chain is ({where})."
         return Trust("bad", f"{lies} {remedy}", evidence)
     if left:
-        unseen = (
-            f"The search found {counted(left, 'more place')} that no chain came near, and that was "
-            "not looked at: take more chains."
-        )
-        return Trust("caution", unseen, evidence)
+        return Trust("caution", unvisited(left), evidence)
     return None
+
+
+def unvisited(left: int) -> str:
+    """Advice where a search found places that no chain has been near."""
+    places = counted(
+        left,
+        "more place that no chain came near and that was not visited",
+        "more places that no chain came near and that were not visited",
+    )
+    return f"The search found {places}: take more chains."
 
 
 def _where(posterior, region: Region) -> str:

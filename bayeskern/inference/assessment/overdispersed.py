@@ -28,10 +28,15 @@ FROM_PRIOR = 0.5
 
 
 class OverdispersedSample(NamedTuple):
-    """The sites at all draws, (T, shape) each, and their weights."""
+    """Draws in unconstrained coordinates, (T, d), the sites there, (T, shape) each, and weights."""
 
+    z: np.ndarray
     draws: dict[str, np.ndarray]
     weights: Weights
+
+    def heaviest(self, count: int) -> np.ndarray:
+        """The draws of most weight, heaviest first: (count, d)."""
+        return self.z[np.argsort(-self.weights.log, kind="stable")[:count]]
 
 
 def overdispersed_sample(
@@ -64,4 +69,5 @@ def overdispersed_sample(
     log_p = np.where(at_infinity, -np.inf, log_p)
     mixture = logsumexp(log_q, axis=0, b=shares[:, None])
     weights = pareto_smooth(np.where(np.isneginf(log_p), -np.inf, log_p - mixture))
-    return OverdispersedSample({k: v[0] for k, v in constrain(target, z[None]).items()}, weights)
+    draws = {k: v[0] for k, v in constrain(target, z[None]).items()}
+    return OverdispersedSample(z, draws, weights)

@@ -14,7 +14,7 @@ from bayeskern.inference.assessment.convergence import (
     worst_convergence,
 )
 from bayeskern.inference.assessment.divergences import divergence_evidence
-from bayeskern.inference.assessment.mcmc import joined
+from bayeskern.inference.assessment.mcmc import joined, unvisited
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.result import Region
@@ -25,12 +25,17 @@ MOST_MOVED = 0.25
 
 
 def assess_regions(
-    posterior, regions: Sequence[Region], stats: Sequence[dict], seen: dict | None = None
+    posterior,
+    regions: Sequence[Region],
+    stats: Sequence[dict],
+    left: int = 0,
+    seen: dict | None = None,
 ) -> Trust:
     """Assess draws that were taken from each of several regions by its share.
 
     The chains of a region are judged by themselves, in unconstrained coordinates; stats: their
-    sample statistics, region by region; seen: further evidence.
+    sample statistics, region by region; left: places that a search found and that were not
+    visited; seen: further evidence.
     """
     names, flat = scalar_columns(posterior.flat)
     shares = np.array([region.share.value for region in regions])
@@ -56,6 +61,10 @@ def assess_regions(
     verdict = verdict_on_chains(evidence, regions[worst].z[..., at], total)
     moved, name = _moved(posterior, regions)
     evidence["mean_moved"], evidence["mean_moved_at"] = moved, name
+    if left:
+        evidence["places_left"] = left
+    if verdict.verdict == "good" and left:
+        return Trust("caution", unvisited(left), evidence)
     if verdict.verdict == "good" and not 2.0 * moved < MOST_MOVED:
         uncertain = (
             f"The shares of the {len(regions)} places ({evidence['shares']}) are uncertain by "

@@ -18,7 +18,7 @@ from bayeskern.inference.mcmc.kernel import BLOCK, Transitions, potential_and_gr
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Region
+from bayeskern.inference.result import RUN_AWAY, Region
 
 # A place is cut off from draws nearby if on most straight ways to them the log density lies lower
 # than that of a normal distribution by more than this, in nats.
@@ -140,14 +140,19 @@ class Exploration:
 
     def __init__(self, target: Target, rows: Transitions, visit: Callable):
         z = rows.z
-        together = groups(z) if len(z) > 1 and not agree(z[:1], z[1:]) else [np.arange(len(z))]
         self.target, self._visit = target, visit
+        # Chains that run away, as an improper posterior lets them, have no places.
+        self._bounded = bool(np.max(np.abs(z), initial=0.0) < RUN_AWAY)
+        apart = self._bounded and len(z) > 1 and not agree(z[:1], z[1:])
+        together = groups(z) if apart else [np.arange(len(z))]
         self.rows = [Transitions(*(x[g] for x in rows)) for g in together]
         self.chains = [tuple(g.tolist()) for g in together]
         self.visits, self.left, self.stuck = 0, 0, 0
         self.spikes: list[Region] = []
         self.log_integrals: list[Estimate] = []
-        self._reached = [Neighbours(np.concatenate(region.z)) for region in self.rows]
+        self._reached = (
+            [Neighbours(np.concatenate(region.z)) for region in self.rows] if self._bounded else []
+        )
 
     @property
     def evidence(self) -> dict:
@@ -157,6 +162,8 @@ class Exploration:
 
     def look_at(self, optimum: Optimum) -> None:
         """Visit the ends of a search, the best first, where no chain has been near."""
+        if not self._bounded:
+            return
         finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))
         order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
         order = order[~self._near_chains(optimum.ends[order])]
@@ -166,6 +173,8 @@ class Exploration:
 
     def look_at_places(self, places) -> None:
         """Visit those of the places (m, d) that no chain has been near."""
+        if not self._bounded:
+            return
         places = places[~self._near_chains(places)]
         while len(places) and self.visits < MOST_VISITS:
             self.visit(places[0])
@@ -179,7 +188,7 @@ class Exploration:
         above a value. What lies there is integrated by draws from that distribution, and set
         against what lies where the chains are.
         """
-        if len(self.rows) > 1:
+        if len(self.rows) > 1 or not self._bounded:
             return
         z = np.concatenate(self.rows[0].z)
         suspects = [m for m in (optimum, *optimum.rivals) if _share_within(m, z) < RARELY]

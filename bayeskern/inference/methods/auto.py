@@ -58,6 +58,7 @@ class Auto(Method):
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         attempts: list[Attempt] = []
         fits: dict[str, Fit] = {}
+        places: list[np.ndarray] = []
 
         def attempt(name, method) -> Posterior | None:
             started = time.perf_counter()
@@ -69,6 +70,8 @@ class Auto(Method):
                 return None
             posterior = Posterior.of(name, fit, target, progress=progress)
             trust = _among(fits.values(), posterior)
+            if trust.places is not None:
+                places.append(trust.places)
             seconds = time.perf_counter() - started
             attempts.append(Attempt(name, seconds, trust.verdict, trust.advice))
             fits[name] = dataclasses.replace(
@@ -76,7 +79,7 @@ class Auto(Method):
             )
             return posterior
 
-        for name, method in self._candidates(target, fits, attempts):
+        for name, method in self._candidates(target, fits, attempts, places):
             posterior = attempt(name, method)
             if posterior is None:
                 continue
@@ -90,10 +93,17 @@ class Auto(Method):
                 break
         return dataclasses.replace(fits[attempts[-1].method], attempts=tuple(attempts))
 
-    def _candidates(self, target: Target, fits: dict[str, Fit], attempts: list[Attempt]):
+    def _candidates(
+        self,
+        target: Target,
+        fits: dict[str, Fit],
+        attempts: list[Attempt],
+        places: list[np.ndarray],
+    ):
         """The names and methods to try, the cheapest first.
 
-        fits, attempts: of those that were tried, up to date whenever the next one is asked for.
+        fits, attempts, places: of those that were tried and of their assessments, up to date
+        whenever the next one is asked for.
         """
         if isinstance(target.model, HasClosedForm):
             yield "exact", Exact()
@@ -107,7 +117,7 @@ class Auto(Method):
         if attempts[-1].verdict != "bad":
             yield "svi flow", SVI(guide="flow")
         # Smaller steps than by default, since after a divergence all would have to run again.
-        yield "nuts", NUTS(target_accept=0.9, modes="weigh", places=_places(fits.values()))
+        yield "nuts", NUTS(target_accept=0.9, modes="weigh", places=_places(fits.values(), places))
 
 
 def _weighed(target: Target) -> tuple[int, ...]:
@@ -128,9 +138,9 @@ def _among(earlier: Iterable[Fit], posterior: Posterior) -> Trust:
     return Trust("bad", seen, trust.evidence | {"modes_missed": missed})
 
 
-def _places(fits: Iterable[Fit]) -> np.ndarray | None:
-    """Where the fits have seen modes, and their draws of most weight: (m, d)."""
-    places = []
+def _places(fits: Iterable[Fit], assessed: list[np.ndarray]) -> np.ndarray | None:
+    """Where the fits have seen modes, and draws of most weight, as assessments have: (m, d)."""
+    places = [*assessed]
     for fit in fits:
         if fit.optimum is not None:
             found = fit.optimum

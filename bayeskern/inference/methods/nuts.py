@@ -262,7 +262,9 @@ class NUTS(Method):
         stats = [_sample_stats(region, self.max_tree_depth) for region in rows]
         return Fit(
             z=mixed.z,
-            assess=lambda posterior: assess_regions(posterior, regions, stats, seen),
+            assess=lambda posterior: assess_regions(
+                posterior, regions, stats, exploration.left, seen
+            ),
             sample_stats=_sample_stats(mixed, self.max_tree_depth),
             log_evidence=log_sum(exploration.log_integrals) if self.evidence else None,
             timing=timing,

@@ -52,7 +52,7 @@ def test_weights_and_widths_are_possible(frequency):
     assert weighing.by_evidence >= 0.0 and weighing.by_error >= 0.0
     # The variance of errors exists.
     assert width.degrees > 2.0 and 0.0 <= width.share <= 1.0 and width.horizon >= 1
-    assert abs(width.log_scale) < 2.0 and abs(width.growth) < 2.0
+    assert abs(width.log_scale) < 2.0 and abs(width.widening) < 2.0
 
 
 @pytest.mark.parametrize("frequency", FREQUENCIES)
