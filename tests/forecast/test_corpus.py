@@ -25,7 +25,7 @@ STEPS = {
     "daily": ("D", 1),
 }
 # How many series of each kind and period every run takes, and how many the longer runs.
-FEW, MANY = 2, 10
+FEW, MANY = 1, 10
 
 
 def cells():

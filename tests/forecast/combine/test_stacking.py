@@ -212,7 +212,7 @@ def test_the_width_is_learned_from_the_residuals(fits):
     spread, r = combination.errors(np.arange(6)), np.clip(combination.residuals, -5.0, 5.0)
     degrees = WIDTH.degrees + WIDTH.share * len(r)
     square = WIDTH.degrees * np.exp(2.0 * WIDTH.log_scale) + WIDTH.share * np.sum(r**2)
-    expected = np.sqrt(square / degrees) * np.exp(WIDTH.growth * np.arange(6) / 8.0)
+    expected = np.sqrt(square / degrees) * np.exp(WIDTH.widening * np.arange(6) / 8.0)
     np.testing.assert_allclose(spread.scales, expected, rtol=1e-12)
     assert spread.degrees == pytest.approx(degrees)
 

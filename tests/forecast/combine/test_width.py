@@ -8,7 +8,7 @@ from bayeskern.forecast.combine.width import MAX_RESIDUAL, forecast_errors
 from bayeskern.forecast.model.learned import Width
 
 RNG = np.random.default_rng(6)
-WIDTH = Width(log_scale=0.2, degrees=5.0, share=0.3, growth=0.4, horizon=9)
+WIDTH = Width(log_scale=0.2, degrees=5.0, share=0.3, widening=0.4, horizon=9)
 
 
 def test_the_posterior_is_that_of_the_formula():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from scipy import integrate, stats
 
 import bayeskern as bk
@@ -47,6 +48,7 @@ def test_trusted_values_keep_ordinary_noise():
     np.testing.assert_array_equal(factors[~trusted], others)
 
 
+@pytest.mark.slow
 def test_holidays_are_no_outliers():
     """A holiday has its full effect in a robust fit: the values of both fits agree there."""
     days = pd.date_range("2021-01-01", "2023-07-01", freq="D")

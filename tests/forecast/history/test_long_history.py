@@ -323,6 +323,7 @@ def simulated(n, lengthscale, variance, noise, seed=2):
     return x, truth, truth + u + np.sqrt(noise) * rng.standard_normal(n)
 
 
+@pytest.mark.slow
 def test_the_search_recovers_a_simulated_series():
     n, ahead, hour = 5000, 168, DAY / 24.0
     lengthscale, variance, noise = 8.0 * hour, 0.2, 0.05

@@ -75,8 +75,8 @@ def test_costly_densities_are_evaluated_less_often():
     assert options.count(2**15) == options.max_numbers // 2**15
 
 
-# Of these every mode has a basin of more than one in 5,000 prior draws.
-MIXTURES = (0, 1, 6, 8, 18)
+# Of these every mode has a basin of more than one in 5,000 prior draws; the last two the smallest.
+MIXTURES = (1, 8, 6, 18)
 
 
 @pytest.mark.parametrize("seed", MIXTURES)
