@@ -28,7 +28,7 @@ def psis_loo(tree, site: str, efficiency: float):
 
 def relative_efficiency(posterior) -> float:
     """Effective draws per draw, on average over the numbers of the posterior; 1 without chains."""
-    if not posterior.is_mcmc:
+    if not posterior.has_chains:
         return 1.0
     from arviz_stats.base import array_stats
 

@@ -15,6 +15,8 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.verdict import Trust
 
+# The sample statistic that numbers the region of each draw, where draws were resampled by region.
+REGION = "region"
 # Chains with coordinates beyond this, unconstrained, run away: no posterior holds them.
 RUN_AWAY = 1e100
 

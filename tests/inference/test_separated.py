@@ -1,5 +1,8 @@
 """Posteriors in several places: no verdict may be good where one of them is missing."""
 
+import warnings
+
+import arviz as az
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -75,9 +78,17 @@ def test_places_are_weighed_by_their_shares(name):
     posterior = fit(name, "weighed", 0)
     trust = posterior.trust
     assert trust.verdict == "good" and trust.evidence["regions"] == 2
-    assert posterior.shape == (4, 1000)
+    assert posterior.shape == (1, 4000)
+    # What is no chain has no R-hat, here and in ArviZ.
+    assert not posterior.has_chains and "r_hat" not in posterior.summary().columns
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = az.summary(posterior.to_arviz(), kind="diagnostics", round_to="none")
+    assert table["r_hat"].isna().all()
+    share = np.mean(posterior.sample_stats["region"] == 0)
     shares = np.array(trust.evidence["shares"].split(", "), float)
     # The places are alike.
+    assert share == pytest.approx(shares[0], abs=0.01)
     assert np.all(np.abs(shares - 0.5) < 4.0 * trust.evidence["share_error"] + 0.01)
     assert error_of(posterior, name) < 0.15
 
@@ -88,7 +99,7 @@ def test_places_are_weighed_where_chains_are_thinned():
     starts = {"x": [[-1.5, 0.0], [-1.5, 0.0], [5.5, 0.0]]}
     method = bk.NUTS(chains=3, warmup=500, draws=1000, thin=2, modes="weigh", init=starts)
     posterior = bk.infer(SEPARATED["rings"].model, method=method, progress=False)
-    assert posterior.shape == (3, 500) and posterior.trust.evidence["regions"] == 2
+    assert posterior.shape == (1, 1500) and posterior.trust.evidence["regions"] == 2
     assert error_of(posterior, "rings") < 0.2
 
 

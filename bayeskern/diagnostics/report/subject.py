@@ -210,7 +210,7 @@ class Subject:
         names = list(self.varying)
         if not names:
             return []
-        if self.posterior.is_mcmc:
+        if self.posterior.has_chains:
             from arviz_stats.base import array_stats  # slow to import
 
             x = np.stack([self.varying[n] for n in names])

@@ -59,6 +59,8 @@ class Difference(NamedTuple):
     ess: float
 
 
+# Differences beyond these are shown as such: a larger number says no more.
+MAX_SHIFT_SDS, MAX_SD_FACTOR = 100.0, 10.0
 # Draws of most weight in a wider sample, which are places for chains to visit.
 PLACES = 20
 
@@ -343,8 +345,13 @@ def difference_advice(wrong, evidence) -> str:
             f"means and sds, not intervals. {CORRECT}"
         )
     if what == "mean_shift":
-        return f"The mean of {at} is off by {size:.2g} sd. {CORRECT}"
-    return f"The sd of {at} is off by {100.0 * np.expm1(size):.0f} %. {CORRECT}"
+        off = f"{size:.2g} sd" if size < MAX_SHIFT_SDS else f"more than {MAX_SHIFT_SDS:.0f} sds"
+        return f"The mean of {at} is off by {off}. {CORRECT}"
+    factor = np.exp(min(size, 2.0 * np.log(MAX_SD_FACTOR)))
+    off = f"{100.0 * (factor - 1.0):.0f} %"
+    if factor > MAX_SD_FACTOR:
+        off = f"more than a factor of {MAX_SD_FACTOR:.0f}"
+    return f"The sd of {at} is off by {off}. {CORRECT}"
 
 
 def _heavy(names, delivered, evidence) -> Trust | None:

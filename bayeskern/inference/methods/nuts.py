@@ -37,7 +37,7 @@ from bayeskern.inference.mcmc.kernel import (
 from bayeskern.inference.mcmc.regions import Exploration, log_sum
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Fit
+from bayeskern.inference.result import REGION, Fit
 
 CHAIN_METHODS = ("parallel", "sequential", "vectorized")
 MODES = ("report", "weigh")
@@ -75,7 +75,7 @@ class NUTS(Method):
             vmap, for accelerators.
         modes: "report" for the draws of the chains as they are; "weigh", where chains sit in
             several places, for draws from each place by its share of the posterior, if that can
-            be estimated.
+            be estimated: one row of as many draws, which are no chains any more.
         init: Where chains start, as {site: value}, each with the shape of the site, or with an axis
             of chains in front; None, and sites without a value, for where the search says.
         places: Where mass may lie, (m, d) in unconstrained coordinates, as an earlier fit has seen
@@ -243,8 +243,7 @@ class NUTS(Method):
         """Draws from each region by its share."""
         rows = exploration.rows
         shares = np.array([region.share.value for region in regions])
-        rng, kept = np.random.default_rng(seed), self.draws // self.thin
-        total = self.chains * kept
+        rng, total = np.random.default_rng(seed), self.chains * (self.draws // self.thin)
         counts = np.floor(shares * total).astype(int)
         counts[np.argmax(shares)] += total - counts.sum()
         parts = []
@@ -253,19 +252,16 @@ class NUTS(Method):
             chosen = rng.choice(len(flat[0]), count, replace=count > len(flat[0]))
             parts.append([x[chosen] for x in flat])
         order = rng.permutation(total)
-        mixed = Transitions(
-            *(
-                np.concatenate(x)[order].reshape(self.chains, kept, *x[0].shape[1:])
-                for x in zip(*parts, strict=True)
-            )
-        )
+        # One row of draws: they are no chains that R-hat could compare.
+        mixed = Transitions(*(np.concatenate(x)[order][None] for x in zip(*parts, strict=True)))
+        numbers = np.repeat(np.arange(len(rows)), counts)[order][None]
         stats = [_sample_stats(region, self.max_tree_depth) for region in rows]
         return Fit(
             z=mixed.z,
             assess=lambda posterior: assess_regions(
                 posterior, regions, stats, exploration.left, seen
             ),
-            sample_stats=_sample_stats(mixed, self.max_tree_depth),
+            sample_stats=_sample_stats(mixed, self.max_tree_depth) | {REGION: numbers},
             log_evidence=log_sum(exploration.log_integrals) if self.evidence else None,
             timing=timing,
         )

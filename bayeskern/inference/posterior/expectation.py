@@ -47,7 +47,7 @@ def expectation(posterior, f: Callable) -> Expectation:
     if log_weights is not None:
         return _self_normalised(values, log_weights)
     value = np.mean(values, axis=0)
-    if posterior.is_mcmc:
+    if posterior.has_chains:
         return Expectation(value, _mcse(values.reshape(*posterior.shape, *value.shape)))
     return Expectation(value, np.std(values, axis=0, ddof=1) / np.sqrt(len(values)))
 

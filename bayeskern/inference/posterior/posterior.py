@@ -29,7 +29,7 @@ from bayeskern.inference.posterior import (
     summary,
 )
 from bayeskern.inference.posterior.expectation import Expectation
-from bayeskern.inference.result import Fit
+from bayeskern.inference.result import REGION, Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.prediction.empirical import SampledPrediction
 from bayeskern.prediction.mixture import Prediction
@@ -215,8 +215,13 @@ class Posterior:
 
     @property
     def is_mcmc(self) -> bool:
-        """Whether the draws are Markov chains."""
+        """Whether the draws come from Markov chains."""
         return "diverging" in self.sample_stats
+
+    @property
+    def has_chains(self) -> bool:
+        """Whether the draws are Markov chains as they ran, not resampled by region."""
+        return self.is_mcmc and REGION not in self.sample_stats
 
     @property
     def flat(self) -> dict[str, np.ndarray]:

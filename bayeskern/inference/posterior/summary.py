@@ -13,9 +13,10 @@ MIXING = ("ess_", "r_hat", "mcse_")
 def summary(posterior, data, **options):
     """ArviZ's table of means, sds and intervals of every number of a data set.
 
-    R-hat and effective sample sizes stand in it for MCMC only, where they mean what they say; a
-    point estimate has values alone. As many digits are shown as the sd lets matter, unless the
-    option `round_to` says otherwise. data: what `arviz.parameters` returns.
+    R-hat and effective sample sizes stand in it for Markov chains only, where they mean what they
+    say, and not for draws resampled from them. A point estimate has values alone. As many digits
+    are shown as the sd lets matter, unless the option `round_to` says otherwise. data: what
+    `arviz.parameters` returns.
     """
     # arviz takes a while to import.
     import arviz as az
@@ -23,7 +24,7 @@ def summary(posterior, data, **options):
     show = (lambda table: table) if "round_to" in options else with_digits
     # ArviZ takes differences, which truth values have not.
     data = data.map(lambda x: x.astype(int) if x.dtype == bool else x)
-    if posterior.is_mcmc:
+    if posterior.has_chains:
         return show(az.summary(data, **options))
     median = options.pop("kind", "stats").endswith("_median")
     if not posterior.is_point:

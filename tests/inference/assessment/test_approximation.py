@@ -18,7 +18,7 @@ from numpyro.infer import Predictive
 import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace, Pathfinder
 from bayeskern.inference.approximation.elliptical import Elliptical
-from bayeskern.inference.assessment.approximation import assess_approximation
+from bayeskern.inference.assessment.approximation import assess_approximation, difference_advice
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
@@ -226,6 +226,20 @@ def test_what_is_wrong_is_measured_and_named(mean, sds, verdict, says):
         assert trust.evidence["mean_shift_at"] == ("x[0]" if mean[0] else "x[1]")
     if 0.7 < sds[0] < 3 and sds[0] != 1:
         np.testing.assert_allclose(trust.evidence["log_sd_ratio"], abs(np.log(sds[0])), atol=0.06)
+
+
+@pytest.mark.parametrize(
+    ("what", "size", "says"),
+    [
+        ("mean_shift", 0.5, "off by 0.5 sd"),
+        ("mean_shift", 3e9, "off by more than 100 sds"),
+        ("log_sd_ratio", np.log(1.5), "off by 50 %"),
+        ("log_sd_ratio", 1e9, "off by more than a factor of 10"),
+    ],
+)
+def test_differences_are_shown_up_to_what_they_mean(what, size, says):
+    evidence = {"mean_shift": 0.0, "log_sd_ratio": 0.0, "ks": 0.0} | {what: size, f"{what}_at": "x"}
+    assert says in difference_advice([what], evidence)
 
 
 def test_a_proposal_that_is_too_wide_is_not_vouched_for_by_its_khat():

@@ -17,7 +17,7 @@ def normal():
     numpyro.sample("x", dist.Normal(0.0, 10.0))
 
 
-def assessed(diverging=0, saturated=0, share_error=0.001):
+def assessed(diverging=0, saturated=0, share_error=0.001, left=0):
     """2,000 independent draws, half of them 8 sds from the others."""
     rng = np.random.default_rng(0)
     places = [rng.normal(size=(2, 500, 1)), 8.0 + rng.normal(size=(2, 500, 1))]
@@ -40,7 +40,7 @@ def assessed(diverging=0, saturated=0, share_error=0.001):
         sample_stats={"diverging": np.zeros((4, 500), bool)},
         fitted_target=Target.of(normal, (), {}),
     )
-    return assess_regions(posterior, regions, [stats(diverging, saturated), stats(0, 0)])
+    return assess_regions(posterior, regions, [stats(diverging, saturated), stats(0, 0)], left)
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,9 @@ def assessed(diverging=0, saturated=0, share_error=0.001):
 def test_verdicts(options, verdict, says):
     trust = assessed(**options)
     assert (trust.verdict, says in trust.advice) == (verdict, True), trust
+
+
+def test_places_that_were_not_visited_are_a_caution():
+    trust = assessed(left=3)
+    assert trust.verdict == "caution" and "3 more places" in trust.advice
+    assert trust.evidence["places_left"] == 3

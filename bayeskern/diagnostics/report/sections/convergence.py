@@ -12,6 +12,7 @@ from bayeskern.diagnostics.report.evidence import GOOD, checks
 from bayeskern.diagnostics.report.sections import convergence_plots as plots
 from bayeskern.diagnostics.report.style import svg
 from bayeskern.diagnostics.report.wording import listed, percent
+from bayeskern.inference.result import REGION
 
 PANELS, ROWS, DIVERGENCE_ROWS = 6, 12, 6
 # Shorter chains cannot be split in two.
@@ -22,8 +23,10 @@ def convergence(subject) -> Iterator:
     p = subject.posterior
     if p is None:
         yield Missing("No method was run, so there is nothing to converge.")
-    elif p.is_mcmc:
+    elif p.has_chains:
         yield from _chains(subject)
+    elif p.is_mcmc:
+        yield from _resampled(p)
     elif p.is_point:
         yield from _point(p)
     elif p.method == "exact":
@@ -55,6 +58,16 @@ def _chains(subject) -> Iterator:
         yield Missing("One chain cannot be compared with others: take chains=4.")
     yield _energy(np.asarray(stats["energy"]))
     yield from _divergences(subject, np.asarray(stats["diverging"], bool))
+
+
+def _resampled(posterior) -> Iterator:
+    region, counts = np.unique(posterior.sample_stats[REGION], return_counts=True)
+    shares = [percent(count / np.sum(counts)) for count in counts]
+    yield Text(
+        f"The chains sat in {counted(len(region), 'place')}. These draws were resampled from the "
+        f"chains of each place by its share of the posterior ({listed(shares)}), so that they are "
+        "no chains and have no R-hat. The verdict above judges the chains of each place."
+    )
 
 
 def _mixing(subject, names: list[str]) -> Iterator:
