@@ -83,6 +83,8 @@ class Target(eqx.Module):
     approximate: tuple[str, ...] = eqx.field(static=True, default=())
     #: how deep plates are nested
     nesting: int = eqx.field(static=True, default=0)
+    #: whether a site is observed, or a factor or an unnormalised density stands for data
+    conditioned: bool = eqx.field(static=True, default=True)
 
     @classmethod
     def of(cls, model: Callable, args: tuple, kwargs: dict) -> Target:
@@ -118,6 +120,12 @@ class Target(eqx.Module):
     @property
     def kwargs(self) -> dict:
         return arguments.without_static(self.arguments[1])
+
+    @property
+    def ignores_data(self) -> bool:
+        """Whether the model is called with arrays and conditions on none of them."""
+        leaves = jax.tree.leaves((self.args, self.kwargs))
+        return not self.conditioned and any(np.ndim(leaf) > 0 for leaf in leaves)
 
     @property
     def holds_data(self) -> bool:
@@ -350,7 +358,7 @@ def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
     arrays. Raises ValueError, naming the site, if one cannot be fitted.
     """
     latents, without_prior, without_scale, deterministics, discrete = [], [], [], [], []
-    kinked, approximate, subsampled_plates, nesting = [], [], set(), [0]
+    kinked, approximate, subsampled_plates, nesting, data_sites = [], [], set(), [0], []
 
     def run(argument_trees):
         nonlocal model
@@ -369,6 +377,9 @@ def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
                 approximate.append(name)
             if site["type"] == "deterministic":
                 deterministics.append(name)
+            is_sample = site["type"] == "sample"
+            if is_sample and (site["is_observed"] or validation.is_unnormalized(site["fn"])):
+                data_sites.append(name)
             if site["type"] != "param" and (site["type"] != "sample" or site["is_observed"]):
                 continue
             if site["type"] == "param" and has_prior(name, trace):
@@ -400,6 +411,7 @@ def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
         "kinked": tuple(kinked),
         "approximate": tuple(approximate),
         "nesting": max(nesting),
+        "conditioned": bool(data_sites),
     }
 
 

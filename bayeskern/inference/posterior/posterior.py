@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -36,6 +36,10 @@ from bayeskern.prediction.mixture import Prediction
 
 # Log ratios that span more than this have no digits left.
 OVERFLOWS = 1e15
+# Advice on a model that is called with data and observes none of them.
+IS_PRIOR = (
+    "No site is observed, so that this is the prior: pass obs= to the site that the data belong to."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +162,12 @@ class Posterior:
     @cached_property
     def trust(self) -> Trust:
         """The verdict on these draws, and the evidence for it."""
-        return latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
+        trust = latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
+        usable = trust.verdict in ("good", "caution")
+        # A posterior that was loaded without its model has the verdict of then.
+        if usable and self.target is not None and self.target.ignores_data:
+            return replace(trust, verdict="caution", advice=IS_PRIOR)
+        return trust
 
     @cached_property
     def log_p(self) -> np.ndarray | None:

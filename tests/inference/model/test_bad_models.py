@@ -47,6 +47,30 @@ def test_arguments_that_the_model_does_not_take(args, options, match):
         infer(line, *args, **options)
 
 
+@pytest.mark.parametrize("method", ["laplace", slow("nuts"), slow("auto")])
+def test_data_that_no_site_observes_are_no_posterior(method, tmp_path):
+    def forgotten(X, y):
+        slope = numpyro.sample("slope", dist.Normal(0.0, 2.0))
+        numpyro.sample("y", dist.Normal(slope * X, 1.0), obs=None)
+
+    posterior = infer(forgotten, X, Y, method=method)
+    assert posterior.trust.verdict == "caution" and "this is the prior" in posterior.trust.advice
+    # A loaded posterior has the verdict of then, with and without its model.
+    posterior.save(tmp_path / "prior.nc")
+    assert bk.load(tmp_path / "prior.nc").trust.verdict == "caution"
+    fitted = infer(line, X, Y, method=method)
+    fitted.save(tmp_path / "fit.nc")
+    assert bk.load(tmp_path / "fit.nc").trust.verdict == fitted.trust.verdict == "good"
+
+
+def test_a_factor_stands_for_data():
+    def model(y):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        numpyro.factor("likelihood", jnp.sum(dist.Normal(mu, 1.0).log_prob(y)))
+
+    assert infer(model, Y).trust.verdict == "good"
+
+
 def test_an_error_of_the_model_itself_is_shown_as_it_is():
     def model(y):
         raise RuntimeError("too few wells")
