@@ -24,6 +24,7 @@ from numpyro.infer.util import log_density
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import number
+from bayeskern.core.tracing import by_one_thread
 from bayeskern.likelihoods import Likelihood
 from bayeskern.prediction.closed_form import ClosedFormPrediction
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, SampledPrediction
@@ -152,6 +153,7 @@ class ConjugateModel(eqx.Module):
         posterior = self.given(y, **(extra or {}))
         return ClosedForm(posterior.draw, self._log_evidence(posterior, y, extra))
 
+    @by_one_thread
     def _log_evidence(self, posterior: Self, y, extra) -> float:
         """log p(y) = log p(y, theta) - log p(theta | y), whatever theta.
 

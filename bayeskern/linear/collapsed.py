@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpyro
 from numpyro import handlers
 
+from bayeskern.core.tracing import by_one_thread
 from bayeskern.linear.gaussian_posterior import (
     CoefficientPosterior,
     LinearGaussian,
@@ -52,6 +53,7 @@ class CollapsedModel(eqx.Module):
             loc = jnp.broadcast_to(loc, (self.model.outputs, *sd.shape))
         return loc, (sd * jnp.sqrt(noise) if self.model.prior.per_noise else sd), noise
 
+    @by_one_thread
     def scales_at(self, draw: dict):
         """`scales` where its sites have the values of one draw."""
         return handlers.substitute(handlers.seed(self.scales, jax.random.key(0)), data=draw)()

@@ -9,6 +9,7 @@ import numpy as np
 from numpyro import handlers
 
 from bayeskern.core import validation
+from bayeskern.core.tracing import by_one_thread
 from bayeskern.prediction.empirical import SampledPrediction
 
 
@@ -102,6 +103,7 @@ class ResponsePrediction(SampledPrediction):
         return f"ResponsePrediction({self.site!r}, {count} draws of shape {tuple(shape)}{classes})"
 
 
+@by_one_thread
 def from_prior(model, args: tuple, draws: int, seed: int) -> SampledPrediction:
     """Draws of the y that a model returns, with all that it depends on drawn from its prior.
 

@@ -23,6 +23,7 @@ from numpyro.infer import autoguide
 from numpyro.infer.initialization import init_to_value
 
 from bayeskern.core.random import jax_seed
+from bayeskern.core.tracing import by_one_thread
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.proposals import (
     Approximation,
@@ -134,6 +135,7 @@ class _BuiltGuide(NamedTuple):
     start: dict
 
 
+@by_one_thread
 @lru_cache(maxsize=64)
 def _autoguide(name: str, d: int, scale: float) -> _BuiltGuide:
     """An autoguide for d coordinates, built once, since it depends on no model and no data."""
@@ -162,6 +164,7 @@ class UserGuide(eqx.Module):
         # An autoguide looks at its model when it is first called, and keeps what it sees.
         self._trace(jax.random.key(0))
 
+    @by_one_thread
     def _trace(self, key):
         guide = handlers.seed(self.guide, key)
         return handlers.trace(guide).get_trace(*self.target.args, **self.target.kwargs)
@@ -169,6 +172,7 @@ class UserGuide(eqx.Module):
     def init(self, scale):
         return _unconstrained(self._trace(jax.random.key(0)))
 
+    @by_one_thread
     def draw(self, params, key):
         values = _constrain(params, _constraints(self._trace(jax.random.key(0))))
         guide = handlers.substitute(handlers.seed(self.guide, key), data=values)

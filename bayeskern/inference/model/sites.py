@@ -11,6 +11,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.ops.provenance import eval_provenance
 
+from bayeskern.core.tracing import by_one_thread
 from bayeskern.hyperparameters import innermost
 from bayeskern.inference.model.arguments import without_static
 from bayeskern.inference.model.enumeration import is_step
@@ -136,6 +137,7 @@ def upstream_sites(target, args=None, kwargs=None, shapes: dict | None = None) -
     return Upstream(frozenset(given), frozenset(fixed))
 
 
+@by_one_thread
 def trace_at(model, draw: dict, key, args, kwargs, extend: bool = False) -> dict:
     """NumPyro's trace with latents at the values of `draw`, all else drawn, no plate subsampled.
 

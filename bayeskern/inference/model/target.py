@@ -19,6 +19,7 @@ from numpyro.distributions import biject_to
 from numpyro.infer.util import compute_log_probs
 
 from bayeskern.core.scalars import scalar_name
+from bayeskern.core.tracing import by_one_thread
 from bayeskern.inference.model import arguments, validation
 from bayeskern.inference.model.distribution_pytrees import restore_leaves, sort_leaves
 from bayeskern.inference.model.enumeration import (
@@ -189,6 +190,7 @@ class Target(eqx.Module):
         """log p(z) of the unconstrained parameters, less the densities of some sites, by name."""
         return self._log_density(FullPlates(self.model), z, includes=lambda name: name not in sites)
 
+    @by_one_thread
     def _log_density(self, model, z, jacobian=True, includes=lambda name: True, key=None):
         """The sum of the log densities of sites and, with `jacobian`, log |d value / d z|.
 
@@ -200,6 +202,7 @@ class Target(eqx.Module):
         total = sum((v for name, v in log_probs.items() if includes(name)), jnp.zeros(()))
         return total + self._log_det(z, trace) if jacobian else total
 
+    @by_one_thread
     def _summed(self, model, z, jacobian):
         """The log density with discrete sites summed out."""
         placed = at_unconstrained(model, self.unravel(z), jax.random.key(0))
@@ -228,6 +231,7 @@ class Target(eqx.Module):
         names = [*(s.name for s in self.latents), *self.deterministics]
         return {name: jnp.asarray(trace[name]["value"]) for name in names}
 
+    @by_one_thread
     def unconstrain(self, values: dict):
         """z at given values of the latent sites, and log |d value / d z|."""
         # The support of one site may depend on the value of another.
@@ -239,6 +243,7 @@ class Target(eqx.Module):
         )
         return z, self._log_det(z, trace)
 
+    @by_one_thread
     def trace(self, z) -> dict:
         """NumPyro's trace at z."""
         model = at_unconstrained(FullPlates(self.model), self.unravel(z), jax.random.key(0))
@@ -261,6 +266,7 @@ class Target(eqx.Module):
         """The values of the observed sites at one draw of the latents."""
         return observed_values(self, draw)
 
+    @by_one_thread
     def site_log_probs(self, draw: dict) -> dict[str, jax.Array]:
         """The log density of each sample site, summed, at one draw of the latents."""
         model = handlers.seed(FullPlates(self.model), jax.random.key(0))
@@ -285,6 +291,7 @@ class Target(eqx.Module):
                 "nothing to infer. Give one a prior (a NumPyro distribution) or Free(init)."
             )
 
+    @by_one_thread
     def require_summable(self) -> None:
         """Raise ValueError, naming the site, where discrete latents cannot be summed out."""
         if self.discrete and self.latents:
@@ -293,16 +300,19 @@ class Target(eqx.Module):
             model = at_unconstrained(FullPlates(self.model), self.unravel(z), jax.random.key(0))
             require_summable(model, self.args, self.kwargs, self.nesting, self.discrete)
 
+    @by_one_thread
     def require_no_scan(self) -> None:
         """Raise ValueError, naming the site, where discrete latents are the states of a scan."""
         require_no_scan(handlers.seed(self.model, 0), self.args, self.kwargs)
 
+    @by_one_thread
     def draw_discrete(self, draw: dict, key) -> dict:
         """The discrete sites that are summed out, given the data and values of the latents."""
         model_key, key = jax.random.split(key)
         model = self._placed(draw, model_key)
         return draw_discrete(model, key, self.args, self.kwargs, self.nesting, self.discrete)
 
+    @by_one_thread
     def pointwise(self, draw: dict, observed) -> dict:
         """log p(y_i | the rest) at the sites `observed`, with discrete sites summed out."""
         model = self._placed(draw, jax.random.key(0))
@@ -331,6 +341,7 @@ class Target(eqx.Module):
                 "has none. Take method='nuts', or method='map' for the mode alone."
             )
 
+    @by_one_thread
     def draw_prior(self, key, spread) -> jax.Array:
         """One z (d,) from the prior.
 
@@ -415,6 +426,7 @@ def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
     }
 
 
+@by_one_thread
 def _first_trace(model, args, kwargs) -> dict:
     handled = handlers.substitute(model, substitute_fn=centre_improper)
     return handlers.trace(handlers.seed(handled, jax.random.key(0))).get_trace(*args, **kwargs)
