@@ -28,9 +28,9 @@ class Trust:
         verdict: "good", "caution", "bad" or "not assessable" (a point has no spread to assess).
         advice: One sentence that a person can act on.
         evidence: What the verdict rests on, by name, such as "khat", "rhat" or "divergences".
-        places: Points of most weight in a wider sample than the draws, heaviest first, (m, d) in
-            unconstrained coordinates; None where no wider sample was drawn. `auto` has chains
-            visit them.
+        places: Points with much of the weight of a wider sample than the draws, heaviest first,
+            (m, d) in unconstrained coordinates; None where no wider sample was drawn. `auto` has
+            chains visit them.
 
     Raises:
         ValueError: If the verdict is none of these.

@@ -48,7 +48,7 @@ def advice_if_not_finite(names, x) -> str | None:
 
 
 def advice_if_running_away(coordinates, z) -> str | None:
-    """What to say of chains z (chains, draws, d) that have gone further than any posterior."""
+    """Advice on chains z (chains, draws, d) that have gone further than any posterior."""
     largest = np.max(np.abs(z), axis=(0, 1))
     at = int(np.argmax(largest))
     if largest[at] < RUN_AWAY:

@@ -70,7 +70,7 @@ class Auto(Method):
                 return None
             posterior = Posterior.of(name, fit, target, progress=progress)
             trust = _among(fits.values(), posterior)
-            if trust.places is not None:
+            if trust.verdict == "bad" and trust.places is not None:
                 places.append(trust.places)
             seconds = time.perf_counter() - started
             attempts.append(Attempt(name, seconds, trust.verdict, trust.advice))

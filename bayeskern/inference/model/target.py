@@ -123,12 +123,6 @@ class Target(eqx.Module):
         return arguments.without_static(self.arguments[1])
 
     @property
-    def ignores_data(self) -> bool:
-        """Whether the model is called with arrays and conditions on none of them."""
-        leaves = jax.tree.leaves((self.args, self.kwargs))
-        return not self.conditioned and any(np.ndim(leaf) > 0 for leaf in leaves)
-
-    @property
     def holds_data(self) -> bool:
         """Whether its arrays are constants, since the model looks at their values."""
         leaves = jax.tree.leaves(

@@ -19,6 +19,7 @@ from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.unused import ignores_data
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.posterior import (
     arviz,
@@ -165,7 +166,7 @@ class Posterior:
         trust = latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
         usable = trust.verdict in ("good", "caution")
         # A posterior that was loaded without its model has the verdict of then.
-        if usable and self.target is not None and self.target.ignores_data:
+        if usable and self.target is not None and ignores_data(self.target):
             return replace(trust, verdict="caution", advice=IS_PRIOR)
         return trust
 

@@ -63,6 +63,13 @@ def test_data_that_no_site_observes_are_no_posterior(method, tmp_path):
     assert bk.load(tmp_path / "fit.nc").trust.verdict == fitted.trust.verdict == "good"
 
 
+def test_arrays_that_the_density_depends_on_are_parameters():
+    def normal(mean, sd):
+        numpyro.sample("x", dist.Normal(mean, sd).to_event(1))
+
+    assert infer(normal, Y, np.ones(6)).trust.verdict == "good"
+
+
 def test_a_factor_stands_for_data():
     def model(y):
         mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
