@@ -62,13 +62,13 @@ def find_optimum(
             if file is not None:
                 file.write(state)
 
-        ends, lowest, gradients = minimise(objective, begin, steps, 0.1 * FLAT, report, state)
-    if not np.any(np.isfinite(lowest)):
+        z, values, gradients = minimise(objective, begin, steps, 0.1 * FLAT, report, state)
+    if not np.any(np.isfinite(values)):
         refuse_nonfinite(target, begin[0])
-    found = Ends(objective, hessian, ends, lowest, gradients)
+    ends = Ends(objective, hessian, z, values, gradients)
     if starts == 1 or target.size > UNEXPLAINED.max_size:
-        return found.best()
-    return _search_unexplained(found, starts, seed, steps, progress, title)
+        return ends.best()
+    return _search_unexplained(ends, starts, seed, steps, progress, title)
 
 
 class Ends:
@@ -89,7 +89,7 @@ class Ends:
         self._optima: dict[int, Optimum] = {}
 
     def add(self, z, values, gradients) -> None:
-        """Ends of searches that began at unexplained draws."""
+        """Add the ends of searches that began at unexplained draws."""
         self.z = np.concatenate([self.z, z])
         self.values = np.concatenate([self.values, values])
         self.gradients = np.concatenate([self.gradients, gradients])
@@ -126,14 +126,14 @@ class Ends:
 
 
 def _search_unexplained(
-    found: Ends, starts: int, seed: int, steps: int, progress: bool, title: str
+    ends: Ends, starts: int, seed: int, steps: int, progress: bool, title: str
 ) -> Optimum:
     """The best mode after searches from the draws of the prior that the modes do not explain.
 
     Each round begins where the density is highest above normal distributions at the modes that are
     known by then; the last round finds no new mode.
     """
-    objective, optimum = found.objective, found.best()
+    objective, optimum = ends.objective, ends.best()
     count = UNEXPLAINED.count(cost(objective.target))
     rng = stream(seed, "unexplained")
     draws = wide_draws(objective.target, rng, count, UNEXPLAINED.prior_draws)
@@ -152,8 +152,8 @@ def _search_unexplained(
                 0.1 * FLAT,
                 lambda done, _, bar=bar: bar.to(done),
             )
-        found.add(*(x[: len(begin)] for x in again))
-        optimum = found.best()
+        ends.add(*(x[: len(begin)] for x in again))
+        optimum = ends.best()
         if len(optimum.others) < len(modes):
             break
     return optimum
