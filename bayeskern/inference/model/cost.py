@@ -44,6 +44,17 @@ def numbers_made(jaxpr: Jaxpr) -> int:
     return total
 
 
+def has_open_loop(target: Target) -> bool:
+    """Whether the log density runs a loop whose length depends on values, as solvers of ODEs do."""
+    return _loops_openly(_program(target))
+
+
+def _loops_openly(jaxpr: Jaxpr) -> bool:
+    return any(
+        e.primitive.name == "while" or any(map(_loops_openly, _inner(e))) for e in jaxpr.eqns
+    )
+
+
 def _largest(jaxpr: Jaxpr) -> int:
     return max((n for e in jaxpr.eqns for n in (*_sizes(e), *map(_largest, _inner(e)))), default=0)
 

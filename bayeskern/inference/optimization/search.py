@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.random import stream
-from bayeskern.inference.model.cost import cost
+from bayeskern.inference.model.cost import cost, has_open_loop
 from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
@@ -66,7 +66,8 @@ def find_optimum(
     if not np.any(np.isfinite(values)):
         refuse_nonfinite(target, begin[0])
     ends = Ends(objective, hessian, z, values, gradients)
-    if starts == 1 or target.size > UNEXPLAINED.max_size:
+    # Far out, where unexplained draws lie, a loop of unknown length may take for ever.
+    if starts == 1 or target.size > UNEXPLAINED.max_size or has_open_loop(target):
         return ends.best()
     return _search_unexplained(ends, starts, seed, steps, progress, title)
 

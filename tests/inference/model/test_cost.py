@@ -28,6 +28,18 @@ def test_numbers_are_counted_through_loops_and_functions():
     assert made[1] - made[0] == 200
 
 
+def test_loops_of_unknown_length_are_seen():
+    def halved(x):
+        return jax.lax.while_loop(lambda x: x > 1.0, lambda x: 0.5 * x, x)
+
+    def model(loops):
+        a = numpyro.sample("a", dist.Normal())
+        numpyro.factor("f", jax.jit(halved)(a) if loops else a)
+
+    for loops in (True, False):
+        assert cost.has_open_loop(Target.of(model, (loops,), {})) is loops
+
+
 def test_the_largest_array_is_found_inside_loops_and_functions():
     def model(x):
         a = numpyro.sample("a", dist.Normal())
