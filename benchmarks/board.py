@@ -50,44 +50,31 @@ always run.
 from __future__ import annotations
 
 import argparse
-import csv
-import gzip
-import hashlib
 import json
-import sys
-import time
-import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from tqdm import tqdm
 
-import bayeskern as bk
 from bayeskern.core.files import atomic_write
-from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
+from benchmarks.corpus import HALVES, PERIODS, Series, load, select
+from benchmarks.rivals import (
+    LEVELS,
+    RIVALS,
+    Forecast,
+    RivalCache,
+    bayeskern,
+    rival_forecasts,
+    run,
+    warm_up,
+)
 
-LEVELS = np.array([0.025, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.975])
 WQL_LEVELS = slice(1, -1)
 MEDIAN = 5
 # Percent -> indices of the bounds of the central interval.
 INTERVALS = {80: (1, 9), 95: (0, 10)}
-MIN_CELL_SERIES = 20
-PERIODS = ("yearly", "quarterly", "monthly", "weekly", "daily")
-FREQUENCIES = {
-    "yearly": "YS",
-    "biannually": "6MS",
-    "quarterly": "QS",
-    "monthly": "MS",
-    "weekly": "W-SUN",
-    "daily": "D",
-}
-M1_SEASONS = {"yearly": 1, "quarterly": 4, "monthly": 12}
-HALVES = ("learn", "judge")
 
 # MASE and WQL of all series by the same protocol: the zero-shot benchmark of Chronos (27 data sets,
 # three of them M1), github.com/autogluon/fev, benchmarks/chronos_zeroshot/results.
@@ -129,256 +116,12 @@ PUBLISHED = {
 }
 
 
-# Loading
-
-
-@dataclass(frozen=True)
-class Series:
-    """One series, divided into a training and a held-out part.
-
-    Attributes:
-        id: Its id in the file.
-        cell: Name of its cell, such as "economics/weekly".
-        x: Training part, shape (n,).
-        y: Held-out part, shape (h,).
-        period: Length of its season in steps; 1 for yearly data.
-    """
-
-    id: str
-    cell: str
-    x: np.ndarray
-    y: np.ndarray
-    period: int
-
-    @property
-    def season(self) -> int:
-        """Season of the rivals and of the MASE scale: `period`, or 1 if n <= period."""
-        return self.period if len(self.x) > self.period else 1
-
-    @property
-    def dated(self) -> pd.Series:
-        """The training part at dates of its frequency."""
-        frequency = FREQUENCIES[self.cell.split("/")[1]]
-        return pd.Series(self.x, pd.date_range("1900-01-01", periods=len(self.x), freq=frequency))
-
-    @property
-    def half(self) -> str:
-        """Half of the corpus by the parity of the SHA-256 hash of the id."""
-        return HALVES[int(hashlib.sha256(self.id.encode()).hexdigest(), 16) % 2]
-
-
-def values(text: str) -> np.ndarray:
-    return np.array(text.split(";"), float)
-
-
-def load_m1(path: Path) -> Iterable[Series]:
-    """Series of m1.csv in the order of the file."""
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            period = row["period"].lower()
-            x, y = values(row["x"]), values(row["xx"])
-            yield Series(row["st"], f"M1/{period}", x, y, M1_SEASONS[period])
-
-
-def load_corpus(path: Path) -> Iterable[Series]:
-    """Series of corpus.csv.gz in the order of the file."""
-    with gzip.open(path, "rt", newline="") as file:
-        for row in csv.DictReader(file):
-            cell = f"{row['kind']}/{row['period']}"
-            x, y = values(row["x"]), values(row["xx"])
-            yield Series(row["id"], cell, x, y, int(row["season"]))
-
-
-def load(folder: Path) -> dict[str, list[Series]]:
-    """Cell -> all its series; M1 first, weekly and daily data last."""
-    csv.field_size_limit(1 << 30)
-    cells: dict[str, list[Series]] = {}
-    for series in chain(load_m1(folder / "m1.csv"), load_corpus(folder / "corpus.csv.gz")):
-        cells.setdefault(series.cell, []).append(series)
-
-    def cost(cell: str):
-        kind, period = cell.split("/")
-        return kind != "M1", PERIODS.index(period), kind != "inventory", kind
-
-    kept = [cell for cell, series in cells.items() if len(series) >= MIN_CELL_SERIES]
-    return {cell: cells[cell] for cell in sorted(kept, key=cost)}
-
-
-def select(series: list[Series], half: str, limit: int | None, every: int) -> list[Series]:
-    """Series of a cell to forecast: of a half, every so many of them, at most `limit`."""
-    return [s for s in series if half in ("both", s.half)][::every][:limit]
-
-
-# Forecasts: functions from a series to quantiles, shape (len(LEVELS), h)
-
-Model = Callable[[Series], np.ndarray]
-
-
-def bayeskern(series: Series) -> np.ndarray:
-    forecast = bk.forecast(series.dated, len(series.y))
-    return forecast.quantile(LEVELS)
-
-
-def seasonal_naive(series: Series) -> np.ndarray:
-    return SeasonalNaive.of(series.x, len(series.y), series.season).quantile(LEVELS)
-
-
-STATSFORECAST_VALUES = 2_000
-STATSFORECAST_PERCENTS = [95, 80, 60, 40, 20]
-
-
-def statsforecast_quantiles(model, series: Series) -> np.ndarray:
-    """Quantiles from the bounds of two-sided intervals; the mean forecast is the median."""
-    x = series.x[-STATSFORECAST_VALUES:]
-    forecast = model.forecast(y=x, h=len(series.y), level=STATSFORECAST_PERCENTS)
-    bounds = [[forecast[f"{side}-{p}"] for p in STATSFORECAST_PERCENTS] for side in ("lo", "hi")]
-    # A multiplicative season below zero exchanges the bounds.
-    lower, upper = np.min(bounds, axis=0), np.max(bounds, axis=0)
-    return np.vstack([lower, forecast["mean"], upper[::-1]])
-
-
-def auto_ets(series: Series) -> np.ndarray:
-    from statsforecast.models import AutoETS
-
-    return statsforecast_quantiles(AutoETS(season_length=series.season), series)
-
-
-def auto_theta(series: Series) -> np.ndarray:
-    from statsforecast.models import AutoTheta
-
-    return statsforecast_quantiles(AutoTheta(season_length=series.season), series)
-
-
-def auto_ces(series: Series) -> np.ndarray:
-    from statsforecast.models import AutoCES
-
-    return statsforecast_quantiles(AutoCES(season_length=series.season), series)
-
-
-def mstl(series: Series) -> np.ndarray:
-    from statsforecast.models import MSTL
-
-    long_daily = series.period == 7 and len(series.x) > 2 * 365
-    return statsforecast_quantiles(MSTL([7, 365] if long_daily else [series.period]), series)
-
-
-def has_mstl(series: Series) -> bool:
-    return series.period in (7, 52) and len(series.x) > 2 * series.period
-
-
-NAIVE = "seasonal naive"
-COMBINED = ("AutoETS", "AutoTheta", "AutoCES")
-MEDIAN_OF_COMBINED = "median of the three"
-RIVALS: dict[str, Model] = {
-    NAIVE: seasonal_naive,
-    "AutoETS": auto_ets,
-    "AutoTheta": auto_theta,
-    "AutoCES": auto_ces,
-    "MSTL": mstl,
-}
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Quantiles (len(LEVELS), h), processor seconds, and whether seasonal naive stands in."""
-
-    quantiles: np.ndarray
-    seconds: float
-    failed: bool = False
-
-
-def run(name: str, model: Model, series: Series) -> Forecast:
-    """Forecast of a model, or the seasonal naive forecast if the model fails."""
-    start = time.process_time()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            quantiles = np.asarray(model(series), float)
-        if not np.all(np.isfinite(quantiles)):
-            raise ArithmeticError("a quantile is not finite")
-    except Exception as error:
-        tqdm.write(f"{name} failed on {series.id}: {error!r}", file=sys.stderr)
-        return Forecast(seasonal_naive(series), time.process_time() - start, failed=True)
-    return Forecast(quantiles, time.process_time() - start)
-
-
-def warm_up(models: dict[str, Model]) -> None:
-    """Compile every model on a short series; a model that fails here stops the benchmark."""
-    x = 10.0 + np.sin(np.arange(60.0)) + np.arange(60.0) % 7
-    for model in models.values():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model(Series("warm-up", "warm-up/daily", x, x[:6], 7))
-
-
-class RivalCache:
-    """Forecasts of the rivals, kept in an npz file.
-
-    Keys are "ID/MODEL" for the quantiles, shape (len(LEVELS), h), "ID/MODEL/run" for processor
-    seconds and failure (0 or 1), and "levels". A file with other levels is refused.
-    """
-
-    WRITE_INTERVAL_S = 60.0
-
-    def __init__(self, path: Path | None):
-        self.path = path
-        self.arrays = {"levels": LEVELS}
-        self.written = time.monotonic()
-        self.changed = False
-        if path is not None and path.exists():
-            with np.load(path) as file:
-                self.arrays = dict(file)
-            if not np.array_equal(self.arrays["levels"], LEVELS):
-                raise ValueError(f"{path} has the levels {self.arrays['levels']}; delete it.")
-
-    def forecast(self, name: str, series: Series) -> Forecast:
-        """Cached forecast of a rival, run first if it is missing."""
-        key = f"{series.id}/{name}"
-        if key not in self.arrays:
-            result = run(name, RIVALS[name], series)
-            self.arrays[key] = result.quantiles
-            self.arrays[f"{key}/run"] = np.array([result.seconds, result.failed])
-            self.changed = True
-            if time.monotonic() - self.written > self.WRITE_INTERVAL_S:
-                self.write()
-        seconds, failed = self.arrays[f"{key}/run"]
-        return Forecast(self.arrays[key], float(seconds), bool(failed))
-
-    def write(self) -> None:
-        """Replace the file as a whole."""
-        if self.path is None or not self.changed:
-            return
-        with atomic_write(self.path) as temporary, temporary.open("wb") as file:
-            np.savez(file, **self.arrays)
-        self.written, self.changed = time.monotonic(), False
-
-
-def rival_forecasts(series: Series, cache: RivalCache) -> dict[str, Forecast]:
-    """Rival -> its forecast; MSTL only where it applies."""
-    names = [name for name in RIVALS if name != "MSTL" or has_mstl(series)]
-    forecasts = {name: cache.forecast(name, series) for name in names}
-    parts = [forecasts[name] for name in COMBINED]
-    forecasts[MEDIAN_OF_COMBINED] = Forecast(
-        np.median([part.quantiles for part in parts], axis=0),
-        sum(part.seconds for part in parts),
-        any(part.failed for part in parts),
-    )
-    return forecasts
-
-
 # Scores
-
-
-def mase_scale(series: Series) -> float:
-    """In-sample mean absolute seasonal difference; NaN if it is zero or undefined."""
-    differences = np.abs(series.x[series.season :] - series.x[: -series.season])
-    scale = np.mean(differences) if len(differences) else np.nan
-    return float(scale) if scale > 0 else np.nan
 
 
 def score(series: Series, forecast: Forecast) -> dict[str, float]:
     """Scores of one forecast. The WQL is in parts: "loss" and "size" are summed over series."""
-    y, q, scale = series.y, forecast.quantiles, mase_scale(series)
+    y, q, scale = series.y, forecast.quantiles, series.mase_scale
     error = y - q[WQL_LEVELS]
     level = LEVELS[WQL_LEVELS, None]
     third = max(1, round(len(y) / 3))
@@ -531,8 +274,28 @@ def conclusion(cells: dict[str, dict[str, dict[str, float]]]) -> str:
             f"best of the models with forecasts of all series, of {len(cells)} cells: {counts}",
             f"behind by more than two standard errors: {'; '.join(behind) or 'nowhere'}",
             f"above seasonal naive: {'; '.join(above) or 'nowhere'}",
+            *coverage_by_period(cells),
         ]
     )
+
+
+def coverage_by_period(cells: dict[str, dict[str, dict[str, float]]]) -> list[str]:
+    """Lines with the coverage of bayeskern over all series of a period, and by thirds."""
+    lines = []
+    for period in PERIODS:
+        rows = [of["bayeskern"] for cell, of in cells.items() if cell.endswith(f"/{period}")]
+        if not rows:
+            continue
+        weights = np.array([row["n"] for row in rows]) / sum(row["n"] for row in rows)
+        shown = []
+        for percent in INTERVALS:
+            whole, first, last = (
+                weights @ [row[f"cov {percent}{part}"] for row in rows]
+                for part in ("", " first third", " last third")
+            )
+            shown.append(f"{percent} % {whole:.3f} ({first:.3f} {last:.3f})")
+        lines.append(f"coverage of {period} series: {', '.join(shown)}")
+    return lines
 
 
 def score_cell(series: list[Series], cache: RivalCache) -> Scores:

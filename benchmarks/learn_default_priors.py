@@ -44,7 +44,7 @@ from bayeskern.forecast.model.configuration import Request, configure
 from bayeskern.forecast.model.kernels import TRENDS
 from bayeskern.forecast.model.learned import ANY, Growth, Learned, Weighing, Width
 from bayeskern.prediction.quantile_average import QuantileAverage
-from benchmarks import board
+from benchmarks import corpus
 
 # Where the algorithm begins: the location and the scale of the logarithm.
 START = {
@@ -104,7 +104,7 @@ class Lesson:
     choices: object
 
 
-def lesson_of(series: board.Series) -> Lesson | None:
+def lesson_of(series: corpus.Series) -> Lesson | None:
     """What is to be learned from; None for a constant series."""
     read = read_series(series.dated)
     if np.ptp(series.x) == 0.0 or len(series.x) < 4:
@@ -113,7 +113,7 @@ def lesson_of(series: board.Series) -> Lesson | None:
     read, choices, frequency = configure(read, len(series.y), Request())
     x = read.calendar.positions(read.times[read.observed])
     future = read.calendar.positions(read.calendar.future(len(series.y)))
-    scale = board.mase_scale(series)
+    scale = series.mase_scale
     if not scale > 0.0:
         scale = float(np.std(series.x))
     season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
@@ -381,8 +381,8 @@ def main():
         empty = table_of(start())
         path.write_text(json.dumps({ANY: asdict(empty)}))
     by_frequency: dict[str, list[Lesson]] = {}
-    for series in board.load(arguments.data).values():
-        for one in board.select(series, "learn", arguments.limit, 1):
+    for series in corpus.load(arguments.data).values():
+        for one in corpus.select(series, "learn", arguments.limit, 1):
             lesson = lesson_of(one)
             if lesson is not None:
                 by_frequency.setdefault(lesson.frequency, []).append(lesson)

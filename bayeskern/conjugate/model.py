@@ -168,7 +168,11 @@ class ConjugateModel(eqx.Module):
     def draw(self, key, n: int) -> dict:
         """n draws of theta from the prior, by site."""
         keys = jax.random.split(key, n)
-        return jax.vmap(lambda key: handlers.seed(self.parameters, key)())(keys)
+        return jax.vmap(self._draw_one)(keys)
+
+    @by_one_thread
+    def _draw_one(self, key) -> dict:
+        return handlers.seed(self.parameters, key)()
 
     def update(self, y, **extra) -> Self:
         """Return a model that has seen these observations too: its prior is the posterior.

@@ -10,10 +10,10 @@ _LOCK = threading.RLock()
 
 
 def by_one_thread(function: Callable) -> Callable:
-    """The function, which runs a NumPyro model, run by one thread at a time.
+    """Let one thread at a time run a function that runs a NumPyro model.
 
-    A compiled function runs its model only while it is traced, so that nothing waits while it
-    computes.
+    Compiled code runs no model: threads wait for one another while they trace, not while they
+    compute.
     """
 
     @functools.wraps(function)

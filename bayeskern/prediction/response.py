@@ -103,7 +103,6 @@ class ResponsePrediction(SampledPrediction):
         return f"ResponsePrediction({self.site!r}, {count} draws of shape {tuple(shape)}{classes})"
 
 
-@by_one_thread
 def from_prior(model, args: tuple, draws: int, seed: int) -> SampledPrediction:
     """Draws of the y that a model returns, with all that it depends on drawn from its prior.
 
@@ -111,12 +110,22 @@ def from_prior(model, args: tuple, draws: int, seed: int) -> SampledPrediction:
     """
     count = validation.positive_integer(draws, "draws")
     keys = jax.random.split(jax.random.key(validation.seed(seed)), count)
-    trace = handlers.trace(handlers.seed(model, keys[0])).get_trace(*args)
+    trace = _trace(model, keys[0], args)
     without_prior = [name for name, site in trace.items() if site["type"] == "param"]
     if without_prior:
         raise ValueError(
             f"{', '.join(map(repr, without_prior))} has no prior (Free), so there is none to draw "
             "from. Give it one, or a number."
         )
-    y = jax.lax.map(lambda key: handlers.seed(model, key)(*args), keys)
+    y = jax.lax.map(lambda key: _run(model, key, args), keys)
     return SampledPrediction("y", np.asarray(y))
+
+
+@by_one_thread
+def _trace(model, key, args: tuple) -> dict:
+    return handlers.trace(handlers.seed(model, key)).get_trace(*args)
+
+
+@by_one_thread
+def _run(model, key, args: tuple):
+    return handlers.seed(model, key)(*args)

@@ -24,8 +24,8 @@ STEPS = {
     "weekly": ("D", 7),
     "daily": ("D", 1),
 }
-# How many series of each kind and period every run takes, and how many the longer runs.
-FEW, MANY = 1, 10
+# Series of each kind and period in every run, and in the longer runs.
+DEFAULT_SERIES, SLOW_SERIES = 1, 10
 
 
 def cells():
@@ -37,12 +37,14 @@ def cells():
             for row in csv.DictReader(file):
                 if row["x"].count(";") >= 2:  # fewer than three values are refused
                     rows[row["kind"], row["period"]].append(row)
-    spaced = {cell: of_cell[:: -(-len(of_cell) // MANY)] for cell, of_cell in rows.items()}
+    spaced = {cell: of_cell[:: -(-len(of_cell) // SLOW_SERIES)] for cell, of_cell in rows.items()}
     return {cell: sorted(rows, key=lambda row: len(row["x"])) for cell, rows in spaced.items()}
 
 
 CASES = [
-    pytest.param(row, id=f"{'-'.join(cell)}-{row['id']}", marks=[pytest.mark.slow] * (i >= FEW))
+    pytest.param(
+        row, id=f"{'-'.join(cell)}-{row['id']}", marks=[pytest.mark.slow] * (i >= DEFAULT_SERIES)
+    )
     for cell, rows in cells().items()
     for i, row in enumerate(rows)
 ]

@@ -42,6 +42,8 @@ SENTENCES = {
     "ks": "It moves distribution functions by at most {}, most at {at} (good {good}).",
     "distinct_draws": "Distinct draws: {}.",
     "modes_missed": "Modes that the starts found but the draws do not cover: {} (good: none).",
+    "unexplained_draws_followed": "Searches that began where the known modes did not explain the "
+    "density: {}.",
     "inner_khat": "Integrating out the latent function has k-hat {}.",
     "gradient_norm": "The largest slope at the optimum is {} (good: next to 0).",
     "residual": "The linear system is solved to a relative residual of {}.",
@@ -58,6 +60,7 @@ CHECKS = {
     "log_sd_ratio": "largest change of a log sd by weighting",
     "ks": "largest distance of distribution functions",
     "modes_missed": "modes found but not covered",
+    "unexplained_draws_followed": "searches begun where the density was unexplained",
     "inner_khat": "k-hat of the latent function",
 }
 

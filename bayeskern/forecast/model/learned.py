@@ -1,4 +1,4 @@
-"""What was learned from many series: priors, weights of structures, growth, width of intervals.
+"""Priors, weights of structures, growth and interval widths, learned from many series.
 
 `learned.json` is written by `benchmarks/learn_default_priors.py`: for each frequency, from the
 series of one half of a corpus.
@@ -55,14 +55,14 @@ class Weighing:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """How a forecast of the logarithm grows above the largest value of the series.
+    """Growth of a forecast of the logarithm above the largest value of the series.
 
     A share of it, expit(intercept + by_roughness r), grows in proportion to the error of the
     logarithm; the rest grows exponentially.
 
     Attributes:
         intercept: The log odds of the share for a series of roughness 0.
-        by_roughness: Of the roughness r.
+        by_roughness: The change of the log odds for one more unit of roughness.
     """
 
     intercept: float

@@ -34,7 +34,7 @@ class Scale:
         shift: The mean of g(y) over the series.
         size: The standard deviation of g(y) over the series; 0 for a constant series.
         largest: The largest g(y); infinite where none is known.
-        linear_share: The share of a forecast of the logarithm that grows linearly above it.
+        linear_share: The share of a forecast of the logarithm that grows linearly above `largest`.
     """
 
     log: bool
@@ -120,7 +120,7 @@ class NormalScores(Scale):
         ordered: The values of the series, sorted, (n,).
         distinct: Those that differ, sorted, (k,).
         scores: The mean normal score of each of these, (k,).
-        origin: The value that `back` counts from.
+        origin: The value that `back` subtracts.
     """
 
     ordered: np.ndarray

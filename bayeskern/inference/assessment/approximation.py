@@ -45,6 +45,10 @@ FEW, ENOUGH, BEYOND_DOUBT = 512, 2048, 1.0
 # Beyond these it is bad.
 HOPELESS_KHAT = 0.7
 HOPELESS = {"mean_shift": 0.5, "log_sd_ratio": 0.5, "ks": 0.3}
+# Differences beyond these are shown as such: a larger number says no more.
+MAX_SHIFT_SDS, MAX_SD_FACTOR = 100.0, 10.0
+# Draws of most weight in a wider sample, which are places for chains to visit.
+MAX_PLACES = 20
 
 CORRECT = "Correct it by bk.ImportanceSampling(proposal=this posterior), or take method='nuts'."
 
@@ -57,12 +61,6 @@ class Difference(NamedTuple):
 
     shift: Shift
     ess: float
-
-
-# Differences beyond these are shown as such: a larger number says no more.
-MAX_SHIFT_SDS, MAX_SD_FACTOR = 100.0, 10.0
-# Draws of most weight in a wider sample, which are places for chains to visit.
-PLACES = 20
 
 
 def assess_approximation(
@@ -146,7 +144,7 @@ def _assess(posterior, sample: Sample, optimum: Optimum | None, doubt: str | Non
         or _heavy(names, delivered, evidence)
         or Trust("good", good, evidence)
     )
-    return replace(trust, places=wider.heaviest(PLACES))
+    return replace(trust, places=wider.heaviest(MAX_PLACES))
 
 
 def assess_weighted(
@@ -187,7 +185,7 @@ def assess_weighted(
     evidence = {**differences_evidence(names, weights, [wide_difference]), **evidence}
     evidence |= {"wider_khat": wide_weights.khat, "wider_ess": wide_weights.ess}
     trust = _on_weighted(names, delivered, [weights, wide_weights], distinct, moved, evidence)
-    return replace(trust, places=wider.heaviest(PLACES))
+    return replace(trust, places=wider.heaviest(MAX_PLACES))
 
 
 def _on_weighted(
@@ -272,11 +270,12 @@ def differences_evidence(names, own: Weights, differences: list[Difference]) -> 
 
 
 def _missed(optimum, z, evidence) -> list[Optimum]:
-    """The modes that the draws z do not reach; their number goes into the evidence."""
+    """The modes that the draws z do not reach; what is known of the search goes into evidence."""
     if optimum is None:
         return []
     missed = uncovered(optimum, z)
     evidence["modes_missed"] = len(missed)
+    evidence |= optimum.search_evidence
     return missed
 
 
@@ -347,10 +346,9 @@ def difference_advice(wrong, evidence) -> str:
     if what == "mean_shift":
         off = f"{size:.2g} sd" if size < MAX_SHIFT_SDS else f"more than {MAX_SHIFT_SDS:.0f} sds"
         return f"The mean of {at} is off by {off}. {CORRECT}"
-    factor = np.exp(min(size, 2.0 * np.log(MAX_SD_FACTOR)))
-    off = f"{100.0 * (factor - 1.0):.0f} %"
-    if factor > MAX_SD_FACTOR:
-        off = f"more than a factor of {MAX_SD_FACTOR:.0f}"
+    off = f"more than a factor of {MAX_SD_FACTOR:.0f}"
+    if size < np.log(MAX_SD_FACTOR):
+        off = f"{100.0 * np.expm1(size):.0f} %"
     return f"The sd of {at} is off by {off}. {CORRECT}"
 
 

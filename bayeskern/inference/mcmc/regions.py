@@ -141,7 +141,6 @@ class Exploration:
     def __init__(self, target: Target, rows: Transitions, visit: Callable):
         z = rows.z
         self.target, self._visit = target, visit
-        # Chains that run away, as an improper posterior lets them, have no places.
         self._bounded = bool(np.max(np.abs(z), initial=0.0) < RUN_AWAY)
         apart = self._bounded and len(z) > 1 and not agree(z[:1], z[1:])
         together = groups(z) if apart else [np.arange(len(z))]
@@ -160,10 +159,21 @@ class Exploration:
         counts = {"places_visited": self.visits, "visits_stuck": self.stuck}
         return {name: count for name, count in counts.items() if count}
 
-    def look_at(self, optimum: Optimum) -> None:
-        """Visit the ends of a search, the best first, where no chain has been near."""
+    def look_around(self, optimum: Optimum | None, places, seed: int) -> None:
+        """Visit what a search found, where there was one, and the places (m, d).
+
+        Chains that run away have no places, and are left as they are.
+        """
         if not self._bounded:
             return
+        if optimum is not None:
+            self.look_at(optimum)
+        self.look_at_places(places)
+        if optimum is not None:
+            self.weigh_neighbourhoods(optimum, seed)
+
+    def look_at(self, optimum: Optimum) -> None:
+        """Visit the ends of a search, the best first, where no chain has been near."""
         finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))
         order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
         order = order[~self._near_chains(optimum.ends[order])]
@@ -173,8 +183,6 @@ class Exploration:
 
     def look_at_places(self, places) -> None:
         """Visit those of the places (m, d) that no chain has been near."""
-        if not self._bounded:
-            return
         places = places[~self._near_chains(places)]
         while len(places) and self.visits < MOST_VISITS:
             self.visit(places[0])
@@ -188,7 +196,7 @@ class Exploration:
         above a value. What lies there is integrated by draws from that distribution, and set
         against what lies where the chains are.
         """
-        if len(self.rows) > 1 or not self._bounded:
+        if len(self.rows) > 1:
             return
         z = np.concatenate(self.rows[0].z)
         suspects = [m for m in (optimum, *optimum.rivals) if _share_within(m, z) < RARELY]

@@ -45,8 +45,8 @@ class Attempt(NamedTuple):
 class Auto(Method):
     """The cheapest method whose verdict is good: exact, Laplace, SVI (full rank, flow), NUTS.
 
-    Laplace and SVI are corrected by importance sampling before the next one is tried; where that is
-    bad, NUTS is next. If none is good, what NUTS found comes back with its own verdict. What an
+    Laplace and SVI are corrected by importance sampling before the next one is tried, with a
+    proposal around all modes where their draws miss some; where that is bad, NUTS is next. If none is good, what NUTS found comes back with its own verdict. What an
     attempt has seen the next ones must reach: the modes that it found, and NUTS its draws of most
     weight. Where chains sit in several places, draws come from each by its share.
     `posterior.attempts` lists what was tried, what each attempt cost, and why it went on.
@@ -84,9 +84,13 @@ class Auto(Method):
             if posterior is None:
                 continue
             if attempts[-1].verdict != "good" and name != "nuts" and name != "exact":
+                # Draws that miss modes cannot be weighted to them: a proposal around all is taken.
+                missed = posterior.trust.evidence.get("modes_missed", 0)
+                proposal = "laplace" if missed else posterior
+                origin = "all modes" if missed else name
                 for draws in _weighed(posterior.fitted_target):
-                    correction = ImportanceSampling(proposal=posterior, draws=draws)
-                    posterior = attempt(f"importance from {name}", correction)
+                    correction = ImportanceSampling(proposal=proposal, draws=draws)
+                    posterior = attempt(f"importance from {origin}", correction)
                     if attempts[-1].verdict != "caution":
                         break
             if attempts[-1].verdict == "good":
@@ -139,7 +143,7 @@ def _among(earlier: Iterable[Fit], posterior: Posterior) -> Trust:
 
 
 def _places(fits: Iterable[Fit], assessed: list[np.ndarray]) -> np.ndarray | None:
-    """Where the fits have seen modes, and draws of most weight, as assessments have: (m, d)."""
+    """Places for chains: modes of the fits, their heaviest draws, those of assessments: (m, d)."""
     places = [*assessed]
     for fit in fits:
         if fit.optimum is not None:

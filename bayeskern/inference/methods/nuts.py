@@ -142,17 +142,14 @@ class NUTS(Method):
             rows = rows.thinned(self.thin)
             scale = stages[0].scale
             exploration = Exploration(target, rows, self._visits(target, scale, seed))
-            if optimum is not None:
-                exploration.look_at(optimum)
-            exploration.look_at_places(places)
-            if optimum is not None:
-                exploration.weigh_neighbourhoods(optimum, seed)
+            exploration.look_around(optimum, places, seed)
             regions = exploration.regions(seed)
             weighs = self.modes == "weigh" and len(exploration.rows) > 1
             if weighs and _are_known(regions):
                 exploration.at_least(2, self._visits(target, scale, seed, whole=True))
                 regions = exploration.regions(seed)
             seen |= exploration.evidence
+            seen |= {} if optimum is None else optimum.search_evidence
         timing = {"sampling": watch.seconds["run"]}
         if weighs and _are_known(regions):
             return self._weighed(exploration, regions, seen, seed, timing)

@@ -22,7 +22,7 @@ def is_costly(target: Target) -> bool:
 
 
 def cost(target: Target) -> int:
-    """How many numbers the log density makes on its way."""
+    """Count of the numbers that the log density makes on its way."""
     return numbers_made(_program(target))
 
 
@@ -45,7 +45,7 @@ def numbers_made(jaxpr: Jaxpr) -> int:
 
 
 def has_open_loop(target: Target) -> bool:
-    """Whether the log density runs a loop whose length depends on values, as solvers of ODEs do."""
+    """True if the log density runs a loop whose length depends on values, as ODE solvers do."""
     return _loops_openly(_program(target))
 
 

@@ -12,10 +12,10 @@ from bayeskern.inference.model.target import Target
 
 
 def ignores_data(target: Target) -> bool:
-    """Whether no site is observed, and the density does not depend on some array argument.
+    """True if no site is observed and the density does not depend on some array argument.
 
-    A model whose data were forgotten (no `obs=`) is its own prior. One without data is not meant:
-    it may take arrays as parameters, all of which its density depends on.
+    So it is where data were forgotten (no `obs=`), which leaves the prior. A model whose array
+    arguments are parameters depends on all of them.
     """
     if target.conditioned:
         return False

@@ -38,8 +38,9 @@ class Optimum:
         mode: Which density has its mode here: "unconstrained", "constrained" or "likelihood".
         at: The optimum that the i-th start led to, from its index.
         proper: Whether every coordinate has a prior, without which there is no evidence.
-        unexplained: Draws of the prior from which searches started because the modes that were
-            known did not explain the density there; their ends are the last of `ends`.
+        unexplained: Number of searches that began at draws whose density the modes known by then
+            did not explain; their ends are the last of `ends`. None where no such draws were
+            looked for.
     """
 
     z: np.ndarray
@@ -52,7 +53,7 @@ class Optimum:
     mode: str
     at: Callable[[int], Optimum] | None = None
     proper: bool = True
-    unexplained: int = 0
+    unexplained: int | None = None
 
     @property
     def gradient_norm(self) -> float:
@@ -161,8 +162,13 @@ class Optimum:
             "smallest_eigenvalue": float(self.eigenvalues[0]),
             "starts_agreeing": f"{self.agreeing} of {self.starts}",
             "mode": self.mode,
-            "unexplained_draws_followed": self.unexplained,
-        }
+        } | self.search_evidence
+
+    @property
+    def search_evidence(self) -> dict:
+        """Evidence on the search: how many unexplained draws were followed."""
+        followed = "not looked for" if self.unexplained is None else self.unexplained
+        return {"unexplained_draws_followed": followed}
 
     def bounded(self) -> Optimum:
         """The same; ValueError, naming a coordinate, where the density grows without end."""

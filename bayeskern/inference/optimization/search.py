@@ -66,14 +66,16 @@ def find_optimum(
     if not np.any(np.isfinite(values)):
         refuse_nonfinite(target, begin[0])
     ends = Ends(objective, hessian, z, values, gradients)
-    # Far out, where unexplained draws lie, a loop of unknown length may take for ever.
     if starts == 1 or target.size > UNEXPLAINED.max_size or has_open_loop(target):
+        # No Hessians of so many coordinates. Far out, where unexplained draws lie, a loop of
+        # unknown length may take for ever.
         return ends.best()
+    ends.unexplained = 0
     return _search_unexplained(ends, starts, seed, steps, progress, title)
 
 
 class Ends:
-    """Where searches ended, and the optimum at each end.
+    """Ends of searches, and the optimum at each.
 
     Args:
         objective: What was minimised.
@@ -81,12 +83,15 @@ class Ends:
         z: Ends, (k, d).
         values: The objective there, (k,).
         gradients: Its gradient there, (k, d).
+
+    Attributes:
+        unexplained: As in `Optimum`.
     """
 
     def __init__(self, objective: NegativeLogDensity, hessian: str, z, values, gradients):
         self.objective, self.hessian = objective, hessian
         self.z, self.values, self.gradients = z, values, gradients
-        self.unexplained = 0
+        self.unexplained: int | None = None
         self._optima: dict[int, Optimum] = {}
 
     def add(self, z, values, gradients) -> None:
@@ -179,7 +184,7 @@ def _polish(objective, z, value, gradient):
 def initial_positions(
     objective: NegativeLogDensity, count: int, seed: int, candidates: int = CANDIDATES
 ) -> np.ndarray:
-    """Where to start: (count, d).
+    """Starts of a search: (count, d).
 
     The first start is the median of MIDDLE draws from the prior; of the others, half are the best
     of so many candidates for each, half are any draws and their reflections in the median. Values

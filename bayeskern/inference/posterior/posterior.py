@@ -166,9 +166,10 @@ class Posterior:
         trust = latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
         usable = trust.verdict in ("good", "caution")
         # A posterior that was loaded without its model has the verdict of then.
-        if usable and self.target is not None and ignores_data(self.target):
-            return replace(trust, verdict="caution", advice=IS_PRIOR)
-        return trust
+        if not usable or self.target is None or not ignores_data(self.target):
+            return trust
+        advice = IS_PRIOR if trust.verdict == "good" else f"{IS_PRIOR} {trust.advice}"
+        return replace(trust, verdict="caution", advice=advice)
 
     @cached_property
     def log_p(self) -> np.ndarray | None:
@@ -225,12 +226,12 @@ class Posterior:
 
     @property
     def is_mcmc(self) -> bool:
-        """Whether the draws come from Markov chains."""
+        """True if the draws come from Markov chains."""
         return "diverging" in self.sample_stats
 
     @property
     def has_chains(self) -> bool:
-        """Whether the draws are Markov chains as they ran, not resampled by region."""
+        """True if the draws are Markov chains as they ran, not resampled by region."""
         return self.is_mcmc and REGION not in self.sample_stats
 
     @property

@@ -254,7 +254,8 @@ def test_a_proposal_that_is_too_wide_is_not_vouched_for_by_its_khat():
 )
 def test_modes_that_the_draws_do_not_reach_make_them_bad(others, says):
     far = [SimpleNamespace(z=np.full(2, 50.0 * (i + 1))) for i in range(others)]
-    trust = judged([0, 0], [1, 1], optimum=SimpleNamespace(z=np.zeros(2), rivals=far))
+    found = SimpleNamespace(z=np.zeros(2), rivals=far, search_evidence={})
+    trust = judged([0, 0], [1, 1], optimum=found)
     assert trust.verdict == "bad" and trust.evidence["modes_missed"] == others
     assert re.match(says, trust.advice)
 

@@ -93,4 +93,11 @@ def test_narrow_modes_beside_wide_ones_are_found(seed):
 def test_a_search_from_one_start_is_left_alone():
     mixture = random_mixture(6)
     posterior = bk.infer(mixture.model, method=bk.MAP(starts=1), seed=0, progress=False)
-    assert posterior.optimum.unexplained == 0 and posterior.optimum.starts == 1
+    assert posterior.optimum.unexplained is None and posterior.optimum.starts == 1
+    assert posterior.trust.evidence["unexplained_draws_followed"] == "not looked for"
+
+
+def test_a_verdict_says_how_many_unexplained_draws_were_followed():
+    posterior = bk.infer(random_mixture(6).model, method="laplace", seed=6, progress=False)
+    assert posterior.trust.evidence["unexplained_draws_followed"] == posterior.optimum.unexplained
+    assert posterior.optimum.unexplained > 0

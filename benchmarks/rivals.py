@@ -1,0 +1,174 @@
+"""Forecasts of bayeskern and of its rivals: functions from a series to quantiles at LEVELS."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+import bayeskern as bk
+from bayeskern.core.files import atomic_write
+from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
+from benchmarks.corpus import Series
+
+LEVELS = np.array([0.025, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.975])
+
+Model = Callable[[Series], np.ndarray]
+
+
+def bayeskern(series: Series) -> np.ndarray:
+    forecast = bk.forecast(series.dated, len(series.y))
+    return forecast.quantile(LEVELS)
+
+
+def seasonal_naive(series: Series) -> np.ndarray:
+    return SeasonalNaive.of(series.x, len(series.y), series.season).quantile(LEVELS)
+
+
+STATSFORECAST_VALUES = 2_000
+STATSFORECAST_PERCENTS = [95, 80, 60, 40, 20]
+
+
+def statsforecast_quantiles(model, series: Series) -> np.ndarray:
+    """Quantiles from the bounds of two-sided intervals; the mean forecast is the median."""
+    x = series.x[-STATSFORECAST_VALUES:]
+    forecast = model.forecast(y=x, h=len(series.y), level=STATSFORECAST_PERCENTS)
+    bounds = [[forecast[f"{side}-{p}"] for p in STATSFORECAST_PERCENTS] for side in ("lo", "hi")]
+    # A multiplicative season below zero exchanges the bounds.
+    lower, upper = np.min(bounds, axis=0), np.max(bounds, axis=0)
+    return np.vstack([lower, forecast["mean"], upper[::-1]])
+
+
+def auto_ets(series: Series) -> np.ndarray:
+    from statsforecast.models import AutoETS
+
+    return statsforecast_quantiles(AutoETS(season_length=series.season), series)
+
+
+def auto_theta(series: Series) -> np.ndarray:
+    from statsforecast.models import AutoTheta
+
+    return statsforecast_quantiles(AutoTheta(season_length=series.season), series)
+
+
+def auto_ces(series: Series) -> np.ndarray:
+    from statsforecast.models import AutoCES
+
+    return statsforecast_quantiles(AutoCES(season_length=series.season), series)
+
+
+def mstl(series: Series) -> np.ndarray:
+    from statsforecast.models import MSTL
+
+    long_daily = series.period == 7 and len(series.x) > 2 * 365
+    return statsforecast_quantiles(MSTL([7, 365] if long_daily else [series.period]), series)
+
+
+def has_mstl(series: Series) -> bool:
+    return series.period in (7, 52) and len(series.x) > 2 * series.period
+
+
+NAIVE = "seasonal naive"
+COMBINED = ("AutoETS", "AutoTheta", "AutoCES")
+MEDIAN_OF_COMBINED = "median of the three"
+RIVALS: dict[str, Model] = {
+    NAIVE: seasonal_naive,
+    "AutoETS": auto_ets,
+    "AutoTheta": auto_theta,
+    "AutoCES": auto_ces,
+    "MSTL": mstl,
+}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Quantiles (len(LEVELS), h), processor seconds, and whether seasonal naive stands in."""
+
+    quantiles: np.ndarray
+    seconds: float
+    failed: bool = False
+
+
+def run(name: str, model: Model, series: Series) -> Forecast:
+    """Forecast of a model, or the seasonal naive forecast if the model fails."""
+    start = time.process_time()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            quantiles = np.asarray(model(series), float)
+        if not np.all(np.isfinite(quantiles)):
+            raise ArithmeticError("a quantile is not finite")
+    except Exception as error:
+        tqdm.write(f"{name} failed on {series.id}: {error!r}", file=sys.stderr)
+        return Forecast(seasonal_naive(series), time.process_time() - start, failed=True)
+    return Forecast(quantiles, time.process_time() - start)
+
+
+def warm_up(models: dict[str, Model]) -> None:
+    """Compile every model on a short series; a model that fails here stops the benchmark."""
+    x = 10.0 + np.sin(np.arange(60.0)) + np.arange(60.0) % 7
+    for model in models.values():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model(Series("warm-up", "warm-up/daily", x, x[:6], 7))
+
+
+class RivalCache:
+    """Forecasts of the rivals, kept in an npz file.
+
+    Keys are "ID/MODEL" for the quantiles, shape (len(LEVELS), h), "ID/MODEL/run" for processor
+    seconds and failure (0 or 1), and "levels". A file with other levels is refused.
+    """
+
+    WRITE_INTERVAL_S = 60.0
+
+    def __init__(self, path: Path | None):
+        self.path = path
+        self.arrays = {"levels": LEVELS}
+        self.written = time.monotonic()
+        self.changed = False
+        if path is not None and path.exists():
+            with np.load(path) as file:
+                self.arrays = dict(file)
+            if not np.array_equal(self.arrays["levels"], LEVELS):
+                raise ValueError(f"{path} has the levels {self.arrays['levels']}; delete it.")
+
+    def forecast(self, name: str, series: Series) -> Forecast:
+        """Cached forecast of a rival, run first if it is missing."""
+        key = f"{series.id}/{name}"
+        if key not in self.arrays:
+            result = run(name, RIVALS[name], series)
+            self.arrays[key] = result.quantiles
+            self.arrays[f"{key}/run"] = np.array([result.seconds, result.failed])
+            self.changed = True
+            if time.monotonic() - self.written > self.WRITE_INTERVAL_S:
+                self.write()
+        seconds, failed = self.arrays[f"{key}/run"]
+        return Forecast(self.arrays[key], float(seconds), bool(failed))
+
+    def write(self) -> None:
+        """Replace the file as a whole."""
+        if self.path is None or not self.changed:
+            return
+        with atomic_write(self.path) as temporary, temporary.open("wb") as file:
+            np.savez(file, **self.arrays)
+        self.written, self.changed = time.monotonic(), False
+
+
+def rival_forecasts(series: Series, cache: RivalCache) -> dict[str, Forecast]:
+    """Rival -> its forecast; MSTL only where it applies."""
+    names = [name for name in RIVALS if name != "MSTL" or has_mstl(series)]
+    forecasts = {name: cache.forecast(name, series) for name in names}
+    parts = [forecasts[name] for name in COMBINED]
+    forecasts[MEDIAN_OF_COMBINED] = Forecast(
+        np.median([part.quantiles for part in parts], axis=0),
+        sum(part.seconds for part in parts),
+        any(part.failed for part in parts),
+    )
+    return forecasts
