@@ -46,10 +46,11 @@ class Auto(Method):
     """The cheapest method whose verdict is good: exact, Laplace, SVI (full rank, flow), NUTS.
 
     Laplace and SVI are corrected by importance sampling before the next one is tried, with a
-    proposal around all modes where their draws miss some; where that is bad, NUTS is next. If none is good, what NUTS found comes back with its own verdict. What an
-    attempt has seen the next ones must reach: the modes that it found, and NUTS its draws of most
-    weight. Where chains sit in several places, draws come from each by its share.
-    `posterior.attempts` lists what was tried, what each attempt cost, and why it went on.
+    proposal around all modes where their draws miss some; where that is bad, NUTS is next. If none
+    is good, what NUTS found comes back with its own verdict. What an attempt has seen the next ones
+    must reach: the modes that it found, and NUTS its draws of most weight. Where chains sit in
+    several places, draws come from each by its share. `posterior.attempts` lists what was tried,
+    what each attempt cost, and why it went on.
     """
 
     name = "auto"
