@@ -1,44 +1,69 @@
-"""Tails so heavy that a mean or an sd says nothing."""
+"""Tails so heavy that the sd, or even the mean, of draws says little."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# A tail index from which on the variance does not exist.
-NO_VARIANCE = 0.5
+from bayeskern.inference.approximation.psis import khat_threshold
+
 # Only numbers with a draw more sds from their mean are checked: those of a Gaussian have none.
-FAR = 5.5
-# What takes fewer different values than this share of its draws is discrete.
-FEW = 0.05
+MIN_DISTANCE_SDS = 5.5
+# A number that takes fewer different values than this share of its draws is discrete.
+MIN_DISTINCT_SHARE = 0.05
 
 
 def heavy_tail_advice(
     names: list[str], x: np.ndarray, evidence: dict, efficiency: float = 1.0
 ) -> str | None:
-    """Advice, if a number has no variance as far as its draws x (S, m) can tell; else None.
+    """Advice, if the mean or the sd of a number cannot be estimated by its draws; else None.
 
-    The tail index k of a generalised Pareto distribution, fitted to either tail of the draws; it
-    goes into the evidence. efficiency: effective draws per draw. Vehtari et al. (2024).
+    Pareto k-hat of each moment: of the draws for the mean, of their squared distances from it for
+    the sd. From min(1 - 1/log10 S, 0.7) on, S the effective draws, an average is far from its
+    expectation more often than its standard error says. The largest goes into the evidence.
+
+    Args:
+        names: The name of each number.
+        x: Draws, (S, m).
+        evidence: Gets "sd_khat" and "sd_khat_at".
+        efficiency: Effective draws per draw.
+
+    Returns:
+        One sentence that names the number, or None.
+
+    References:
+        Vehtari, Simpson, Gelman, Yao and Gabry (2024), "Pareto smoothed importance sampling",
+        section 3.2 and appendix on generic draws.
     """
-    from arviz_stats.base import array_stats
-
     # Squares of very large numbers would overflow.
     x = x / np.maximum(np.max(np.abs(x), axis=0), np.finfo(float).tiny)
+    squared = np.square(x - np.mean(x, axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        distance = np.max(np.abs(x - x.mean(axis=0)), axis=0) / x.std(axis=0)
-    tail_indices = {}
-    for i in np.flatnonzero(distance > FAR):
+        distance = np.sqrt(np.max(squared, axis=0) / np.mean(squared, axis=0))
+    khats = {
+        i: _khat(squared[:, i], "right", efficiency)
+        for i in np.flatnonzero(distance > MIN_DISTANCE_SDS)
         # A number that takes few values, such as an indicator, has no tail.
-        if len(np.unique(x[:, i])) > FEW * len(x):
-            khat = float(array_stats.pareto_khat(x[None, :, i], r_eff=efficiency))
-            tail_indices[names[i]] = np.inf if np.isnan(khat) else khat
-    if not tail_indices:
+        if len(np.unique(x[:, i])) > MIN_DISTINCT_SHARE * len(x)
+    }
+    if not khats:
         return None
-    at = max(tail_indices, key=lambda name: tail_indices[name])
-    evidence["tail_index"], evidence["tail_index_at"] = tail_indices[at], at
-    if tail_indices[at] < NO_VARIANCE:
+    at = max(khats, key=khats.get)
+    evidence["sd_khat"], evidence["sd_khat_at"] = khats[at], names[at]
+    threshold = khat_threshold(efficiency * len(x))
+    if khats[at] < threshold:
         return None
+    moments, remedy = "sd", "use medians and quantiles of it, or a tighter prior"
+    if not _khat(x[:, at], "both", efficiency) < threshold:
+        moments = "mean and sd"
     return (
-        f"{at} has such a heavy tail (index {tail_indices[at]:.2g}) that its sd may not exist, so "
-        "that more draws would not settle it: use medians and quantiles of it, or a tighter prior."
+        f"{names[at]} has so heavy a tail (k-hat of its sd {khats[at]:.2g}) that its {moments} may "
+        f"be far off, and may not exist: {remedy}."
     )
+
+
+def _khat(values: np.ndarray, tail: str, efficiency: float) -> float:
+    """Pareto k-hat of one or both tails of values (S,); infinite where it cannot be fitted."""
+    from arviz_stats.base import array_stats
+
+    khat = float(array_stats.pareto_khat(values[None], r_eff=efficiency, tail=tail))
+    return np.inf if np.isnan(khat) else khat

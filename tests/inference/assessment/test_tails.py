@@ -1,0 +1,62 @@
+"""Moments that draws cannot estimate, named by Pareto k-hat."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from bayeskern.inference.assessment.tails import heavy_tail_advice
+
+COUNT = 4000
+LIGHT = {
+    "normal": scipy.stats.norm(),
+    "exponential": scipy.stats.expon(),
+    "lognormal": scipy.stats.lognorm(0.5),
+    "student t, 6": scipy.stats.t(6.0),
+}
+# Distributions without a variance, or whose sd 4,000 draws miss by half of itself.
+HEAVY = {
+    "cauchy": scipy.stats.cauchy(),
+    "student t, 1.5": scipy.stats.t(1.5),
+    "student t, 1.7": scipy.stats.t(1.7),
+    "inverse gamma, 2": scipy.stats.invgamma(2.0),
+}
+
+
+def advice_on(distribution, seed, scale=1.0):
+    evidence = {}
+    columns = [scipy.stats.norm(), distribution]
+    draws = [
+        d.rvs(COUNT, random_state=np.random.default_rng([seed, i])) for i, d in enumerate(columns)
+    ]
+    advice = heavy_tail_advice(["z", "x"], scale * np.column_stack(draws), evidence)
+    return advice, evidence
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", LIGHT)
+def test_light_tails_are_left_alone(name, seed):
+    assert advice_on(LIGHT[name], seed)[0] is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", HEAVY)
+def test_a_number_whose_sd_cannot_be_estimated_is_named(name, seed):
+    advice, evidence = advice_on(HEAVY[name], seed)
+    assert advice.startswith("x has so heavy a tail") and evidence["sd_khat_at"] == "x"
+    assert evidence["sd_khat"] > 0.7
+
+
+def test_a_mean_that_does_not_exist_is_named_too():
+    assert "mean and sd" in advice_on(HEAVY["cauchy"], 0)[0]
+    assert "mean and sd" not in advice_on(HEAVY["inverse gamma, 2"], 0)[0]
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_squares_neither_overflow_nor_vanish(scale):
+    assert advice_on(HEAVY["student t, 1.5"], 0, scale)[0]
+    assert advice_on(LIGHT["student t, 6"], 0, scale)[0] is None
+
+
+def test_an_indicator_of_a_rare_event_has_no_tail():
+    rare = (np.arange(COUNT) % 500 == 0).astype(float)
+    assert heavy_tail_advice(["rare"], rare[:, None], {}) is None
