@@ -10,6 +10,7 @@ import numpy as np
 
 from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
@@ -35,6 +36,8 @@ class Assessable(Protocol):
         elbo: The mean of the log ratios, else None.
         approximation: q, where the draws come from one.
         sample_stats: Statistics of MCMC by ArviZ's names, each (chains, draws).
+        findings: What is known of where the posterior lies, from this fit and earlier ones.
+        optimum: The mode, where one was looked for.
         progress: Whether work that takes long shows a bar.
     """
 
@@ -48,6 +51,8 @@ class Assessable(Protocol):
     elbo: Estimate | None
     approximation: Approximation | None
     sample_stats: dict[str, np.ndarray]
+    findings: Findings
+    optimum: Optimum | None
     progress: bool
 
 
@@ -79,6 +84,7 @@ class Fit:
         draws: The sites, each (chains, draws, *site), where they do not follow from z.
         log_evidence: log p(data) with its standard error, where the method estimates it.
         optimum: The mode, where one was looked for.
+        findings: Findings of earlier fits, and of this one beside `optimum` and `weighted`.
         trace: Numbers by step, such as the ELBO.
         sample_stats: Statistics of MCMC by ArviZ's names, each (chains, draws).
         attempts: What `auto` tried.
@@ -96,6 +102,7 @@ class Fit:
     draws: dict[str, np.ndarray] | None = None
     log_evidence: Estimate | None = None
     optimum: Optimum | None = None
+    findings: Findings = field(default_factory=Findings)
     trace: dict[str, np.ndarray] = field(default_factory=dict)
     sample_stats: dict[str, np.ndarray] = field(default_factory=dict)
     attempts: tuple = ()

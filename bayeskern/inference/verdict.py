@@ -5,9 +5,8 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from bayeskern.core.formatting import counted
+from bayeskern.inference.findings import Findings
 
 # How wide the text is that people read.
 WIDTH = 100
@@ -28,9 +27,7 @@ class Trust:
         verdict: "good", "caution", "bad" or "not assessable" (a point has no spread to assess).
         advice: One sentence that a person can act on.
         evidence: What the verdict rests on, by name, such as "khat", "rhat" or "divergences".
-        places: Points with much of the weight of a wider sample than the draws, heaviest first,
-            (m, d) in unconstrained coordinates; None where no wider sample was drawn. `auto` has
-            chains visit them.
+        findings: Places that refute the draws, as an assessment has seen them.
 
     Raises:
         ValueError: If the verdict is none of these.
@@ -39,7 +36,7 @@ class Trust:
     verdict: str
     advice: str
     evidence: dict = field(default_factory=dict)
-    places: np.ndarray | None = field(default=None, repr=False, compare=False)
+    findings: Findings = field(default_factory=Findings, repr=False, compare=False)
 
     def __post_init__(self):
         if self.verdict not in VERDICTS:

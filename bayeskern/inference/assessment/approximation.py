@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtri
 
+from bayeskern.core.formatting import counted
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.approximation.proposals import Sample
 from bayeskern.inference.approximation.psis import (
@@ -21,12 +21,11 @@ from bayeskern.inference.approximation.psis import (
     Weights,
     pareto_smooth,
     weighted_difference,
-    weighted_moments,
 )
 from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
 from bayeskern.inference.assessment.tails import heavy_tail_advice
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.cost import is_costly
-from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.verdict import Trust, effective
 
@@ -63,29 +62,25 @@ class Difference(NamedTuple):
     ess: float
 
 
-def assess_approximation(
-    posterior,
-    optimum: Optimum | None = None,
-    problem: str | None = None,
-    doubt: str | None = None,
-) -> Trust:
+def assess_approximation(posterior, problem: str | None = None, doubt: str | None = None) -> Trust:
     """Assess equally weighted draws from a known density q.
 
-    optimum: with the modes that ought to be covered; problem: what went wrong on the way, if
-    anything, which makes the verdict bad; doubt: what makes it caution at best.
+    problem: what went wrong on the way, if anything, which makes the verdict bad; doubt: what makes
+    it caution at best.
     """
     if problem:
         # Such draws may overflow whatever is computed from them.
+        optimum = posterior.optimum
         return Trust("bad", problem, {} if optimum is None else optimum.evidence())
     count, target = posterior.z.shape[1], posterior.fitted_target
     if count <= FEW or not is_costly(target):
         sample = Sample(posterior.z[0], posterior.log_p, posterior.log_q)
-        return _assess(posterior, sample, optimum, doubt)
+        return _assess(posterior, sample, doubt)
     # A density that takes milliseconds is not asked for at thousands of draws, and at half as many
     # again around them, where a few hundred decide.
     for most in (FEW, min(ENOUGH, count)):
         z, log_q = posterior.z[0, :most], posterior.log_q[:most]
-        trust = _assess(posterior, Sample(z, posterior.log_p_of_first(most), log_q), optimum, doubt)
+        trust = _assess(posterior, Sample(z, posterior.log_p_of_first(most), log_q), doubt)
         if trust.verdict == "good" or _more_cannot_help(trust.evidence):
             break
     return replace(trust, evidence={**trust.evidence, "draws_weighed": len(z)})
@@ -101,7 +96,7 @@ def _more_cannot_help(evidence: dict) -> bool:
     )
 
 
-def _assess(posterior, sample: Sample, optimum: Optimum | None, doubt: str | None) -> Trust:
+def _assess(posterior, sample: Sample, doubt: str | None) -> Trust:
     """The verdict from draws of q, all of the posterior's or the first of them."""
     names, delivered = scalar_columns(posterior.fitted_draws)
     log_ratios = sample.log_p - sample.log_q
@@ -129,7 +124,7 @@ def _assess(posterior, sample: Sample, optimum: Optimum | None, doubt: str | Non
         "elbo": float(np.mean(log_ratios)),
         "log_evidence_is": own_weights.log_evidence.value,
     }
-    missed = _missed(optimum, posterior.z[0], evidence)
+    missed = _missed(posterior, evidence)
     shape = (
         f"The posterior has another shape than these draws (k-hat {evidence['khat']:.2g}, "
         f"{effective(evidence['ess_of_weights'])} after weighting). Take method='nuts'."
@@ -144,7 +139,7 @@ def _assess(posterior, sample: Sample, optimum: Optimum | None, doubt: str | Non
         or _heavy(names, delivered, evidence)
         or Trust("good", good, evidence)
     )
-    return replace(trust, places=wider.heaviest(MAX_PLACES))
+    return _with_places(trust, posterior, wider)
 
 
 def assess_weighted(
@@ -152,13 +147,12 @@ def assess_weighted(
     sample: Sample,
     weights: Weights,
     distinct: int,
-    optimum: Optimum | None = None,
     moved: str | None = None,
 ) -> Trust:
     """Assess draws that were resampled from a weighted sample of `posterior.approximation`.
 
-    distinct: how many of them differ; optimum: with the modes that they ought to reach; moved: the
-    coordinate whose estimate still changed in the last round of adaptation, if one did.
+    distinct: how many of them differ; moved: the coordinate whose estimate still changed in the
+    last round of adaptation, if one did.
     """
     names, delivered = scalar_columns(posterior.fitted_draws)
     evidence = {
@@ -167,7 +161,7 @@ def assess_weighted(
         "ess_of_weights": weights.ess,
         "distinct_draws": int(distinct),
     }
-    missed = _missed(optimum, posterior.z[0], evidence)
+    missed = _missed(posterior, evidence)
     few = (
         f"A few draws carry all the weight (k-hat {weights.khat:.2g}, {effective(weights.ess)}): "
         "the proposal does not fit. Take more rounds (adapt=), a flow (proposal='svi'), or "
@@ -185,7 +179,7 @@ def assess_weighted(
     evidence = {**differences_evidence(names, weights, [wide_difference]), **evidence}
     evidence |= {"wider_khat": wide_weights.khat, "wider_ess": wide_weights.ess}
     trust = _on_weighted(names, delivered, [weights, wide_weights], distinct, moved, evidence)
-    return replace(trust, places=wider.heaviest(MAX_PLACES))
+    return _with_places(trust, posterior, wider)
 
 
 def _on_weighted(
@@ -217,15 +211,6 @@ def _on_weighted(
         return Trust("caution", advice, evidence)
     good = "The weights are even enough: means, sds and quantiles of these draws can be used."
     return _heavy(names, delivered, evidence) or Trust("good", good, evidence)
-
-
-def uncovered(optimum: Optimum, z) -> list[Optimum]:
-    """The modes of the posterior that draws z (S, d) do not reach."""
-    mean, covariance = weighted_moments(z, np.full(len(z), 1.0 / len(z)))
-    L, d = robust_cholesky(covariance), z.shape[1]
-    modes = (optimum, *optimum.rivals)
-    far = [np.sum(np.square(np.linalg.solve(L, m.z - mean))) for m in modes]
-    return [m for m, r in zip(modes, far, strict=True) if not r < chdtri(d, 1e-4)]
 
 
 def still_changing(before, after, coordinates) -> str | None:
@@ -269,14 +254,26 @@ def differences_evidence(names, own: Weights, differences: list[Difference]) -> 
     return evidence
 
 
-def _missed(optimum, z, evidence) -> list[Optimum]:
-    """The modes that the draws z do not reach; what is known of the search goes into evidence."""
-    if optimum is None:
+def _missed(posterior, evidence) -> list[Optimum]:
+    """The modes that the draws do not cover; what is known of the search goes into evidence."""
+    if not posterior.findings.searches:
         return []
-    missed = uncovered(optimum, z)
+    missed = posterior.findings.missed(posterior.fitted_target.coordinates, posterior.z[0])
     evidence["modes_missed"] = len(missed)
-    evidence |= optimum.search_evidence
+    if posterior.optimum is not None:
+        evidence |= posterior.optimum.search_evidence
     return missed
+
+
+def _with_places(trust: Trust, posterior, wider: OverdispersedSample) -> Trust:
+    """The verdict with the heaviest draws of a wider sample, which refute it, among its findings.
+
+    A verdict that is not bad has no use for them: they would only cost visits.
+    """
+    if trust.verdict != "bad":
+        return trust
+    coordinates = posterior.fitted_target.coordinates
+    return replace(trust, findings=Findings.at(coordinates, wider.heaviest(MAX_PLACES)))
 
 
 def is_reliable(weights: Weights) -> bool:
@@ -290,7 +287,7 @@ def _hopeless(evidence, missed, advice, weights: list[Weights]) -> Trust | None:
     if missed:
         verb = "lies" if len(missed) == 1 else "lie"
         reason = (
-            f"{len(missed)} of the modes that the starts found {verb} where there are no draws. "
+            f"{counted(len(missed), 'mode')} that a search found {verb} where there are no draws. "
             "Take method='nuts', or 'importance', which starts from all of them."
         )
         return Trust("bad", reason, evidence)

@@ -128,7 +128,7 @@ def _missing(posterior, regions, left: int, evidence, in_vain: bool) -> Trust | 
         lies = f"About {100.0 * share:.0f} % of the posterior lies where no chain is ({where})."
         return Trust("bad", f"{lies} {remedy}", evidence)
     if left:
-        return Trust("caution", unvisited(left), evidence)
+        return Trust("bad", unvisited(left), evidence)
     return None
 
 
@@ -139,7 +139,10 @@ def unvisited(left: int) -> str:
         "more place that no chain came near and that was not visited",
         "more places that no chain came near and that were not visited",
     )
-    return f"The search found {places}: take more chains."
+    return (
+        f"A search or an earlier fit found {places}: how much of the posterior lies there is not "
+        "known. Take more chains, or method='smc'."
+    )
 
 
 def _where(posterior, region: Region) -> str:

@@ -63,8 +63,8 @@ def assess_regions(
     evidence["mean_moved"], evidence["mean_moved_at"] = moved, name
     if left:
         evidence["places_left"] = left
-    if verdict.verdict == "good" and left:
-        return Trust("caution", unvisited(left), evidence)
+    if verdict.verdict != "bad" and left:
+        return Trust("bad", unvisited(left), evidence)
     if verdict.verdict == "good" and not 2.0 * moved < MOST_MOVED:
         uncertain = (
             f"The shares of the {len(regions)} places ({evidence['shares']}) are uncertain by "

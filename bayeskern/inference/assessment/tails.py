@@ -8,6 +8,9 @@ from bayeskern.inference.approximation.psis import khat_threshold
 
 # Only numbers with a draw more sds from their mean are checked: those of a Gaussian have none.
 MIN_DISTANCE_SDS = 5.5
+# An sd with a smaller relative standard error is known well enough, whatever the tail: k-hat is
+# uncertain itself, by 0.1 and more.
+MIN_SD_ERROR = 0.05
 # A number that takes fewer different values than this share of its draws is discrete.
 MIN_DISTINCT_SHARE = 0.05
 
@@ -19,7 +22,8 @@ def heavy_tail_advice(
 
     Pareto k-hat of each moment: of the draws for the mean, of their squared distances from it for
     the sd. From min(1 - 1/log10 S, 0.7) on, S the effective draws, an average is far from its
-    expectation more often than its standard error says. The largest goes into the evidence.
+    expectation more often than its standard error says. The largest goes into the evidence, and
+    counts where that standard error is not small.
 
     Args:
         names: The name of each number.
@@ -38,10 +42,12 @@ def heavy_tail_advice(
     x = x / np.maximum(np.max(np.abs(x), axis=0), np.finfo(float).tiny)
     squared = np.square(x - np.mean(x, axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        distance = np.sqrt(np.max(squared, axis=0) / np.mean(squared, axis=0))
+        squared = squared / np.mean(squared, axis=0)
+    error = 0.5 * np.std(squared, axis=0) / np.sqrt(len(x))
+    far = np.max(squared, axis=0) > MIN_DISTANCE_SDS**2
     khats = {
         i: _khat(squared[:, i], "right", efficiency)
-        for i in np.flatnonzero(distance > MIN_DISTANCE_SDS)
+        for i in np.flatnonzero(far & (error > MIN_SD_ERROR))
         # A number that takes few values, such as an indicator, has no tail.
         if len(np.unique(x[:, i])) > MIN_DISTINCT_SHARE * len(x)
     }

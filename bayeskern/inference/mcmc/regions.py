@@ -13,6 +13,7 @@ from scipy.special import chdtri, logsumexp
 from bayeskern.core.batching import evenly
 from bayeskern.core.random import stream
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.kernel import BLOCK, Transitions, potential_and_gradient
 from bayeskern.inference.model.target import Target
@@ -149,6 +150,7 @@ class Exploration:
         self.visits, self.left, self.stuck = 0, 0, 0
         self.spikes: list[Region] = []
         self.log_integrals: list[Estimate] = []
+        self._optimum: Optimum | None = None
         self._reached = (
             [Neighbours(np.concatenate(region.z)) for region in self.rows] if self._bounded else []
         )
@@ -159,11 +161,19 @@ class Exploration:
         counts = {"places_visited": self.visits, "visits_stuck": self.stuck}
         return {name: count for name, count in counts.items() if count}
 
+    @property
+    def findings(self) -> Findings:
+        """The search whose ends were visited, and a point of each region."""
+        searches = () if self._optimum is None else (self._optimum,)
+        points = np.stack([rows.z[0, -1] for rows in self.rows])
+        return Findings(searches) | Findings.at(self.target.coordinates, points)
+
     def look_around(self, optimum: Optimum | None, places, seed: int) -> None:
         """Visit what a search found, where there was one, and the places (m, d).
 
         Chains that run away have no places, and are left as they are.
         """
+        self._optimum = optimum
         if not self._bounded:
             return
         if optimum is not None:

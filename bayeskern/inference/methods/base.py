@@ -40,6 +40,11 @@ class Method(ABC):
             cls.run_many = Method.run_many
             cls.runs_side_by_side = False
 
+    @property
+    def form(self) -> str:
+        """The method whose form of a model this one runs on, where a model has several."""
+        return self.name
+
     @abstractmethod
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         """Fit one target.

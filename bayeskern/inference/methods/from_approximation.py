@@ -24,37 +24,39 @@ def fit_from_approximation(
 ) -> Fit:
     """A Fit of `count` draws of q.
 
-    optimum, problem, doubt: as in `assess_approximation`; fields: other fields of the Fit.
+    optimum: the modes that were found; problem, doubt: as in `assess_approximation`; fields: other
+    fields of the Fit.
     """
     z, log_q = q.draw(stream(seed, "draws"), count)
     return Fit(
         z=z[None],
         log_q=log_q,
-        assess=lambda posterior: assess_approximation(posterior, optimum, problem, doubt),
+        assess=lambda posterior: assess_approximation(posterior, problem, doubt),
         optimum=optimum,
         approximation=q,
         **fields,
     )
 
 
-def fit_from_weights(sample, weights, q, count, replace, seed, optimum=None, moved=None) -> Fit:
+def fit_from_weights(sample, weights, q, count, replace, seed, moved=None, **fields) -> Fit:
     """A Fit of `count` draws resampled from weighted ones, a quarter of them without replacement.
 
-    sample, weights: of draws from q; optimum, moved: as in `assess_weighted`.
+    sample, weights: of draws from q; moved: as in `assess_weighted`; fields: other fields of the
+    Fit.
     """
     count = count if replace else max(1, count // 4)
     chosen = resample(weights.normal, count, stream(seed, "resampling"), replace)
 
     def assess(posterior) -> Trust:
         distinct = len(np.unique(chosen))
-        return assess_weighted(posterior, sample, weights, distinct, optimum, moved)
+        return assess_weighted(posterior, sample, weights, distinct, moved)
 
     return Fit(
         z=sample.z[chosen][None],
         weighted=(sample.z, weights.log),
         assess=assess,
         log_evidence=weights.log_evidence,
-        optimum=optimum,
         approximation=q,
         trace={"khat": np.array([weights.khat])},
+        **fields,
     )

@@ -19,6 +19,7 @@ from bayeskern.inference.approximation.proposals import (
     Widenable,
 )
 from bayeskern.inference.assessment.approximation import still_changing
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_weights
 from bayeskern.inference.methods.svi import SVI
@@ -78,6 +79,10 @@ class ImportanceSampling(Method):
         if isinstance(self.proposal, str):
             validation.one_of("proposal", self.proposal, PROPOSALS)
 
+    @property
+    def form(self) -> str:
+        return self.proposal.method if isinstance(self.proposal, Posterior) else self.name
+
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("importance sampling")
         q, optimum = self._proposal(target, seed, progress)
@@ -91,8 +96,18 @@ class ImportanceSampling(Method):
         changing = None
         if previous is not None:
             changing = still_changing(previous, (sample, weights), target.coordinates)
+        # What a fit has found, its correction has to answer for.
+        earlier = self.proposal.findings if isinstance(self.proposal, Posterior) else Findings()
         return fit_from_weights(
-            sample, weights, q, self.draws, self.replace, seed, optimum, changing
+            sample,
+            weights,
+            q,
+            self.draws,
+            self.replace,
+            seed,
+            changing,
+            optimum=optimum,
+            findings=earlier,
         )
 
     def _proposal(self, target, seed, progress) -> tuple[Approximation, Optimum | None]:

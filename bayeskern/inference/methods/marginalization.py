@@ -21,7 +21,7 @@ def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
     if not method.takes_marginal:
         return method.run(target, seed, progress)
     if isinstance(target.model, ChoosesForm):
-        form = target.model.for_method(method.name)
+        form = target.model.for_method(method.form)
         target = Target.of(form, target.args, target.kwargs)
     marginal = None
     if isinstance(target.model, HasMarginal):

@@ -20,6 +20,7 @@ from bayeskern.core.sharding import current_mesh
 from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.assessment.mcmc import assess_mcmc
 from bayeskern.inference.assessment.regions import assess_regions
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.chains import ChainGroup, ChainProgress, sample
@@ -78,8 +79,8 @@ class NUTS(Method):
             be estimated: one row of as many draws, which are no chains any more.
         init: Where chains start, as {site: value}, each with the shape of the site, or with an axis
             of chains in front; None, and sites without a value, for where the search says.
-        places: Where mass may lie, (m, d) in unconstrained coordinates, as an earlier fit has seen
-            it; looked at like the ends of the search.
+        known: The findings of an earlier fit of the same model, `posterior.findings`, whose places
+            chains have to reach like the ends of the search.
         evidence: Whether to estimate the log evidence by bridge sampling.
         checkpoint: A file which is kept up to date, and from which a run that was killed goes on,
             to the same draws.
@@ -103,7 +104,7 @@ class NUTS(Method):
     chain_method: str = "parallel"
     modes: str = "report"
     init: dict[str, Any] | None = None
-    places: Any = None
+    known: Findings | None = None
     evidence: bool = False
     checkpoint: str | Path | None = None
 
@@ -125,7 +126,6 @@ class NUTS(Method):
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("NUTS")
-        places = self._places_of(target)
         checkpoint = None
         if self.checkpoint is not None:
             options = self._options(target)
@@ -142,7 +142,8 @@ class NUTS(Method):
             rows = rows.thinned(self.thin)
             scale = stages[0].scale
             exploration = Exploration(target, rows, self._visits(target, scale, seed))
-            exploration.look_around(optimum, places, seed)
+            known = self.known or Findings()
+            exploration.look_around(optimum, known.points(target.coordinates), seed)
             regions = exploration.regions(seed)
             weighs = self.modes == "weigh" and len(exploration.rows) > 1
             if weighs and _are_known(regions):
@@ -161,6 +162,7 @@ class NUTS(Method):
             sample_stats=_sample_stats(rows, self.max_tree_depth),
             log_evidence=bridge_log_evidence(target, rows.z, seed) if self.evidence else None,
             timing=timing,
+            findings=known | exploration.findings,
         )
 
     def _sample(self, target, stages, progress, save, title="NUTS") -> Transitions:
@@ -196,16 +198,6 @@ class NUTS(Method):
                 kept[chains] = new
             seen = {"chains_again": len(chains), "target_accept_of_them": accept}
         return rows, seen
-
-    def _places_of(self, target) -> np.ndarray:
-        """The places that were given, (m, d)."""
-        places = np.zeros((0, target.size)) if self.places is None else np.asarray(self.places)
-        if places.ndim != 2 or places.shape[1] != target.size:
-            raise ValueError(
-                f"places has shape {places.shape}; wanted is (m, {target.size}), the unconstrained "
-                f"coordinates of m places: {', '.join(target.coordinates)}."
-            )
-        return places
 
     def _visits(self, target, scale, seed, whole: bool = False):
         """From a place (d,) and a number to a chain: a short one, or a whole one."""
@@ -261,6 +253,7 @@ class NUTS(Method):
             sample_stats=_sample_stats(mixed, self.max_tree_depth) | {REGION: numbers},
             log_evidence=log_sum(exploration.log_integrals) if self.evidence else None,
             timing=timing,
+            findings=(self.known or Findings()) | exploration.findings,
         )
 
     def _options(self, target) -> KernelOptions:

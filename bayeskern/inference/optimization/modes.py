@@ -101,7 +101,7 @@ class Optimum:
     def agreeing(self) -> int:
         """How many starts ended at this optimum."""
         near = self.start_log_densities > self.log_density - SAME
-        return int(np.sum(near & ~np.array([self._elsewhere(end) for end in self.ends])))
+        return int(np.sum(near & ~np.array([self.is_elsewhere(end) for end in self.ends])))
 
     @cached_property
     def others(self) -> tuple[Optimum, ...]:
@@ -116,7 +116,7 @@ class Optimum:
 
     @staticmethod
     def _is_new(z, modes) -> bool:
-        return all(mode._elsewhere(z) for mode in modes)
+        return all(mode.is_elsewhere(z) for mode in modes)
 
     @cached_property
     def rivals(self) -> tuple[Optimum, ...]:
@@ -133,7 +133,7 @@ class Optimum:
         """The logarithm of what this mode counts beside others."""
         return self.log_evidence if self.proper else self.log_density
 
-    def _elsewhere(self, z) -> bool:
+    def is_elsewhere(self, z) -> bool:
         """Whether z lies more than a posterior sd from this mode, however high it is there."""
         step = z - self.z
         if not np.any(step):

@@ -14,6 +14,7 @@ from bayeskern.inference.approximation.proposals import Approximation
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.assessment import latent_laplace
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.arguments import model_arguments
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.model.log_densities import log_densities
@@ -37,6 +38,8 @@ from bayeskern.prediction.mixture import Prediction
 
 # Log ratios that span more than this have no digits left.
 OVERFLOWS = 1e15
+# Weighted draws of most weight, which are places for chains to visit.
+HEAVIEST = 20
 # Advice on a model that is called with data and observes none of them.
 IS_PRIOR = (
     "No site is observed, so that this is the prior: pass obs= to the site that the data belong to."
@@ -124,6 +127,21 @@ class Posterior:
     def optimum(self) -> Optimum | None:
         """The mode, where one was looked for."""
         return self.fit.optimum
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What is known of where the posterior lies, from this fit and earlier ones.
+
+        `NUTS(known=posterior.findings)` has chains visit it.
+        """
+        findings, coordinates = self.fit.findings, self.fitted_target.coordinates
+        if self.optimum is not None:
+            findings |= Findings((self.optimum,))
+        if self.fit.weighted is not None:
+            z, log_weights = self.fit.weighted
+            heaviest = np.argsort(-log_weights, kind="stable")[:HEAVIEST]
+            findings |= Findings.at(coordinates, z[heaviest])
+        return findings
 
     @property
     def trace(self) -> dict[str, np.ndarray]:

@@ -19,6 +19,7 @@ import bayeskern as bk
 from bayeskern.inference import ImportanceSampling, Laplace, Pathfinder
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.assessment.approximation import assess_approximation, difference_advice
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
@@ -174,6 +175,9 @@ def test_models_of_the_gallery():
 # -- one thing wrong at a time -------------------------------------------------------------------
 
 
+NOTHING = Findings()
+
+
 def gaussian_target():
     def model():
         numpyro.sample("x", dist.Normal(jnp.zeros(2), 1.0).to_event(1))
@@ -181,7 +185,7 @@ def gaussian_target():
     return Target.of(model, (), {})
 
 
-def judged(mean, sds, **options):
+def judged(mean, sds, findings=NOTHING, **options):
     """The verdict on draws of N(mean, diag sds^2), where the posterior is N(0, I)."""
     target = gaussian_target()
     q = Elliptical.of(np.asarray(mean, float), np.diag(np.asarray(sds, float)))
@@ -191,6 +195,7 @@ def judged(mean, sds, **options):
         assess=lambda posterior: assess_approximation(posterior, **options),
         log_q=log_q,
         approximation=q,
+        findings=findings,
     )
     return Posterior.of("by hand", fit, target).trust
 
@@ -250,12 +255,13 @@ def test_a_proposal_that_is_too_wide_is_not_vouched_for_by_its_khat():
 
 @pytest.mark.parametrize(
     ("others", "says"),
-    [(1, "1 of the modes that the starts found lies where"), (2, "2 of the modes .* lie where")],
+    [(1, "1 mode that a search found lies where"), (2, "2 modes that a search found lie where")],
 )
 def test_modes_that_the_draws_do_not_reach_make_them_bad(others, says):
-    far = [SimpleNamespace(z=np.full(2, 50.0 * (i + 1))) for i in range(others)]
-    found = SimpleNamespace(z=np.zeros(2), rivals=far, search_evidence={})
-    trust = judged([0, 0], [1, 1], optimum=found)
+    elsewhere = {"is_elsewhere": lambda z: True}
+    far = [SimpleNamespace(z=np.full(2, 50.0 * (i + 1)), **elsewhere) for i in range(others)]
+    search = SimpleNamespace(z=np.zeros(2), rivals=far, coordinates=("x[0]", "x[1]"))
+    trust = judged([0, 0], [1, 1], findings=Findings((search,)))
     assert trust.verdict == "bad" and trust.evidence["modes_missed"] == others
     assert re.match(says, trust.advice)
 

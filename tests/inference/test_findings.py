@@ -1,0 +1,79 @@
+"""Findings of one fit, which later fits have to answer for."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from bayeskern.inference.findings import Findings
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.search import find_optimum
+from bayeskern.kernels import RBF
+
+# Modes at -8 and 8, of sds 1 and 0.2, with equal mass.
+MEANS, SDS = np.array([-8.0, 8.0]), np.array([1.0, 0.2])
+
+
+def two_modes():
+    x = numpyro.sample("x", dist.Normal(0.0, 6.0))
+    parts = dist.Normal(jnp.asarray(MEANS), jnp.asarray(SDS)).log_prob(x)
+    numpyro.factor("parts", jnp.logaddexp(*parts) - dist.Normal(0.0, 6.0).log_prob(x))
+
+
+def search(seed):
+    return find_optimum(Target.of(two_modes, (), {}), 8, seed, 1000, progress=False)
+
+
+def test_modes_of_several_searches_count_once():
+    findings = Findings((search(0),)) | Findings((search(1),))
+    draws = MEANS[0] + np.random.default_rng(0).standard_normal((1000, 1))
+    (missed,) = findings.missed(["x"], draws)
+    assert abs(missed.z[0] - MEANS[1]) < 1e-3
+    both = np.concatenate([draws, 2.0 * MEANS.mean() - draws])
+    assert findings.missed(["x"], both) == []
+
+
+def test_findings_in_other_coordinates_do_not_count():
+    findings = Findings((search(0),)) | Findings.at(["x"], np.zeros((3, 1)))
+    assert findings.missed(["y"], np.zeros((10, 1))) == []
+    assert findings.points(["y"]).shape == (0, 1)
+    assert set(np.round(findings.points(["x"]).ravel())) == {-8.0, 0.0, 8.0}
+
+
+def test_a_correction_answers_for_the_modes_of_its_proposal():
+    laplace = bk.infer(two_modes, method="laplace", seed=0, progress=False)
+    method = bk.ImportanceSampling(proposal=laplace, tails=None)
+    posterior = bk.infer(two_modes, method=method, seed=0, progress=False)
+    assert laplace.trust.evidence["modes_missed"] == 1
+    assert posterior.trust.verdict == "bad" and posterior.trust.evidence["modes_missed"] == 1
+
+
+def test_chains_visit_what_an_earlier_fit_has_found():
+    """Far out, where no search of its own comes, the density has as much mass again."""
+
+    def hidden():
+        x = numpyro.sample("x", dist.Normal(0.0, 1.0))
+        # 40 sds away from all draws of the prior.
+        far = dist.Normal(40.0, 0.1).log_prob(x) - dist.Normal(0.0, 1.0).log_prob(x)
+        numpyro.factor("far", jnp.logaddexp(0.0, far))
+
+    options = {"warmup": 300, "draws": 300}
+    alone = bk.infer(hidden, method=bk.NUTS(**options), seed=0, progress=False)
+    assert np.max(alone.draws["x"]) < 10.0
+    known = Findings.at(["x"], [[40.0]])
+    method = bk.NUTS(known=known, modes="weigh", **options)
+    posterior = bk.infer(hidden, method=method, seed=0, progress=False)
+    assert abs(np.mean(posterior.draws["x"] > 20.0) - 0.5) < 0.05
+
+
+@pytest.mark.slow
+def test_auto_goes_through_the_forms_of_a_model_with_different_coordinates():
+    """With this wide prior no approximation of a latent function is good."""
+    X = np.linspace(0.0, 5.0, 15)
+    kernel = RBF(lengthscale=dist.LogNormal(0.0, 1.0), variance=dist.LogNormal(3.0, 2.0))
+    model = bk.LatentGP(kernel, bk.likelihoods.Bernoulli())
+    posterior = bk.infer(model, X, (np.sin(3.0 * X) > 0.0).astype(int), seed=0, progress=False)
+    methods = [attempt.method for attempt in posterior.attempts]
+    assert methods[:2] == ["laplace", "importance from laplace"] and methods[-1] == "nuts"
