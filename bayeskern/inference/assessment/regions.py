@@ -17,6 +17,7 @@ from bayeskern.inference.assessment.divergences import divergence_evidence
 from bayeskern.inference.assessment.mcmc import joined, unvisited
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.result import Region
 from bayeskern.inference.verdict import Trust
 
@@ -28,13 +29,15 @@ def assess_regions(
     posterior,
     regions: Sequence[Region],
     stats: Sequence[dict],
+    exchanges: Exchanges,
     left: int = 0,
     seen: dict | None = None,
 ) -> Trust:
     """Assess draws that were taken from each of several regions by its share.
 
     The chains of a region are judged by themselves, in unconstrained coordinates; stats: their
-    sample statistics, region by region; left: places that a search found and that were not
+    sample statistics, region by region; exchanges: members that can change places, which the
+    regions have in one order, the draws in any; left: places that a search found and that were not
     visited; seen: further evidence.
     """
     names, flat = scalar_columns(posterior.flat)
@@ -77,12 +80,45 @@ def assess_regions(
     if verdict.verdict == "good" and tail:
         return Trust("caution", tail, evidence)
     if verdict.verdict == "good":
-        good = (
-            f"The chains of each of the {len(regions)} places agree, and the draws come from each "
-            f"by its share ({evidence['shares']}): means, sds and quantiles can be used."
-        )
-        return Trust("good", good, evidence)
+        return Trust("good", _good(evidence["shares"], len(regions), exchanges), evidence)
     return verdict
+
+
+def assess_one_order(
+    posterior,
+    regions: Sequence[Region],
+    stats: dict,
+    exchanges: Exchanges,
+    left: int,
+    seen: dict,
+) -> Trust:
+    """Assess chains that stay in one order of members that can change places, or in few orders.
+
+    Sorted, the chains may agree all the same: caution then. stats: of the chains; the rest as in
+    `assess_regions`.
+    """
+    trust = assess_regions(posterior, regions, [stats], exchanges, left, seen)
+    if trust.verdict == "bad":
+        return trust
+    advice = (
+        f"The {exchanges} can change places without a change of the density, and the chains do not "
+        "take every order: use what does not depend on the order, such as predictions, or take "
+        "bk.NUTS(modes='weigh'), whose draws take every order alike."
+    )
+    return Trust("caution", advice, trust.evidence)
+
+
+def _good(shares: str, count: int, exchanges: Exchanges) -> str:
+    """Advice on draws that can be used."""
+    says = "The chains agree"
+    if count > 1:
+        says = (
+            f"The chains of each of the {count} places agree, and the draws come from each by its "
+            f"share ({shares})"
+        )
+    if exchanges:
+        says += f", and the {exchanges}, which can change places, are in every order"
+    return f"{says}: means, sds and quantiles can be used."
 
 
 def _moved(posterior, regions) -> tuple[float, str]:

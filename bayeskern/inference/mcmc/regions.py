@@ -16,6 +16,7 @@ from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.kernel import BLOCK, Transitions, potential_and_gradient
+from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
@@ -126,6 +127,7 @@ class Exploration:
         target: The density.
         rows: Of the chains.
         visit: From a place (d,) and the number of the visit to a chain that starts there.
+        exchanges: Members that can change places: everything is looked at in one order of them.
 
     Attributes:
         rows: Of the chains in each region; regions that the chains were in of themselves come
@@ -133,16 +135,22 @@ class Exploration:
         chains: The numbers of the given chains in each region; none where a visit found it.
         visits: How many chains were started.
         left: How many places were not visited, since there were too many.
+        hold_one_order: Whether the given chains stay in one order of members that can change
+            places, or in some of many.
         stuck: From how many places a chain did not move.
         spikes: Modes with much around them that the chains have passed by.
         log_integrals: Of the density over each region, once they are weighed, where there are
             several.
     """
 
-    def __init__(self, target: Target, rows: Transitions, visit: Callable):
+    def __init__(self, target: Target, rows: Transitions, visit: Callable, exchanges: Exchanges):
+        self.target, self._visit, self._exchanges = target, visit, exchanges
+        self._bounded = bool(np.max(np.abs(rows.z), initial=0.0) < RUN_AWAY)
+        self.hold_one_order = self._bounded and not all(
+            agree(rows.z, other) for other in exchanges.swapped(rows.z)
+        )
+        rows = rows._replace(z=exchanges.sorted(rows.z))
         z = rows.z
-        self.target, self._visit = target, visit
-        self._bounded = bool(np.max(np.abs(z), initial=0.0) < RUN_AWAY)
         apart = self._bounded and len(z) > 1 and not agree(z[:1], z[1:])
         together = groups(z) if apart else [np.arange(len(z))]
         self.rows = [Transitions(*(x[g] for x in rows)) for g in together]
@@ -186,13 +194,15 @@ class Exploration:
         """Visit the ends of a search, the best first, where no chain has been near."""
         finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))
         order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
-        order = order[~self._near_chains(optimum.ends[order])]
+        ends = self._exchanges.sorted(optimum.ends)
+        order = order[~self._near_chains(ends[order])]
         chains = max(_normal_evidence(region) for region in self.rows)
         worth = [i for i in order if not _is_negligible(optimum, i, chains)]
-        self.look_at_places(optimum.ends[worth])
+        self.look_at_places(ends[worth])
 
     def look_at_places(self, places) -> None:
         """Visit those of the places (m, d) that no chain has been near."""
+        places = self._exchanges.sorted(places)
         places = places[~self._near_chains(places)]
         while len(places) and self.visits < MOST_VISITS:
             self.visit(places[0])
@@ -209,10 +219,12 @@ class Exploration:
         if len(self.rows) > 1:
             return
         z = np.concatenate(self.rows[0].z)
-        suspects = [m for m in (optimum, *optimum.rivals) if _share_within(m, z) < RARELY]
+        modes = (optimum, *optimum.rivals)
+        modes = [m for m in modes if self._exchanges.are_sorted(m.z[None])[0]]
+        suspects = [m for m in modes if _share_within(m, z) < RARELY]
         if not suspects:
             return
-        around_chains = bridge_log_evidence(self.target, self.rows[0].z, seed)
+        around_chains = self._log_integral(self.rows[0].z, seed)
         for mode in suspects:
             inside, around_mode = _integral_within(self.target, mode, seed)
             theirs = proportions([around_chains, around_mode])[1]
@@ -226,8 +238,7 @@ class Exploration:
 
     def visit(self, place) -> None:
         """Start a chain there; it is in a region of its own unless it comes to another one."""
-        rows = self._visit(place, self.visits)
-        self.visits += 1
+        rows = self._sorted_visit(self._visit, place)
         z = rows.z[0]
         if not np.all(np.isfinite(z)) or np.any(np.ptp(z, axis=0) == 0):
             # A spike, from which no chain would come back.
@@ -237,6 +248,11 @@ class Exploration:
         if not any(self._is_in(region, rows) for region in self.rows):
             self.rows.append(rows)
             self.chains.append(())
+
+    def _sorted_visit(self, visit: Callable, place) -> Transitions:
+        rows = visit(place, self.visits)
+        self.visits += 1
+        return rows._replace(z=self._exchanges.sorted(rows.z))
 
     def _is_in(self, region: Transitions, rows: Transitions) -> bool:
         if agree(region.z, rows.z):
@@ -254,8 +270,7 @@ class Exploration:
         for k, (rows, given) in enumerate(zip(self.rows, self.chains, strict=True)):
             all_rows = [rows] if given else []
             for i in range(len(given), chains):
-                all_rows.append(visit(rows.z[0, -1 - i], self.visits))
-                self.visits += 1
+                all_rows.append(self._sorted_visit(visit, rows.z[0, -1 - i]))
             self.rows[k] = Transitions(*map(np.concatenate, zip(*all_rows, strict=True)))
 
     def regions(self, seed: int) -> list[Region]:
@@ -265,18 +280,35 @@ class Exploration:
         if len(draws) > 1:
             nearest = NearestRegion(draws)
             self.log_integrals = [
-                self._log_integral(z, k, nearest, seed) for k, z in enumerate(draws)
+                self._log_integral_of_region(z, k, nearest, seed) for k, z in enumerate(draws)
             ]
             shares = proportions(self.log_integrals)
         regions = zip(self.chains, draws, shares, strict=True)
         return [*(Region(*region) for region in regions), *self.spikes]
 
-    def _log_integral(self, z, k, nearest, seed) -> Estimate:
-        """The log of the integral of the density over the k-th region."""
+    def log_evidence(self, seed: int) -> Estimate:
+        """The log of the integral of the density over all regions and all orders."""
+        log_integrals = self.log_integrals or [self._log_integral(self.rows[0].z, seed)]
+        value, error = log_sum(log_integrals)
+        return Estimate(value + self._exchanges.log_orders, error)
+
+    def _log_integral_of_region(self, z, k, nearest, seed) -> Estimate:
+        """The log of the integral over the k-th region, in one order of exchangeable members."""
         second_half = z[:, z.shape[1] // 2 :].reshape(-1, z.shape[2])
         if np.mean(nearest(second_half) != k) > ASTRAY:
             return Estimate(np.nan, np.nan)
-        return bridge_log_evidence(self.target, z, seed, lambda points: nearest(points) == k)
+        return self._log_integral(z, seed, lambda points: nearest(points) == k)
+
+    def _log_integral(self, z, seed, inside: Callable | None = None) -> Estimate:
+        """The log of the integral over the points that are inside, and in one order."""
+        if not self._exchanges:
+            return bridge_log_evidence(self.target, z, seed, inside)
+
+        def inside_in_order(points):
+            in_order = self._exchanges.are_sorted(points)
+            return in_order if inside is None else in_order & inside(points)
+
+        return bridge_log_evidence(self.target, z, seed, inside_in_order)
 
 
 class NearestRegion:

@@ -19,7 +19,7 @@ from bayeskern.core import validation
 from bayeskern.core.sharding import current_mesh
 from bayeskern.core.timing import Stopwatch
 from bayeskern.inference.assessment.mcmc import assess_mcmc
-from bayeskern.inference.assessment.regions import assess_regions
+from bayeskern.inference.assessment.regions import assess_one_order, assess_regions
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
@@ -35,10 +35,12 @@ from bayeskern.inference.mcmc.kernel import (
     initial_state,
     potential_and_gradient,
 )
-from bayeskern.inference.mcmc.regions import Exploration, log_sum
+from bayeskern.inference.mcmc.regions import Exploration
 from bayeskern.inference.methods.base import Method
+from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import REGION, Fit
+from bayeskern.inference.verdict import Trust
 
 CHAIN_METHODS = ("parallel", "sequential", "vectorized")
 MODES = ("report", "weigh")
@@ -141,11 +143,14 @@ class NUTS(Method):
             rows, seen = self._again_where_diverging(target, optimum, rows, seed, progress)
             rows = rows.thinned(self.thin)
             scale = stages[0].scale
-            exploration = Exploration(target, rows, self._visits(target, scale, seed))
+            exchanges = Exchanges() if optimum is None else optimum.exchanges
+            visits = self._visits(target, scale, seed)
+            exploration = Exploration(target, rows, visits, exchanges)
             known = self.known or Findings()
             exploration.look_around(optimum, known.points(target.coordinates), seed)
             regions = exploration.regions(seed)
-            weighs = self.modes == "weigh" and len(exploration.rows) > 1
+            several = len(exploration.rows) > 1 or exploration.hold_one_order
+            weighs = self.modes == "weigh" and several
             if weighs and _are_known(regions):
                 exploration.at_least(2, self._visits(target, scale, seed, whole=True))
                 regions = exploration.regions(seed)
@@ -153,14 +158,26 @@ class NUTS(Method):
             seen |= {} if optimum is None else optimum.search_evidence
         timing = {"sampling": watch.seconds["run"]}
         if weighs and _are_known(regions):
-            return self._weighed(exploration, regions, seen, seed, timing)
+            return self._weighed(exploration, regions, exchanges, seen, seed, timing)
+        stats = _sample_stats(rows, self.max_tree_depth)
+
+        def assess(posterior) -> Trust:
+            if exploration.hold_one_order and len(regions) == 1:
+                return assess_one_order(
+                    posterior, regions, stats, exchanges, exploration.left, seen
+                )
+            return assess_mcmc(posterior, regions, exploration.left, seen, in_vain=weighs)
+
+        log_evidence = None
+        if self.evidence and exploration.hold_one_order:
+            log_evidence = exploration.log_evidence(seed)
+        elif self.evidence:
+            log_evidence = bridge_log_evidence(target, rows.z, seed)
         return Fit(
             z=rows.z,
-            assess=lambda posterior: assess_mcmc(
-                posterior, regions, exploration.left, seen, in_vain=weighs
-            ),
-            sample_stats=_sample_stats(rows, self.max_tree_depth),
-            log_evidence=bridge_log_evidence(target, rows.z, seed) if self.evidence else None,
+            assess=assess,
+            sample_stats=stats,
+            log_evidence=log_evidence,
             timing=timing,
             findings=known | exploration.findings,
         )
@@ -228,8 +245,8 @@ class NUTS(Method):
 
         return visit
 
-    def _weighed(self, exploration, regions, seen, seed, timing) -> Fit:
-        """Draws from each region by its share."""
+    def _weighed(self, exploration, regions, exchanges, seen, seed, timing) -> Fit:
+        """Draws from each region by its share, members that can change places in any order."""
         rows = exploration.rows
         shares = np.array([region.share.value for region in regions])
         rng, total = np.random.default_rng(seed), self.chains * (self.draws // self.thin)
@@ -246,12 +263,12 @@ class NUTS(Method):
         numbers = np.repeat(np.arange(len(rows)), counts)[order][None]
         stats = [_sample_stats(region, self.max_tree_depth) for region in rows]
         return Fit(
-            z=mixed.z,
+            z=exchanges.shuffled(mixed.z[0], rng)[None],
             assess=lambda posterior: assess_regions(
-                posterior, regions, stats, exploration.left, seen
+                posterior, regions, stats, exchanges, exploration.left, seen
             ),
             sample_stats=_sample_stats(mixed, self.max_tree_depth) | {REGION: numbers},
-            log_evidence=log_sum(exploration.log_integrals) if self.evidence else None,
+            log_evidence=exploration.log_evidence(seed) if self.evidence else None,
             timing=timing,
             findings=(self.known or Findings()) | exploration.findings,
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+
+from bayeskern.inference.model.exchangeable import Exchanges
 
 # Log densities closer than this count as equally high.
 SAME = 1e-2
@@ -41,6 +43,8 @@ class Optimum:
         unexplained: Number of searches that began at draws whose density the modes known by then
             did not explain; their ends are the last of `ends`. None where no such draws were
             looked for.
+        exchanges: Members that can change places without a change of the density; the modes are
+            known in every order of them, or in two if there are many.
     """
 
     z: np.ndarray
@@ -54,6 +58,7 @@ class Optimum:
     at: Callable[[int], Optimum] | None = None
     proper: bool = True
     unexplained: int | None = None
+    exchanges: Exchanges = field(default_factory=Exchanges)
 
     @property
     def gradient_norm(self) -> float:
@@ -166,9 +171,10 @@ class Optimum:
 
     @property
     def search_evidence(self) -> dict:
-        """Evidence on the search: how many unexplained draws were followed."""
+        """Evidence on the search: unexplained draws that were followed, exchangeable members."""
         followed = "not looked for" if self.unexplained is None else self.unexplained
-        return {"unexplained_draws_followed": followed}
+        evidence = {"unexplained_draws_followed": followed}
+        return evidence | ({"exchangeable": f"{self.exchanges}"} if self.exchanges else {})
 
     def bounded(self) -> Optimum:
         """The same; ValueError, naming a coordinate, where the density grows without end."""

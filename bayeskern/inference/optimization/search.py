@@ -11,6 +11,7 @@ import numpy as np
 from bayeskern.core.progress import Progress
 from bayeskern.core.random import stream
 from bayeskern.inference.model.cost import cost, has_open_loop
+from bayeskern.inference.model.exchangeable import Exchanges, find_exchanges
 from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
@@ -28,6 +29,8 @@ from bayeskern.inference.optimization.unexplained import (
 # The candidates for each start but the first, and the draws whose median the first start is.
 CANDIDATES, MIDDLE = 16, 64
 UNEXPLAINED = UnexplainedSearch()
+# Draws at which exchanges of members are tried.
+EXCHANGE_DRAWS = 3
 
 
 def find_optimum(
@@ -86,26 +89,41 @@ class Ends:
 
     Attributes:
         unexplained: As in `Optimum`.
+        exchanges: As in `Optimum`.
     """
 
     def __init__(self, objective: NegativeLogDensity, hessian: str, z, values, gradients):
         self.objective, self.hessian = objective, hessian
         self.z, self.values, self.gradients = z, values, gradients
         self.unexplained: int | None = None
+        self.exchanges = Exchanges()
         self._optima: dict[int, Optimum] = {}
 
     def add(self, z, values, gradients) -> None:
-        """Add the ends of searches that began at unexplained draws."""
+        """Add ends of further searches."""
         self.z = np.concatenate([self.z, z])
         self.values = np.concatenate([self.values, values])
         self.gradients = np.concatenate([self.gradients, gradients])
-        self.unexplained += len(z)
+
+    def add_copies(self) -> None:
+        """Add the modes in other orders of members that can change places."""
+        best = self.best()
+        for mode in (best, *best.others):
+            copies = self.exchanges.copies(mode.z)
+            values, gradients, _ = zip(
+                *(derivatives(self.objective, z) for z in copies), strict=True
+            )
+            self.add(copies, np.array(values), np.array(gradients))
 
     def best(self) -> Optimum:
         """The optimum at the lowest end, which knows the others."""
         best = self.at(int(np.argmin(self.values)))
         return replace(
-            best, ends=self.z, start_log_densities=-self.values, unexplained=self.unexplained
+            best,
+            ends=self.z,
+            start_log_densities=-self.values,
+            unexplained=self.unexplained,
+            exchanges=self.exchanges,
         )
 
     def at(self, i: int) -> Optimum:
@@ -159,10 +177,18 @@ def _search_unexplained(
                 lambda done, _, bar=bar: bar.to(done),
             )
         ends.add(*(x[: len(begin)] for x in again))
+        ends.unexplained += len(begin)
         optimum = ends.best()
         if len(optimum.others) < len(modes):
             break
-    return optimum
+    # A mode of the prior or of the likelihood alone is a point, for which one order is enough.
+    if objective.jacobian and objective.prior:
+        order = np.argsort(-log_density, kind="stable")[:EXCHANGE_DRAWS]
+        if np.all(np.isfinite(log_density[order])):
+            ends.exchanges = find_exchanges(objective.target, draws[order])
+    if ends.exchanges:
+        ends.add_copies()
+    return ends.best()
 
 
 def _polish(objective, z, value, gradient):

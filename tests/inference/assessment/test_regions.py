@@ -9,6 +9,7 @@ import pytest
 
 from bayeskern.inference.assessment.regions import assess_regions
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.result import Region
 
@@ -40,7 +41,8 @@ def assessed(diverging=0, saturated=0, share_error=0.001, left=0):
         sample_stats={"diverging": np.zeros((4, 500), bool)},
         fitted_target=Target.of(normal, (), {}),
     )
-    return assess_regions(posterior, regions, [stats(diverging, saturated), stats(0, 0)], left)
+    each = [stats(diverging, saturated), stats(0, 0)]
+    return assess_regions(posterior, regions, each, Exchanges(), left)
 
 
 @pytest.mark.parametrize(
