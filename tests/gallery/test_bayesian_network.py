@@ -122,4 +122,4 @@ def test_flowers_are_told_apart_as_by_nuts(method):
 @pytest.mark.parametrize("method", ["laplace", "svi"])
 def test_what_knows_one_mode_of_many_is_bad(method):
     trust = fit("curve_model", method).trust
-    assert trust.verdict == "bad" and "modes that the starts found" in trust.advice
+    assert trust.verdict == "bad" and "modes that a search found" in trust.advice
