@@ -34,8 +34,8 @@ class ChainProgress(NamedTuple):
     """How far a group of chains has come.
 
     state: of the kernel, with an axis of chains in front if they run together, and none for a
-    single chain; scale: (d,), of its coordinates; done: how many steps; rows: the transitions after
-    warmup, stretch by stretch, (chains, n, ...) each.
+    single chain; scale: of its coordinates, as in `ScaledTarget`; done: how many steps; rows: the
+    transitions after warmup, stretch by stretch, (chains, n, ...) each.
     """
 
     state: HMCState

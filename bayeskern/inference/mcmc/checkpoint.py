@@ -10,7 +10,12 @@ import numpy as np
 from numpyro.infer.hmc import HMCState
 
 from bayeskern.inference.mcmc.chains import ChainProgress
-from bayeskern.inference.mcmc.kernel import KernelOptions, Transitions, potential_and_gradient
+from bayeskern.inference.mcmc.kernel import (
+    KernelOptions,
+    Transitions,
+    potential_and_gradient,
+    unscaled,
+)
 from bayeskern.inference.model.checkpoint_file import CheckpointFile, is_key
 from bayeskern.inference.model.target import Target
 
@@ -58,7 +63,9 @@ class Checkpoint:
 
     def _same_density(self, stages) -> bool:
         """Whether the model gives the log densities that the states hold."""
-        z = np.concatenate([np.atleast_2d(self.options.join(s.state.z) * s.scale) for s in stages])
+        z = np.concatenate(
+            [np.atleast_2d(unscaled(s.scale, self.options.join(s.state.z))) for s in stages]
+        )
         stored = np.concatenate([np.atleast_1d(s.state.potential_energy) for s in stages])
         potential, _ = potential_and_gradient(self.target, z)
         return bool(np.allclose(potential, stored, rtol=1e-6, atol=1e-6))

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from bayeskern.inference.mcmc.kernel import InitialPoint, potential_and_gradient
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.validation import refuse_nonfinite
-from bayeskern.inference.optimization.factors import inverse_hessian_root
+from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
 
@@ -29,6 +29,9 @@ STARTS, CANDIDATES, STEPS = 16, 64, 200
 LARGEST = 1000
 # Ends that are fewer sds apart belong to one mode.
 SAME_MODE = 1.0
+# The largest condition number of a covariance, in units of its sds, that a diagonal mass matrix is
+# left alone with.
+MAX_CONDITION = 400.0
 # A mode with less than this share of the evidence of the best one has no chain of its own.
 NEGLIGIBLE = 0.03
 
@@ -38,6 +41,16 @@ class ModeWithRoot(NamedTuple):
 
     optimum: Optimum
     tril: np.ndarray
+
+
+class Starts(NamedTuple):
+    """Where chains start, and the scale of their coordinates.
+
+    scale: as in `ScaledTarget`.
+    """
+
+    points: list[InitialPoint]
+    scale: np.ndarray
 
 
 class Candidates(NamedTuple):
@@ -60,6 +73,34 @@ def find_modes(target: Target, seed: int, progress: bool) -> Optimum | None:
         target, STARTS, seed, STEPS, progress, title="NUTS: starts", candidates=CANDIDATES
     )
     return optimum.bounded()
+
+
+def chain_starts(
+    target: Target, optimum: Optimum | None, chains: int, seed: int, dense: bool, one_mass: bool
+) -> Starts:
+    """Starts of chains in coordinates in which the sds are about 1.
+
+    Where all chains start at modes and the covariance there, in units of its sds, has a larger
+    condition number than MAX_CONDITION, the coordinates are those in which it is the unit matrix: a
+    diagonal mass matrix would need as many steps as its root.
+
+    dense, optimum: as in `initial_points`; one_mass: whether the mass matrix is a single diagonal.
+    """
+    may_rotate = one_mass and optimum is not None
+    points = initial_points(target, optimum, chains, seed, dense or may_rotate)
+    if points[0].inverse_mass.ndim == 1:
+        return Starts(points, np.sqrt(np.median([p.inverse_mass for p in points], axis=0)))
+    variances = np.stack([np.diag(p.inverse_mass) for p in points])
+    sds = np.sqrt(np.median(variances, axis=0))
+    if not may_rotate:
+        return Starts(points, sds)
+    covariance = np.mean([p.inverse_mass for p in points], axis=0)
+    own = np.sqrt(np.diag(covariance))
+    at_modes = all(p.at_mode for p in points)
+    if at_modes and np.linalg.cond(covariance / np.outer(own, own)) > MAX_CONDITION:
+        return Starts(points, robust_cholesky(covariance))
+    diagonal = [p._replace(inverse_mass=v) for p, v in zip(points, variances, strict=True)]
+    return Starts(diagonal, sds)
 
 
 def initial_points(
@@ -91,6 +132,7 @@ def initial_points(
         if mode is not None and _is_representative(mode.optimum, near, box_log_evidence):
             last = Candidates(*(x[TRIES:] for x in near))
             point = _first(last, _highest(mode.optimum), _mass(mode.tril, dense))
+            point = point and point._replace(at_mode=True)
         if point is None:
             point = _first(box, np.inf, unit)
         if point is None:
@@ -134,7 +176,7 @@ def start_at(target: Target, points: list[InitialPoint], values: dict) -> list[I
             f"{', '.join(by_chain)}. Give values inside of their supports."
         )
     return [
-        InitialPoint(*at, point.inverse_mass)
+        InitialPoint(*at, point.inverse_mass, point.at_mode)
         for *at, point in zip(z, potential, gradient, points, strict=True)
     ]
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpyro.infer.hmc import HMCState, hmc
 from numpyro.infer.hmc_util import build_adaptation_schedule
 from numpyro.infer.util import ParamInfo
+from scipy.linalg import solve_triangular
 
 from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.model.target import Target
@@ -40,32 +41,45 @@ class KernelOptions(NamedTuple):
 
 
 class ScaledTarget(eqx.Module):
-    """A target in coordinates u = z / scale, scale (d,), in which its sds are about 1.
+    """A target in coordinates u, z = scale u, in which its sds are about 1.
 
     NumPyro adds a little of the unit matrix to what it learns of the mass matrix, which is far too
-    much where a parameter is of size 1e-3.
+    much where a parameter is of size 1e-3. scale: the sds, (d,); or a root of the covariance,
+    (d, d), where a diagonal mass matrix would not do.
     """
 
     target: Target
     scale: jax.Array
 
     def potential(self, u):
-        return NegativeLogDensity(self.target, jacobian=True)(self.scale * u)
+        return NegativeLogDensity(self.target, jacobian=True)(unscaled(self.scale, u))
+
+
+def unscaled(scale, u):
+    """z = scale u at coordinates u (..., d) of a `ScaledTarget`."""
+    return scale * u if scale.ndim == 1 else u @ scale.T
 
 
 class InitialPoint(NamedTuple):
     """Where a chain starts: z (d,), -log p(z), its gradient, and a first inverse mass matrix.
 
-    inverse_mass: (d, d), or (d,) for its diagonal.
+    inverse_mass: (d, d), or (d,) for its diagonal; at_mode: whether it is the covariance at a mode.
     """
 
     z: np.ndarray
     potential: np.ndarray
     gradient: np.ndarray
     inverse_mass: np.ndarray
+    at_mode: bool = False
 
     def over(self, scale) -> InitialPoint:
-        """The same point in coordinates z / scale."""
+        """The same point in the coordinates of a `ScaledTarget`."""
+        if scale.ndim == 2:
+            # What is left of the inverse mass is close to the unit matrix.
+            half = solve_triangular(scale, self.inverse_mass, lower=True)
+            mass = np.diag(solve_triangular(scale, half.T, lower=True))
+            z = solve_triangular(scale, self.z, lower=True)
+            return InitialPoint(z, self.potential, scale.T @ self.gradient, mass)
         square = np.square(scale) if self.inverse_mass.ndim == 1 else np.outer(scale, scale)
         mass = self.inverse_mass / square
         return InitialPoint(self.z / scale, self.potential, self.gradient * scale, mass)
@@ -85,7 +99,7 @@ class Transitions(NamedTuple):
     @classmethod
     def of(cls, options: KernelOptions, density: ScaledTarget, state: HMCState) -> Transitions:
         return cls(
-            density.scale * options.join(state.z),
+            unscaled(density.scale, options.join(state.z)),
             state.diverging,
             state.energy,
             state.potential_energy,
@@ -109,7 +123,7 @@ def initial_state(
     options: KernelOptions, density: ScaledTarget, point: InitialPoint, key
 ) -> HMCState:
     """The state of a chain before its first step."""
-    blocks, (z, potential, gradient, mass) = options.blocks, point
+    blocks, (z, potential, gradient, mass, _) = options.blocks, point
     if blocks is not None:
         z, gradient, mass = blocks.split(z), blocks.split(gradient), blocks.of_matrix(mass)
     return _kernel(options, density, InitialPoint(z, potential, gradient, mass), key)[0]

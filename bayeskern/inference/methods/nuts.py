@@ -25,7 +25,7 @@ from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.chains import ChainGroup, ChainProgress, sample
 from bayeskern.inference.mcmc.checkpoint import Checkpoint
-from bayeskern.inference.mcmc.initialization import find_modes, initial_points, start_at
+from bayeskern.inference.mcmc.initialization import chain_starts, find_modes, start_at
 from bayeskern.inference.mcmc.kernel import (
     InitialPoint,
     KernelOptions,
@@ -218,7 +218,11 @@ class NUTS(Method):
 
     def _visits(self, target, scale, seed, whole: bool = False):
         """From a place (d,) and a number to a chain: a short one, or a whole one."""
-        density, mass = ScaledTarget(target, jnp.asarray(scale)), np.square(scale)
+        density = ScaledTarget(target, jnp.asarray(scale))
+        covariance = np.square(scale)
+        if scale.ndim == 2 or self._is_dense:
+            root = scale if scale.ndim == 2 else np.diag(scale)
+            covariance = root @ root.T
         keep, skips = self.draws // self.thin, False
         if not whole:
             keep = max(100, int(OF_A_VISIT * keep))
@@ -232,9 +236,7 @@ class NUTS(Method):
 
         def visit(place, number: int) -> Transitions:
             (potential,), (gradient,) = potential_and_gradient(target, place[None])
-            point = InitialPoint(
-                place, potential, gradient, np.diag(mass) if self._is_dense else mass
-            )
+            point = InitialPoint(place, potential, gradient, covariance)
             key = jax.random.fold_in(jax.random.key(seed), VISITS + number)
             state = initial_state(self._options(target), density, point.over(scale), key)
             begin = 0
@@ -297,14 +299,11 @@ class NUTS(Method):
 
     def _begin(self, target, optimum, seed) -> list[ChainProgress]:
         """The first stage of each group of chains."""
-        points = initial_points(target, optimum, self.chains, seed, self._is_dense)
+        points, scale = chain_starts(
+            target, optimum, self.chains, seed, self._is_dense, self.dense_mass is False
+        )
         if self.init is not None:
             points = start_at(target, points, self.init)
-        # One scale for all chains: the median of the sds in their first inverse mass matrices.
-        variances = [
-            p.inverse_mass if p.inverse_mass.ndim == 1 else np.diag(p.inverse_mass) for p in points
-        ]
-        scale = np.sqrt(np.median(variances, axis=0))
         density = ScaledTarget(target, jnp.asarray(scale))
         # Not the keys that the starts were drawn with.
         keys = jax.random.split(jax.random.key(seed), 2 * self.chains)[self.chains :]

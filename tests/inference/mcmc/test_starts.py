@@ -4,10 +4,16 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from numpyro.distributions import constraints
 
 import bayeskern as bk
-from bayeskern.inference.mcmc.initialization import initial_points, start_at
-from bayeskern.inference.mcmc.kernel import Transitions
+from bayeskern.inference.mcmc.initialization import (
+    chain_starts,
+    find_modes,
+    initial_points,
+    start_at,
+)
+from bayeskern.inference.mcmc.kernel import Transitions, unscaled
 from bayeskern.inference.model.target import Target
 
 RNG = np.random.default_rng(5)
@@ -93,3 +99,48 @@ def test_chains_begin_where_they_are_told():
     method = bk.NUTS(chains=2, warmup=1, draws=1, init={"x": [500.0, -500.0]})
     x = bk.infer(two, method=method, seed=0, progress=False).draws["x"]
     assert x[0, 0] > 100.0 and x[1, 0] < -100.0
+
+
+# -- coordinates of the chains -------------------------------------------------------------------
+
+
+def ill_conditioned(root):
+    x = numpyro.sample("x", dist.ImproperUniform(constraints.real_vector, (), root.shape[:1]))
+    numpyro.factor("normal", dist.MultivariateNormal(scale_tril=root).log_prob(x))
+
+
+def root_of_condition(d, condition):
+    """A Cholesky factor of a covariance with such a condition number, in random directions."""
+    Q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))
+    return np.linalg.cholesky((Q * np.geomspace(1.0 / condition, 1.0, d)) @ Q.T)
+
+
+@pytest.mark.parametrize(("condition", "rotates"), [(10.0, False), (1e6, True)])
+def test_chains_run_in_coordinates_in_which_the_covariance_is_not_ill_conditioned(
+    condition, rotates
+):
+    root = root_of_condition(10, condition)
+    target = Target.of(ill_conditioned, (root,), {})
+    optimum = find_modes(target, 0, False)
+    points, scale = chain_starts(target, optimum, 4, 0, dense=False, one_mass=True)
+    sds = np.sqrt(np.sum(np.square(root), axis=1))
+    if not rotates:
+        np.testing.assert_allclose(scale, sds, rtol=1e-6)
+        return
+    np.testing.assert_allclose(scale, root, atol=1e-6)
+    for point in points:
+        u = point.over(scale)
+        np.testing.assert_allclose(unscaled(scale, u.z), point.z, atol=1e-10)
+        np.testing.assert_allclose(u.inverse_mass, np.ones(10), rtol=1e-4)
+        # The gradient of -log p in coordinates in which p is N(0, I).
+        np.testing.assert_allclose(u.gradient, u.z, atol=1e-4)
+
+
+def test_an_ill_conditioned_normal_takes_few_steps():
+    """A diagonal mass matrix would take about the root of the condition number, 1,000."""
+    root = root_of_condition(10, 1e6)
+    method = bk.NUTS(chains=2, warmup=300, draws=300)
+    posterior = bk.infer(ill_conditioned, root, method=method, seed=0, progress=False)
+    assert np.mean(posterior.sample_stats["n_steps"]) < 20.0
+    sds = np.sqrt(np.sum(np.square(root), axis=1))
+    np.testing.assert_allclose(posterior.flat["x"].std(axis=0), sds, rtol=0.15)
