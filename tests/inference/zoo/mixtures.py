@@ -4,9 +4,11 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
 import scipy.stats
+
+from tests.inference.zoo.moments import Moments
+from tests.inference.zoo.posterior import ZooPosterior, sample_density
 
 # A mode that fewer prior draws lead to is a needle, which no search can be blamed for.
 MIN_BASIN_SHARE, BASIN_DRAWS = 1 / 5_000, 50_000
@@ -56,12 +58,21 @@ class NormalMixture(NamedTuple):
 
     def model(self):
         """The NumPyro model."""
-        prior = dist.Normal(0.0, self.prior_sd).expand([self.size]).to_event(1)
-        x = numpyro.sample("x", prior)
-        sds = jnp.asarray(self.sds)[:, None]
-        parts = dist.Normal(jnp.asarray(self.means), sds).to_event(1)
-        mixture = dist.MixtureSameFamily(dist.Categorical(jnp.asarray(self.weights)), parts)
-        numpyro.factor("likelihood", mixture.log_prob(x) - prior.log_prob(x))
+        return normal_mixture(*self)
+
+    def posterior(self, name: str, family: str) -> ZooPosterior:
+        # As arguments, so that mixtures of one dimension are compiled once.
+        args = tuple(map(np.asarray, self))
+        truth = lambda: {"x": Moments(self.mean, self.sd)}  # noqa: E731
+        return ZooPosterior(name, family, normal_mixture, args, truth, has_prior_draws=False)
+
+
+def normal_mixture(means, sds, weights, prior_sd):
+    """The model of a `NormalMixture`."""
+    prior = dist.Normal(0.0, prior_sd).expand([means.shape[1]]).to_event(1)
+    parts = dist.Normal(jnp.asarray(means), jnp.asarray(sds)[:, None]).to_event(1)
+    mixture = dist.MixtureSameFamily(dist.Categorical(jnp.asarray(weights)), parts)
+    sample_density("x", mixture.log_prob, prior)
 
 
 def random_mixture(seed: int) -> NormalMixture:
@@ -78,3 +89,44 @@ def random_mixture(seed: int) -> NormalMixture:
     means = centre + np.array([[-0.5], [0.5]]) * distance * direction
     weight = rng.uniform(0.1, 0.9)
     return NormalMixture(means, sds, np.array([weight, 1.0 - weight]), rng.uniform(3.0, 6.0))
+
+
+def diagonal_mixture(d, weights, means, sds, prior_sd) -> NormalMixture:
+    """Two parts whose means lie on the diagonal."""
+    return NormalMixture(
+        np.repeat(np.array(means)[:, None], d, axis=1), np.array(sds), np.array(weights), prior_sd
+    )
+
+
+# Dimension, weights, means, sds, sd of the prior.
+HARD = (
+    (4, (0.85, 0.15), (-2.0, 4.0), (0.5, 2.0), 5.0),
+    (6, (0.85, 0.15), (-2.0, 4.0), (0.5, 2.0), 5.0),
+    (8, (0.85, 0.15), (-2.0, 4.0), (0.5, 2.0), 5.0),
+    (8, (0.7, 0.3), (-2.0, 4.0), (1.0, 0.5), 5.0),
+    (6, (0.3, 0.7), (-3.0, 3.0), (1.0, 0.4), 5.0),
+    (10, (0.6, 0.4), (-3.0, 3.0), (1.0, 0.6), 4.0),
+    (12, (0.5, 0.5), (-2.0, 3.0), (1.0, 0.5), 5.0),
+)
+SEEDS = range(60)
+# Seeds without a needle, those of the smallest basins first.
+SEARCHABLE = (
+    18, 6, 0, 1, 8, 11, 12, 14, 16, 19, 20, 21, 22, 23, 24, 26, 27, 30, 34, 35, 37, 38, 39, 41,
+    42, 43, 47, 48, 49, 51, 54, 55, 57, 58, 59,
+)  # fmt: skip
+
+
+def hard_posterior(d, weights, means, sds, prior_sd) -> ZooPosterior:
+    name = f"mixture, {d} d, sds {sds[0]} and {sds[1]}"
+    return diagonal_mixture(d, weights, means, sds, prior_sd).posterior(name, "mixtures")
+
+
+def random_posterior(seed: int) -> ZooPosterior:
+    mixture = random_mixture(seed)
+    return mixture.posterior(f"random mixture {seed}, {mixture.size} d", "random mixtures")
+
+
+# Gradient searches end in the wide part of these.
+HARD_POSTERIORS = [hard_posterior(*hard) for hard in HARD]
+RANDOM_POSTERIORS = [random_posterior(seed) for seed in SEARCHABLE]
+NEEDLES = [random_posterior(seed) for seed in SEEDS if seed not in SEARCHABLE]
