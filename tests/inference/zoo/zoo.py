@@ -12,6 +12,7 @@ from tests.inference.zoo import (
     tails,
     unimodal,
 )
+from tests.inference.zoo.posterior import ZooPosterior
 
 POSTERIORS = [
     *unimodal.POSTERIORS,
@@ -28,3 +29,8 @@ POSTERIORS = [
 ]
 FAMILIES = tuple(dict.fromkeys(posterior.family for posterior in POSTERIORS))
 BY_NAME = {posterior.name: posterior for posterior in POSTERIORS}
+
+
+def seeds(posterior: ZooPosterior, count: int) -> range:
+    """Seeds to fit a posterior with. Random mixtures are many already, and get one each."""
+    return range(1 if posterior.family == "random mixtures" else count)
