@@ -50,14 +50,14 @@ def is_right(draws, mean, sd) -> bool:
     """True if all means and sds of the draws are within MAX_ERROR. draws: (chains, draws, ...)."""
     mean, sd = np.ravel(mean), np.ravel(sd)
     x = np.asarray(draws).reshape(-1, len(mean))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         shift = np.max(np.abs(x.mean(axis=0) - mean) / sd)
         log_ratio = np.max(np.abs(np.log(x.std(axis=0) / sd)))
     return bool(shift < MAX_ERROR and log_ratio < MAX_ERROR)
 
 
 def sample_density(name, log_density, prior):
-    """Sample a site with a given density, of which the prior is only a wide proposal."""
+    """Sample a site with a given density; the prior only proposes where it may be large."""
     x = numpyro.sample(name, prior)
     numpyro.factor(f"{name}_density", log_density(x) - prior.log_prob(x))
     return x

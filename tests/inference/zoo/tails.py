@@ -6,10 +6,11 @@ import numpyro
 import numpyro.distributions as dist
 import scipy.stats as st
 
-from tests.inference.zoo.moments import Moments, mixed, on_grid
+from tests.inference.zoo.moments import Moments, grid, mixed, on_grid
 from tests.inference.zoo.posterior import ZooPosterior
 
 OUTLIERS = np.array([-0.6, 0.1, 0.4, 0.9, 25.0, -60.0])
+FAR = np.array([-0.5, 0.4, 40.0])
 # Two of Student's t(1.5): the density of the location falls as |mu|^-5, so that its sd is finite.
 TWO = np.array([-1.0, 1.0])
 FEW = np.array([0.7, -1.1, 0.4])
@@ -48,14 +49,36 @@ def student_prior_truth():
     return on_grid(log_p, x=x)
 
 
-def student():
-    real = dist.constraints.real_vector
-    x = numpyro.sample("x", dist.ImproperUniform(real, (), (4,)))
-    numpyro.factor("t", jnp.sum(dist.StudentT(3.0).log_prob(x)))
+def student(df):
+    """Student's t in 4 dimensions, over a flat prior."""
+
+    def model():
+        real = dist.constraints.real_vector
+        x = numpyro.sample("x", dist.ImproperUniform(real, (), (4,)))
+        numpyro.factor("t", jnp.sum(dist.StudentT(df).log_prob(x)))
+
+    return model
 
 
-def student_truth():
-    return {"x": Moments(np.zeros(4), np.full(4, np.sqrt(3.0)))}
+def student_truth(df):
+    return {"x": Moments(np.zeros(4), np.full(4, np.sqrt(df / (df - 2.0))))}
+
+
+def location_and_scale(y):
+    """The density of the scale falls as sigma^-4 until the prior of mu bounds it."""
+    mu = numpyro.sample("mu", dist.Normal(0.0, 100.0))
+    sigma = numpyro.sample("sigma", dist.HalfCauchy(5.0))
+    numpyro.sample("y", dist.StudentT(1.5, mu, sigma), obs=y)
+
+
+def location_and_scale_truth():
+    axis, log_width = signed_grid(800.0, 2_001)
+    mu, log_sigma = grid(axis, np.linspace(-8.0, 30.0, 501))
+    log_p = (1.0 - len(FAR)) * log_sigma - np.logaddexp(0.0, 2.0 * (log_sigma - np.log(5.0)))
+    log_p = log_p + log_width[:, None] - 0.5 * np.square(mu / 100.0)
+    for value in FAR:
+        log_p = log_p - 1.25 * np.log1p(np.square((value - mu) * np.exp(-log_sigma)) / 1.5)
+    return on_grid(log_p, mu=mu, sigma=np.exp(log_sigma))
 
 
 def scale(y):
@@ -148,12 +171,21 @@ def robust_posterior(name, y, prior_sd) -> ZooPosterior:
     return zoo_posterior(name, robust, (y, np.asarray(prior_sd)), truth)
 
 
+def student_posterior(df) -> ZooPosterior:
+    name = f"StudentT({df:g}) density, 4 d"
+    return zoo_posterior(name, student(df), (), lambda: student_truth(df), has_prior_draws=False)
+
+
 POSTERIORS = [
     robust_posterior("StudentT(1.5) with outliers", OUTLIERS, 100.0),
     robust_posterior("StudentT(1.5), two points", TWO, 1_000.0),
     robust_posterior("StudentT(1.5), two groups", np.array([-9.0, -8.0, 7.0, 8.0, 9.0]), 20.0),
     zoo_posterior("StudentT(3) prior", student_prior, (np.asarray(5.0),), student_prior_truth),
-    zoo_posterior("StudentT(3) density, 4 d", student, (), student_truth, has_prior_draws=False),
+    zoo_posterior(
+        "StudentT(1.5), location and scale", location_and_scale, (FAR,), location_and_scale_truth
+    ),
+    student_posterior(3.0),
+    student_posterior(2.2),
     zoo_posterior("HalfCauchy scale, 2 data", scale, (FEW[:2],), lambda: scale_truth(FEW[:2])),
     zoo_posterior("HalfCauchy scale, 3 data", scale, (FEW,), lambda: scale_truth(FEW)),
     zoo_posterior("horseshoe", horseshoe, (HORSESHOE_DATA,), horseshoe_truth),
