@@ -30,6 +30,7 @@ from bayeskern.inference.model.enumeration import (
     require_plates,
     require_summable,
 )
+from bayeskern.inference.model.error_location import located
 from bayeskern.inference.model.handlers import (
     FullPlates,
     OneParamEach,
@@ -97,18 +98,10 @@ class Target(eqx.Module):
         if not callable(model):
             kind = type(model).__name__
             raise TypeError(f"model must be a NumPyro model, a function of the data, got {kind}.")
-        # A model has prepared its data for its own use; large arrays are not copied again.
-        prepared = isinstance(model, PreparesData)
-        arguments_read = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
         try:
-            model, site_fields = _describe_sites(model, arguments_read)
-        except arguments.CONCRETIZATION_ERRORS:
-            # The model looks at the values of its arrays, as in len(np.unique(group)).
-            arguments_read = arguments.make_static(arguments_read)
-            with arguments.forbid_value_inspection():
-                model, site_fields = _describe_sites(model, arguments_read)
-        except (IndexError, AttributeError, TypeError) as error:
-            explanation = arguments.explained(error, (args, kwargs))
+            model, arguments_read, site_fields = _read_model(model, args, kwargs)
+        except (IndexError, AttributeError, TypeError, ValueError) as error:
+            explanation = arguments.explained(error, model, args, kwargs) or located(error)
             if explanation is None:
                 raise
             raise explanation from error
@@ -354,6 +347,21 @@ class Target(eqx.Module):
                 value = value + spread * noise.astype(value.dtype)
             unconstrained[latent.name] = value
         return self.ravel(unconstrained)
+
+
+def _read_model(model, args: tuple, kwargs: dict) -> tuple[Callable, tuple, dict]:
+    """The model, its arguments as compiled functions take them, and the fields of its sites."""
+    # A model has prepared its data for its own use; large arrays are not copied again.
+    prepared = isinstance(model, PreparesData)
+    arguments_read = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
+    try:
+        model, site_fields = _describe_sites(model, arguments_read)
+    except arguments.CONCRETIZATION_ERRORS:
+        # The model looks at the values of its arrays, as in len(np.unique(group)).
+        arguments_read = arguments.make_static(arguments_read)
+        with arguments.forbid_value_inspection():
+            model, site_fields = _describe_sites(model, arguments_read)
+    return model, arguments_read, site_fields
 
 
 def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
