@@ -16,8 +16,10 @@ from bayeskern.inference.methods.pathfinder import Pathfinder
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.arguments import model_arguments
 from bayeskern.inference.model.bound import BoundModel
+from bayeskern.inference.model.reproducible import require_reproducible
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
+from bayeskern.protocols import PreparesData
 
 METHODS = {
     method.name: method
@@ -81,6 +83,8 @@ def infer(
     with Stopwatch() as watch:
         target = bound.target()
         target.require_summable()
+        if not isinstance(model, PreparesData):
+            require_reproducible(target)
         return fit_target(
             method,
             target,

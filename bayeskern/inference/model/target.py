@@ -376,11 +376,14 @@ def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
     def run(argument_trees):
         nonlocal model
         args, kwargs = arguments.without_static(argument_trees)
-        if any(is_network(site) for site in _first_trace(model, args, kwargs).values()):
-            model = OneParamEach(model)
-        subsampled_plates.update(validation.subsampled(_first_trace(model, args, kwargs)))
         # Inside the abstract trace, since the bounds of a support may be traced values themselves.
-        trace = _first_trace(FullPlates(model), args, kwargs)
+        trace = _first_trace(model, args, kwargs)
+        if any(map(is_network, trace.values())):
+            model = OneParamEach(model)
+            trace = _first_trace(model, args, kwargs)
+        subsampled_plates.update(validation.subsampled(trace))
+        if subsampled_plates:
+            trace = _first_trace(FullPlates(model), args, kwargs)
         for name, site in trace.items():
             validation.look_at(name, site)
             nesting.extend(-frame.dim for frame in site.get("cond_indep_stack", ()))
