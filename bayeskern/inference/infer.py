@@ -60,8 +60,9 @@ def infer(
         predictions, and the way to ArviZ.
 
     Raises:
-        ValueError: If the method is unknown, the data are bad, or the model cannot be fitted; the
-            message names the argument or the site, and says what to do. `DoesNotApplyError`, which
+        ValueError: If the method is unknown, the data are bad, or the model cannot be fitted, as
+            where its density changes when it is run again, by Python's random numbers; the message
+            names the argument or the site, and says what to do. `DoesNotApplyError`, which
             is a ValueError, says that another method would do. Also where a name may be meant for
             the model or for `infer`.
         TypeError: If the model cannot be called, the method is neither a name nor a method, or

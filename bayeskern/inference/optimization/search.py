@@ -64,10 +64,10 @@ def find_optimum(
             if file is not None:
                 file.write(state)
 
-        ends = map(np.array, minimise(objective, begin, steps, 0.1 * FLAT, report, state))
-    ends = Ends(
-        objective, hessian, *_from_finite_starts(objective, begin, tuple(ends), seed, steps)
-    )
+        ends = minimise(objective, begin, steps, 0.1 * FLAT, report, state)
+    if not np.all(np.isfinite(ends[1])):
+        ends = _again_where_not_finite(objective, begin, ends, seed, steps)
+    ends = Ends(objective, hessian, *ends)
     if starts == 1 or target.size > UNEXPLAINED.max_size or has_open_loop(target):
         # No Hessians of so many coordinates. Far out, where unexplained draws lie, a loop of
         # unknown length may take for ever.
@@ -133,27 +133,31 @@ class Ends:
         return self._optima[i]
 
 
-def _from_finite_starts(
+def _again_where_not_finite(
     objective: NegativeLogDensity, begin: np.ndarray, ends: tuple, seed: int, steps: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ends of searches, again from finite starts where the density was not finite at a start.
+) -> list[np.ndarray]:
+    """The ends of searches, of which those without a finite start have begun anew from one.
 
-    ends: z (k, d), the objective there and its gradient, of searches from `begin` (k, d). Nothing
-    is compiled. Raises ValueError, naming the site, if the density is finite at no start.
+    Nothing is compiled. Raises ValueError, naming the site, if the density is finite at no start.
+
+    Args:
+        objective: What is minimised.
+        begin: Starts, (k, d).
+        ends: z (k, d), the objective there and its gradient, from each start.
+        seed: The seed of the finite starts.
+        steps: The most steps.
     """
-    dead = ~np.isfinite(ends[1])
-    if not dead.any():
-        return ends
-    target, rows = objective.target, len(begin)
-    if dead.all():
+    target, failed = objective.target, ~np.isfinite(ends[1])
+    if failed.all():
         refuse_bad_data(target, begin[0])
-    finite = finite_positions(target, partial(evaluate, objective), dead.sum(), seed, rows)
-    if dead.all() and not len(finite):
+    starts = finite_positions(target, partial(evaluate, objective), failed.sum(), seed, len(begin))
+    if failed.all() and not len(starts):
         refuse_nonfinite(target, begin[0])
+    replaced = np.flatnonzero(failed)[: len(starts)]
     # A search from NaN ends at once.
-    again = np.full_like(begin, np.nan)
-    replaced = np.flatnonzero(dead)[: len(finite)]
-    again[replaced] = finite
+    again = np.full(begin.shape, np.nan)
+    again[replaced] = starts
+    ends = [np.array(x) for x in ends]
     for old, new in zip(ends, minimise(objective, again, steps, 0.1 * FLAT), strict=True):
         old[replaced] = new[replaced]
     return ends
