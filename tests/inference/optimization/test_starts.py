@@ -135,3 +135,22 @@ def test_a_dummy_sample_leaves_the_uniform_draws():
     objective = NegativeLogDensity(target, True)
     z = finite_positions(target, lambda z: evaluate(objective, z), 5, 0, 4)
     assert z.shape == (5, 2) and np.all(np.abs(z) < 2.0) and len(np.unique(z)) == 10
+
+
+class DummyNormal(dist.Distribution):
+    """A standard normal density whose `sample` gives its mode again and again."""
+
+    support = dist.constraints.real
+
+    def sample(self, key, sample_shape=()):
+        return jnp.zeros(sample_shape)
+
+    def log_prob(self, x):
+        return dist.Normal().log_prob(x)
+
+
+def test_dummy_draws_are_no_evidence_against_a_fit():
+    def model():
+        numpyro.sample("x", DummyNormal())
+
+    assert bk.infer(model, method="laplace", progress=False).trust.verdict == "good"
