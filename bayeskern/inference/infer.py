@@ -16,8 +16,10 @@ from bayeskern.inference.methods.pathfinder import Pathfinder
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.arguments import model_arguments
 from bayeskern.inference.model.bound import BoundModel
+from bayeskern.inference.model.reproducible import require_reproducible
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
+from bayeskern.protocols import PreparesData
 
 METHODS = {
     method.name: method
@@ -58,8 +60,9 @@ def infer(
         predictions, and the way to ArviZ.
 
     Raises:
-        ValueError: If the method is unknown, the data are bad, or the model cannot be fitted; the
-            message names the argument or the site, and says what to do. `DoesNotApplyError`, which
+        ValueError: If the method is unknown, the data are bad, or the model cannot be fitted, as
+            where its density changes when it is run again, by Python's random numbers; the message
+            names the argument or the site, and says what to do. `DoesNotApplyError`, which
             is a ValueError, says that another method would do. Also where a name may be meant for
             the model or for `infer`.
         TypeError: If the model cannot be called, the method is neither a name nor a method, or
@@ -81,6 +84,8 @@ def infer(
     with Stopwatch() as watch:
         target = bound.target()
         target.require_summable()
+        if not isinstance(model, PreparesData):
+            require_reproducible(target)
         return fit_target(
             method,
             target,

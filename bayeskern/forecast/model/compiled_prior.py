@@ -14,7 +14,7 @@ from bayeskern.gp.numpy_prior import Gradient
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.optimization.search import initial_positions
+from bayeskern.inference.optimization.starts import initial_positions
 from bayeskern.kernels.components import component_names, part_of
 from bayeskern.kernels.derivatives import Pairs
 from bayeskern.kernels.gram_matrix import padded

@@ -46,7 +46,7 @@ def overdispersed_sample(
 
     They are one mixture: each draw is weighted by p over the density of the whole mixture (Owen and
     Zhou, 2000), so that a part that fits badly does no harm. An improper prior is left out, and so
-    is q where its density is known at its own draws only.
+    is one whose draws are all equal, and q where its density is known at its own draws only.
     """
     # A Student t has TAILS / (TAILS - 2) times the variance of its scale.
     student_t = Elliptical.around(z, TAILS, WIDER * np.sqrt((TAILS - 2.0) / TAILS))
@@ -54,8 +54,10 @@ def overdispersed_sample(
     rng = stream(0, "wider")
     parts = [*q_part, (student_t, student_t.draw(rng, count)[0])]
     if not target.without_prior:
-        prior = PriorProposal(target)
-        parts.append((prior, draw_prior(target, rng, np.ones(int(FROM_PRIOR * count)))))
+        drawn = draw_prior(target, rng, np.ones(int(FROM_PRIOR * count)))
+        # A distribution whose `sample` is a dummy has a density, and no draws from it.
+        if not np.any(np.all(drawn == drawn[0], axis=0)):
+            parts.append((PriorProposal(target), drawn))
     z = np.concatenate([drawn for _, drawn in parts])
     # A draw at the edge of a support lies at infinity; it has no weight, in a place of its own.
     at_infinity = ~np.all(np.isfinite(z), axis=1)

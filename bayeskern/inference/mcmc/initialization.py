@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.inference.mcmc.kernel import InitialPoint, potential_and_gradient
+from bayeskern.inference.mcmc.kernel import BLOCK, InitialPoint, potential_and_gradient
+from bayeskern.inference.model.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
+from bayeskern.inference.optimization.starts import RADIUS, finite_positions
 
 # Sds from the mode, tried in turn until the density there is neither zero nor absurdly low.
 SPREAD = (2.0, 1.0, 0.5, 0.25, 0.1, 0.0)
-# Where there is no mode: uniform on so much to both sides of 0, as NumPyro and Stan do.
-RADIUS = 2.0
+# Draws around each mode, and from the uniform distribution on (-RADIUS, RADIUS)^d.
 TRIES = 20
 # The share of TRIES draws around a mode whose density its curvature must foretell; a mode at which
 # it foretells fewer is a spike in a funnel.
@@ -112,7 +113,8 @@ def initial_points(
     and begin two posterior sds away from them, as N(mode, 4 H^-1), with the inverse mass matrix
     H^-1 (its diagonal, unless dense). A mode that has a negligible share of the evidence gives way
     to the best one. Where there is no sound mode, or it is a spike that no chain would come back
-    from, as in a funnel, a chain begins uniformly on (-2, 2)^d with a unit mass matrix. Raises
+    from, as in a funnel, a chain begins uniformly on (-2, 2)^d with a unit mass matrix; where the
+    density is not finite there, at a draw from the prior or an end of the search. Raises
     ValueError, naming the site, if the density is finite nowhere.
     """
     modes = _modes(optimum, chains) if optimum is not None else [None] * chains
@@ -126,19 +128,42 @@ def initial_points(
     boxes, near_modes = evaluated[:chains], evaluated[chains:]
     box_log_evidence = _evidence_on_box(boxes)
     unit = np.eye(target.size) if dense else np.ones(target.size)
-    points = []
+    points: list[InitialPoint | None] = []
     for mode, box, near in zip(modes, boxes, near_modes, strict=True):
         point = None
         if mode is not None and _is_representative(mode.optimum, near, box_log_evidence):
             last = Candidates(*(x[TRIES:] for x in near))
             point = _first(last, _highest(mode.optimum), _mass(mode.tril, dense))
             point = point and point._replace(at_mode=True)
-        if point is None:
-            point = _first(box, np.inf, unit)
-        if point is None:
-            refuse_nonfinite(target, jnp.asarray(box.z[0]))
-        points.append(point)
+        points.append(_first(box, np.inf, unit) if point is None else point)
+    missing = [i for i, point in enumerate(points) if point is None]
+    if missing:
+        others = _elsewhere(target, optimum, len(missing), seed, unit)
+        if not others:
+            refuse_nonfinite(target, boxes[0].z[0])
+        for turn, i in enumerate(missing):
+            points[i] = others[turn % len(others)]
     return points
+
+
+def _elsewhere(
+    target: Target, optimum: Optimum | None, count: int, seed: int, inverse_mass
+) -> list[InitialPoint]:
+    """At most `count` starts, at draws from the prior or else at ends of the search."""
+    evaluate = partial(potential_and_gradient, target)
+    z = finite_positions(target, evaluate, count, seed, BLOCK)
+    if not len(z) and optimum is not None:
+        order = np.argsort(-optimum.start_log_densities)
+        z = optimum.ends[order]
+    if not len(z):
+        return []
+    candidates = Candidates(z, *evaluate(z))
+    possible = candidates.below(np.inf)
+    return [
+        InitialPoint(*at, inverse_mass)
+        for *at, finite in zip(*candidates, possible, strict=True)
+        if finite
+    ][:count]
 
 
 def start_at(target: Target, points: list[InitialPoint], values: dict) -> list[InitialPoint]:

@@ -24,8 +24,10 @@ class MAP(Method):
 
     Args:
         starts: How many starts. The first is at the median of the prior (at the given value for
-            `Free`); half of the others are the best of many draws from it, half are any draws. With
-            more than one, as many more follow from draws that the modes do not explain.
+            `Free`); half of the others are the best of many draws from it, half are any draws. One
+            without a finite density and gradient gives way to a draw of the prior that has both, or
+            to a uniform one in (-2, 2)^d. With more than one, as many more follow from draws that
+            the modes do not explain.
         jacobian: False for the mode in the model's own parameters, True for the mode in the
             unconstrained ones: Gamma(3, 1) has its mode at 2 in the first sense, 3 in the second.
         steps: The most steps of L-BFGS.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -14,11 +15,12 @@ from bayeskern.inference.approximation.adaptive import weighted_sample
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_weights
+from bayeskern.inference.model.bad_data import refuse_bad_data, refuse_nonfinite
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.factors import robust_cholesky
+from bayeskern.inference.optimization.lbfgs import evaluate
 from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.optimization.search import initial_positions
+from bayeskern.inference.optimization.starts import finite_positions, initial_positions
 from bayeskern.inference.result import Fit
 
 # Draws by which the ELBO of each Gaussian along a path is estimated.
@@ -57,12 +59,18 @@ class Pathfinder(Method):
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("Pathfinder")
-        starts = initial_positions(NegativeLogDensity(target, True), self.paths, seed)
+        objective, rows = NegativeLogDensity(target, True), self.paths
+        starts = initial_positions(objective, rows, seed)
         with Progress("Pathfinder", 1, progress) as bar:
-            means, covariances = map(np.asarray, _paths(target, starts, jax.random.key(seed)))
+            means, covariances, sound = _sound_paths(target, starts, seed)
+            if not np.any(sound):
+                refuse_bad_data(target, starts[0])
+                finite = finite_positions(target, partial(evaluate, objective), rows, seed, rows)
+                if not len(finite):
+                    refuse_nonfinite(target, starts[0])
+                starts = np.resize(finite, starts.shape)
+                means, covariances, sound = _sound_paths(target, starts, seed)
             bar.to(1)
-        # A path that failed is left out.
-        sound = np.isfinite(means).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2))
         if not np.any(sound):
             refuse_nonfinite(target, starts[0])
         trils = np.stack([robust_cholesky(c) for c in covariances[sound]])
@@ -71,6 +79,13 @@ class Pathfinder(Method):
         if not np.any(np.isfinite(sample.log_p)):
             refuse_nonfinite(target, starts[0])
         return fit_from_weights(sample, weights, q, self.draws, self.replace, seed)
+
+
+def _sound_paths(target, starts, seed):
+    """Means and covariances along the paths, and True for each path that did not fail."""
+    means, covariances = map(np.asarray, _paths(target, starts, jax.random.key(seed)))
+    sound = np.isfinite(means).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2))
+    return means, covariances, sound
 
 
 @eqx.filter_jit

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import numbers
 import re
 from collections.abc import Callable, Hashable
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from contextlib import contextmanager
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from bayeskern.core.formatting import counted
 
 # What JAX raises where a model looks at the value of a tracer.
 CONCRETIZATION_ERRORS = (
@@ -26,6 +29,8 @@ CONCRETIZATION_ERRORS = (
     jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError,
 )
+# What JAX says of arrays that have no numbers, or some that are missing.
+NOT_NUMERIC = re.compile("abstract array|masked array|valid JAX|dtype object")
 
 
 @contextmanager
@@ -180,9 +185,73 @@ def without_static(arguments):
     )
 
 
-def explained(error: Exception, arguments) -> Exception | None:
-    """What to say of an error that a model raised when it was first called, where that is known."""
-    frames = [x for x in jax.tree.leaves(arguments, is_leaf=_is_frame) if hasattr(x, "columns")]
+def named_arrays(model: Callable, args: tuple, kwargs: dict) -> list[tuple[str, np.ndarray]]:
+    """The arrays, frames and numbers among the arguments, with their names: `X`, `data['x']`."""
+    try:
+        named = inspect.signature(model).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        named = {f"argument {i}": x for i, x in enumerate(args)} | kwargs
+    arrays = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(dict(named), is_leaf=_is_frame):
+        value = leaf.to_numpy() if _is_frame(leaf) else leaf
+        is_array = isinstance(value, np.ndarray | np.floating | float)
+        if is_array or (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.number)):
+            name = f"{path[0].key}{jax.tree_util.keystr(path[1:])}"
+            arrays.append((name, np.asanyarray(value)))
+    return arrays
+
+
+def _dtype(x) -> np.dtype:
+    """The dtype of an array, traced or not, or of a list."""
+    return getattr(x, "dtype", None) or np.asarray(x).dtype
+
+
+def _holds_objects(x) -> bool:
+    return jnp.issubdtype(_dtype(x), np.object_)
+
+
+def missing(array) -> np.ndarray:
+    """True for each element that is masked, None, NaN, NaT or pandas.NA, which is no number."""
+    if isinstance(array, np.ma.MaskedArray):
+        return np.ma.getmaskarray(array)
+    if not _holds_objects(array):
+        return np.zeros(np.shape(array), bool)
+    array = np.asarray(array)
+    kinds = [x is None or type(x).__name__ in ("NAType", "NaTType") for x in array.ravel()]
+    is_nan = [isinstance(x, float) and x != x for x in array.ravel()]
+    return np.logical_or(kinds, is_nan).reshape(array.shape)
+
+
+def refuse_no_numbers(owner: str, values) -> None:
+    """Raise ValueError where values are missing, or where they are no numbers.
+
+    owner: whose values they are, as "the argument 'X'".
+    """
+    absent = missing(values)
+    if absent.any():
+        row = np.argwhere(absent)[0][0] if absent.ndim else 0
+        count = counted(absent.sum(), "missing value", "missing values")
+        raise ValueError(
+            f"{owner} has {count} (None or masked), the first in row {row}. Drop those rows, or "
+            "fill them in before the call."
+        )
+    if _holds_objects(values) and all(isinstance(x, numbers.Number) for x in np.ravel(values)):
+        raise ValueError(
+            f"{owner} has numbers of type object. Make them floats before the call, as in "
+            "`y.astype(float)`."
+        )
+    dtype = _dtype(values)
+    if not (jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, bool)):
+        raise ValueError(
+            f"{owner} has values that are no numbers, of type {dtype}. Code them first, as in "
+            "`labels, y = np.unique(y, return_inverse=True)`."
+        )
+
+
+def explained(error: Exception, model: Callable, args: tuple, kwargs: dict) -> Exception | None:
+    """A clearer error, where it is known why a model raised one when it was first called."""
+    leaves = jax.tree.leaves((args, kwargs), is_leaf=_is_frame)
+    frames = [x for x in leaves if hasattr(x, "columns")]
     if frames and isinstance(error, IndexError | AttributeError | TypeError):
         columns = list(frames[0].columns)
         first = columns[0] if columns else "x"
@@ -196,4 +265,10 @@ def explained(error: Exception, arguments) -> Exception | None:
             "computes: start it without a dtype, as by jnp.zeros(()) or jnp.asarray(0), or end the "
             f"step with .astype of the type that it started with. JAX says: {error}"
         )
+    if isinstance(error, TypeError | ValueError) and NOT_NUMERIC.search(str(error)):
+        try:
+            for name, array in named_arrays(model, args, kwargs):
+                refuse_no_numbers(f"the argument {name!r}", array)
+        except ValueError as explanation:
+            return explanation
     return None

@@ -64,9 +64,14 @@ def _log_density(target, z):
     return target.log_density(z)
 
 
-def _program(target) -> Jaxpr:
+def log_density_program(target: Target) -> ClosedJaxpr:
+    """The log density as a program of the arrays of a target and z."""
     # Of a compiled function, since JAX keeps what it has traced of one.
-    return eqx.filter_make_jaxpr(_log_density)(target, jnp.zeros(target.size))[0].jaxpr
+    return eqx.filter_make_jaxpr(_log_density)(target, jnp.zeros(target.size))[0]
+
+
+def _program(target) -> Jaxpr:
+    return log_density_program(target).jaxpr
 
 
 def _sizes(equation) -> list[int]:
@@ -75,9 +80,12 @@ def _sizes(equation) -> list[int]:
 
 
 def _inner(equation) -> list[Jaxpr]:
+    return [p.jaxpr if isinstance(p, ClosedJaxpr) else p for p in inner_programs(equation)]
+
+
+def inner_programs(equation) -> list[Jaxpr | ClosedJaxpr]:
     """The programs that an operation runs, as those of a loop or of a function."""
-    programs = jax.tree.leaves(equation.params, is_leaf=_is_program)
-    return [p.jaxpr if isinstance(p, ClosedJaxpr) else p for p in programs if _is_program(p)]
+    return [p for p in jax.tree.leaves(equation.params, is_leaf=_is_program) if _is_program(p)]
 
 
 def _is_program(param) -> bool:

@@ -30,6 +30,7 @@ from bayeskern.inference.model.enumeration import (
     require_plates,
     require_summable,
 )
+from bayeskern.inference.model.error_location import located
 from bayeskern.inference.model.handlers import (
     FullPlates,
     OneParamEach,
@@ -97,18 +98,10 @@ class Target(eqx.Module):
         if not callable(model):
             kind = type(model).__name__
             raise TypeError(f"model must be a NumPyro model, a function of the data, got {kind}.")
-        # A model has prepared its data for its own use; large arrays are not copied again.
-        prepared = isinstance(model, PreparesData)
-        arguments_read = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
         try:
-            model, site_fields = _describe_sites(model, arguments_read)
-        except arguments.CONCRETIZATION_ERRORS:
-            # The model looks at the values of its arrays, as in len(np.unique(group)).
-            arguments_read = arguments.make_static(arguments_read)
-            with arguments.forbid_value_inspection():
-                model, site_fields = _describe_sites(model, arguments_read)
-        except (IndexError, AttributeError, TypeError) as error:
-            explanation = arguments.explained(error, (args, kwargs))
+            model, arguments_read, site_fields = _read_model(model, args, kwargs)
+        except (IndexError, AttributeError, TypeError, ValueError) as error:
+            explanation = arguments.explained(error, model, args, kwargs) or located(error)
             if explanation is None:
                 raise
             raise explanation from error
@@ -356,6 +349,21 @@ class Target(eqx.Module):
         return self.ravel(unconstrained)
 
 
+def _read_model(model, args: tuple, kwargs: dict) -> tuple[Callable, tuple, dict]:
+    """The model, its arguments as compiled functions take them, and the fields of its sites."""
+    # A model has prepared its data for its own use; large arrays are not copied again.
+    prepared = isinstance(model, PreparesData)
+    arguments_read = (args, kwargs) if prepared else arguments.as_jax((args, kwargs))
+    try:
+        model, site_fields = _describe_sites(model, arguments_read)
+    except arguments.CONCRETIZATION_ERRORS:
+        # The model looks at the values of its arrays, as in len(np.unique(group)).
+        arguments_read = arguments.make_static(arguments_read)
+        with arguments.forbid_value_inspection():
+            model, site_fields = _describe_sites(model, arguments_read)
+    return model, arguments_read, site_fields
+
+
 def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
     """The model, and the fields of a Target that describe its sites, by an abstract trace.
 
@@ -368,11 +376,14 @@ def _describe_sites(model, argument_trees) -> tuple[Callable, dict]:
     def run(argument_trees):
         nonlocal model
         args, kwargs = arguments.without_static(argument_trees)
-        if any(is_network(site) for site in _first_trace(model, args, kwargs).values()):
-            model = OneParamEach(model)
-        subsampled_plates.update(validation.subsampled(_first_trace(model, args, kwargs)))
         # Inside the abstract trace, since the bounds of a support may be traced values themselves.
-        trace = _first_trace(FullPlates(model), args, kwargs)
+        trace = _first_trace(model, args, kwargs)
+        if any(map(is_network, trace.values())):
+            model = OneParamEach(model)
+            trace = _first_trace(model, args, kwargs)
+        subsampled_plates.update(validation.subsampled(trace))
+        if subsampled_plates:
+            trace = _first_trace(FullPlates(model), args, kwargs)
         for name, site in trace.items():
             validation.look_at(name, site)
             nesting.extend(-frame.dim for frame in site.get("cond_indep_stack", ()))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
-from bayeskern.core.formatting import counted
 from bayeskern.hyperparameters import innermost
+from bayeskern.inference.model.arguments import refuse_no_numbers
 from bayeskern.inference.model.enumeration import require_enumerable
 from bayeskern.inference.model.unnormalized import Unnormalized
 from bayeskern.protocols import ApproximatesLatent
@@ -114,15 +112,10 @@ def _require_plate_shape(name, site) -> None:
 
 
 def _require_data_shape(name, site) -> None:
-    value, fn = jnp.shape(site["value"]), site["fn"]
+    value, fn = np.shape(site["value"]), site["fn"]
     if type(fn).__name__ == "Unit" or not isinstance(fn, Distribution):
         return
-    dtype = getattr(site["value"], "dtype", None) or np.asarray(site["value"]).dtype
-    if not (jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, bool)):
-        raise ValueError(
-            f"the observed site {name!r} has values that are no numbers, of type {dtype}. Code "
-            "them first, as in `labels, y = np.unique(y, return_inverse=True)`."
-        )
+    refuse_no_numbers(f"the observed site {name!r}", site["value"])
     expected = tuple(fn.shape())
     try:
         broadcast = np.broadcast_shapes(value, expected)
@@ -133,55 +126,4 @@ def _require_data_shape(name, site) -> None:
         raise ValueError(
             f"the observed site {name!r} has values of shape {value} but its distribution has "
             f"shape {expected}. Reshape one of them, so that each value has one density."
-        )
-
-
-def refuse_nonfinite(target, z) -> None:
-    """Raise ValueError naming the sites at which the density, or its gradient, is not finite.
-
-    Called only where no start had a finite density, so that the good case costs nothing.
-    """
-    values, gradients, observed, shapes = _by_site(target, z)
-    for name, value in observed.items():
-        _nan_data(name, value)
-    for what, by_site in (("log density", values), ("gradient", gradients)):
-        wrong = [name for name, value in by_site.items() if not np.all(np.isfinite(value))]
-        if wrong:
-            shown = ", ".join(
-                f"{name!r} ({float(values[name]):.4g}, shape {shapes[name]})" for name in wrong
-            )
-            raise ValueError(
-                f"the {what} is not finite where the fit would start, at site {shown}. Look at the "
-                "data of that site, and at the support and the scale of its prior."
-            )
-    raise ValueError(
-        "the log density is not finite at any start, though each site is by itself: the values "
-        "overflow. Put the data on a scale of about 1."
-    )
-
-
-@eqx.filter_jit
-def _by_site(target, z):
-    """Log density and gradient by site, the observed values, and the shape of every value.
-
-    Compiled, since NumPyro checks parameters that are not traced, and does not name their site.
-    """
-
-    def densities(z):
-        sites = {k: v for k, v in target.trace(z).items() if v["type"] == "sample"}
-        return {k: jnp.sum(v["fn"].log_prob(v["value"])) for k, v in sites.items()}, sites
-
-    (values, sites), gradients = densities(z), jax.jacrev(lambda z: densities(z)[0])(z)
-    observed = {k: jnp.asarray(v["value"]) for k, v in sites.items() if v["is_observed"]}
-    return values, gradients, observed, {k: jnp.shape(v["value"]) for k, v in sites.items()}
-
-
-def _nan_data(name, value) -> None:
-    bad = np.isnan(np.asarray(value, float))
-    if bad.any():
-        row = int(np.argwhere(bad)[0][0]) if bad.ndim else 0
-        values = counted(bad.sum(), "value that is", "values that are")
-        raise ValueError(
-            f"the observed site {name!r} has {values} NaN, the first in row {row}. Drop those "
-            "rows, or fill them in before the call."
         )

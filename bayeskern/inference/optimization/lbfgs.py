@@ -112,6 +112,16 @@ def minimise(
     return state.z, state.value, state.gradient
 
 
+def evaluate(objective: Callable, z) -> tuple[np.ndarray, np.ndarray]:
+    """`objective` and its gradient at points z (k, d), by the program of a search from k starts.
+
+    Both are (inf, NaN) where one of them is not finite.
+    """
+    state = State.at(np.asarray(z, float))
+    state = jax.device_get(_stretch(objective, state, np.array(0), np.asarray(0.0)))
+    return state.value, state.gradient
+
+
 @eqx.filter_jit
 def _stretch(objective, state, steps, tolerance):
     """The starts further, to so many steps each."""

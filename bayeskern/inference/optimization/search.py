@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.random import stream
+from bayeskern.inference.model.bad_data import refuse_bad_data, refuse_nonfinite
 from bayeskern.inference.model.cost import cost, has_open_loop
 from bayeskern.inference.model.exchangeable import Exchanges, find_exchanges
-from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.validation import refuse_nonfinite
 from bayeskern.inference.optimization.curvature import derivatives, hessian_at
-from bayeskern.inference.optimization.lbfgs import minimise
+from bayeskern.inference.optimization.lbfgs import evaluate, minimise
 from bayeskern.inference.optimization.modes import FLAT, SAME, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.optimization.search_file import SearchFile
+from bayeskern.inference.optimization.starts import (
+    CANDIDATES,
+    finite_positions,
+    initial_positions,
+)
 from bayeskern.inference.optimization.unexplained import (
     UnexplainedSearch,
     unexplained_starts,
     wide_draws,
 )
 
-# The candidates for each start but the first, and the draws whose median the first start is.
-CANDIDATES, MIDDLE = 16, 64
 UNEXPLAINED = UnexplainedSearch()
 # Draws at which exchanges of members are tried.
 EXCHANGE_DRAWS = 3
@@ -65,10 +67,10 @@ def find_optimum(
             if file is not None:
                 file.write(state)
 
-        z, values, gradients = minimise(objective, begin, steps, 0.1 * FLAT, report, state)
-    if not np.any(np.isfinite(values)):
-        refuse_nonfinite(target, begin[0])
-    ends = Ends(objective, hessian, z, values, gradients)
+        ends = minimise(objective, begin, steps, 0.1 * FLAT, report, state)
+    if not np.all(np.isfinite(ends[1])):
+        ends = _again_where_not_finite(objective, begin, ends, seed, steps)
+    ends = Ends(objective, hessian, *ends)
     if starts == 1 or target.size > UNEXPLAINED.max_size or has_open_loop(target):
         # No Hessians of so many coordinates. Far out, where unexplained draws lie, a loop of
         # unknown length may take for ever.
@@ -149,6 +151,36 @@ class Ends:
         return self._optima[i]
 
 
+def _again_where_not_finite(
+    objective: NegativeLogDensity, begin: np.ndarray, ends: tuple, seed: int, steps: int
+) -> list[np.ndarray]:
+    """The ends of searches, of which those without a finite start have begun anew from one.
+
+    Nothing is compiled. Raises ValueError, naming the site, if the density is finite at no start.
+
+    Args:
+        objective: What is minimised.
+        begin: Starts, (k, d).
+        ends: z (k, d), the objective there and its gradient, from each start.
+        seed: The seed of the finite starts.
+        steps: The most steps.
+    """
+    target, failed = objective.target, ~np.isfinite(ends[1])
+    if failed.all():
+        refuse_bad_data(target, begin[0])
+    starts = finite_positions(target, partial(evaluate, objective), failed.sum(), seed, len(begin))
+    if failed.all() and not len(starts):
+        refuse_nonfinite(target, begin[0])
+    replaced = np.flatnonzero(failed)[: len(starts)]
+    # A search from NaN ends at once.
+    again = np.full(begin.shape, np.nan)
+    again[replaced] = starts
+    ends = [np.array(x) for x in ends]
+    for old, new in zip(ends, minimise(objective, again, steps, 0.1 * FLAT), strict=True):
+        old[replaced] = new[replaced]
+    return ends
+
+
 def _search_unexplained(
     ends: Ends, starts: int, seed: int, steps: int, progress: bool, title: str
 ) -> Optimum:
@@ -205,30 +237,3 @@ def _polish(objective, z, value, gradient):
             break
         z, value, gradient = further, new_value, new_gradient
     return z, value, gradient
-
-
-def initial_positions(
-    objective: NegativeLogDensity, count: int, seed: int, candidates: int = CANDIDATES
-) -> np.ndarray:
-    """Starts of a search: (count, d).
-
-    The first start is the median of MIDDLE draws from the prior; of the others, half are the best
-    of so many candidates for each, half are any draws and their reflections in the median. Values
-    without a prior begin where they were given, and their candidates are spread widely around that,
-    in unconstrained coordinates.
-    """
-    more = candidates * (count - 1)
-    spread = np.r_[np.zeros(MIDDLE), np.full(more, 3.0)]
-    draws = draw_prior(objective.target, stream(seed, "starts"), spread)
-    first, candidates = np.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
-    if count == 1:
-        return first[None]
-    order, high = np.argsort(objective.values(candidates)), (count - 1) // 2
-    anywhere = candidates[np.sort(order[high:])][: count // 2]
-    # A draw and its reflection: if the one leads to a mode on this side, the other does not.
-    with np.errstate(invalid="ignore"):
-        # A draw at the edge of a support lies at infinity, and its reflection nowhere.
-        reflected = 2.0 * first - anywhere
-    pairs = np.stack([anywhere, reflected], axis=1).reshape(-1, len(first))
-    # Half go where the density is high; half go anywhere, to find the modes that are not.
-    return np.concatenate([first[None], candidates[order[:high]], pairs])[:count]

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import rosen_der
 
-from bayeskern.inference.optimization.lbfgs import minimise
+from bayeskern.inference.optimization.lbfgs import evaluate, minimise
 
 TRACES = []
 
@@ -86,3 +86,16 @@ def test_other_numbers_are_not_compiled_again():
         if centre == 1.0:
             TRACES.clear()
     assert not TRACES
+
+
+def test_values_and_gradients_by_the_program_of_the_search():
+    bowl = Quadratic(jnp.array([1.0, 2.0]), jnp.array([2.0, 4.0]), edge=-1.5)
+    # 2 (3 - 1)^2 / 2 + 4 (1 - 2)^2 / 2, and a point below the edge.
+    z = np.array([[3.0, 1.0], [-2.0, 0.0], [np.nan, 0.0]])
+    value, gradient = evaluate(bowl, z)
+    np.testing.assert_allclose(value, [6.0, np.inf, np.inf])
+    np.testing.assert_allclose(gradient[0], [4.0, -4.0])
+    assert np.all(np.isnan(gradient[1:]))
+    traces = len(TRACES)
+    minimise(bowl, z, 50, 1e-6)
+    assert len(TRACES) == traces

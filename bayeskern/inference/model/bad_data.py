@@ -1,0 +1,189 @@
+"""Errors where no start has a finite density: the site, the argument, the row and the value."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.interpreters.partial_eval import dce_jaxpr
+from numpyro.distributions import Distribution, MaskedDistribution, constraints
+
+from bayeskern.core.formatting import counted
+from bayeskern.core.scalars import scalar_name
+from bayeskern.hyperparameters import innermost
+from bayeskern.inference.model.arguments import named_arrays
+from bayeskern.inference.model.validation import is_observed
+
+# NaN comes from NaN, and infinite values are named only where none is NaN.
+KINDS = {"NaN": np.isnan, "infinite": np.isinf}
+
+
+class Parameter(NamedTuple):
+    """A parameter of a distribution, and where its values are allowed."""
+
+    name: str
+    value: jax.Array
+    is_allowed: jax.Array
+
+
+def refuse_bad_data(target, z) -> None:
+    """Raise ValueError where no latent values can have a finite density, for the data alone.
+
+    Those are observed values that are NaN or infinite, or outside a support that no latent moves.
+    """
+    sites = _observed_sites(target, z)
+    for name, (value, _, _) in sites.items():
+        _refuse_nonfinite_values(f"the observed site {name!r}", value)
+    fixed = _fixed_supports(target, z)
+    for name in sites.keys() & fixed:
+        _refuse_outside(name, *sites[name])
+
+
+def refuse_nonfinite(target, z) -> None:
+    """Raise ValueError naming the sites at which the density, or its gradient, is not finite.
+
+    Called only where no start had a finite density, so that the good case costs nothing. It says
+    why, where that is known: bad data, NaN among the arguments, invalid parameters.
+    """
+    z = jnp.asarray(z)
+    refuse_bad_data(target, z)
+    values, gradients, parameters, shapes = _by_site(target, z)
+    for what, by_site in (("log density", values), ("gradient", gradients)):
+        wrong = [name for name, value in by_site.items() if not np.all(np.isfinite(value))]
+        if wrong:
+            shown = ", ".join(
+                f"{name!r} ({float(values[name]):.4g}, shape {shapes[name]})" for name in wrong
+            )
+            place = f"the {what} is not finite where the fit would start, at site {shown}"
+            for argument, array in named_arrays(target.model, target.args, target.kwargs):
+                _refuse_nonfinite_values(f"{place}; the argument {argument!r}", array)
+            for name in wrong:
+                _refuse_parameters(place, *parameters[name])
+            for name, site in _observed_sites(target, z).items():
+                _refuse_outside(name, *site)
+            raise ValueError(
+                f"{place}. Look at the data of that site, and at the support and the scale of its "
+                "prior."
+            )
+    raise ValueError(
+        "the log density is not finite at any start, though each site is by itself: the values "
+        "overflow. Put the data on a scale of about 1."
+    )
+
+
+def _refuse_nonfinite_values(owner: str, values) -> None:
+    for kind, is_bad in KINDS.items():
+        bad = is_bad(np.asarray(values, float))
+        if bad.any():
+            count = counted(bad.sum(), "value that is", "values that are")
+            first = f", the first in row {np.argwhere(bad)[0][0]}" if bad.ndim else ""
+            raise ValueError(
+                f"{owner} has {count} {kind}{first}. Drop those rows, or fill them in before the "
+                "call."
+            )
+
+
+def _refuse_outside(name: str, value, is_inside, kind: str) -> None:
+    """Raise ValueError naming the first value outside the support of a distribution."""
+    if np.all(is_inside):
+        return
+    # One number may stand for many, and an event has one support.
+    value, outside = np.asarray(value), ~np.asarray(is_inside)
+    index = tuple(np.argwhere(outside)[0]) if np.ndim(value) >= outside.ndim else ()
+    others = f" ({counted(outside.sum() - 1, 'other is', 'others are')} too)"
+    raise ValueError(
+        f"{scalar_name(name, index)} = {_shown(value[index])} is outside the support of {kind}"
+        f"{others if outside.sum() > 1 else ''}. Look at the data of {name!r}, or take another "
+        "distribution."
+    )
+
+
+def _refuse_parameters(place: str, kind: str, parameters: list[Parameter]) -> None:
+    """Raise ValueError naming the first parameter that is not allowed."""
+    for parameter, value, is_allowed in parameters:
+        if np.all(is_allowed):
+            continue
+        index = tuple(np.argwhere(~np.asarray(is_allowed))[0])
+        # NumPyro gives a single number the shape (1,).
+        of = scalar_name(parameter, index if np.size(value) > 1 else ())
+        raise ValueError(
+            f"{place}; {of} of its {kind} is {_shown(np.asarray(value)[index])}, which is not "
+            "allowed. Look at how the model computes it."
+        )
+
+
+def _shown(value) -> str:
+    return f"{value:.6g}" if np.ndim(value) == 0 else np.array2string(value, precision=6)
+
+
+def _kind(fn: Distribution) -> str:
+    """The name by which a distribution is made: Bernoulli, not BernoulliLogits."""
+    return type(innermost(fn)).__name__.removesuffix("Logits").removesuffix("Probs")
+
+
+def _observed_sites(target, z) -> dict[str, tuple]:
+    """By name: the observed values, where they are inside the support, and of which kind."""
+    arrays, kinds = _observed(target, z)
+    return {name: (*jax.device_get(arrays[name]), kinds[name]) for name in arrays}
+
+
+@eqx.filter_jit
+def _observed(target, z):
+    sites = {k: v for k, v in target.trace(z).items() if is_observed(v)}
+    arrays = {k: (jnp.asarray(v["value"]), _is_inside(v)) for k, v in sites.items()}
+    return arrays, {k: _kind(v["fn"]) for k, v in sites.items()}
+
+
+def _is_inside(site):
+    """Where observed values lie inside the support, or are masked."""
+    fn, value = innermost(site["fn"]), jnp.asarray(site["value"])
+    inside = fn.support(value) if fn.support is not None else jnp.ones(())
+    wrapper = site["fn"]
+    while wrapper is not fn:
+        if isinstance(wrapper, MaskedDistribution):
+            mask = jnp.asarray(wrapper._mask)
+            events = wrapper.event_dim - fn.event_dim
+            inside = inside | ~mask.reshape(mask.shape + (1,) * events)
+        wrapper = wrapper.base_dist
+    return inside
+
+
+def _fixed_supports(target, z) -> set[str]:
+    """The observed sites whose values lie inside or outside the support for all latents alike."""
+    names = []
+
+    def inside(z):
+        arrays, _ = _observed(target, z)
+        names[:] = arrays
+        return [is_inside for _, is_inside in arrays.values()]
+
+    program = jax.make_jaxpr(inside)(jnp.asarray(z)).jaxpr
+    outputs = np.eye(len(names), dtype=bool).tolist()
+    return {n for n, out in zip(names, outputs, strict=True) if not dce_jaxpr(program, out)[1][0]}
+
+
+@eqx.filter_jit
+def _by_site(target, z):
+    """Log density and gradient by site, the parameters of its distribution, and its shape.
+
+    Compiled, since NumPyro checks parameters that are not traced, and does not name their site.
+    """
+
+    def densities(z):
+        sites = {k: v for k, v in target.trace(z).items() if v["type"] == "sample"}
+        return {k: jnp.sum(v["fn"].log_prob(v["value"])) for k, v in sites.items()}, sites
+
+    (values, sites), gradients = densities(z), jax.jacrev(lambda z: densities(z)[0])(z)
+    parameters = {k: (_kind(v["fn"]), _parameters(innermost(v["fn"]))) for k, v in sites.items()}
+    return values, gradients, parameters, {k: jnp.shape(v["value"]) for k, v in sites.items()}
+
+
+def _parameters(fn: Distribution) -> list[Parameter]:
+    return [
+        Parameter(name, jnp.asarray(value), jnp.asarray(fn.arg_constraints[name](value)))
+        for name, value in fn.get_args().items()
+        if not constraints.is_dependent(fn.arg_constraints[name])
+    ]

@@ -1,0 +1,78 @@
+"""Models that have another density whenever they are run, as by Python's random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+
+from bayeskern.inference.model.cost import inner_programs, log_density_program
+from bayeskern.inference.model.target import Target
+
+# Points at which densities are compared whose programs differ, uniform on (-RADIUS, RADIUS)^d, and
+# the difference, relative and absolute, that counts as rounding.
+POINTS, RADIUS, ROUNDING = 32, 2.0, 1e-9
+
+
+def require_reproducible(target: Target) -> None:
+    """Raise ValueError if the log density at a point changes when the model is run again.
+
+    JAX takes random numbers of Python or NumPy for constants, which differ each time. The density
+    is traced once more; nothing is computed unless the two programs differ.
+    """
+    if not target.latents:
+        return
+    programs = log_density_program(target), _traced_again(target)
+    first, second = (list(_operations(program)) for program in programs)
+    # A model that keeps what it has computed once has two programs and one density.
+    if first == second or np.allclose(
+        *(_values(program, target) for program in programs),
+        rtol=ROUNDING,
+        atol=ROUNDING,
+        equal_nan=True,
+    ):
+        return
+    raise ValueError(
+        "the log density differs between two evaluations at the same point: the model draws random "
+        "numbers of Python or NumPy, or changes something that it reads. Draw them by "
+        "numpyro.sample, or draw them before the call and pass them to the model as data."
+    )
+
+
+def _traced_again(target: Target) -> ClosedJaxpr:
+    """The program of the log density, from a new run of the model."""
+    # A new function, since JAX keeps what it has traced of an old one.
+    again = eqx.filter_jit(lambda target, z: target.log_density(z))
+    return eqx.filter_make_jaxpr(again)(target, jnp.zeros(target.size))[0]
+
+
+def _operations(program: Jaxpr | ClosedJaxpr) -> Iterator[tuple]:
+    """The operations of a program in turn, with the numbers that they hold."""
+    if isinstance(program, ClosedJaxpr):
+        yield tuple(_bytes(x) for x in program.consts)
+        program = program.jaxpr
+    for equation in program.eqns:
+        literals = (_bytes(x.val) for x in equation.invars if isinstance(x, Literal))
+        options = (x for x in equation.params.values() if isinstance(x, int | float))
+        yield equation.primitive.name, *literals, *options
+        for inner in inner_programs(equation):
+            yield from _operations(inner)
+    yield tuple(_bytes(x.val) for x in program.outvars if isinstance(x, Literal))
+
+
+def _bytes(x) -> bytes:
+    if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        x = jax.random.key_data(x)
+    return np.asarray(x).tobytes()
+
+
+def _values(program: ClosedJaxpr, target: Target) -> np.ndarray:
+    """The log density at POINTS points by its program."""
+    arrays = jax.tree.leaves(eqx.filter(target, eqx.is_array))
+    z = np.random.default_rng(0).uniform(-RADIUS, RADIUS, (POINTS, target.size))
+    density = jaxpr_as_fun(program)
+    return np.asarray(jax.jit(lambda z: jax.lax.map(lambda z: density(*arrays, z)[0], z))(z))
