@@ -155,6 +155,9 @@ def blame(path: Path) -> Iterator[None]:
             lines = [error.lineno]
         if not lines and isinstance(error, ValueError | OSError | FloatingPointError):
             raise
+        if not lines and f"{path.name}, line " in message:
+            # It names the line already.
+            raise ValueError(message) from error
         place = f"{path}, line {lines[-1]}" if lines else path
         raise ValueError(f"{place}: {type(error).__name__}: {message}") from error
 
