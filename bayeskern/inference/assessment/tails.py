@@ -8,8 +8,7 @@ from bayeskern.inference.approximation.psis import khat_threshold
 
 # Only numbers with a draw more sds from their mean are checked: those of a Gaussian have none.
 MIN_DISTANCE_SDS = 5.5
-# An sd with a smaller relative standard error is known well enough, whatever the tail: k-hat is
-# uncertain itself, by 0.1 and more.
+# An sd with a smaller relative standard error is known well enough, whatever the tail.
 MIN_SD_ERROR = 0.05
 # A number that takes fewer different values than this share of its draws is discrete.
 MIN_DISTINCT_SHARE = 0.05
@@ -20,10 +19,10 @@ def heavy_tail_advice(
 ) -> str | None:
     """Advice, if the mean or the sd of a number cannot be estimated by its draws; else None.
 
-    Pareto k-hat of each moment: of the draws for the mean, of their squared distances from it for
-    the sd. From min(1 - 1/log10 S, 0.7) on, S the effective draws, an average is far from its
-    expectation more often than its standard error says. The largest goes into the evidence, and
-    counts where that standard error is not small.
+    The sd is an average of squares, whose Pareto k-hat is twice that of the draws. Both estimates
+    are averaged, since each of them is uncertain by 0.1 and more. From min(1 - 1/log10 S, 0.7) on,
+    S the effective draws, an average is far from its expectation more often than its standard error
+    says. The largest k-hat goes into the evidence.
 
     Args:
         names: The name of each number.
@@ -43,27 +42,26 @@ def heavy_tail_advice(
     squared = np.square(x - np.mean(x, axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
         squared = squared / np.mean(squared, axis=0)
-    error = 0.5 * np.std(squared, axis=0) / np.sqrt(len(x))
+    error = 0.5 * np.std(squared, axis=0) / np.sqrt(efficiency * len(x))
     far = np.max(squared, axis=0) > MIN_DISTANCE_SDS**2
     khats = {
-        i: _khat(squared[:, i], "right", efficiency)
+        i: (_khat(x[:, i], "both", efficiency), _khat(squared[:, i], "right", efficiency))
         for i in np.flatnonzero(far & (error > MIN_SD_ERROR))
         # A number that takes few values, such as an indicator, has no tail.
         if len(np.unique(x[:, i])) > MIN_DISTINCT_SHARE * len(x)
     }
     if not khats:
         return None
-    at = max(khats, key=khats.get)
-    evidence["sd_khat"], evidence["sd_khat_at"] = khats[at], names[at]
+    sd_khats = {i: k + 0.5 * k_squared for i, (k, k_squared) in khats.items()}
+    at = max(sd_khats, key=sd_khats.get)
+    evidence["sd_khat"], evidence["sd_khat_at"] = sd_khats[at], names[at]
     threshold = khat_threshold(efficiency * len(x))
-    if khats[at] < threshold:
+    if sd_khats[at] < threshold:
         return None
-    moments, remedy = "sd", "use medians and quantiles of it, or a tighter prior"
-    if not _khat(x[:, at], "both", efficiency) < threshold:
-        moments = "mean and sd"
+    moments = "sd" if khats[at][0] < threshold else "mean and sd"
     return (
-        f"{names[at]} has so heavy a tail (k-hat of its sd {khats[at]:.2g}) that its {moments} may "
-        f"be far off, and may not exist: {remedy}."
+        f"{names[at]} has so heavy a tail (k-hat of its sd {sd_khats[at]:.2g}) that its {moments} "
+        "may be far off, and may not exist: use medians and quantiles of it, or a tighter prior."
     )
 
 
