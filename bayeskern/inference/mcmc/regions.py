@@ -18,8 +18,14 @@ from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
 from bayeskern.inference.mcmc.kernel import BLOCK, Transitions, potential_and_gradient
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
+from bayeskern.inference.optimization.curvature import derivatives
+from bayeskern.inference.optimization.factors import (
+    inverse_hessian_root,
+    inverse_root_of,
+    robust_cholesky,
+)
 from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.result import RUN_AWAY, Region
 
 # A place is cut off from draws nearby if on most straight ways to them the log density lies lower
@@ -201,13 +207,32 @@ class Exploration:
         self.look_at_places(ends[worth])
 
     def look_at_places(self, places) -> None:
-        """Visit those of the places (m, d) that no chain has been near."""
+        """Visit those of the places (m, d) that no chain has been near, if much lies there."""
         places = self._exchanges.sorted(places)
         places = places[~self._near_chains(places)]
         while len(places) and self.visits < MOST_VISITS:
-            self.visit(places[0])
-            places = places[1:][~self._near_chains(places[1:])]
-        self.left += len(places)
+            place, places = places[0], places[1:]
+            if self._is_worth_a_visit(place):
+                self.visit(place)
+                places = places[~self._near_chains(places)]
+        self.left += sum(map(self._is_worth_a_visit, places))
+
+    def _is_worth_a_visit(self, place) -> bool:
+        """False if next to nothing lies around a place (d,), by the derivatives there.
+
+        The integral of exp of the second-order Taylor polynomial of the log density, its curvature
+        made positive, is off by a few nats, and by the more the more coordinates there are.
+        """
+        value, gradient, hessian = map(
+            np.asarray, derivatives(NegativeLogDensity(self.target, jacobian=True), place)
+        )
+        if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(hessian))):
+            return True
+        tril = inverse_root_of(hessian)[0]
+        rise = 0.5 * np.sum(np.square(tril.T @ gradient))
+        around = _normal_log_integral(rise - float(value), tril)
+        chains = max(_normal_evidence(region) for region in self.rows)
+        return bool(around > chains - ROUGHLY - np.sqrt(len(place)))
 
     def weigh_neighbourhoods(self, optimum: Optimum, seed: int) -> None:
         """Find modes that chains leave at once, and never come to, though much lies around them.
