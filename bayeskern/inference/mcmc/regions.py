@@ -165,6 +165,7 @@ class Exploration:
         self.spikes: list[Region] = []
         self.log_integrals: list[Estimate] = []
         self._optimum: Optimum | None = None
+        self._evidence_by_region: list[float] = []
         self._reached = (
             [Neighbours(np.concatenate(region.z)) for region in self.rows] if self._bounded else []
         )
@@ -202,8 +203,7 @@ class Exploration:
         order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
         ends = self._exchanges.sorted(optimum.ends)
         order = order[~self._near_chains(ends[order])]
-        chains = max(_normal_evidence(region) for region in self.rows)
-        worth = [i for i in order if not _is_negligible(optimum, i, chains)]
+        worth = [i for i in order if not _is_negligible(optimum, i, self._normal_evidence)]
         self.look_at_places(ends[worth])
 
     def look_at_places(self, places) -> None:
@@ -212,27 +212,40 @@ class Exploration:
         places = places[~self._near_chains(places)]
         while len(places) and self.visits < MOST_VISITS:
             place, places = places[0], places[1:]
-            if self._is_worth_a_visit(place):
+            if self._around(place) > self._least_around:
                 self.visit(place)
                 places = places[~self._near_chains(places)]
-        self.left += sum(map(self._is_worth_a_visit, places))
+        self.left += sum(self._around(place) > self._least_around for place in places)
 
-    def _is_worth_a_visit(self, place) -> bool:
-        """False if next to nothing lies around a place (d,), by the derivatives there.
+    @property
+    def _least_around(self) -> float:
+        """The log integral around a place below which it is not worth a visit.
 
-        The integral of exp of the second-order Taylor polynomial of the log density, its curvature
-        made positive, is off by a few nats, and by the more the more coordinates there are.
+        `_around` is off by a few nats, and by the more the more coordinates there are.
+        """
+        return self._normal_evidence - ROUGHLY - np.sqrt(self.target.size)
+
+    @property
+    def _normal_evidence(self) -> float:
+        """The log integral over the largest region, roughly."""
+        for rows in self.rows[len(self._evidence_by_region) :]:
+            self._evidence_by_region.append(_normal_evidence(rows))
+        return max(self._evidence_by_region)
+
+    def _around(self, place) -> float:
+        """The log integral around a place (d,), by the derivatives there; infinite if unknown.
+
+        That of exp of the second-order Taylor polynomial of the log density, its curvature made
+        positive.
         """
         value, gradient, hessian = map(
             np.asarray, derivatives(NegativeLogDensity(self.target, jacobian=True), place)
         )
         if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(hessian))):
-            return True
+            return np.inf
         tril = inverse_root_of(hessian)[0]
         rise = 0.5 * np.sum(np.square(tril.T @ gradient))
-        around = _normal_log_integral(rise - float(value), tril)
-        chains = max(_normal_evidence(region) for region in self.rows)
-        return bool(around > chains - ROUGHLY - np.sqrt(len(place)))
+        return _normal_log_integral(rise - float(value), tril)
 
     def weigh_neighbourhoods(self, optimum: Optimum, seed: int) -> None:
         """Find modes that chains leave at once, and never come to, though much lies around them.
