@@ -17,10 +17,10 @@ from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.arguments import model_arguments
 from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.forgotten_data import forgets_data
 from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.unused import ignores_data
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.posterior import (
     arviz,
@@ -184,7 +184,7 @@ class Posterior:
         trust = latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
         usable = trust.verdict in ("good", "caution")
         # A posterior that was loaded without its model has the verdict of then.
-        if not usable or self.target is None or not ignores_data(self.target):
+        if not usable or self.target is None or not forgets_data(self.target):
             return trust
         advice = IS_PRIOR if trust.verdict == "good" else f"{IS_PRIOR} {trust.advice}"
         return replace(trust, verdict="caution", advice=advice)

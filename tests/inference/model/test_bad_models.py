@@ -63,6 +63,23 @@ def test_data_that_no_site_observes_are_no_posterior(method, tmp_path):
     assert bk.load(tmp_path / "fit.nc").trust.verdict == fitted.trust.verdict == "good"
 
 
+@pytest.mark.parametrize("args", [(X,), (X, None)])
+def test_data_that_are_none_leave_the_prior(args):
+    def model(X, y=None):
+        slope = numpyro.sample("slope", dist.Normal(0.0, 2.0))
+        numpyro.sample("y", dist.Normal(slope * X, 1.0).to_event(1), obs=y)
+
+    trust = infer(model, *args).trust
+    assert trust.verdict == "caution" and "this is the prior" in trust.advice
+
+
+def test_a_density_without_data_is_what_it_is():
+    def density(size=2):
+        numpyro.sample("x", dist.Normal(0.0, 1.0).expand([size]).to_event(1))
+
+    assert infer(density).trust.verdict == "good"
+
+
 def test_arrays_that_the_density_depends_on_are_parameters():
     def normal(mean, sd):
         numpyro.sample("x", dist.Normal(mean, sd).to_event(1))
