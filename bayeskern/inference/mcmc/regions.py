@@ -90,11 +90,12 @@ def _to_unit(covariance) -> np.ndarray:
     return np.linalg.inv(robust_cholesky(covariance)).T
 
 
-def connected(target: Target, points, neighbours: Neighbours) -> np.ndarray:
+def connected(target: Target, points, neighbours: Neighbours, as_normal: bool = True) -> np.ndarray:
     """Which of the points (m, d) have straight ways without a barrier to draws nearby: (m,).
 
     Between two points r sds apart, the log density of a normal distribution lies above the straight
-    line between its values there, at the share t of the way by t (1 - t) r^2 / 2.
+    line between its values there, at the share t of the way by t (1 - t) r^2 / 2. Where the density
+    lies below that, there is a barrier; or, if not `as_normal`, where it lies below the line.
     """
     ends, distance = neighbours.of(points)
     t = np.linspace(0.0, 1.0, ON_THE_WAY + 2)
@@ -102,9 +103,10 @@ def connected(target: Target, points, neighbours: Neighbours) -> np.ndarray:
     log_p = -potential_and_gradient(target, way)[0]
     log_p = np.where(np.isnan(log_p), -np.inf, log_p)
     line = (1.0 - t) * log_p[..., :1] + t * log_p[..., -1:]
-    normal = line + 0.5 * t * (1.0 - t) * np.square(distance)[..., None]
+    if as_normal:
+        line += 0.5 * t * (1.0 - t) * np.square(distance)[..., None]
     with np.errstate(invalid="ignore"):
-        falls = np.max(normal - log_p, axis=-1)
+        falls = np.max(line - log_p, axis=-1)
     return np.mean(falls < BARRIER, axis=1) > 0.5
 
 
@@ -193,6 +195,7 @@ class Exploration:
             return
         if optimum is not None:
             self.look_at(optimum)
+            places = np.concatenate([places, self._apart(optimum)])
         self.look_at_places(places)
         if optimum is not None:
             self.weigh_neighbourhoods(optimum, seed)
@@ -268,6 +271,17 @@ class Exploration:
             theirs = proportions([around_chains, around_mode])[1]
             if theirs.value > RARELY and theirs.error < theirs.value / 2.0:
                 self.spikes.append(Region((), inside[None], theirs))
+
+    def _apart(self, optimum: Optimum) -> np.ndarray:
+        """Unexplained draws from which the density falls on the way to the chains: (m, d).
+
+        A tail that is longer than that of a normal distribution is no place of its own.
+        """
+        places = self._exchanges.sorted(optimum.unexplained_places)
+        if not len(places):
+            return np.zeros((0, self.target.size))
+        near = [connected(self.target, places, n, as_normal=False) for n in self._reached]
+        return places[~np.any(near, axis=0)]
 
     def _near_chains(self, places) -> np.ndarray:
         if not len(places):

@@ -43,6 +43,8 @@ class Optimum:
         unexplained: Number of searches that began at draws whose density the modes known by then
             did not explain; their ends are the last of `ends`. None where no such draws were
             looked for.
+        unexplained_places: Draws with the highest density of those that the modes do not explain,
+            (m, d): a mode may have much around it that its curvature does not show.
         exchanges: Members that can change places without a change of the density; the modes are
             known in every order of them, or in two if there are many.
     """
@@ -58,6 +60,7 @@ class Optimum:
     at: Callable[[int], Optimum] | None = None
     proper: bool = True
     unexplained: int | None = None
+    unexplained_places: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     exchanges: Exchanges = field(default_factory=Exchanges)
 
     @property

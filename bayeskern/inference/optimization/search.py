@@ -26,7 +26,8 @@ from bayeskern.inference.optimization.starts import (
 )
 from bayeskern.inference.optimization.unexplained import (
     UnexplainedSearch,
-    unexplained_starts,
+    excess_log_density,
+    highest,
     wide_draws,
 )
 
@@ -91,6 +92,7 @@ class Ends:
 
     Attributes:
         unexplained: As in `Optimum`.
+        unexplained_places: As in `Optimum`.
         exchanges: As in `Optimum`.
     """
 
@@ -98,6 +100,7 @@ class Ends:
         self.objective, self.hessian = objective, hessian
         self.z, self.values, self.gradients = z, values, gradients
         self.unexplained: int | None = None
+        self.unexplained_places = np.zeros((0, np.shape(z)[1]))
         self.exchanges = Exchanges()
         self._optima: dict[int, Optimum] = {}
 
@@ -125,6 +128,7 @@ class Ends:
             ends=self.z,
             start_log_densities=-self.values,
             unexplained=self.unexplained,
+            unexplained_places=self.unexplained_places,
             exchanges=self.exchanges,
         )
 
@@ -196,7 +200,10 @@ def _search_unexplained(
     log_density = -objective.values(draws)
     for _ in range(UNEXPLAINED.max_rounds):
         modes = (optimum, *optimum.others)
-        begin = unexplained_starts(draws, log_density, modes, starts, UNEXPLAINED.min_excess_nats)
+        excess = excess_log_density(draws, log_density, modes)
+        unexplained = np.flatnonzero(excess > UNEXPLAINED.min_excess_nats)
+        ends.unexplained_places = draws[highest(log_density, unexplained, UNEXPLAINED.places)]
+        begin = draws[highest(excess, unexplained, starts)]
         if not len(begin):
             break
         with Progress(f"{title}, unexplained", steps, progress) as bar:

@@ -27,6 +27,7 @@ class UnexplainedSearch:
             number is chosen.
         min_excess_nats: Excess of the log density below which a draw is explained.
         max_rounds: Rounds of searches, each with the modes of the rounds before.
+        places: Draws that are kept where the searches from them have found nothing new.
         max_size: Coordinates above which no Hessians are computed and no round is made.
     """
 
@@ -36,6 +37,7 @@ class UnexplainedSearch:
     max_numbers: int = 2**25
     min_excess_nats: float = 1.0
     max_rounds: int = 4
+    places: int = 4
     max_size: int = 1_000
 
     def count(self, numbers_made: int) -> int:
@@ -88,14 +90,6 @@ def excess_log_density(
     return excess
 
 
-def unexplained_starts(
-    z: np.ndarray,
-    log_density: np.ndarray,
-    modes: Sequence[Optimum],
-    count: int,
-    min_excess_nats: float,
-) -> np.ndarray:
-    """The points with the largest excess over the modes, at most `count`: (m, d)."""
-    excess = excess_log_density(z, log_density, modes)
-    order = np.argsort(-excess, kind="stable")[:count]
-    return z[order[excess[order] > min_excess_nats]]
+def highest(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
+    """Those of some rows (m,) at which values (n,) are highest, at most `count`."""
+    return rows[np.argsort(-values[rows], kind="stable")[:count]]

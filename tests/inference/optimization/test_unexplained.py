@@ -12,10 +12,11 @@ from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.optimization.unexplained import (
     UnexplainedSearch,
     excess_log_density,
-    unexplained_starts,
+    highest,
     wide_draws,
 )
 from tests.inference.zoo.mixtures import random_mixture
+from tests.inference.zoo.zoo import BY_NAME
 
 MEAN = np.array([1.0, -2.0, 0.5])
 COVARIANCE = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, -0.3], [0.0, -0.3, 0.5]])
@@ -36,7 +37,7 @@ def test_a_normal_density_is_explained_everywhere():
     z = np.random.default_rng(0).normal(0.0, 10.0, (50, 3))
     log_p = scipy.stats.multivariate_normal(MEAN, COVARIANCE).logpdf(z)
     np.testing.assert_allclose(excess_log_density(z, log_p, [optimum]), 0.0, atol=1e-4)
-    assert len(unexplained_starts(z, log_p, [optimum], 5, 1.0)) == 0
+    assert len(optimum.unexplained_places) == 0
 
 
 def test_the_excess_is_over_all_modes_together():
@@ -47,7 +48,6 @@ def test_the_excess_is_over_all_modes_together():
     log_p = np.logaddexp(*parts)
     expected = log_p - parts[0]
     np.testing.assert_allclose(excess_log_density(z, log_p, [optimum]), expected, atol=1e-6)
-    np.testing.assert_array_equal(unexplained_starts(z, log_p, [optimum], 5, 1.0), z[1:])
 
 
 def test_points_without_a_density_are_no_starts():
@@ -55,7 +55,21 @@ def test_points_without_a_density_are_no_starts():
     log_p = np.array([1.0, 1.0, -np.inf, np.nan])
     optimum = optimum_of(normal)
     np.testing.assert_array_equal(excess_log_density(z, log_p, [optimum]), -np.inf)
-    assert len(unexplained_starts(z, log_p, [optimum], 5, 1.0)) == 0
+
+
+def test_the_highest_of_some_rows():
+    values = np.array([3.0, 9.0, 1.0, 4.0, 4.0])
+    np.testing.assert_array_equal(highest(values, np.array([0, 2, 3, 4]), 3), [3, 4, 0])
+    assert len(highest(values, np.array([], int), 3)) == 0
+
+
+def test_places_around_a_mode_that_its_curvature_does_not_show_are_kept():
+    """All searches end at the narrow one of two normal distributions at one place."""
+    optimum = optimum_of(BY_NAME["concentric normals, 10 d"].model)
+    assert optimum.others == () and len(optimum.unexplained_places) == 4
+    # Draws of N(0, 5^2) in 10 dimensions have 15 as their typical distance from the mode.
+    distance = np.linalg.norm(optimum.unexplained_places, axis=1)
+    assert np.all((distance > 0.1) & (distance < 10.0))
 
 
 def test_wide_draws_have_the_moments_of_the_prior():
