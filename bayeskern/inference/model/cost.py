@@ -4,6 +4,7 @@ on every machine."""
 from __future__ import annotations
 
 import math
+import weakref
 
 import equinox as eqx
 import jax
@@ -14,6 +15,8 @@ from bayeskern.inference.model.target import Target
 
 # A density that makes more numbers than this on its way takes a third of a millisecond or more.
 COSTLY = 2**18
+# Programs of log densities, by the identity of their targets.
+_PROGRAMS: dict[int, Jaxpr] = {}
 
 
 def is_costly(target: Target) -> bool:
@@ -71,7 +74,12 @@ def log_density_program(target: Target) -> ClosedJaxpr:
 
 
 def _program(target) -> Jaxpr:
-    return log_density_program(target).jaxpr
+    """The program of a target, kept for as long as the target lives."""
+    key = id(target)
+    if key not in _PROGRAMS:
+        _PROGRAMS[key] = log_density_program(target).jaxpr
+        weakref.finalize(target, _PROGRAMS.pop, key, None)
+    return _PROGRAMS[key]
 
 
 def _sizes(equation) -> list[int]:
