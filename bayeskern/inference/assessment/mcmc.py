@@ -26,8 +26,9 @@ from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.result import Region
 from bayeskern.inference.verdict import Trust
 
-# The share of a posterior that may lie where no chain is.
-MISSING = 0.03
+# The share of a posterior that may lie where no chain is, and the change of a mean in sds, or of a
+# log sd, that it may make.
+MISSING, MAX_CHANGE = 0.03, 0.15
 
 
 def assess_mcmc(
@@ -109,8 +110,9 @@ def _missing(posterior, regions, left: int, evidence, in_vain: bool) -> Trust | 
     if others:
         share = sum(region.share.value for region in others)
         evidence["share_elsewhere"] = float(share)
+    changed, at = _changed(posterior, others, share) if others and share < MISSING else (0.0, "")
     # Written so that NaN is not below.
-    if others and not share < MISSING:
+    if others and not (share < MISSING and changed < MAX_CHANGE):
         most = max(others, key=lambda region: np.nan_to_num(region.share.value, nan=-1.0))
         where = _where(posterior, most)
         remedy = (
@@ -125,11 +127,30 @@ def _missing(posterior, regions, left: int, evidence, in_vain: bool) -> Trust | 
         if np.isnan(share):
             unknown = f"A chain that was started elsewhere stayed there ({where}). {remedy}"
             return Trust("caution", unknown, evidence)
-        lies = f"About {100.0 * share:.0f} % of the posterior lies where no chain is ({where})."
-        return Trust("bad", f"{lies} {remedy}", evidence)
+        lies = f"About {100.0 * share:.2g} % of the posterior lies where no chain is ({where})"
+        if share < MISSING:
+            lies += f", which changes the mean or the sd of {at} by {changed:.2g} sd"
+        return Trust("bad", f"{lies}. {remedy}", evidence)
     if left:
         return Trust("bad", unvisited(left), evidence)
     return None
+
+
+def _changed(posterior, others: list[Region], share: float) -> tuple[float, str]:
+    """The largest change of a mean, in sds, or log sd by what lies elsewhere, and where it is."""
+    target, shares = posterior.fitted_target, [region.share.value for region in others]
+    names, here = scalar_columns(posterior.fitted_draws)
+    there = [scalar_columns(joined(constrain(target, region.z)))[1] for region in others]
+    weights = np.array([1.0 - share, *shares])
+    means = np.array([np.mean(x, axis=0) for x in (here, *there)])
+    variances = np.array([np.var(x, axis=0) for x in (here, *there)])
+    mean = weights @ means
+    sd = np.sqrt(weights @ (variances + np.square(means - mean)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        change = np.maximum(np.abs(means[0] - mean) / sd, np.log(sd / np.sqrt(variances[0])))
+    change = np.where(sd > 0.0, np.nan_to_num(change, nan=np.inf), 0.0)
+    at = int(np.argmax(change))
+    return float(change[at]), names[at]
 
 
 def unvisited(left: int) -> str:

@@ -24,7 +24,7 @@ from bayeskern.inference.optimization.factors import (
     inverse_root_of,
     robust_cholesky,
 )
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.optimization.modes import FAR, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.result import RUN_AWAY, Region
 
@@ -40,7 +40,7 @@ MOST_VISITS = 6
 TOGETHER = 1.1
 # Of so many draws of a visit most must be near the chains of a region to be in it.
 FEW = 20
-# By Laplace's method a mode with a smaller share than this is not worth a visit.
+# By Laplace's method a mode with a smaller effect than this is not worth a visit.
 LEAST_SHARE = 0.003
 # An end of a search that is no mode is left if its log evidence is lower by this, in nats: both
 # estimates are rough.
@@ -215,10 +215,14 @@ class Exploration:
         places = places[~self._near_chains(places)]
         while len(places) and self.visits < MOST_VISITS:
             place, places = places[0], places[1:]
-            if self._around(place) > self._least_around:
+            around, tril = self._around(place)
+            if around > self._least_around:
                 self.visit(place)
                 places = places[~self._near_chains(places)]
-        self.left += sum(self._around(place) > self._least_around for place in places)
+                # The chain may have left, for a place that is known.
+                steps = solve_triangular(tril, (places - place).T, lower=True)
+                places = places[np.sum(np.square(steps), axis=0) > 1.0]
+        self.left += sum(self._around(place)[0] > self._least_around for place in places)
 
     @property
     def _least_around(self) -> float:
@@ -235,20 +239,20 @@ class Exploration:
             self._evidence_by_region.append(_normal_evidence(rows))
         return max(self._evidence_by_region)
 
-    def _around(self, place) -> float:
-        """The log integral around a place (d,), by the derivatives there; infinite if unknown.
+    def _around(self, place) -> tuple[float, np.ndarray]:
+        """The log integral around a place (d,), by the derivatives there, and a root of H^-1.
 
-        That of exp of the second-order Taylor polynomial of the log density, its curvature made
-        positive.
+        That of exp of the second-order Taylor polynomial of the log density, its curvature H made
+        positive. Infinite where the derivatives are unknown.
         """
         value, gradient, hessian = map(
             np.asarray, derivatives(NegativeLogDensity(self.target, jacobian=True), place)
         )
         if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(hessian))):
-            return np.inf
+            return np.inf, np.eye(len(place))
         tril = inverse_root_of(hessian)[0]
         rise = 0.5 * np.sum(np.square(tril.T @ gradient))
-        return _normal_log_integral(rise - float(value), tril)
+        return _normal_log_integral(rise - float(value), tril), tril
 
     def weigh_neighbourhoods(self, optimum: Optimum, seed: int) -> None:
         """Find modes that chains leave at once, and never come to, though much lies around them.
@@ -262,14 +266,19 @@ class Exploration:
         z = np.concatenate(self.rows[0].z)
         modes = (optimum, *optimum.rivals)
         modes = [m for m in modes if self._exchanges.are_sorted(m.z[None])[0]]
-        suspects = [m for m in modes if _share_within(m, z) < RARELY]
+        suspects = [(m, share) for m in modes if (share := _share_within(m, z)) < RARELY]
         if not suspects:
             return
         around_chains = self._log_integral(self.rows[0].z, seed)
-        for mode in suspects:
+        root = robust_cholesky(_covariance(z))
+        for mode, seen in suspects:
             inside, around_mode = _integral_within(self.target, mode, seed)
             theirs = proportions([around_chains, around_mode])[1]
-            if theirs.value > RARELY and theirs.error < theirs.value / 2.0:
+            # As in `Optimum.log_effect`.
+            steps = solve_triangular(root, mode.z - np.mean(z, axis=0), lower=True)
+            effect = theirs.value * max(1.0, np.sum(np.square(steps)) / FAR**2)
+            known = theirs.error < theirs.value / 2.0 and seen < theirs.value / 2.0
+            if effect > RARELY and known:
                 self.spikes.append(Region((), inside[None], theirs))
 
     def _apart(self, optimum: Optimum) -> np.ndarray:
@@ -437,7 +446,7 @@ def _is_negligible(optimum: Optimum, i: int, chains: float) -> bool:
     mode = optimum.at(i)
     sound = mode.converged and np.isfinite(mode.log_evidence)
     if sound and np.isfinite(optimum.log_evidence):
-        return bool(mode.log_evidence < optimum.log_evidence + np.log(LEAST_SHARE))
+        return bool(optimum.log_effect(mode) < np.log(LEAST_SHARE))
     tril, _ = inverse_hessian_root(mode)
     around = _normal_log_integral(mode.log_density, tril)
     return not sound and around < chains - ROUGHLY

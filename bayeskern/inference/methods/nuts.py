@@ -150,7 +150,7 @@ class NUTS(Method):
             exploration.look_around(optimum, known.points(target.coordinates), seed)
             regions = exploration.regions(seed)
             several = len(exploration.rows) > 1 or exploration.hold_one_order
-            weighs = self.modes == "weigh" and several
+            weighs = self.modes == "weigh" and several and not exploration.spikes
             if weighs and _are_known(regions):
                 exploration.at_least(2, self._visits(target, scale, seed, whole=True))
                 regions = exploration.regions(seed)

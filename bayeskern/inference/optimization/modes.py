@@ -18,8 +18,10 @@ FLAT = 1e-4
 CLOSE = 1e-2
 # A curvature below this, relative to that along the axes, counts as none.
 CURVED = 1e-10
-# A mode with less than this share of the evidence of the best one does not matter.
+# A mode with less than this share of the evidence of the best one does not matter, unless it is
+# further away than FAR sds: a share s at r sds adds s r^2 to the variance, in its units.
 NEGLIGIBLE = 0.01
+FAR = 5.0
 # A log density higher than this has no end: a billion rows do not come near it.
 UNBOUNDED = 1e15
 
@@ -128,18 +130,24 @@ class Optimum:
 
     @cached_property
     def rivals(self) -> tuple[Optimum, ...]:
-        """The other modes whose share of the evidence is not negligible.
+        """The other modes that change moments, by their shares of the evidence and distances."""
+        least = np.log(NEGLIGIBLE)
+        return tuple(other for other in self.others if self.log_effect(other) > least)
 
-        Without a prior there is no evidence: a mode where a variance has gone to zero is flat, and
-        would have as much of it as one likes. Heights are compared then.
+    def log_effect(self, other: Optimum) -> float:
+        """The log of what another mode counts beside this one.
+
+        Its share of the evidence, times (r / FAR)^2 if it is r > FAR sds away. Without a prior
+        there is no evidence: a mode where a variance has gone to zero is flat, and would have as
+        much of it as one likes. Heights are compared then.
         """
-        least = self._importance + np.log(NEGLIGIBLE)
-        return tuple(other for other in self.others if other._importance > least)
-
-    @property
-    def _importance(self) -> float:
-        """The logarithm of what this mode counts beside others."""
-        return self.log_evidence if self.proper else self.log_density
+        if not self.proper:
+            return other.log_density - self.log_density
+        step = other.z - self.z
+        with np.errstate(invalid="ignore", over="ignore"):
+            squared = step @ self.hessian @ step
+        share = other.log_evidence - self.log_evidence
+        return float(share + (np.log(squared / FAR**2) if squared > FAR**2 else 0.0))
 
     def is_elsewhere(self, z) -> bool:
         """Whether z lies more than a posterior sd from this mode, however high it is there."""
