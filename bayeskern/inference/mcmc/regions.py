@@ -195,8 +195,8 @@ class Exploration:
             return
         if optimum is not None:
             self.look_at(optimum)
-            places = np.concatenate([places, self._apart(optimum)])
-        self.look_at_places(places)
+            places = np.concatenate([places, *optimum.unexplained_places[:, None]])
+        self.look_at_places(self._apart(places))
         if optimum is not None:
             self.weigh_neighbourhoods(optimum, seed)
 
@@ -243,13 +243,13 @@ class Exploration:
         """The log integral around a place (d,), by the derivatives there, and a root of H^-1.
 
         That of exp of the second-order Taylor polynomial of the log density, its curvature H made
-        positive. Infinite where the derivatives are unknown.
+        positive. -inf where there is no density; infinite where its derivatives are unknown.
         """
         value, gradient, hessian = map(
             np.asarray, derivatives(NegativeLogDensity(self.target, jacobian=True), place)
         )
         if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(hessian))):
-            return np.inf, np.eye(len(place))
+            return np.inf if np.isfinite(value) else -np.inf, np.eye(len(place))
         tril = inverse_root_of(hessian)[0]
         rise = 0.5 * np.sum(np.square(tril.T @ gradient))
         return _normal_log_integral(rise - float(value), tril), tril
@@ -281,14 +281,14 @@ class Exploration:
             if effect > RARELY and known:
                 self.spikes.append(Region((), inside[None], theirs))
 
-    def _apart(self, optimum: Optimum) -> np.ndarray:
-        """Unexplained draws from which the density falls on the way to the chains: (m, d).
+    def _apart(self, places) -> np.ndarray:
+        """Those of the places (m, d) from which the density falls on the way to the chains.
 
         A tail that is longer than that of a normal distribution is no place of its own.
         """
-        places = self._exchanges.sorted(optimum.unexplained_places)
         if not len(places):
-            return np.zeros((0, self.target.size))
+            return places
+        places = self._exchanges.sorted(places)
         near = [connected(self.target, places, n, as_normal=False) for n in self._reached]
         return places[~np.any(near, axis=0)]
 
