@@ -279,6 +279,15 @@ def _missed(optimum, z, evidence) -> list[Optimum]:
     return missed
 
 
+def missed_advice(count: int) -> str:
+    """Advice where draws do not reach some modes that a search found."""
+    verb = "lies" if count == 1 else "lie"
+    return (
+        f"{count} of the modes that the starts found {verb} where there are no draws. "
+        "Take method='nuts', or 'importance', which starts from all of them."
+    )
+
+
 def is_reliable(weights: Weights) -> bool:
     """Whether weights can be relied on; with an unknown k-hat (NaN) they cannot."""
     least = LEAST_ESS if weights.khat < UNSTEADY else LEAST_IF_UNSTEADY
@@ -288,12 +297,7 @@ def is_reliable(weights: Weights) -> bool:
 def _hopeless(evidence, missed, advice, weights: list[Weights]) -> Trust | None:
     """`bad` where modes are missed or weights are useless, the latter with this advice."""
     if missed:
-        verb = "lies" if len(missed) == 1 else "lie"
-        reason = (
-            f"{len(missed)} of the modes that the starts found {verb} where there are no draws. "
-            "Take method='nuts', or 'importance', which starts from all of them."
-        )
-        return Trust("bad", reason, evidence)
+        return Trust("bad", missed_advice(len(missed)), evidence)
     # Comparisons are written so that NaN fails them.
     if not all(w.khat < HOPELESS_KHAT and w.ess >= FEWEST_ESS for w in weights):
         return Trust("bad", advice, evidence)

@@ -52,11 +52,11 @@ def log_densities(
 
 @eqx.filter_jit
 def _log_densities(target, z, jacobian, prior):
-    batch = _batch(target, len(z))
+    batch = points_at_once(target, len(z))
     return jax.lax.map(lambda z: target.log_density(z, jacobian, prior), z, batch_size=batch)
 
 
-def _batch(target, rows: int) -> int | None:
+def points_at_once(target, rows: int) -> int | None:
     """How many places to compute at once; None for one after the other."""
     batch = min(rows, BATCH)
     if jax.default_backend() == "cpu":
