@@ -61,7 +61,9 @@ def effective_sizes(
 def _effective(x, ancestors, islands) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         size = np.var(x, axis=0) / variance_of_mean(x, ancestors, islands)
-    return np.minimum(size, len(x))
+    # The mean of a constant, as the indicator of a tail where many draws are equal, has no error.
+    constant = np.all(x == x[0], axis=0)
+    return np.where(constant, len(x), np.minimum(size, len(x)))
 
 
 def _sums(x: np.ndarray, groups: np.ndarray) -> np.ndarray:

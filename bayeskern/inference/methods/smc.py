@@ -132,7 +132,7 @@ class SMC(Method):
             ancestors=state.ancestor[chosen],
             islands=islands,
             log_density=state.log_p[chosen],
-            log_evidence_error=log_evidence.error,
+            log_evidence=log_evidence,
             acceptance=float(history["acceptance"][-1]),
             unmoved=float(np.mean(np.all(state.z == state.origin, axis=1))),
             temperature=float(state.temperature),

@@ -26,19 +26,25 @@ class StartOptions:
     """Options of the start distribution.
 
     Attributes:
-        prior_share: Share of the particles drawn from the prior, or from wide Student t's where
-            the prior is improper.
+        prior_share: Share of the particles drawn from the prior, or from a Student t at the moments
+            of wide draws where the prior is improper.
+        wide_share: Share of those drawn from wider Student t's at the modes.
+        wide_factors: Scales of these, as multiples of the scales at the modes.
         tails: Degrees of freedom of the Student t's.
         max_modes: Modes that have a Student t, at most.
-        wide_factor: Scale of the wide Student t's, as a multiple of those at the modes.
-        wide_draws: Wide draws whose moments another wide Student t has.
+        max_wide_modes: Modes of largest weight that have wider Student t's too, at most.
+        wide_draws: Wide draws whose moments are computed.
+        wide_sd: Their sd where a coordinate has no proper prior.
     """
 
-    prior_share: float = 0.25
+    prior_share: float = 0.2
+    wide_share: float = 0.15
+    wide_factors: tuple[float, ...] = (4.0, 16.0, 64.0)
     tails: float = 5.0
-    max_modes: int = 32
-    wide_factor: float = 4.0
+    max_modes: int = 16
+    max_wide_modes: int = 4
     wide_draws: int = 256
+    wide_sd: float = 3.0
 
 
 START = StartOptions()
@@ -52,7 +58,8 @@ class StartDistribution:
     """q0 = a * prior + (1 - a) * mixture of Student t's, a normalised density over z.
 
     A mode whose share of q0 is about its share of the posterior keeps its share at all
-    temperatures, since log p - log q0 is then about the same everywhere. The prior reaches the
+    temperatures, since log p - log q0 is then about the same everywhere. Wider Student t's at the
+    modes do that for wide components of the posterior around narrow ones. The prior reaches the
     modes that no search has found.
 
     Attributes:
@@ -68,30 +75,20 @@ class StartDistribution:
     @classmethod
     def of(cls, target: Target, optimum: Optimum, seed: int) -> StartDistribution:
         """The start distribution for the modes that a search has found."""
-        parts = student_t_at_modes(optimum, START)
+        modes = student_t_at_modes(optimum, START)
+        largest = largest_parts(modes, START.max_wide_modes)
+        share = START.wide_share / len(START.wide_factors)
+        parts = [with_share(modes, 1.0, 1.0 - START.prior_share - START.wide_share)]
+        parts += [with_share(largest, factor, share) for factor in START.wide_factors]
         # Far out, where the prior may be, a loop of unknown length may take for ever.
-        if not target.without_prior and not has_open_loop(target):
-            return cls(parts, PriorProposal(target), START.prior_share)
-        wide = [replace_scale(parts, START.wide_factor)]
-        if not has_open_loop(target):
-            z = draw_prior(target, stream(seed, "wide"), np.full(START.wide_draws, 3.0))
-            wide.append(Elliptical.around(z[np.all(np.isfinite(z), axis=1)], START.tails))
-        share = np.log(START.prior_share / len(wide))
-        return cls(
-            Elliptical(
-                np.concatenate([p.means for p in (parts, *wide)]),
-                np.concatenate([p.trils for p in (parts, *wide)]),
-                np.concatenate(
-                    [
-                        log_softmax(parts.log_weights) + np.log1p(-START.prior_share),
-                        *(log_softmax(p.log_weights) + share for p in wide),
-                    ]
-                ),
-                START.tails,
-            ),
-            None,
-            0.0,
-        )
+        if has_open_loop(target):
+            return cls(joined(parts), None, 0.0)
+        if not target.without_prior:
+            return cls(joined(parts), PriorProposal(target), START.prior_share)
+        spread = np.full(START.wide_draws, START.wide_sd)
+        z = draw_prior(target, stream(seed, "wide"), spread)
+        wide = Elliptical.around(z[np.all(np.isfinite(z), axis=1)], START.tails)
+        return cls(joined([*parts, with_share(wide, 1.0, START.prior_share)]), None, 0.0)
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         """n draws in random order, (n, d), and log q0 of each, (n,).
@@ -192,6 +189,20 @@ def student_t_at_modes(optimum: Optimum, options: StartOptions) -> Elliptical:
     return Elliptical(np.stack([m.z for m in modes]), trils, np.log(shares), options.tails)
 
 
-def replace_scale(parts: Elliptical, factor: float) -> Elliptical:
-    """The same Student t's with scales `factor` times as large."""
-    return Elliptical(parts.means, factor * parts.trils, parts.log_weights, parts.tails)
+def largest_parts(parts: Elliptical, count: int) -> Elliptical:
+    """The Student t's of largest weight, `count` of them at most."""
+    chosen = np.argsort(-parts.log_weights, kind="stable")[:count]
+    arrays = (x[chosen] for x in (parts.means, parts.trils, parts.log_weights))
+    return Elliptical(*arrays, parts.tails)
+
+
+def with_share(parts: Elliptical, factor: float, share: float) -> Elliptical:
+    """The same Student t's with scales `factor` times as large, whose weights sum to `share`."""
+    log_weights = log_softmax(parts.log_weights) + np.log(share)
+    return Elliptical(parts.means, factor * parts.trils, log_weights, parts.tails)
+
+
+def joined(mixtures: list[Elliptical]) -> Elliptical:
+    """One mixture of the parts of several, by the weights that they have."""
+    arrays = zip(*((m.means, m.trils, m.log_weights) for m in mixtures), strict=True)
+    return Elliptical(*map(np.concatenate, arrays), mixtures[0].tails)
