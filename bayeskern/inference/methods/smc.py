@@ -10,6 +10,7 @@ from scipy.special import logsumexp, softmax
 
 from bayeskern.core import validation
 from bayeskern.core.progress import Progress
+from bayeskern.core.random import stream
 from bayeskern.inference.approximation.proposals import Sample
 from bayeskern.inference.assessment.smc import ParticleRecord, assess_particles
 from bayeskern.inference.estimate import Estimate
@@ -99,6 +100,7 @@ class SMC(Method):
         state = checkpoint and checkpoint.read()
         optimum = find_optimum(target, STARTS, seed, STEPS, progress, title="SMC: modes").bounded()
         start = StartDistribution.of(target, optimum, seed)
+        start = start.refitted(target, stream(seed, "pilot"), self.particles // 2)
         sampler = Sampler(
             target=target,
             start=start,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
@@ -12,9 +12,12 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaln, log_softmax, softmax
 
 from bayeskern.core.random import stream
+from bayeskern.inference.approximation.adaptive import tempered_weights
 from bayeskern.inference.approximation.elliptical import LEAST_SHARE, Elliptical
 from bayeskern.inference.approximation.proposals import PriorProposal
+from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.inference.model.cost import has_open_loop
+from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root
@@ -35,6 +38,8 @@ class StartOptions:
         max_wide_modes: Modes of largest weight that have wider Student t's too, at most.
         wide_draws: Wide draws whose moments are computed.
         wide_sd: Their sd where a coordinate has no proper prior.
+        kept: Weight of the shares above beside those that a pilot sample suggests.
+        pilot_ess: Effective draws of the pilot sample, to which its weights are flattened.
     """
 
     prior_share: float = 0.2
@@ -45,6 +50,8 @@ class StartOptions:
     max_wide_modes: int = 4
     wide_draws: int = 256
     wide_sd: float = 3.0
+    kept: float = 0.3
+    pilot_ess: float = 50.0
 
 
 START = StartOptions()
@@ -89,6 +96,38 @@ class StartDistribution:
         z = draw_prior(target, stream(seed, "wide"), spread)
         wide = Elliptical.around(z[np.all(np.isfinite(z), axis=1)], START.tails)
         return cls(joined([*parts, with_share(wide, 1.0, START.prior_share)]), None, 0.0)
+
+    def refitted(self, target: Target, rng: np.random.Generator, count: int) -> StartDistribution:
+        """The same parts, with shares nearer to those that they have of the posterior.
+
+        Shares alpha_k of a pilot sample with weights w = p / q0 become sum_i w_i rho_k(z_i), rho_k
+        being the probability that draw i is of part k; a part of the old shares is kept. Cappe,
+        Douc, Guillin, Marin and Robert (2008), "Adaptive importance sampling in general mixture
+        classes", equation 14.
+
+        Args:
+            target: The posterior.
+            rng: Random numbers.
+            count: Draws of the pilot sample.
+        """
+        z, log_q = self.draw(rng, count)
+        usable = np.isfinite(log_q) & np.all(np.isfinite(z), axis=1)
+        z, log_q = z[usable], log_q[usable]
+        log_p = log_densities(target, z)
+        if not np.any(np.isfinite(log_p)):
+            return self
+        weights = tempered_weights(pareto_smooth(log_p - log_q), START.pilot_ess)
+        log_share = np.log1p(-self.prior_share)
+        shares = weights @ np.exp(self.parts.log_parts(z) + log_share - log_q[:, None])
+        old = softmax(self.parts.log_weights) * (1.0 - self.prior_share)
+        prior_share = 0.0
+        if self.prior is not None:
+            estimate = max(0.0, 1.0 - shares.sum())
+            prior_share = START.kept * self.prior_share + (1.0 - START.kept) * estimate
+        log_weights = np.log(START.kept * old + (1.0 - START.kept) * shares)
+        return replace(
+            self, parts=replace(self.parts, log_weights=log_weights), prior_share=prior_share
+        )
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         """n draws in random order, (n, d), and log q0 of each, (n,).
