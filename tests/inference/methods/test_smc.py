@@ -91,13 +91,14 @@ def test_the_log_marginal_likelihood_of_a_coin(seed):
     assert sd / np.sqrt(4000) <= found.error < 3.0 * sd / np.sqrt(4000)
 
 
-@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
 def test_a_lattice_of_a_thousand_modes(seed):
     """The Jacobi-Anger expansion gives E exp(4 cos 2x) = I_0(4), but for exp(-50)."""
     posterior = fit(lattice, seed=seed)
     assert posterior.trust.verdict in ("good", "caution")
     sd = posterior.draws["x"][0].std(axis=0)
-    assert np.all((sd > 4.8) & (sd < 5.25)), sd
+    assert np.all((sd > 4.8) & (sd < 5.2)), sd
     assert_has_log_evidence(posterior, 3.0 * (np.log(i0e(4.0)) + 4.0))
 
 
