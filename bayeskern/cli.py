@@ -321,7 +321,7 @@ def fit(
 
     Args:
         model: A name (see `bayeskern models`), or a Python file with a function problem().
-        method: auto, exact, map, mle, laplace, svi, importance, pathfinder or nuts.
+        method: auto, exact, map, mle, laplace, svi, importance, pathfinder, smc or nuts.
         seed: The same seed gives the same numbers.
         output: The folder to write to.
         report: Also write report.html.
@@ -359,7 +359,7 @@ def compare(
 
     Args:
         model: A name (see `bayeskern models`), or a Python file with a function problem().
-        methods: Any of auto, exact, map, mle, laplace, svi, importance, pathfinder and nuts.
+        methods: Any of auto, exact, map, mle, laplace, svi, importance, pathfinder, smc and nuts.
         seed: The same seed gives the same numbers.
         report: Also write a report to this HTML file.
     """

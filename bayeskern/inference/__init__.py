@@ -10,6 +10,7 @@ from bayeskern.inference.methods.laplace import Laplace
 from bayeskern.inference.methods.map import MAP, MLE
 from bayeskern.inference.methods.nuts import NUTS
 from bayeskern.inference.methods.pathfinder import Pathfinder
+from bayeskern.inference.methods.smc import SMC
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.unnormalized import LogDensity
@@ -26,6 +27,7 @@ __all__ = [
     "METHODS",
     "MLE",
     "NUTS",
+    "SMC",
     "SVI",
     "Auto",
     "Estimate",

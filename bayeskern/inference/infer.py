@@ -13,6 +13,7 @@ from bayeskern.inference.methods.laplace import Laplace
 from bayeskern.inference.methods.map import MAP, MLE
 from bayeskern.inference.methods.nuts import NUTS
 from bayeskern.inference.methods.pathfinder import Pathfinder
+from bayeskern.inference.methods.smc import SMC
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.arguments import model_arguments
 from bayeskern.inference.model.bound import BoundModel
@@ -23,7 +24,7 @@ from bayeskern.protocols import PreparesData
 
 METHODS = {
     method.name: method
-    for method in (Auto, Exact, MAP, MLE, Laplace, SVI, ImportanceSampling, Pathfinder, NUTS)
+    for method in (Auto, Exact, MAP, MLE, Laplace, SVI, ImportanceSampling, Pathfinder, SMC, NUTS)
 }
 
 
@@ -43,9 +44,9 @@ def infer(
     Args:
         model: A NumPyro model: a function of the data, or an object such as `GPRegression`.
         *args: The data, as the model takes them: `infer(model, X, y)`.
-        method: "auto", "exact", "map", "mle", "laplace", "svi", "importance", "pathfinder" or
-            "nuts"; or an object with options, such as `MAP(starts=8)`. "auto" takes the cheapest
-            one whose verdict is good.
+        method: "auto", "exact", "map", "mle", "laplace", "svi", "importance", "pathfinder", "smc"
+            or "nuts"; or an object with options, such as `MAP(starts=8)`. "auto" takes the
+            cheapest one whose verdict is good.
         seed: A whole number from 0 to 2**32 - 1, from which everything random follows. The same
             seed gives the same numbers.
         coords: Labels along named axes, as ArviZ takes them: `{"school": ["A", "B"]}`.

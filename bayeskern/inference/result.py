@@ -18,6 +18,8 @@ from bayeskern.inference.verdict import Trust
 
 # The sample statistic that numbers the region of each draw, where draws were resampled by region.
 REGION = "region"
+# The sample statistics that number the ancestor and the island of each draw of a particle sampler.
+ANCESTOR, ISLAND = "ancestor", "island"
 # Chains with coordinates beyond this, unconstrained, run away: no posterior holds them.
 RUN_AWAY = 1e100
 
@@ -35,7 +37,7 @@ class Assessable(Protocol):
         log_ratios: log p(z) - log q(z), (S,), else None.
         elbo: The mean of the log ratios, else None.
         approximation: q, where the draws come from one.
-        sample_stats: Statistics of MCMC by ArviZ's names, each (chains, draws).
+        sample_stats: Statistics of draws by ArviZ's names, each (chains, draws).
         findings: What is known of where the posterior lies, from this fit and earlier ones.
         optimum: The mode, where one was looked for.
         progress: Whether work that takes long shows a bar.
@@ -86,7 +88,7 @@ class Fit:
         optimum: The mode, where one was looked for.
         findings: Findings of earlier fits, and of this one beside `optimum` and `weighted`.
         trace: Numbers by step, such as the ELBO.
-        sample_stats: Statistics of MCMC by ArviZ's names, each (chains, draws).
+        sample_stats: Statistics of draws by ArviZ's names, each (chains, draws).
         attempts: What `auto` tried.
         method: The method that was taken, where it is not the one that was asked for.
         timing: Seconds by part, for parts that the method times itself.

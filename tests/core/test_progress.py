@@ -19,6 +19,7 @@ TITLES = {
     "svi": "SVI",
     "importance": "importance sampling",
     "pathfinder": "Pathfinder",
+    "smc": "SMC",
     "nuts": "NUTS",
 }
 

@@ -183,7 +183,7 @@ DATA_DENSITIES = ("elpd", "elbo", "log_evidence")
 
 def is_asymptotically_exact(posterior) -> bool:
     """Whether the method is right but for the noise of its draws, if nothing went wrong."""
-    return posterior.method == "exact" or posterior.is_mcmc
+    return posterior.method in ("exact", "smc") or posterior.is_mcmc
 
 
 def _is_good_reference(posterior) -> bool:

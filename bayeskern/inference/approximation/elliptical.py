@@ -52,7 +52,7 @@ class Elliptical:
         return z, self.log_density(z)
 
     def log_density(self, z) -> np.ndarray:
-        return logsumexp(self._by_part(z), axis=1)
+        return logsumexp(self.log_parts(z), axis=1)
 
     def with_tails(self, tails: float | None, z=None) -> Elliptical:
         return replace(self, tails=tails)
@@ -64,7 +64,7 @@ class Elliptical:
         Cappe, Douc, Guillin, Marin and Robert (2008), "Adaptive importance sampling in general
         mixture classes", equations 14-16.
         """
-        share = weights[:, None] * softmax(self._by_part(z), axis=1)
+        share = weights[:, None] * softmax(self.log_parts(z), axis=1)
         means, trils, sizes = [], [], []
         for i, size in enumerate(share.sum(axis=0)):
             if size < LEAST_SHARE:
@@ -76,7 +76,7 @@ class Elliptical:
             means.append(mean), trils.append(tril), sizes.append(max(size, LEAST_SHARE))
         return Elliptical(np.stack(means), np.stack(trils), np.log(sizes), self.tails)
 
-    def _by_part(self, z) -> np.ndarray:
+    def log_parts(self, z) -> np.ndarray:
         """The log density of each part, its weight included: (n, k)."""
         parts = [self._log_part(z, *part) for part in zip(self.means, self.trils, strict=True)]
         return np.stack(parts, axis=1) + log_softmax(self.log_weights)

@@ -139,7 +139,7 @@ def _assess(posterior, sample: Sample, doubt: str | None) -> Trust:
         or _heavy(names, delivered, evidence)
         or Trust("good", good, evidence)
     )
-    return _with_places(trust, posterior, wider)
+    return with_places(trust, posterior, wider)
 
 
 def assess_weighted(
@@ -179,7 +179,7 @@ def assess_weighted(
     evidence = {**differences_evidence(names, weights, [wide_difference]), **evidence}
     evidence |= {"wider_khat": wide_weights.khat, "wider_ess": wide_weights.ess}
     trust = _on_weighted(names, delivered, [weights, wide_weights], distinct, moved, evidence)
-    return _with_places(trust, posterior, wider)
+    return with_places(trust, posterior, wider)
 
 
 def _on_weighted(
@@ -265,7 +265,7 @@ def _missed(posterior, evidence) -> list[Optimum]:
     return missed
 
 
-def _with_places(trust: Trust, posterior, wider: OverdispersedSample) -> Trust:
+def with_places(trust: Trust, posterior, wider: OverdispersedSample) -> Trust:
     """The verdict with the heaviest draws of a wider sample, which refute it, among its findings.
 
     A verdict that is not bad has no use for them: they would only cost visits.
@@ -274,6 +274,15 @@ def _with_places(trust: Trust, posterior, wider: OverdispersedSample) -> Trust:
         return trust
     coordinates = posterior.fitted_target.coordinates
     return replace(trust, findings=Findings.at(coordinates, wider.heaviest(MAX_PLACES)))
+
+
+def missed_advice(count: int) -> str:
+    """Advice where draws do not cover some modes that a search found."""
+    verb = "lies" if count == 1 else "lie"
+    return (
+        f"{counted(count, 'mode')} that a search found {verb} where there are no draws. Take "
+        "method='nuts', or 'importance', which starts from all of them."
+    )
 
 
 def is_reliable(weights: Weights) -> bool:
@@ -285,12 +294,7 @@ def is_reliable(weights: Weights) -> bool:
 def _hopeless(evidence, missed, advice, weights: list[Weights]) -> Trust | None:
     """`bad` where modes are missed or weights are useless, the latter with this advice."""
     if missed:
-        verb = "lies" if len(missed) == 1 else "lie"
-        reason = (
-            f"{counted(len(missed), 'mode')} that a search found {verb} where there are no draws. "
-            "Take method='nuts', or 'importance', which starts from all of them."
-        )
-        return Trust("bad", reason, evidence)
+        return Trust("bad", missed_advice(len(missed)), evidence)
     # Comparisons are written so that NaN fails them.
     if not all(w.khat < HOPELESS_KHAT and w.ess >= FEWEST_ESS for w in weights):
         return Trust("bad", advice, evidence)

@@ -60,7 +60,7 @@ def log_densities(
 def _log_densities(target, z, count, jacobian, prior):
     """log p at the first `count` rows of z, batch by batch; 0 at batches without any of them."""
     rows, d = z.shape
-    batch = _batch(target, rows)
+    batch = points_at_once(target, rows)
 
     def density(z):
         return target.log_density(z, jacobian, prior)
@@ -74,7 +74,7 @@ def _log_densities(target, z, count, jacobian, prior):
     return jax.lax.fori_loop(0, -(-count // batch), body, jnp.zeros(rows, z.dtype))
 
 
-def _batch(target, rows: int) -> int:
+def points_at_once(target, rows: int) -> int:
     """How many places to compute at once."""
     batch = min(rows, BATCH)
     if jax.default_backend() == "cpu":

@@ -9,7 +9,9 @@ import jax
 import numpy as np
 
 from bayeskern.inference.approximation.psis import khat_threshold, pareto_smooth
+from bayeskern.inference.assessment.clusters import variance_of_mean
 from bayeskern.inference.model.arguments import CONCRETIZATION_ERRORS
+from bayeskern.inference.result import ANCESTOR, ISLAND
 
 
 class Expectation(NamedTuple):
@@ -49,6 +51,10 @@ def expectation(posterior, f: Callable) -> Expectation:
     value = np.mean(values, axis=0)
     if posterior.has_chains:
         return Expectation(value, _mcse(values.reshape(*posterior.shape, *value.shape)))
+    if ANCESTOR in posterior.sample_stats:
+        groups = (np.ravel(posterior.sample_stats[name]) for name in (ANCESTOR, ISLAND))
+        variance = variance_of_mean(values.reshape(len(values), -1), *groups)
+        return Expectation(value, np.sqrt(variance).reshape(value.shape))
     return Expectation(value, np.std(values, axis=0, ddof=1) / np.sqrt(len(values)))
 
 

@@ -150,7 +150,7 @@ class Posterior:
 
     @property
     def sample_stats(self) -> dict[str, np.ndarray]:
-        """Statistics of Markov chains by ArviZ's names, each (chains, draws)."""
+        """Statistics of draws by ArviZ's names, each (chains, draws)."""
         return self.fit.sample_stats
 
     @property
@@ -283,7 +283,8 @@ class Posterior:
         """E[f] under the posterior, with its Monte Carlo standard error.
 
         Weighted draws give sum w f, self-normalised, and its error by the delta method; Markov
-        chains the mean, with the error that their effective sample size leaves; independent draws
+        chains the mean, with the error that their effective sample size leaves; particles the
+        mean, with the error that their ancestors and islands leave; independent draws
         sd / sqrt(S). That is the error of drawing alone: `trust` says how far the draws are from
         the posterior.
 

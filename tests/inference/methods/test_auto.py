@@ -109,7 +109,8 @@ def test_where_nothing_is_good_nuts_comes_back_with_its_own_verdict():
 
 def test_every_method_has_its_name():
     assert set(METHODS) == {
-        *("auto", "exact", "map", "mle", "laplace", "svi", "importance", "pathfinder", "nuts"),
+        *("auto", "exact", "map", "mle", "laplace", "svi", "importance", "pathfinder", "smc"),
+        "nuts",
     }
     with pytest.raises(ValueError, match="Did you mean 'laplace'"):
         bk.infer(nearly_gaussian, Y, method="laplas")

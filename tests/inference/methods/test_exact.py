@@ -95,6 +95,6 @@ def test_a_poor_solve_is_bad():
 
 def test_the_other_methods_refuse_a_model_without_latents():
     model = bk.GPRegression(RBF(0.7), noise=0.09)
-    for method in ("map", "mle", "laplace", "svi", "importance", "pathfinder"):
+    for method in ("map", "mle", "laplace", "svi", "importance", "pathfinder", "smc"):
         with pytest.raises(ValueError, match="no latent site"):
             bk.infer(model, X, Y, method=method, progress=False)

@@ -84,7 +84,9 @@ def truth():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["laplace", "nuts", "svi", "importance", "pathfinder", "auto"])
+@pytest.mark.parametrize(
+    "method", ["laplace", "nuts", "svi", "importance", "pathfinder", "smc", "auto"]
+)
 def test_what_was_integrated_out_comes_back(method):
     posterior = fit(Level(), method)
     mean, sd, evidence = truth()

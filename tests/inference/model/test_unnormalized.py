@@ -27,7 +27,7 @@ def fit(f, method, size=2):
 
 
 @pytest.mark.parametrize(
-    "method", few(["laplace", "importance", "pathfinder", "auto", "nuts", "svi"], "laplace")
+    "method", few(["laplace", "importance", "pathfinder", "smc", "auto", "nuts", "svi"], "laplace")
 )
 def test_a_gaussian_has_its_moments_and_its_integral(method):
     posterior = fit(gaussian, bk.NUTS(evidence=True) if method == "nuts" else method)

@@ -1,0 +1,1 @@
+"""Sequential Monte Carlo: particles tempered from a start distribution to the posterior."""

@@ -1,0 +1,145 @@
+"""Hamiltonian Monte Carlo moves of many particles at one temperature, as one compiled program.
+
+Leapfrog steps in coordinates in which the particles have unit covariance. Neal (2011), "MCMC using
+Hamiltonian dynamics", section 5.2. The random numbers are drawn by NumPy outside of the program,
+and blackjax's kernel is not used: it evaluates the density twice more in each compiled move.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayeskern.core.sharding import current_mesh
+from bayeskern.core.threads import in_threads
+from bayeskern.inference.model.cost import is_costly
+from bayeskern.inference.model.log_densities import points_at_once
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.smc.start import TraceableStart
+
+# Particles in one call of the program, for a density that costs much and for others.
+ROWS_COSTLY, ROWS = 32, 512
+
+
+class TemperedPath(eqx.Module):
+    """The path log pi_t = (1 - t) log q0 + t log p, from q0 at t = 0 to p at t = 1.
+
+    Attributes:
+        target: Whose log density is log p.
+        start: log q0.
+    """
+
+    target: Target
+    start: TraceableStart
+
+    def __call__(self, z, temperature):
+        """log pi_t(z), with log p(z) and log q0(z); the latter is 0 at t = 1."""
+        log_p = self.target.log_density(z)
+        # The posterior itself does not need q0.
+        log_q = jax.lax.cond(
+            temperature < 1.0, lambda z: self.start(z), lambda z: jnp.zeros_like(log_p), z
+        )
+        return temperature * log_p + (1.0 - temperature) * log_q, (log_p, log_q)
+
+
+class Particles(NamedTuple):
+    """Particles z (n, d) with log p and log q0 of each, (n,)."""
+
+    z: np.ndarray
+    log_p: np.ndarray
+    log_q: np.ndarray
+
+
+class Trajectories(NamedTuple):
+    """Random numbers of the trajectories of n particles.
+
+    Attributes:
+        momentum: Standard normal, (n, d).
+        log_uniform: Logs of uniform numbers, below which a ratio is accepted, (n,).
+        step_size: In whitened coordinates, (n,).
+    """
+
+    momentum: np.ndarray
+    log_uniform: np.ndarray
+    step_size: np.ndarray
+
+
+def move(
+    path: TemperedPath,
+    temperature: float,
+    tril: np.ndarray,
+    particles: Particles,
+    trajectories: Trajectories,
+    leapfrogs: int,
+) -> tuple[Particles, np.ndarray]:
+    """Move each particle by one trajectory, or leave it.
+
+    Args:
+        path: The path of densities.
+        temperature: t.
+        tril: Cholesky factor of the covariance of the particles, (d, d).
+        particles: n particles.
+        trajectories: Their random numbers.
+        leapfrogs: Leapfrog steps of each trajectory, at least 1.
+
+    Returns:
+        The particles afterwards, and the acceptance probability of each, (n,).
+    """
+    n = len(particles.z)
+    rows = ROWS_COSTLY if is_costly(path.target) else min(ROWS, 2 ** int(np.ceil(np.log2(n))))
+    numbers = jnp.asarray(float(temperature)), jnp.asarray(tril), jnp.asarray(leapfrogs)
+
+    def call(index):
+        inputs = jax.tree.map(lambda x: jnp.asarray(x[index]), (particles, trajectories))
+        return jax.device_get(_move(path, *numbers, *inputs))
+
+    # Particles that come again fill the last part, so that all parts have one shape.
+    first, *others = np.resize(np.arange(n), (-(-n // rows), rows))
+    # The first one alone, since threads would each compile. Devices that share work do so in order.
+    threads = current_mesh() is None
+    results = [call(first), *(in_threads(call, others) if threads else map(call, others))]
+    moved, acceptance = jax.tree.map(lambda *x: np.concatenate(x)[:n], *results)
+    return moved, acceptance
+
+
+@eqx.filter_jit
+def _move(path, temperature, tril, leapfrogs, particles, trajectories):
+    """`move` of some particles: the new ones, and their acceptance probabilities."""
+
+    def one(item):
+        (z, log_p, log_q), (momentum, log_uniform, step_size) = item
+        density = jax.value_and_grad(path, has_aux=True)
+
+        def leapfrog(i, carried):
+            z, r, begin, _ = carried
+            (value, logs), gradient = density(z, temperature)
+            # Half a step of momentum at either end. One evaluation of the density stands in the
+            # program, which is compiled in half the time of two.
+            ends = (i == 0) | (i == leapfrogs)
+            r = r + jnp.where(ends, 0.5, 1.0) * step_size * (tril.T @ gradient)
+            new_z = jnp.where(i < leapfrogs, z + step_size * (tril @ r), z)
+            return new_z, r, jnp.where(i == 0, value, begin), (value, logs)
+
+        nothing = jnp.zeros_like(log_p)
+        state = (z, momentum, nothing, (nothing, (nothing, nothing)))
+        end, r, begin_value, (end_value, logs) = jax.lax.fori_loop(
+            0, leapfrogs + 1, leapfrog, state
+        )
+        kinetic = 0.5 * (jnp.sum(jnp.square(momentum)) - jnp.sum(jnp.square(r)))
+        log_ratio = end_value - begin_value + kinetic
+        # A density that is not finite is not moved to.
+        sound = jnp.isfinite(end_value) & jnp.all(jnp.isfinite(end)) & jnp.isfinite(log_ratio)
+        log_ratio = jnp.where(sound, log_ratio, -jnp.inf)
+        accept = log_uniform < log_ratio
+        here = Particles(z, log_p, log_q)
+        there = Particles(end, *logs)
+        chosen = jax.tree.map(lambda new, old: jnp.where(accept, new, old), there, here)
+        return chosen, jnp.exp(jnp.minimum(log_ratio, 0.0))
+
+    batch = points_at_once(path.target, len(particles.z))
+    together = batch if batch > 1 else None
+    return jax.lax.map(one, (particles, trajectories), batch_size=together)

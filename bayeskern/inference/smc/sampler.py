@@ -1,0 +1,293 @@
+"""The steps of a sampler: reweight to the next temperature, then move the particles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import softmax
+
+from bayeskern.core.random import stream
+from bayeskern.inference.approximation.psis import resample, weighted_moments
+from bayeskern.inference.model.bad_data import refuse_nonfinite
+from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.factors import robust_cholesky
+from bayeskern.inference.smc.moves import Particles, TemperedPath, Trajectories, move
+from bayeskern.inference.smc.start import StartDistribution
+from bayeskern.inference.smc.tempering import next_temperature, resample_islands
+
+
+@dataclass(frozen=True)
+class MoveOptions:
+    """Options of the moves at each temperature.
+
+    Attributes:
+        accept: Acceptance probability that the step size aims at.
+        first_step: First step size, in whitened coordinates, times d^(1/4).
+        gain: Change of the log step size for each unit of acceptance above `accept`.
+        trajectory: Length of a trajectory, in whitened coordinates: a quarter of an orbit.
+        max_leapfrogs: Leapfrog steps of a trajectory, at most.
+        min_moves: Pairs of moves at each temperature, at least.
+        min_gain: Relative growth of the distance from the start by which a pair of moves counts
+            as progress; moves end without it.
+        smallest_step: Smallest step size of the second move of a pair, as a share of that of the
+            first, which lets particles of narrow modes move beside wide ones.
+        max_temperatures: Temperatures after which a sampler gives up.
+    """
+
+    accept: float = 0.8
+    first_step: float = 0.8
+    gain: float = 2.0
+    trajectory: float = 0.5 * np.pi
+    max_leapfrogs: int = 16
+    min_moves: int = 2
+    min_gain: float = 0.05
+    smallest_step: float = 0.05
+    max_temperatures: int = 300
+
+
+MOVES = MoveOptions()
+
+
+class State(NamedTuple):
+    """All that a sampler needs to go on, as arrays.
+
+    Attributes:
+        temperature: t, ().
+        particles: z, (n, d), and its densities, log p and log q0, (n,) each.
+        ancestor: Number of the first ancestor of each particle, (n,).
+        log_evidence: Log marginal likelihood by island, up to this temperature, (islands,).
+        tril: Cholesky factor of the covariance at this temperature, (d, d).
+        step_size: Of the leapfrog steps, in whitened coordinates, ().
+        origin: Particles before the moves at this temperature, (n, d).
+        distances: Mean distance from there after each pair of moves so far, (m,).
+        acceptance: Mean acceptance of the last pair of moves, (2,).
+        counter: Number of steps of the sampler so far, ().
+        evaluations: Number of gradients for each particle so far, ().
+        settled: True where the moves at this temperature are done, ().
+        history: A row for each temperature that is settled, (temperatures, len(COLUMNS)).
+        ess: Effective share of the particles in the last reweighting, ().
+    """
+
+    temperature: np.ndarray
+    z: np.ndarray
+    log_p: np.ndarray
+    log_q: np.ndarray
+    ancestor: np.ndarray
+    log_evidence: np.ndarray
+    tril: np.ndarray
+    step_size: np.ndarray
+    origin: np.ndarray
+    distances: np.ndarray
+    acceptance: np.ndarray
+    counter: np.ndarray
+    evaluations: np.ndarray
+    settled: np.ndarray
+    history: np.ndarray
+    ess: np.ndarray
+
+    @property
+    def done(self) -> bool:
+        """True at the posterior, once the particles have moved, or where no step is possible."""
+        at_end = self.temperature == 1.0 or len(self.history) >= MOVES.max_temperatures
+        stuck = len(self.history) > 1 and self.history[-1, 0] == self.history[-2, 0]
+        return bool(self.settled and (at_end or stuck))
+
+    @property
+    def particles(self) -> Particles:
+        return Particles(self.z, self.log_p, self.log_q)
+
+
+# Columns of `State.history`.
+COLUMNS = ("temperature", "ess", "acceptance", "moves", "step_size", "ancestors")
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """Islands of particles that are tempered from q0 to the posterior.
+
+    The islands share temperatures, covariances and step sizes, and are resampled apart. Adapted
+    from all particles, these do not change the variance to first order (Beskos, Jasra, Kantas and
+    Thiery, 2016, "On the convergence of adaptive sequential Monte Carlo methods"), so that
+    differences between the islands are those of independent samplers.
+
+    Attributes:
+        target: The posterior.
+        start: q0.
+        islands: Number of islands.
+        size: Particles of each.
+        min_ess: Effective share of the particles after a step of the temperature.
+        max_moves: Pairs of moves at a temperature, at most.
+        seed: From which everything random follows.
+    """
+
+    target: Target
+    start: StartDistribution
+    islands: int
+    size: int
+    min_ess: float
+    max_moves: int
+    seed: int
+
+    @property
+    def count(self) -> int:
+        """Number of particles in all islands."""
+        return self.islands * self.size
+
+    def first_state(self) -> State:
+        """The state at q0.
+
+        Raises ValueError, naming the site, if no particle has a finite density.
+        """
+        drawn, d = self._initial_particles(), self.target.size
+        return State(
+            temperature=np.zeros(()),
+            z=drawn.z,
+            log_p=drawn.log_p,
+            log_q=drawn.log_q,
+            ancestor=np.arange(self.count),
+            log_evidence=np.zeros(self.islands),
+            tril=np.eye(d),
+            step_size=np.asarray(MOVES.first_step / d**0.25),
+            origin=drawn.z,
+            distances=np.zeros(0),
+            acceptance=np.zeros(2),
+            counter=np.zeros((), int),
+            evaluations=np.zeros((), int),
+            settled=np.ones((), bool),
+            history=np.zeros((0, len(COLUMNS))),
+            ess=np.ones(()),
+        )
+
+    def _initial_particles(self) -> Particles:
+        """The draws of q0 with their densities."""
+        z, log_q = self.start.draw(stream(self.seed, "particles"), self.count)
+        finite = np.all(np.isfinite(z), axis=1)
+        # A draw at the edge of a support lies at infinity: no weight, at a place of its own.
+        z = np.where(finite[:, None], z, self.start.parts.means[0])
+        log_p = log_densities(self.target, z)
+        usable = finite & np.isfinite(log_p) & np.isfinite(log_q)
+        if not usable.any():
+            refuse_nonfinite(self.target, self.start.parts.means[0])
+        return Particles(z, np.where(usable, log_p, -np.inf), np.where(finite, log_q, 0.0))
+
+    def run(self, state: State, report: Callable[[State], None]) -> State:
+        """The state at the posterior, from any state before; report: called after each step."""
+        path = TemperedPath(self.target, self.start.traceable(self.target))
+        while not state.done:
+            state = self._reweighted(state) if state.settled else self._moved(path, state)
+            report(state)
+        return state
+
+    def _reweighted(self, state: State) -> State:
+        """Resampled at the next temperature."""
+        rng = stream(self.seed, f"tempering {int(state.counter)}")
+        with np.errstate(invalid="ignore"):
+            ratios = np.where(np.isneginf(state.log_p), -np.inf, state.log_p - state.log_q)
+        new = next_temperature(ratios, float(state.temperature), self.min_ess)
+        step = new - float(state.temperature)
+        # Not zero times minus infinity.
+        log_weights = np.where(np.isneginf(ratios), -np.inf, step * ratios)
+        chosen, log_means = resample_islands(log_weights, self.islands, rng)
+        weights = softmax(log_weights)
+        ess = 1.0 / np.sum(np.square(weights))
+        z = state.z[chosen]
+        return state._replace(
+            temperature=np.asarray(new),
+            z=z,
+            log_p=state.log_p[chosen],
+            log_q=state.log_q[chosen],
+            ancestor=state.ancestor[chosen],
+            log_evidence=state.log_evidence + log_means,
+            tril=whitening(state.z, weights, ess),
+            origin=z,
+            distances=np.zeros(0),
+            counter=state.counter + 1,
+            settled=np.zeros((), bool),
+            ess=np.asarray(ess / self.count),
+        )
+
+    def _moved(self, path: TemperedPath, state: State) -> State:
+        """Moved twice, by long steps and by steps of random length."""
+        rng = stream(self.seed, f"moves {int(state.counter)}")
+        n, d = state.z.shape
+        step, particles = float(state.step_size), state.particles
+        length = MOVES.trajectory * rng.uniform(0.5, 1.0)
+        leapfrogs = int(np.clip(np.ceil(length / step), 1, MOVES.max_leapfrogs))
+        acceptance = []
+        for shares in (
+            rng.uniform(0.8, 1.2, n),
+            np.exp(rng.uniform(np.log(MOVES.smallest_step), 0.0, n)),
+        ):
+            log_uniform = -rng.exponential(size=n)
+            trajectories = Trajectories(rng.standard_normal((n, d)), log_uniform, step * shares)
+            particles, probability = move(
+                path, state.temperature, state.tril, particles, trajectories, leapfrogs
+            )
+            acceptance.append(np.mean(probability))
+        step *= np.exp(MOVES.gain * (acceptance[0] - MOVES.accept))
+        distance = mean_distance(particles.z - state.origin, state.tril)
+        distances = np.append(state.distances, distance)
+        settled = self._have_moved(distances)
+        state = state._replace(
+            z=particles.z,
+            log_p=particles.log_p,
+            log_q=particles.log_q,
+            step_size=np.asarray(step),
+            distances=distances,
+            acceptance=np.asarray(acceptance),
+            counter=state.counter + 1,
+            evaluations=state.evaluations + 2 * (leapfrogs + 1),
+            settled=np.asarray(settled),
+        )
+        return self._recorded(state) if settled else state
+
+    def _have_moved(self, distances: np.ndarray) -> bool:
+        """True once the distance from the start of the moves no longer grows."""
+        m = len(distances)
+        if m < MOVES.min_moves:
+            return False
+        return bool(m >= self.max_moves or distances[-1] < (1.0 + MOVES.min_gain) * distances[-2])
+
+    def _recorded(self, state: State) -> State:
+        """With a further row of the history."""
+        row = [
+            state.temperature,
+            state.ess,
+            state.acceptance[0],
+            len(state.distances),
+            state.step_size,
+            len(np.unique(state.ancestor)),
+        ]
+        return state._replace(history=np.vstack([state.history, row]))
+
+    def draws(self, state: State) -> np.ndarray:
+        """Indices of equally weighted draws: each island by its marginal likelihood, (n,).
+
+        The mean over islands is then that of one sampler of all particles. Verge, Dubarry, Del
+        Moral and Moulines (2015), "On parallel implementation of sequential Monte Carlo methods:
+        the island particle model".
+        """
+        weights = np.repeat(softmax(state.log_evidence), self.size) / self.size
+        return resample(weights, self.count, stream(self.seed, "draws"))
+
+
+def whitening(z: np.ndarray, weights: np.ndarray, ess: float) -> np.ndarray:
+    """Cholesky factor of the covariance of weighted z (n, d), shrunk where draws are few.
+
+    The covariance and its diagonal are mixed by d / (d + ess).
+    """
+    some = weights > 0
+    _, covariance = weighted_moments(z[some], weights[some])
+    shrinkage = z.shape[1] / (z.shape[1] + ess)
+    covariance = (1.0 - shrinkage) * covariance + shrinkage * np.diag(np.diag(covariance))
+    return robust_cholesky(covariance)
+
+
+def mean_distance(steps: np.ndarray, tril: np.ndarray) -> float:
+    """Mean length of steps (n, d) in coordinates whitened by a Cholesky factor."""
+    return float(np.mean(np.linalg.norm(solve_triangular(tril, steps.T, lower=True), axis=0)))

@@ -1,0 +1,250 @@
+"""Tempered sequential Monte Carlo against closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from scipy.special import betaln, gammaln, i0e
+from scipy.stats import multivariate_normal
+
+import bayeskern as bk
+from bayeskern.inference.methods.smc import mean_over_islands
+from models import eight_schools
+from tests.inference.zoo.mixtures import NormalMixture, random_mixture
+from tests.inference.zoo.test_zoo import SEEDS, concentric, is_right, separable
+from tests.marks import slow
+
+compilations = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
+)
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(30, 3))
+Y = X @ [1.0, -2.0, 0.5] + 0.5 * rng.normal(size=30)
+COVARIANCE = np.linalg.inv(X.T @ X / 0.25 + np.eye(3) / 4.0)
+MEAN = COVARIANCE @ X.T @ Y / 0.25
+# Mixtures of two normals of unequal widths: dimension, weights, means, sds, prior sd.
+UNEQUAL = (
+    (8, (0.7, 0.3), (-2.0, 4.0), (1.0, 0.5), 5.0),
+    (8, (0.85, 0.15), (-2.0, 4.0), (0.5, 2.0), 5.0),
+    (6, (0.3, 0.7), (-3.0, 3.0), (1.0, 0.4), 5.0),
+    (10, (0.6, 0.4), (-3.0, 3.0), (1.0, 0.6), 4.0),
+    (12, (0.5, 0.5), (-2.0, 3.0), (1.0, 0.5), 5.0),
+)
+
+
+def regression(X, y):
+    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([3]).to_event(1))
+    numpyro.sample("y", dist.Normal(X @ w, 0.5), obs=y)
+
+
+def coin(heads):
+    p = numpyro.sample("p", dist.Beta(2.0, 3.0))
+    numpyro.sample("heads", dist.Binomial(20, p), obs=heads)
+
+
+def lattice():
+    """A normal distribution of sd 5 with a comb of modes: the comb changes no mean and no sd."""
+    x = numpyro.sample("x", dist.Normal(0.0, 5.0).expand([3]).to_event(1))
+    numpyro.factor("comb", 4.0 * jnp.sum(jnp.cos(2.0 * x)))
+
+
+def unequal(number) -> NormalMixture:
+    d, weights, means, sds, prior_sd = UNEQUAL[number]
+    return NormalMixture(
+        np.repeat(np.array(means)[:, None], d, axis=1), np.array(sds), np.array(weights), prior_sd
+    )
+
+
+def fit(model, *args, seed=0, **options):
+    return bk.infer(model, *args, method=bk.SMC(**options), seed=seed, progress=False)
+
+
+def assert_has_log_evidence(posterior, expected):
+    assert abs(posterior.log_evidence.value - expected) < 4.0 * posterior.log_evidence.error
+
+
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
+def test_a_linear_regression_of_known_noise(seed):
+    posterior = fit(regression, X, Y, seed=seed)
+    assert posterior.trust.verdict == "good", posterior.trust
+    w, sd = posterior.draws["w"][0], np.sqrt(np.diag(COVARIANCE))
+    ess = posterior.trust.evidence["ess_bulk"]
+    np.testing.assert_array_less(np.abs(w.mean(axis=0) - MEAN) / sd, 4.5 / np.sqrt(ess))
+    np.testing.assert_allclose(w.std(axis=0) / sd, 1.0, atol=0.1)
+    expected = multivariate_normal(np.zeros(30), 0.25 * np.eye(30) + 4.0 * X @ X.T).logpdf(Y)
+    assert_has_log_evidence(posterior, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_the_log_marginal_likelihood_of_a_coin(seed):
+    posterior = fit(coin, 14, seed=seed)
+    expected = gammaln(21) - gammaln(15) - gammaln(7) + betaln(16.0, 9.0) - betaln(2.0, 3.0)
+    assert_has_log_evidence(posterior, expected)
+    found = posterior.expectation(lambda draw: draw["p"])
+    assert abs(found.value - 16.0 / 25.0) < 4.0 * found.error
+    sd = np.sqrt(16.0 * 9.0 / 26.0) / 25.0
+    assert sd / np.sqrt(4000) <= found.error < 3.0 * sd / np.sqrt(4000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lattice_of_a_thousand_modes(seed):
+    """The Jacobi-Anger expansion gives E exp(4 cos 2x) = I_0(4), but for exp(-50)."""
+    posterior = fit(lattice, seed=seed)
+    assert posterior.trust.verdict in ("good", "caution")
+    sd = posterior.draws["x"][0].std(axis=0)
+    assert np.all((sd > 4.8) & (sd < 5.2)), sd
+    assert_has_log_evidence(posterior, 3.0 * (np.log(i0e(4.0)) + 4.0))
+
+
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
+@pytest.mark.parametrize("number", [1, *(slow(i) for i in (0, 2, 3, 4))])
+def test_mixtures_of_unequal_widths_keep_their_weights(number, seed):
+    mixture = unequal(number)
+    posterior = fit(mixture.model, seed=seed)
+    assert posterior.trust.verdict == "good", posterior.trust
+    x = posterior.draws["x"][0]
+    assert is_right(x, mixture.mean, mixture.sd)
+    first = np.mean(np.abs(x[:, 0] - mixture.means[0, 0]) < np.abs(x[:, 0] - mixture.means[1, 0]))
+    assert abs(first - mixture.weights[0]) < 0.05
+    assert_has_log_evidence(posterior, 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_mixtures_of_random_shapes_are_not_wrongly_good(seed):
+    mixture = random_mixture(seed)
+    posterior = fit(mixture.model, seed=seed)
+    assert is_right(posterior.draws["x"], mixture.mean, mixture.sd)
+    assert posterior.trust.verdict in ("good", "caution")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wide_component_around_a_narrow_one_is_reached(seed):
+    posterior = fit(concentric, seed=seed)
+    sd = np.full(10, np.sqrt(0.5 * (1.0 + 1e-4)))
+    assert is_right(posterior.draws["x"], np.zeros(10), sd)
+    assert_has_log_evidence(posterior, np.log(2.0))
+
+
+@pytest.mark.slow
+def test_a_posterior_without_an_integral_is_bad():
+    columns = np.column_stack([np.ones(20), np.linspace(-1.0, 1.0, 20)])
+    posterior = fit(separable, columns, (columns[:, 1] > 0.0).astype(int))
+    assert posterior.trust.verdict == "bad"
+
+
+@pytest.mark.slow
+def test_eight_schools_agree_with_chains():
+    model, data = eight_schools.noncentred, eight_schools.data()
+    particles = fit(model, *data)
+    chains = bk.infer(
+        model, *data, method=bk.NUTS(target_accept=0.95, evidence=True), progress=False
+    )
+    assert particles.trust.verdict == "good"
+    for name in ("mu", "tau", "theta"):
+        p, c = particles.flat[name], chains.flat[name]
+        assert np.max(np.abs(p.mean(axis=0) - c.mean(axis=0)) / c.std(axis=0)) < 0.15
+        np.testing.assert_allclose(p.std(axis=0) / c.std(axis=0), 1.0, atol=0.15)
+    error = np.hypot(particles.log_evidence.error, chains.log_evidence.error)
+    assert abs(particles.log_evidence.value - chains.log_evidence.value) < 4.0 * error
+
+
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
+def test_too_few_particles_for_a_lattice_are_not_good(seed):
+    posterior = fit(lattice, particles=160, seed=seed)
+    assert posterior.trust.verdict == "bad"
+    assert "islands of particles disagree" in posterior.trust.advice
+
+
+def test_particles_are_no_chains():
+    posterior = fit(regression, X, Y, particles=800)
+    assert posterior.shape == (1, 800)
+    assert not posterior.is_mcmc and not posterior.has_chains
+    assert set(posterior.sample_stats) == {"lp", "ancestor", "island"}
+    assert "r_hat" not in posterior.summary().columns
+    assert posterior.trace["temperature"][-1] == 1.0
+
+
+def test_new_values_of_the_same_shapes_do_not_compile_again():
+    fit(regression, X, Y)
+    before = len(compilations)
+    fit(regression, X + 1.0, Y - 1.0)
+    assert len(compilations) == before
+
+
+def test_the_same_seed_gives_the_same_draws():
+    first, second = (fit(regression, X, Y, particles=800) for _ in range(2))
+    np.testing.assert_array_equal(first.z, second.z)
+    assert first.log_evidence == second.log_evidence
+    assert not np.array_equal(first.z, fit(regression, X, Y, particles=800, seed=1).z)
+
+
+def test_a_prior_that_is_improper_has_no_log_marginal_likelihood():
+    def model(y):
+        mu = numpyro.sample("mu", dist.ImproperUniform(dist.constraints.real, (), ()))
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    posterior = fit(model, Y + 100.0)
+    assert posterior.trust.verdict == "good" and posterior.log_evidence is None
+    mu = posterior.draws["mu"][0]
+    assert abs(mu.mean() - np.mean(Y + 100.0)) < 0.1 / np.sqrt(30)
+    assert abs(mu.std() * np.sqrt(30) - 1.0) < 0.1
+
+
+def test_prior_draws_without_density_have_no_weight():
+    def model():
+        x = numpyro.sample("x", dist.Uniform(0.0, 1.0).expand([3]).to_event(1))
+        numpyro.factor("corner", jnp.where(jnp.sum(x) > 2.0, 0.0, -jnp.inf))
+
+    posterior = fit(model)
+    assert np.all(posterior.draws["x"].sum(axis=-1) > 2.0)
+    assert_has_log_evidence(posterior, -np.log(6.0))
+
+
+def test_the_mean_over_islands():
+    found = mean_over_islands(np.log([1.0, 2.0, 3.0, 6.0]))
+    np.testing.assert_allclose(found.value, np.log(3.0))
+    np.testing.assert_allclose(found.error, np.std([1.0, 2.0, 3.0, 6.0], ddof=1) / 2.0 / 3.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"particles": 0}, "particles must be a whole number of at least 1, got 0"),
+        ({"particles": 1e3}, "particles must be a whole number of at least 1, got 1000.0"),
+        ({"particles": 1001}, "particles must be a multiple of islands.*got 1001"),
+        ({"islands": 1}, "islands must be at least 2, got 1"),
+        ({"particles": 8}, "each has at least 2; got 8"),
+        ({"min_ess": 1.0}, "min_ess must be a probability.*got 1.0"),
+        ({"max_moves": "20"}, "max_moves must be a whole number of at least 1, got '20'"),
+    ],
+)
+def test_options_of_the_wrong_kind(options, match):
+    with pytest.raises(ValueError, match=match):
+        bk.SMC(**options)
+
+
+def test_values_without_a_prior_are_refused():
+    def model(y):
+        mu = numpyro.param("mu", 0.0)
+        numpyro.sample("y", dist.Normal(mu, 1.0), obs=y)
+
+    with pytest.raises(ValueError, match="'mu' has no prior.*SMC needs one"):
+        fit(model, Y)
+
+
+@pytest.mark.slow
+def test_a_density_that_is_nowhere_finite_is_said_by_its_site():
+    def model():
+        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        numpyro.factor("wall", jnp.where(jnp.abs(mu) < 1e9, -jnp.inf, 0.0))
+
+    with pytest.raises(ValueError, match="'wall'"):
+        fit(model)

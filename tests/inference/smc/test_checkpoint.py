@@ -1,0 +1,99 @@
+"""A sampler that is killed goes on to the same draws."""
+
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+
+import bayeskern as bk
+from bayeskern.inference.smc import checkpoint, sampler
+
+X = np.random.default_rng(0).normal(size=(40, 2))
+Y = X @ [1.0, -2.0] + np.random.default_rng(1).normal(size=40)
+
+
+def line(X, y):
+    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([2]).to_event(1))
+    s = numpyro.sample("s", dist.HalfNormal(2.0))
+    numpyro.sample("y", dist.Normal(X @ w, s), obs=y)
+
+
+def louder(X, y):
+    w = numpyro.sample("w", dist.Normal(0.0, 2.0).expand([2]).to_event(1))
+    s = numpyro.sample("s", dist.HalfNormal(2.0))
+    numpyro.sample("y", dist.Normal(X @ w, 2.0 * s), obs=y)
+
+
+def run(path=None, model=line, y=Y, seed=0, **options):
+    method = bk.SMC(**{"particles": 400, "checkpoint": path, **options})
+    return bk.infer(model, X, y, method=method, seed=seed, progress=False)
+
+
+def assert_same(one, other):
+    np.testing.assert_array_equal(one.z, other.z)
+    assert one.log_evidence == other.log_evidence
+    for fields in ("sample_stats", "trace"):
+        first, second = getattr(one, fields), getattr(other, fields)
+        assert first.keys() == second.keys()
+        for name, values in first.items():
+            np.testing.assert_array_equal(values, second[name])
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_an_interrupted_run_goes_on_to_the_same_draws(tmp_path, monkeypatch, steps):
+    path, move, calls = tmp_path / "run.npz", sampler.move, []
+
+    def fail_later(*args):
+        calls.append(args)
+        # Each step of the sampler moves the particles twice.
+        if len(calls) > 2 * steps:
+            raise KeyboardInterrupt
+        return move(*args)
+
+    monkeypatch.setattr(sampler, "move", fail_later)
+    monkeypatch.setattr(checkpoint, "MIN_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "MAX_SHARE", 1e9)
+    with pytest.raises(KeyboardInterrupt):
+        run(path)
+    with np.load(path) as file:
+        taken = int(file["counter"])
+        assert taken > steps and not (file["temperature"] == 1.0 and file["settled"])
+    monkeypatch.setattr(sampler, "move", move)
+    resumed, whole = run(path), run()
+    assert_same(resumed, whole)
+    # It went on, and did not begin again.
+    with np.load(path) as file:
+        assert int(file["counter"]) > taken
+
+
+def test_a_finished_run_gives_its_draws_back(tmp_path, monkeypatch):
+    path = tmp_path / "new" / "run.npz"
+    first = run(path)
+
+    def refuse(*args):
+        raise AssertionError("particles were moved")
+
+    monkeypatch.setattr(sampler, "move", refuse)
+    assert_same(run(path), first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changed",
+    [{"seed": 1}, {"particles": 800}, {"min_ess": 0.5}, {"y": Y + 1e-9}, {"model": louder}],
+    ids=["seed", "particles", "options", "data", "model"],
+)
+def test_the_checkpoint_of_another_run_is_refused(tmp_path, changed):
+    path = tmp_path / "run.npz"
+    run(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="belongs to another run.*Delete it to start afresh"):
+        run(path, **changed)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    path.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="is not a checkpoint of SMC"):
+        run(path)
