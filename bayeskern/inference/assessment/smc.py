@@ -44,6 +44,9 @@ from bayeskern.inference.verdict import Trust, effective
 MAX_UNMOVED, MIN_ACCEPTANCE = 0.1, 0.4
 # The standard error of the log marginal likelihood from which the shares of islands mean little.
 MAX_LOG_EVIDENCE_ERROR, HOPELESS_LOG_EVIDENCE_ERROR = 0.5, 1.0
+# The change of a mean, in sds, or of a log sd by the moves at the last temperature that is of no
+# account, and the one that means a posterior without an integral.
+MAX_DRIFT, HOPELESS_DRIFT = 0.2, 0.5
 # Draws of the start distribution near a mode by which its share is judged, at least, and the
 # probability that a normal draw is further away than near.
 MIN_DRAWS_NEAR, NEAR_PROBABILITY = 20, 0.01
@@ -62,6 +65,8 @@ class ParticleRecord:
         log_evidence: Log marginal likelihood, with its standard error.
         acceptance: Mean acceptance probability at the last temperature.
         unmoved: Share of the particles that did not move there.
+        exhausted: True where the moves there ended at their largest number.
+        before: Each draw before the moves there, in unconstrained coordinates, (S, d).
         temperature: The last temperature; 1 where the posterior was reached.
         temperatures: Number of temperatures.
         evaluations: Gradients of the log density, over all particles.
@@ -76,6 +81,8 @@ class ParticleRecord:
     log_evidence: Estimate
     acceptance: float
     unmoved: float
+    exhausted: bool
+    before: np.ndarray
     temperature: float
     temperatures: int
     evaluations: int
@@ -117,9 +124,10 @@ def assess_particles(posterior, record: ParticleRecord) -> Trust:
     )
     if broken:
         return Trust("bad", broken, evidence)
+    drift = _drift(posterior, record, evidence)
     compared = _compared(posterior, record, evidence)
     tail = heavy_tail_advice(names, x, evidence, min(1.0, evidence["ess_tail"] / len(x)))
-    verdicts = [_on_differences(compared, evidence), _on_particles(evidence)]
+    verdicts = [drift, _on_differences(compared, evidence), _on_particles(evidence)]
     if tail:
         verdicts.append(Trust("caution", tail, evidence))
     good = (
@@ -168,6 +176,30 @@ def _convergence(names, x, varying, record: ParticleRecord) -> dict:
         at = int(np.argmin(np.where(np.isnan(values), -np.inf, values)))
         evidence[what], evidence[f"{what}_at"] = float(values[at]), columns[at]
     return evidence
+
+
+def _drift(posterior, record: ParticleRecord, evidence: dict) -> Trust | None:
+    """The verdict where moves at the last temperature changed the distribution of the particles.
+
+    Reweighted particles have the distribution of the posterior already, and moves leave it as it
+    is. A posterior without an integral has none, and particles spread for as long as they move.
+    """
+    shift = weighted_difference(record.before, posterior.z[0])
+    changes = np.nan_to_num(np.maximum(shift.mean, shift.log_sd), nan=np.inf)
+    at = int(np.argmax(changes))
+    name = posterior.fitted_target.coordinates[at]
+    evidence |= {"drift": float(changes[at]), "drift_at": name, "exhausted": record.exhausted}
+    if not changes[at] < MAX_DRIFT:
+        advice = (
+            f"The particles still spread at the posterior, most along {name}: it may have no "
+            "integral, or tails that the start distribution does not reach. Give every site a "
+            "proper prior, or take more particles."
+        )
+        return Trust("caution" if changes[at] < HOPELESS_DRIFT else "bad", advice, evidence)
+    if record.exhausted:
+        advice = "The moves ended before the particles had moved far enough: raise max_moves."
+        return Trust("caution", advice, evidence)
+    return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,6 +137,8 @@ class SMC(Method):
             log_evidence=log_evidence,
             acceptance=float(history["acceptance"][-1]),
             unmoved=float(np.mean(np.all(state.z == state.origin, axis=1))),
+            exhausted=bool(history["moves"][-1] >= self.max_moves),
+            before=state.origin[chosen],
             temperature=float(state.temperature),
             temperatures=len(state.history),
             evaluations=int(state.evaluations) * sampler.count,

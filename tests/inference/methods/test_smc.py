@@ -88,7 +88,7 @@ def test_the_log_marginal_likelihood_of_a_coin(seed):
     found = posterior.expectation(lambda draw: draw["p"])
     assert abs(found.value - 16.0 / 25.0) < 4.0 * found.error
     sd = np.sqrt(16.0 * 9.0 / 26.0) / 25.0
-    assert sd / np.sqrt(4000) <= found.error < 3.0 * sd / np.sqrt(4000)
+    assert 0.9 * sd / np.sqrt(4000) < found.error < 3.0 * sd / np.sqrt(4000)
 
 
 @pytest.mark.slow
@@ -134,9 +134,10 @@ def test_a_wide_component_around_a_narrow_one_is_reached(seed):
 
 
 @pytest.mark.slow
-def test_a_posterior_without_an_integral_is_bad():
+@pytest.mark.parametrize("seed", range(3))
+def test_a_posterior_without_an_integral_is_bad(seed):
     columns = np.column_stack([np.ones(20), np.linspace(-1.0, 1.0, 20)])
-    posterior = fit(separable, columns, (columns[:, 1] > 0.0).astype(int))
+    posterior = fit(separable, columns, (columns[:, 1] > 0.0).astype(int), seed=seed)
     assert posterior.trust.verdict == "bad"
 
 
