@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.special import chdtri
 
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.approximation.proposals import Approximation, Sample
@@ -21,7 +19,6 @@ from bayeskern.inference.assessment.approximation import (
     is_reliable,
     missed_advice,
     too_different,
-    uncovered,
 )
 from bayeskern.inference.assessment.clusters import effective_sizes
 from bayeskern.inference.assessment.convergence import (
@@ -31,11 +28,10 @@ from bayeskern.inference.assessment.convergence import (
     advice_if_running_away,
     varies,
 )
-from bayeskern.inference.assessment.mcmc import MISSING
+from bayeskern.inference.assessment.modes import missed_modes
 from bayeskern.inference.assessment.overdispersed import overdispersed_sample
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.verdict import Trust, effective
 
@@ -47,9 +43,6 @@ MAX_LOG_EVIDENCE_ERROR, HOPELESS_LOG_EVIDENCE_ERROR = 0.5, 1.0
 # The change of a mean, in sds, or of a log sd by the moves at the last temperature that is of no
 # account, and the one that means a posterior without an integral.
 MAX_DRIFT, HOPELESS_DRIFT = 0.2, 0.5
-# Draws of the start distribution near a mode by which its share is judged, at least, and the
-# probability that a normal draw is further away than near.
-MIN_DRAWS_NEAR, NEAR_PROBABILITY = 20, 0.01
 # The column that stands for the log density beside the numbers of the sites.
 LOG_DENSITY = "log density"
 
@@ -110,11 +103,7 @@ def assess_particles(posterior, record: ParticleRecord) -> Trust:
         "gradients": record.evaluations,
         "constants_left_out": int(np.sum(~varying)),
     }
-    missed = [
-        mode
-        for mode in uncovered(record.optimum, posterior.z[0])
-        if not is_negligible(mode, record.first, record.log_evidence.value)
-    ]
+    missed = missed_modes(record.optimum, posterior.z[0], record.first, record.log_evidence.value)
     evidence |= {"modes_missed": len(missed)} | record.optimum.search_evidence
     broken = (
         advice_if_not_finite(names, x[None])
@@ -138,25 +127,6 @@ def assess_particles(posterior, record: ParticleRecord) -> Trust:
     problems = sorted(filter(None, verdicts), key=lambda trust: order.index(trust.verdict))
     trust = problems[0] if problems else Trust("good", good, evidence)
     return replace(trust, evidence=evidence, places=compared.places)
-
-
-def is_negligible(mode: Optimum, first: Sample, log_evidence: float) -> bool:
-    """True if draws of the start distribution show that next to nothing lies at a mode.
-
-    The share of the posterior near the mode, by draws of q0 with weights p / q0 there. A neck has a
-    high mode without mass, at which particles start and which they leave.
-
-    Args:
-        mode: The mode.
-        first: Draws of q0 with their densities.
-        log_evidence: Log marginal likelihood.
-    """
-    tril, _ = inverse_hessian_root(mode)
-    white = solve_triangular(tril, (first.z - mode.z).T, lower=True)
-    near = np.sum(np.square(white), axis=0) < chdtri(len(mode.z), NEAR_PROBABILITY)
-    weights = np.exp(first.log_p - first.log_q - log_evidence) * near
-    share, error = np.mean(weights), np.std(weights) / np.sqrt(len(weights))
-    return bool(near.sum() >= MIN_DRAWS_NEAR and share + 2.0 * error < MISSING)
 
 
 def _convergence(names, x, varying, record: ParticleRecord) -> dict:

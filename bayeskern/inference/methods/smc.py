@@ -22,8 +22,9 @@ from bayeskern.inference.smc.checkpoint import Checkpoint
 from bayeskern.inference.smc.sampler import COLUMNS, Sampler, State
 from bayeskern.inference.smc.start import StartDistribution
 
-# Starts of the search for modes, and the most steps of L-BFGS.
-STARTS, STEPS = 8, 1000
+# Starts of the search for modes, which costs little beside the particles, and the most steps of
+# L-BFGS.
+STARTS, STEPS = 32, 1000
 
 
 @dataclass(frozen=True)
