@@ -18,6 +18,8 @@ NEAR_PROBABILITY = 0.01
 MIN_DRAWS_NEAR = 20
 # A mode with less than this part of the draws that Laplace's method expects there is not reached.
 MIN_REACHED = 0.2
+# Fewer draws than this that are expected near a mode may all be missing by chance.
+MIN_EXPECTED = 10.0
 
 
 def missed_modes(
@@ -42,7 +44,7 @@ def missed_modes(
     sparse = [
         (mode, share)
         for mode, share in zip(modes, expected, strict=True)
-        if np.mean(is_near(mode, z)) < MIN_REACHED * share
+        if share * len(z) >= MIN_EXPECTED and np.mean(is_near(mode, z)) < MIN_REACHED * share
     ]
     sparse = [
         (mode, share) for mode, share in sparse if not is_negligible(mode, first, log_evidence)
