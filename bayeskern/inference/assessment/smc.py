@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.special import chdtri
 
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.approximation.proposals import Approximation, Sample
@@ -30,12 +28,10 @@ from bayeskern.inference.assessment.convergence import (
     advice_if_running_away,
     varies,
 )
-from bayeskern.inference.assessment.mcmc import MISSING
+from bayeskern.inference.assessment.modes import missed_modes
 from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.optimization.factors import inverse_hessian_root
-from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.verdict import Trust, effective
 
 # The share of the particles that may not have moved at the last temperature, and the least mean
@@ -43,9 +39,9 @@ from bayeskern.inference.verdict import Trust, effective
 MAX_UNMOVED, MIN_ACCEPTANCE = 0.1, 0.4
 # The standard error of the log marginal likelihood from which the shares of islands mean little.
 MAX_LOG_EVIDENCE_ERROR, HOPELESS_LOG_EVIDENCE_ERROR = 0.5, 1.0
-# Draws of the start distribution near a mode by which its share is judged, at least, and the
-# probability that a normal draw is further away than near.
-MIN_DRAWS_NEAR, NEAR_PROBABILITY = 20, 0.01
+# The change of a mean, in sds, or of a log sd by the moves at the last temperature that is of no
+# account, and the one that means a posterior without an integral.
+MAX_DRIFT, HOPELESS_DRIFT = 0.2, 0.5
 # The column that stands for the log density beside the numbers of the sites.
 LOG_DENSITY = "log density"
 
@@ -61,6 +57,8 @@ class ParticleRecord:
         log_evidence: Log marginal likelihood, with its standard error.
         acceptance: Mean acceptance probability at the last temperature.
         unmoved: Share of the particles that did not move there.
+        exhausted: True where the moves there ended at their largest number.
+        before: Each draw before the moves there, in unconstrained coordinates, (S, d).
         temperature: The last temperature; 1 where the posterior was reached.
         temperatures: Number of temperatures.
         evaluations: Gradients of the log density, over all particles.
@@ -74,6 +72,8 @@ class ParticleRecord:
     log_evidence: Estimate
     acceptance: float
     unmoved: float
+    exhausted: bool
+    before: np.ndarray
     temperature: float
     temperatures: int
     evaluations: int
@@ -100,11 +100,7 @@ def assess_particles(posterior, record: ParticleRecord) -> Trust:
         "gradients": record.evaluations,
         "constants_left_out": int(np.sum(~varying)),
     }
-    missed = [
-        mode
-        for mode in posterior.findings.missed(posterior.fitted_target.coordinates, posterior.z[0])
-        if not is_negligible(mode, record.first, record.log_evidence.value)
-    ]
+    missed = missed_modes(posterior, record.first, record.log_evidence.value)
     evidence |= {"modes_missed": len(missed)} | posterior.optimum.search_evidence
     broken = (
         advice_if_not_finite(names, x[None])
@@ -114,9 +110,10 @@ def assess_particles(posterior, record: ParticleRecord) -> Trust:
     )
     if broken:
         return Trust("bad", broken, evidence)
+    drift = _drift(posterior, record, evidence)
     differences, wider = _compared(posterior, record, evidence)
     tail = heavy_tail_advice(names, x, evidence, min(1.0, evidence["ess_tail"] / len(x)))
-    verdicts = [_on_differences(differences, evidence), _on_particles(evidence)]
+    verdicts = [drift, _on_differences(differences, evidence), _on_particles(evidence)]
     if tail:
         verdicts.append(Trust("caution", tail, evidence))
     good = (
@@ -127,25 +124,6 @@ def assess_particles(posterior, record: ParticleRecord) -> Trust:
     problems = sorted(filter(None, verdicts), key=lambda trust: order.index(trust.verdict))
     trust = problems[0] if problems else Trust("good", good, evidence)
     return with_places(replace(trust, evidence=evidence), posterior, wider)
-
-
-def is_negligible(mode: Optimum, first: Sample, log_evidence: float) -> bool:
-    """True if draws of the start distribution show that next to nothing lies at a mode.
-
-    The share of the posterior near the mode, by draws of q0 with weights p / q0 there. A neck has a
-    high mode without mass, at which particles start and which they leave.
-
-    Args:
-        mode: The mode.
-        first: Draws of q0 with their densities.
-        log_evidence: Log marginal likelihood.
-    """
-    tril, _ = inverse_hessian_root(mode)
-    white = solve_triangular(tril, (first.z - mode.z).T, lower=True)
-    near = np.sum(np.square(white), axis=0) < chdtri(len(mode.z), NEAR_PROBABILITY)
-    weights = np.exp(first.log_p - first.log_q - log_evidence) * near
-    share, error = np.mean(weights), np.std(weights) / np.sqrt(len(weights))
-    return bool(near.sum() >= MIN_DRAWS_NEAR and share + 2.0 * error < MISSING)
 
 
 def _convergence(names, x, varying, record: ParticleRecord) -> dict:
@@ -165,6 +143,30 @@ def _convergence(names, x, varying, record: ParticleRecord) -> dict:
         at = int(np.argmin(np.where(np.isnan(values), -np.inf, values)))
         evidence[what], evidence[f"{what}_at"] = float(values[at]), columns[at]
     return evidence
+
+
+def _drift(posterior, record: ParticleRecord, evidence: dict) -> Trust | None:
+    """The verdict where moves at the last temperature changed the distribution of the particles.
+
+    Reweighted particles have the distribution of the posterior already, and moves leave it as it
+    is. A posterior without an integral has none, and particles spread for as long as they move.
+    """
+    shift = weighted_difference(record.before, posterior.z[0])
+    changes = np.nan_to_num(np.maximum(shift.mean, shift.log_sd), nan=np.inf)
+    at = int(np.argmax(changes))
+    name = posterior.fitted_target.coordinates[at]
+    evidence |= {"drift": float(changes[at]), "drift_at": name, "exhausted": record.exhausted}
+    if not changes[at] < MAX_DRIFT:
+        advice = (
+            f"The particles still spread at the posterior, most along {name}: it may have no "
+            "integral, or tails that the start distribution does not reach. Give every site a "
+            "proper prior, or take more particles."
+        )
+        return Trust("caution" if changes[at] < HOPELESS_DRIFT else "bad", advice, evidence)
+    if record.exhausted:
+        advice = "The moves ended before the particles had moved far enough: raise max_moves."
+        return Trust("caution", advice, evidence)
+    return None
 
 
 def _compared(

@@ -22,8 +22,9 @@ from bayeskern.inference.smc.checkpoint import Checkpoint
 from bayeskern.inference.smc.sampler import COLUMNS, Sampler, State
 from bayeskern.inference.smc.start import StartDistribution
 
-# Starts of the search for modes, and the most steps of L-BFGS.
-STARTS, STEPS = 8, 1000
+# Starts of the search for modes, which costs little beside the particles, and the most steps of
+# L-BFGS.
+STARTS, STEPS = 32, 1000
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,8 @@ class SMC(Method):
             log_evidence=log_evidence,
             acceptance=float(history["acceptance"][-1]),
             unmoved=float(np.mean(np.all(state.z == state.origin, axis=1))),
+            exhausted=bool(history["moves"][-1] >= self.max_moves),
+            before=state.origin[chosen],
             temperature=float(state.temperature),
             temperatures=len(state.history),
             evaluations=int(state.evaluations) * sampler.count,

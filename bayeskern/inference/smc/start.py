@@ -46,7 +46,7 @@ class StartOptions:
     wide_share: float = 0.15
     wide_factors: tuple[float, ...] = (4.0, 16.0, 64.0)
     tails: float = 5.0
-    max_modes: int = 16
+    max_modes: int = 32
     max_wide_modes: int = 4
     wide_draws: int = 256
     wide_sd: float = 3.0

@@ -12,8 +12,8 @@ from scipy.stats import multivariate_normal
 import bayeskern as bk
 from bayeskern.inference.methods.smc import mean_over_islands
 from models import eight_schools
-from tests.inference.zoo.mixtures import NormalMixture, random_mixture
-from tests.inference.zoo.test_zoo import SEEDS, concentric, is_right, separable
+from tests.inference.zoo.mixtures import HARD, diagonal_mixture
+from tests.inference.zoo.zoo import BY_NAME
 from tests.marks import slow
 
 compilations = []
@@ -26,14 +26,7 @@ X = rng.normal(size=(30, 3))
 Y = X @ [1.0, -2.0, 0.5] + 0.5 * rng.normal(size=30)
 COVARIANCE = np.linalg.inv(X.T @ X / 0.25 + np.eye(3) / 4.0)
 MEAN = COVARIANCE @ X.T @ Y / 0.25
-# Mixtures of two normals of unequal widths: dimension, weights, means, sds, prior sd.
-UNEQUAL = (
-    (8, (0.7, 0.3), (-2.0, 4.0), (1.0, 0.5), 5.0),
-    (8, (0.85, 0.15), (-2.0, 4.0), (0.5, 2.0), 5.0),
-    (6, (0.3, 0.7), (-3.0, 3.0), (1.0, 0.4), 5.0),
-    (10, (0.6, 0.4), (-3.0, 3.0), (1.0, 0.6), 4.0),
-    (12, (0.5, 0.5), (-2.0, 3.0), (1.0, 0.5), 5.0),
-)
+LATTICE = BY_NAME["lattice, 3 d"]
 
 
 def regression(X, y):
@@ -44,19 +37,6 @@ def regression(X, y):
 def coin(heads):
     p = numpyro.sample("p", dist.Beta(2.0, 3.0))
     numpyro.sample("heads", dist.Binomial(20, p), obs=heads)
-
-
-def lattice():
-    """A normal distribution of sd 5 with a comb of modes: the comb changes no mean and no sd."""
-    x = numpyro.sample("x", dist.Normal(0.0, 5.0).expand([3]).to_event(1))
-    numpyro.factor("comb", 4.0 * jnp.sum(jnp.cos(2.0 * x)))
-
-
-def unequal(number) -> NormalMixture:
-    d, weights, means, sds, prior_sd = UNEQUAL[number]
-    return NormalMixture(
-        np.repeat(np.array(means)[:, None], d, axis=1), np.array(sds), np.array(weights), prior_sd
-    )
 
 
 def fit(model, *args, seed=0, **options):
@@ -88,14 +68,14 @@ def test_the_log_marginal_likelihood_of_a_coin(seed):
     found = posterior.expectation(lambda draw: draw["p"])
     assert abs(found.value - 16.0 / 25.0) < 4.0 * found.error
     sd = np.sqrt(16.0 * 9.0 / 26.0) / 25.0
-    assert sd / np.sqrt(4000) <= found.error < 3.0 * sd / np.sqrt(4000)
+    assert 0.9 * sd / np.sqrt(4000) < found.error < 3.0 * sd / np.sqrt(4000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_lattice_of_a_thousand_modes(seed):
     """The Jacobi-Anger expansion gives E exp(4 cos 2x) = I_0(4), but for exp(-50)."""
-    posterior = fit(lattice, seed=seed)
+    posterior = fit(LATTICE.model, seed=seed)
     assert posterior.trust.verdict in ("good", "caution")
     sd = posterior.draws["x"][0].std(axis=0)
     assert np.all((sd > 4.8) & (sd < 5.2)), sd
@@ -103,41 +83,31 @@ def test_a_lattice_of_a_thousand_modes(seed):
 
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
-@pytest.mark.parametrize("number", [1, *(slow(i) for i in (0, 2, 3, 4))])
+@pytest.mark.parametrize("number", [2, *(slow(i) for i in (0, 1, 3, 4, 5, 6))])
 def test_mixtures_of_unequal_widths_keep_their_weights(number, seed):
-    mixture = unequal(number)
+    mixture = diagonal_mixture(*HARD[number])
     posterior = fit(mixture.model, seed=seed)
     assert posterior.trust.verdict == "good", posterior.trust
     x = posterior.draws["x"][0]
-    assert is_right(x, mixture.mean, mixture.sd)
     first = np.mean(np.abs(x[:, 0] - mixture.means[0, 0]) < np.abs(x[:, 0] - mixture.means[1, 0]))
     assert abs(first - mixture.weights[0]) < 0.05
     assert_has_log_evidence(posterior, 0.0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
-def test_mixtures_of_random_shapes_are_not_wrongly_good(seed):
-    mixture = random_mixture(seed)
-    posterior = fit(mixture.model, seed=seed)
-    assert is_right(posterior.draws["x"], mixture.mean, mixture.sd)
-    assert posterior.trust.verdict in ("good", "caution")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_wide_component_around_a_narrow_one_is_reached(seed):
-    posterior = fit(concentric, seed=seed)
-    sd = np.full(10, np.sqrt(0.5 * (1.0 + 1e-4)))
-    assert is_right(posterior.draws["x"], np.zeros(10), sd)
+    concentric = BY_NAME["concentric normals, 10 d"]
+    posterior = fit(concentric.model, seed=seed)
+    assert concentric.is_right(posterior.draws)
     assert_has_log_evidence(posterior, np.log(2.0))
 
 
 @pytest.mark.slow
-def test_a_posterior_without_an_integral_is_bad():
-    columns = np.column_stack([np.ones(20), np.linspace(-1.0, 1.0, 20)])
-    posterior = fit(separable, columns, (columns[:, 1] > 0.0).astype(int))
-    assert posterior.trust.verdict == "bad"
+@pytest.mark.parametrize("seed", range(3))
+def test_a_posterior_without_an_integral_is_bad(seed):
+    separable = BY_NAME["separable logistic regression"]
+    assert fit(separable.model, *separable.args, seed=seed).trust.verdict == "bad"
 
 
 @pytest.mark.slow
@@ -158,9 +128,8 @@ def test_eight_schools_agree_with_chains():
 
 @pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_too_few_particles_for_a_lattice_are_not_good(seed):
-    posterior = fit(lattice, particles=160, seed=seed)
-    assert posterior.trust.verdict == "bad"
-    assert "islands of particles disagree" in posterior.trust.advice
+    posterior = fit(LATTICE.model, particles=160, seed=seed)
+    assert posterior.trust.verdict == "bad" and posterior.trust.evidence["ess_bulk"] < 100
 
 
 def test_particles_are_no_chains():

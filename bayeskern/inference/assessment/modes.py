@@ -1,0 +1,74 @@
+"""Modes that a search found, that hold mass, and that draws do not reach."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import chdtri
+
+from bayeskern.inference.approximation.proposals import Sample
+from bayeskern.inference.assessment.mcmc import MISSING
+from bayeskern.inference.optimization.factors import inverse_hessian_root
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.result import Assessable
+
+# The probability that a draw of the normal distribution at a mode is further away than near.
+NEAR_PROBABILITY = 0.01
+# Draws of the start distribution near a mode by which its share is judged, at least.
+MIN_DRAWS_NEAR = 20
+# A mode with less than this part of the draws that Laplace's method expects there is not reached.
+MIN_REACHED = 0.2
+# Fewer draws than this that are expected near a mode may all be missing by chance.
+MIN_EXPECTED = 10.0
+
+
+def missed_modes(posterior: Assessable, first: Sample, log_evidence: float) -> list[Optimum]:
+    """The modes that a search found and that draws do not reach.
+
+    A mode is missed if the draws as a whole are far from it, or if few are near it and Laplace's
+    method expects many; the modes of the second kind count where their shares sum to MISSING. It is
+    not missed if weighted draws show that next to nothing lies there: a neck has a high mode
+    without mass.
+
+    Args:
+        posterior: With the search of its fit, the findings of earlier ones, and draws.
+        first: Draws of a start distribution that has the modes, with their densities.
+        log_evidence: Log marginal likelihood.
+    """
+    z, optimum = posterior.z[0], posterior.optimum
+    far = posterior.findings.missed(posterior.fitted_target.coordinates, z)
+    modes = (optimum, *optimum.others)
+    expected = np.exp([min(mode.log_evidence - log_evidence, 0.0) for mode in modes])
+    sparse = [
+        (mode, share)
+        for mode, share in zip(modes, expected, strict=True)
+        if share * len(z) >= MIN_EXPECTED and np.mean(is_near(mode, z)) < MIN_REACHED * share
+    ]
+    sparse = [
+        (mode, share) for mode, share in sparse if not is_negligible(mode, first, log_evidence)
+    ]
+    missed = [mode for mode in far if not is_negligible(mode, first, log_evidence)]
+    if sum(share for _, share in sparse) >= MISSING:
+        missed += [mode for mode, _ in sparse if not any(mode is other for other in missed)]
+    return missed
+
+
+def is_near(mode: Optimum, z: np.ndarray) -> np.ndarray:
+    """Which of z (n, d) lie in the ellipsoid of a mode that has 99 % of its normal draws: (n,)."""
+    tril, _ = inverse_hessian_root(mode)
+    with np.errstate(over="ignore", invalid="ignore"):
+        white = solve_triangular(tril, (z - mode.z).T, lower=True)
+        square = np.sum(np.square(white), axis=0)
+    return square < chdtri(len(mode.z), NEAR_PROBABILITY)
+
+
+def is_negligible(mode: Optimum, first: Sample, log_evidence: float) -> bool:
+    """True if weighted draws of the start distribution show next to no mass near a mode.
+
+    The share is the mean of p / (Z q0) over draws of q0 that are near, and 0 over the others.
+    """
+    near = is_near(mode, first.z)
+    with np.errstate(over="ignore"):
+        weights = np.exp(first.log_p - first.log_q - log_evidence) * near
+    share, error = np.mean(weights), np.std(weights) / np.sqrt(len(weights))
+    return bool(near.sum() >= MIN_DRAWS_NEAR and share + 2.0 * error < MISSING)
