@@ -101,7 +101,8 @@ def records(posteriors, methods, count: int, log: Path | None, with_peer: bool) 
     for number, posterior in enumerate(posteriors, 1):
         fits = [(method, seed) for method in methods for seed in seeds(posterior, count)]
         # A ratio needs a second call and a posterior to sample.
-        if with_peer and posterior.truth is not None and len(seeds(posterior, count)) > 1:
+        has_ratio = posterior.truth is not None and len(seeds(posterior, count)) > 1
+        if has_ratio and (with_peer or (posterior.name, PEER, 1) in known):
             fits.append((PEER, 1))
         compiled = set()
         for method, seed in fits:
@@ -206,7 +207,7 @@ def main():
     parser.add_argument("--methods", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--family", nargs="+", choices=FAMILIES, default=FAMILIES)
     parser.add_argument("--log", type=Path, help="file of results, from which a run goes on")
-    parser.add_argument("--no-peer", action="store_true", help="leave out NumPyro and CPU ratios")
+    parser.add_argument("--no-peer", action="store_true", help="do not run NumPyro: CPU ratios where --log has them")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     jax.config.update("jax_enable_compilation_cache", False)

@@ -146,13 +146,15 @@ class Exploration:
         hold_one_order: Whether the given chains stay in one order of members that can change
             places, or in some of many.
         stuck: From how many places a chain did not move.
+        exchanges: As they were given.
+        findings: What was known, the search, and a point of each region.
         spikes: Modes with much around them that the chains have passed by.
         log_integrals: Of the density over each region, once they are weighed, where there are
             several.
     """
 
     def __init__(self, target: Target, rows: Transitions, visit: Callable, exchanges: Exchanges):
-        self.target, self._visit, self._exchanges = target, visit, exchanges
+        self.target, self._visit, self.exchanges = target, visit, exchanges
         self._bounded = bool(np.max(np.abs(rows.z), initial=0.0) < RUN_AWAY)
         self.hold_one_order = self._bounded and not all(
             agree(rows.z, other) for other in exchanges.swapped(rows.z)
@@ -166,7 +168,7 @@ class Exploration:
         self.visits, self.left, self.stuck = 0, 0, 0
         self.spikes: list[Region] = []
         self.log_integrals: list[Estimate] = []
-        self._optimum: Optimum | None = None
+        self.findings = Findings()
         self._evidence_by_region: list[float] = []
         self._reached = (
             [Neighbours(np.concatenate(region.z)) for region in self.rows] if self._bounded else []
@@ -178,40 +180,36 @@ class Exploration:
         counts = {"places_visited": self.visits, "visits_stuck": self.stuck}
         return {name: count for name, count in counts.items() if count}
 
-    @property
-    def findings(self) -> Findings:
-        """The search whose ends were visited, and a point of each region."""
-        searches = () if self._optimum is None else (self._optimum,)
-        points = np.stack([rows.z[0, -1] for rows in self.rows])
-        return Findings(searches) | Findings.at(self.target.coordinates, points)
-
-    def look_around(self, optimum: Optimum | None, places, seed: int) -> None:
-        """Visit what a search found, where there was one, and the places (m, d).
+    def look_around(self, optimum: Optimum | None, known: Findings, seed: int) -> None:
+        """Visit what a search found, where there was one, and what is known from earlier fits.
 
         Chains that run away have no places, and are left as they are.
         """
-        self._optimum = optimum
+        self.findings = known if optimum is None else known | Findings((optimum,))
         if not self._bounded:
             return
+        places = known.points(self.target.coordinates)
         if optimum is not None:
             self.look_at(optimum)
             places = np.concatenate([places, *optimum.unexplained_places[:, None]])
         self.look_at_places(self._apart(places))
         if optimum is not None:
             self.weigh_neighbourhoods(optimum, seed)
+        points = np.stack([rows.z[0, -1] for rows in self.rows])
+        self.findings |= Findings.at(self.target.coordinates, points)
 
     def look_at(self, optimum: Optimum) -> None:
         """Visit the ends of a search, the best first, where no chain has been near."""
         finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))
         order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
-        ends = self._exchanges.sorted(optimum.ends)
+        ends = self.exchanges.sorted(optimum.ends)
         order = order[~self._near_chains(ends[order])]
         worth = [i for i in order if not _is_negligible(optimum, i, self._normal_evidence)]
         self.look_at_places(ends[worth])
 
     def look_at_places(self, places) -> None:
         """Visit those of the places (m, d) that no chain has been near, if much lies there."""
-        places = self._exchanges.sorted(places)
+        places = self.exchanges.sorted(places)
         places = places[~self._near_chains(places)]
         while len(places) and self.visits < MOST_VISITS:
             place, places = places[0], places[1:]
@@ -265,7 +263,7 @@ class Exploration:
             return
         z = np.concatenate(self.rows[0].z)
         modes = (optimum, *optimum.rivals)
-        modes = [m for m in modes if self._exchanges.are_sorted(m.z[None])[0]]
+        modes = [m for m in modes if self.exchanges.are_sorted(m.z[None])[0]]
         suspects = [(m, share) for m in modes if (share := _share_within(m, z)) < RARELY]
         if not suspects:
             return
@@ -288,7 +286,7 @@ class Exploration:
         """
         if not len(places):
             return places
-        places = self._exchanges.sorted(places)
+        places = self.exchanges.sorted(places)
         near = [connected(self.target, places, n, as_normal=False) for n in self._reached]
         return places[~np.any(near, axis=0)]
 
@@ -313,7 +311,7 @@ class Exploration:
     def _sorted_visit(self, visit: Callable, place) -> Transitions:
         rows = visit(place, self.visits)
         self.visits += 1
-        return rows._replace(z=self._exchanges.sorted(rows.z))
+        return rows._replace(z=self.exchanges.sorted(rows.z))
 
     def _is_in(self, region: Transitions, rows: Transitions) -> bool:
         if agree(region.z, rows.z):
@@ -351,7 +349,7 @@ class Exploration:
         """The log of the integral of the density over all regions and all orders."""
         log_integrals = self.log_integrals or [self._log_integral(self.rows[0].z, seed)]
         value, error = log_sum(log_integrals)
-        return Estimate(value + self._exchanges.log_orders, error)
+        return Estimate(value + self.exchanges.log_orders, error)
 
     def _log_integral_of_region(self, z, k, nearest, seed) -> Estimate:
         """The log of the integral over the k-th region, in one order of exchangeable members."""
@@ -362,11 +360,11 @@ class Exploration:
 
     def _log_integral(self, z, seed, inside: Callable | None = None) -> Estimate:
         """The log of the integral over the points that are inside, and in one order."""
-        if not self._exchanges:
+        if not self.exchanges:
             return bridge_log_evidence(self.target, z, seed, inside)
 
         def inside_in_order(points):
-            in_order = self._exchanges.are_sorted(points)
+            in_order = self.exchanges.are_sorted(points)
             return in_order if inside is None else in_order & inside(points)
 
         return bridge_log_evidence(self.target, z, seed, inside_in_order)

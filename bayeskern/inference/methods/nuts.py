@@ -146,27 +146,34 @@ class NUTS(Method):
             exchanges = Exchanges() if optimum is None else optimum.exchanges
             visits = self._visits(target, scale, seed)
             exploration = Exploration(target, rows, visits, exchanges)
-            known = self.known or Findings()
-            exploration.look_around(optimum, known.points(target.coordinates), seed)
+            exploration.look_around(optimum, self.known or Findings(), seed)
             regions = exploration.regions(seed)
-            several = len(exploration.rows) > 1 or exploration.hold_one_order
-            weighs = self.modes == "weigh" and several and not exploration.spikes
-            if weighs and _are_known(regions):
+            weighs = self._wants_shares(exploration) and _are_known(regions)
+            if weighs:
                 exploration.at_least(2, self._visits(target, scale, seed, whole=True))
                 regions = exploration.regions(seed)
             seen |= exploration.evidence
             seen |= {} if optimum is None else optimum.search_evidence
         timing = {"sampling": watch.seconds["run"]}
-        if weighs and _are_known(regions):
-            return self._weighed(exploration, regions, exchanges, seen, seed, timing)
-        stats = _sample_stats(rows, self.max_tree_depth)
+        if weighs:
+            return self._weighed(exploration, regions, seen, seed, timing)
+        return self._as_they_ran(rows, exploration, regions, seen, seed, timing)
+
+    def _wants_shares(self, exploration: Exploration) -> bool:
+        """True if draws are to come from several places, or orders, by their shares."""
+        several = len(exploration.rows) > 1 or exploration.hold_one_order
+        return self.modes == "weigh" and several and not exploration.spikes
+
+    def _as_they_ran(self, rows, exploration, regions, seen, seed, timing) -> Fit:
+        """The chains themselves."""
+        stats, target = _sample_stats(rows, self.max_tree_depth), exploration.target
 
         def assess(posterior) -> Trust:
+            left, exchanges = exploration.left, exploration.exchanges
             if exploration.hold_one_order and len(regions) == 1:
-                return assess_one_order(
-                    posterior, regions, stats, exchanges, exploration.left, seen
-                )
-            return assess_mcmc(posterior, regions, exploration.left, seen, in_vain=weighs)
+                return assess_one_order(posterior, regions, stats, exchanges, left, seen)
+            in_vain = self._wants_shares(exploration)
+            return assess_mcmc(posterior, regions, left, seen, in_vain)
 
         log_evidence = None
         if self.evidence and exploration.hold_one_order:
@@ -179,7 +186,7 @@ class NUTS(Method):
             sample_stats=stats,
             log_evidence=log_evidence,
             timing=timing,
-            findings=known | exploration.findings,
+            findings=exploration.findings,
         )
 
     def _sample(self, target, stages, progress, save, title="NUTS") -> Transitions:
@@ -247,9 +254,9 @@ class NUTS(Method):
 
         return visit
 
-    def _weighed(self, exploration, regions, exchanges, seen, seed, timing) -> Fit:
+    def _weighed(self, exploration, regions, seen, seed, timing) -> Fit:
         """Draws from each region by its share, members that can change places in any order."""
-        rows = exploration.rows
+        rows, exchanges = exploration.rows, exploration.exchanges
         shares = np.array([region.share.value for region in regions])
         rng, total = np.random.default_rng(seed), self.chains * (self.draws // self.thin)
         counts = np.floor(shares * total).astype(int)
@@ -272,7 +279,7 @@ class NUTS(Method):
             sample_stats=_sample_stats(mixed, self.max_tree_depth) | {REGION: numbers},
             log_evidence=exploration.log_evidence(seed) if self.evidence else None,
             timing=timing,
-            findings=(self.known or Findings()) | exploration.findings,
+            findings=exploration.findings,
         )
 
     def _options(self, target) -> KernelOptions:
