@@ -207,7 +207,9 @@ def main():
     parser.add_argument("--methods", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--family", nargs="+", choices=FAMILIES, default=FAMILIES)
     parser.add_argument("--log", type=Path, help="file of results, from which a run goes on")
-    parser.add_argument("--no-peer", action="store_true", help="do not run NumPyro: CPU ratios where --log has them")
+    parser.add_argument(
+        "--no-peer", action="store_true", help="do not run NumPyro: CPU ratios where --log has them"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     jax.config.update("jax_enable_compilation_cache", False)
