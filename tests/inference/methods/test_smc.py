@@ -12,8 +12,8 @@ from scipy.stats import multivariate_normal
 import bayeskern as bk
 from bayeskern.inference.methods.smc import mean_over_islands
 from models import eight_schools
-from tests.inference.zoo.mixtures import NormalMixture, random_mixture
-from tests.inference.zoo.test_zoo import SEEDS, concentric, is_right, separable
+from tests.inference.zoo.mixtures import NormalMixture
+from tests.inference.zoo.test_zoo import concentric, is_right, separable
 from tests.marks import slow
 
 compilations = []
@@ -113,15 +113,6 @@ def test_mixtures_of_unequal_widths_keep_their_weights(number, seed):
     first = np.mean(np.abs(x[:, 0] - mixture.means[0, 0]) < np.abs(x[:, 0] - mixture.means[1, 0]))
     assert abs(first - mixture.weights[0]) < 0.05
     assert_has_log_evidence(posterior, 0.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
-def test_mixtures_of_random_shapes_are_not_wrongly_good(seed):
-    mixture = random_mixture(seed)
-    posterior = fit(mixture.model, seed=seed)
-    assert is_right(posterior.draws["x"], mixture.mean, mixture.sd)
-    assert posterior.trust.verdict in ("good", "caution")
 
 
 @pytest.mark.slow

@@ -12,7 +12,12 @@ import pytest
 import bayeskern as bk
 from tests.inference.zoo.mixtures import random_mixture
 
-METHODS = {"auto": "auto", "importance": bk.ImportanceSampling(), "nuts": bk.NUTS(draws=500)}
+METHODS = {
+    "auto": "auto",
+    "importance": bk.ImportanceSampling(),
+    "smc": bk.SMC(),
+    "nuts": bk.NUTS(draws=500),
+}
 # A mean this far off, in sds, or a log sd, is wrong.
 MAX_ERROR = 0.25
 # Seeds of mixtures without a needle, those of the smallest basins first.
