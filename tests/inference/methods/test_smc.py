@@ -152,7 +152,8 @@ def test_eight_schools_agree_with_chains():
 def test_too_few_particles_for_a_lattice_are_not_good(seed):
     posterior = fit(lattice, particles=160, seed=seed)
     assert posterior.trust.verdict == "bad"
-    assert "islands of particles disagree" in posterior.trust.advice
+    # Islands of 20 particles reach different modes.
+    assert posterior.trust.evidence["ess_bulk"] < 100
 
 
 def test_particles_are_no_chains():
