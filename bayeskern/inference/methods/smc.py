@@ -69,8 +69,8 @@ class SMC(Method):
         ...     p = numpyro.sample("p", dist.Beta(1.0, 1.0))
         ...     numpyro.sample("heads", dist.Binomial(20, p), obs=heads)
         >>> posterior = bk.infer(coin, 14, method=bk.SMC(particles=2000), seed=1)
-        >>> print(round(posterior.log_evidence.value, 1))
-        -3.0
+        >>> print(round(posterior.log_evidence.value))
+        -3
     """
 
     particles: int = 4000

@@ -34,6 +34,7 @@ class MoveOptions:
         min_moves: Pairs of moves at each temperature, at least.
         min_gain: Relative growth of the distance from the start by which a pair of moves counts
             as progress; moves end without it.
+        max_unmoved: Share of the particles that may not have moved at all when moves end.
         smallest_step: Smallest step size of the second move of a pair, as a share of that of the
             first, which lets particles of narrow modes move beside wide ones.
         max_temperatures: Temperatures after which a sampler gives up.
@@ -46,6 +47,7 @@ class MoveOptions:
     max_leapfrogs: int = 16
     min_moves: int = 2
     min_gain: float = 0.05
+    max_unmoved: float = 0.05
     smallest_step: float = 0.05
     max_temperatures: int = 300
 
@@ -232,7 +234,8 @@ class Sampler:
         step *= np.exp(MOVES.gain * (acceptance[0] - MOVES.accept))
         distance = mean_distance(particles.z - state.origin, state.tril)
         distances = np.append(state.distances, distance)
-        settled = self._have_moved(distances)
+        unmoved = np.mean(np.all(particles.z == state.origin, axis=1))
+        settled = self._have_moved(distances, unmoved)
         state = state._replace(
             z=particles.z,
             log_p=particles.log_p,
@@ -246,12 +249,13 @@ class Sampler:
         )
         return self._recorded(state) if settled else state
 
-    def _have_moved(self, distances: np.ndarray) -> bool:
-        """True once the distance from the start of the moves no longer grows."""
+    def _have_moved(self, distances: np.ndarray, unmoved: float) -> bool:
+        """True once particles have moved, and get no further from the start of the moves."""
         m = len(distances)
         if m < MOVES.min_moves:
             return False
-        return bool(m >= self.max_moves or distances[-1] < (1.0 + MOVES.min_gain) * distances[-2])
+        growing = distances[-1] >= (1.0 + MOVES.min_gain) * distances[-2]
+        return bool(m >= self.max_moves or not (growing or unmoved > MOVES.max_unmoved))
 
     def _recorded(self, state: State) -> State:
         """With a further row of the history."""
