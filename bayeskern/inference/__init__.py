@@ -1,6 +1,7 @@
 """Any NumPyro model in, a posterior out, with a verdict on how far to trust it."""
 
 from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.findings import Findings
 from bayeskern.inference.infer import METHODS, as_method, infer
 from bayeskern.inference.methods.auto import Auto
 from bayeskern.inference.methods.base import Method
@@ -32,6 +33,7 @@ __all__ = [
     "Auto",
     "Estimate",
     "Exact",
+    "Findings",
     "Fit",
     "ImportanceSampling",
     "Laplace",
