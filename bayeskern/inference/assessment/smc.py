@@ -41,7 +41,7 @@ MAX_UNMOVED, MIN_ACCEPTANCE = 0.1, 0.4
 MAX_LOG_EVIDENCE_ERROR, HOPELESS_LOG_EVIDENCE_ERROR = 0.5, 1.0
 # The change of a mean, in sds, or of a log sd by the moves at the last temperature that is of no
 # account, and the one that means a posterior without an integral.
-MAX_DRIFT, HOPELESS_DRIFT = 0.2, 0.5
+MAX_DRIFT, HOPELESS_DRIFT = 0.1, 0.5
 # The column that stands for the log density beside the numbers of the sites.
 LOG_DENSITY = "log density"
 

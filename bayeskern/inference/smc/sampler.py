@@ -32,6 +32,8 @@ class MoveOptions:
         trajectory: Length of a trajectory, in whitened coordinates: a quarter of an orbit.
         max_leapfrogs: Leapfrog steps of a trajectory, at most.
         min_moves: Pairs of moves at each temperature, at least.
+        min_last_moves: Pairs of moves at the posterior, at least: by what they change it shows
+            whether the particles had reached its tails.
         min_gain: Relative growth of the distance from the start by which a pair of moves counts
             as progress; moves end without it.
         max_unmoved: Share of the particles that may not have moved at all when moves end.
@@ -46,6 +48,7 @@ class MoveOptions:
     trajectory: float = 0.5 * np.pi
     max_leapfrogs: int = 16
     min_moves: int = 2
+    min_last_moves: int = 8
     min_gain: float = 0.05
     max_unmoved: float = 0.05
     smallest_step: float = 0.05
@@ -235,7 +238,7 @@ class Sampler:
         distance = mean_distance(particles.z - state.origin, state.tril)
         distances = np.append(state.distances, distance)
         unmoved = np.mean(np.all(particles.z == state.origin, axis=1))
-        settled = self._have_moved(distances, unmoved)
+        settled = self._have_moved(distances, unmoved, float(state.temperature))
         state = state._replace(
             z=particles.z,
             log_p=particles.log_p,
@@ -249,10 +252,11 @@ class Sampler:
         )
         return self._recorded(state) if settled else state
 
-    def _have_moved(self, distances: np.ndarray, unmoved: float) -> bool:
+    def _have_moved(self, distances: np.ndarray, unmoved: float, temperature: float) -> bool:
         """True once particles have moved, and get no further from the start of the moves."""
         m = len(distances)
-        if m < MOVES.min_moves:
+        least = MOVES.min_last_moves if temperature == 1.0 else MOVES.min_moves
+        if m < min(least, self.max_moves):
             return False
         growing = distances[-1] >= (1.0 + MOVES.min_gain) * distances[-2]
         return bool(m >= self.max_moves or not (growing or unmoved > MOVES.max_unmoved))

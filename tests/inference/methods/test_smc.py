@@ -217,3 +217,12 @@ def test_a_density_that_is_nowhere_finite_is_said_by_its_site():
 
     with pytest.raises(ValueError, match="'wall'"):
         fit(model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_tails_that_the_particles_have_not_reached_are_no_good(seed):
+    """The arms of a twisted normal distribution are longer than its modes and the prior show."""
+    twisted = BY_NAME["twisted normal, 5 d"]
+    posterior = fit(twisted.model, seed=seed)
+    assert twisted.is_right(posterior.draws) or posterior.trust.verdict != "good"
