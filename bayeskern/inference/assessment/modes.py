@@ -58,7 +58,7 @@ def missed_modes(posterior: Assessable, first: Sample, log_evidence: float) -> l
 
 
 def is_near(mode: Optimum, z: np.ndarray) -> np.ndarray:
-    """Which of z (n, d) lie in the ellipsoid of a mode that has 99 % of its normal draws: (n,)."""
+    """True for each of z (n, d) in the ellipsoid of a mode with 99 % of its normal draws: (n,)."""
     tril, _ = inverse_hessian_root(mode)
     with np.errstate(over="ignore", invalid="ignore"):
         white = solve_triangular(tril, (z - mode.z).T, lower=True)

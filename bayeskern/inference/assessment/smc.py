@@ -48,7 +48,7 @@ LOG_DENSITY = "log density"
 
 @dataclass(frozen=True, eq=False)
 class ParticleRecord:
-    """What a sampler knows of its draws.
+    """Ancestry, densities and moves of the draws of a particle sampler.
 
     Attributes:
         ancestors: Number of the ancestor of each draw, (S,).

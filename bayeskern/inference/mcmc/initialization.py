@@ -45,7 +45,7 @@ class ModeWithRoot(NamedTuple):
 
 
 class Starts(NamedTuple):
-    """Where chains start, and the scale of their coordinates.
+    """Starts of chains, and the scale of their coordinates.
 
     scale: as in `ScaledTarget`.
     """

@@ -24,7 +24,7 @@ from bayeskern.inference.optimization.factors import (
     inverse_root_of,
     robust_cholesky,
 )
-from bayeskern.inference.optimization.modes import FAR, Optimum
+from bayeskern.inference.optimization.modes import FAR_SDS, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.result import RUN_AWAY, Region
 
@@ -274,13 +274,13 @@ class Exploration:
             theirs = proportions([around_chains, around_mode])[1]
             # As in `Optimum.log_effect`.
             steps = solve_triangular(root, mode.z - np.mean(z, axis=0), lower=True)
-            effect = theirs.value * max(1.0, np.sum(np.square(steps)) / FAR**2)
+            effect = theirs.value * max(1.0, np.sum(np.square(steps)) / FAR_SDS**2)
             known = theirs.error < theirs.value / 2.0 and seen < theirs.value / 2.0
             if effect > RARELY and known:
                 self.spikes.append(Region((), inside[None], theirs))
 
     def _apart(self, places) -> np.ndarray:
-        """Those of the places (m, d) from which the density falls on the way to the chains.
+        """The places, out of (m, d), from which the density falls on the way to the chains.
 
         A tail that is longer than that of a normal distribution is no place of its own.
         """

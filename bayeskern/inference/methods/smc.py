@@ -160,7 +160,7 @@ class SMC(Method):
         )
 
     def _settings(self, seed: int) -> tuple:
-        """What the draws depend on, beside the target."""
+        """Options and seed that the draws depend on, beside the target."""
         return (seed, self.particles, self.islands, self.min_ess, self.max_moves)
 
 

@@ -138,7 +138,7 @@ def _observed(target, z):
 
 
 def _is_inside(site):
-    """Where observed values lie inside the support, or are masked."""
+    """True for observed values that lie inside the support, or are masked."""
     fn, value = innermost(site["fn"]), jnp.asarray(site["value"])
     inside = fn.support(value) if fn.support is not None else jnp.ones(())
     wrapper = site["fn"]

@@ -162,7 +162,7 @@ class Exchanges:
         return flat.reshape(z.shape)
 
     def are_sorted(self, z: np.ndarray) -> np.ndarray:
-        """Which of the points z (n, d) are in the order of `sorted`: (n,)."""
+        """True for each of the points z (n, d) in the order of `sorted`: (n,)."""
         in_order = np.ones(len(z), bool)
         for exchange in self.exchanges:
             in_order &= np.all(np.diff(exchange.sort_keys(z), axis=1) >= 0.0, axis=1)

@@ -75,7 +75,7 @@ def _log_densities(target, z, count, jacobian, prior):
 
 
 def points_at_once(target, rows: int) -> int:
-    """How many places to compute at once."""
+    """Number of places to compute at once."""
     batch = min(rows, BATCH)
     if jax.default_backend() == "cpu":
         # A power of two, as the number of rows is, since a remainder would be compiled once more.

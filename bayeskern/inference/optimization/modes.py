@@ -19,9 +19,9 @@ CLOSE = 1e-2
 # A curvature below this, relative to that along the axes, counts as none.
 CURVED = 1e-10
 # A mode with less than this share of the evidence of the best one does not matter, unless it is
-# further away than FAR sds: a share s at r sds adds s r^2 to the variance, in its units.
+# further away than FAR_SDS: a share s at r sds adds s r^2 to the variance, in its units.
 NEGLIGIBLE = 0.01
-FAR = 5.0
+FAR_SDS = 5.0
 # A log density higher than this has no end: a billion rows do not come near it.
 UNBOUNDED = 1e15
 
@@ -137,9 +137,9 @@ class Optimum:
     def log_effect(self, other: Optimum) -> float:
         """The log of what another mode counts beside this one.
 
-        Its share of the evidence, times (r / FAR)^2 if it is r > FAR sds away. Without a prior
-        there is no evidence: a mode where a variance has gone to zero is flat, and would have as
-        much of it as one likes. Heights are compared then.
+        Its share of the evidence, times (r / FAR_SDS)^2 if it is further away than that, r sds.
+        Without a prior there is no evidence: a mode where a variance has gone to zero is flat, and
+        would have as much of it as one likes. Heights are compared then.
         """
         if not self.proper:
             return other.log_density - self.log_density
@@ -147,7 +147,7 @@ class Optimum:
         with np.errstate(invalid="ignore", over="ignore"):
             squared = step @ self.hessian @ step
         share = other.log_evidence - self.log_evidence
-        return float(share + (np.log(squared / FAR**2) if squared > FAR**2 else 0.0))
+        return float(share + (np.log(squared / FAR_SDS**2) if squared > FAR_SDS**2 else 0.0))
 
     def is_elsewhere(self, z) -> bool:
         """Whether z lies more than a posterior sd from this mode, however high it is there."""

@@ -91,5 +91,5 @@ def excess_log_density(
 
 
 def highest(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
-    """Those of some rows (m,) at which values (n,) are highest, at most `count`."""
+    """Rows, out of (m,), at which values (n,) are highest, at most `count`."""
     return rows[np.argsort(-values[rows], kind="stable")[:count]]

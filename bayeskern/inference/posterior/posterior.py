@@ -39,7 +39,7 @@ from bayeskern.prediction.mixture import Prediction
 # Log ratios that span more than this have no digits left.
 OVERFLOWS = 1e15
 # Weighted draws of most weight, which are places for chains to visit.
-HEAVIEST = 20
+MAX_HEAVIEST = 20
 # Advice on a model that is called with data and observes none of them.
 IS_PRIOR = (
     "No site is observed, so that this is the prior: pass obs= to the site that the data belong to."
@@ -130,7 +130,7 @@ class Posterior:
 
     @cached_property
     def findings(self) -> Findings:
-        """What is known of where the posterior lies, from this fit and earlier ones.
+        """Modes and places of the posterior that are known from this fit and earlier ones.
 
         `NUTS(known=posterior.findings)` has chains visit it.
         """
@@ -139,7 +139,7 @@ class Posterior:
             findings |= Findings((self.optimum,))
         if self.fit.weighted is not None:
             z, log_weights = self.fit.weighted
-            heaviest = np.argsort(-log_weights, kind="stable")[:HEAVIEST]
+            heaviest = np.argsort(-log_weights, kind="stable")[:MAX_HEAVIEST]
             findings |= Findings.at(coordinates, z[heaviest])
         return findings
 
