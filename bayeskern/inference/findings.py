@@ -63,7 +63,7 @@ class Findings:
         tril, furthest = robust_cholesky(covariance), chdtri(z.shape[1], MIN_TAIL_SHARE)
         missed: list[Optimum] = []
         for search in searches:
-            for mode in (search, *search.rivals):
+            for mode in (search, *search.influential):
                 squared = np.sum(np.square(np.linalg.solve(tril, mode.z - mean)))
                 # Written so that NaN is not covered.
                 if not squared < furthest and all(m.is_elsewhere(mode.z) for m in missed):

@@ -65,7 +65,7 @@ def weighted_sample(q: Approximation, target: Target, rng, count: int) -> tuple[
 
 def proposal_around_modes(optimum: Optimum, tails: float | None) -> Elliptical:
     """A Student t at each mode, weighted by Laplace's evidence of each."""
-    modes = (optimum, *optimum.rivals)
+    modes = (optimum, *optimum.influential)
     trils = [inverse_hessian_root(mode)[0] for mode in modes]
     log_evidence = np.array([mode.log_evidence for mode in modes])
     log_weights = np.where(np.isfinite(log_evidence), log_evidence, log_evidence[0])

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 # Probabilities of the tails whose effective sample size is computed.
 TAIL_PROBABILITIES = 0.05, 0.95
@@ -75,4 +74,7 @@ def _sums(x: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 def _normal_scores(x: np.ndarray) -> np.ndarray:
     """Normal quantiles of the ranks of each column: Vehtari and others (2021), equation 14."""
+    # SciPy's distributions take a while to import.
+    from scipy.stats import rankdata
+
     return ndtri((rankdata(x, axis=0) - 0.375) / (len(x) + 0.25))

@@ -262,7 +262,7 @@ class Exploration:
         if len(self.rows) > 1:
             return
         z = np.concatenate(self.rows[0].z)
-        modes = (optimum, *optimum.rivals)
+        modes = (optimum, *optimum.influential)
         modes = [m for m in modes if self.exchanges.are_sorted(m.z[None])[0]]
         suspects = [(m, share) for m in modes if (share := _share_within(m, z)) < RARELY]
         if not suspects:

@@ -130,24 +130,33 @@ class Optimum:
 
     @cached_property
     def rivals(self) -> tuple[Optimum, ...]:
-        """The other modes that change moments, by their shares of the evidence and distances."""
+        """The other modes whose share of the evidence is not negligible."""
+        least = np.log(NEGLIGIBLE)
+        return tuple(other for other in self.others if self.log_share(other) > least)
+
+    @cached_property
+    def influential(self) -> tuple[Optimum, ...]:
+        """The other modes that change means or sds, which far ones do with a small share."""
         least = np.log(NEGLIGIBLE)
         return tuple(other for other in self.others if self.log_effect(other) > least)
 
-    def log_effect(self, other: Optimum) -> float:
-        """The log of what another mode counts beside this one.
+    def log_share(self, other: Optimum) -> float:
+        """The log of the evidence of another mode over that of this one.
 
-        Its share of the evidence, times (r / FAR_SDS)^2 if it is further away than that, r sds.
         Without a prior there is no evidence: a mode where a variance has gone to zero is flat, and
         would have as much of it as one likes. Heights are compared then.
         """
         if not self.proper:
             return other.log_density - self.log_density
+        return other.log_evidence - self.log_evidence
+
+    def log_effect(self, other: Optimum) -> float:
+        """The log of the share of another mode, times (r / FAR_SDS)^2 if it is r > FAR_SDS away."""
         step = other.z - self.z
         with np.errstate(invalid="ignore", over="ignore"):
             squared = step @ self.hessian @ step
-        share = other.log_evidence - self.log_evidence
-        return float(share + (np.log(squared / FAR_SDS**2) if squared > FAR_SDS**2 else 0.0))
+        far = self.proper and squared > FAR_SDS**2
+        return float(self.log_share(other) + (np.log(squared / FAR_SDS**2) if far else 0.0))
 
     def is_elsewhere(self, z) -> bool:
         """Whether z lies more than a posterior sd from this mode, however high it is there."""
