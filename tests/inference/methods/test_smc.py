@@ -126,7 +126,8 @@ def test_eight_schools_agree_with_chains():
     assert abs(particles.log_evidence.value - chains.log_evidence.value) < 4.0 * error
 
 
-@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
 def test_too_few_particles_for_a_lattice_are_not_good(seed):
     posterior = fit(LATTICE.model, particles=160, seed=seed)
     assert posterior.trust.verdict == "bad" and posterior.trust.evidence["ess_bulk"] < 100
