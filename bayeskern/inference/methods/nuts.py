@@ -152,6 +152,7 @@ class NUTS(Method):
             if weighs:
                 exploration.at_least(2, self._visits(target, scale, seed, whole=True))
                 regions = exploration.regions(seed)
+                weighs = _are_known(regions)
             seen |= exploration.evidence
             seen |= {} if optimum is None else optimum.search_evidence
         timing = {"sampling": watch.seconds["run"]}
