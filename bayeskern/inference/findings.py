@@ -10,7 +10,7 @@ from scipy.special import chdtri
 
 from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.optimization.modes import FAR_SDS, NEGLIGIBLE, Optimum
 
 # The share of a normal distribution that lies further out than a mode which its draws cover.
 MIN_TAIL_SHARE = 1e-4
@@ -55,7 +55,7 @@ class Findings:
         return cls(places=(Places(tuple(coordinates), np.asarray(z)),))
 
     def missed(self, coordinates, z) -> list[Optimum]:
-        """Modes with a share of the evidence that draws z (S, d) do not cover, best first."""
+        """Modes that draws z (S, d) do not cover and that would change their moments."""
         searches = self._searches(coordinates)
         if not searches:
             return []
@@ -65,8 +65,11 @@ class Findings:
         for search in searches:
             for mode in (search, *search.influential):
                 squared = np.sum(np.square(np.linalg.solve(tril, mode.z - mean)))
+                # As `Optimum.log_effect`, in sds of the draws.
+                effect = search.log_share(mode) + np.log(np.maximum(1.0, squared / FAR_SDS**2))
                 # Written so that NaN is not covered.
-                if not squared < furthest and all(m.is_elsewhere(mode.z) for m in missed):
+                covered = squared < furthest or effect <= np.log(NEGLIGIBLE)
+                if not covered and all(m.is_elsewhere(mode.z) for m in missed):
                     missed.append(mode)
         return missed
 

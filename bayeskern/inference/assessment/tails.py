@@ -10,6 +10,9 @@ from bayeskern.inference.approximation.psis import khat_threshold
 MIN_DISTANCE_SDS = 5.5
 # An sd with a smaller relative standard error is known well enough, whatever the tail.
 MIN_SD_ERROR = 0.05
+# The k-hat of an sd from which on it is not believed. That of a log-normal distribution with sigma
+# 1, whose sd 4,000 draws tell within 10 %, is estimated as 0.5 to 0.85.
+MAX_SD_KHAT = 0.9
 # A number that takes fewer different values than this share of its draws is discrete.
 MIN_DISTINCT_SHARE = 0.05
 
@@ -20,9 +23,8 @@ def heavy_tail_advice(
     """Advice, if the mean or the sd of a number cannot be estimated by its draws; else None.
 
     The sd is an average of squares, whose Pareto k-hat is twice that of the draws. Both estimates
-    are averaged, since each of them is uncertain by 0.1 and more. From min(1 - 1/log10 S, 0.7) on,
-    S the effective draws, an average is far from its expectation more often than its standard error
-    says. The largest k-hat goes into the evidence.
+    are averaged, since each of them is uncertain by 0.1 and more. The largest goes into the
+    evidence. A mean is not believed from min(1 - 1/log10 S, 0.7) on, S the effective draws.
 
     Args:
         names: The name of each number.
@@ -55,10 +57,9 @@ def heavy_tail_advice(
     sd_khats = {i: k + 0.5 * k_squared for i, (k, k_squared) in khats.items()}
     at = max(sd_khats, key=sd_khats.get)
     evidence["sd_khat"], evidence["sd_khat_at"] = sd_khats[at], names[at]
-    threshold = khat_threshold(efficiency * len(x))
-    if sd_khats[at] < threshold:
+    if sd_khats[at] < MAX_SD_KHAT:
         return None
-    moments = "sd" if khats[at][0] < threshold else "mean and sd"
+    moments = "sd" if khats[at][0] < khat_threshold(efficiency * len(x)) else "mean and sd"
     return (
         f"{names[at]} has so heavy a tail (k-hat of its sd {sd_khats[at]:.2g}) that its {moments} "
         "may be far off, and may not exist: use medians and quantiles of it, or a tighter prior."

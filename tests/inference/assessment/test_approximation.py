@@ -260,7 +260,8 @@ def test_a_proposal_that_is_too_wide_is_not_vouched_for_by_its_khat():
 def test_modes_that_the_draws_do_not_reach_make_them_bad(others, says):
     elsewhere = {"is_elsewhere": lambda z: True}
     far = [SimpleNamespace(z=np.full(2, 50.0 * (i + 1)), **elsewhere) for i in range(others)]
-    search = SimpleNamespace(z=np.zeros(2), influential=far, coordinates=("x[0]", "x[1]"))
+    alike = {"influential": far, "log_share": lambda mode: 0.0}
+    search = SimpleNamespace(z=np.zeros(2), coordinates=("x[0]", "x[1]"), **alike)
     trust = judged([0, 0], [1, 1], findings=Findings((search,)))
     assert trust.verdict == "bad" and trust.evidence["modes_missed"] == others
     assert re.match(says, trust.advice)
