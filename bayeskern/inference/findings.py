@@ -1,4 +1,4 @@
-"""What is known of where a posterior lies, from searches, fits and assessments: one record."""
+"""One record of the modes and places of a posterior that searches, fits and assessments found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.special import chdtri
 
 from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.modes import FAR_SDS, NEGLIGIBLE, Optimum
+from bayeskern.inference.optimization.modes import NEGLIGIBLE, RADIUS_SDS, Optimum
 
 # The share of a normal distribution that lies further out than a mode which its draws cover.
 MIN_TAIL_SHARE = 1e-4
@@ -66,7 +66,7 @@ class Findings:
             for mode in (search, *search.influential):
                 squared = np.sum(np.square(np.linalg.solve(tril, mode.z - mean)))
                 # As `Optimum.log_effect`, in sds of the draws.
-                effect = search.log_share(mode) + np.log(np.maximum(1.0, squared / FAR_SDS**2))
+                effect = search.log_share(mode) + np.log(np.maximum(1.0, squared / RADIUS_SDS**2))
                 # Written so that NaN is not covered.
                 covered = squared < furthest or effect <= np.log(NEGLIGIBLE)
                 if not covered and all(m.is_elsewhere(mode.z) for m in missed):

@@ -20,7 +20,6 @@ from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.reproducible import require_reproducible
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.posterior.posterior import Posterior
-from bayeskern.protocols import PreparesData
 
 METHODS = {
     method.name: method
@@ -85,8 +84,7 @@ def infer(
     with Stopwatch() as watch:
         target = bound.target()
         target.require_summable()
-        if not isinstance(model, PreparesData):
-            require_reproducible(target)
+        require_reproducible(target)
         return fit_target(
             method,
             target,

@@ -18,11 +18,7 @@ from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.gp import LatentProcess
 from bayeskern.kernels import RBF, Custom, Linear, Matern32, Multiquadric
 from bayeskern.prediction.response import ResponsePrediction
-
-compilations = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
-)
+from tests.compilations import compilations
 
 BINARY = likelihoods.Bernoulli(classes=(0, 1))
 KERNEL = RBF(lengthscale=0.8, variance=2.0)

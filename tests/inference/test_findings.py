@@ -68,6 +68,11 @@ def test_chains_visit_what_an_earlier_fit_has_found():
     assert abs(np.mean(posterior.draws["x"] > 20.0) - 0.5) < 0.05
 
 
+def test_known_is_the_findings_of_a_posterior():
+    with pytest.raises(TypeError, match=r"known=posterior\.findings; got ndarray"):
+        bk.NUTS(known=np.zeros((1, 2)))
+
+
 @pytest.mark.slow
 def test_auto_goes_through_the_forms_of_a_model_with_different_coordinates():
     """With this wide prior no approximation of a latent function is good."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -136,19 +137,36 @@ def _missing(posterior, regions, left: int, evidence, in_vain: bool) -> Trust | 
     return None
 
 
+class Parts(NamedTuple):
+    """Moments of each number over draws from several parts of a posterior, and over all of it.
+
+    means: of each part, (k, m); mean, sd: over all parts by their shares, (m,).
+    """
+
+    means: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+
+    @classmethod
+    def of(cls, draws: list[np.ndarray], shares: list[float]) -> Parts:
+        """Moments by the draws of each part, (n, m)."""
+        means = np.array([np.mean(x, axis=0) for x in draws])
+        variances = np.array([np.var(x, axis=0) for x in draws])
+        mean = np.array(shares) @ means
+        sd = np.sqrt(np.array(shares) @ (variances + np.square(means - mean)))
+        return cls(means, mean, sd)
+
+
 def _changed(posterior, others: list[Region], share: float) -> tuple[float, str]:
     """The largest change of a mean, in sds, or log sd by what lies elsewhere, and where it is."""
     target, shares = posterior.fitted_target, [region.share.value for region in others]
     names, here = scalar_columns(posterior.fitted_draws)
     there = [scalar_columns(joined(constrain(target, region.z)))[1] for region in others]
-    weights = np.array([1.0 - share, *shares])
-    means = np.array([np.mean(x, axis=0) for x in (here, *there)])
-    variances = np.array([np.var(x, axis=0) for x in (here, *there)])
-    mean = weights @ means
-    sd = np.sqrt(weights @ (variances + np.square(means - mean)))
+    parts = Parts.of([here, *there], [1.0 - share, *shares])
     with np.errstate(invalid="ignore", divide="ignore"):
-        change = np.maximum(np.abs(means[0] - mean) / sd, np.log(sd / np.sqrt(variances[0])))
-    change = np.where(sd > 0.0, np.nan_to_num(change, nan=np.inf), 0.0)
+        shift = np.abs(parts.means[0] - parts.mean) / parts.sd
+        change = np.maximum(shift, np.log(parts.sd / np.std(here, axis=0)))
+    change = np.where(parts.sd > 0.0, np.nan_to_num(change, nan=np.inf), 0.0)
     at = int(np.argmax(change))
     return float(change[at]), names[at]
 

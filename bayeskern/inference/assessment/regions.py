@@ -14,7 +14,7 @@ from bayeskern.inference.assessment.convergence import (
     worst_convergence,
 )
 from bayeskern.inference.assessment.divergences import divergence_evidence
-from bayeskern.inference.assessment.mcmc import joined, unvisited
+from bayeskern.inference.assessment.mcmc import Parts, joined, unvisited
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.model.exchangeable import Exchanges
@@ -94,8 +94,8 @@ def assess_one_order(
 ) -> Trust:
     """Assess chains that stay in one order of members that can change places, or in few orders.
 
-    Sorted, the chains may agree all the same: caution then. stats: of the chains; the rest as in
-    `assess_regions`.
+    Sorted, the chains may agree all the same: caution then, with what else is wrong. stats: of the
+    chains; the rest as in `assess_regions`.
     """
     trust = assess_regions(posterior, regions, [stats], exchanges, left, seen)
     if trust.verdict == "bad":
@@ -105,6 +105,7 @@ def assess_one_order(
         "take every order: use what does not depend on the order, such as predictions, or take "
         "bk.NUTS(modes='weigh'), whose draws take every order alike."
     )
+    advice += "" if trust.verdict == "good" else f" {trust.advice}"
     return Trust("caution", advice, trust.evidence)
 
 
@@ -125,13 +126,10 @@ def _moved(posterior, regions) -> tuple[float, str]:
     """How far errors of the shares move a mean, in its sds, at the worst, and where."""
     target = posterior.fitted_target
     draws = [scalar_columns(joined(constrain(target, region.z))) for region in regions]
-    names, means = draws[0][0], np.array([np.mean(x, axis=0) for _, x in draws])
-    variances = np.array([np.var(x, axis=0) for _, x in draws])
-    shares, errors = np.array([region.share for region in regions]).T
-    mean = shares @ means
-    sd = np.sqrt(shares @ (variances + np.square(means - mean)))
+    names, errors = draws[0][0], np.array([region.share.error for region in regions])
+    parts = Parts.of([x for _, x in draws], [region.share.value for region in regions])
     with np.errstate(invalid="ignore", divide="ignore"):
-        moved = np.sqrt(np.square(errors) @ np.square(means - mean)) / sd
-    moved = np.where(sd > 0, moved, 0.0)
+        moved = np.sqrt(np.square(errors) @ np.square(parts.means - parts.mean)) / parts.sd
+    moved = np.where(parts.sd > 0, moved, 0.0)
     at = int(np.argmax(np.where(np.isnan(moved), np.inf, moved)))
     return float(moved[at]), names[at]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,10 +17,6 @@ from bayeskern.inference.mcmc.kernel import (
 from bayeskern.inference.model.checkpoint_file import CheckpointFile, is_key
 from bayeskern.inference.model.target import Target
 
-# The least seconds between two writes, and the largest share of the time that writing may take.
-EVERY = 1.0
-SHARE = 0.1
-
 
 class Checkpoint:
     """Stages of groups of chains in one file.
@@ -34,19 +28,10 @@ class Checkpoint:
     def __init__(self, path, target: Target, options: KernelOptions, settings: tuple):
         self.target, self.options = target, options
         self.file = CheckpointFile(path, "NUTS", target, settings)
-        self._due = 0.0
 
     def save(self, stages: list[ChainProgress], last: bool = False) -> None:
         """Write the file, unless that was done a moment ago and more is to come."""
-        start = time.monotonic()
-        if start < self._due and not last:
-            return
-        arrays = {"groups": np.array(len(stages))}
-        for i, stage in enumerate(stages):
-            arrays |= {f"{i}.{name}": array for name, array in _arrays(stage).items()}
-        self.file.write(arrays)
-        end = time.monotonic()
-        self._due = end + max(EVERY, (end - start) / SHARE)
+        self.file.write_when_due(lambda: _all_arrays(stages), last)
 
     def read(self, like: HMCState) -> list[ChainProgress] | None:
         """The stages in the file, with states shaped `like` this one; None if there is no file.
@@ -57,18 +42,23 @@ class Checkpoint:
         if arrays is None:
             return None
         stages = [_stage(arrays, f"{i}.", like) for i in range(int(arrays["groups"]))]
-        if not self._same_density(stages):
-            raise self.file.other_run()
+        self._require_same_density(stages)
         return stages
 
-    def _same_density(self, stages) -> bool:
-        """Whether the model gives the log densities that the states hold."""
+    def _require_same_density(self, stages) -> None:
         z = np.concatenate(
             [np.atleast_2d(unscaled(s.scale, self.options.join(s.state.z))) for s in stages]
         )
         stored = np.concatenate([np.atleast_1d(s.state.potential_energy) for s in stages])
         potential, _ = potential_and_gradient(self.target, z)
-        return bool(np.allclose(potential, stored, rtol=1e-6, atol=1e-6))
+        self.file.require_same_density(potential, stored)
+
+
+def _all_arrays(stages: list[ChainProgress]) -> dict[str, np.ndarray]:
+    arrays = {"groups": np.array(len(stages))}
+    for i, stage in enumerate(stages):
+        arrays |= {f"{i}.{name}": array for name, array in _arrays(stage).items()}
+    return arrays
 
 
 def _arrays(stage) -> dict[str, np.ndarray]:

@@ -73,7 +73,7 @@ class InitialPoint(NamedTuple):
     at_mode: bool = False
 
     def over(self, scale) -> InitialPoint:
-        """The same point in the coordinates of a `ScaledTarget`."""
+        """This point in the coordinates of a `ScaledTarget`."""
         if scale.ndim == 2:
             # What is left of the inverse mass is close to the unit matrix.
             half = solve_triangular(scale, self.inverse_mass, lower=True)

@@ -24,7 +24,7 @@ from bayeskern.inference.optimization.factors import (
     inverse_root_of,
     robust_cholesky,
 )
-from bayeskern.inference.optimization.modes import FAR_SDS, Optimum
+from bayeskern.inference.optimization.modes import RADIUS_SDS, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.result import RUN_AWAY, Region
 
@@ -191,7 +191,7 @@ class Exploration:
         places = known.points(self.target.coordinates)
         if optimum is not None:
             self.look_at(optimum)
-            places = np.concatenate([places, *optimum.unexplained_places[:, None]])
+            places = np.concatenate([places, optimum.unexplained_places])
         self.look_at_places(self._apart(places))
         if optimum is not None:
             self.weigh_neighbourhoods(optimum, seed)
@@ -274,7 +274,7 @@ class Exploration:
             theirs = proportions([around_chains, around_mode])[1]
             # As in `Optimum.log_effect`.
             steps = solve_triangular(root, mode.z - np.mean(z, axis=0), lower=True)
-            effect = theirs.value * max(1.0, np.sum(np.square(steps)) / FAR_SDS**2)
+            effect = theirs.value * max(1.0, np.sum(np.square(steps)) / RADIUS_SDS**2)
             known = theirs.error < theirs.value / 2.0 and seen < theirs.value / 2.0
             if effect > RARELY and known:
                 self.spikes.append(Region((), inside[None], theirs))

@@ -90,6 +90,7 @@ class NUTS(Method):
     Raises:
         ValueError: If an option is not what it must be; in `infer`, if the checkpoint is of another
             run.
+        TypeError: If `known` is something else.
 
     References:
         Hoffman and Gelman (2014), "The No-U-Turn sampler: adaptively setting path lengths in
@@ -125,6 +126,11 @@ class NUTS(Method):
         validation.one_of("modes", self.modes, MODES)
         if not isinstance(self.dense_mass, bool):
             _require_blocks(self.dense_mass)
+        if not isinstance(self.known, Findings | None):
+            raise TypeError(
+                "known must be the findings of a posterior, known=posterior.findings; got "
+                f"{type(self.known).__name__}."
+            )
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("NUTS")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -11,6 +13,9 @@ import numpy as np
 
 from bayeskern.core import files, sharding
 from bayeskern.inference.model.target import Target
+
+# Seconds between two writes, at least, and the share of the time that writing may take.
+MIN_SECONDS, MAX_SHARE = 1.0, 0.1
 
 
 class CheckpointFile:
@@ -25,6 +30,16 @@ class CheckpointFile:
         self.path, self.kind = Path(path), kind
         files.require_writable(self.path.parent)
         self.fingerprint = fingerprint(target, settings)
+        self._due = 0.0
+
+    def write_when_due(self, arrays: Callable[[], dict[str, np.ndarray]], last: bool) -> None:
+        """Write the file, unless that was done a moment ago and more is to come."""
+        start = time.monotonic()
+        if start < self._due and not last:
+            return
+        self.write(arrays())
+        end = time.monotonic()
+        self._due = end + max(MIN_SECONDS, (end - start) / MAX_SHARE)
 
     def write(self, arrays: dict[str, np.ndarray]) -> None:
         if sharding.processes()[0] > 0:
@@ -51,6 +66,26 @@ class CheckpointFile:
         if arrays is not None and arrays.pop("fingerprint") != self.fingerprint:
             raise self.other_run()
         return arrays
+
+    def read_as(self, kind: type):
+        """The arrays as a NamedTuple of this kind; None if there is no file.
+
+        Raises ValueError if it is not a checkpoint, or belongs to another run.
+        """
+        arrays = self.read()
+        if arrays is None:
+            return None
+        if set(arrays) != set(kind._fields):
+            raise self.other_run()
+        return kind(**arrays)
+
+    def require_same_density(self, computed, stored) -> None:
+        """Raise ValueError unless the model gives the log densities in the file.
+
+        The fingerprint knows of the data, not of what a model does with them.
+        """
+        if not np.allclose(computed, stored, rtol=1e-6, atol=1e-6):
+            raise self.other_run()
 
     def other_run(self) -> ValueError:
         return ValueError(

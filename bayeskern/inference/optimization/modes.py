@@ -18,10 +18,10 @@ FLAT = 1e-4
 CLOSE = 1e-2
 # A curvature below this, relative to that along the axes, counts as none.
 CURVED = 1e-10
-# A mode with less than this share of the evidence of the best one does not matter, unless it is
-# further away than FAR_SDS: a share s at r sds adds s r^2 to the variance, in its units.
+# A mode with less than this share of the evidence of the best one does not matter within this
+# radius of it. Further away it does: a share s at r sds adds s r^2 to the variance, in its units.
 NEGLIGIBLE = 0.01
-FAR_SDS = 5.0
+RADIUS_SDS = 5.0
 # A log density higher than this has no end: a billion rows do not come near it.
 UNBOUNDED = 1e15
 
@@ -151,12 +151,12 @@ class Optimum:
         return other.log_evidence - self.log_evidence
 
     def log_effect(self, other: Optimum) -> float:
-        """The log of the share of another mode, times (r / FAR_SDS)^2 if it is r > FAR_SDS away."""
+        """The log of the share of another mode, times (r / RADIUS_SDS)^2 at r sds outside of it."""
         step = other.z - self.z
         with np.errstate(invalid="ignore", over="ignore"):
             squared = step @ self.hessian @ step
-        far = self.proper and squared > FAR_SDS**2
-        return float(self.log_share(other) + (np.log(squared / FAR_SDS**2) if far else 0.0))
+        far = self.proper and squared > RADIUS_SDS**2
+        return float(self.log_share(other) + (np.log(squared / RADIUS_SDS**2) if far else 0.0))
 
     def is_elsewhere(self, z) -> bool:
         """Whether z lies more than a posterior sd from this mode, however high it is there."""

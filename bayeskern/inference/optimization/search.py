@@ -98,7 +98,7 @@ class Ends:
 
     def __init__(self, objective: NegativeLogDensity, hessian: str, z, values, gradients):
         self.objective, self.hessian = objective, hessian
-        self.z, self.values, self.gradients = z, values, gradients
+        self.z, self.values, self.gradients, self._starts = z, values, gradients, len(z)
         self.unexplained: int | None = None
         self.unexplained_places = np.zeros((0, np.shape(z)[1]))
         self.exchanges = Exchanges()
@@ -115,10 +115,11 @@ class Ends:
         best = self.best()
         for mode in (best, *best.others):
             copies = self.exchanges.copies(mode.z)
-            values, gradients, _ = zip(
-                *(derivatives(self.objective, z) for z in copies), strict=True
-            )
-            self.add(copies, np.array(values), np.array(gradients))
+            for begin in range(0, len(copies), self._starts):
+                part = copies[begin : begin + self._starts]
+                # As many as in the first search, whose program is compiled.
+                padded = np.resize(part, (self._starts, part.shape[1]))
+                self.add(part, *(x[: len(part)] for x in evaluate(self.objective, padded)))
 
     def best(self) -> Optimum:
         """The optimum at the lowest end, which knows the others."""

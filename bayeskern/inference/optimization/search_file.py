@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.optimization.lbfgs import State
 from bayeskern.inference.optimization.objective import NegativeLogDensity
@@ -29,13 +27,7 @@ class SearchFile:
 
         Raises ValueError if it is not a checkpoint, or belongs to another run.
         """
-        arrays = self.file.read()
-        if arrays is None:
-            return None
-        if set(arrays) != set(State._fields):
-            raise self.file.other_run()
-        state = State(**arrays)
-        # The fingerprint knows of the data, not of what a model does with them.
-        if not np.allclose(self.objective.values(state.z), state.value, rtol=1e-6, atol=1e-6):
-            raise self.file.other_run()
+        state = self.file.read_as(State)
+        if state is not None:
+            self.file.require_same_density(self.objective.values(state.z), state.value)
         return state

@@ -98,7 +98,7 @@ class StartDistribution:
         return cls(joined([*parts, with_share(wide, 1.0, START.prior_share)]), None, 0.0)
 
     def refitted(self, target: Target, rng: np.random.Generator, count: int) -> StartDistribution:
-        """The same parts, with shares nearer to those that they have of the posterior.
+        """A copy whose parts have shares nearer to their shares of the posterior.
 
         Shares alpha_k of a pilot sample with weights w = p / q0 become sum_i w_i rho_k(z_i), rho_k
         being the probability that draw i is of part k; a part of the old shares is kept. Cappe,
@@ -153,7 +153,7 @@ class StartDistribution:
         return np.logaddexp(log_parts + np.log1p(-self.prior_share), log_prior)
 
     def traceable(self, target: Target) -> TraceableStart:
-        """The same density for compiled programs."""
+        """This density as a pytree, for compiled programs."""
         parts, (k, d) = self.parts, self.parts.means.shape
         padded = max(MIN_PARTS, 2 ** int(np.ceil(np.log2(k))))
         roots = np.stack([solve_triangular(t, np.eye(d), lower=True) for t in parts.trils])
@@ -236,7 +236,7 @@ def largest_parts(parts: Elliptical, count: int) -> Elliptical:
 
 
 def with_share(parts: Elliptical, factor: float, share: float) -> Elliptical:
-    """The same Student t's with scales `factor` times as large, whose weights sum to `share`."""
+    """A copy with scales `factor` times as large and weights that sum to `share`."""
     log_weights = log_softmax(parts.log_weights) + np.log(share)
     return Elliptical(parts.means, factor * parts.trils, log_weights, parts.tails)
 

@@ -1,6 +1,5 @@
 """Fits that run in one batch are those that each would have been by itself."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -14,15 +13,11 @@ from bayeskern.inference import SVI
 from bayeskern.inference.approximation.elbo import Batched, maximize_elbo
 from bayeskern.inference.approximation.guides import GaussianGuide
 from bayeskern.inference.model.bound import BoundModel
+from tests.compilations import compilations
 
 ROWS, COUNT = 5, FITS_AT_ONCE + 3
 DATA = {"y": np.random.default_rng(0).normal(1.0, 2.0, (COUNT, ROWS))}
 SEEDS = list(range(COUNT))
-
-compilations = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
-)
 
 
 def two_levels(y):

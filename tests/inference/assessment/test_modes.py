@@ -34,7 +34,7 @@ def search():
 
 
 def posterior(optimum, weights):
-    """What an assessment reads of 4,000 draws, a share of them at each mode."""
+    """A posterior of 4,000 draws, a share of them at each mode, as an assessment reads it."""
     rng = np.random.default_rng(1)
     part = rng.choice(4, 4000, p=weights)
     z = MEANS[part] + 0.4 * rng.standard_normal((4000, 2))

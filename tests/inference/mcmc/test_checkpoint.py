@@ -14,7 +14,8 @@ import pytest
 import bayeskern as bk
 from bayeskern import NUTS
 from bayeskern.inference import Target
-from bayeskern.inference.mcmc import chains, checkpoint
+from bayeskern.inference.mcmc import chains
+from bayeskern.inference.model import checkpoint_file
 from bayeskern.inference.model.checkpoint_file import fingerprint
 
 WARMUP, DRAWS = 60, 60
@@ -41,12 +42,8 @@ def run_slowly(path):
         time.sleep(0.02)
         return quick(self, 1)
 
-    chains.ChainGroup._further, chains.STRETCH, checkpoint.EVERY, checkpoint.SHARE = (
-        slow,
-        0.01,
-        0.0,
-        1.0,
-    )
+    chains.ChainGroup._further, chains.STRETCH = slow, 0.01
+    checkpoint_file.MIN_SECONDS, checkpoint_file.MAX_SHARE = 0.0, 1.0
     run(path)
 
 

@@ -3,7 +3,6 @@
 import re
 import warnings
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -22,12 +21,8 @@ from bayeskern import MAP, Free
 from bayeskern.inference import Optimum
 from bayeskern.inference.assessment.point import assess_point
 from bayeskern.kernels import RBF, Matern32, Periodic
+from tests.compilations import compilations
 from tests.marks import slow
-
-compilations = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
-)
 
 
 def fit(model, *args, seed=0, **options):

@@ -20,12 +20,8 @@ from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.initialization import find_modes, initial_points
 from bayeskern.inference.model.log_densities import log_densities
 from bayeskern.inference.model.target import Target
+from tests.compilations import compilations
 from tests.marks import slow
-
-compilations = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
-)
 
 
 def fit(model, *args, seed=0, **options):

@@ -1,6 +1,5 @@
 """Pathfinder against closed forms."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -11,12 +10,8 @@ from scipy.stats import multivariate_normal
 import bayeskern as bk
 from bayeskern.inference import Pathfinder
 from models import bimodal
+from tests.compilations import compilations
 from tests.marks import slow
-
-compilations = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
-)
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(30, 3))

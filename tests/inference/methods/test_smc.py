@@ -1,6 +1,5 @@
 """Tempered sequential Monte Carlo against closed forms."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -12,14 +11,10 @@ from scipy.stats import multivariate_normal
 import bayeskern as bk
 from bayeskern.inference.methods.smc import mean_over_islands
 from models import eight_schools
+from tests.compilations import compilations
 from tests.inference.zoo.mixtures import HARD, diagonal_mixture
 from tests.inference.zoo.zoo import BY_NAME
 from tests.marks import slow
-
-compilations = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
-)
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(30, 3))

@@ -1,6 +1,5 @@
 """SVI against closed forms, and what it says of itself."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -16,12 +15,8 @@ from bayeskern.inference import SVI
 from bayeskern.inference.approximation.guides import GaussianGuide
 from bayeskern.inference.methods.svi import SVIStart
 from bayeskern.inference.model.target import Target
+from tests.compilations import compilations
 from tests.marks import slow
-
-compilations = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
-)
 
 
 def fit(model, *args, seed=0, **options):

@@ -110,10 +110,17 @@ def with_a_mixture(y):
         numpyro.sample("y", dist.Normal(mu[k], 1.0), obs=y)
 
 
-SAME = (with_a_fixed_seed, with_numpyro, with_a_key, subsampled, with_new_objects, with_a_mixture)
+REPRODUCIBLE_MODELS = (
+    with_a_fixed_seed,
+    with_numpyro,
+    with_a_key,
+    subsampled,
+    with_new_objects,
+    with_a_mixture,
+)
 
 
-@pytest.mark.parametrize("model", SAME)
+@pytest.mark.parametrize("model", REPRODUCIBLE_MODELS)
 def test_nothing_is_computed_where_the_program_is_the_same(model, monkeypatch):
     monkeypatch.setattr(reproducible, "_values", None)
     require_reproducible(Target.of(model, (Y,), {}))

@@ -17,12 +17,8 @@ from bayeskern.core import batching
 from bayeskern.inference import Laplace
 from bayeskern.kernels import RBF
 from bayeskern.prediction.empirical import Predictions, SampledPrediction
+from tests.compilations import compilations
 from tests.inference.any_draws import AnyDraws
-
-compilations = []
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, seconds, **_: compilations.append(event) if "backend_compile" in event else None
-)
 
 
 def fit(model, *args, method=None, **kwargs):

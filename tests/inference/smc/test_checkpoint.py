@@ -6,7 +6,8 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.inference.smc import checkpoint, sampler
+from bayeskern.inference.model import checkpoint_file
+from bayeskern.inference.smc import sampler
 
 X = np.random.default_rng(0).normal(size=(40, 2))
 Y = X @ [1.0, -2.0] + np.random.default_rng(1).normal(size=40)
@@ -51,8 +52,8 @@ def test_an_interrupted_run_goes_on_to_the_same_draws(tmp_path, monkeypatch, ste
         return move(*args)
 
     monkeypatch.setattr(sampler, "move", fail_later)
-    monkeypatch.setattr(checkpoint, "MIN_SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint, "MAX_SHARE", 1e9)
+    monkeypatch.setattr(checkpoint_file, "MIN_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint_file, "MAX_SHARE", 1e9)
     with pytest.raises(KeyboardInterrupt):
         run(path)
     with np.load(path) as file:

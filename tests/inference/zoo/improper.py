@@ -1,4 +1,4 @@
-"""What is no posterior: improper densities, models without data, densities that are random."""
+"""Models without a posterior: improper and random densities, no observed site."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -10,10 +10,10 @@ from tests.inference.zoo.moments import Moments, grid, mixed, on_grid
 from tests.inference.zoo.posterior import ZooPosterior
 
 OUTLIERS = np.array([-0.6, 0.1, 0.4, 0.9, 25.0, -60.0])
-FAR = np.array([-0.5, 0.4, 40.0])
+SPREAD = np.array([-0.5, 0.4, 40.0])
 # Two of Student's t(1.5): the density of the location falls as |mu|^-5, so that its sd is finite.
-TWO = np.array([-1.0, 1.0])
-FEW = np.array([0.7, -1.1, 0.4])
+PAIR = np.array([-1.0, 1.0])
+NOISE = np.array([0.7, -1.1, 0.4])
 HORSESHOE_DATA = np.array([0.0, 0.5, -1.0, 3.0])
 TIMES = np.linspace(0.0, 1.0, 5)
 CURVE = np.array([0.3, 0.9, 1.2, 0.8, -0.1])
@@ -74,9 +74,9 @@ def location_and_scale(y):
 def location_and_scale_truth():
     axis, log_width = signed_grid(800.0, 2_001)
     mu, log_sigma = grid(axis, np.linspace(-8.0, 30.0, 501))
-    log_p = (1.0 - len(FAR)) * log_sigma - np.logaddexp(0.0, 2.0 * (log_sigma - np.log(5.0)))
+    log_p = (1.0 - len(SPREAD)) * log_sigma - np.logaddexp(0.0, 2.0 * (log_sigma - np.log(5.0)))
     log_p = log_p + log_width[:, None] - 0.5 * np.square(mu / 100.0)
-    for value in FAR:
+    for value in SPREAD:
         log_p = log_p - 1.25 * np.log1p(np.square((value - mu) * np.exp(-log_sigma)) / 1.5)
     return on_grid(log_p, mu=mu, sigma=np.exp(log_sigma))
 
@@ -178,20 +178,23 @@ def student_posterior(df) -> ZooPosterior:
 
 POSTERIORS = [
     robust_posterior("StudentT(1.5) with outliers", OUTLIERS, 100.0),
-    robust_posterior("StudentT(1.5), two points", TWO, 1_000.0),
+    robust_posterior("StudentT(1.5), two points", PAIR, 1_000.0),
     robust_posterior("StudentT(1.5), two groups", np.array([-9.0, -8.0, 7.0, 8.0, 9.0]), 20.0),
     zoo_posterior("StudentT(3) prior", student_prior, (np.asarray(5.0),), student_prior_truth),
     zoo_posterior(
-        "StudentT(1.5), location and scale", location_and_scale, (FAR,), location_and_scale_truth
+        "StudentT(1.5), location and scale",
+        location_and_scale,
+        (SPREAD,),
+        location_and_scale_truth,
     ),
     student_posterior(3.0),
     student_posterior(2.2),
-    zoo_posterior("HalfCauchy scale, 2 data", scale, (FEW[:2],), lambda: scale_truth(FEW[:2])),
-    zoo_posterior("HalfCauchy scale, 3 data", scale, (FEW,), lambda: scale_truth(FEW)),
+    zoo_posterior("HalfCauchy scale, 2 data", scale, (NOISE[:2],), lambda: scale_truth(NOISE[:2])),
+    zoo_posterior("HalfCauchy scale, 3 data", scale, (NOISE,), lambda: scale_truth(NOISE)),
     zoo_posterior("horseshoe", horseshoe, (HORSESHOE_DATA,), horseshoe_truth),
     zoo_posterior("variance of a process", process, (rbf(TIMES), CURVE), process_truth),
     zoo_posterior("log-normal", exponentiated, (np.asarray(1.0),), exponentiated_truth),
-    zoo_posterior("infinite sd: HalfCauchy scale, 1 datum", scale, (FEW[:1],)),
+    zoo_posterior("infinite sd: HalfCauchy scale, 1 datum", scale, (NOISE[:1],)),
     zoo_posterior("infinite sd: StudentT(1.5), one success", one_success, (1,)),
     zoo_posterior("infinite sd: ratio of normals", ratio, (np.array([1.0, 0.5]),)),
 ]
