@@ -24,6 +24,13 @@ GOOD = {
     "ks": "below 0.1",
     "modes_missed": "0",
     "inner_khat": "below 0.7",
+    "rhat_sorted": "below 1.01",
+    "sd_khat": "below 0.9",
+    "drift": "below 0.1",
+    "acceptance": "above 0.4",
+    "unmoved": "below 0.1",
+    "log_evidence_error": "below 0.5",
+    "places_left": "0",
     "residual": "below 1e-6",
 }
 # For the verdict: {} is the number, {at} where it is worst, {good} when it is good.
@@ -44,6 +51,15 @@ SENTENCES = {
     "modes_missed": "Modes that the starts found but the draws do not cover: {} (good: none).",
     "unexplained_draws_followed": "Searches that began where the known modes did not explain the "
     "density: {}.",
+    "rhat_sorted": "Of chains sorted into one order R-hat is at most {} (good {good}).",
+    "exchangeable": "Can change places without a change of the density: {}.",
+    "places_left": "Places that no chain came near and that were not visited: {} (good: none).",
+    "sd_khat": "Pareto k-hat of the sds is at most {}, at {at} (good {good}).",
+    "log_evidence_error": "The log marginal likelihood is uncertain by {} (good {good}).",
+    "drift": "Moves at the posterior change means and log sds by at most {} sd, most at {at} "
+    "(good {good}).",
+    "acceptance": "They are accepted with probability {} (good {good}).",
+    "unmoved": "Share of the particles that did not move: {} (good {good}).",
     "inner_khat": "Integrating out the latent function has k-hat {}.",
     "gradient_norm": "The largest slope at the optimum is {} (good: next to 0).",
     "residual": "The linear system is solved to a relative residual of {}.",
@@ -61,6 +77,12 @@ CHECKS = {
     "ks": "largest distance of distribution functions",
     "modes_missed": "modes found but not covered",
     "unexplained_draws_followed": "searches begun where the density was unexplained",
+    "exchangeable": "members that can change places",
+    "sd_khat": "largest k-hat of an sd",
+    "log_evidence_error": "standard error of the log marginal likelihood",
+    "drift": "largest change by moves at the posterior, in sd",
+    "acceptance": "acceptance of moves at the posterior",
+    "unmoved": "share of particles that did not move",
     "inner_khat": "k-hat of the latent function",
 }
 
@@ -86,13 +108,15 @@ def _with_values(names, evidence: dict, label_of) -> Iterator[tuple[str, str, st
     threshold = number(evidence.get("khat_threshold", 0.7), 2)
     for name in names:
         value = evidence.get(name)
-        if isinstance(value, int | float):
+        if isinstance(value, int | float | str):
             at = str(evidence.get(f"{name}_at", ""))
             good = GOOD.get(name, "").format(threshold=threshold)
             yield name, _text(name, value), label_of.get(at, at), good
 
 
-def _text(name: str, value: float) -> str:
+def _text(name: str, value: float | str) -> str:
+    if isinstance(value, str):
+        return value
     # A k-hat is minus infinity where all weights of the tail are the same.
     if name.endswith("khat") and value == float("-inf"):
         return "far below 0"

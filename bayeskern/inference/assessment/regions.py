@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -94,19 +95,22 @@ def assess_one_order(
 ) -> Trust:
     """Assess chains that stay in one order of members that can change places, or in few orders.
 
-    Sorted, the chains may agree all the same: caution then, with what else is wrong. stats: of the
-    chains; the rest as in `assess_regions`.
+    Sorted, the chains may agree all the same: caution then, with what else is wrong. R-hat and
+    effective draws in the evidence are those of the chains as they ran. stats: of the chains; the
+    rest as in `assess_regions`.
     """
     trust = assess_regions(posterior, regions, [stats], exchanges, left, seen)
+    as_they_ran = worst_convergence(posterior.fitted_target.coordinates, posterior.z)
+    evidence = trust.evidence | {"rhat_sorted": trust.evidence["rhat"]} | as_they_ran
     if trust.verdict == "bad":
-        return trust
+        return replace(trust, evidence=evidence)
     advice = (
         f"The {exchanges} can change places without a change of the density, and the chains do not "
         "take every order: use what does not depend on the order, such as predictions, or take "
         "bk.NUTS(modes='weigh'), whose draws take every order alike."
     )
     advice += "" if trust.verdict == "good" else f" {trust.advice}"
-    return Trust("caution", advice, trust.evidence)
+    return Trust("caution", advice, evidence)
 
 
 def _good(shares: str, count: int, exchanges: Exchanges) -> str:

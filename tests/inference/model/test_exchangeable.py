@@ -1,5 +1,6 @@
 """Members of latent sites that can change places: found, sorted, shuffled, and in all orders."""
 
+import arviz as az
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -175,6 +176,11 @@ def test_chains_that_hold_one_order_say_what_can_be_used(seed):
     assert posterior.trust.verdict == "caution"
     assert "The 2 members of mu can change places" in posterior.trust.advice
     assert posterior.has_chains
+    # The table of the chains and the verdict on them show one R-hat.
+    evidence = posterior.trust.evidence
+    assert evidence["rhat_sorted"] < 1.01
+    table = az.summary(posterior.to_arviz(), kind="diagnostics", round_to="none")
+    np.testing.assert_allclose(evidence["rhat"], table["r_hat"].max())
     value, error = posterior.log_evidence
     assert abs(value - quadrature()[0]) < 4.0 * error
 
