@@ -67,9 +67,9 @@ def uniform(y):
     numpyro.sample("y", dist.Uniform(0.0, t), obs=y)
 
 
-def uniform_truth():
-    t = np.linspace(SPREAD.max(), 150.0, 200_000)
-    return on_grid(st.norm(0.0, 20.0).logpdf(t) - len(SPREAD) * np.log(t), t=t)
+def uniform_truth(y):
+    t = np.linspace(y.max(), 150.0, 200_000)
+    return on_grid(st.norm(0.0, 20.0).logpdf(t) - len(y) * np.log(t), t=t)
 
 
 def boxes():
@@ -191,7 +191,7 @@ POSTERIORS = [
     zoo_posterior("beta(1.3, 0.3)", edges, (1,), edges_truth),
     zoo_posterior("data beyond a boundary", pushed, (np.asarray(-3.0),), pushed_truth),
     zoo_posterior("half plane", half_plane, (), half_plane_truth),
-    zoo_posterior("uniform observations", uniform, (SPREAD,), uniform_truth),
+    zoo_posterior("uniform observations", uniform, (SPREAD,), lambda: uniform_truth(SPREAD)),
     zoo_posterior("two boxes", boxes, (), boxes_truth),
     zoo_posterior("NaN below zero", root, (np.asarray(0.6),), root_truth),
     zoo_posterior("NaN outside a disc", disc, (), disc_truth),
