@@ -50,22 +50,31 @@ def test_a_correction_answers_for_the_modes_of_its_proposal():
     assert posterior.trust.verdict == "bad" and posterior.trust.evidence["modes_missed"] == 1
 
 
+def hidden(place, mass):
+    """A standard normal, and a narrow one as a factor that draws of the prior do not show."""
+    x = numpyro.sample("x", dist.Normal(0.0, 1.0))
+    far = dist.Normal(place, 0.1).log_prob(x) - dist.Normal(0.0, 1.0).log_prob(x)
+    numpyro.factor("far", jnp.logaddexp(0.0, jnp.log(mass) + far))
+
+
+FEW_STEPS = {"warmup": 300, "draws": 300}
+
+
 def test_chains_visit_what_an_earlier_fit_has_found():
-    """Far out, where no search of its own comes, the density has as much mass again."""
-
-    def hidden():
-        x = numpyro.sample("x", dist.Normal(0.0, 1.0))
-        # 40 sds away from all draws of the prior.
-        far = dist.Normal(40.0, 0.1).log_prob(x) - dist.Normal(0.0, 1.0).log_prob(x)
-        numpyro.factor("far", jnp.logaddexp(0.0, far))
-
-    options = {"warmup": 300, "draws": 300}
-    alone = bk.infer(hidden, method=bk.NUTS(**options), seed=0, progress=False)
+    """40 sds out, where no search of its own comes, the density has as much mass again."""
+    alone = bk.infer(hidden, 40.0, 1.0, method=bk.NUTS(**FEW_STEPS), seed=0, progress=False)
     assert np.max(alone.draws["x"]) < 10.0
-    known = Findings.at(["x"], [[40.0]])
-    method = bk.NUTS(known=known, modes="weigh", **options)
-    posterior = bk.infer(hidden, method=method, seed=0, progress=False)
+    method = bk.NUTS(known=Findings.at(["x"], [[40.0]]), **FEW_STEPS)
+    posterior = bk.infer(hidden, 40.0, 1.0, method=method, seed=0, progress=False)
     assert abs(np.mean(posterior.draws["x"] > 20.0) - 0.5) < 0.05
+
+
+def test_chains_stay_chains_where_next_to_nothing_lies_elsewhere():
+    method = bk.NUTS(known=Findings.at(["x"], [[6.0]]), **FEW_STEPS)
+    posterior = bk.infer(hidden, 6.0, 1e-3, method=method, seed=0, progress=False)
+    assert posterior.trust.evidence["places_visited"] == 1
+    assert abs(posterior.trust.evidence["share_elsewhere"] - 1e-3) < 5e-4
+    assert posterior.shape == (4, 300) and posterior.has_chains
 
 
 def test_known_is_the_findings_of_a_posterior():

@@ -14,8 +14,8 @@ from tests.inference.separated import SEPARATED
 from tests.marks import slow
 
 METHODS = {
+    "chains": lambda: bk.NUTS(modes="report"),
     "nuts": lambda: bk.NUTS(),
-    "weighed": lambda: bk.NUTS(modes="weigh"),
     "importance": lambda: "importance",
     "laplace": lambda: "laplace",
     "svi": lambda: "svi",
@@ -52,7 +52,7 @@ def assert_no_wrong_good(name, method, seeds):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rings", slow("unequal, d = 5")])
 def test_no_wrong_good_by_nuts(name):
-    assert_no_wrong_good(name, "nuts", range(3))
+    assert_no_wrong_good(name, "chains", range(3))
 
 
 @pytest.mark.slow
@@ -63,7 +63,7 @@ def test_no_wrong_good_in_twenty_seeds(name, method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["weighed", "laplace", "svi"])
+@pytest.mark.parametrize("method", ["chains", "laplace", "svi"])
 @pytest.mark.parametrize("name", SEPARATED)
 def test_no_wrong_good_in_three_seeds(name, method):
     assert_no_wrong_good(name, method, range(3))
@@ -74,7 +74,7 @@ def test_no_wrong_good_in_three_seeds(name, method):
 
 @pytest.mark.slow
 def test_components_that_can_change_places_are_in_every_order():
-    posterior = fit("labels", "weighed", 0)
+    posterior = fit("labels", "nuts", 0)
     assert posterior.trust.verdict == "good" and posterior.trust.evidence["regions"] == 1
     assert not posterior.has_chains
     assert error_of(posterior, "labels") < 0.15
@@ -82,7 +82,7 @@ def test_components_that_can_change_places_are_in_every_order():
 
 @pytest.mark.slow
 def test_places_are_weighed_by_their_shares():
-    posterior = fit("rings", "weighed", 0)
+    posterior = fit("rings", "nuts", 0)
     trust = posterior.trust
     assert trust.verdict == "good" and trust.evidence["regions"] == 2
     assert posterior.shape == (1, 4000)
@@ -104,7 +104,7 @@ def test_places_are_weighed_by_their_shares():
 def test_places_are_weighed_where_chains_are_thinned():
     """One chain of three is alone in its place, and is given company as long as itself."""
     starts = {"x": [[-1.5, 0.0], [-1.5, 0.0], [5.5, 0.0]]}
-    method = bk.NUTS(chains=3, warmup=500, draws=1000, thin=2, modes="weigh", init=starts)
+    method = bk.NUTS(chains=3, warmup=500, draws=1000, thin=2, init=starts)
     posterior = bk.infer(SEPARATED["rings"].model, method=method, progress=False)
     assert posterior.shape == (1, 1500) and posterior.trust.evidence["regions"] == 2
     assert error_of(posterior, "rings") < 0.2
@@ -112,7 +112,7 @@ def test_places_are_weighed_where_chains_are_thinned():
 
 @pytest.mark.slow
 def test_shares_that_differ():
-    posterior = fit("narrow beside wide", "weighed", 0)
+    posterior = fit("narrow beside wide", "nuts", 0)
     # Half of the mass, but for the prior N(0, 10^2), which is exp(-0.32) times as high at 8.
     there = np.mean(posterior.draws["x"] > 5.0)
     np.testing.assert_allclose(there, 0.42, atol=0.03)
@@ -124,7 +124,7 @@ def test_shares_that_differ():
 def test_places_whose_shares_are_not_known_are_not_weighed(monkeypatch, name):
     # Any two regions are told apart too badly.
     monkeypatch.setattr(regions, "ASTRAY", -1.0)
-    posterior, plain = fit(name, "weighed", 0), fit(name, "nuts", 0)
+    posterior, plain = fit(name, "nuts", 0), fit(name, "chains", 0)
     np.testing.assert_array_equal(posterior.draws["x"], plain.draws["x"])
     assert posterior.trust.verdict != "good" and plain.trust.verdict != "good"
     says = posterior.trust.advice
@@ -133,10 +133,9 @@ def test_places_whose_shares_are_not_known_are_not_weighed(monkeypatch, name):
 
 @pytest.mark.slow
 def test_where_chains_are_in_one_place_nothing_is_weighed():
-    posterior = bk.infer(
-        one_place, method=bk.NUTS(modes="weigh", warmup=300, draws=300), progress=False
-    )
-    plain = bk.infer(one_place, method=bk.NUTS(warmup=300, draws=300), progress=False)
+    posterior = bk.infer(one_place, method=bk.NUTS(warmup=300, draws=300), progress=False)
+    chains = bk.NUTS(modes="report", warmup=300, draws=300)
+    plain = bk.infer(one_place, method=chains, progress=False)
     np.testing.assert_array_equal(posterior.draws["x"], plain.draws["x"])
     assert "places_visited" not in plain.trust.evidence
 

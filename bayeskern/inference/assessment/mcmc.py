@@ -117,8 +117,8 @@ def _missing(posterior, regions, left: int, evidence, in_vain: bool) -> Trust | 
         most = max(others, key=lambda region: np.nan_to_num(region.share.value, nan=-1.0))
         where = _where(posterior, most)
         remedy = (
-            "Take bk.NUTS(modes='weigh'), method='importance' or 'smc', which draw from each place "
-            "by its share, or change the model so that one place is left."
+            "Take method='importance' or 'smc', which draw from each place by its share, or change "
+            "the model so that one place is left."
         )
         if in_vain:
             remedy = (

@@ -107,7 +107,7 @@ def assess_one_order(
     advice = (
         f"The {exchanges} can change places without a change of the density, and the chains do not "
         "take every order: use what does not depend on the order, such as predictions, or take "
-        "bk.NUTS(modes='weigh'), whose draws take every order alike."
+        "method='importance', whose draws take every order alike."
     )
     advice += "" if trust.verdict == "good" else f" {trust.advice}"
     return Trust("caution", advice, evidence)

@@ -160,7 +160,7 @@ class Exploration:
             agree(rows.z, other) for other in exchanges.swapped(rows.z)
         )
         rows = rows._replace(z=exchanges.sorted(rows.z))
-        z = rows.z
+        z = self._given = rows.z
         apart = self._bounded and len(z) > 1 and not agree(z[:1], z[1:])
         together = groups(z) if apart else [np.arange(len(z))]
         self.rows = [Transitions(*(x[g] for x in rows)) for g in together]
@@ -272,9 +272,8 @@ class Exploration:
         for mode, seen in suspects:
             inside, around_mode = _integral_within(self.target, mode, seed)
             theirs = proportions([around_chains, around_mode])[1]
-            # As in `Optimum.log_effect`.
             steps = solve_triangular(root, mode.z - np.mean(z, axis=0), lower=True)
-            effect = theirs.value * max(1.0, np.sum(np.square(steps)) / RADIUS_SDS**2)
+            effect = _effect(theirs.value, steps)
             known = theirs.error < theirs.value / 2.0 and seen < theirs.value / 2.0
             if effect > RARELY and known:
                 self.spikes.append(Region((), inside[None], theirs))
@@ -319,6 +318,21 @@ class Exploration:
         few = rows.z[0, evenly(rows.z.shape[1], FEW)]
         near = Neighbours(np.concatenate(region.z))
         return np.mean(connected(self.target, few, near)) > 0.5
+
+    def keep_influential(self, regions: list[Region]) -> None:
+        """Leave out places that only visits found and in which next to nothing lies.
+
+        regions: as `regions` gave them.
+        """
+        root = robust_cholesky(_covariance(np.concatenate(self._given)))
+        centre = np.mean(self._given, axis=(0, 1))
+        keep = []
+        for region in regions[: len(self.rows)]:
+            steps = solve_triangular(root, np.mean(region.z, axis=(0, 1)) - centre, lower=True)
+            share = region.share.value + 2.0 * region.share.error
+            keep.append(bool(region.chains) or _effect(share, steps) > LEAST_SHARE)
+        self.rows = [rows for rows, kept in zip(self.rows, keep, strict=True) if kept]
+        self.chains = [chains for chains, kept in zip(self.chains, keep, strict=True) if kept]
 
     def at_least(self, chains: int, visit: Callable) -> None:
         """Have at least so many chains in each region, started where the first of them went.
@@ -432,6 +446,14 @@ def proportions(log_integrals: list[Estimate]) -> list[Estimate]:
     slopes = np.diag(others @ shares) - others * shares
     variance = np.square(shares) * (np.square(slopes) @ np.square(errors))
     return [Estimate(float(s), float(e)) for s, e in zip(shares, np.sqrt(variance), strict=True)]
+
+
+def _effect(share: float, steps) -> float:
+    """Share of a place times (r / RADIUS_SDS)^2 at r sds outside of it, as `Optimum.log_effect`.
+
+    steps: from the draws' mean to the place in units of their sds, (d,).
+    """
+    return share * max(1.0, np.sum(np.square(steps)) / RADIUS_SDS**2)
 
 
 def _is_negligible(optimum: Optimum, i: int, chains: float) -> bool:

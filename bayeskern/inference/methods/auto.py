@@ -84,7 +84,7 @@ class Auto(Method):
         if tried.verdict != "bad":
             yield "svi flow", SVI(guide="flow")
         # Smaller steps than by default, since after a divergence all would have to run again.
-        yield "nuts", NUTS(target_accept=0.9, modes="weigh", known=tried.findings)
+        yield "nuts", NUTS(target_accept=0.9, known=tried.findings)
 
 
 class Attempts:

@@ -43,7 +43,7 @@ from bayeskern.inference.result import REGION, Fit
 from bayeskern.inference.verdict import Trust
 
 CHAIN_METHODS = ("parallel", "sequential", "vectorized")
-MODES = ("report", "weigh")
+MODES = ("weigh", "report")
 # The keys of visits, which are not those of the chains.
 VISITS = 1_000_000
 # Fewer divergences than this share of the draws may be cured by smaller steps: chains that diverged
@@ -59,15 +59,16 @@ class NUTS(Method):
     """The No-U-Turn sampler, with NumPyro's kernel and adaptation.
 
     Chains start two posterior sds away from modes that a search found, as far apart as can be. Ends
-    of the search that no chain has been near are visited by a chain of their own: the verdict says
-    how much of the posterior lies where the others are not. Where a few draws diverge, their chains
-    run again from their starts with smaller steps.
+    of the search that no chain has been near are visited by a chain of their own. Where chains stay
+    in several places, the draws come from each place by its share of the posterior; chains that
+    agree are left as they ran. Where a few draws diverge, their chains run again from their starts
+    with smaller steps.
 
     Args:
-        chains: How many chains.
+        chains: Number of chains.
         warmup: Steps of adaptation of each chain, which are dropped.
         draws: Steps of each chain after that.
-        thin: Every so manieth of them is kept, which saves memory and nothing else.
+        thin: Thinning interval of the draws, which saves memory and nothing else.
         target_accept: The acceptance probability that the step size aims at; nearer to 1 for
             smaller steps.
         max_tree_depth: The most doublings of a trajectory.
@@ -76,9 +77,9 @@ class NUTS(Method):
         chain_method: "parallel", a thread for each chain (as many at once as there are cores);
             "sequential", one after the other, with the same draws; "vectorized", all in step by
             vmap, for accelerators.
-        modes: "report" for the draws of the chains as they are; "weigh", where chains sit in
-            several places, for draws from each place by its share of the posterior, if that can
-            be estimated: one row of as many draws, which are no chains any more.
+        modes: "weigh": where chains sit in several places, the draws come from each place by its
+            share of the posterior, if that can be estimated: one row of as many draws, which are
+            no chains any more. "report": the draws of the chains as they ran.
         init: Where chains start, as {site: value}, each with the shape of the site, or with an axis
             of chains in front; None, and sites without a value, for where the search says.
         known: The findings of an earlier fit of the same model, `posterior.findings`, whose places
@@ -105,7 +106,7 @@ class NUTS(Method):
     max_tree_depth: int = 10
     dense_mass: bool | Sequence[Sequence[str]] = False
     chain_method: str = "parallel"
-    modes: str = "report"
+    modes: str = "weigh"
     init: dict[str, Any] | None = None
     known: Findings | None = None
     evidence: bool = False
@@ -155,6 +156,9 @@ class NUTS(Method):
             exploration.look_around(optimum, self.known or Findings(), seed)
             regions = exploration.regions(seed)
             weighs = self._wants_shares(exploration) and _are_known(regions)
+            if weighs:
+                exploration.keep_influential(regions)
+                weighs = self._wants_shares(exploration)
             if weighs:
                 exploration.at_least(2, self._visits(target, scale, seed, whole=True))
                 regions = exploration.regions(seed)

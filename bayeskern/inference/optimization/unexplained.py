@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import logsumexp
 
 from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
@@ -34,7 +33,7 @@ class UnexplainedSearch:
     prior_draws: int = 2_000
     draws: int = 20_000
     min_draws: int = 250
-    max_numbers: int = 2**25
+    max_numbers: int = 2**24
     min_excess_nats: float = 1.0
     max_rounds: int = 4
     places: int = 4
@@ -86,7 +85,7 @@ def excess_log_density(
         white = solve_triangular(tril, (points - mode.z).T, lower=True)
         explained.append(mode.log_density - 0.5 * np.sum(np.square(white), axis=0))
     excess = np.full(len(z), -np.inf)
-    excess[finite] = log_density[finite] - logsumexp(explained, axis=0)
+    excess[finite] = log_density[finite] - np.logaddexp.reduce(explained, axis=0)
     return excess
 
 

@@ -155,7 +155,7 @@ def quadrature():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("method", [bk.NUTS(modes="weigh", evidence=True), "importance", "auto"])
+@pytest.mark.parametrize("method", [bk.NUTS(evidence=True), "importance", "auto"])
 def test_draws_take_every_order_and_the_evidence_counts_all(method, seed):
     posterior = bk.infer(two_components, SHORT, method=method, seed=seed, progress=False)
     log_evidence, mean, sd = quadrature()
@@ -171,7 +171,7 @@ def test_draws_take_every_order_and_the_evidence_counts_all(method, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_chains_that_hold_one_order_say_what_can_be_used(seed):
-    method = bk.NUTS(evidence=True)
+    method = bk.NUTS(modes="report", evidence=True)
     posterior = bk.infer(two_components, SHORT, method=method, seed=seed, progress=False)
     assert posterior.trust.verdict == "caution"
     assert "The 2 members of mu can change places" in posterior.trust.advice

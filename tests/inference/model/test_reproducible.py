@@ -126,6 +126,18 @@ def test_nothing_is_computed_where_the_program_is_the_same(model, monkeypatch):
     require_reproducible(Target.of(model, (Y,), {}))
 
 
+def test_the_program_of_a_model_is_traced_again_once(monkeypatch):
+    def model(y):
+        normal(y)
+
+    require_reproducible(Target.of(model, (Y,), {}))
+    monkeypatch.setattr(reproducible, "_traced_again", None)
+    require_reproducible(Target.of(model, (Y + 1.0,), {}))
+    # Arguments of another shape are another program.
+    with pytest.raises(TypeError):
+        require_reproducible(Target.of(model, (Y[1:],), {}))
+
+
 def test_nan_numbers_are_equal_to_themselves(monkeypatch):
     monkeypatch.setattr(reproducible, "_values", None)
     require_reproducible(Target.of(normal, (Y, float("nan") * np.ones(4)), {}))
