@@ -14,6 +14,8 @@ from bayeskern.inference.estimate import Estimate
 
 # A tail of log ratios that spans more than this has no digits left when its ratios are formed.
 WIDEST = 500.0
+# Rounding of the log ratios above which small differences between them say nothing.
+MAX_ROUNDING_NATS = 1e-3
 
 
 class Weights(NamedTuple):
@@ -63,7 +65,8 @@ def khat_threshold(count: int) -> float:
 def pareto_smooth(log_ratios) -> Weights:
     """Pareto smoothed weights from log p - log q: (S,).
 
-    A ratio of -inf is a weight of zero. NaN or +inf leave k-hat unknown (NaN).
+    A ratio of -inf is a weight of zero. NaN or +inf leave k-hat unknown (NaN), and so do ratios so
+    large that nothing but rounding tells them apart.
     """
     from arviz_stats.base import array_stats
 
@@ -78,6 +81,8 @@ def pareto_smooth(log_ratios) -> Weights:
         return Weights(np.full(count, -np.log(count)), np.nan, log_ratios)
     largest = np.max(log_ratios)
     tail = np.sort(log_ratios)[-max(5, int(np.ceil(min(0.2 * count, 3 * np.sqrt(count))))) :]
+    if largest - tail[0] <= WIDEST and np.spacing(abs(largest)) > MAX_ROUNDING_NATS:
+        return Weights(log_ratios - logsumexp(log_ratios), np.nan, log_ratios)
     if tail[0] > largest - 1e-9 * np.clip(abs(largest), 1.0, 1e6):
         # All tail ratios are the same, up to rounding: the proposal is exact there.
         return Weights(log_ratios - logsumexp(log_ratios), -np.inf, log_ratios)

@@ -236,6 +236,13 @@ def test_ratios_of_any_size_are_weighed(scale):
     np.testing.assert_allclose(found.ess, 1.0)
 
 
+@pytest.mark.parametrize("equal", [8_000, 300])
+def test_equal_ratios_that_are_nothing_but_rounding_are_not_called_exact(equal):
+    """As from draws in the neck of a funnel, where the log density is -1e275."""
+    log_ratios = -1e275 * np.repeat([1.0, 1.0 + 1e-12], [equal, 8_000 - equal])
+    assert np.isnan(pareto_smooth(log_ratios).khat)
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("k", [140.0, 300.0, 1e5])
 def test_khat_of_the_heaviest_tails_is_their_index_too(k):

@@ -431,7 +431,7 @@ def test_a_model_without_a_finite_density_names_the_site():
 
 @pytest.mark.slow
 def test_chains_stuck_in_two_modes_are_bad():
-    trust = fit(two_modes).trust
+    trust = fit(two_modes, modes="report").trust
     assert trust.verdict == "bad"
     assert "different places, most at x" in trust.advice
     assert trust.evidence["rhat"] > 1.3
