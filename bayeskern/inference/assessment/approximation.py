@@ -9,6 +9,7 @@ prior, and weighted together with them.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from bayeskern.inference.approximation.psis import (
     weighted_difference,
 )
 from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
+from bayeskern.inference.assessment.tail_index import tail_index
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.cost import is_costly
@@ -136,7 +138,7 @@ def _assess(posterior, sample: Sample, doubt: str | None) -> Trust:
     trust = (
         _hopeless(evidence, missed, shape, deciding)
         or _caution(evidence, deciding, doubt)
-        or _heavy(names, delivered, evidence)
+        or _heavy(posterior, evidence)
         or Trust("good", good, evidence)
     )
     return with_places(trust, posterior, wider)
@@ -178,12 +180,12 @@ def assess_weighted(
     wide_difference = wide_difference._replace(ess=min(wide_difference.ess, weights.ess))
     evidence = {**differences_evidence(names, weights, [wide_difference]), **evidence}
     evidence |= {"wider_khat": wide_weights.khat, "wider_ess": wide_weights.ess}
-    trust = _on_weighted(names, delivered, [weights, wide_weights], distinct, moved, evidence)
+    trust = _on_weighted(posterior, [weights, wide_weights], distinct, moved, evidence)
     return with_places(trust, posterior, wider)
 
 
 def _on_weighted(
-    names, delivered, both: list[Weights], distinct: int, moved: str | None, evidence: dict
+    posterior, both: list[Weights], distinct: int, moved: str | None, evidence: dict
 ) -> Trust:
     """The verdict on resampled draws from their weights and those of a wider sample."""
     weights, wide_weights = both
@@ -210,7 +212,7 @@ def _on_weighted(
         )
         return Trust("caution", advice, evidence)
     good = "The weights are even enough: means, sds and quantiles of these draws can be used."
-    return _heavy(names, delivered, evidence) or Trust("good", good, evidence)
+    return _heavy(posterior, evidence) or Trust("good", good, evidence)
 
 
 def still_changing(before, after, coordinates) -> str | None:
@@ -353,6 +355,8 @@ def difference_advice(wrong, evidence) -> str:
     return f"The sd of {at} is off by {off}. {CORRECT}"
 
 
-def _heavy(names, delivered, evidence) -> Trust | None:
-    advice = heavy_tail_advice(names, delivered, evidence)
+def _heavy(posterior, evidence) -> Trust | None:
+    names, delivered = scalar_columns(posterior.fitted_draws)
+    index = partial(tail_index, posterior)
+    advice = heavy_tail_advice(names, delivered, evidence, index=index)
     return Trust("caution", advice, evidence) if advice else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from bayeskern.inference.assessment.convergence import (
     worst_convergence,
 )
 from bayeskern.inference.assessment.divergences import divergence_evidence
+from bayeskern.inference.assessment.tail_index import tail_index
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.result import Region
@@ -74,7 +76,8 @@ def assess_mcmc(
     if verdict.verdict != "good":
         return verdict
     efficiency = min(1.0, evidence["ess_tail"] / (chains * count))
-    tail = heavy_tail_advice(names, x.reshape(chains * count, -1), evidence, efficiency)
+    flat = x.reshape(chains * count, -1)
+    tail = heavy_tail_advice(names, flat, evidence, efficiency, partial(tail_index, posterior))
     return Trust("caution", tail, evidence) if tail else verdict
 
 

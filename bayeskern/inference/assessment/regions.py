@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from bayeskern.inference.assessment.convergence import (
 )
 from bayeskern.inference.assessment.divergences import divergence_evidence
 from bayeskern.inference.assessment.mcmc import Parts, joined, unvisited
+from bayeskern.inference.assessment.tail_index import tail_index
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.model.exchangeable import Exchanges
@@ -77,7 +79,13 @@ def assess_regions(
         )
         return Trust("caution", uncertain, evidence)
     x = flat.reshape(len(flat), -1)
-    tail = heavy_tail_advice(names, x, evidence, min(1.0, evidence["ess_tail"] / len(x)))
+    tail = heavy_tail_advice(
+        names,
+        x,
+        evidence,
+        min(1.0, evidence["ess_tail"] / len(x)),
+        partial(tail_index, posterior),
+    )
     if verdict.verdict == "good" and tail:
         return Trust("caution", tail, evidence)
     if verdict.verdict == "good":

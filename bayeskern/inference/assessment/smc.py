@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from bayeskern.inference.assessment.convergence import (
 )
 from bayeskern.inference.assessment.modes import missed_modes
 from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
+from bayeskern.inference.assessment.tail_index import tail_index
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.verdict import Trust, effective
@@ -112,7 +114,13 @@ def assess_particles(posterior, record: ParticleRecord) -> Trust:
         return Trust("bad", broken, evidence)
     drift = _drift(posterior, record, evidence)
     differences, wider = _compared(posterior, record, evidence)
-    tail = heavy_tail_advice(names, x, evidence, min(1.0, evidence["ess_tail"] / len(x)))
+    tail = heavy_tail_advice(
+        names,
+        x,
+        evidence,
+        min(1.0, evidence["ess_tail"] / len(x)),
+        partial(tail_index, posterior),
+    )
     verdicts = [drift, _on_differences(differences, evidence), _on_particles(evidence)]
     if tail:
         verdicts.append(Trust("caution", tail, evidence))
