@@ -19,6 +19,7 @@ METHODS = {
     "svi, flow": bk.SVI("flow"),
     "pathfinder": bk.Pathfinder(),
     "importance": bk.ImportanceSampling(),
+    "smc": bk.SMC(),
     "nuts": bk.NUTS(target_accept=0.9, evidence=True),
 }
 

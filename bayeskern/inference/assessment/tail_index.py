@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,9 @@ class TailOptions:
 
 
 OPTIONS = TailOptions()
+# Differences of a coordinate by which the slope of the log distance is taken, in units of the way
+# from the median to the furthest draw.
+DIFFERENCES = np.array([-1e-4, 0.0, 1e-4])
 
 
 def tail_index(posterior, name: str) -> float:
@@ -62,30 +66,38 @@ def tail_index(posterior, name: str) -> float:
     if not _has_coordinate(target, name) or target.size > OPTIONS.max_size:
         return np.inf
     z = posterior.z.reshape(-1, target.size)
-    along = target.coordinates.index(name)
-    x = _numbers(target, z, name)
-    median, furthest = np.median(x), int(np.argmax(np.abs(x - np.median(x))))
-    start, middle = z[furthest], np.median(z[:, along])
-    unit = start[along] - middle
-    steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e3, OPTIONS.grid)]
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        log_distance = np.log(np.abs(_numbers(target, _moved(start, along, steps), name) - median))
-    finite = np.isfinite(log_distance)
-    wanted = np.log(np.abs(x[furthest] - median)) + np.log(OPTIONS.factors)
-    if not (np.all(np.diff(log_distance[finite]) > 0.0) and wanted[1] < log_distance[finite][-1]):
-        return np.inf
-    ends = np.interp(wanted, log_distance[finite], steps[finite])
-    log_p, u = np.empty(2), np.empty(2)
-    point = start
-    for k, end in enumerate(ends):
-        point = _moved(point, along, np.array([start[along] + end - point[along]]))[0]
+    along, x = target.coordinates.index(name), _numbers(target, z, name)
+    median = np.median(x)
+    start = z[np.argmax(np.abs(x - median))]
+    unit = start[along] - np.median(z[:, along])
+
+    def log_distance(points: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.log(np.abs(_numbers(target, points, name) - median))
+
+    log_p, u, point = np.empty(2), np.empty(2), start
+    for k, step in enumerate(_steps(log_distance, start, along, unit)):
+        point = np.where(np.arange(len(point)) == along, start + step, point)
         point, log_marginal = _conditional_mode(target, point, along)
-        nearby = _moved(point, along, unit * np.array([-1e-4, 0.0, 1e-4]))
-        around = np.log(np.abs(_numbers(target, nearby, name) - median))
-        u[k] = around[1]
-        log_p[k] = log_marginal - np.log((around[2] - around[0]) / (2e-4 * np.abs(unit)))
+        below, u[k], above = log_distance(_moved(point, along, unit * DIFFERENCES))
+        # From the density of the coordinate to that of the log distance.
+        log_p[k] = log_marginal - np.log((above - below) / np.abs(unit * np.ptp(DIFFERENCES)))
     alpha = -(log_p[1] - log_p[0]) / (u[1] - u[0])
     return float(alpha) if np.isfinite(alpha) else np.inf
+
+
+def _steps(log_distance: Callable, start: np.ndarray, along: int, unit: float) -> np.ndarray:
+    """Steps of a coordinate from `start` to the two distances of `factors`; NaN if there are none.
+
+    log_distance: of points (n, d), the log of the distance from the median.
+    """
+    steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e3, OPTIONS.grid)]
+    reached = log_distance(_moved(start, along, steps))
+    finite = np.isfinite(reached)
+    wanted = reached[0] + np.log(OPTIONS.factors)
+    if not (np.all(np.diff(reached[finite]) > 0.0) and wanted[1] < np.max(reached[finite])):
+        return np.full(2, np.nan)
+    return np.interp(wanted, reached[finite], steps[finite])
 
 
 def _has_coordinate(target: Target, name: str) -> bool:

@@ -88,7 +88,7 @@ def _advice_by_density(names, sd_khats, evidence, index) -> str | None:
         return None
     alpha = evidence["tail_index"] = alphas[at]
     evidence["tail_index_at"] = at
-    if 2.0 / alpha < MAX_KNOWN_SD_KHAT:
+    if alpha > 2.0 / MAX_KNOWN_SD_KHAT:
         return None
     moments = "mean and sd" if alpha < 1.0 else "sd"
     says = "does not exist" if alpha < 2.0 else "may be far off"
