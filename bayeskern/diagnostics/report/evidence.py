@@ -26,7 +26,7 @@ GOOD = {
     "inner_khat": "below 0.7",
     "rhat_sorted": "below 1.01",
     "sd_khat": "below 0.85",
-    "tail_index": "above 2.86",
+    "tail_log_sd_ratio": "below 0.2",
     "drift": "below 0.1",
     "acceptance": "above 0.4",
     "unmoved": "below 0.1",
@@ -56,7 +56,8 @@ SENTENCES = {
     "exchangeable": "Can change places without a change of the density: {}.",
     "places_left": "Places that no chain came near and that were not visited: {} (good: none).",
     "sd_khat": "Pareto k-hat of the sds is at most {}, at {at} (good {good}).",
-    "tail_index": "Beyond the draws the density has tail index {}, at {at} (good {good}).",
+    "tail_log_sd_ratio": "The density beyond the draws changes the log of an sd by at most {}, at "
+    "{at} (good {good}).",
     "log_evidence_error": "The log marginal likelihood is uncertain by {} (good {good}).",
     "drift": "Moves at the posterior change means and log sds by at most {} sd, most at {at} "
     "(good {good}).",
@@ -81,7 +82,7 @@ CHECKS = {
     "unexplained_draws_followed": "searches begun where the density was unexplained",
     "exchangeable": "members that can change places",
     "sd_khat": "largest k-hat of an sd",
-    "tail_index": "smallest tail index of the density beyond the draws",
+    "tail_log_sd_ratio": "largest change of a log sd by the density beyond the draws",
     "log_evidence_error": "standard error of the log marginal likelihood",
     "drift": "largest change by moves at the posterior, in sd",
     "acceptance": "acceptance of moves at the posterior",

@@ -23,8 +23,8 @@ from bayeskern.inference.approximation.psis import (
     pareto_smooth,
     weighted_difference,
 )
+from bayeskern.inference.assessment.density_tail import density_tail
 from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
-from bayeskern.inference.assessment.tail_index import tail_index
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.cost import is_costly
@@ -357,6 +357,6 @@ def difference_advice(wrong, evidence) -> str:
 
 def _heavy(posterior, evidence) -> Trust | None:
     names, delivered = scalar_columns(posterior.fitted_draws)
-    index = partial(tail_index, posterior)
-    advice = heavy_tail_advice(names, delivered, evidence, index=index)
+    density = partial(density_tail, posterior)
+    advice = heavy_tail_advice(names, delivered, evidence, density=density)
     return Trust("caution", advice, evidence) if advice else None

@@ -22,8 +22,8 @@ from bayeskern.inference.assessment.convergence import (
     verdict_on_chains,
     worst_convergence,
 )
+from bayeskern.inference.assessment.density_tail import density_tail
 from bayeskern.inference.assessment.divergences import divergence_evidence
-from bayeskern.inference.assessment.tail_index import tail_index
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.result import Region
@@ -77,7 +77,7 @@ def assess_mcmc(
         return verdict
     efficiency = min(1.0, evidence["ess_tail"] / (chains * count))
     flat = x.reshape(chains * count, -1)
-    tail = heavy_tail_advice(names, flat, evidence, efficiency, partial(tail_index, posterior))
+    tail = heavy_tail_advice(names, flat, evidence, efficiency, partial(density_tail, posterior))
     return Trust("caution", tail, evidence) if tail else verdict
 
 

@@ -15,9 +15,9 @@ from bayeskern.inference.assessment.convergence import (
     verdict_on_chains,
     worst_convergence,
 )
+from bayeskern.inference.assessment.density_tail import density_tail
 from bayeskern.inference.assessment.divergences import divergence_evidence
 from bayeskern.inference.assessment.mcmc import Parts, joined, unvisited
-from bayeskern.inference.assessment.tail_index import tail_index
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.model.exchangeable import Exchanges
@@ -84,7 +84,7 @@ def assess_regions(
         x,
         evidence,
         min(1.0, evidence["ess_tail"] / len(x)),
-        partial(tail_index, posterior),
+        partial(density_tail, posterior),
     )
     if verdict.verdict == "good" and tail:
         return Trust("caution", tail, evidence)

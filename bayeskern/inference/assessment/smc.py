@@ -29,9 +29,9 @@ from bayeskern.inference.assessment.convergence import (
     advice_if_running_away,
     varies,
 )
+from bayeskern.inference.assessment.density_tail import density_tail
 from bayeskern.inference.assessment.modes import missed_modes
 from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
-from bayeskern.inference.assessment.tail_index import tail_index
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.verdict import Trust, effective
@@ -119,7 +119,7 @@ def assess_particles(posterior, record: ParticleRecord) -> Trust:
         x,
         evidence,
         min(1.0, evidence["ess_tail"] / len(x)),
-        partial(tail_index, posterior),
+        partial(density_tail, posterior),
     )
     verdicts = [drift, _on_differences(differences, evidence), _on_particles(evidence)]
     if tail:

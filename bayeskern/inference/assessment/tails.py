@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bayeskern.inference.approximation.psis import khat_threshold
+from bayeskern.inference.assessment.density_tail import Tail
 
 # Only numbers with a draw more sds from their mean are checked: those of a Gaussian have none.
 MIN_DISTANCE_SDS = 5.5
@@ -15,9 +16,9 @@ MIN_SD_ERROR = 0.05
 # The k-hat of an sd from which on it is not believed. Vehtari et al. take 0.7 for an average, which
 # doubts many sds that are right: benchmarks/results/tails.txt.
 MAX_SD_KHAT = 0.85
-# By the density the tail index is known, and so is k-hat: the limit is that of Vehtari et al. The
-# density is followed for this many numbers, those with the largest k-hat.
-MAX_KNOWN_SD_KHAT, MAX_FOLLOWED = 0.7, 3
+# Change of a log sd by the density beyond the draws from which on it is not believed. The density
+# is followed for this many numbers, those with the largest k-hat.
+MAX_LOG_SD_RATIO, MAX_FOLLOWED = 0.2, 3
 # A number that takes fewer different values than this share of its draws is discrete.
 MIN_DISTINCT_SHARE = 0.05
 
@@ -27,23 +28,21 @@ def heavy_tail_advice(
     x: np.ndarray,
     evidence: dict,
     efficiency: float = 1.0,
-    index: Callable[[str], float] | None = None,
+    density: Callable[[str], Tail] | None = None,
 ) -> str | None:
     """Advice, if the mean or the sd of a number cannot be estimated by its draws; else None.
 
     The sd is an average of squares, whose Pareto k-hat is twice that of the draws. Both estimates
     are averaged, since each of them is uncertain by 0.1 and more. The largest goes into the
     evidence. A mean is not believed from min(1 - 1/log10 S, 0.7) on, S the effective draws. Draws
-    that have not come to the tail yet say nothing of it, but the density may: with a tail index of
-    alpha the k-hat of an sd is 2 / alpha.
+    that have not come to the tail say nothing of it; the density does.
 
     Args:
         names: The name of each number.
         x: Draws, (S, m).
-        evidence: Gets "sd_khat" and "sd_khat_at", and "tail_index" and "tail_index_at".
+        evidence: Gets "sd_khat", "tail_log_sd_ratio" and where they are worst.
         efficiency: Effective draws per draw.
-        index: Tail index of a number by the density, infinite where it is not known; as
-            `tail_index`.
+        density: The tail of a number by the density, as `density_tail`.
 
     Returns:
         One sentence that names the number, or None.
@@ -53,7 +52,8 @@ def heavy_tail_advice(
         section 3.2 and appendix on generic draws.
     """
     # Squares of very large numbers would overflow.
-    x = x / np.maximum(np.max(np.abs(x), axis=0), np.finfo(float).tiny)
+    largest = np.maximum(np.max(np.abs(x), axis=0), np.finfo(float).tiny)
+    x = x / largest
     squared = np.square(x - np.mean(x, axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
         squared = squared / np.mean(squared, axis=0)
@@ -71,7 +71,9 @@ def heavy_tail_advice(
     at = max(sd_khats, key=sd_khats.get)
     evidence["sd_khat"], evidence["sd_khat_at"] = sd_khats[at], names[at]
     if sd_khats[at] < MAX_SD_KHAT:
-        return _advice_by_density(names, sd_khats, evidence, index) if index is not None else None
+        order = sorted(sd_khats, key=sd_khats.get, reverse=True)[:MAX_FOLLOWED]
+        sds = {names[i]: largest[i] * np.std(x[:, i]) for i in order}
+        return None if density is None else _advice_by_density(sds, density, evidence)
     moments = "sd" if khats[at][0] < khat_threshold(efficiency * len(x)) else "mean and sd"
     return (
         f"{names[at]} has so heavy a tail (k-hat of its sd {sd_khats[at]:.2g}) that its {moments} "
@@ -79,23 +81,31 @@ def heavy_tail_advice(
     )
 
 
-def _advice_by_density(names, sd_khats, evidence, index) -> str | None:
-    """Advice, if the density says that an sd does not exist, or that draws tell little of it."""
-    order = sorted(sd_khats, key=sd_khats.get, reverse=True)[:MAX_FOLLOWED]
-    alphas = {names[i]: index(names[i]) for i in order}
-    at = min(alphas, key=alphas.get)
-    if not np.isfinite(alphas[at]):
+def _advice_by_density(
+    sds: dict[str, float], density: Callable[[str], Tail], evidence: dict
+) -> str | None:
+    """Advice, if with the tail by the density an sd is another one, or does not exist.
+
+    sds: of the draws, by the names of the numbers.
+    """
+    tails = {name: density(name) for name in sds}
+    ratios = {
+        name: float(np.log(tails[name].sd / sd))
+        for name, sd in sds.items()
+        if not np.isnan(tails[name].sd)
+    }
+    if not ratios:
         return None
-    alpha = evidence["tail_index"] = alphas[at]
-    evidence["tail_index_at"] = at
-    if alpha > 2.0 / MAX_KNOWN_SD_KHAT:
+    at = max(ratios, key=lambda name: abs(ratios[name]))
+    evidence["tail_log_sd_ratio"], evidence["tail_log_sd_ratio_at"] = abs(ratios[at]), at
+    if abs(ratios[at]) < MAX_LOG_SD_RATIO:
         return None
-    moments = "mean and sd" if alpha < 1.0 else "sd"
-    says = "does not exist" if alpha < 2.0 else "may be far off"
+    says = f"its sd is {np.exp(ratios[at]):.2g} times that of the draws"
+    if np.isinf(ratios[at]):
+        says = f"with tail index {tails[at].index:.2g} it has no sd"
     return (
-        f"The density of {at} falls as slowly as |{at}|^-{1.0 + alpha:.2g} beyond the draws (tail "
-        f"index {alpha:.2g}), so that its {moments} {says}: use medians and quantiles of it, or a "
-        "tighter prior."
+        f"Followed beyond the draws, the density of {at} has a heavy tail: {says}. Use medians and "
+        "quantiles of it, or a tighter prior."
     )
 
 

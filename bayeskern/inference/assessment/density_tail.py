@@ -1,9 +1,10 @@
-"""Tail indices by the density, beyond the furthest draw."""
+"""Tails of latent numbers by the density, which goes on beyond the furthest draw."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,17 +21,21 @@ class TailOptions:
     """Where and how a density is followed.
 
     Attributes:
-        factors: Distances from the median between which the density is compared, in units of the
+        tail_share: Share of the draws, those furthest out on one side, whose moments are compared.
+        reach: Distance from the median up to which the density is followed, in units of the
             furthest draw's.
-        grid: Points on the way, by which these distances are found.
+        points: Points on the way.
+        grid: Values of the coordinate by which these points are found.
         newton_steps: Steps to the conditional mode of the other coordinates, at most.
         halvings: Halvings of a step, at most.
         decrement_tol: Improvement in nats that a Newton step promises at the mode.
         max_size: Coordinates above which nothing is followed.
     """
 
-    factors: tuple[float, float] = (2.0, 20.0)
-    grid: int = 256
+    tail_share: float = 0.1
+    reach: float = 20.0
+    points: int = 25
+    grid: int = 512
     newton_steps: int = 50
     halvings: int = 20
     decrement_tol: float = 1e-4
@@ -39,24 +44,49 @@ class TailOptions:
 
 OPTIONS = TailOptions()
 # Differences of a coordinate by which the slope of the log distance is taken, in units of the way
-# from the median to the furthest draw.
+# from the median to the tail.
 DIFFERENCES = np.array([-1e-4, 0.0, 1e-4])
 
 
-def tail_index(posterior, name: str) -> float:
-    """Tail index of a latent number x: P(|x| > t) falls like t^-alpha on its longer side.
+class Tail(NamedTuple):
+    """The tails of a number, by its density.
 
-    Moments of order alpha and more do not exist. The marginal density is Laplace's: the density at
-    the conditional mode of the other coordinates, over the root of the determinant of their
-    curvature. alpha = -d log p(log |x - median|) / d log |x - median|.
+    index: alpha of the heavier one, P(|x| > t) falls like t^-alpha far out; sd: of the number, with
+    the moments of the tails by the density, infinite up to an index of 2. Both are NaN where they
+    are not known.
+    """
+
+    index: float
+    sd: float
+
+
+UNKNOWN = Tail(np.nan, np.nan)
+
+
+class Side(NamedTuple):
+    """One tail: its index, where it begins, and means of the distance from the median in it."""
+
+    index: float
+    begin: float
+    mean: float
+    mean_square: float
+
+
+def density_tail(posterior, name: str) -> Tail:
+    """Tail index of a latent number, and its sd with the moments of the tails by the density.
+
+    The marginal density is Laplace's: the density at the conditional mode of the other coordinates,
+    over the root of the determinant of their curvature. With u = log |x - median|, alpha is
+    -d log p(u) / du at the far end, beyond which the density is a power of the distance. The share
+    of a tail is that of the draws. A tail less than half as long as the other one is left as it is.
 
     Args:
         posterior: The draws and the density.
         name: A number of a site.
 
     Returns:
-        alpha; infinite where the number has no coordinate of its own, as the parts of a simplex and
-        deterministic sites, or where the conditional modes are not found.
+        The tail; unknown where the number has no coordinate of its own, as the parts of a simplex
+        and deterministic sites, or where the conditional modes are not found.
 
     References:
         Tierney and Kadane (1986), "Accurate approximations for posterior moments and marginal
@@ -64,39 +94,80 @@ def tail_index(posterior, name: str) -> float:
     """
     target = posterior.fitted_target
     if not _has_coordinate(target, name) or target.size > OPTIONS.max_size:
-        return np.inf
+        return UNKNOWN
     z = posterior.z.reshape(-1, target.size)
+    x = _numbers(target, z, name)
+    y = x - np.median(x)
+    inside, mean, mean_square, index = np.ones(len(y), bool), 0.0, 0.0, np.inf
+    for sign in (-1.0, 1.0):
+        if np.max(sign * y) < 0.5 * np.max(np.abs(y)):
+            continue
+        side = _side(target, z, name, sign)
+        if side is None:
+            return UNKNOWN
+        beyond = sign * y > side.begin
+        mean += sign * np.mean(beyond) * side.mean
+        mean_square += np.mean(beyond) * side.mean_square
+        inside, index = inside & ~beyond, min(index, side.index)
+    if not index > 2.0:
+        return Tail(index, np.inf)
+    mean += np.mean(y * inside)
+    return Tail(index, float(np.sqrt(mean_square + np.mean(np.square(y) * inside) - mean**2)))
+
+
+def _side(target: Target, z: np.ndarray, name: str, sign: float) -> Side | None:
+    """The tail above the median of draws z (n, d), or below it by the sign; None if not known."""
     along, x = target.coordinates.index(name), _numbers(target, z, name)
     median = np.median(x)
-    start = z[np.argmax(np.abs(x - median))]
+    start = z[np.argsort(sign * x)[int((1.0 - OPTIONS.tail_share) * len(x))]]
     unit = start[along] - np.median(z[:, along])
 
     def log_distance(points: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             return np.log(np.abs(_numbers(target, points, name) - median))
 
-    log_p, u, point = np.empty(2), np.empty(2), start
-    for k, step in enumerate(_steps(log_distance, start, along, unit)):
-        point = np.where(np.arange(len(point)) == along, start + step, point)
+    furthest = OPTIONS.reach * np.max(sign * (x - median))
+    steps = _steps(log_distance, start, along, unit, furthest)
+    log_p, u, point = np.empty(len(steps)), np.empty(len(steps)), start
+    for k, step in enumerate(steps):
+        point = np.where(np.arange(len(point)) == along, start[along] + step, point)
         point, log_marginal = _conditional_mode(target, point, along)
+        if not np.isfinite(log_marginal):
+            return None
         below, u[k], above = log_distance(_moved(point, along, unit * DIFFERENCES))
         # From the density of the coordinate to that of the log distance.
         log_p[k] = log_marginal - np.log((above - below) / np.abs(unit * np.ptp(DIFFERENCES)))
-    alpha = -(log_p[1] - log_p[0]) / (u[1] - u[0])
-    return float(alpha) if np.isfinite(alpha) else np.inf
+    return _with_moments(u, log_p) if len(steps) and np.all(np.isfinite(log_p)) else None
 
 
-def _steps(log_distance: Callable, start: np.ndarray, along: int, unit: float) -> np.ndarray:
-    """Steps of a coordinate from `start` to the two distances of `factors`; NaN if there are none.
+def _with_moments(u: np.ndarray, log_p: np.ndarray) -> Side:
+    """The tail by the log density of the log distance, (k,), at u (k,)."""
+    alpha = float(-(log_p[-1] - log_p[-2]) / (u[-1] - u[-2]))
+    p = np.exp(log_p - np.max(log_p))
+    # Beyond the last point the density is a power of the distance; moments may be infinite.
+    mass, first, second = (
+        np.trapezoid(p * np.exp(k * u), u) + p[-1] * np.exp(k * u[-1]) / (alpha - k)
+        if alpha > k
+        else np.inf
+        for k in range(3)
+    )
+    return Side(alpha, float(np.exp(u[0])), first / mass, second / mass)
 
-    log_distance: of points (n, d), the log of the distance from the median.
+
+def _steps(
+    log_distance: Callable, start: np.ndarray, along: int, unit: float, furthest: float
+) -> np.ndarray:
+    """Steps of a coordinate from `start` to distances of equal ratios; none if they are not found.
+
+    log_distance: of points (n, d), the log of the distance from the median; furthest: the last
+    distance.
     """
-    steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e3, OPTIONS.grid)]
+    steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e5, OPTIONS.grid)]
     reached = log_distance(_moved(start, along, steps))
     finite = np.isfinite(reached)
-    wanted = reached[0] + np.log(OPTIONS.factors)
-    if not (np.all(np.diff(reached[finite]) > 0.0) and wanted[1] < np.max(reached[finite])):
-        return np.full(2, np.nan)
+    wanted = np.linspace(reached[0], np.log(furthest), OPTIONS.points)
+    if not (np.all(np.diff(reached[finite]) > 0.0) and wanted[-1] < np.max(reached[finite])):
+        return np.zeros(0)
     return np.interp(wanted, reached[finite], steps[finite])
 
 
