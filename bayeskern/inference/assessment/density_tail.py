@@ -102,7 +102,7 @@ def density_tail(posterior, name: str) -> Tail:
     for sign in (-1.0, 1.0):
         if np.max(sign * y) < 0.5 * np.max(np.abs(y)):
             continue
-        side = _side(target, z, name, sign)
+        side = _side(target, z, x, name, sign)
         if side is None:
             return UNKNOWN
         beyond = sign * y > side.begin
@@ -115,10 +115,12 @@ def density_tail(posterior, name: str) -> Tail:
     return Tail(index, float(np.sqrt(mean_square + np.mean(np.square(y) * inside) - mean**2)))
 
 
-def _side(target: Target, z: np.ndarray, name: str, sign: float) -> Side | None:
-    """The tail above the median of draws z (n, d), or below it by the sign; None if not known."""
-    along, x = target.coordinates.index(name), _numbers(target, z, name)
-    median = np.median(x)
+def _side(target: Target, z: np.ndarray, x: np.ndarray, name: str, sign: float) -> Side | None:
+    """The tail above the median, or below it by the sign; None where it is not known.
+
+    z: draws, (n, d); x: the number there, (n,).
+    """
+    along, median = target.coordinates.index(name), np.median(x)
     start = z[np.argsort(sign * x)[int((1.0 - OPTIONS.tail_share) * len(x))]]
     unit = start[along] - np.median(z[:, along])
 
