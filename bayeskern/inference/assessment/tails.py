@@ -32,10 +32,10 @@ def heavy_tail_advice(
 ) -> str | None:
     """Advice, if the mean or the sd of a number cannot be estimated by its draws; else None.
 
-    The sd is an average of squares, whose Pareto k-hat is twice that of the draws. Both estimates
-    are averaged, since each of them is uncertain by 0.1 and more. The largest goes into the
-    evidence. A mean is not believed from min(1 - 1/log10 S, 0.7) on, S the effective draws. Draws
-    that have not come to the tail say nothing of it; the density does.
+    Of latent numbers the density decides, which goes on beyond the draws. Of others: the sd is an
+    average of squares, whose Pareto k-hat is twice that of the draws. Both estimates are averaged,
+    since each of them is uncertain by 0.1 and more. The largest goes into the evidence. A mean is
+    not believed from min(1 - 1/log10 S, 0.7) on, S the effective draws.
 
     Args:
         names: The name of each number.
@@ -68,12 +68,18 @@ def heavy_tail_advice(
     if not khats:
         return None
     sd_khats = {i: k + 0.5 * k_squared for i, (k, k_squared) in khats.items()}
-    at = max(sd_khats, key=sd_khats.get)
+    order = sorted(sd_khats, key=sd_khats.get, reverse=True)
+    tails = {i: density(names[i]) for i in order[:MAX_FOLLOWED]} if density is not None else {}
+    known = {i: tail for i, tail in tails.items() if not np.isnan(tail.sd)}
+    sds = {i: largest[i] * np.std(x[:, i]) for i in known}
+    advice = _advice_by_density(names, known, sds, evidence) if known else None
+    unknown = [i for i in order if i not in known]
+    if advice or not unknown:
+        return advice
+    at = unknown[0]
     evidence["sd_khat"], evidence["sd_khat_at"] = sd_khats[at], names[at]
     if sd_khats[at] < MAX_SD_KHAT:
-        order = sorted(sd_khats, key=sd_khats.get, reverse=True)[:MAX_FOLLOWED]
-        sds = {names[i]: largest[i] * np.std(x[:, i]) for i in order}
-        return None if density is None else _advice_by_density(sds, density, evidence)
+        return None
     moments = "sd" if khats[at][0] < khat_threshold(efficiency * len(x)) else "mean and sd"
     return (
         f"{names[at]} has so heavy a tail (k-hat of its sd {sd_khats[at]:.2g}) that its {moments} "
@@ -82,30 +88,23 @@ def heavy_tail_advice(
 
 
 def _advice_by_density(
-    sds: dict[str, float], density: Callable[[str], Tail], evidence: dict
+    names: list[str], tails: dict[int, Tail], sds: dict[int, float], evidence: dict
 ) -> str | None:
-    """Advice, if with the tail by the density an sd is another one, or does not exist.
+    """Advice, if with the tails by the density an sd is another one, or does not exist.
 
-    sds: of the draws, by the names of the numbers.
+    sds: of the draws.
     """
-    tails = {name: density(name) for name in sds}
-    ratios = {
-        name: float(np.log(tails[name].sd / sd))
-        for name, sd in sds.items()
-        if not np.isnan(tails[name].sd)
-    }
-    if not ratios:
-        return None
-    at = max(ratios, key=lambda name: abs(ratios[name]))
-    evidence["tail_log_sd_ratio"], evidence["tail_log_sd_ratio_at"] = abs(ratios[at]), at
+    ratios = {i: float(np.log(tail.sd / sds[i])) for i, tail in tails.items()}
+    at = max(ratios, key=lambda i: abs(ratios[i]))
+    evidence["tail_log_sd_ratio"], evidence["tail_log_sd_ratio_at"] = abs(ratios[at]), names[at]
     if abs(ratios[at]) < MAX_LOG_SD_RATIO:
         return None
     says = f"its sd is {np.exp(ratios[at]):.2g} times that of the draws"
     if np.isinf(ratios[at]):
         says = f"with tail index {tails[at].index:.2g} it has no sd"
     return (
-        f"Followed beyond the draws, the density of {at} has a heavy tail: {says}. Use medians and "
-        "quantiles of it, or a tighter prior."
+        f"Followed beyond the draws, the density of {names[at]} has a heavy tail: {says}. Use "
+        "medians and quantiles of it, or a tighter prior."
     )
 
 
