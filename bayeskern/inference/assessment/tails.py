@@ -16,6 +16,8 @@ MIN_SD_ERROR = 0.05
 # The k-hat of an sd from which on it is not believed. Vehtari et al. take 0.7 for an average, which
 # doubts many sds that are right: benchmarks/results/tails.txt.
 MAX_SD_KHAT = 0.85
+# The same where the density beyond the draws does not change the sd: from 1 on there is none.
+MAX_KNOWN_SD_KHAT = 1.0
 # Change of a log sd by the density beyond the draws from which on it is not believed. The density
 # is followed for this many numbers, those with the largest k-hat.
 MAX_LOG_SD_RATIO, MAX_FOLLOWED = 0.2, 3
@@ -32,10 +34,10 @@ def heavy_tail_advice(
 ) -> str | None:
     """Advice, if the mean or the sd of a number cannot be estimated by its draws; else None.
 
-    Of latent numbers the density decides, which goes on beyond the draws. Of others: the sd is an
-    average of squares, whose Pareto k-hat is twice that of the draws. Both estimates are averaged,
-    since each of them is uncertain by 0.1 and more. The largest goes into the evidence. A mean is
-    not believed from min(1 - 1/log10 S, 0.7) on, S the effective draws.
+    The sd is an average of squares, whose Pareto k-hat is twice that of the draws. Both estimates
+    are averaged, since each of them is uncertain by 0.1 and more. The largest goes into the
+    evidence. A mean is not believed from min(1 - 1/log10 S, 0.7) on, S the effective draws. Latent
+    numbers are judged by their density beyond the draws, too.
 
     Args:
         names: The name of each number.
@@ -73,13 +75,11 @@ def heavy_tail_advice(
     known = {i: tail for i, tail in tails.items() if not np.isnan(tail.sd)}
     sds = {i: largest[i] * np.std(x[:, i]) for i in known}
     advice = _advice_by_density(names, known, sds, evidence) if known else None
-    unknown = [i for i in order if i not in known]
-    if advice or not unknown:
-        return advice
-    at = unknown[0]
+    limits = {i: MAX_KNOWN_SD_KHAT if i in known else MAX_SD_KHAT for i in sd_khats}
+    at = max(sd_khats, key=lambda i: sd_khats[i] - limits[i])
     evidence["sd_khat"], evidence["sd_khat_at"] = sd_khats[at], names[at]
-    if sd_khats[at] < MAX_SD_KHAT:
-        return None
+    if advice or sd_khats[at] < limits[at]:
+        return advice
     moments = "sd" if khats[at][0] < khat_threshold(efficiency * len(x)) else "mean and sd"
     return (
         f"{names[at]} has so heavy a tail (k-hat of its sd {sd_khats[at]:.2g}) that its {moments} "
