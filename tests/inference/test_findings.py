@@ -57,20 +57,20 @@ def hidden(place, mass):
     numpyro.factor("far", jnp.logaddexp(0.0, jnp.log(mass) + far))
 
 
-FEW_STEPS = {"warmup": 300, "draws": 300}
+SHORT_RUN = {"warmup": 300, "draws": 300}
 
 
 def test_chains_visit_what_an_earlier_fit_has_found():
     """40 sds out, where no search of its own comes, the density has as much mass again."""
-    alone = bk.infer(hidden, 40.0, 1.0, method=bk.NUTS(**FEW_STEPS), seed=0, progress=False)
+    alone = bk.infer(hidden, 40.0, 1.0, method=bk.NUTS(**SHORT_RUN), seed=0, progress=False)
     assert np.max(alone.draws["x"]) < 10.0
-    method = bk.NUTS(known=Findings.at(["x"], [[40.0]]), **FEW_STEPS)
+    method = bk.NUTS(known=Findings.at(["x"], [[40.0]]), **SHORT_RUN)
     posterior = bk.infer(hidden, 40.0, 1.0, method=method, seed=0, progress=False)
     assert abs(np.mean(posterior.draws["x"] > 20.0) - 0.5) < 0.05
 
 
 def test_chains_stay_chains_where_next_to_nothing_lies_elsewhere():
-    method = bk.NUTS(known=Findings.at(["x"], [[6.0]]), **FEW_STEPS)
+    method = bk.NUTS(known=Findings.at(["x"], [[6.0]]), **SHORT_RUN)
     posterior = bk.infer(hidden, 6.0, 1e-3, method=method, seed=0, progress=False)
     assert posterior.trust.evidence["places_visited"] == 1
     assert abs(posterior.trust.evidence["share_elsewhere"] - 1e-3) < 5e-4

@@ -11,7 +11,6 @@ import pytest
 import bayeskern as bk
 from bayeskern.inference.mcmc import regions
 from tests.inference.separated import SEPARATED
-from tests.marks import slow
 
 METHODS = {
     "chains": lambda: bk.NUTS(modes="report"),
@@ -47,12 +46,6 @@ def assert_no_wrong_good(name, method, seeds):
         if posterior.trust.verdict == "good" and not error < MOST:
             wrong.append((seed, error, posterior.trust.advice))
     assert not wrong
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["rings", slow("unequal, d = 5")])
-def test_no_wrong_good_by_nuts(name):
-    assert_no_wrong_good(name, "chains", range(3))
 
 
 @pytest.mark.slow

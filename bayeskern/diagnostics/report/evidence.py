@@ -25,7 +25,7 @@ GOOD = {
     "modes_missed": "0",
     "inner_khat": "below 0.7",
     "rhat_sorted": "below 1.01",
-    "sd_khat": "below 0.85",
+    "sd_khat": "below 0.85, or 1 where the density is followed",
     "tail_log_sd_ratio": "below 0.2",
     "drift": "below 0.1",
     "acceptance": "above 0.4",

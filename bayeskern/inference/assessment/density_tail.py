@@ -18,10 +18,10 @@ from bayeskern.inference.optimization.objective import NegativeLogDensity
 
 @dataclass(frozen=True)
 class TailOptions:
-    """Where and how a density is followed.
+    """Options for following a marginal density beyond the draws.
 
     Attributes:
-        tail_share: Share of the draws, those furthest out on one side, whose moments are compared.
+        tail_share: Share of the draws on one side whose moments the density replaces.
         reach: Distance from the median up to which the density is followed, in units of the
             furthest draw's.
         points: Points on the way.
@@ -49,11 +49,11 @@ DIFFERENCES = np.array([-1e-4, 0.0, 1e-4])
 
 
 class Tail(NamedTuple):
-    """The tails of a number, by its density.
+    """Heaviness of the tails of a number, by its density.
 
-    index: alpha of the heavier one, P(|x| > t) falls like t^-alpha far out; sd: of the number, with
-    the moments of the tails by the density, infinite up to an index of 2. Both are NaN where they
-    are not known.
+    index: alpha of the heavier tail: P(|x| > t) falls like t^-alpha far out. sd: of the number,
+    with the moments of its tails by the density; infinite up to an index of 2. Both are NaN where
+    they are not known.
     """
 
     index: float
@@ -64,7 +64,11 @@ UNKNOWN = Tail(np.nan, np.nan)
 
 
 class Side(NamedTuple):
-    """One tail: its index, where it begins, and means of the distance from the median in it."""
+    """One tail, in units of the longest distance of a draw from the median.
+
+    index: as in `Tail`; begin: the distance at which the tail begins; mean, mean_square: of the
+    distances in it.
+    """
 
     index: float
     begin: float
@@ -82,7 +86,7 @@ def density_tail(posterior, name: str) -> Tail:
 
     Args:
         posterior: The draws and the density.
-        name: A number of a site.
+        name: The name of a number, as `tau` or `theta[3]`.
 
     Returns:
         The tail; unknown where the number has no coordinate of its own, as the parts of a simplex
@@ -97,12 +101,21 @@ def density_tail(posterior, name: str) -> Tail:
         return UNKNOWN
     z = posterior.z.reshape(-1, target.size)
     x = _numbers(target, z, name)
-    y = x - np.median(x)
+    median = np.median(x)
+    # Squares of very large numbers would overflow.
+    scale = np.max(np.abs(x - median))
+    y = (x - median) / scale
+
+    def log_distance(points: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.log(np.abs(_numbers(target, points, name) - median) / scale)
+
+    along = target.coordinates.index(name)
     inside, mean, mean_square, index = np.ones(len(y), bool), 0.0, 0.0, np.inf
     for sign in (-1.0, 1.0):
-        if np.max(sign * y) < 0.5 * np.max(np.abs(y)):
+        if np.max(sign * y) < 0.5:
             continue
-        side = _side(target, z, x, name, sign)
+        side = _side(target, z, sign * y, along, log_distance)
         if side is None:
             return UNKNOWN
         beyond = sign * y > side.begin
@@ -112,23 +125,25 @@ def density_tail(posterior, name: str) -> Tail:
     if not index > 2.0:
         return Tail(index, np.inf)
     mean += np.mean(y * inside)
-    return Tail(index, float(np.sqrt(mean_square + np.mean(np.square(y) * inside) - mean**2)))
+    variance = mean_square + np.mean(np.square(y) * inside) - mean**2
+    return Tail(index, float(scale * np.sqrt(variance)))
 
 
-def _side(target: Target, z: np.ndarray, x: np.ndarray, name: str, sign: float) -> Side | None:
-    """The tail above the median, or below it by the sign; None where it is not known.
+def _side(
+    target: Target, z: np.ndarray, distance: np.ndarray, along: int, log_distance: Callable
+) -> Side | None:
+    """One tail of the number of a coordinate; None where it is not known.
 
-    z: draws, (n, d); x: the number there, (n,).
+    Args:
+        target: The density.
+        z: Draws, (n, d).
+        distance: Signed distance of the draws from the median, positive in the tail: (n,).
+        along: The coordinate.
+        log_distance: Log distance from the median of points, (m, d) to (m,).
     """
-    along, median = target.coordinates.index(name), np.median(x)
-    start = z[np.argsort(sign * x)[int((1.0 - OPTIONS.tail_share) * len(x))]]
+    start = z[np.argsort(distance)[int((1.0 - OPTIONS.tail_share) * len(distance))]]
     unit = start[along] - np.median(z[:, along])
-
-    def log_distance(points: np.ndarray) -> np.ndarray:
-        with np.errstate(all="ignore"):
-            return np.log(np.abs(_numbers(target, points, name) - median))
-
-    furthest = OPTIONS.reach * np.max(sign * (x - median))
+    furthest = OPTIONS.reach * np.max(distance)
     steps = _steps(log_distance, start, along, unit, furthest)
     log_p, u, point = np.empty(len(steps)), np.empty(len(steps)), start
     for k, step in enumerate(steps):
@@ -161,8 +176,7 @@ def _steps(
 ) -> np.ndarray:
     """Steps of a coordinate from `start` to distances of equal ratios; none if they are not found.
 
-    log_distance: of points (n, d), the log of the distance from the median; furthest: the last
-    distance.
+    unit: the way from the median to `start`; furthest: the last distance; the rest as in `_side`.
     """
     steps = unit * np.r_[0.0, np.geomspace(1e-3, 1e5, OPTIONS.grid)]
     reached = log_distance(_moved(start, along, steps))

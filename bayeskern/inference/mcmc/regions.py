@@ -191,10 +191,10 @@ class Exploration:
         places = known.points(self.target.coordinates)
         if optimum is not None:
             self.look_at(optimum)
-            # Where the density rises without end, as in the neck of a funnel, there is no mode
-            # that could explain any draw.
-            unexplained = optimum.unexplained_places[: None if optimum.converged else 0]
-            places = np.concatenate([places, unexplained])
+            # In the neck of a funnel the density rises without end: there is no mode that could
+            # explain a draw.
+            if optimum.converged:
+                places = np.concatenate([places, optimum.unexplained_places])
         self.look_at_places(self._apart(places))
         if optimum is not None:
             self.weigh_neighbourhoods(optimum, seed)

@@ -89,6 +89,18 @@ def test_the_sd_is_that_of_all_draws_where_the_furthest_are_missing(df):
     assert np.std(kept) < 0.95 * tail.sd
 
 
+@pytest.mark.parametrize("unit", [1e-150, 1e150])
+def test_squares_neither_overflow_nor_vanish(unit):
+    def model():
+        x = numpyro.sample("x", dist.ImproperUniform(dist.constraints.real, (), ()))
+        numpyro.factor("t", dist.StudentT(5.0).log_prob(x / unit))
+
+    x = scipy.stats.t(5.0).ppf((np.arange(4_000) + 0.5) / 4_000)
+    draws = SimpleNamespace(fitted_target=Target.of(model, (), {}), z=unit * x[None, :, None])
+    sd = scipy.stats.t(5.0).std()
+    np.testing.assert_allclose(density_tail(draws, "x").sd / unit, sd, rtol=0.02)
+
+
 def test_up_to_a_tail_index_of_two_there_is_no_sd():
     assert density_tail(posterior_of(student, 1.5, 1), "x[0]").sd == np.inf
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from bayeskern.inference.assessment.density_tail import Tail
 from bayeskern.inference.assessment.tails import heavy_tail_advice
 
 COUNT = 4000
@@ -46,6 +47,41 @@ def test_a_number_whose_sd_cannot_be_estimated_is_named(name, seed):
     advice, evidence = advice_on(HEAVY[name], seed)
     assert advice.startswith("x has so heavy a tail") and evidence["sd_khat_at"] == "x"
     assert evidence["sd_khat"] > 0.7
+
+
+def khat_between(low, high):
+    """Draws of a Student t with such a k-hat of the sd."""
+    for seed in range(100):
+        x = scipy.stats.t(3.0).rvs(COUNT, random_state=np.random.default_rng(seed))
+        evidence = {}
+        heavy_tail_advice(["x"], x[:, None], evidence)
+        if low < evidence.get("sd_khat", 0.0) < high:
+            return x[:, None]
+    raise AssertionError("no such draws")
+
+
+def test_the_density_decides_where_it_is_known():
+    x = khat_between(0.86, 0.98)
+    unknown = Tail(np.nan, np.nan)
+    assert "k-hat of its sd" in heavy_tail_advice(["x"], x, {}, density=lambda name: unknown)
+    known = Tail(5.0, np.std(x))
+    assert heavy_tail_advice(["x"], x, {}, density=lambda name: known) is None
+
+
+@pytest.mark.parametrize(
+    ("index", "factor", "says"), [(3.0, 1.5, "its sd is 1.5 times"), (1.8, np.inf, "it has no sd")]
+)
+def test_an_sd_that_the_density_does_not_confirm_is_named(index, factor, says):
+    x, evidence = khat_between(0.6, 0.8), {}
+    tail = Tail(index, factor * np.std(x))
+    assert says in heavy_tail_advice(["x"], x, evidence, density=lambda name: tail)
+    np.testing.assert_allclose(evidence["tail_log_sd_ratio"], np.log(factor))
+
+
+def test_draws_whose_khat_is_above_one_are_doubted_whatever_the_density_says():
+    x = scipy.stats.t(1.7).rvs(COUNT, random_state=np.random.default_rng(0))[:, None]
+    light = Tail(10.0, np.std(x))
+    assert "k-hat of its sd" in heavy_tail_advice(["x"], x, {}, density=lambda name: light)
 
 
 def test_a_mean_that_does_not_exist_is_named_too():

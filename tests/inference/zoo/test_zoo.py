@@ -20,7 +20,7 @@ NAMES = [
     if name in METHODS
 ]
 SEEDS = range(3)
-MANY_SEEDS = 20
+SEEDS_OF_LONG_RUN = 20
 # Fits of every run: one of each kind of difficulty that takes a second or less.
 CHEAP = (
     ("logistic regression", "laplace"),
@@ -65,7 +65,7 @@ def test_wrong_fits_are_not_called_good_by_auto(name):
 @pytest.mark.parametrize("name", [p.name for p in POSTERIORS])
 def test_wrong_fits_are_not_called_good_by_any_method(name, method):
     """All of them together take hours."""
-    for seed in seeds(BY_NAME[name], MANY_SEEDS):
+    for seed in seeds(BY_NAME[name], SEEDS_OF_LONG_RUN):
         assert_not_wrongly_good(name, method, seed)
 
 
