@@ -17,7 +17,7 @@ from os import environ
 import bayeskern as bk
 from bayeskern.core.formatting import aligned
 from bayeskern.forecast.model.kernels import TRENDS
-from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.gp.time_series.evidence import NumpyEvidence
 
 SCRIPT = """
 import statistics, sys, time
@@ -25,8 +25,8 @@ import jax, jax.numpy as jnp, numpy as np
 import bayeskern as bk
 from bayeskern.forecast.model.evidence import bound
 from bayeskern.forecast.model.kernels import default_kernel, default_noise
-from bayeskern.gp.numpy_evidence import NumpyEvidence
-from bayeskern.gp.numpy_prior import NumpyPrior
+from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.prior import NumpyPrior
 
 n, engine = int(sys.argv[1]), sys.argv[2]
 x = np.arange(n) / 12.0

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from numpyro.distributions import Distribution, constraints
 
-from bayeskern.gp.posterior import ConditionedGP, Predictive
+from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.prior import mask_residual
 from bayeskern.gp.process import GaussianProcess
 
@@ -71,7 +71,7 @@ class OutputsPredictive(eqx.Module):
     parts: one for each output; only their data differ.
     """
 
-    parts: tuple[Predictive, ...]
+    parts: tuple[ProcessPredictive, ...]
 
     def mean(self) -> jax.Array:
         """The means: (m k,)."""

@@ -193,7 +193,7 @@ class ConditionedGP(eqx.Module):
         return per_point("mean", mean, X_new.shape[0])
 
 
-class Predictive(eqx.Module):
+class ProcessPredictive(eqx.Module):
     """A process given data, or one of its additive components, at new points X (m, d).
 
     part: the name of the component. prior_mean, noise: at X, a number or (m,); without a noise it

@@ -9,7 +9,7 @@ from numpyro.distributions import Distribution, constraints
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.gp import plot
-from bayeskern.gp.posterior import ConditionedGP, Predictive
+from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.prior import (
     evaluate_mean,
     is_function,
@@ -219,7 +219,7 @@ class GaussianProcess(Distribution):
         )
         return plot.samples(points, prior, self.columns, n, level, seed, ax)
 
-    def given(self, y, new: GaussianProcess, rows) -> Predictive:
+    def given(self, y, new: GaussianProcess, rows) -> ProcessPredictive:
         """The distribution of observations at new points, given those of this process.
 
         Args:
@@ -232,4 +232,4 @@ class GaussianProcess(Distribution):
             return value if jnp.ndim(value) == 0 else value[rows]
 
         gp, mean = self.condition(y), evaluate_mean(new.prior_mean, new.X)
-        return Predictive(gp, None, new.X[rows], at_rows(mean), at_rows(new.noise))
+        return ProcessPredictive(gp, None, new.X[rows], at_rows(mean), at_rows(new.noise))

@@ -14,7 +14,7 @@ from numpyro.distributions import constraints
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.gp.outputs import IndependentProcesses, OutputsPredictive
-from bayeskern.gp.posterior import ConditionedGP, Predictive
+from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.prior import (
     evaluate_mean,
     is_function,
@@ -193,7 +193,7 @@ class GPRegression(eqx.Module):
         y = jnp.asarray(y)
         gps = _conditioned(process, y)
         mean = evaluate_mean(process.prior_mean, process.X)
-        f = _predictive([Predictive(gp, None, gp.X, mean, jnp.zeros(())) for gp in gps])
+        f = _predictive([ProcessPredictive(gp, None, gp.X, mean, jnp.zeros(())) for gp in gps])
 
         def draw(key, n):
             return {"f": _sample_jit(f, key, n).reshape(n, *y.shape)}
@@ -244,7 +244,7 @@ def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> N
     if name is None:
         mean = gps[0].new_mean(None, X_new)
         noise = noise if latent else None
-    return _predictive([Predictive(gp, name, X_new, mean, noise) for gp in gps])
+    return _predictive([ProcessPredictive(gp, name, X_new, mean, noise) for gp in gps])
 
 
 def _conditioned(process: GaussianProcess, y) -> tuple[ConditionedGP, ...]:
@@ -254,7 +254,7 @@ def _conditioned(process: GaussianProcess, y) -> tuple[ConditionedGP, ...]:
     return IndependentProcesses(process, y.shape[1]).condition(y)
 
 
-def _predictive(parts: Sequence[Predictive]) -> NewValues:
+def _predictive(parts: Sequence[ProcessPredictive]) -> NewValues:
     return parts[0] if len(parts) == 1 else OutputsPredictive(tuple(parts))
 
 

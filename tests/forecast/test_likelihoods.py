@@ -7,7 +7,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import cli
-from bayeskern.gp.numpy_likelihoods import LIKELIHOODS
+from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
 from tests.marks import few
 
 NAMES = list(LIKELIHOODS)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayeskern.gp.numpy_likelihoods import LIKELIHOODS
+from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
 from bayeskern.prediction.response_mixture import LINEAR_FROM, ResponseMixture
 from bayeskern.prediction.student_errors import StudentErrors
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
+from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 from bayeskern.prediction.response_mixture import ResponseMixture
 
 

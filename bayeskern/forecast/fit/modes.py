@@ -21,7 +21,7 @@ from bayeskern.forecast.model.evidence import Evidence, bound, latent_target
 from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.gp import GPRegression, LatentGP
-from bayeskern.gp.numpy_predictive import Predictive
+from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
 from bayeskern.inference.assessment.point import assess_point
@@ -322,7 +322,7 @@ class Draws:
     fitted: Fitted
     z: np.ndarray
     log_ratios: np.ndarray
-    predictive: Predictive | None = None
+    predictive: JointPredictive | None = None
 
     @cached_property
     def weights(self) -> Weights:

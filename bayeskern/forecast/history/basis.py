@@ -23,7 +23,7 @@ from bayeskern.forecast.history.basis_blocks import (
     Season,
 )
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.gp.numpy_prior import LogNormalPrior
+from bayeskern.gp.time_series.prior import LogNormalPrior
 
 # Number of harmonics that every season keeps, however short the budget.
 MIN_HARMONICS = 3

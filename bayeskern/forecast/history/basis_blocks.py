@@ -14,7 +14,7 @@ from scipy.special import ive
 
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.forecast.model.kernels import LEVEL
-from bayeskern.gp.numpy_prior import LogNormalPrior
+from bayeskern.gp.time_series.prior import LogNormalPrior
 
 # Harmonics of the shorter season beyond those of the basis that enter the variances of sidebands.
 EXTRA_HARMONICS = 12

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from bayeskern.forecast.history.sufficient_statistics import Statistics, StatisticsSlopes
-from bayeskern.gp.numpy_predictive import LOG_2PI
+from bayeskern.gp.time_series.predictive import LOG_2PI
 
 # Rows for which variances are computed at a time.
 CHUNK_ROWS = 4096

@@ -22,8 +22,8 @@ from bayeskern.forecast.history.coefficient_posterior import CoefficientPosterio
 from bayeskern.forecast.history.sufficient_statistics import History, Statistics
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.forecast.model.kernels import LEVEL, NOISE, SHORT_TERM
-from bayeskern.gp.numpy_predictive import LOG_2PI
-from bayeskern.gp.numpy_prior import LogNormalPrior
+from bayeskern.gp.time_series.predictive import LOG_2PI
+from bayeskern.gp.time_series.prior import LogNormalPrior
 
 # Prior median of the lengthscale of the short-term deviations, in steps, and the scale of its log.
 SHORT_TERM_STEPS, SHORT_TERM_SCALE = 20.0, 1.5

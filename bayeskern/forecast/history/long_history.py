@@ -11,8 +11,8 @@ from bayeskern.forecast.history.long_density import LongDensity
 from bayeskern.forecast.history.long_posterior import LongPosterior
 from bayeskern.forecast.history.long_search import Mode, SearchOptions, find_mode
 from bayeskern.forecast.model.effects import Effects
-from bayeskern.gp.numpy_predictive import Predictive
-from bayeskern.gp.numpy_prior import LogNormalPrior
+from bayeskern.gp.time_series.predictive import JointPredictive
+from bayeskern.gp.time_series.prior import LogNormalPrior
 
 
 class BasisEvidence(LongDensity):
@@ -85,7 +85,7 @@ class BasisEvidence(LongDensity):
                 parts.append((mean, variance + posterior.noise))
         return _stacked(parts)
 
-    def predictive(self, z: np.ndarray, x_new: np.ndarray) -> Predictive:
+    def predictive(self, z: np.ndarray, x_new: np.ndarray) -> JointPredictive:
         """Log joint densities at z (S, d), and the joint distribution of new values there.
 
         x_new: Sorted times, (M,).
@@ -98,7 +98,7 @@ class BasisEvidence(LongDensity):
                 density = posterior.coefficients.log_marginal + self._log_prior(z_one)
                 parts.append((density, *posterior.joint(functions, x_new), posterior.noise))
         densities, means, covariances, noises = _stacked(parts)
-        return Predictive(densities, x_new, means, covariances, noises)
+        return JointPredictive(densities, x_new, means, covariances, noises)
 
     def joint(
         self, z: np.ndarray, x_new: np.ndarray, noise_factors: float | np.ndarray = 1.0

@@ -16,7 +16,7 @@ from bayeskern.forecast.history.coefficient_posterior import CoefficientPosterio
 from bayeskern.forecast.history.residual_filter import ResidualFilter, covariance_after
 from bayeskern.forecast.history.sufficient_statistics import History
 from bayeskern.forecast.model.kernels import SHORT_TERM
-from bayeskern.gp.numpy_predictive import LOG_2PI
+from bayeskern.gp.time_series.predictive import LOG_2PI
 
 Moments = tuple[np.ndarray, np.ndarray]
 

@@ -21,9 +21,9 @@ from bayeskern.forecast.model.priors import Priors
 from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.forecast.model.transformation import LatentScale, NormalScores, Scale
 from bayeskern.gp import GPRegression, LatentGP
-from bayeskern.gp.numpy_evidence import NumpyEvidence
-from bayeskern.gp.numpy_latent import NumpyLatentEvidence
-from bayeskern.gp.numpy_prior import NumpyPrior, Prior
+from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.latent_evidence import NumpyLatentEvidence
+from bayeskern.gp.time_series.prior import NumpyPrior, ProcessPrior
 from bayeskern.kernels import Kernel
 
 # The width of a change, in steps: it is over from one value to the next.
@@ -131,7 +131,7 @@ def _width(choices: Choices) -> float:
     return CHANGE_WIDTH_STEPS * choices.step
 
 
-def _prior_of(model: GPRegression) -> Prior:
+def _prior_of(model: GPRegression) -> ProcessPrior:
     """The prior by formulas in NumPy, or by JAX where the kernel or its priors have none."""
     try:
         return NumpyPrior(model.kernel, model.noise)

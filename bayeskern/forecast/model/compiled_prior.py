@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.gp import GPRegression
-from bayeskern.gp.numpy_prior import Gradient
+from bayeskern.gp.time_series.prior import Gradient
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.constrain import constrain
 from bayeskern.inference.optimization.objective import NegativeLogDensity
@@ -21,7 +21,7 @@ from bayeskern.kernels.gram_matrix import padded
 
 
 class CompiledPrior:
-    """The `Prior` of any kernel and any priors of its hyperparameters.
+    """The `ProcessPrior` of any kernel and any priors of its hyperparameters.
 
     Its gradient is that of autodiff, in one reverse pass, so that a kernel may have many
     hyperparameters (the weights of a network).

@@ -26,7 +26,7 @@ from bayeskern.forecast.model.transformation import (
     require_positive,
     require_possible,
 )
-from bayeskern.gp.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
+from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 
 # Dense covariances of more values take gigabytes each, and a step of the fit takes minutes.
 MAX_VALUES = 10_000

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from bayeskern.gp import GPRegression, LatentGP
-from bayeskern.gp.numpy_predictive import Predictive
+from bayeskern.gp.time_series.predictive import JointPredictive
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.model.target import Target
 
@@ -48,7 +48,7 @@ class Evidence(Protocol):
     def moments(self, z, x_new) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of new values at x_new (m,), for each of z (S, d): (S, m)."""
 
-    def predictive(self, z, x_new) -> Predictive:
+    def predictive(self, z, x_new) -> JointPredictive:
         """The log density at each of z (S, d), and the joint distribution at x_new, if it is known.
 
         x_new: sorted, (m,). It is known where it is normal.

@@ -11,8 +11,8 @@ import numpy as np
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.forecast.model.learned import Learned
 from bayeskern.forecast.model.priors import Priors
-from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
 from bayeskern.kernels import Kernel
+from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 
 
 class Structure(NamedTuple):

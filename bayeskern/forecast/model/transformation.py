@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
+from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 
 # Zero is a bound where this share of the values lies at it, and none below.
 LEAST_ZEROS = 0.05

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
 from bayeskern.forecast.combine.updating import MORE
-from bayeskern.gp.numpy_evidence import NumpyEvidence
+from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.kernels import RBF, Brownian, Constant, Matern32
 
 MONTHS = pd.date_range("2010-01-01", periods=96, freq="MS")

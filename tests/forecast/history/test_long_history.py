@@ -14,7 +14,7 @@ from bayeskern.forecast.history.long_history import BasisEvidence
 from bayeskern.forecast.history.long_search import SearchOptions
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.forecast.model.kernels import LEVEL, SHORT_TERM
-from bayeskern.gp.numpy_prior import LogNormalPrior
+from bayeskern.gp.time_series.prior import LogNormalPrior
 
 DAY = 1.0 / 365.25
 STEP = DAY / 4.0

@@ -14,8 +14,8 @@ from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.model.effects import effects_of
 from bayeskern.forecast.model.kernels import default_kernel, default_noise
 from bayeskern.gp import GPRegression
-from bayeskern.gp.numpy_evidence import NumpyEvidence
-from bayeskern.gp.numpy_prior import LogNormalPrior, NumpyPrior
+from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.prior import LogNormalPrior, NumpyPrior
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels import RBF
 

@@ -12,8 +12,8 @@ from bayeskern import kernels
 from bayeskern.forecast.model.compiled_prior import CompiledPrior
 from bayeskern.forecast.model.kernels import default_noise
 from bayeskern.gp.components import centered_components
-from bayeskern.gp.numpy_evidence import NumpyEvidence
-from bayeskern.gp.numpy_prior import NumpyPrior
+from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.inference.model.bound import BoundModel
 
 N = 60

@@ -32,7 +32,7 @@ from bayeskern.diagnostics.report.style import LEVELS, svg
 from bayeskern.diagnostics.report.wording import folded, percent
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.forecast.show.plot import first_shown
-from bayeskern.gp.latent import LatentGP
+from bayeskern.gp.latent.model import LatentGP
 from bayeskern.kernels import periodic
 from bayeskern.kernels.components import component, component_names
 from bayeskern.protocols import columns_of

@@ -11,8 +11,8 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process import kernels as sk
 
 from bayeskern import likelihoods
-from bayeskern.gp import newton
-from bayeskern.gp.log_likelihood import LogLikelihood
+from bayeskern.gp.latent import laplace
+from bayeskern.gp.latent.log_likelihood import LogLikelihood
 from bayeskern.kernels import RBF
 from bayeskern.linalg import lapack
 from tests.marks import slow
@@ -37,9 +37,9 @@ def observed(likelihood, y, **extra):
     return LogLikelihood.of(likelihood, y, extra)
 
 
-find_mode = jax.jit(newton.find_mode)
-log_evidence = jax.jit(newton.log_evidence)
-value_and_grads = jax.jit(jax.value_and_grad(newton.log_evidence, argnums=(0, 1)))
+find_mode = jax.jit(laplace.find_mode)
+log_evidence = jax.jit(laplace.log_evidence)
+value_and_grads = jax.jit(jax.value_and_grad(laplace.log_evidence, argnums=(0, 1)))
 
 
 # -- against scikit-learn --------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def test_binary_evidence_and_its_gradient_are_those_of_scikit_learn(n):
     @jax.value_and_grad
     def evidence(theta):
         kernel = RBF(variance=jnp.exp(theta[0]), lengthscale=jnp.exp(theta[1]))
-        return newton.log_evidence(kernel.evaluate(jnp.asarray(X))[None], jnp.zeros((1, n)), data)
+        return laplace.log_evidence(kernel.evaluate(jnp.asarray(X))[None], jnp.zeros((1, n)), data)
 
     for theta in np.log([[2.0, 0.8], [50.0, 0.4], [0.2, 3.0]]):
         value, gradient = peer.log_marginal_likelihood(theta, eval_gradient=True)
@@ -216,7 +216,7 @@ def test_gradient_and_hessian_are_those_of_finite_differences(name):
         # One kernel for three classes.
         K = K if len(K) == C else jnp.broadcast_to(K[:1], (C, *K.shape[1:]))
         mean = jnp.arange(1.0, C + 1.0)[:, None] * theta[2] * jnp.ones((C, len(X)))
-        return newton.log_evidence(K, mean, LogLikelihood.of(make(theta[3:]), y, extra))
+        return laplace.log_evidence(K, mean, LogLikelihood.of(make(theta[3:]), y, extra))
 
     theta = jnp.asarray([0.3, -0.2, 0.15, *values])
 
@@ -264,7 +264,7 @@ def test_what_the_derivatives_are_made_of_is_what_dense_algebra_makes(n, likelih
     X = points(n)
     y = (np.add(*wave(X)) > 0).astype(float)
     K, data = gram(X) + 0.05 * np.eye(n), observed(likelihood, y)
-    f, R, S, logdet = jax.jit(newton._solution)(jnp.asarray(K)[None], jnp.zeros((1, n)), data)
+    f, R, S, logdet = jax.jit(laplace._solution)(jnp.asarray(K)[None], jnp.zeros((1, n)), data)
     W = np.asarray(data.curvature(f))[0, 0]
     inner = np.eye(n) + W[:, None] * K
     np.testing.assert_allclose(R, np.linalg.solve(inner, np.diag(W)), rtol=0, atol=1e-10)

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.linalg import blas, lapack, solve_triangular
 
 from bayeskern.core.threads import one_blas_thread, side_by_side
-from bayeskern.gp.numpy_predictive import LOG_2PI, Predictive
-from bayeskern.gp.numpy_prior import Gradient, Prior
+from bayeskern.gp.time_series.predictive import LOG_2PI, JointPredictive
+from bayeskern.gp.time_series.prior import Gradient, ProcessPrior
 from bayeskern.kernels.derivatives import Pairs
 
 
@@ -52,7 +52,7 @@ class NumpyEvidence:
 
     effects: LinearEffects | None = None
 
-    def __init__(self, prior: Prior, x, y):
+    def __init__(self, prior: ProcessPrior, x, y):
         self.prior = prior
         self._take(x, y)
 
@@ -167,7 +167,7 @@ class NumpyEvidence:
                 variances.append(np.maximum(among - np.sum(np.square(half), axis=0), 0.0) + noise)
         return np.array(means), np.array(variances)
 
-    def predictive(self, z, x_new) -> Predictive:
+    def predictive(self, z, x_new) -> JointPredictive:
         """The log density at each of z (S, d), and the joint distribution at sorted x_new (m,).
 
         Both take one Gram matrix, and one factor, for each of z.
@@ -192,7 +192,7 @@ class NumpyEvidence:
                 density = density if np.isfinite(density) else -np.inf
                 parts.append((density, weights @ half, among - half.T @ half, noise))
         densities, means, covariances, noises = map(np.array, zip(*parts, strict=True))
-        return Predictive(densities, x_new, means, covariances, noises)
+        return JointPredictive(densities, x_new, means, covariances, noises)
 
     def joint(self, z, x_new, noise_factors=1.0) -> tuple[np.ndarray, np.ndarray]:
         """Mean (m,) and covariance (m, m) of new observations at x_new (m,), for z (d,).

@@ -8,11 +8,11 @@ import pytest
 from scipy import integrate, stats
 
 import bayeskern as bk
-from bayeskern.gp.numpy_latent import NumpyLatentEvidence
-from bayeskern.gp.numpy_likelihoods import LIKELIHOODS
-from bayeskern.gp.numpy_prior import NumpyPrior
+from bayeskern.gp.time_series.latent_evidence import NumpyLatentEvidence
+from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.kernels import RBF, Constant, Linear
+from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
 from tests.marks import few
 
 THETAS = {

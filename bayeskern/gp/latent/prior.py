@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from bayeskern.gp import newton
-from bayeskern.gp.laplace_factor import (
+from bayeskern.gp.latent import laplace
+from bayeskern.gp.latent.laplace import LatentMode
+from bayeskern.gp.latent.laplace_factor import (
     BlockFactor,
     LaplaceFactor,
     NoiseFreeFactor,
@@ -22,8 +23,7 @@ from bayeskern.gp.laplace_factor import (
     factorizer,
     repeat_kernels,
 )
-from bayeskern.gp.log_likelihood import LogLikelihood
-from bayeskern.gp.newton import Mode
+from bayeskern.gp.latent.log_likelihood import LogLikelihood
 from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component as component_of
@@ -48,7 +48,7 @@ class LatentPrior(eqx.Module):
     @abstractmethod
     def approximate(
         self, m, log_likelihood: LogLikelihood
-    ) -> tuple[Mode, jax.Array, LaplaceFactor]:
+    ) -> tuple[LatentMode, jax.Array, LaplaceFactor]:
         """The mode of f, the curvature W there, and (K + W^-1)^-1, factored."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class LatentPrior(eqx.Module):
         """Joint draws at X_new given data, without their means: (size, C, m)."""
 
     @abstractmethod
-    def log_ratio(self, mode: Mode, W, factor: LaplaceFactor, log_likelihood, key, size: int):
+    def log_ratio(self, mode: LatentMode, W, factor: LaplaceFactor, log_likelihood, key, size: int):
         """Draws of f from the approximation q, of evidence Z, and log [p(y, f) / (q(f) Z)].
 
         (size, C, points) and (size,): the points are those of X, or some of very many.
@@ -137,12 +137,12 @@ def _covariances(kernels, X, C: int):
     return K if len(kernels) == C else jnp.broadcast_to(K, (C, *K.shape[1:]))
 
 
-_log_evidence = jax.jit(newton.log_evidence)
+_log_evidence = jax.jit(laplace.log_evidence)
 
 
 @jax.jit
 def _approximation(K, m, log_likelihood):
-    mode = newton.find_mode(K, m, log_likelihood)
+    mode = laplace.find_mode(K, m, log_likelihood)
     W = log_likelihood.curvature(mode.f)
     return mode, W, factorizer(K, log_likelihood.concave)(W)
 

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.gp.laplace_factor import repeat_kernels
-from bayeskern.gp.log_likelihood import count_latents, eta
-from bayeskern.gp.quadrature import draw_responses, gaussian_expectation
+from bayeskern.gp.latent.laplace_factor import repeat_kernels
+from bayeskern.gp.latent.log_likelihood import count_latents, eta
+from bayeskern.gp.latent.quadrature import draw_responses, gaussian_expectation
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.likelihoods.base import Likelihood

@@ -15,10 +15,10 @@ from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.gp.latent_posterior import ConditionedLatent
-from bayeskern.gp.latent_prediction import LatentMixture, latent_prediction, response_prediction
-from bayeskern.gp.latent_process import LatentProcess, read_solver
-from bayeskern.gp.log_likelihood import eta
+from bayeskern.gp.latent.log_likelihood import eta
+from bayeskern.gp.latent.posterior import ConditionedLatent
+from bayeskern.gp.latent.prediction import LatentMixture, latent_prediction, response_prediction
+from bayeskern.gp.latent.process import LatentProcess, read_solver
 from bayeskern.gp.prior import is_function, mean_function, new_points, positive_definite
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood

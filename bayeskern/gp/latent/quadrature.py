@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import ndtri
 
-from bayeskern.gp.log_likelihood import eta
+from bayeskern.gp.latent.log_likelihood import eta
 from bayeskern.linalg.root import square_root
 
 # The number of nodes on an axis, and the sds that they reach: in one dimension, and in two.

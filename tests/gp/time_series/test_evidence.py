@@ -9,9 +9,9 @@ import pytest
 import bayeskern as bk
 from bayeskern.forecast.model.kernels import TRENDS, default_kernel, default_noise
 from bayeskern.gp.components import centered_components
-from bayeskern.gp.numpy_evidence import NumpyEvidence
-from bayeskern.gp.numpy_prior import NumpyPrior
 from bayeskern.gp.posterior import posterior_covariance, posterior_mean
+from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.kernels import (
     RBF,

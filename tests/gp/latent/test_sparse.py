@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal, norm, poisson
 
 import bayeskern as bk
 from bayeskern import likelihoods
-from bayeskern.gp.sparse import ExpectedLogLikelihood
+from bayeskern.gp.latent.sparse import ExpectedLogLikelihood
 from bayeskern.kernels import RBF
 from tests.marks import slow
 

@@ -9,19 +9,19 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 
-from bayeskern.gp.laplace_factor import LaplaceFactor
-from bayeskern.gp.latent_prediction import LatentMixture, latent_prediction, response_prediction
-from bayeskern.gp.latent_prior import LatentPrior
-from bayeskern.gp.log_likelihood import LogLikelihood
-from bayeskern.gp.newton import Mode
-from bayeskern.gp.prior import new_points
-from bayeskern.gp.quadrature import (
+from bayeskern.gp.latent.laplace import LatentMode
+from bayeskern.gp.latent.laplace_factor import LaplaceFactor
+from bayeskern.gp.latent.log_likelihood import LogLikelihood
+from bayeskern.gp.latent.prediction import LatentMixture, latent_prediction, response_prediction
+from bayeskern.gp.latent.prior import LatentPrior
+from bayeskern.gp.latent.quadrature import (
     BATCH,
     draw_responses,
     log_normal,
     mean_response,
     nodes,
 )
+from bayeskern.gp.prior import new_points
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 
@@ -54,7 +54,7 @@ class ConditionedLatent(eqx.Module):
     factor: LaplaceFactor
     columns: tuple[str, ...] | None = eqx.field(static=True)
     log_likelihood: LogLikelihood | None = None
-    mode: Mode | None = None
+    mode: LatentMode | None = None
     W: jax.Array | None = None
 
     @classmethod

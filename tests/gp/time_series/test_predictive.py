@@ -5,9 +5,9 @@ import numpyro.distributions as dist
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from bayeskern.gp.numpy_evidence import NumpyEvidence
-from bayeskern.gp.numpy_predictive import Predictive
-from bayeskern.gp.numpy_prior import NumpyPrior
+from bayeskern.gp.time_series.evidence import NumpyEvidence
+from bayeskern.gp.time_series.predictive import JointPredictive
+from bayeskern.gp.time_series.prior import NumpyPrior
 from bayeskern.kernels import RBF, Linear
 
 RNG = np.random.default_rng(5)
@@ -95,7 +95,7 @@ def test_times_are_the_same_up_to_rounding():
     found = PLAIN.predictive(Z, NEW)
     assert found.covers(NEW[[0, 5]] + 1e-12) and found.covers(NEW - 1e-12)
     assert not found.covers(NEW[:1] + 0.01) and not found.covers(np.array([9.0]))
-    unknown = Predictive.unknown(np.zeros(3))
+    unknown = JointPredictive.unknown(np.zeros(3))
     assert not unknown.covers(NEW[:1]) and not PLAIN.predictive(Z, NEW[:0]).covers(NEW[:1])
 
 

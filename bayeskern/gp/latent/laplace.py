@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import block_diag, cho_solve
 
-from bayeskern.gp.laplace_factor import (
+from bayeskern.gp.latent.laplace_factor import (
     DiagonalFactor,
     LaplaceFactor,
     factorizer,
@@ -37,7 +37,7 @@ from bayeskern.gp.laplace_factor import (
     row_blocks,
     times,
 )
-from bayeskern.gp.log_likelihood import LogLikelihood
+from bayeskern.gp.latent.log_likelihood import LogLikelihood
 from bayeskern.linalg import lapack
 from bayeskern.linalg.dense import computed_once
 
@@ -52,7 +52,7 @@ CONTRACTION = 0.1
 CONVERGED, ACCEPTED = 1e-20, 1e-8
 
 
-class Mode(NamedTuple):
+class LatentMode(NamedTuple):
     """f: the mode; weights: K^-1 (f - m); both (C, n).
 
     value: log p(y | f) - 1/2 (f - m)' K^-1 (f - m). decrement: r' (K^-1 + W)^-1 r with r the
@@ -73,7 +73,7 @@ class Mode(NamedTuple):
         return self.decrement < ACCEPTED
 
 
-def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
+def find_mode(K, m, log_likelihood: LogLikelihood) -> LatentMode:
     """Newton's method with a line search, so that the log posterior never falls.
 
     Rasmussen and Williams (2006), algorithms 3.1 and 3.3, in terms of a = K^-1 (f - m), with
@@ -85,7 +85,7 @@ def find_mode(K, m, log_likelihood: LogLikelihood) -> Mode:
 
 def search(
     multiply, factor_at, m, log_likelihood: LogLikelihood, contraction: float = CONTRACTION
-) -> Mode:
+) -> LatentMode:
     """`find_mode` for K by what it does: v -> K v, and W -> a `LaplaceFactor`."""
 
     def value_at(f, a):
@@ -139,7 +139,7 @@ def search(
         return mode._replace(factors=mode.factors + 1), again
 
     nan = jnp.full((), jnp.nan, m.dtype)
-    start = Mode(m, jnp.zeros_like(m), log_likelihood.log_density(m), nan, nan, 0, 0)
+    start = LatentMode(m, jnp.zeros_like(m), log_likelihood.log_density(m), nan, nan, 0, 0)
     mode, _ = jax.lax.while_loop(
         lambda state: state[1], with_one_factor, (start, jnp.isfinite(start.value))
     )

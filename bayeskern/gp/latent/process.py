@@ -10,12 +10,12 @@ from numpyro.distributions import Distribution, constraints
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
-from bayeskern.gp.latent_posterior import ConditionedLatent, NewResponses, latent_means
-from bayeskern.gp.latent_prior import DensePrior, LatentPrior
-from bayeskern.gp.latent_structured import SolverPrior
-from bayeskern.gp.log_likelihood import LogLikelihood, count_latents, eta
+from bayeskern.gp.latent.log_likelihood import LogLikelihood, count_latents, eta
+from bayeskern.gp.latent.posterior import ConditionedLatent, NewResponses, latent_means
+from bayeskern.gp.latent.prior import DensePrior, LatentPrior
+from bayeskern.gp.latent.quadrature import sample_responses
+from bayeskern.gp.latent.solver_prior import SolverPrior
 from bayeskern.gp.prior import is_function, mean_function, positive_definite
-from bayeskern.gp.quadrature import sample_responses
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg import SOLVERS, solver_of

@@ -9,7 +9,7 @@ import pytest
 import bayeskern as bk
 from bayeskern import likelihoods
 from bayeskern.gp import LatentProcess
-from bayeskern.gp.latent_posterior import ConditionedLatent
+from bayeskern.gp.latent.posterior import ConditionedLatent
 from bayeskern.kernels import Linear, Matern32, Matern52
 
 rng = np.random.default_rng(0)

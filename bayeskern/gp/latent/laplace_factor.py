@@ -1,6 +1,6 @@
 """R = (K + W^-1)^-1 factored, W being the curvature of the log likelihood: Laplace's approximation.
 
-Arrays as in newton.py: K (C, n, n), f (C, n), W (C, C, n), and (C n, C n) for what joins them.
+Arrays as in laplace.py: K (C, n, n), f (C, n), W (C, C, n), and (C n, C n) for what joins them.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 
 from bayeskern.core.batching import evenly
-from bayeskern.gp import newton
-from bayeskern.gp.laplace_factor import LaplaceFactor
-from bayeskern.gp.latent_prior import LatentPrior
-from bayeskern.gp.log_likelihood import LogLikelihood
+from bayeskern.gp.latent import laplace
+from bayeskern.gp.latent.laplace_factor import LaplaceFactor
+from bayeskern.gp.latent.log_likelihood import LogLikelihood
+from bayeskern.gp.latent.prior import LatentPrior
 from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import part_of
@@ -148,8 +148,8 @@ def _log_evidence(prior: SolverPrior, m, log_likelihood: LogLikelihood):
     return jnp.where(mode.found & jnp.isfinite(value), value, -jnp.inf)
 
 
-def _find_mode(prior: SolverPrior, m, log_likelihood: LogLikelihood) -> newton.Mode:
-    return newton.search(prior.multiply, prior.factor, m, log_likelihood, CONTRACTION)
+def _find_mode(prior: SolverPrior, m, log_likelihood: LogLikelihood) -> laplace.LatentMode:
+    return laplace.search(prior.multiply, prior.factor, m, log_likelihood, CONTRACTION)
 
 
 @jax.custom_jvp

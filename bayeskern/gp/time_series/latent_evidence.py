@@ -14,10 +14,10 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 from scipy.special import logsumexp
 
-from bayeskern.gp.numpy_evidence import Conditioned, NumpyEvidence
-from bayeskern.gp.numpy_likelihoods import NumpyLikelihood
-from bayeskern.gp.numpy_predictive import Predictive
-from bayeskern.gp.numpy_prior import Prior
+from bayeskern.gp.time_series.evidence import Conditioned, NumpyEvidence
+from bayeskern.gp.time_series.predictive import JointPredictive
+from bayeskern.gp.time_series.prior import ProcessPrior
+from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 
 # The most Newton steps, and the most halvings of one.
 STEPS, HALVINGS = 50, 30
@@ -38,7 +38,7 @@ JITTER = 1e-9
 NODES = 16
 
 
-class Mode(NamedTuple):
+class LaplaceMode(NamedTuple):
     """g: the mode (n,); slope, information: of log p(y | g) there, (n,); value: log q(y).
 
     half: L^-1 W^1/2, with L L' = I + W^1/2 K W^1/2: (n, n).
@@ -66,7 +66,7 @@ class NumpyLatentEvidence(NumpyEvidence):
         size: What g is multiplied by.
     """
 
-    def __init__(self, prior: Prior, likelihood: NumpyLikelihood, x, y, shift=0.0, size=1.0):
+    def __init__(self, prior: ProcessPrior, likelihood: NumpyLikelihood, x, y, shift=0.0, size=1.0):
         self.likelihood, self.shift, self.size = likelihood, shift, size
         super().__init__(prior, x, y)
 
@@ -87,10 +87,10 @@ class NumpyLatentEvidence(NumpyEvidence):
         z, k = np.asarray(z), len(self.likelihood.names)
         return {**self.likelihood.values(z[..., :k]), **self.prior.values(z[..., k:])}
 
-    def predictive(self, z, x_new) -> Predictive:
+    def predictive(self, z, x_new) -> JointPredictive:
         """The log density at each of z (S, d); new values have no normal distribution."""
         with self.threads():
-            return Predictive.unknown(np.array([self.log_density(z_one) for z_one in z]))
+            return JointPredictive.unknown(np.array([self.log_density(z_one) for z_one in z]))
 
     def _split(self, z) -> tuple[np.ndarray, np.ndarray]:
         """The coordinates of the likelihood, and those of the kernel."""
@@ -111,7 +111,7 @@ class NumpyLatentEvidence(NumpyEvidence):
         K, gradient = self.prior.covariance(of_kernel, self._pairs)
         return self._pairs.spread(K) + self._of_effects, gradient
 
-    def _mode(self, theta, K) -> Mode | None:
+    def _mode(self, theta, K) -> LaplaceMode | None:
         """Newton's method; None where it finds no mode."""
         with np.errstate(all="ignore"):
             # What overflows on the way has no density, and is stepped back from.
@@ -123,7 +123,7 @@ class NumpyLatentEvidence(NumpyEvidence):
             # Where there may be several, the one that is found must not depend on the last one.
             return self._searched(theta, K, np.zeros(len(self.y)))
 
-    def _searched(self, theta, K, a) -> Mode | None:
+    def _searched(self, theta, K, a) -> LaplaceMode | None:
         """Newton's method from g = K a."""
         likelihood, n = self.likelihood, len(self.y)
 
@@ -169,7 +169,7 @@ class NumpyLatentEvidence(NumpyEvidence):
             return None
         self._start = a
         half = solve_triangular(L, np.diag(root), lower=True, check_finite=False)
-        return Mode(g, slope, information, half, value - np.log(np.diag(L)).sum())
+        return LaplaceMode(g, slope, information, half, value - np.log(np.diag(L)).sum())
 
     def _slope(self, g, theta):
         f = self.shift + self.size * g

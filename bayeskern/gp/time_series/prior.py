@@ -10,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import transforms
 
-from bayeskern.gp.numpy_predictive import LOG_2PI
+from bayeskern.gp.time_series.predictive import LOG_2PI
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
@@ -21,7 +21,7 @@ from bayeskern.kernels.derivatives import Gram, Pairs, Weights
 Gradient = Callable[[np.ndarray, float], np.ndarray]
 
 
-class Prior(Protocol):
+class ProcessPrior(Protocol):
     """y(x) = f(x) + e, with f ~ GP(0, k) and e ~ N(0, noise), before any data.
 
     The hyperparameters, the noise among them, are functions of unconstrained coordinates z (d,).
@@ -77,7 +77,7 @@ def _is_shift(transform) -> bool:
 
 
 class NumpyPrior:
-    """The `Prior` of a kernel with formulas in `bayeskern.kernels.derivatives`.
+    """The `ProcessPrior` of a kernel with formulas in `bayeskern.kernels.derivatives`.
 
     The hyperparameters that are no numbers are least + exp(z), in the order of the sites of a
     `GPRegression`; the noise comes last.

@@ -15,11 +15,11 @@ import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
 from bayeskern.core import validation
-from bayeskern.gp.latent import LatentGP
-from bayeskern.gp.latent_posterior import ConditionedLatent
-from bayeskern.gp.latent_process import LatentProcess
-from bayeskern.gp.log_likelihood import count_latents, eta
-from bayeskern.gp.quadrature import covariance_roots, product_rule, sample_responses, sobol
+from bayeskern.gp.latent.log_likelihood import count_latents, eta
+from bayeskern.gp.latent.model import LatentGP
+from bayeskern.gp.latent.posterior import ConditionedLatent
+from bayeskern.gp.latent.process import LatentProcess
+from bayeskern.gp.latent.quadrature import covariance_roots, product_rule, sample_responses, sobol
 from bayeskern.linalg import SOLVERS
 from bayeskern.linalg.factor import Solver
 

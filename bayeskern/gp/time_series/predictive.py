@@ -16,7 +16,7 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
-class Predictive:
+class JointPredictive:
     """The joint distribution of new values given those before, at S draws of the hyperparameters.
 
     y(x) = f(x) + e, with f ~ N(mean, covariance) and e ~ N(0, noise), at each draw.
@@ -36,7 +36,7 @@ class Predictive:
     noise: np.ndarray
 
     @classmethod
-    def unknown(cls, log_densities: np.ndarray) -> Predictive:
+    def unknown(cls, log_densities: np.ndarray) -> JointPredictive:
         """That of which only the log densities are known."""
         S = len(log_densities)
         return cls(log_densities, np.zeros(0), np.zeros((S, 0)), np.zeros((S, 0, 0)), np.zeros(S))
@@ -56,7 +56,7 @@ class Predictive:
         variances = np.maximum(self.covariances[rows, at, at], 0.0)
         return self.means[rows, at], variances + self.noise[rows]
 
-    def given(self, x, y) -> Predictive:
+    def given(self, x, y) -> JointPredictive:
         """The distribution of later values, given values y at times x (k,) among those here too.
 
         Rasmussen and Williams (2006), equations 2.25 and 2.26, for one value after the other.
@@ -76,7 +76,7 @@ class Predictive:
         # Copies, so that the memory of what is past is given back.
         later = slice(places[-1] + 1, None)
         means, C = means[:, later].copy(), C[:, later, later].copy()
-        return Predictive(densities, self.x[later].copy(), means, C, self.noise)
+        return JointPredictive(densities, self.x[later].copy(), means, C, self.noise)
 
     def _places(self, x) -> np.ndarray:
         """Where times x are among those here."""

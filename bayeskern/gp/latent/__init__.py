@@ -1,0 +1,1 @@
+"""Latent Gaussian processes: Laplace's approximation, sampled and sparse models."""

@@ -1,0 +1,1 @@
+"""Gaussian processes in time, computed by NumPy without compilation, for forecasts."""
