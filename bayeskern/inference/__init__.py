@@ -14,7 +14,7 @@ from bayeskern.inference.methods.pathfinder import Pathfinder
 from bayeskern.inference.methods.smc import SMC
 from bayeskern.inference.methods.svi import SVI
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.unnormalized import LogDensity
+from bayeskern.inference.model.trace.unnormalized import LogDensity
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.posterior.load import load
 from bayeskern.inference.posterior.posterior import Posterior

@@ -15,10 +15,10 @@ from bayeskern.inference.methods.nuts import NUTS
 from bayeskern.inference.methods.pathfinder import Pathfinder
 from bayeskern.inference.methods.smc import SMC
 from bayeskern.inference.methods.svi import SVI
-from bayeskern.inference.model.arguments import model_arguments
 from bayeskern.inference.model.bound import BoundModel
-from bayeskern.inference.model.reproducible import require_reproducible
+from bayeskern.inference.model.checks.reproducible import require_reproducible
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.trace.arguments import model_arguments
 from bayeskern.inference.posterior.posterior import Posterior
 
 METHODS = {

@@ -6,12 +6,12 @@ import jax
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.inference.model.arguments import forbid_value_inspection, model_arguments
-from bayeskern.inference.model.axes import DatasetMaker
-from bayeskern.inference.model.handlers import DrawObserved
-from bayeskern.inference.model.sites import Site, trace_at
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.validation import is_factor
+from bayeskern.inference.model.trace.arguments import forbid_value_inspection, model_arguments
+from bayeskern.inference.model.trace.axes import DatasetMaker
+from bayeskern.inference.model.trace.handlers import DrawObserved
+from bayeskern.inference.model.trace.sites import ModelSite, trace_at
+from bayeskern.inference.model.trace.validation import is_factor
 from bayeskern.inference.posterior.predictive import from_prior
 from bayeskern.inference.problem import bind
 
@@ -82,7 +82,7 @@ def simulate(target: Target, count: int, seed: int) -> tuple[dict, dict]:
     return latents | of_kind("discrete") | of_kind("deterministic"), of_kind("observed")
 
 
-def _drawable(target: Target) -> dict[str, Site]:
+def _drawable(target: Target) -> dict[str, ModelSite]:
     """The sites of the model, by name. Raises ValueError if one of them cannot be drawn."""
     if target.without_prior:
         raise ValueError(

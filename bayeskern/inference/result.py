@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -58,6 +57,18 @@ class Assessable(Protocol):
     progress: bool
 
 
+class Assessment(Protocol):
+    """Verdict of a method on its own draws.
+
+    It is called once, when the verdict is first asked for, with the posterior of the fit. It does
+    not change the posterior, and returns the same verdict for the same draws.
+    """
+
+    def __call__(self, posterior: Assessable, /) -> Trust:
+        """Verdict on the draws, with its evidence."""
+        ...
+
+
 class Region(NamedTuple):
     """A part of a posterior that chains do not leave.
 
@@ -97,7 +108,7 @@ class Fit:
     """
 
     z: np.ndarray
-    assess: Callable[[Assessable], Trust]
+    assess: Assessment
     weighted: tuple[np.ndarray, np.ndarray] | None = None
     log_q: np.ndarray | None = None
     approximation: Approximation | None = None

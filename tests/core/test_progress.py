@@ -10,7 +10,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern.core import progress
-from bayeskern.inference.model import log_densities
+from bayeskern.inference.model import evaluation
 from tests.marks import slow
 
 TITLES = {
@@ -62,7 +62,7 @@ def test_nothing_is_shown_where_there_is_no_terminal():
 
 @pytest.mark.parametrize(("moment", "shows"), [(0.0, True), (60.0, False)])
 def test_a_verdict_that_takes_longer_than_a_moment_shows_how_far_it_is(moment, shows, monkeypatch):
-    monkeypatch.setattr(log_densities, "MOMENT", moment)
+    monkeypatch.setattr(evaluation, "PROGRESS_DELAY_SECONDS", moment)
     posterior = bk.infer(model, np.ones(3), method="laplace")
     with redirect_stderr(Terminal()) as terminal:
         assert posterior.trust.verdict == "good"

@@ -21,7 +21,7 @@ from bayeskern.diagnostics.calibration.calibration import (
 )
 from bayeskern.diagnostics.calibration.refit import FAILURES, refit, row
 from bayeskern.inference import Posterior, as_method
-from bayeskern.inference.model.arguments import model_arguments
+from bayeskern.inference.model.trace.arguments import model_arguments
 from bayeskern.inference.prior_predictive import simulate
 from bayeskern.inference.problem import bind
 from bayeskern.protocols import DoesNotApplyError

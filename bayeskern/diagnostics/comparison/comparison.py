@@ -21,7 +21,7 @@ from bayeskern.diagnostics.comparison.forecasts import (
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
-from bayeskern.inference.model.enumeration import NoPointwiseError
+from bayeskern.inference.model.trace.enumeration import NoPointwiseError
 from bayeskern.inference.verdict import WIDTH
 
 

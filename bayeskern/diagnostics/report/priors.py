@@ -13,7 +13,7 @@ from numpyro.distributions import Distribution
 from bayeskern.core.formatting import three_digits
 from bayeskern.diagnostics.drawing import kde, within
 from bayeskern.hyperparameters import innermost, show
-from bayeskern.inference.model.validation import is_improper
+from bayeskern.inference.model.trace.validation import is_improper
 
 # The quantiles between which a density is shown: the rest of a heavy tail would squeeze it to a
 # line.

@@ -14,7 +14,7 @@ from bayeskern.diagnostics.report.observations import Observations, observations
 from bayeskern.diagnostics.report.priors import SitePrior, site_priors
 from bayeskern.diagnostics.report.processes import Process, processes
 from bayeskern.inference.approximation.psis import weighted_difference
-from bayeskern.inference.model.sites import Site
+from bayeskern.inference.model.trace.sites import ModelSite
 from bayeskern.inference.posterior.summary import summary
 
 # About so many numbers are examined, and at least so many of each site: a latent function has one
@@ -61,7 +61,7 @@ class Subject:
         return self.posterior.target.model if self.has_model else None
 
     @cached_property
-    def sites(self) -> dict[str, Site]:
+    def sites(self) -> dict[str, ModelSite]:
         """What is known of each site of the model. Raises UnreadableError."""
         return self._read(self.posterior.target.sites)
 

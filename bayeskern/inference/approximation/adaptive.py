@@ -15,7 +15,7 @@ from bayeskern.inference.approximation.proposals import (
 )
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.model.cost import is_costly
-from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import Optimum

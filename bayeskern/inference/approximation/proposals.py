@@ -14,9 +14,9 @@ import numpyro.distributions as dist
 from bayeskern.core.batching import BATCH, by_chunk
 from bayeskern.core.random import jax_seed
 from bayeskern.inference.approximation.elliptical import Elliptical
-from bayeskern.inference.model.distribution_pytrees import restore_leaves, sort_leaves
-from bayeskern.inference.model.prior_draws import draw_prior
+from bayeskern.inference.model.evaluation import draw_prior
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.trace.distribution_pytrees import restore_leaves, sort_leaves
 
 # The share of draws that come from the Student t beside a proposal of another shape.
 DEFENSIVE = 0.25

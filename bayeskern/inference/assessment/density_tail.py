@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayeskern.core.scalars import scalar_columns
-from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.evaluation import constrain
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.curvature import derivatives
 from bayeskern.inference.optimization.factors import inverse_root_of

@@ -29,7 +29,7 @@ from bayeskern.inference.assessment.approximation import (
     is_reliable,
     too_different,
 )
-from bayeskern.inference.model.sites import trace_at
+from bayeskern.inference.model.trace.sites import trace_at
 from bayeskern.inference.verdict import Trust, effective
 
 # How many draws of the parameters, each of which costs O(n^3), and of the latent for each of them.

@@ -16,9 +16,7 @@ from bayeskern.inference.approximation.proposals import (
     Sample,
 )
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
-from bayeskern.inference.model.constrain import constrain
-from bayeskern.inference.model.log_densities import log_densities
-from bayeskern.inference.model.prior_draws import draw_prior
+from bayeskern.inference.model.evaluation import constrain, draw_prior, log_densities
 from bayeskern.inference.model.target import Target
 
 # The wider Student t: its sds, as multiples of those of the draws, and its degrees of freedom.

@@ -19,7 +19,7 @@ from bayeskern.inference.assessment.density_tail import density_tail
 from bayeskern.inference.assessment.divergences import divergence_evidence
 from bayeskern.inference.assessment.mcmc import Parts, joined, unvisited
 from bayeskern.inference.assessment.tails import heavy_tail_advice
-from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.evaluation import constrain
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.result import Region
 from bayeskern.inference.verdict import Trust

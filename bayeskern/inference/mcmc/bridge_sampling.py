@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 
 # The iteration has converged when the log evidence moves by less than this.

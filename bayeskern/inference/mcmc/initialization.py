@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayeskern.inference.mcmc.kernel import BLOCK, InitialPoint, potential_and_gradient
-from bayeskern.inference.model.bad_data import refuse_nonfinite
+from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum

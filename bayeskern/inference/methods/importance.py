@@ -23,7 +23,7 @@ from bayeskern.inference.findings import Findings
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_weights
 from bayeskern.inference.methods.svi import SVI
-from bayeskern.inference.model.bad_data import refuse_nonfinite
+from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum

@@ -15,7 +15,7 @@ from bayeskern.inference.approximation.adaptive import weighted_sample
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_weights
-from bayeskern.inference.model.bad_data import refuse_bad_data, refuse_nonfinite
+from bayeskern.inference.model.checks.bad_data import refuse_bad_data, refuse_nonfinite
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.lbfgs import evaluate

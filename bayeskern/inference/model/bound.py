@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bayeskern.inference.model.axes import require_axes
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.trace.axes import require_axes
 from bayeskern.protocols import PreparesData, coords_of
 
 

@@ -14,14 +14,14 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from bayeskern.inference.model.target import Target
 
 # A density that makes more numbers than this on its way takes a third of a millisecond or more.
-COSTLY = 2**18
+MAX_CHEAP_NUMBERS = 2**18
 # Programs of log densities, by the identity of their targets.
 _PROGRAMS: dict[int, Jaxpr] = {}
 
 
 def is_costly(target: Target) -> bool:
     """Whether ten thousand evaluations of the log density take longer than a moment."""
-    return cost(target) > COSTLY
+    return cost(target) > MAX_CHEAP_NUMBERS
 
 
 def cost(target: Target) -> int:

@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import BATCH
-from bayeskern.inference.model.constrain import constrain
-from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.evaluation import constrain, log_densities
 from bayeskern.inference.model.target import Target
 
 # Choices of axes that are tried for one number of members; with more, only all axes together.

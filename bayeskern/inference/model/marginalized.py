@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from bayeskern.inference.model.constrain import constrain
+from bayeskern.inference.model.evaluation import constrain
 from bayeskern.inference.model.target import Target
 
 # Folded into the seed, so that what is recovered does not repeat the draws it is recovered from.

@@ -20,9 +20,9 @@ from numpyro.infer.util import compute_log_probs
 
 from bayeskern.core.scalars import scalar_name
 from bayeskern.core.tracing import by_one_thread
-from bayeskern.inference.model import arguments, validation
-from bayeskern.inference.model.distribution_pytrees import restore_leaves, sort_leaves
-from bayeskern.inference.model.enumeration import (
+from bayeskern.inference.model.trace import arguments, validation
+from bayeskern.inference.model.trace.distribution_pytrees import restore_leaves, sort_leaves
+from bayeskern.inference.model.trace.enumeration import (
     draw_discrete,
     log_density,
     pointwise,
@@ -30,8 +30,8 @@ from bayeskern.inference.model.enumeration import (
     require_plates,
     require_summable,
 )
-from bayeskern.inference.model.error_location import located
-from bayeskern.inference.model.handlers import (
+from bayeskern.inference.model.trace.error_location import located
+from bayeskern.inference.model.trace.handlers import (
     FullPlates,
     OneParamEach,
     Unmasked,
@@ -42,7 +42,12 @@ from bayeskern.inference.model.handlers import (
     support,
     without_data,
 )
-from bayeskern.inference.model.sites import Site, inspect_sites, observed_values, trace_at
+from bayeskern.inference.model.trace.sites import (
+    ModelSite,
+    inspect_sites,
+    observed_values,
+    trace_at,
+)
 from bayeskern.protocols import DoesNotApplyError, PreparesData
 
 
@@ -245,7 +250,7 @@ class Target(eqx.Module):
         key = jax.random.key(0) if key is None else key
         return trace_at(self.model, draw, key, self.args, self.kwargs)
 
-    def sites(self) -> dict[str, Site]:
+    def sites(self) -> dict[str, ModelSite]:
         """What is known of every latent, discrete, deterministic and observed site, by name."""
         return inspect_sites(self)
 

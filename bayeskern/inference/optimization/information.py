@@ -26,9 +26,9 @@ from jax.scipy.special import polygamma
 from numpyro.distributions import Distribution, constraints, kl_divergence
 
 from bayeskern.hyperparameters import WRAPPERS, innermost
-from bayeskern.inference.model.sites import upstream_sites
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.model.validation import is_observed
+from bayeskern.inference.model.trace.sites import upstream_sites
+from bayeskern.inference.model.trace.validation import is_observed
 from bayeskern.likelihoods.distributions import (
     BernoulliLogProbs,
     BetaLogMean,

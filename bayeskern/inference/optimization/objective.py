@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 
 

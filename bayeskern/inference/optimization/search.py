@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.random import stream
-from bayeskern.inference.model.bad_data import refuse_bad_data, refuse_nonfinite
+from bayeskern.inference.model.checks.bad_data import refuse_bad_data, refuse_nonfinite
 from bayeskern.inference.model.cost import cost, has_open_loop
 from bayeskern.inference.model.exchangeable import Exchanges, find_exchanges
 from bayeskern.inference.model.target import Target

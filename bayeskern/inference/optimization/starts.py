@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bayeskern.core.random import stream
-from bayeskern.inference.model.prior_draws import draw_prior
+from bayeskern.inference.model.evaluation import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from bayeskern.inference.model.prior_draws import draw_prior
+from bayeskern.inference.model.evaluation import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum

@@ -10,10 +10,10 @@ import numpy as np
 from numpyro.primitives import Messenger
 
 from bayeskern.core.batching import evenly
-from bayeskern.inference.model.axes import DatasetMaker
-from bayeskern.inference.model.enumeration import NoPointwiseError
-from bayeskern.inference.model.sites import Site, conditional_sites
-from bayeskern.inference.model.validation import CannotDrawError
+from bayeskern.inference.model.trace.axes import DatasetMaker
+from bayeskern.inference.model.trace.enumeration import NoPointwiseError
+from bayeskern.inference.model.trace.sites import ModelSite, conditional_sites
+from bayeskern.inference.model.trace.validation import CannotDrawError
 from bayeskern.inference.posterior import predictive
 from bayeskern.inference.posterior.log_likelihood import masks_of, pointwise, spread_constants
 from bayeskern.prediction.mixture import MOST_DRAWS
@@ -75,7 +75,7 @@ def parameters(posterior):
     return _dataset_maker(posterior, posterior.target.sites()).dataset(posterior.draws)
 
 
-def _dataset_maker(posterior, sites: dict[str, Site], masks=None, rows=None) -> DatasetMaker:
+def _dataset_maker(posterior, sites: dict[str, ModelSite], masks=None, rows=None) -> DatasetMaker:
     return DatasetMaker(posterior.method, sites, posterior.coords, posterior.dims, masks, rows)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeskern.inference.approximation.psis import khat_threshold, pareto_smooth
 from bayeskern.inference.assessment.clusters import variance_of_mean
-from bayeskern.inference.model.arguments import CONCRETIZATION_ERRORS
+from bayeskern.inference.model.trace.arguments import CONCRETIZATION_ERRORS
 from bayeskern.inference.result import ANCESTOR, ISLAND
 
 

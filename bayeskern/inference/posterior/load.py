@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.model.axes import netcdf_name
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.posterior import netcdf
 from bayeskern.inference.posterior.json_arrays import NotStored, unpack
 from bayeskern.inference.posterior.log_likelihood import without_spread

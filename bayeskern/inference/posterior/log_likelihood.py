@@ -12,9 +12,9 @@ from numpyro.distributions import MaskedDistribution
 
 from bayeskern.core.batching import batch_size, by_chunk, evenly
 from bayeskern.hyperparameters import WRAPPERS
-from bayeskern.inference.model.enumeration import NoPointwiseError
-from bayeskern.inference.model.sites import trace_at, upstream_sites
-from bayeskern.inference.model.validation import is_observed
+from bayeskern.inference.model.trace.enumeration import NoPointwiseError
+from bayeskern.inference.model.trace.sites import trace_at, upstream_sites
+from bayeskern.inference.model.trace.validation import is_observed
 from bayeskern.prediction.mixture import MOST_DRAWS
 from bayeskern.protocols import HasLogLikelihood, HasPointwise
 

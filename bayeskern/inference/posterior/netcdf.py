@@ -9,8 +9,8 @@ import equinox as eqx
 import numpy as np
 
 from bayeskern.core.files import atomic_write, require_file
-from bayeskern.inference.model.axes import netcdf_name
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.posterior.json_arrays import pack
 from bayeskern.protocols import classes_of, columns_of
 

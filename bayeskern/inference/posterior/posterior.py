@@ -15,12 +15,11 @@ from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.assessment import latent_laplace
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings
-from bayeskern.inference.model.arguments import model_arguments
-from bayeskern.inference.model.constrain import constrain
-from bayeskern.inference.model.forgotten_data import forgets_data
-from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.checks.forgotten_data import forgets_data
+from bayeskern.inference.model.evaluation import constrain, log_densities
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.trace.arguments import model_arguments
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.posterior import (
     arviz,

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import batch_size, by_chunk, evenly
-from bayeskern.inference.model.arguments import as_jax, make_static
-from bayeskern.inference.model.handlers import DrawObserved
-from bayeskern.inference.model.sites import conditional_sites, trace_at, upstream_sites
-from bayeskern.inference.model.validation import CannotDrawError, is_factor
+from bayeskern.inference.model.trace.arguments import as_jax, make_static
+from bayeskern.inference.model.trace.handlers import DrawObserved
+from bayeskern.inference.model.trace.sites import conditional_sites, trace_at, upstream_sites
+from bayeskern.inference.model.trace.validation import CannotDrawError, is_factor
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, Predictions, SampledPrediction
 from bayeskern.prediction.mixture import Prediction, count_draws, mixture, thin
 from bayeskern.protocols import HasLogLikelihood, HasPredictive

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeskern.inference.model.checkpoint_file import CheckpointFile
-from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.smc.sampler import State
 

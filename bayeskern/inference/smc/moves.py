@@ -17,7 +17,7 @@ import numpy as np
 from bayeskern.core.sharding import current_mesh
 from bayeskern.core.threads import in_threads
 from bayeskern.inference.model.cost import is_costly
-from bayeskern.inference.model.log_densities import points_at_once
+from bayeskern.inference.model.evaluation import points_at_once
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.smc.start import TraceableStart
 

@@ -12,8 +12,8 @@ from scipy.special import softmax
 
 from bayeskern.core.random import stream
 from bayeskern.inference.approximation.psis import resample, weighted_moments
-from bayeskern.inference.model.bad_data import refuse_nonfinite
-from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
+from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.smc.moves import Particles, TemperedPath, Trajectories, move

@@ -17,8 +17,7 @@ from bayeskern.inference.approximation.elliptical import LEAST_SHARE, Elliptical
 from bayeskern.inference.approximation.proposals import PriorProposal
 from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.inference.model.cost import has_open_loop
-from bayeskern.inference.model.log_densities import log_densities
-from bayeskern.inference.model.prior_draws import draw_prior
+from bayeskern.inference.model.evaluation import draw_prior, log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import Optimum

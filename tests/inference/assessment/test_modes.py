@@ -10,7 +10,7 @@ import pytest
 from bayeskern.inference.approximation.proposals import Sample
 from bayeskern.inference.assessment.modes import missed_modes
 from bayeskern.inference.findings import Findings
-from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.smc.start import StartDistribution

@@ -82,7 +82,7 @@ def test_few_draws_of_a_costly_density_are_weighed_first_and_more_where_needed(
     monkeypatch, first, tried
 ):
     """rate | y ~ Gamma(y + 1, 2), which is too skewed for a Gaussian."""
-    monkeypatch.setattr(cost, "COSTLY", 0)
+    monkeypatch.setattr(cost, "MAX_CHEAP_NUMBERS", 0)
     monkeypatch.setattr(auto, "WEIGHED_FIRST", first)
     posterior = bk.infer(rate, 1, progress=False)
     methods = [a.method for a in posterior.attempts]

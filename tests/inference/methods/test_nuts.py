@@ -18,7 +18,7 @@ from bayeskern import NUTS, Free
 from bayeskern.inference.mcmc import chains
 from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.initialization import find_modes, initial_points
-from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from tests.compilations import compilations
 from tests.marks import slow

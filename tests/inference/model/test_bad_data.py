@@ -9,7 +9,7 @@ import pytest
 
 import bayeskern as bk
 from bayeskern.inference import Target
-from bayeskern.inference.model.bad_data import refuse_bad_data, refuse_nonfinite
+from bayeskern.inference.model.checks.bad_data import refuse_bad_data, refuse_nonfinite
 
 X = np.linspace(-1.0, 1.0, 6)
 Y = np.array([0.3, -1.2, 2.0, 0.7, 1.1, -0.4])

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.inference.model.distribution_pytrees import restore_leaves, sort_leaves
+from bayeskern.inference.model.trace.distribution_pytrees import restore_leaves, sort_leaves
 from bayeskern.kernels import RBF
 
 DISTRIBUTIONS = [

@@ -13,7 +13,7 @@ from scipy.stats import beta, norm
 
 import bayeskern as bk
 from bayeskern.inference import Target
-from bayeskern.inference.model import enumeration
+from bayeskern.inference.model.trace import enumeration
 from tests.marks import few
 
 pytest.importorskip("funsor")

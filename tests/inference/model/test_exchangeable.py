@@ -8,9 +8,8 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
+from bayeskern.inference.model.evaluation import draw_prior, log_densities
 from bayeskern.inference.model.exchangeable import Exchange, find_exchanges
-from bayeskern.inference.model.log_densities import log_densities
-from bayeskern.inference.model.prior_draws import draw_prior
 from bayeskern.inference.model.target import Target
 
 rng = np.random.default_rng(0)

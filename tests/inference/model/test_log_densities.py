@@ -9,7 +9,7 @@ from scipy import stats
 
 import bayeskern as bk
 from bayeskern.inference.model import cost
-from bayeskern.inference.model.log_densities import log_densities
+from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.kernels import RBF
 
@@ -33,7 +33,7 @@ def parts(z):
 @pytest.mark.parametrize("costly", [False, True])
 def test_many_places_of_any_number(monkeypatch, costly):
     if costly:
-        monkeypatch.setattr(cost, "COSTLY", 0)
+        monkeypatch.setattr(cost, "MAX_CHEAP_NUMBERS", 0)
     target = Target.of(model, (Y,), {})
     z = np.random.default_rng(0).normal(size=(300, 2))  # not a multiple of any batch
     expected = sum(parts(z))

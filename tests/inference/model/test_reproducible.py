@@ -10,8 +10,8 @@ import pytest
 
 import bayeskern as bk
 from bayeskern.inference import Target
-from bayeskern.inference.model import reproducible
-from bayeskern.inference.model.reproducible import require_reproducible
+from bayeskern.inference.model.checks import reproducible
+from bayeskern.inference.model.checks.reproducible import require_reproducible
 
 Y = np.array([0.3, -1.2, 2.0, 0.7])
 RNG = np.random.default_rng(0)

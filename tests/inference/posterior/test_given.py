@@ -11,8 +11,8 @@ from numpyro.contrib.control_flow import scan
 from numpyro.infer import Predictive
 
 import bayeskern as bk
-from bayeskern.inference.model.sites import upstream_sites
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.model.trace.sites import upstream_sites
 
 RNG = np.random.default_rng(11)
 

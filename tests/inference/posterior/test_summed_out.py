@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 import bayeskern as bk
-from bayeskern.inference.model.enumeration import NoPointwiseError
+from bayeskern.inference.model.trace.enumeration import NoPointwiseError
 from tests.inference.any_draws import AnyDraws
 from tests.inference.hidden_markov import chain, paths, scanned
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import numpyro
 
-PACKAGE = str(Path(__file__).parents[2])
+PACKAGE = str(Path(__file__).parents[3])
 LIBRARIES = (PACKAGE, *(str(Path(m.__file__).parent) for m in (jax, numpyro, np, eqx)))
 
 

@@ -14,8 +14,8 @@ from numpyro.distributions import Distribution, MaskedDistribution, constraints
 from bayeskern.core.formatting import counted
 from bayeskern.core.scalars import scalar_name
 from bayeskern.hyperparameters import innermost
-from bayeskern.inference.model.arguments import named_arrays
-from bayeskern.inference.model.validation import is_observed
+from bayeskern.inference.model.trace.arguments import named_arrays
+from bayeskern.inference.model.trace.validation import is_observed
 
 # NaN comes from NaN, and infinite values are named only where none is NaN.
 KINDS = {"NaN": np.isnan, "infinite": np.isinf}

@@ -8,9 +8,9 @@ import numpyro.distributions as dist
 from numpyro.distributions import Distribution
 
 from bayeskern.hyperparameters import innermost
-from bayeskern.inference.model.arguments import refuse_no_numbers
-from bayeskern.inference.model.enumeration import require_enumerable
-from bayeskern.inference.model.unnormalized import Unnormalized
+from bayeskern.inference.model.trace.arguments import refuse_no_numbers
+from bayeskern.inference.model.trace.enumeration import require_enumerable
+from bayeskern.inference.model.trace.unnormalized import Unnormalized
 from bayeskern.protocols import ApproximatesLatent
 
 # Their densities have no second derivative at their location.

@@ -12,7 +12,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
-from bayeskern.inference.model.arguments import CONCRETIZATION_ERRORS
+from bayeskern.inference.model.trace.arguments import CONCRETIZATION_ERRORS
 
 
 class Unnormalized(dist.ImproperUniform):

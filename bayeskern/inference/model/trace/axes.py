@@ -6,10 +6,10 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
-from bayeskern.inference.model.sites import Site
+from bayeskern.inference.model.trace.sites import ModelSite
 
 
-def require_axes(sites: dict[str, Site], coords: dict, dims: dict) -> None:
+def require_axes(sites: dict[str, ModelSite], coords: dict, dims: dict) -> None:
     """Refuse, before a fit, coords and dims that do not go with the sites.
 
     sites: what `Target.sites` returns. Raises ValueError naming the site and the axis, TypeError
@@ -77,7 +77,7 @@ class DatasetMaker:
     def __init__(
         self,
         method: str,
-        sites: dict[str, Site],
+        sites: dict[str, ModelSite],
         coords: dict,
         dims: dict,
         masks: dict | None = None,

@@ -13,14 +13,14 @@ from numpyro.ops.provenance import eval_provenance
 
 from bayeskern.core.tracing import by_one_thread
 from bayeskern.hyperparameters import innermost
-from bayeskern.inference.model.arguments import without_static
-from bayeskern.inference.model.enumeration import is_step
-from bayeskern.inference.model.handlers import AtData, FullPlates
-from bayeskern.inference.model.validation import is_factor, is_observed, require_sample
+from bayeskern.inference.model.trace.arguments import without_static
+from bayeskern.inference.model.trace.enumeration import is_step
+from bayeskern.inference.model.trace.handlers import AtData, FullPlates
+from bayeskern.inference.model.trace.validation import is_factor, is_observed, require_sample
 from bayeskern.protocols import ConditionsOnData
 
 
-class Site(NamedTuple):
+class ModelSite(NamedTuple):
     """What is known of a site of a model.
 
     kind: "latent", "discrete" (a latent that is summed out), "deterministic" or "observed"; shape:
@@ -34,7 +34,7 @@ class Site(NamedTuple):
     conditional: bool
 
 
-def inspect_sites(target) -> dict[str, Site]:
+def inspect_sites(target) -> dict[str, ModelSite]:
     """Every latent, discrete, deterministic and observed site, by name; nothing is computed."""
     sites = {}
     latents = [s.name for s in target.latents]
@@ -61,7 +61,7 @@ def inspect_sites(target) -> dict[str, Site]:
                     "a mask or to_event; its values could not be conditioned on. Give each process "
                     "a site of its own (and mask= to the process)."
                 )
-            sites[name] = Site(kind, shape, _names(site, shape), conditional)
+            sites[name] = ModelSite(kind, shape, _names(site, shape), conditional)
 
     jax.eval_shape(run)
     return sites

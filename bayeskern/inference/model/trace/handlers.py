@@ -11,7 +11,7 @@ from numpyro.contrib.control_flow.scan import scan_wrapper
 from numpyro.distributions import MaskedDistribution, biject_to, constraints
 from numpyro.primitives import Messenger
 
-from bayeskern.inference.model.validation import is_factor, is_improper, require_sample
+from bayeskern.inference.model.trace.validation import is_factor, is_improper, require_sample
 
 
 class FullPlates(Messenger):
