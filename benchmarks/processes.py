@@ -19,7 +19,7 @@ import numpy as np
 import bayeskern as bk
 from bayeskern.kernels import RBF, Matern32
 from bayeskern.linalg import solver_of
-from bayeskern.linalg.tiled_gram import TiledGram
+from bayeskern.linalg.iterative.tiled_gram import TiledGram
 from benchmarks.table import OURS, Row, show
 from benchmarks.timing import best
 

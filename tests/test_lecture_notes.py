@@ -33,8 +33,8 @@ from bayeskern.kernels import (
     Multiquadric,
     Polynomial,
 )
-from bayeskern.kernels.periodic import Seasonal
-from bayeskern.kernels.trend import Trend
+from bayeskern.kernels.families.periodic import Seasonal
+from bayeskern.kernels.families.trend import Trend
 from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
 
 pytestmark = pytest.mark.slow

@@ -17,14 +17,13 @@ from bayeskern.kernels.base import (
     Warped,
 )
 from bayeskern.kernels.components import component, components
-from bayeskern.kernels.coregion import Coregion
-from bayeskern.kernels.custom import Custom, kernel_from_features
-from bayeskern.kernels.dot_product import AllSubsets, ArcCosine, Linear, Polynomial
-from bayeskern.kernels.hilbert_space import HilbertSpace
-from bayeskern.kernels.markov_rbf import MarkovRBF
-from bayeskern.kernels.periodic import Cosine, Periodic, Seasonal
-from bayeskern.kernels.psd import check_psd
-from bayeskern.kernels.stationary import (
+from bayeskern.kernels.families.coregion import Coregion
+from bayeskern.kernels.families.custom import Custom, kernel_from_features
+from bayeskern.kernels.families.dot_product import AllSubsets, ArcCosine, Linear, Polynomial
+from bayeskern.kernels.families.hilbert_space import HilbertSpace
+from bayeskern.kernels.families.markov_rbf import MarkovRBF
+from bayeskern.kernels.families.periodic import Cosine, Periodic, Seasonal
+from bayeskern.kernels.families.stationary import (
     RBF,
     InverseMultiquadric,
     Matern12,
@@ -36,12 +35,13 @@ from bayeskern.kernels.stationary import (
     Stationary,
     White,
 )
-from bayeskern.kernels.trend import (
+from bayeskern.kernels.families.trend import (
     Brownian,
     ChangePoint,
     IntegratedBrownian,
     IntegratedOrnsteinUhlenbeck,
 )
+from bayeskern.kernels.psd import check_psd
 
 if TYPE_CHECKING:
     from bayeskern.kernels.approximation import NystromFeatures, RadialBasis, RandomFourierFeatures

@@ -26,13 +26,13 @@ from bayeskern.core import validation
 from bayeskern.core.functions import as_module, one_number
 from bayeskern.hyperparameters import Free, Parametrized, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, plot, spectral_density, warps
-from bayeskern.kernels.state_space import NoStateSpaceError, PolynomialSpace, StateSpace
-from bayeskern.kernels.state_space_algebra import (
+from bayeskern.kernels.state_space.algebra import (
     ModulatedSpace,
     ProductSpace,
     ScaledSpace,
     SumSpace,
 )
+from bayeskern.kernels.state_space.processes import NoStateSpaceError, PolynomialSpace, StateSpace
 
 
 class Kernel(Parametrized):
@@ -427,7 +427,7 @@ class Constant(Kernel):
 # -- several kernels joined -------------------------------------------------------------------
 
 
-class Combination(Kernel):
+class CompoundKernel(Kernel):
     """Several kernels joined by one operation on their Gram matrices."""
 
     terms: tuple[Kernel, ...]
@@ -451,7 +451,7 @@ class Combination(Kernel):
         ]
 
 
-class Sum(Combination):
+class Sum(CompoundKernel):
     """k1(x, z) + k2(x, z) + ..., a sum of independent functions. Nested sums are kept flat.
 
     Args:
@@ -486,7 +486,7 @@ class Sum(Combination):
         return " + ".join(term._show_in(2) for term in self.terms)
 
 
-class Product(Combination):
+class Product(CompoundKernel):
     """k1(x, z) k2(x, z) ..., elementwise. Nested products are kept flat.
 
     Args:
@@ -788,7 +788,7 @@ class Named(Wrapper):
         return f"{self.inner._show_in(4)}.named({self.name!r})"
 
 
-def _flat(operation: type[Combination], kernel: Kernel) -> tuple[Kernel, ...]:
+def _flat(operation: type[CompoundKernel], kernel: Kernel) -> tuple[Kernel, ...]:
     # `type(...) is`, not isinstance: a Named sum is one term and keeps its name.
     return kernel.terms if type(kernel) is operation else (kernel,)
 

@@ -15,14 +15,15 @@ from functools import cached_property, reduce, singledispatch
 import numpy as np
 from scipy.special import expit, i0e, i1e
 
-from bayeskern.kernels import base, dot_product, periodic, stationary, trend
+from bayeskern.kernels import base
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
+from bayeskern.kernels.families import dot_product, periodic, stationary, trend
 
 # What computes a slope when it is wanted.
 Slope = Callable[[], float]
 # From weights to the slope in each hyperparameter.
-Pullback = Callable[["Weights"], list[Slope]]
+Pullback = Callable[["PairWeights"], list[Slope]]
 # From an iterator over values of the hyperparameters, and pairs of times, to a Gram matrix and its
 # derivative. The matrix is given at the lags, at the pairs, or as one number for all of them.
 Formula = Callable[[Iterator[float], "Pairs"], tuple[np.ndarray, Pullback]]
@@ -87,7 +88,7 @@ class Pairs:
         return known[1]
 
 
-class Weights:
+class PairWeights:
     """Weights A of pairs of times, for sums over the pairs of A times a matrix.
 
     Args:
@@ -132,13 +133,13 @@ class Weights:
         """Sums of A over all pairs of each s, and of each t."""
         return self._values.sum(axis=1), self._values.sum(axis=0)
 
-    def times(self, values: np.ndarray) -> Weights:
+    def times(self, values: np.ndarray) -> PairWeights:
         """A_ij values_ij, of values at the lags or at the pairs."""
-        return Weights(self.pairs, lambda: self._values * self.pairs.spread(values))
+        return PairWeights(self.pairs, lambda: self._values * self.pairs.spread(values))
 
-    def times_at_lags(self, values: np.ndarray) -> Weights:
+    def times_at_lags(self, values: np.ndarray) -> PairWeights:
         """Sums of A_ij values_ij over the pairs of each lag, of values at the lags."""
-        return Weights(self.pairs, lambda: self._at_lags * values)
+        return PairWeights(self.pairs, lambda: self._at_lags * values)
 
 
 class Gram:
@@ -268,7 +269,7 @@ def _leaf(kind: type[Kernel]):
     return register
 
 
-def _slope(w: Weights, derivative: Callable[[], np.ndarray]) -> Slope:
+def _slope(w: PairWeights, derivative: Callable[[], np.ndarray]) -> Slope:
     return lambda: w.dot(derivative())
 
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from bayeskern.hyperparameters import Free
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.stationary import RBF
+from bayeskern.kernels.families.stationary import RBF
 
 # How scikit-learn writes the parameters of a parameter.
 OF_KERNEL = "kernel__"

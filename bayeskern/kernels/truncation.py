@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.harmonics import ERROR, count_harmonics, least_lengthscale
-from bayeskern.kernels.periodic import Periodic
+from bayeskern.kernels.families.periodic import Periodic
+from bayeskern.kernels.state_space.harmonics import ERROR, count_harmonics, least_lengthscale
 
 
 def harmonics_of(kernel) -> tuple[int | None, ...]:

@@ -15,10 +15,10 @@ from bayeskern.hyperparameters.values import shape
 from bayeskern.kernels.truncation import harmonics_of, with_harmonics
 from bayeskern.linalg.dense import DenseSolver
 from bayeskern.linalg.factor import Cost, Solver
-from bayeskern.linalg.kronecker_solver import KroneckerSolver
+from bayeskern.linalg.kronecker.solver import KroneckerSolver
 from bayeskern.linalg.low_rank import LowRankSolver
-from bayeskern.linalg.markov_solver import MarkovSolver
-from bayeskern.linalg.neighbors_solver import NeighborsSolver
+from bayeskern.linalg.markov.solver import MarkovSolver
+from bayeskern.linalg.neighbors.solver import NeighborsSolver
 
 SOLVERS: dict[str, Solver] = {
     solver.name: solver

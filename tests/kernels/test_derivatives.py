@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayeskern import kernels as k
-from bayeskern.kernels.derivatives import Gram, Pairs, Weights, _formula
+from bayeskern.kernels.derivatives import Gram, Pairs, PairWeights, _formula
 
 # Times before and after the start of the kernels that have one.
 S, T = np.array([-0.7, 0.0, 0.4, 1.9, 3.1]), np.array([-0.7, 0.2, 0.4, 2.6])
@@ -52,6 +52,6 @@ def test_matrices_and_derivatives_are_those_of_the_kernel(name, make):
     np.testing.assert_allclose(pairs.spread(K), matrix(theta), rtol=1e-10, atol=1e-12)
     jacobian = jax.jit(jax.jacfwd(matrix))(theta)
     for A in np.random.default_rng(0).normal(size=(3, len(S), len(T))):
-        slopes = [slope() for slope in pullback(Weights(pairs, lambda A=A: A))]
+        slopes = [slope() for slope in pullback(PairWeights(pairs, lambda A=A: A))]
         expected = np.einsum("ij,ijk->k", A, jacobian)
         np.testing.assert_allclose(slopes, expected, rtol=1e-9, atol=1e-10)

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from bayeskern import Free
 from bayeskern.kernels import Matern32, Periodic
-from bayeskern.kernels.harmonics import (
+from bayeskern.kernels.state_space.harmonics import (
     ERROR,
     LEFT_OUT,
     MOST_HARMONICS,

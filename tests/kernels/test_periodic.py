@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import ExpSineSquared
 
 from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.kernels import Cosine, Custom, Periodic, Seasonal, check_psd
-from bayeskern.kernels.derivatives import Gram, Pairs, Weights
+from bayeskern.kernels.derivatives import Gram, Pairs, PairWeights
 
 RNG = np.random.default_rng(8)
 
@@ -178,7 +178,7 @@ def test_derivatives_of_a_season_in_numpy_are_those_of_jax(lengthscale):
     slopes = jax.jacfwd(lambda values: Seasonal().at(values)(t))(values)
     # Weights of one in one place each.
     places = np.eye(K.size).reshape(-1, *K.shape)
-    at_places = [pullback(Weights(pairs, lambda A=A: A)) for A in places]
+    at_places = [pullback(PairWeights(pairs, lambda A=A: A)) for A in places]
     for name, of_places in zip(values, zip(*at_places, strict=True), strict=True):
         ours = np.reshape([slope() for slope in of_places], K.shape)
         # Terms of this size cancel, in both of them.

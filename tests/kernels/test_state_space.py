@@ -30,9 +30,9 @@ from bayeskern.kernels import (
     Seasonal,
     White,
 )
-from bayeskern.kernels.blocks import Repeated, Weighted
-from bayeskern.kernels.harmonics import ERROR, coefficients
-from bayeskern.kernels.state_space import NoStateSpaceError, lower_gammas
+from bayeskern.kernels.state_space.blocks import Repeated, Weighted
+from bayeskern.kernels.state_space.harmonics import ERROR, coefficients
+from bayeskern.kernels.state_space.processes import NoStateSpaceError, lower_gammas
 from bayeskern.kernels.truncation import harmonics_of, with_harmonics
 from tests.marks import few
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bayeskern.linalg.grid import Grid, NoGridError
+from bayeskern.linalg.kronecker.grid import Grid, NoGridError
 from tests.marks import few
 
 GROUPS = [(0,), (1,), (2,)]

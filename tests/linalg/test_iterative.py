@@ -6,8 +6,10 @@ from scipy.linalg import cho_factor, cho_solve
 
 from bayeskern.core import validation
 from bayeskern.kernels import RBF, Linear, Matern32, Multiquadric, White
-from bayeskern.linalg import Status, conjugate_gradients, iterative, tiled_gram
-from bayeskern.linalg.tiled_gram import TILE, TiledGram
+from bayeskern.linalg import Status, conjugate_gradients
+from bayeskern.linalg.iterative import conjugate_gradients as iterative
+from bayeskern.linalg.iterative import tiled_gram
+from bayeskern.linalg.iterative.tiled_gram import TILE, TiledGram
 from tests.marks import few
 
 RNG = np.random.default_rng(3)

@@ -12,10 +12,11 @@ from scipy.stats import multivariate_normal, norm
 import bayeskern as bk
 from bayeskern import NotPositiveDefiniteError
 from bayeskern.kernels import RBF, Constant, Custom, Linear, Matern12, Matern32, Matern52, Periodic
-from bayeskern.linalg import kronecker, solver_of
 from bayeskern.linalg import log_density as dense_log_density
+from bayeskern.linalg import solver_of
 from bayeskern.linalg.dense import covariance
-from bayeskern.linalg.kronecker_solver import KroneckerSolver
+from bayeskern.linalg.kronecker import factor as kronecker
+from bayeskern.linalg.kronecker.solver import KroneckerSolver
 from tests.marks import few
 
 RNG = np.random.default_rng(0)

@@ -25,11 +25,11 @@ from bayeskern.kernels import (
     Periodic,
     White,
 )
-from bayeskern.kernels.harmonics import ERROR
+from bayeskern.kernels.state_space.harmonics import ERROR
 from bayeskern.linalg import log_density as dense_log_density
 from bayeskern.linalg.dense import DenseSolver, covariance
-from bayeskern.linalg.markov import BLOCK, MarkovFactor, Series
-from bayeskern.linalg.markov_solver import MarkovSolver
+from bayeskern.linalg.markov.factor import BLOCK, MarkovFactor, ObservedProcess
+from bayeskern.linalg.markov.solver import MarkovSolver
 from tests.linalg.by_hand import masked
 from tests.marks import few
 
@@ -285,7 +285,9 @@ def test_draws_have_the_covariance():
     X = np.array([[0.0], [0.3], [1.5], [1.5]])
     kernel = Matern52() + Linear()
     K = np.asarray(kernel(X)) + 0.2 * np.eye(4)
-    factor = MarkovFactor.compute(Series.of(kernel.state_space(), jnp.asarray(X[:, 0]), 0.2))
+    factor = MarkovFactor.compute(
+        ObservedProcess.of(kernel.state_space(), jnp.asarray(X[:, 0]), 0.2)
+    )
     draws = factor.sqrt_mul(np.random.default_rng(0).normal(size=(4, 200_000)))
     # Four standard errors of a covariance: sqrt(2 / S) times its size.
     np.testing.assert_allclose(np.cov(draws), K, atol=4.0 * np.sqrt(2.0 / 200_000) * K.max())

@@ -10,8 +10,12 @@ from scipy.stats import multivariate_normal, norm
 import bayeskern as bk
 from bayeskern.kernels import RBF, Constant, Linear, Matern32, White
 from bayeskern.linalg import SOLVERS, choose, solver_of
-from bayeskern.linalg.conditioning_sets import column_scales, maximin_order, nearest_before
-from bayeskern.linalg.neighbors_solver import PATCH, WIDER, NeighborsSolver
+from bayeskern.linalg.neighbors.conditioning_sets import (
+    column_scales,
+    maximin_order,
+    nearest_before,
+)
+from bayeskern.linalg.neighbors.solver import PATCH, WIDER, NeighborsSolver
 from bayeskern.protocols import NoClosedFormError
 from tests.marks import few
 

@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 from bayeskern.core.formatting import number, three_digits
-from bayeskern.kernels import base, coregion, dot_product, periodic, stationary, trend
+from bayeskern.kernels import base
+from bayeskern.kernels.families import coregion, dot_product, periodic, stationary, trend
 
 # Units of time in years, the longest first.
 YEARS = {"year": 1.0, "month": 1.0 / 12.0, "day": 1.0 / 365.25, "hour": 1.0 / 8766.0}

@@ -14,7 +14,7 @@ from bayeskern.gp.time_series.predictive import LOG_2PI
 from bayeskern.hyperparameters import is_specified
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
-from bayeskern.kernels.derivatives import Gram, Pairs, Weights
+from bayeskern.kernels.derivatives import Gram, Pairs, PairWeights
 
 # From weights A (n, n) and b to the gradient (d,) of 1/2 sum_ij A_ij k(x_i, x_j) + 1/2 b noise
 # + log p(z) in z.
@@ -141,7 +141,7 @@ class NumpyPrior:
         K, pullback = self._gram(values, pairs)
 
         def gradient(A, b):
-            slopes = [*pullback(Weights(pairs, lambda: A)), lambda: b]
+            slopes = [*pullback(PairWeights(pairs, lambda: A)), lambda: b]
             slopes = [slopes[i]() for i in self._free]
             by_prior = (z - self._location) / np.square(self._scale)
             return 0.5 * np.array(slopes) * np.exp(z) - by_prior

@@ -12,7 +12,7 @@ from bayeskern.forecast.history.basis_blocks import (
 )
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.kernels import RBF, Brownian, IntegratedBrownian, Periodic
-from bayeskern.kernels.harmonics import log_error
+from bayeskern.kernels.state_space.harmonics import log_error
 
 DAY = 1.0 / 365.25
 SEASONS = {"season_daily": DAY, "season_weekly": 7.0 * DAY, "season_yearly": 1.0}

@@ -33,8 +33,8 @@ from bayeskern.diagnostics.report.wording import folded, percent
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.forecast.show.plot import first_shown
 from bayeskern.gp.latent.model import LatentGP
-from bayeskern.kernels import periodic
 from bayeskern.kernels.components import component, component_names
+from bayeskern.kernels.families import periodic
 from bayeskern.protocols import columns_of
 
 GRID, MAX_SLICES = 160, 6

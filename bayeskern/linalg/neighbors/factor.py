@@ -30,7 +30,7 @@ from bayeskern.linalg.factor import Factor
 BLOCK = 2**16
 
 
-class Blocks(eqx.Module):
+class NeighborBlocks(eqx.Module):
     """Points with what they are conditioned on, in blocks of one size.
 
     Attributes:
@@ -44,7 +44,7 @@ class Blocks(eqx.Module):
     n: int = eqx.field(static=True)
 
     @classmethod
-    def of(cls, neighbors, observed=None, own=None) -> Blocks:
+    def of(cls, neighbors, observed=None, own=None) -> NeighborBlocks:
         """The blocks of points with the rows `own`, by default all.
 
         neighbors: (n, m), with a point's own row in the places left. observed: which rows count.
@@ -96,7 +96,7 @@ def conditional(kernel, X, noise, counts) -> tuple[jax.Array, jax.Array]:
 # -- the log density -------------------------------------------------------------------------------
 
 
-def log_density(kernel, X, noise, r, blocks: Blocks, mesh: Mesh | None = None) -> jax.Array:
+def log_density(kernel, X, noise, r, blocks: NeighborBlocks, mesh: Mesh | None = None) -> jax.Array:
     """log N(r; 0, K) of residuals r (n,), K the approximation of k(X) + noise I.
 
     mesh: the devices that the blocks are shared out over.
@@ -200,7 +200,7 @@ class NeighborsFactor(Factor):
             return conditional(kernel, *at_rows, counts)
 
         by_row = (X, jnp.broadcast_to(noise, X.shape[:1]))
-        b, d = Blocks.of(neighbors, observed).map(of_point, by_row)
+        b, d = NeighborBlocks.of(neighbors, observed).map(of_point, by_row)
         sd = jnp.sqrt(d)
         if not is_traced(sd) and not np.all(np.isfinite(sd)):
             first = int(np.argmax(~np.isfinite(sd)))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from bayeskern.core.functions import one_number
-from bayeskern.kernels.state_space import NoStateSpaceError, StateSpace, Term
+from bayeskern.kernels.state_space.processes import NoStateSpaceError, StateSpace, Term
 
 
 class ProductTerm(Term):

@@ -13,7 +13,7 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.state_space import PolynomialSpace, number
+from bayeskern.kernels.state_space.processes import PolynomialSpace, number
 
 
 class Linear(Kernel):

@@ -17,7 +17,10 @@ from numpyro.distributions import constraints
 
 from bayeskern.hyperparameters import hyperparameter
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.state_space import IntegratedOrnsteinUhlenbeckSpace, IntegratedSpace
+from bayeskern.kernels.state_space.processes import (
+    IntegratedOrnsteinUhlenbeckSpace,
+    IntegratedSpace,
+)
 
 
 def time_of(kernel: Kernel, X, start=0.0):
@@ -159,7 +162,7 @@ class IntegratedOrnsteinUhlenbeck(Trend):
         return jnp.square(t) * remainder(jnp.abs(t) / self.lengthscale)
 
 
-class Logistic(eqx.Module):
+class LogisticTransition(eqx.Module):
     """1 / (1 + exp(-(t - location) / width)) of a time t; it falls where the width is negative."""
 
     location: jax.Array
@@ -222,8 +225,8 @@ class ChangePoint(Kernel):
         return self._as_sum().state_space()
 
     def _as_sum(self) -> Kernel:
-        fading = self.before.modulate(Logistic(self.location, -self.width))
-        return fading + self.after.modulate(Logistic(self.location, self.width))
+        fading = self.before.modulate(LogisticTransition(self.location, -self.width))
+        return fading + self.after.modulate(LogisticTransition(self.location, self.width))
 
     def _arguments(self):
         return [repr(self.before), repr(self.after), *super()._arguments()]

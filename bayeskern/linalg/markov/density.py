@@ -14,12 +14,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from bayeskern.kernels.blocks import Weighted
-from bayeskern.kernels.state_space import StateSpace
-from bayeskern.linalg.markov import Known, Row, Series, in_blocks, moves
+from bayeskern.kernels.state_space.blocks import Weighted
+from bayeskern.kernels.state_space.processes import StateSpace
+from bayeskern.linalg.markov.factor import Known, ObservedProcess, Row, in_blocks, moves
 
 
-def log_density(series: Series, r):
+def log_density(series: ObservedProcess, r):
     """log N(r; 0, K) of residuals r (n,), in the order of the times as they were given.
 
     It may be differentiated twice.
@@ -49,7 +49,7 @@ def _log_density_jvp(primals, tangents):
     return value, sum(jax.tree.leaves(products))
 
 
-class State(NamedTuple):
+class FilterState(NamedTuple):
     """What the filter carries: the mean of the state, what is open of it, and the sums so far."""
 
     x: jax.Array
@@ -62,17 +62,17 @@ class State(NamedTuple):
         value = -0.5 * (self.total + counted * jnp.log(2.0 * jnp.pi))
         return jnp.where(self.positive & jnp.isfinite(value), value, -jnp.inf)
 
-    def later(self, row: Row, y) -> tuple[State, tuple]:
+    def later(self, row: Row, y) -> tuple[FilterState, tuple]:
         """The state at the next time, and what its derivative is made of."""
         S, gain, known = self.known.given(row)
         v = row.counts * (y - row.h @ self.x)
         positive, S = self.positive & (S > 0.0), jnp.where(S > 0.0, S, 1.0)
         x, total = self.x + gain * v, self.total + v * v / S + jnp.log(S)
         seen = (x, known.P, S, gain, v)
-        return State(row.A @ x, known.later(row), total, positive), seen
+        return FilterState(row.A @ x, known.later(row), total, positive), seen
 
 
-def _filter(space: StateSpace, P, rows) -> tuple[State, State]:
+def _filter(space: StateSpace, P, rows) -> tuple[FilterState, FilterState]:
     """The last state of the filter, and those before each block."""
 
     def over_block(state, block):
@@ -81,7 +81,9 @@ def _filter(space: StateSpace, P, rows) -> tuple[State, State]:
         end, _ = jax.lax.scan(lambda s, data: (s.later(*data)[0], None), state, (steps, r))
         return end, state
 
-    start = State(jnp.zeros(space.size), Known(P, jnp.zeros(())), jnp.zeros(()), jnp.asarray(True))
+    start = FilterState(
+        jnp.zeros(space.size), Known(P, jnp.zeros(())), jnp.zeros(()), jnp.asarray(True)
+    )
     return jax.lax.scan(over_block, start, in_blocks(space.size, *rows))
 
 

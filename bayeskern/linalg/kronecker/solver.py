@@ -13,14 +13,14 @@ from bayeskern.hyperparameters.values import shape
 from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.components import part_of
 from bayeskern.linalg.factor import Cost, Solver
-from bayeskern.linalg.grid import Grid, NoGridError
-from bayeskern.linalg.kronecker import (
+from bayeskern.linalg.kronecker.factor import (
     KroneckerFactor,
     contract,
     explained,
     log_density,
     product,
 )
+from bayeskern.linalg.kronecker.grid import Grid, NoGridError
 
 
 class KroneckerSolver(Solver):

@@ -19,7 +19,7 @@ from bayeskern.core import validation
 from bayeskern.core.progress import Progress
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import diagonal
-from bayeskern.linalg.tiled_gram import TiledGram
+from bayeskern.linalg.iterative.tiled_gram import TiledGram
 
 # The default number of landmarks is so many times the square root of n, in at most this part of
 # the memory.

@@ -13,7 +13,7 @@ from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.kernels import feature_maps
 from bayeskern.kernels.base import Wrapper
-from bayeskern.kernels.stationary import Stationary
+from bayeskern.kernels.families.stationary import Stationary
 
 
 def _corner(name: str, value) -> tuple[float, ...]:

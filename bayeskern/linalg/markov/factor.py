@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
-from bayeskern.kernels.blocks import Repeated, Weighted
-from bayeskern.kernels.state_space import StateSpace
+from bayeskern.kernels.state_space.blocks import Repeated, Weighted
+from bayeskern.kernels.state_space.processes import StateSpace
 from bayeskern.linalg.factor import Factor
 
 # Steps whose transitions are computed at once, and whose states are computed again for a gradient;
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     counts: jax.Array
 
 
-class Series(eqx.Module):
+class ObservedProcess(eqx.Module):
     """A process with a state, seen with noise at n times.
 
     Attributes:
@@ -57,7 +57,7 @@ class Series(eqx.Module):
     order: jax.Array
 
     @classmethod
-    def of(cls, space: StateSpace, t, noise, observed=None, order=None) -> Series:
+    def of(cls, space: StateSpace, t, noise, observed=None, order=None) -> ObservedProcess:
         """A process at times in any order, repeated or not.
 
         t: (n,); noise: () or (n,); observed: (n,) or None; order: that of t, (n,), where it is
@@ -169,13 +169,13 @@ class MarkovFactor(Factor):
         jitter: 0.
     """
 
-    series: Series
+    series: ObservedProcess
     sd: jax.Array
     gain: jax.Array
     jitter: jax.Array
 
     @classmethod
-    def compute(cls, series: Series) -> MarkovFactor:
+    def compute(cls, series: ObservedProcess) -> MarkovFactor:
         """Factor the covariance matrix of a series.
 
         Raises:

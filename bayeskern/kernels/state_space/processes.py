@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayeskern.kernels.blocks import Repeated, Weighted
+from bayeskern.kernels.state_space.blocks import Repeated, Weighted
 
 # Terms of the series below: to the last digit where they are taken, for arguments up to 2.
 TERMS = 28

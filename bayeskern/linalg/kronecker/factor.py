@@ -27,7 +27,7 @@ from bayeskern.linalg.factor import Factor
 MAX_GROWTHS = 6
 
 
-class Spectrum(eqx.Module):
+class GridSpectrum(eqx.Module):
     """The eigendecomposition of K.
 
     Attributes:
@@ -43,7 +43,7 @@ class Spectrum(eqx.Module):
     jitter: jax.Array
 
     @classmethod
-    def of(cls, grams, noise) -> Spectrum:
+    def of(cls, grams, noise) -> GridSpectrum:
         """grams: K_g, (n_g, n_g) each, symmetric; noise: a number."""
         factors, vectors = zip(*(jnp.linalg.eigh(K) for K in grams), strict=True)
         values = outer(factors) + noise
@@ -104,7 +104,7 @@ def product(grams, noise, B) -> jax.Array:
 # the K_g and the noise, which hold near the matrix K_0 that the spectrum is of.
 
 
-def solve(spectrum: Spectrum, grams, noise, B) -> jax.Array:
+def solve(spectrum: GridSpectrum, grams, noise, B) -> jax.Array:
     """K^-1 B for B (n, k), which may be differentiated any number of times."""
     spectrum = jax.lax.stop_gradient(spectrum)
 
@@ -117,7 +117,7 @@ def solve(spectrum: Spectrum, grams, noise, B) -> jax.Array:
 
 
 @jax.custom_jvp
-def whiten(spectrum: Spectrum, grams, noise, B) -> jax.Array:
+def whiten(spectrum: GridSpectrum, grams, noise, B) -> jax.Array:
     """L^-1 B for B (n, k) and some L with L L' = K, which may be differentiated twice."""
     return spectrum.whiten(B)
 
@@ -134,7 +134,7 @@ def _whiten_jvp(primals, tangents):
 
 
 @jax.custom_jvp
-def sqrt_mul(spectrum: Spectrum, grams, noise, B) -> jax.Array:
+def sqrt_mul(spectrum: GridSpectrum, grams, noise, B) -> jax.Array:
     """L B for B (n, k), with the L of `whiten`."""
     return spectrum.sqrt_mul(B)
 
@@ -151,7 +151,7 @@ def _sqrt_mul_jvp(primals, tangents):
 
 
 @jax.custom_jvp
-def explained(spectrum: Spectrum, grams, noise, cross) -> jax.Array:
+def explained(spectrum: GridSpectrum, grams, noise, cross) -> jax.Array:
     """c'K^-1 c for each of m columns c = c_1 x c_2 x ..., by their parts (m, n_g): (m,)."""
     whitened = [C @ V for C, V in zip(cross, spectrum.vectors, strict=True)]
     return contract(1.0 / spectrum.values, [jnp.square(C) for C in whitened])
@@ -178,7 +178,7 @@ def _relative_change(spectrum, grams, noise, B):
     return spectrum.whiten(product(*given, B) - product(*jax.lax.stop_gradient(given), B))
 
 
-def logdet(spectrum: Spectrum, grams, noise) -> jax.Array:
+def logdet(spectrum: GridSpectrum, grams, noise) -> jax.Array:
     """log |K|, with the right first and second derivatives, and no third ones.
 
     In the eigenvectors, K near these grams is the diagonal matrix of the values plus E. To second
@@ -238,7 +238,7 @@ def log_density(grams, noise, R) -> jax.Array:
     finite = jnp.isfinite(noise) & jnp.all(jnp.array([jnp.all(jnp.isfinite(K)) for K in grams]))
     # Numbers whose derivatives are finite take the place of those that have none.
     grams = tuple(jnp.where(finite, K, jnp.eye(len(K))) for K in grams)
-    spectrum = jax.lax.stop_gradient(Spectrum.of(grams, jnp.where(finite, noise, 1.0)))
+    spectrum = jax.lax.stop_gradient(GridSpectrum.of(grams, jnp.where(finite, noise, 1.0)))
     proper = finite & jnp.isfinite(spectrum.jitter)
     noise = jnp.where(proper, noise, 1.0)
     spectrum = dataclasses.replace(
@@ -267,7 +267,7 @@ class KroneckerFactor(Factor):
         jitter: What was added to the diagonal.
     """
 
-    spectrum: Spectrum
+    spectrum: GridSpectrum
     grams: tuple[jax.Array, ...]
     noise: jax.Array
     rows: jax.Array
@@ -281,7 +281,7 @@ class KroneckerFactor(Factor):
             NotPositiveDefiniteError: K is not positive definite even with the largest jitter. Under
                 `jax.jit`, where nothing can be raised, the factor is NaN instead.
         """
-        spectrum = Spectrum.of(grams, noise)
+        spectrum = GridSpectrum.of(grams, noise)
         if not is_traced(spectrum.jitter) and not np.isfinite(spectrum.jitter):
             raise NotPositiveDefiniteError(_failure_message(spectrum.factors))
         return cls(

@@ -12,7 +12,7 @@ from bayeskern.core import validation
 from bayeskern.core.functions import as_module
 from bayeskern.hyperparameters import Free, as_hyperparameter, show
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.dot_product import Linear
+from bayeskern.kernels.families.dot_product import Linear
 
 
 class Custom(Kernel):

@@ -9,18 +9,18 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from bayeskern.kernels.state_space import StateSpace
-from bayeskern.linalg.markov import Series, from_here_on
+from bayeskern.kernels.state_space.processes import StateSpace
+from bayeskern.linalg.markov.factor import ObservedProcess, from_here_on
 
 
 def weighted_covariances(space: StateSpace, t, weights, t_new) -> jax.Array:
     """sum_i weights_i Cov(f(t_i), f(t_new)): t, weights (n,), t_new (m,) -> (m,)."""
     times, none = jnp.concatenate([t, t_new]), jnp.zeros(len(t_new))
-    series = Series.of(space, times, 0.0, jnp.concatenate([jnp.ones(len(t)), none]))
+    series = ObservedProcess.of(space, times, 0.0, jnp.concatenate([jnp.ones(len(t)), none]))
     return product(series, jnp.concatenate([weights, none]))[len(t) :]
 
 
-def product(series: Series, weights) -> jax.Array:
+def product(series: ObservedProcess, weights) -> jax.Array:
     """sum_i weights_i Cov(f(t_i), f(t)) at each time t of a series, of those that count: (n,)."""
     a, space = weights[series.order], series.space
 
@@ -53,7 +53,7 @@ def variances(space: StateSpace, counted, t, noise, observed, t_new) -> jax.Arra
     counts = jnp.ones(n) if observed is None else jnp.asarray(observed, t.dtype)
     noise = jnp.concatenate([jnp.broadcast_to(noise, (n,)), jnp.ones(m)])
     times = jnp.concatenate([t, t_new])
-    series = Series.of(space, times, noise, jnp.concatenate([counts, jnp.zeros(m)]))
+    series = ObservedProcess.of(space, times, noise, jnp.concatenate([counts, jnp.zeros(m)]))
 
     def forward(known, data):
         (row,) = data

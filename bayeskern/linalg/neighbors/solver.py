@@ -16,10 +16,21 @@ from bayeskern.core.memory import Memory
 from bayeskern.core.sharding import current_mesh
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.components import part_of
-from bayeskern.linalg.conditioning_sets import column_scales, maximin_order, nearest, nearest_before
 from bayeskern.linalg.dense import DenseFactor, covariance
 from bayeskern.linalg.factor import Cost, Solver
-from bayeskern.linalg.neighbors import BLOCK, Blocks, NeighborsFactor, conditional, log_density
+from bayeskern.linalg.neighbors.conditioning_sets import (
+    column_scales,
+    maximin_order,
+    nearest,
+    nearest_before,
+)
+from bayeskern.linalg.neighbors.factor import (
+    BLOCK,
+    NeighborBlocks,
+    NeighborsFactor,
+    conditional,
+    log_density,
+)
 
 # The trees in which the neighbours of new points are looked up, chunk after chunk of them.
 TREES = Memory(4)
@@ -118,7 +129,7 @@ class NeighborsSolver(Solver):
         return factor.sqrt_mul(factor.sqrt_transpose_mul(b))
 
     def log_density(self, kernel, X, noise, R, observed=None):
-        blocks = Blocks.of(self._prepared_for(X).neighbors, observed)
+        blocks = NeighborBlocks.of(self._prepared_for(X).neighbors, observed)
         density = partial(log_density, kernel, X, noise, blocks=blocks, mesh=self.mesh)
         return jnp.vectorize(density, signature="(n)->()")(R)
 
@@ -136,7 +147,7 @@ class NeighborsSolver(Solver):
             rows.append(patch[inner])
             pivots.append(_pivots(kernel, X[patch], noise[patch], counts[patch])[inner])
         rows = np.concatenate(rows)
-        d = Blocks.of(given.neighbors[rows], counts, rows).map(of_point, (X, noise))
+        d = NeighborBlocks.of(given.neighbors[rows], counts, rows).map(of_point, (X, noise))
         lost = 0.5 * jnp.log(d / jnp.concatenate(pivots))[counts[rows]]
         return float(jnp.mean(lost)) if len(lost) else 0.0
 

@@ -16,9 +16,10 @@ from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.hyperparameters import hyperparameter
-from bayeskern.kernels import column_groups, feature_maps, matern, metrics, spectral_density
+from bayeskern.kernels import column_groups, feature_maps, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.state_space import MaternSpace, WhiteSpace, number
+from bayeskern.kernels.families import matern
+from bayeskern.kernels.state_space.processes import MaternSpace, WhiteSpace, number
 
 
 class Stationary(Kernel):

@@ -11,12 +11,12 @@ import numpy as np
 
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.components import in_component, part_of, without
-from bayeskern.kernels.state_space import NoStateSpaceError
+from bayeskern.kernels.state_space.processes import NoStateSpaceError
 from bayeskern.kernels.truncation import certified, harmonics_of, stated_error, with_harmonics
 from bayeskern.linalg.factor import Cost, Solver
-from bayeskern.linalg.markov import MarkovFactor, Series, block_length
-from bayeskern.linalg.markov_density import log_density
-from bayeskern.linalg.smoother import product, variances, weighted_covariances
+from bayeskern.linalg.markov.density import log_density
+from bayeskern.linalg.markov.factor import MarkovFactor, ObservedProcess, block_length
+from bayeskern.linalg.markov.smoother import product, variances, weighted_covariances
 
 # A state of more numbers than this is none that people would want to wait for.
 MOST_STATES = 200
@@ -165,10 +165,10 @@ class MarkovSolver(Solver):
         """The kernel with so many harmonics for each of its periodic kernels."""
         return with_harmonics(kernel, self.harmonics or harmonics_of(kernel))
 
-    def _series(self, kernel, X, noise, observed) -> Series:
+    def _series(self, kernel, X, noise, observed) -> ObservedProcess:
         """The process at its times; white noise is noise."""
         space = kernel.state_space()
-        return Series.of(space, X[:, 0], noise + sum(space.white), observed, self.order)
+        return ObservedProcess.of(space, X[:, 0], noise + sum(space.white), observed, self.order)
 
 
 def _sampler(kernel, t) -> Callable:
@@ -177,7 +177,7 @@ def _sampler(kernel, t) -> Callable:
         return lambda key: jnp.zeros(t.shape)
     # The jitter that rounding asks for.
     jitter = max(len(t), 16) * jnp.finfo(t.dtype).eps * jnp.mean(kernel.evaluate_diag(t[:, None]))
-    root = MarkovFactor.compute(Series.of(kernel.state_space(), t, jitter))
+    root = MarkovFactor.compute(ObservedProcess.of(kernel.state_space(), t, jitter))
     return lambda key: root.sqrt_mul(jax.random.normal(key, t.shape))
 
 

@@ -16,9 +16,9 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import hyperparameter
 from bayeskern.kernels import column_groups, metrics
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.harmonics import MOST_HARMONICS, coefficients, count_harmonics
-from bayeskern.kernels.state_space import HarmonicSpace, NoStateSpaceError, number
-from bayeskern.kernels.trend import time_of
+from bayeskern.kernels.families.trend import time_of
+from bayeskern.kernels.state_space.harmonics import MOST_HARMONICS, coefficients, count_harmonics
+from bayeskern.kernels.state_space.processes import HarmonicSpace, NoStateSpaceError, number
 
 
 class Periodic(Kernel):

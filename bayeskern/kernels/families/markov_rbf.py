@@ -14,8 +14,8 @@ import numpy as np
 from numpy.polynomial import polynomial
 
 from bayeskern.core import validation
-from bayeskern.kernels.state_space import Term, number
-from bayeskern.kernels.stationary import Stationary
+from bayeskern.kernels.families.stationary import Stationary
+from bayeskern.kernels.state_space.processes import Term, number
 
 # Fewer numbers are too few for the series near 0; more lose as many digits as they gain.
 ORDERS = range(6, 11)

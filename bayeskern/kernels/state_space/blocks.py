@@ -49,7 +49,7 @@ class Repeated(eqx.Module):
     def T(self) -> Repeated:
         return Repeated(tuple(B.T for B in self.blocks), self.copies)
 
-    def __matmul__(self, X: Float[Array, "s *n"]) -> Float[Array, "s *n"]:
+    def __matmul__(self, X: Float[Array, " s *n"]) -> Float[Array, " s *n"]:
         if self.copies == (1,):
             return self.blocks[0] @ X
         parts = [

@@ -1,0 +1,1 @@
+"""Families of kernels: stationary, periodic, dot-product, trend and others."""

@@ -1,0 +1,1 @@
+"""Gaussian processes in time as linear state-space models."""

@@ -1,0 +1,1 @@
+"""Iterative solution without the matrix: preconditioned conjugate gradients."""

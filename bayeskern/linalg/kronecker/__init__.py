@@ -1,0 +1,1 @@
+"""Covariance matrices on full grids: Kronecker products."""

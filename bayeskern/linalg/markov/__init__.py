@@ -1,0 +1,1 @@
+"""Covariance matrices of state-space models: Kalman filter and smoother."""

@@ -1,0 +1,1 @@
+"""Nearest-neighbour (Vecchia) approximation of covariance matrices."""
