@@ -8,7 +8,8 @@ from bayeskern.core import jax_settings as _jax_settings
 _jax_settings.apply()
 
 from bayeskern import datasets, distributed, kernels, likelihoods
-from bayeskern.conjugate import (
+from bayeskern.core.validation import NotPositiveDefiniteError
+from bayeskern.course.conjugate import (
     BetaBernoulli,
     DirichletCategorical,
     GammaExponential,
@@ -16,7 +17,6 @@ from bayeskern.conjugate import (
     NormalGamma,
     NormalNormal,
 )
-from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.diagnostics import (
     Calibration,
     Comparison,

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 from sklearn.linear_model import OrthogonalMatchingPursuit, orthogonal_mp
 
+from bayeskern.course.matching_pursuit import KernelMatchingPursuit
+from bayeskern.course.orthogonal_pursuit import Dictionary, OrthogonalPursuit
 from bayeskern.kernels import RBF
 from bayeskern.kernels.gram_matrix import gram
-from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
-from bayeskern.ridge.matching_pursuit.orthogonal import Dictionary, OrthogonalPursuit
 from benchmarks.linear import in_turn
 
 SIZE, ATOMS = 5_000, 200

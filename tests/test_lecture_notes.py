@@ -24,6 +24,7 @@ from sklearn.preprocessing import FunctionTransformer
 import bayeskern as bk
 from bayeskern import kernels, priors
 from bayeskern import likelihoods as lk
+from bayeskern.course.matching_pursuit import KernelMatchingPursuit
 from bayeskern.kernels import (
     RBF,
     AllSubsets,
@@ -35,7 +36,6 @@ from bayeskern.kernels import (
 )
 from bayeskern.kernels.families.periodic import Seasonal
 from bayeskern.kernels.families.trend import Trend
-from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
 
 pytestmark = pytest.mark.slow
 

@@ -81,6 +81,19 @@ def probabilities(value, name: str = "q") -> np.ndarray:
     return numbers
 
 
+def penalties(value, name: str) -> np.ndarray:
+    """One finite penalty of 0 or more, shape (), or several, shape (L,)."""
+    try:
+        numbers = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        numbers = np.asarray(math.nan)
+    if numbers.ndim > 1 or not np.all(np.isfinite(numbers) & (numbers >= 0.0)):
+        raise ValueError(
+            f"{name} must be a finite penalty of 0 or more, or several, got {value!r}."
+        )
+    return numbers
+
+
 def number(value, name: str) -> float:
     """A finite number."""
     converted = _number(value)

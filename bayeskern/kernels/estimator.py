@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Self
 
+import numpy as np
 from numpyro.distributions import Distribution
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayeskern.hyperparameters import Free
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families.stationary import RBF
+from bayeskern.kernels.gram_matrix import gram_times
 
 # How scikit-learn writes the parameters of a parameter.
 OF_KERNEL = "kernel__"
@@ -77,3 +80,34 @@ class KernelEstimator(BaseEstimator):
                         "relative; KernelRidge takes Multiquadric too."
                     )
         return kernel
+
+
+class KernelExpansion(KernelEstimator):
+    """A kernel expansion f = sum_i b_i k(., x_i) + c over the training points.
+
+    A fitted one has `kernel_`, points `X_fit_` (n, d), coefficients `dual_coef_` b, (n,) or (n, k)
+    for k functions, and `intercept_` c, a number or (k,).
+    """
+
+    kernel_: Kernel
+    X_fit_: np.ndarray
+    dual_coef_: np.ndarray
+    intercept_: float | np.ndarray
+
+    def _values(self, X) -> np.ndarray:
+        """f(X): (m,) or (m, k), for X: (m, d) with the columns that `fit` saw."""
+        return self._evaluate(self._validated(X))
+
+    def _validated(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _evaluate(self, X: np.ndarray) -> np.ndarray:
+        return gram_times(self.kernel_, X, self.X_fit_, self.dual_coef_) + self.intercept_
+
+
+def read_weights(sample_weight, X) -> np.ndarray:
+    """Sample weights (n,), at least 0 and not all 0; 1 if `sample_weight` is None."""
+    return _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+    )

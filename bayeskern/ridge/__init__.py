@@ -1,21 +1,21 @@
 """Kernel methods without priors, as scikit-learn estimators: ridge regression and its relatives."""
 
-from bayeskern.ridge import losses
-from bayeskern.ridge.coefficient_path import CoefficientPath, coefficient_path
-from bayeskern.ridge.kernel_pca import KernelPCA
-from bayeskern.ridge.kernel_ridge.feature_ridge import FourierRidge, NystromRidge
-from bayeskern.ridge.kernel_ridge.kernel_ridge import KernelRidge
-from bayeskern.ridge.least_squares import LeastSquares, least_squares
-from bayeskern.ridge.lms import KernelLMS
-from bayeskern.ridge.machines.kernel_machine import (
+from bayeskern.course import losses
+from bayeskern.course.coefficient_path import CoefficientPath, coefficient_path
+from bayeskern.course.kernel_machine import (
     KernelLogisticRegression,
     KernelMachineClassifier,
     KernelMachineRegressor,
 )
-from bayeskern.ridge.machines.support_vector import KernelSVC, KernelSVR
-from bayeskern.ridge.matching_pursuit.matching_pursuit import KernelMatchingPursuit
-from bayeskern.ridge.neighbors import KernelKNNClassifier, KernelKNNRegressor
-from bayeskern.ridge.perceptron import KernelPerceptron
+from bayeskern.course.kernel_pca import KernelPCA
+from bayeskern.course.least_squares import LeastSquares, least_squares
+from bayeskern.course.lms import KernelLMS
+from bayeskern.course.matching_pursuit import KernelMatchingPursuit
+from bayeskern.course.neighbors import KernelKNNClassifier, KernelKNNRegressor
+from bayeskern.course.perceptron import KernelPerceptron
+from bayeskern.course.support_vector import KernelSVC, KernelSVR
+from bayeskern.ridge.feature_ridge import FourierRidge, NystromRidge
+from bayeskern.ridge.kernel_ridge import KernelRidge
 
 __all__ = [
     "CoefficientPath",

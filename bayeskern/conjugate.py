@@ -1,0 +1,19 @@
+"""Conjugate families under their first name: they live in `bayeskern.course.conjugate`."""
+
+from bayeskern.course.conjugate import (
+    BetaBernoulli,
+    DirichletCategorical,
+    GammaExponential,
+    GammaPoisson,
+    NormalGamma,
+    NormalNormal,
+)
+
+__all__ = [
+    "BetaBernoulli",
+    "DirichletCategorical",
+    "GammaExponential",
+    "GammaPoisson",
+    "NormalGamma",
+    "NormalNormal",
+]

@@ -1,0 +1,195 @@
+"""Kernel ridge regression by gradient descent: least mean squares in the feature space."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.base import MultiOutputMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from bayeskern.core import validation
+from bayeskern.course.expansion import ExpansionRegressor
+from bayeskern.kernels.gram_matrix import blocks, diagonal, gram
+
+EPS = np.finfo(float).eps
+# A Gram matrix with at most this many entries, half a gigabyte, is held in memory.
+MAX_ENTRIES = 64_000_000
+
+
+class KernelLMS(MultiOutputMixin, ExpansionRegressor):
+    """Kernel ridge regression by gradient descent, with early stopping.
+
+    f = sum_i b_i k(., x_i), found by steps b_S += step (y - K b - alpha b)_S from b = 0. S is all
+    points, or a batch of them, drawn anew in each epoch. Steps that converge do so to
+    (K + alpha I) b = y, which is `KernelRidge(alpha=alpha)`, and with alpha = 0 to interpolation.
+    Steps that are stopped early, after few epochs, give an f that is smooth without a penalty. Each
+    batch is a step down the objective b'(K + alpha I) b / 2 - y'b in some coordinates, so that no
+    step needs to shrink. There is no intercept: add `Constant()` to the kernel for one.
+
+    Args:
+        kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
+        step: The length of a step, below 2 over the largest eigenvalue of K + alpha I on any batch.
+            None takes 1 over its largest sum of absolute values in a row, which no eigenvalue
+            exceeds.
+        batch: The number of points in S; None means all.
+        alpha: The penalty, 0 or more, in the squared units of y.
+        epochs: The largest number of passes through the points.
+        tol: The relative residual |y - K b - alpha b| / |y| at which to stop; None runs all epochs,
+            which is early stopping.
+        seed: The seed of the batches.
+
+    Attributes:
+        kernel_: The kernel.
+        X_fit_: The training points, (n, d). The Gram matrix of up to 8,000 of them is held in
+            memory; of more its rows are computed in every epoch again.
+        dual_coef_: The coefficients b, (n,) or (n, k).
+        intercept_: 0.
+        step_: The length of a step.
+        residual_norms_: |y - K b - alpha b| at the start and after each epoch, (n_iter_ + 1,).
+        converged_: Whether the residual is down to tol.
+        n_iter_: The number of epochs.
+
+    References:
+        Kivinen, Smola and Williamson (2004), "Online learning with kernels". Liu, Pokharel and
+        Principe (2008), "The kernel least-mean-square algorithm". Yao, Rosasco and Caponnetto
+        (2007), "On early stopping in gradient descent learning".
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import KernelLMS, KernelRidge
+        >>> X = np.linspace(0.0, 6.0, 30)[:, None]
+        >>> y = np.sin(X[:, 0])
+        >>> descent = KernelLMS(alpha=0.5).fit(X, y)
+        >>> exact = KernelRidge(alpha=0.5).fit(X, y)
+        >>> bool(np.allclose(descent.predict(X), exact.predict(X), atol=1e-4))
+        True
+    """
+
+    intercept_ = 0.0
+
+    def __init__(
+        self, kernel=None, step=None, batch=None, *, alpha=1.0, epochs=10_000, tol=1e-6, seed=0
+    ):
+        self.kernel = kernel
+        self.step = step
+        self.batch = batch
+        self.alpha = alpha
+        self.epochs = epochs
+        self.tol = tol
+        self.seed = seed
+
+    def fit(self, X, y):
+        """Fit the function to data.
+
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Targets, (n,) or (n, k).
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input, or where the steps diverge.
+
+        Warns:
+            sklearn.exceptions.ConvergenceWarning: If the epochs end before the residual is down to
+                tol.
+        """
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
+        )
+        alpha = validation.positive(self.alpha, "alpha", zero=True)
+        tol = 0.0 if self.tol is None else validation.positive(self.tol, "tol")
+        epochs = validation.positive_integer(self.epochs, "epochs")
+        batch = len(X) if self.batch is None else validation.positive_integer(self.batch, "batch")
+        batch = min(batch, len(X))
+        rng = np.random.default_rng(validation.seed(self.seed))
+        self.kernel_, self.X_fit_ = self._concrete_kernel(), X
+        A = _RegularizedGram(self.kernel_, X, alpha)
+        self.step_ = (
+            A.safe_step(batch) if self.step is None else validation.positive(self.step, "step")
+        )
+
+        Y = y.reshape(len(y), -1).astype(float)
+        B, residual = np.zeros_like(Y), Y.copy()
+        norms, target_norm = [np.linalg.norm(Y)], tol * np.linalg.norm(Y)
+        for _ in range(epochs):
+            with np.errstate(over="ignore", invalid="ignore"):
+                _epoch(A, B, residual, self.step_, batch, rng)
+                objective = -0.5 * np.sum(B * (Y + residual), axis=0)
+                rounding = len(Y) * EPS * np.sum(np.abs(B) * np.abs(Y), axis=0)
+            # Each step that converges lowers the objective, which is 0 at b = 0.
+            if not np.all(objective <= rounding):
+                raise ValueError(
+                    f"the steps diverge with step={self.step_:g}. Take a shorter one, or None for "
+                    f"{A.safe_step(batch):.3g}, which converges."
+                )
+            norms.append(np.linalg.norm(residual))
+            if norms[-1] <= target_norm:
+                break
+        self.dual_coef_ = B.reshape(y.shape)
+        self.residual_norms_ = np.array(norms)
+        self.n_iter_ = len(norms) - 1
+        self.converged_ = bool(norms[-1] <= target_norm)
+        if self.tol is not None and not self.converged_:
+            warnings.warn(
+                f"after {self.n_iter_} epochs the residual is {norms[-1] / norms[0]:.2g} of |y|, "
+                f"not yet tol={tol:g}. Give more epochs, a larger tol, or tol=None to stop early "
+                "on purpose; KernelRidge solves the same problem directly.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+
+def _epoch(A, B, residual, step, batch, rng):
+    """Go once through the points, batch by batch, in place."""
+    n = len(B)
+    order = np.arange(n) if batch == n else rng.permutation(n)
+    for start in range(0, n, batch):
+        chosen = order[start : start + batch]
+        change = step * residual[chosen]
+        B[chosen] += change
+        # A is symmetric: the rows of a batch bring every residual up to date.
+        for piece, A_rows in A.rows(chosen):
+            residual -= A_rows.T @ change[piece]
+
+
+class _RegularizedGram:
+    """Rows of A = K + alpha I: from memory if A is one block, and otherwise computed on demand."""
+
+    def __init__(self, kernel, X, alpha):
+        self.kernel, self.X = kernel, X
+        self.matrix = None
+        if len(X) ** 2 <= MAX_ENTRIES:
+            self.matrix = gram(kernel, X)
+            np.fill_diagonal(self.matrix, self.matrix.diagonal() + alpha)
+        else:
+            # White noise stands on the diagonal of k(X), but not of k(X, X) between two sets.
+            self.shift = alpha + np.asarray(kernel.evaluate_diag(X)) - diagonal(kernel, X)
+
+    def rows(self, chosen):
+        """Pieces of the chosen rows: (which of them, A[those]), each of bounded size."""
+        n = len(self.X)
+        if self.matrix is not None:
+            # Without a copy where all are chosen.
+            yield slice(None), self.matrix if len(chosen) == n else self.matrix[chosen]
+            return
+        for piece in blocks(len(chosen), n):
+            indices = chosen[piece]
+            A_rows = gram(self.kernel, self.X[indices], self.X)
+            A_rows[np.arange(len(indices)), indices] += self.shift[indices]
+            yield piece, A_rows
+
+    def safe_step(self, batch) -> float:
+        """1 / the largest possible sum of absolute values in a row of A on a batch."""
+        n, bound = len(self.X), 0.0
+        for _, A_rows in self.rows(np.arange(n)):
+            sizes = np.abs(A_rows)
+            if batch < n:
+                sizes = np.partition(sizes, n - batch, axis=1)[:, n - batch :]
+            bound = max(bound, np.max(np.sum(sizes, axis=1)))
+        # If K = 0 without a penalty, any step will do.
+        return 1.0 / bound if bound > 0.0 else 1.0

@@ -1,0 +1,396 @@
+"""Convex losses for kernel machines: values, slopes, conjugates, and how each is minimized.
+
+Each loss minimizes J(b, c) = sum_i w_i loss(y_i, f_i) + 1/2 b'K b over b: (n,) and, if there is an
+intercept, c, with f = K b + c. At the minimum b_i = -w_i loss'(y_i, f_i). For any b with slopes
+s = -b / w, the duality gap
+
+    gap = sum_i w_i [loss(y_i, f_i) + loss*(y_i, s_i) - s_i f_i] >= 0
+
+is a bound on how far J is above its minimum (Fenchel and Young; with an intercept if sum b = 0).
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpstrf
+from scipy.special import expit, logsumexp, xlogy
+from sklearn.linear_model import LogisticRegression
+
+from bayeskern.core import validation
+from bayeskern.course import interior_point
+from bayeskern.course.shifted_gram import ShiftedGram
+
+# A gradient below rounding: the solver stops where it can go no further.
+GRADIENT_TOLERANCE = 1e-15
+
+
+class Minimum(NamedTuple):
+    """The minimum of J that a solver reached.
+
+    Attributes:
+        coefficients: b, (n,) or (n, classes).
+        intercept: c, a number or (classes,).
+        iterations: The number of steps.
+        gap: A bound on how far J is above its minimum.
+        value: J.
+        at_zero: J for f = 0.
+    """
+
+    coefficients: np.ndarray
+    intercept: float | np.ndarray
+    iterations: int
+    gap: float
+    value: float
+    at_zero: float
+
+
+class Loss(ABC):
+    """A convex function of a prediction f, given y.
+
+    The losses of this module are for `KernelMachineRegressor` and `KernelMachineClassifier`.
+    """
+
+    @abstractmethod
+    def value(self, y, f) -> np.ndarray:
+        """The loss.
+
+        Args:
+            y: Targets, (n,).
+            f: Predictions, (n,).
+
+        Returns:
+            loss(y, f), (n,).
+        """
+
+    @abstractmethod
+    def derivative(self, y, f) -> np.ndarray:
+        """The slope of the loss.
+
+        Args:
+            y: Targets, (n,).
+            f: Predictions, (n,).
+
+        Returns:
+            d loss(y, f) / df, or one of the slopes at a kink, (n,).
+        """
+
+    @abstractmethod
+    def conjugate(self, y, s) -> np.ndarray:
+        """The convex conjugate of the loss.
+
+        Args:
+            y: Targets, (n,).
+            s: Slopes that the loss can have, (n,).
+
+        Returns:
+            loss*(y, s) = sup_f [s f - loss(y, f)], (n,).
+        """
+
+    @abstractmethod
+    def _solve(self, K, y, weights, intercept) -> tuple[np.ndarray, float, int]:
+        """(b, c, number of steps)."""
+
+    def minimise(self, K, y, weights, intercept=False) -> Minimum:
+        """Minimize J.
+
+        Args:
+            K: The Gram matrix, (n, n), positive semidefinite.
+            y: Targets, (n,).
+            weights: Weights w, (n,), all above 0.
+            intercept: Whether to minimize over c too; otherwise c = 0.
+
+        Returns:
+            The minimum, with its duality gap.
+        """
+        at_zero = float(weights @ self.value(y, np.zeros_like(y)))
+        if at_zero == 0.0:
+            return Minimum(np.zeros_like(y), 0.0, 0, gap=0.0, value=0.0, at_zero=0.0)
+        b, c, iterations = self._solve(K, y, weights, intercept)
+        f = K @ b
+        squared_norm, f = b @ f, f + c
+        loss = self.value(y, f)
+        excess = loss + self.conjugate(y, -b / weights) + f * b / weights
+        return Minimum(
+            b,
+            c,
+            iterations,
+            gap=float(weights @ excess),
+            value=float(weights @ loss + 0.5 * squared_norm),
+            at_zero=at_zero,
+        )
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """The squared loss (y - f)^2 / 2, in the squared units of y.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import losses
+        >>> losses.Squared().value(np.array([3.0]), np.array([1.0]))
+        array([2.])
+    """
+
+    def value(self, y, f):
+        return 0.5 * np.square(y - f)
+
+    def derivative(self, y, f):
+        return f - y
+
+    def conjugate(self, y, s):
+        return s * y + 0.5 * np.square(s)
+
+    def _solve(self, K, y, weights, intercept):
+        b, c = ShiftedGram(K, weights, intercept).solve(y)
+        return b, float(c), 1
+
+
+class Kinked(Loss):
+    """A loss that is linear between kinks, each of which may be rounded off."""
+
+    #: how far f moves at a kink while the slope rises by 1: 0 where the kink is sharp
+    roundness: ClassVar[float] = 0.0
+
+    @abstractmethod
+    def kinks(self, y) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Kinks t and the slopes before and after them, (m, n) each; the m slopes are added."""
+
+    def _solve(self, K, y, weights, intercept):
+        kinks, before, after = self.kinks(y)
+        return interior_point.minimize(
+            K, kinks, -weights * after, -weights * before, self.roundness / weights, intercept
+        )
+
+
+@dataclass(frozen=True)
+class Absolute(Kinked):
+    """The absolute loss |y - f|, in the units of y.
+
+    f is a median, and the loss is minus the log density of Laplace noise up to a constant.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import losses
+        >>> losses.Absolute().value(np.array([3.0]), np.array([1.0]))
+        array([2.])
+    """
+
+    def value(self, y, f):
+        return np.abs(y - f)
+
+    def derivative(self, y, f):
+        return np.sign(f - y)
+
+    def conjugate(self, y, s):
+        return s * y
+
+    def kinks(self, y):
+        one = np.ones((1, len(y)))
+        return y[None], -one, one
+
+
+@dataclass(frozen=True)
+class Huber(Kinked):
+    """Huber's loss: (y - f)^2 / 2 up to |y - f| = delta, and delta (|y - f| - delta / 2) beyond.
+
+    Args:
+        delta: Where the loss turns linear, in the units of y. With 1.345 standard deviations of the
+            noise it has 95 % of the efficiency of the squared loss where noise is Gaussian.
+
+    References:
+        Huber (1964), "Robust estimation of a location parameter".
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import losses
+        >>> losses.Huber(delta=1.0).value(np.array([0.5, 3.0]), np.zeros(2))
+        array([0.125, 2.5  ])
+    """
+
+    delta: float = 1.345
+    roundness: ClassVar[float] = 1.0
+
+    def __post_init__(self):
+        validation.positive(self.delta, "delta")
+
+    def value(self, y, f):
+        near = np.minimum(np.abs(y - f), self.delta)
+        return near * (np.abs(y - f) - 0.5 * near)
+
+    def derivative(self, y, f):
+        return np.clip(f - y, -self.delta, self.delta)
+
+    def conjugate(self, y, s):
+        return s * y + 0.5 * np.square(s)
+
+    def kinks(self, y):
+        slope = np.full((1, len(y)), self.delta)
+        return y[None], -slope, slope
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Kinked):
+    """The loss of support vector regression, max(|y - f| - epsilon, 0).
+
+    Args:
+        epsilon: The error that costs nothing, in the units of y.
+
+    References:
+        Vapnik (1995), "The Nature of Statistical Learning Theory".
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import losses
+        >>> losses.EpsilonInsensitive(epsilon=0.5).value(np.array([0.25, 2.0]), np.zeros(2))
+        array([0. , 1.5])
+    """
+
+    epsilon: float = 0.1
+
+    def __post_init__(self):
+        validation.positive(self.epsilon, "epsilon", zero=True)
+
+    def value(self, y, f):
+        return np.maximum(np.abs(y - f) - self.epsilon, 0.0)
+
+    def derivative(self, y, f):
+        return np.sign(f - y) * (np.abs(y - f) > self.epsilon)
+
+    def conjugate(self, y, s):
+        return s * y + self.epsilon * np.abs(s)
+
+    def kinks(self, y):
+        zero, one = np.zeros_like(y), np.ones_like(y)
+        kinks = np.stack([y - self.epsilon, y + self.epsilon])
+        return kinks, np.stack([-one, zero]), np.stack([zero, one])
+
+
+class MarginLoss(Loss):
+    """A loss of the margin y f, for labels y of -1 or 1."""
+
+    def classify(self, K, codes, classes, weights, intercept=False) -> Minimum:
+        """Minimize J for two classes, or for each of several classes against the rest.
+
+        Args:
+            K: The Gram matrix, (n, n), positive semidefinite.
+            codes: The index of each point's class, (n,).
+            classes: The number of classes.
+            weights: Weights w, (n,), all above 0.
+            intercept: Whether to minimize over c too; otherwise c = 0.
+
+        Returns:
+            The minimum, with coefficients (n,) for two classes, (n, classes) for more.
+        """
+        if classes == 2:
+            return self.minimise(K, 2.0 * codes - 1.0, weights, intercept)
+        minima = [
+            self.minimise(K, np.where(codes == c, 1.0, -1.0), weights, intercept)
+            for c in range(classes)
+        ]
+        return Minimum(
+            np.stack([minimum.coefficients for minimum in minima], axis=1),
+            np.array([minimum.intercept for minimum in minima]),
+            max(minimum.iterations for minimum in minima),
+            gap=sum(minimum.gap for minimum in minima),
+            value=sum(minimum.value for minimum in minima),
+            at_zero=sum(minimum.at_zero for minimum in minima),
+        )
+
+
+@dataclass(frozen=True)
+class Hinge(Kinked, MarginLoss):
+    """The loss of the support vector machine, max(1 - y f, 0), for labels y of -1 or 1.
+
+    References:
+        Cortes and Vapnik (1995), "Support-vector networks".
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import losses
+        >>> losses.Hinge().value(np.array([1.0, -1.0]), np.array([0.5, 0.5]))
+        array([0.5, 1.5])
+    """
+
+    def value(self, y, f):
+        return np.maximum(1.0 - y * f, 0.0)
+
+    def derivative(self, y, f):
+        return -y * (y * f < 1.0)
+
+    def conjugate(self, y, s):
+        return s * y
+
+    def kinks(self, y):
+        return y[None], np.minimum(-y, 0.0)[None], np.maximum(-y, 0.0)[None]
+
+
+@dataclass(frozen=True)
+class Logistic(MarginLoss):
+    """The logistic loss log(1 + exp(-y f)), for labels y of -1 or 1.
+
+    For more than two classes it is the cross-entropy log sum_c exp(f_c) - f_y.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import losses
+        >>> losses.Logistic().value(np.array([1.0]), np.array([0.0])).round(3)
+        array([0.693])
+    """
+
+    def value(self, y, f):
+        return np.logaddexp(0.0, -y * f)
+
+    def derivative(self, y, f):
+        return -y * expit(-y * f)
+
+    def conjugate(self, y, s):
+        t = np.clip(-y * s, 0.0, 1.0)
+        return xlogy(t, t) + xlogy(1.0 - t, 1.0 - t)
+
+    def _solve(self, K, y, weights, intercept):
+        P, c, iterations = _logistic_regression(K, y > 0.0, weights, intercept)
+        return weights * ((y > 0.0) - P[:, 1]), float(c[0]), iterations
+
+    def classify(self, K, codes, classes, weights, intercept=False):
+        """Minimize J as any loss of the margin does, but several classes all at once."""
+        if classes == 2:
+            return super().classify(K, codes, classes, weights, intercept)
+        P, c, iterations = _logistic_regression(K, codes, weights, intercept)
+        Y = np.eye(classes)[codes]
+        B = weights[:, None] * (Y - P)
+        F = K @ B
+        squared_norm, F = np.sum(B * F), F + c
+        normalizer, negative_entropy = logsumexp(F, axis=1), np.sum(xlogy(P, P), axis=1)
+        excess = normalizer + negative_entropy - np.sum(P * F, axis=1)
+        loss = normalizer - np.sum(Y * F, axis=1)
+        return Minimum(
+            B,
+            c,
+            iterations,
+            gap=float(weights @ excess),
+            value=float(weights @ loss + 0.5 * squared_norm),
+            at_zero=float(np.sum(weights) * np.log(classes)),
+        )
+
+
+def _logistic_regression(K, codes, weights, intercept):
+    """Probabilities (n, classes), intercepts and the number of steps, by scikit-learn.
+
+    K = L L' makes the problem linear in the columns of L, whose number is the rank of K.
+    """
+    factor, pivots, rank, _ = dpstrf(K, lower=1)
+    L = np.empty((len(K), max(rank, 1)), order="F")
+    L[pivots - 1] = np.tril(factor)[:, : L.shape[1]]
+    solver = LogisticRegression(
+        C=1.0, fit_intercept=intercept, solver="newton-cg", tol=GRADIENT_TOLERANCE, max_iter=1000
+    )
+    with warnings.catch_warnings():
+        # A gradient of nothing but rounding is no news: the duality gap tells how good b is.
+        warnings.simplefilter("ignore")
+        solver.fit(L, codes, sample_weight=weights)
+    return solver.predict_proba(L), np.asarray(solver.intercept_), int(np.max(solver.n_iter_))

@@ -1,0 +1,264 @@
+"""Kernel matching pursuit: sparse regression on a few atoms of a dictionary."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import RegressorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeskern.core import validation
+from bayeskern.course.orthogonal_pursuit import (
+    Dictionary,
+    OrthogonalPursuit,
+)
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.estimator import KernelEstimator
+from bayeskern.kernels.gram_matrix import gram, gram_times
+
+# An error that is lowest after k atoms must stay higher up to 2 k and this many more.
+PATIENCE = 20
+
+
+class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
+    """Sparse regression f(x) = intercept + sum_j b_j phi_j(x) on few atoms of a dictionary.
+
+    Orthogonal matching pursuit: each step takes the atom phi with the largest (phi'r)^2 / phi'phi
+    for the residual r, and fits all coefficients anew by least squares, through a QR factorization
+    that grows. Atoms that depend on those taken, to rounding, are passed over. The dictionary is
+    held as an array of (n, n) or (n, features), and once more in single precision; a step costs one
+    product with it.
+
+    Args:
+        dictionary: A kernel, for atoms k(., x_j) at the training points (None means `RBF()`; the
+            kernel need not be positive definite); "linear" for the columns of X; or a scikit-learn
+            transformer for the columns it makes of X, which must be numbers.
+        n_nonzero: The number of atoms; "cv", the number with the least error in cross-validation,
+            in which all but what a transformer learns is done again; or "loo", the number with the
+            least leave-one-out error given the atoms, which costs nothing but takes noise for
+            signal where the dictionary is large, since the atoms were chosen with all of y in
+            sight. None means "cv" unless `tol` is given.
+        tol: Take as many atoms as bring |r|^2, in the squared units of y, down to this number; in
+            place of n_nonzero.
+        fit_intercept: Whether to find an intercept, around which y and all atoms are centered.
+        folds: The number of random folds for "cv".
+        seed: The seed of the folds.
+
+    Attributes:
+        atoms_: The chosen training points or columns, in order, (k,).
+        coef_: Their coefficients, (k,).
+        intercept_: The intercept; 0 unless `fit_intercept`.
+        kernel_: The kernel; None for another dictionary.
+        features_: The fitted transformer; None for another dictionary.
+        points_: The chosen points, (k, d), where the dictionary is a kernel.
+        path_: The `MatchingPath`, which for "loo" goes beyond the atoms chosen.
+        cv_errors_: Mean squared errors from 0 atoms on, where "cv" chose.
+        remark_: What else should be known, or None.
+
+    References:
+        Vincent and Bengio (2002), "Kernel matching pursuit", the variant with back-fitting. Mallat
+        and Zhang (1993), "Matching pursuits with time-frequency dictionaries".
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import KernelMatchingPursuit
+        >>> X = np.random.default_rng(0).normal(size=(50, 6))
+        >>> y = 2.0 * X[:, 4] - X[:, 1]
+        >>> pursuit = KernelMatchingPursuit("linear", n_nonzero=2).fit(X, y)
+        >>> pursuit.atoms_, pursuit.coef_.round(6)
+        (array([4, 1]), array([ 2., -1.]))
+    """
+
+    def __init__(
+        self,
+        dictionary=None,
+        n_nonzero=None,
+        tol=None,
+        fit_intercept=False,
+        folds=5,
+        seed=0,
+    ):
+        self.dictionary = dictionary
+        self.n_nonzero = n_nonzero
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.folds = folds
+        self.seed = seed
+
+    def fit(self, X, y):
+        """Choose atoms and fit their coefficients.
+
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Targets, (n,).
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input.
+            TypeError: If the dictionary is none.
+
+        Warns:
+            sklearn.exceptions.ConvergenceWarning: If there are fewer independent atoms than were
+                asked for, or too few to reach tol.
+        """
+        original_X = X
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        y = y.astype(float)
+        for name in ("cv_errors_", "points_"):
+            # An earlier fit may have set it.
+            self.__dict__.pop(name, None)
+        rule = self._rule(len(X))
+        atoms = self._dictionary_atoms(original_X, X)
+        means = np.zeros(atoms.shape[1])
+        if self.fit_intercept:
+            # Far from 0 a column is hard to tell from the constant.
+            means = atoms.mean(axis=0)
+            atoms = atoms - means
+        if isinstance(rule, int) and rule > atoms.shape[1]:
+            raise ValueError(
+                f"n_nonzero={rule} atoms are wanted, but the dictionary has {atoms.shape[1]}. "
+                'Take fewer, or n_nonzero="cv".'
+            )
+        dictionary, stop = Dictionary(atoms), rule
+        if rule == "cv":
+            self.cv_errors_ = self._cross_validate(dictionary, y)
+            stop = int(np.argmin(self.cv_errors_))
+        pursuit = OrthogonalPursuit(dictionary, y, self.fit_intercept)
+        while not (reached := self._reached(pursuit, stop)) and pursuit.step():
+            pass
+        size = int(np.argmin(pursuit.loo_errors)) if rule == "loo" else len(pursuit.taken)
+        self.path_ = pursuit.path()._replace(means=means[pursuit.taken])
+        self.atoms_ = self.path_.atoms[:size]
+        self.intercept_, self.coef_ = self.path_.coefficients(size)
+        if self.kernel_ is not None:
+            self.points_ = X[self.atoms_]
+        self.remark_ = pursuit.remark()
+        if not reached and rule not in ("cv", "loo"):
+            self._warn(size)
+        return self
+
+    def predict(self, X) -> np.ndarray:
+        """Predict f.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            f(X), (m,).
+        """
+        check_is_fitted(self)
+        original_X = X
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        level = np.full(len(X), self.intercept_)
+        if not len(self.atoms_):
+            return level
+        if self.kernel_ is not None:
+            return level + gram_times(self.kernel_, X, self.points_, self.coef_)
+        return level + self._columns(original_X, X)[:, self.atoms_] @ self.coef_
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The dictionary, as the base class asks for it where that is a kernel or None."""
+        return self.dictionary
+
+    # -- when to stop ------------------------------------------------------------------------------
+
+    def _rule(self, n: int) -> int | str | None:
+        """A number of atoms, "cv" or "loo"; or None where tol says when to stop."""
+        if self.tol is not None:
+            if self.n_nonzero is not None:
+                raise ValueError(
+                    f"n_nonzero={self.n_nonzero!r} and tol={self.tol!r} both say when to stop: "
+                    "give one of them."
+                )
+            if not (np.isreal(self.tol) and np.ndim(self.tol) == 0 and 0.0 <= self.tol < np.inf):
+                raise ValueError(f"tol must be a nonnegative number, got {self.tol!r}.")
+            return None
+        if self.n_nonzero is None:
+            return "cv"
+        if isinstance(self.n_nonzero, str):
+            return validation.one_of("n_nonzero", self.n_nonzero, ["loo", "cv"])
+        n_nonzero = validation.positive_integer(self.n_nonzero, "n_nonzero")
+        if n_nonzero > n:
+            raise ValueError(
+                f"n_nonzero={n_nonzero} atoms are wanted of {n} points, which determine no more "
+                'than one each. Take fewer, or n_nonzero="cv".'
+            )
+        return n_nonzero
+
+    def _reached(self, pursuit: OrthogonalPursuit, stop: int | str | None) -> bool:
+        if stop is None:
+            return pursuit.squares[-1] <= self.tol
+        return _settled(pursuit.loo_errors) if stop == "loo" else len(pursuit.taken) >= stop
+
+    def _warn(self, size: int) -> None:
+        squares = self.path_.residual_squares[-1]
+        rule = f"tol={self.tol}" if self.tol is not None else f"n_nonzero={self.n_nonzero} atoms"
+        warnings.warn(
+            f"{rule} asked for, but after {size} atoms, with a squared residual of {squares:.3g}, "
+            f"the dictionary has nothing to add. {self.remark_ or ''}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    # -- the dictionary ----------------------------------------------------------------------------
+
+    def _dictionary_atoms(self, original_X, X) -> np.ndarray:
+        """The values of all atoms at the training points: (n, atoms)."""
+        self.kernel_ = self.features_ = None
+        if self.dictionary is None or isinstance(self.dictionary, Kernel):
+            self.kernel_ = self._concrete_kernel(positive_definite=False)
+            # Between two sets, since an atom is a function of a point, without white noise.
+            atoms = gram(self.kernel_, X, X)
+        else:
+            if isinstance(self.dictionary, str):
+                validation.one_of("dictionary", self.dictionary, ["linear"])
+            elif not hasattr(self.dictionary, "transform"):
+                raise TypeError(
+                    'dictionary must be a kernel, "linear", or a transformer such as '
+                    f"PolynomialFeatures(2), got {type(self.dictionary).__name__}."
+                )
+            else:
+                self.features_ = clone(self.dictionary).fit(original_X)
+            atoms = self._columns(original_X, X)
+        validation.finite(atoms, "the dictionary")
+        return atoms
+
+    def _columns(self, original_X, X) -> np.ndarray:
+        if self.features_ is None:
+            return X
+        columns = self.features_.transform(original_X)
+        return np.asarray(columns.toarray() if issparse(columns) else columns, dtype=float)
+
+    def _cross_validate(self, dictionary, y) -> np.ndarray:
+        """Mean squared errors of left-out rows, after 0, 1, ... atoms."""
+        if validation.positive_integer(self.folds, "folds") > len(y):
+            raise ValueError(
+                f"folds={self.folds} are more than the n_samples = {len(y)} points there are. Take "
+                f'at most {len(y)}, or n_nonzero="loo".'
+            )
+        folds = KFold(self.folds, shuffle=True, random_state=validation.seed(self.seed))
+        pursuits = []
+        for rows, _ in folds.split(y):
+            train = np.zeros(len(y), bool)
+            train[rows] = True
+            # The points of left-out rows are no centers either.
+            columns = train if self.kernel_ is not None else None
+            pursuits.append(OrthogonalPursuit(dictionary, y, self.fit_intercept, train, columns))
+        errors = []
+        while True:
+            # All folds at once, so that no steps are taken beyond those of use.
+            errors.append(sum(p.test_squares() for p in pursuits) / len(y))
+            if _settled(errors) or not any([p.step() for p in pursuits]):
+                return np.array(errors)
+
+
+def _settled(errors) -> bool:
+    """Whether the lowest error lies so far back that no lower one is to be expected."""
+    return len(errors) > 2 * int(np.argmin(errors)) + PATIENCE

@@ -1,0 +1,196 @@
+"""Support vector machines, by scikit-learn (libsvm) with the kernels of this toolkit."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn import svm
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayeskern.core import validation
+from bayeskern.course.expansion import ExpansionRegressor, read_classes
+from bayeskern.kernels.estimator import KernelEstimator, read_weights
+from bayeskern.kernels.gram_matrix import blocks, gram
+
+
+class KernelSVR(ExpansionRegressor):
+    """Support vector regression, by scikit-learn's SVR.
+
+    C sum_i w_i max(|y_i - f(x_i)| - epsilon, 0) + 1/2 |f - c|^2 is least, with a constant c that is
+    not penalized. `KernelMachineRegressor(loss="epsilon_insensitive", penalty=1 / C,
+    fit_intercept=True)` is slower and has more digits, since libsvm keeps the Gram matrix in single
+    precision.
+
+    Args:
+        kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
+        C: The weight of the errors, above 0.
+        epsilon: The error that costs nothing, 0 or more, in the units of y.
+        tol: The tolerance of the slopes of the dual problem, in the units of y.
+
+    Attributes:
+        kernel_: The kernel.
+        support_: The indices of the support vectors, (s,).
+        X_fit_: The support vectors, (s, d).
+        dual_coef_: Their coefficients, (s,).
+        intercept_: The constant c.
+        n_iter_: The number of iterations.
+
+    References:
+        Smola and Schoelkopf (2004), "A tutorial on support vector regression", equation 3.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bayeskern.ridge import KernelSVR
+        >>> X = np.linspace(0.0, 6.0, 30)[:, None]
+        >>> machine = KernelSVR(C=10.0, epsilon=0.1).fit(X, np.sin(X[:, 0]))
+        >>> bool(np.max(np.abs(machine.predict(X) - np.sin(X[:, 0]))) < 0.11)
+        True
+        >>> len(machine.support_) < 15
+        True
+    """
+
+    def __init__(self, kernel=None, C=1.0, epsilon=0.1, tol=1e-3):
+        self.kernel = kernel
+        self.C = C
+        self.epsilon = epsilon
+        self.tol = tol
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the function to data.
+
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Targets, (n,).
+            sample_weight: Weights w of the losses, (n,) of 0 or more; None means 1.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input.
+            TypeError: For a kernel with distributions in it.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        weights = read_weights(sample_weight, X)
+        used = weights > 0.0
+        X, y, weights = X[used], y[used], weights[used]
+        machine = svm.SVR(
+            kernel="precomputed",
+            C=validation.positive(self.C, "C"),
+            epsilon=validation.positive(self.epsilon, "epsilon", zero=True),
+            tol=validation.positive(self.tol, "tol"),
+        )
+        self.kernel_ = self._concrete_kernel()
+        machine.fit(gram(self.kernel_, X), y, weights)
+        support, self.dual_coef_ = machine.support_, machine.dual_coef_[0]
+        if not support.size:
+            # All errors are below epsilon, so f is constant, and one point is enough.
+            support, self.dual_coef_ = np.array([0]), np.zeros(1)
+        self.support_, self.X_fit_ = np.flatnonzero(used)[support], X[support]
+        self.intercept_ = float(machine.intercept_[0])
+        self.n_iter_ = int(machine.n_iter_)
+        return self
+
+
+class KernelSVC(ClassifierMixin, KernelEstimator):
+    """The support vector classifier, by scikit-learn's SVC.
+
+    C sum_i w_i max(1 - y_i f(x_i), 0) + 1/2 |f - c|^2 is least, with a constant c that is not
+    penalized and labels y_i of -1 or 1. More than two classes are set against each other in pairs,
+    and the class that wins most often is chosen. For two classes
+    `KernelMachineClassifier(loss="hinge", penalty=1 / C, fit_intercept=True)` is slower and has
+    more digits.
+
+    Args:
+        kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
+        C: The weight of the errors, above 0.
+        tol: The tolerance of the margins.
+
+    Attributes:
+        classes_: The class labels, (classes,).
+        kernel_: The kernel.
+        support_: The indices of the support vectors, (s,).
+        X_fit_: The support vectors, (s, d).
+        svc_: scikit-learn's SVC of their Gram matrix.
+        n_iter_: The number of iterations for each pair of classes.
+
+    References:
+        Cortes and Vapnik (1995), "Support-vector networks". Schoelkopf and Smola (2002), "Learning
+        with Kernels", section 7.5.
+
+    Examples:
+        >>> from bayeskern.ridge import KernelSVC
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["out", "in", "in", "out"]
+        >>> machine = KernelSVC(C=10.0).fit(X, y)
+        >>> machine.predict([[0.1], [1.5]])
+        array(['out', 'in'], dtype='<U3')
+    """
+
+    def __init__(self, kernel=None, C=1.0, tol=1e-3):
+        self.kernel = kernel
+        self.C = C
+        self.tol = tol
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the function to labelled points.
+
+        Args:
+            X: Points, (n, d), or a data frame.
+            y: Class labels, (n,).
+            sample_weight: Weights w of the losses, (n,) of 0 or more; None means 1.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: For bad input, which includes a single class.
+            TypeError: For a kernel with distributions in it.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        weights = read_weights(sample_weight, X)
+        used = weights > 0.0
+        X, y, weights = X[used], y[used], weights[used]
+        self.classes_, _ = read_classes(y)
+        machine = svm.SVC(
+            kernel="precomputed",
+            C=validation.positive(self.C, "C"),
+            tol=validation.positive(self.tol, "tol"),
+        )
+        self.kernel_ = self._concrete_kernel()
+        self.svc_ = machine.fit(gram(self.kernel_, X), y, weights)
+        self.support_ = np.flatnonzero(used)[machine.support_]
+        self.X_fit_ = X[machine.support_]
+        self.n_iter_ = machine.n_iter_
+        return self
+
+    def decision_function(self, X) -> np.ndarray:
+        """The decision function f.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            f(X): (m,) for two classes, above 0 for the second; votes (m, classes) for more.
+        """
+        return np.concatenate([self.svc_.decision_function(K) for K in self._gram_rows(X)])
+
+    def predict(self, X) -> np.ndarray:
+        """Predict the class.
+
+        Args:
+            X: Points, (m, d), with the columns that `fit` saw.
+
+        Returns:
+            Class labels, (m,).
+        """
+        return np.concatenate([self.svc_.predict(K) for K in self._gram_rows(X)])
+
+    def _gram_rows(self, X):
+        """k(X, training points) block by block, which is 0 but for the support vectors."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        n = self.svc_.shape_fit_[0]
+        for rows in blocks(len(X), n):
+            K = np.zeros((len(X[rows]), n))
+            K[:, self.svc_.support_] = gram(self.kernel_, X[rows], self.X_fit_)
+            yield K

@@ -1,1 +1,0 @@
-"""Kernel ridge regression, in dual form and on explicit features."""

@@ -1,1 +1,0 @@
-"""Kernel machines: a convex loss and the squared norm of the function."""

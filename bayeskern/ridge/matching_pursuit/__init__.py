@@ -1,1 +1,0 @@
-"""Orthogonal matching pursuit over a dictionary of kernel functions."""

@@ -1,0 +1,299 @@
+"""Kernel machines against scikit-learn, in explicit features or with the same Gram matrix."""
+
+import pickle
+import re
+
+import numpy as np
+import numpyro.distributions as dist
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayeskern.course.kernel_machine import (
+    KernelLogisticRegression,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+)
+from bayeskern.course.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic
+from bayeskern.kernels import (
+    RBF,
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    Multiquadric,
+    Periodic,
+    Polynomial,
+    gram_matrix,
+)
+
+RNG = np.random.default_rng(7)
+X = RNG.normal(size=(80, 2))
+Y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * RNG.standard_t(3, size=80)
+LABELS = np.array(["low", "middle", "top"])[np.digitize(Y, [-0.4, 0.5])]
+TWO = np.where(Y > 0, "yes", "no")
+WEIGHTS = RNG.uniform(0.2, 2.0, size=80)
+NEW = RNG.normal(size=(30, 2))
+
+KERNELS = {
+    "RBF": RBF(0.8),
+    "Matern12": Matern12(1.5),
+    "Linear": Linear() + Constant(),
+    "composite": (RBF() + 0.5 * Linear()) * Periodic(3.0) + Matern32([0.5, 2.0]).named("rough"),
+}
+
+
+# -- regression -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_with_the_squared_loss_it_is_kernel_ridge(kernel):
+    for penalty in (0.01, 2.0):
+        theirs = KernelRidge(alpha=penalty, kernel="precomputed").fit(kernel(X), Y, WEIGHTS)
+        ours = KernelMachineRegressor(kernel, "squared", penalty).fit(X, Y, WEIGHTS)
+        np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-6, atol=1e-9)
+        expected = theirs.predict(np.asarray(kernel(NEW, X)))
+        np.testing.assert_allclose(ours.predict(NEW), expected, atol=1e-10)
+
+
+def test_huber_with_a_wide_delta_is_kernel_ridge_and_with_a_narrow_one_absolute_loss():
+    def fitted(loss, penalty=0.5):
+        machine = KernelMachineRegressor(RBF(), loss, penalty, fit_intercept=True)
+        return machine.fit(X, Y, WEIGHTS).predict(NEW)
+
+    np.testing.assert_allclose(fitted(Huber(1e3)), fitted("squared"), atol=1e-9)
+    # delta (|r| - delta / 2) is delta times the absolute loss, but for the corner.
+    np.testing.assert_allclose(fitted(Huber(1e-7), 0.5e-7), fitted("absolute"), atol=1e-5)
+    assert np.array_equal(fitted("absolute"), fitted(Absolute()))
+    np.testing.assert_allclose(fitted(EpsilonInsensitive(0.0)), fitted("absolute"), atol=1e-8)
+
+
+def test_robust_losses_shrug_off_what_the_squared_loss_does_not():
+    spoilt = Y.copy()
+    spoilt[:4] = 1e6
+
+    def moved(loss):
+        machine = KernelMachineRegressor(RBF(), loss)
+        return np.max(np.abs(machine.fit(X, spoilt).predict(NEW) - machine.fit(X, Y).predict(NEW)))
+
+    assert moved("squared") > 1e4
+    for loss in ("absolute", "huber", "epsilon_insensitive"):
+        # An outlier pulls with a slope of delta or 1, however far away it is.
+        assert moved(loss) < 4 * 2 * 1.345
+
+
+def test_a_constant_is_not_penalised():
+    for loss in ("squared", "absolute", "huber", "epsilon_insensitive"):
+        machine = KernelMachineRegressor(RBF(), loss, fit_intercept=True)
+        f = machine.fit(X, Y).predict(NEW)
+        np.testing.assert_allclose(machine.fit(X, Y + 100.0).predict(NEW), f + 100.0, atol=1e-6)
+        # Within epsilon any constant is as good.
+        epsilon = 0.1 if loss == "epsilon_insensitive" else 1e-9
+        assert machine.fit(X, 0 * Y + 3.0).intercept_ == pytest.approx(3.0, abs=epsilon)
+        assert machine.converged_
+
+
+def test_what_is_reported_is_the_objective_in_its_own_units():
+    penalty = 0.3
+    machine = KernelMachineRegressor(RBF(), "absolute", penalty).fit(X, Y, WEIGHTS)
+    b, K = machine.dual_coef_, np.asarray(RBF()(X))
+    expected = WEIGHTS @ np.abs(Y - machine.predict(X)) + 0.5 * penalty * b @ K @ b
+    assert machine.objective_ == pytest.approx(expected, rel=1e-12)
+    assert machine.converged_
+    assert 0.0 <= machine.duality_gap_ <= 1e-9 * machine.objective_
+    assert 5 < machine.n_iter_ < 40
+
+
+def test_where_rounding_stands_between_it_and_the_minimum_it_says_so():
+    # A penalty so small that what it weighs is lost beside the losses.
+    with pytest.warns(ConvergenceWarning, match="above its minimum.*take a larger one"):
+        machine = KernelMachineClassifier(Matern12(), "hinge", 1e-13).fit(X, TWO)
+    assert not machine.converged_
+    assert machine.duality_gap_ > 1e-6 * machine.objective_
+
+
+def test_the_loss_is_tuned_like_any_parameter():
+    grid = {"loss": ["squared", Huber(0.1), Huber(10.0)], "penalty": [0.1, 1.0]}
+    search = GridSearchCV(KernelMachineRegressor(RBF()), grid, cv=3).fit(X, Y)
+    assert search.best_score_ > 0.5
+    assert len(search.cv_results_["params"]) == 6
+
+
+# -- classification -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", [TWO, LABELS], ids=["two", "three"])
+def test_logistic_regression_is_scikit_learns_in_the_features_of_the_kernel(target):
+    cubic = PolynomialFeatures(3, include_bias=True).fit_transform
+    # The features whose dot product is (1 + x'z)^3: the multinomial weights.
+    powers = PolynomialFeatures(3).fit(X).powers_
+    factorial = np.array([1.0, 1.0, 2.0, 6.0])
+    size = 6.0 / (factorial[powers].prod(axis=1) * factorial[3 - powers.sum(axis=1)])
+    pairs = [(Linear(), lambda Z: Z), (Polynomial(3), lambda Z: cubic(Z) * np.sqrt(size))]
+    for kernel, features in pairs:
+        np.testing.assert_allclose(features(X) @ features(NEW).T, kernel(X, NEW), atol=1e-12)
+        for penalty in (0.1, 5.0):
+            theirs = LogisticRegression(
+                C=1 / penalty, fit_intercept=False, solver="newton-cg", tol=1e-12, max_iter=1000
+            ).fit(features(X), target, WEIGHTS)
+            ours = KernelLogisticRegression(kernel, penalty).fit(X, target, WEIGHTS)
+            np.testing.assert_allclose(
+                ours.predict_proba(NEW), theirs.predict_proba(features(NEW)), atol=1e-6
+            )
+            assert np.array_equal(ours.predict(NEW), theirs.predict(features(NEW)))
+
+
+def test_the_constant_of_logistic_regression_is_not_penalised():
+    theirs = LogisticRegression(solver="newton-cg", tol=1e-12).fit(X, LABELS)
+    ours = KernelLogisticRegression(Linear(), fit_intercept=True).fit(X, LABELS)
+    np.testing.assert_allclose(ours.predict_proba(NEW), theirs.predict_proba(NEW), atol=1e-8)
+    # Then the mean probability of each class is its share.
+    shares = np.mean(LABELS[:, None] == ours.classes_, axis=0)
+    np.testing.assert_allclose(ours.predict_proba(X).mean(axis=0), shares, atol=1e-10)
+
+
+def test_logistic_regression_reports_its_objective():
+    for target in (TWO, LABELS):
+        machine = KernelLogisticRegression(RBF(), 0.3).fit(X, target)
+        B = machine.dual_coef_.reshape(80, -1)
+        size = np.sum(B * (np.asarray(RBF()(X)) @ B))
+        loss = 80 * log_loss(target, machine.predict_proba(X), labels=machine.classes_)
+        assert machine.objective_ == pytest.approx(loss + 0.15 * size, rel=1e-10)
+        assert machine.duality_gap_ <= 1e-12 * machine.objective_
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_the_hinge_loss_is_the_support_vector_machine(kernel):
+    K, between = np.asarray(kernel(X)), np.asarray(kernel(NEW, X))
+    theirs = SVC(kernel="precomputed", C=2.0, tol=1e-5)
+    ours = KernelMachineClassifier(kernel, "hinge", 0.5, fit_intercept=True)
+    expected = theirs.fit(K, TWO).decision_function(between)
+    np.testing.assert_allclose(ours.fit(X, TWO).decision_function(NEW), expected, atol=1e-4)
+    expected = OneVsRestClassifier(theirs).fit(K, LABELS).decision_function(between)
+    np.testing.assert_allclose(ours.fit(X, LABELS).decision_function(NEW), expected, atol=1e-4)
+    assert np.array_equal(ours.predict(NEW), ours.classes_[np.argmax(expected, axis=1)])
+
+
+def test_only_the_logistic_loss_has_probabilities():
+    for loss in ("hinge", Hinge(), "unknown"):
+        assert not hasattr(KernelMachineClassifier(loss=loss), "predict_proba")
+    a = KernelMachineClassifier(RBF(), Logistic()).fit(X, LABELS).predict_proba(NEW)
+    b = KernelLogisticRegression(RBF()).fit(X, LABELS).predict_proba(NEW)
+    assert np.array_equal(a, b)
+    np.testing.assert_allclose(a.sum(axis=1), 1.0, rtol=1e-14)
+
+
+def test_points_that_weigh_nothing_have_no_say_in_the_classes():
+    weights = np.where(LABELS == "middle", 0.0, 1.0)
+    machine = KernelMachineClassifier(RBF()).fit(X, LABELS, weights)
+    assert machine.classes_.tolist() == ["low", "top"]
+    kept = weights > 0
+    again = KernelMachineClassifier(RBF()).fit(X[kept], LABELS[kept])
+    assert np.array_equal(machine.decision_function(NEW), again.decision_function(NEW))
+    with pytest.raises(ValueError, match="only one class, top, among the points that weigh"):
+        machine.fit(X, LABELS, np.where(LABELS == "top", 1.0, 0.0))
+
+
+# -- both -----------------------------------------------------------------------------------------
+
+REGRESSORS = [
+    KernelMachineRegressor(loss=loss, fit_intercept=constant)
+    for loss in ("squared", "absolute", "huber", "epsilon_insensitive")
+    for constant in (False, True)
+]
+CLASSIFIERS = [
+    KernelMachineClassifier(),
+    KernelMachineClassifier(loss="hinge", fit_intercept=True),
+    KernelLogisticRegression(fit_intercept=True),
+]
+
+
+@pytest.mark.slow
+@parametrize_with_checks([REGRESSORS[0], CLASSIFIERS[0]])
+def test_they_are_estimators_as_scikit_learn_wants_them(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([*REGRESSORS[1:], *CLASSIFIERS[1:]])
+def test_the_others_are_estimators_too(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("machine", [REGRESSORS[2], *CLASSIFIERS], ids=repr)
+def test_a_machine_can_be_copied_and_kept(machine):
+    target = Y if machine in REGRESSORS else LABELS
+    fitted = clone(machine).set_params(kernel=RBF(0.5)).fit(X, target)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(NEW), fitted.predict(NEW))
+    assert fitted.score(X, target) > 0.7
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("make", [KernelMachineRegressor, KernelMachineClassifier])
+def test_a_kernel_finds_its_columns_in_a_data_frame(frame, make):
+    table, target = frame({"age": X[:, 0], "mass": X[:, 1]}), Y if "Reg" in make.__name__ else TWO
+    by_name = make(RBF().on(["mass"]) + Linear().on(["age"])).fit(table, target)
+    by_index = make(RBF().on([1]) + Linear().on([0])).fit(X, target)
+    assert np.array_equal(by_name.predict(table), by_index.predict(X))
+    assert by_name.feature_names_in_.tolist() == ["age", "mass"]
+    with pytest.raises(ValueError, match="Feature names"):
+        by_name.predict(table[["age"]])
+
+
+def test_predictions_do_not_depend_on_blocks(monkeypatch):
+    points = RNG.normal(size=(600, 2))
+    regressor = KernelMachineRegressor(RBF(), "absolute").fit(X, Y)
+    classifier = KernelMachineClassifier(RBF()).fit(X, LABELS)
+    f, p = regressor.predict(points), classifier.predict_proba(points)
+    monkeypatch.setattr(gram_matrix, "BLOCK", 1)
+    np.testing.assert_allclose(regressor.predict(points), f, atol=1e-13)
+    np.testing.assert_allclose(classifier.predict_proba(points), p, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"loss": "hubre"}, ValueError, "loss='hubre' is not known. Did you mean 'huber'?"),
+        ({"loss": Hinge()}, ValueError, "Hinge() is not known"),
+        ({"penalty": 0.0}, ValueError, "penalty must be a positive number, got 0.0"),
+        ({"penalty": -1}, ValueError, "penalty must be a positive number, got -1"),
+        ({"penalty": "loo"}, ValueError, "penalty must be a positive number, got 'loo'"),
+        ({"kernel": "rbf"}, TypeError, "kernel must be a bayeskern kernel"),
+        ({"kernel": RBF(dist.LogNormal())}, TypeError, "lengthscale of RBF"),
+        ({"kernel": RBF() + Multiquadric()}, ValueError, "is not positive definite"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        KernelMachineRegressor(**options).fit(X, Y)
+
+
+def test_bad_data_are_refused():
+    with pytest.raises(ValueError, match="is not known. Choose from logistic, hinge"):
+        KernelMachineClassifier(loss="squared").fit(X, TWO)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        KernelMachineClassifier().fit(X, Y)
+    with pytest.raises(ValueError, match="only one class"):
+        KernelMachineClassifier().fit(X, np.ones(80, dtype=int))
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        KernelMachineRegressor().fit(X, Y, -WEIGHTS)
+    with pytest.raises(ValueError, match="NaN"):
+        KernelMachineRegressor().fit(X, np.where(Y > 1, np.nan, Y))
+
+
+def test_probabilities_are_of_the_loss_that_was_fitted():
+    labels = (X[:, 0] > 0).astype(int)
+    model = KernelMachineClassifier(RBF(), loss="hinge").fit(X, labels)
+    with pytest.raises(ValueError, match="fitted with Hinge"):
+        model.set_params(loss="logistic").predict_proba(X)

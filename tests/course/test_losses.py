@@ -1,0 +1,313 @@
+"""Losses against their definitions, and their minima against other solvers."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import special
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression, QuantileRegressor
+from sklearn.metrics import hinge_loss, log_loss
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
+
+from bayeskern.course.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Squared,
+)
+from bayeskern.course.shifted_gram import ShiftedGram
+
+REAL = [Squared(), Absolute(), Huber(0.4), EpsilonInsensitive(0.2)]
+MARGIN = [Hinge(), Logistic()]
+ALL = REAL + MARGIN
+
+
+def name(loss):
+    return type(loss).__name__
+
+
+def problem(loss, n=40, seed=0, lengthscale=0.7):
+    """A Gram matrix, y and weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.standard_t(3, size=n)
+    K = np.exp(-np.sum((X[:, None] - X) ** 2, axis=2) / (2 * lengthscale**2))
+    return K, np.where(y > 0, 1.0, -1.0) if loss in MARGIN else y, rng.uniform(0.5, 2.0, size=n)
+
+
+def objective(loss, K, y, weights, b, c):
+    return weights @ loss.value(y, K @ b + c) + 0.5 * b @ K @ b
+
+
+# -- what they are --------------------------------------------------------------------------------
+
+
+def test_values_are_those_of_scipy_and_scikit_learn():
+    rng = np.random.default_rng(1)
+    y, f = rng.normal(size=(2, 50))
+    label = np.sign(y)
+    np.testing.assert_allclose(Huber(0.4).value(y, f), special.huber(0.4, y - f), rtol=1e-14)
+    np.testing.assert_allclose(Squared().value(y, f), special.huber(1e9, y - f), rtol=1e-14)
+    expected = np.abs(y - f).clip(0.2) - 0.2
+    np.testing.assert_allclose(EpsilonInsensitive(0.2).value(y, f), expected, rtol=1e-14)
+    assert np.mean(Hinge().value(label, f)) == pytest.approx(hinge_loss(label, f), rel=1e-14)
+    expected = log_loss(label, special.expit(f))
+    assert np.mean(Logistic().value(label, f)) == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_no_loss_falls_below_its_tangents(loss):
+    # f is on a grid that has the kinks in it.
+    f = np.linspace(-3.0, 3.0, 61)
+    for y in (-1.0, 1.0):
+        slopes, values = loss.derivative(y, f), loss.value(y, f)
+        tangents = values[:, None] + slopes[:, None] * (f - f[:, None])
+        assert np.all(values >= tangents - 1e-12)
+        # And each slope is of a tangent: the loss falls below any line of another slope.
+        assert np.all(np.diff(slopes) >= 0.0)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_the_conjugate_is_the_highest_that_a_line_rises_above_the_loss(loss):
+    f = np.linspace(-4.0, 4.0, 80_001)
+    for y in (-1.0, 1.0):
+        slopes = loss.derivative(y, np.linspace(-1.5, 1.5, 31))
+        expected = np.max(slopes[:, None] * f - loss.value(y, f), axis=1)
+        conjugates = loss.conjugate(y, slopes)
+        # The grid misses the highest point by at most half a step, where the line is flat.
+        np.testing.assert_allclose(conjugates, expected, atol=1e-8)
+
+
+def test_what_is_near_must_be_a_length():
+    with pytest.raises(ValueError, match="delta must be a positive number, got 0"):
+        Huber(0.0)
+    with pytest.raises(ValueError, match="epsilon must be a nonnegative number, got -0.1"):
+        EpsilonInsensitive(-0.1)
+    assert pickle.loads(pickle.dumps(Huber(2.0))) == Huber(2.0) != Huber(1.0)
+
+
+# -- their minima ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_each_is_minimised_to_rounding_whatever_the_penalty(loss, C, intercept):
+    K, y, weights = problem(loss)
+    weights = C * weights
+    minimum = loss.minimise(K, y, weights, intercept)
+    b, c = minimum.coefficients, minimum.intercept
+    assert minimum.value == pytest.approx(objective(loss, K, y, weights, b, c), rel=1e-12)
+    assert abs(minimum.gap) <= 1e-9 * minimum.value
+    if intercept:
+        assert abs(b.sum()) <= 1e-9 * np.abs(b).sum()
+    else:
+        assert c == 0.0
+    # The gap does not lie: other points near and far are no better.
+    rng = np.random.default_rng(2)
+    for size in (1e-3, 1e-1, 1.0):
+        other = b * (1.0 + size * rng.normal(size=b.shape))
+        at = c + intercept * size * rng.normal()
+        assert objective(loss, K, y, weights, other, at) >= minimum.value * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_the_gap_bounds_what_is_missing_to_the_minimum(loss):
+    K, y, weights = problem(loss)
+    best = loss.minimise(K, y, weights)
+
+    class Early(type(loss)):
+        def _solve(self, K, y, weights, intercept):
+            return 0.9 * best.coefficients, 0.0, 0
+
+    early = Early(**vars(loss)).minimise(K, y, weights)
+    missing = early.value - best.value
+    assert missing > 1e-4 * best.value
+    assert missing <= early.gap
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.4), Logistic()], ids=name)
+def test_smooth_losses_agree_with_a_general_minimiser(loss):
+    K, y, weights = problem(loss, n=25)
+    L = np.linalg.cholesky(K + 1e-14 * np.eye(25))
+
+    def of(v):
+        f = L @ v[1:] + v[0]
+        slopes = weights * loss.derivative(y, f)
+        value = weights @ loss.value(y, f) + 0.5 * v[1:] @ v[1:]
+        return value, np.concatenate([[slopes.sum()], L.T @ slopes + v[1:]])
+
+    theirs = minimize(of, np.zeros(26), jac=True, method="BFGS", options={"gtol": 1e-9})
+    ours = loss.minimise(K, y, weights, intercept=True)
+    assert ours.value == pytest.approx(theirs.fun, rel=1e-12)
+    f = K @ ours.coefficients + ours.intercept
+    np.testing.assert_allclose(f, L @ theirs.x[1:] + theirs.x[0], atol=1e-7)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("loss", [Absolute(), EpsilonInsensitive(0.2), Hinge()], ids=name)
+def test_losses_with_kinks_agree_with_a_general_programme(loss, intercept):
+    K, y, weights = problem(loss, n=8)
+    # Over t, b and c: the loss is the least t above each of its two sides.
+    sides = {
+        "Absolute": lambda f: [f - y, y - f],
+        "EpsilonInsensitive": lambda f: [f - y - 0.2, y - f - 0.2, 0 * f],
+        "Hinge": lambda f: [1 - y * f, 0 * f],
+    }[name(loss)]
+
+    def above(v):
+        f = K @ v[8:16] + intercept * v[16]
+        return np.concatenate([v[:8] - side for side in sides(f)])
+
+    theirs = minimize(
+        lambda v: weights @ v[:8] + 0.5 * v[8:16] @ K @ v[8:16],
+        np.concatenate([np.full(8, 3.0), np.zeros(9)]),
+        constraints={"type": "ineq", "fun": above},
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    ours = loss.minimise(K, y, weights, intercept)
+    assert ours.value == pytest.approx(theirs.fun, rel=1e-9)
+    np.testing.assert_allclose(ours.coefficients, theirs.x[8:16], atol=1e-5)
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_with_an_intercept_kinked_losses_are_libsvms(C):
+    K, y, weights = problem(Absolute(), n=120)
+    label = np.sign(y)
+    pairs = [
+        (Absolute(), y, SVR(kernel="precomputed", C=C, epsilon=0.0, tol=1e-9)),
+        (EpsilonInsensitive(0.2), y, SVR(kernel="precomputed", C=C, epsilon=0.2, tol=1e-9)),
+        (Hinge(), label, SVC(kernel="precomputed", C=C, tol=1e-9)),
+    ]
+    for loss, target, theirs in pairs:
+        theirs.fit(K, target, weights)
+        ours = loss.minimise(K, target, C * weights, intercept=True)
+        b = np.zeros(120)
+        b[theirs.support_] = theirs.dual_coef_[0]
+        # libsvm keeps the Gram matrix in single precision.
+        np.testing.assert_allclose(K @ ours.coefficients, K @ b, atol=1e-5)
+        np.testing.assert_allclose(ours.intercept, theirs.intercept_[0], atol=1e-5)
+        at = objective(loss, K, target, C * weights, b, theirs.intercept_[0])
+        assert ours.value <= at * (1 + 1e-14)
+        assert ours.value == pytest.approx(at, rel=1e-5)
+
+
+def test_without_an_intercept_kinked_losses_are_liblinears_in_explicit_features():
+    K, y, weights = problem(Absolute(), n=60, lengthscale=0.3)
+    L, label = np.linalg.cholesky(K), np.sign(y)
+    options = {"C": 0.5, "fit_intercept": False, "tol": 1e-9, "max_iter": 10**6}
+    pairs = [
+        (EpsilonInsensitive(0.2), y, LinearSVR(epsilon=0.2, **options)),
+        (Hinge(), label, LinearSVC(loss="hinge", **options)),
+    ]
+    for loss, target, theirs in pairs:
+        theirs.fit(L, target, weights)
+        ours = loss.minimise(K, target, 0.5 * weights)
+        np.testing.assert_allclose(K @ ours.coefficients, L @ theirs.coef_.ravel(), atol=1e-7)
+
+
+def test_absolute_loss_with_hardly_a_penalty_is_the_linear_programme():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(31, 2))
+    y = X @ [1.0, -2.0] + rng.standard_t(2, size=31) + 5.0
+    theirs = QuantileRegressor(quantile=0.5, alpha=0.0).fit(X, y)
+    ours = Absolute().minimise(X @ X.T, y, np.full(31, 1e4), intercept=True)
+    np.testing.assert_allclose(X.T @ ours.coefficients, theirs.coef_, atol=1e-7)
+    np.testing.assert_allclose(ours.intercept, theirs.intercept_, atol=1e-7)
+
+
+def test_an_intercept_alone_is_a_location_by_each_loss():
+    rng = np.random.default_rng(4)
+    y, nothing = rng.exponential(size=41), np.zeros((41, 41))
+
+    def intercept(loss, y):
+        return loss.minimise(nothing, y, np.ones(41), intercept=True).intercept
+
+    assert intercept(Squared(), y) == pytest.approx(np.mean(y), rel=1e-13)
+    assert intercept(Absolute(), y) == pytest.approx(np.median(y), rel=1e-9)
+    # Huber's estimating equation.
+    c = intercept(Huber(0.5), y)
+    assert np.sum(np.clip(y - c, -0.5, 0.5)) == pytest.approx(0.0, abs=1e-11)
+    label = np.where(np.arange(41) < 10, 1.0, -1.0)
+    assert intercept(Logistic(), label) == pytest.approx(np.log(10 / 31), rel=1e-12)
+    assert intercept(Hinge(), label) == pytest.approx(-1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_a_weight_of_two_is_the_point_twice(loss):
+    K, y, _ = problem(loss, n=20)
+    twice = np.concatenate([np.arange(20), np.arange(7)])
+    weights = np.where(np.arange(20) < 7, 2.0, 1.0)
+    a = loss.minimise(K, y, weights, intercept=True)
+    b = loss.minimise(K[np.ix_(twice, twice)], y[twice], np.ones(27), intercept=True)
+    f = K @ a.coefficients + a.intercept
+    np.testing.assert_allclose(K[:, twice] @ b.coefficients + b.intercept, f, atol=1e-9)
+
+
+def test_the_multinomial_loss_is_scikit_learns_in_explicit_features():
+    K, _, weights = problem(Logistic(), n=60, lengthscale=0.4)
+    codes = np.digitize(problem(Squared(), n=60)[1], [-0.5, 0.5])
+    L = np.linalg.cholesky(K)
+    theirs = LogisticRegression(solver="newton-cholesky", tol=1e-10, C=2.0).fit(L, codes, weights)
+    ours = Logistic().classify(K, codes, 3, 2.0 * weights, intercept=True)
+    expected, probabilities = (
+        theirs.predict_proba(L),
+        special.softmax(K @ ours.coefficients + ours.intercept, 1),
+    )
+    np.testing.assert_allclose(probabilities, expected, atol=1e-8)
+    assert abs(ours.gap) <= 1e-12 * ours.value
+    value = 2.0 * weights @ -np.log(expected[np.arange(60), codes]) + 0.5 * np.sum(theirs.coef_**2)
+    assert ours.value == pytest.approx(value, rel=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_no_problem_is_too_lopsided(loss):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n = rng.integers(2, 40)
+        X = rng.normal(size=(n, 2))[rng.integers(0, n, size=n)]
+        distances = np.linalg.norm(X[:, None] - X, axis=2)
+        grams = [np.exp(-distances / 0.1), np.exp(-(distances**2) / 50.0), X @ X.T, np.ones((n, n))]
+        y = rng.standard_t(2, size=n) * 10.0 ** rng.uniform(-3, 3)
+        if loss in MARGIN:
+            # One against all others, at times.
+            y = np.where(np.arange(n) <= rng.integers(0, n - 1), 1.0, -1.0)
+        weights = 10.0 ** rng.uniform(-3, 2) * rng.uniform(0.01, 1.0, size=n)
+        for K in grams:
+            for intercept in (False, True):
+                minimum = loss.minimise(K, y, weights, intercept)
+                assert abs(minimum.gap) <= 1e-6 * minimum.value + 1e-12 * minimum.at_zero
+
+
+def test_where_nothing_is_lost_f_is_zero():
+    K, y, weights = problem(Absolute())
+    minimum = EpsilonInsensitive(100.0).minimise(K, y, weights, intercept=True)
+    assert not minimum.coefficients.any()
+    assert (minimum.intercept, minimum.value, minimum.gap) == (0.0, 0.0, 0.0)
+
+
+# -- the linear algebra ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_shifted_matrix_is_solved_where_its_shift_is_huge_or_none(intercept):
+    rng = np.random.default_rng(5)
+    F = rng.normal(size=(12, 4))
+    K, v, e = F @ F.T, rng.normal(size=12), np.array([1e-14, 1e-3, 1.0, 1e6] * 3)
+    ones = intercept * np.ones((12, 1))
+    bordered = np.block([[K + np.diag(1 / e), ones], [ones.T, np.eye(1) * (not intercept)]])
+    expected = np.linalg.solve(bordered, np.append(v, 0.7 * intercept))
+    b, c = ShiftedGram(K, e, intercept).solve(v, 0.7)
+    np.testing.assert_allclose(b, expected[:12], rtol=1e-7)
+    assert c == pytest.approx(expected[12], rel=1e-7, abs=1e-15)
+
+
+def test_a_matrix_that_rounding_made_indefinite_is_solved_too():
+    K = np.ones((3, 3)) - 1e-9 * np.diag([0.0, 1.0, 2.0])
+    b, _ = ShiftedGram(K, np.full(3, 1e12), False).solve(np.ones(3))
+    np.testing.assert_allclose(K @ b, 1.0, atol=1e-3)
