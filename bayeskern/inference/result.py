@@ -1,4 +1,4 @@
-"""What a method hands back, before it becomes a Posterior."""
+"""Result of a method, before it becomes a Posterior, and the contract of its assessment."""
 
 from __future__ import annotations
 
@@ -15,46 +15,60 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.verdict import Trust
 
-# The sample statistic that numbers the region of each draw, where draws were resampled by region.
+# Sample statistic: the region of each draw, where draws were resampled by region.
 REGION = "region"
-# The sample statistics that number the ancestor and the island of each draw of a particle sampler.
+# Sample statistics: the ancestor and the island of each draw of a particle sampler.
 ANCESTOR, ISLAND = "ancestor", "island"
-# Chains with coordinates beyond this, unconstrained, run away: no posterior holds them.
+# Unconstrained coordinates beyond this belong to no posterior: such chains run away.
 RUN_AWAY = 1e100
 
 
 class Assessable(Protocol):
-    """What an assessment looks at; a Posterior has all of it.
+    """Draws of a fit as an assessment reads them; a Posterior offers all of it.
 
     Attributes:
-        fitted_target: The target that the method ran on, and whose coordinates z are.
+        target: Full model and its data; None where it was loaded without the model.
+        fitted_target: Target that the method ran on, and whose coordinates z are.
         fitted_draws: Its latent and deterministic sites, chains joined, each (S, *site).
-        flat: The sites of the full model, chains joined, each (S, *site).
+        flat: Sites of the full model, chains joined, each (S, *site).
         z: Draws in unconstrained coordinates, (chains, draws, d).
-        log_p: log p(z) of draws from a known density, (S,), else None.
-        log_q: log q(z) of them, (S,), else None.
-        log_ratios: log p(z) - log q(z), (S,), else None.
-        elbo: The mean of the log ratios, else None.
-        approximation: q, where the draws come from one.
+        is_point: True for a single point, such as a mode.
+        log_q: log q(z) of draws from `approximation`, (S,), else None.
+        approximation: Density q that the draws come from, where there is one.
         sample_stats: Statistics of draws by ArviZ's names, each (chains, draws).
-        findings: What is known of where the posterior lies, from this fit and earlier ones.
-        optimum: The mode, where one was looked for.
-        progress: Whether work that takes long shows a bar.
+        findings: Modes and other points of the posterior known from this fit and earlier ones.
+        optimum: Mode, where one was searched for.
+        progress: Whether long work shows a progress bar.
     """
 
-    fitted_target: Target
-    fitted_draws: dict[str, np.ndarray]
-    flat: dict[str, np.ndarray]
-    z: np.ndarray
-    log_p: np.ndarray | None
-    log_q: np.ndarray | None
-    log_ratios: np.ndarray | None
-    elbo: Estimate | None
-    approximation: Approximation | None
-    sample_stats: dict[str, np.ndarray]
-    findings: Findings
-    optimum: Optimum | None
-    progress: bool
+    @property
+    def target(self) -> Target | None: ...
+    @property
+    def fitted_target(self) -> Target: ...
+    @property
+    def fitted_draws(self) -> dict[str, np.ndarray]: ...
+    @property
+    def flat(self) -> dict[str, np.ndarray]: ...
+    @property
+    def z(self) -> np.ndarray: ...
+    @property
+    def is_point(self) -> bool: ...
+    @property
+    def log_q(self) -> np.ndarray | None: ...
+    @property
+    def approximation(self) -> Approximation | None: ...
+    @property
+    def sample_stats(self) -> dict[str, np.ndarray]: ...
+    @property
+    def findings(self) -> Findings: ...
+    @property
+    def optimum(self) -> Optimum | None: ...
+    @property
+    def progress(self) -> bool: ...
+
+    def log_p_of_first(self, count: int) -> np.ndarray:
+        """log p(z) of the first draws, (count,)."""
+        ...
 
 
 class Assessment(Protocol):
@@ -70,12 +84,11 @@ class Assessment(Protocol):
 
 
 class Region(NamedTuple):
-    """A part of a posterior that chains do not leave.
+    """Part of a posterior that chains do not leave.
 
     Attributes:
-        chains: The numbers of the chains that were there of themselves; none where a visit found
-            it.
-        z: Draws there, (chains, n, d).
+        chains: Numbers of the chains that reached it by themselves; none where a visit found it.
+        z: Draws in it, (chains, n, d).
         share: Its share of the posterior; NaN where it is not known.
     """
 
@@ -86,25 +99,25 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Draws of z, in unconstrained coordinates, and all that the method knows about them.
+    """Draws of z, in unconstrained coordinates, and what the method knows about them.
 
     Attributes:
         z: Equally weighted draws, (chains, draws, d); a point estimate is (1, 1, d).
-        assess: Makes the verdict, when it is first asked for.
+        assess: Computes the verdict, when it is first asked for.
         weighted: Draws (S, d) and log weights (S,) that sum to one, where there are some.
         log_q: log q(z) of the draws, (draws,), where they come from `approximation`.
-        approximation: q, where the draws come from one.
-        draws: The sites, each (chains, draws, *site), where they do not follow from z.
+        approximation: Density q that the draws come from, where there is one.
+        draws: Sites, each (chains, draws, *site), where they do not follow from z.
         log_evidence: log p(data) with its standard error, where the method estimates it.
-        optimum: The mode, where one was looked for.
+        optimum: Mode, where one was searched for.
         findings: Findings of earlier fits, and of this one beside `optimum` and `weighted`.
         trace: Numbers by step, such as the ELBO.
         sample_stats: Statistics of draws by ArviZ's names, each (chains, draws).
-        attempts: What `auto` tried.
-        method: The method that was taken, where it is not the one that was asked for.
+        attempts: Attempts of `auto`.
+        method: Method that was used, where it differs from the one requested.
         timing: Seconds by part, for parts that the method times itself.
-        target: The form of the model that was fitted, where it is not the one that was given.
-        marginalized: The marginal of that form, where the method ran on it.
+        target: Form of the model that was fitted, where it differs from the one passed.
+        marginalized: Marginal of that form, where the method ran on it.
     """
 
     z: np.ndarray

@@ -1,33 +1,47 @@
-"""The verdict on an approximate posterior: how far its draws can be trusted, and why."""
+"""Verdict on an approximate posterior, with its evidence."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from bayeskern.core.formatting import counted
 from bayeskern.inference.findings import Findings
 
-# How wide the text is that people read.
+# Columns of text that people read.
 WIDTH = 100
-
 VERDICTS = ("good", "caution", "bad", "not assessable")
 
 
 def effective(draws: float) -> str:
-    """How many effective draws there are, in words."""
+    """A number of effective draws, in words."""
     return counted(f"{draws:.0f}", "effective draw")
+
+
+def worst_entry(
+    key: str, values: np.ndarray, names: Sequence[str], smallest: bool = False
+) -> dict[str, float | str]:
+    """The worst of several values and its name, as the entries `key` and `key_at`.
+
+    The largest value is the worst, or the smallest with `smallest`; NaN is worse than any number.
+    """
+    ranked = np.where(np.isnan(values), np.inf, -values if smallest else values)
+    at = int(np.argmax(ranked))
+    return {key: float(values[at]), f"{key}_at": names[at]}
 
 
 @dataclass(frozen=True)
 class Trust:
-    """How far the draws of a posterior can be trusted.
+    """Verdict on the draws of a posterior.
 
     Attributes:
         verdict: "good", "caution", "bad" or "not assessable" (a point has no spread to assess).
         advice: One sentence that a person can act on.
-        evidence: What the verdict rests on, by name, such as "khat", "rhat" or "divergences".
-        findings: Places that refute the draws, as an assessment has seen them.
+        evidence: Numbers behind the verdict, by name, such as "khat", "rhat" or "divergences".
+        findings: Points that the assessment found, and that refute the draws.
 
     Raises:
         ValueError: If the verdict is none of these.
@@ -38,14 +52,14 @@ class Trust:
     evidence: dict = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings, repr=False, compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
             raise ValueError(f"verdict must be one of {VERDICTS}, got {self.verdict!r}.")
 
     def __repr__(self) -> str:
         shown = [f"verdict={self.verdict!r}"]
         for name, value in self.evidence.items():
-            # Where something is worst stands beside how bad it is.
+            # The name of the worst number follows its value.
             if name.removesuffix("_at") in self.evidence and name.endswith("_at"):
                 continue
             number = f"{value:.3g}" if isinstance(value, float) else f"{value}"

@@ -57,7 +57,7 @@ class Weights(NamedTuple):
         return khat_threshold(len(self.log))
 
 
-def khat_threshold(count: int) -> float:
+def khat_threshold(count: float) -> float:
     """min(1 - 1/log10 S, 0.7): Vehtari et al. (2024), section 3.2.4."""
     return min(1.0 - 1.0 / np.log10(max(count, 2)), 0.7)
 

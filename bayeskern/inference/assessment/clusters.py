@@ -1,13 +1,13 @@
 """Standard errors and effective sample sizes of draws that share ancestors.
 
-Draws of a particle sampler that descend from one particle are alike, as far as moves have not
-separated them. For the mean of f over S draws with ancestors e,
+Draws of a particle sampler that descend from one particle are dependent, unless moves have
+separated them. The mean of f over S draws with ancestors e has the variance
 
     Var(mean f) = sum_e (sum_{i: ancestor e} (f_i - mean f))^2 / S^2,
 
-which Chan and Lai (2013), "A general theory of particle filters in hidden Markov models and some
-applications", show to be consistent; see Lee and Whiteley (2018), "Variance estimation in the
-particle filter". Independent islands of particles give it without any theory, from few numbers.
+a consistent estimate: Chan and Lai (2013), "A general theory of particle filters in hidden Markov
+models and some applications"; Lee and Whiteley (2018), "Variance estimation in the particle
+filter". Independent islands of particles give a second estimate, from few numbers.
 """
 
 from __future__ import annotations
@@ -15,17 +15,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-# Probabilities of the tails whose effective sample size is computed.
-TAIL_PROBABILITIES = 0.05, 0.95
-
 
 def variance_of_mean(x: np.ndarray, ancestors: np.ndarray, islands: np.ndarray) -> np.ndarray:
-    """Variance of the mean of x, the larger of that by ancestors and that by islands.
+    """Variance of the mean of x: the larger of two estimates, by ancestors and by islands.
 
     Args:
         x: Draws, (S, m).
         ancestors: Number of the ancestor of each draw, (S,).
-        islands: Number of the island of each draw, (S,); of one island no variance is computed.
+        islands: Number of the island of each draw, (S,); one island gives no estimate.
 
     Returns:
         The variance for each column, (m,).
@@ -41,26 +38,34 @@ def variance_of_mean(x: np.ndarray, ancestors: np.ndarray, islands: np.ndarray) 
 def effective_sizes(
     x: np.ndarray, ancestors: np.ndarray, islands: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Effective sample sizes of the bulk and of the tails of draws x (S, m), (m,) each.
+    """Effective sample sizes in the bulk and in the tails.
 
-    The variance of independent draws over `variance_of_mean`: of rank-normalised draws and of their
-    distances from the median, which shows wrong scales; in the tails, of the indicators of the 5 %
-    and 95 % quantiles. As for chains: Vehtari and others (2021), section 4.
+    The variance of independent draws over `variance_of_mean`. In the bulk: of rank-normalised
+    draws, and of their distances from the median, which reveal wrong scales. In the tails: of the
+    indicators of the 5 % and 95 % quantiles. As for chains: Vehtari and others (2021), section 4.
+
+    Args:
+        x: Draws, (S, m).
+        ancestors: As in `variance_of_mean`.
+        islands: As in `variance_of_mean`.
+
+    Returns:
+        The two sizes for each column, (m,) each.
     """
-    ranks = _normal_scores(x)
-    folded = _normal_scores(np.abs(x - np.median(x, axis=0)))
-    bulk = np.minimum(*(_effective(f, ancestors, islands) for f in (ranks, folded)))
+    folded = np.abs(x - np.median(x, axis=0))
+    bulk = [_effective(_normal_scores(f), ancestors, islands) for f in (x, folded)]
     tails = [
         _effective((x <= np.quantile(x, p, axis=0)).astype(float), ancestors, islands)
-        for p in TAIL_PROBABILITIES
+        for p in (0.05, 0.95)
     ]
-    return bulk, np.minimum(*tails)
+    return np.minimum(*bulk), np.minimum(*tails)
 
 
-def _effective(x, ancestors, islands) -> np.ndarray:
+def _effective(x: np.ndarray, ancestors: np.ndarray, islands: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         size = np.var(x, axis=0) / variance_of_mean(x, ancestors, islands)
-    # The mean of a constant, as the indicator of a tail where many draws are equal, has no error.
+    # The mean of a constant, such as the indicator of a tail where many draws are equal, has no
+    # error.
     constant = np.all(x == x[0], axis=0)
     return np.where(constant, len(x), np.minimum(size, len(x)))
 

@@ -1,4 +1,4 @@
-"""What good chains have: agreement, effective draws, and steps of which none went wrong.
+"""Convergence of Markov chains: R-hat, effective draws, and divergent transitions.
 
 Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), "Rank-normalization, folding, and
 localization: an improved R-hat"; Betancourt (2016) for E-BFMI.
@@ -7,28 +7,49 @@ localization: an improved R-hat"; Betancourt (2016) for E-BFMI.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from bayeskern.core.formatting import counted
-from bayeskern.inference.result import RUN_AWAY
-from bayeskern.inference.verdict import Trust, effective
-
-# What good chains have, and what is still of use.
-RHAT, RHAT_OF_USE = 1.01, 1.05
-ESS, ESS_OF_USE = 400, 100
-BFMI = 0.3
-# The shares of draws that diverge, or that stop at the largest tree, which are still of use.
-FEW_DIVERGENCES, FEW_SATURATED = 0.01, 0.05
-# Divergences that are few, and could change no mean by more sds than this, are of no account: good
-# chains of 400 effective draws are as far off.
-NO_CHANGE = 0.05
-# Chains whose means are more sds (within chains) apart are in different places, not mixing slowly.
-APART = 3.0
+from bayeskern.inference.result import RUN_AWAY, Assessable
+from bayeskern.inference.verdict import Trust, effective, worst_entry
 
 
-def step_evidence(stats: Sequence[dict]) -> dict:
-    """What the steps of all chains were like."""
+@dataclass(frozen=True)
+class ChainLimits:
+    """Limits of a verdict on Markov chains.
+
+    Attributes:
+        good_rhat: R-hat of good chains.
+        usable_rhat: R-hat of chains that deserve caution; beyond it they are bad.
+        good_ess: Effective draws of good chains, in bulk and tails.
+        usable_ess: Effective draws of chains that deserve caution.
+        min_bfmi: E-BFMI of good chains.
+        max_divergent_share: Share of divergent draws beyond which chains are bad.
+        max_saturated_share: Share of draws at the largest tree of good chains.
+        max_mean_change_sds: Change of a mean, in sds, that few divergences may hide in good chains:
+            the error of a mean by 400 effective draws.
+        separate_modes_sds: Distance between means of chains, in sds within chains, beyond which
+            they are in different modes, and do not just mix slowly.
+    """
+
+    good_rhat: float = 1.01
+    usable_rhat: float = 1.05
+    good_ess: int = 400
+    usable_ess: int = 100
+    min_bfmi: float = 0.3
+    max_divergent_share: float = 0.01
+    max_saturated_share: float = 0.05
+    max_mean_change_sds: float = 0.05
+    separate_modes_sds: float = 3.0
+
+
+CHAIN_LIMITS = ChainLimits()
+
+
+def step_evidence(stats: Sequence[dict[str, np.ndarray]]) -> dict:
+    """Divergences, E-BFMI and saturated trees over the sample statistics of all chains."""
     return {
         "divergences": int(sum(np.sum(s["diverging"]) for s in stats)),
         "bfmi": float(min(np.min(_bfmi(s["energy"])) for s in stats)),
@@ -36,9 +57,9 @@ def step_evidence(stats: Sequence[dict]) -> dict:
     }
 
 
-def advice_if_not_finite(names, x) -> str | None:
-    """What to say of x (chains, draws, m) where some of it is not finite."""
-    # Ranks, on which R-hat and ESS rest, do not see an infinite value.
+def advice_if_not_finite(names: Sequence[str], x: np.ndarray) -> str | None:
+    """Advice where draws x (chains, draws, m) are not all finite."""
+    # R-hat and ESS rest on ranks, which do not show an infinite value.
     count = np.sum(~np.isfinite(x), axis=(0, 1))
     at = int(np.argmax(count))
     if count[at] == 0:
@@ -47,8 +68,8 @@ def advice_if_not_finite(names, x) -> str | None:
     return f"{names[at]} has {draws} not finite: its moments mean nothing."
 
 
-def advice_if_running_away(coordinates, z) -> str | None:
-    """Advice on chains z (chains, draws, d) that have gone further than any posterior."""
+def advice_if_running_away(coordinates: Sequence[str], z: np.ndarray) -> str | None:
+    """Advice where chains z (chains, draws, d) are further out than any posterior."""
     largest = np.max(np.abs(z), axis=(0, 1))
     at = int(np.argmax(largest))
     if largest[at] < RUN_AWAY:
@@ -59,8 +80,8 @@ def advice_if_running_away(coordinates, z) -> str | None:
     )
 
 
-def advice_if_stuck(z) -> str | None:
-    """What to say of chains z (chains, draws, d) of which one did not move."""
+def advice_if_stuck(z: np.ndarray) -> str | None:
+    """Advice where one of the chains z (chains, draws, d) did not move."""
     stuck = [i for i in range(len(z)) if np.any(np.ptp(z[i], axis=0) == 0)]
     if not stuck:
         return None
@@ -70,66 +91,116 @@ def advice_if_stuck(z) -> str | None:
     )
 
 
-def varies(x) -> np.ndarray:
-    """Which of the columns of x (chains, draws, m) are not constant, up to rounding."""
+def varies(x: np.ndarray) -> np.ndarray:
+    """True for each column of x (chains, draws, m) that is not constant up to rounding, (m,)."""
     flat = x.reshape(-1, x.shape[-1])
     finite = np.all(np.isfinite(flat), axis=0)
     with np.errstate(invalid="ignore"):
         spread = np.ptp(flat, axis=0) > 1e-13 * np.max(np.abs(flat), axis=0)
-    # What is not finite is kept: it must be found, not left out.
+    # Columns that are not finite are kept: their verdict is bad.
     varying = spread | ~finite
     return varying if varying.any() else ~varying
 
 
-def worst_convergence(names, x) -> dict:
-    """The worst R-hat, bulk and tail ESS of x (chains, draws, m), and where they are."""
-    from arviz_stats.base import array_stats
+def worst_convergence(names: Sequence[str], x: np.ndarray) -> dict:
+    """Worst R-hat, bulk and tail ESS of x (chains, draws, m), with the names of the numbers."""
+    # arviz_stats takes a while to import.
+    from arviz_stats.base.array import array_stats
 
     x = np.moveaxis(x, -1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         rhat = array_stats.rhat(x) if x.shape[1] > 1 else np.full(len(x), np.nan)
-    statistics = {"rhat": (rhat, np.inf)}
-    statistics["ess_bulk"] = (array_stats.ess(x), -np.inf)
-    statistics["ess_tail"] = (array_stats.ess(x, method="tail", prob=(0.05, 0.95)), -np.inf)
-    evidence = {}
-    for what, (values, worst) in statistics.items():
-        # NaN is the worst of all.
-        ranked = np.where(np.isnan(values), worst, values)
-        at = int(np.argmax(ranked) if worst > 0 else np.argmin(ranked))
-        evidence[what], evidence[f"{what}_at"] = float(values[at]), names[at]
-    return evidence
+    bulk, tail = array_stats.ess(x), array_stats.ess(x, method="tail", prob=(0.05, 0.95))
+    return (
+        worst_entry("rhat", rhat, names)  # pyright: ignore[reportArgumentType]
+        | worst_entry("ess_bulk", bulk, names, smallest=True)  # pyright: ignore[reportArgumentType]
+        | worst_entry("ess_tail", tail, names, smallest=True)  # pyright: ignore[reportArgumentType]
+    )
 
 
-def _bfmi(energy) -> np.ndarray:
+def _bfmi(energy: np.ndarray) -> np.ndarray:
     """E-BFMI of each chain: (chains, draws) -> (chains,)."""
-    from arviz_stats.base import array_stats
+    from arviz_stats.base.array import array_stats
 
     with np.errstate(invalid="ignore", divide="ignore"):
-        return array_stats.bfmi(energy)
+        return array_stats.bfmi(energy)  # pyright: ignore[reportReturnType]
 
 
-def verdict_on_chains(evidence, worst, total: int) -> Trust:
-    """The verdict on chains from their convergence and their steps.
+# -- divergences -----------------------------------------------------------------------------------
 
-    worst: (chains, draws) of the number that agrees least; total: how many draws took steps.
+
+def divergence_evidence(posterior: Assessable) -> dict:
+    """Largest change of a mean that divergences could hide; empty where there are none."""
+    diverging = np.ravel(posterior.sample_stats["diverging"]).astype(bool)
+    if not diverging.any():
+        return {}
+    change = could_change(posterior.z.reshape(len(diverging), -1), diverging)
+    return worst_entry("divergences_could_change", change, posterior.fitted_target.coordinates)
+
+
+def could_change(z: np.ndarray, diverging: np.ndarray) -> np.ndarray:
+    """Change of each mean, in sds, if the region of the divergent draws had twice its mass.
+
+    A divergence says that steps are too long for a region, often a neck, so that chains may have
+    sampled too little of it (Betancourt, 2017, "A conceptual introduction to Hamiltonian Monte
+    Carlo", section 6.2). The region is the half-space beyond the median of the divergent draws,
+    in the direction that separates them best from the others (Fisher, 1936). A region with share s
+    of all draws and twice that mass moves the mean by s / (1 + s) times its distance from it.
+
+    Args:
+        z: Draws, (n, d).
+        diverging: True for divergent draws, at least one, (n,).
+
+    Returns:
+        Change for each coordinate, (d,); NaN where the draws have no precision matrix.
+    """
+    sds, unknown = z.std(axis=0), np.full(z.shape[1], np.nan)
+    # Written so that NaN is not above.
+    if not np.all(sds > 0.0):
+        return unknown
+    standard = (z - z.mean(axis=0)) / sds
+    try:
+        correlation = standard.T @ standard / len(z)
+        direction = np.linalg.solve(correlation, standard[diverging].mean(axis=0))
+    except np.linalg.LinAlgError:
+        return unknown
+    along = standard @ direction
+    in_region = along >= np.median(along[diverging])
+    share = np.mean(in_region)
+    return share / (1.0 + share) * np.abs(standard[in_region].mean(axis=0))
+
+
+# -- verdict ---------------------------------------------------------------------------------------
+
+
+def verdict_on_chains(evidence: dict, worst: np.ndarray, total: int) -> Trust:
+    """Verdict on chains from their convergence and their steps.
+
+    Args:
+        evidence: Entries of `worst_convergence`, `step_evidence` and `divergence_evidence`.
+        worst: Draws of the number with the largest R-hat, (chains, draws).
+        total: Number of draws.
+
+    Returns:
+        The verdict.
     """
     e, chains = evidence, len(worst)
-    few = e["divergences"] < FEW_DIVERGENCES * total
-    # Comparisons are written so that NaN fails them; one chain has no R-hat to be compared.
-    agree = {bound: chains == 1 or e["rhat"] < bound for bound in (RHAT, RHAT_OF_USE)}
-    enough = {n: e["ess_bulk"] >= n and e["ess_tail"] >= n for n in (ESS, ESS_OF_USE)}
-    saturated = not e["max_treedepth_reached"] <= FEW_SATURATED * total
-    of_use = agree[RHAT_OF_USE] and enough[ESS_OF_USE] and few
-    # Written so that NaN, and what is not known, are not below.
-    harmless = few and e.get("divergences_could_change", np.nan) < NO_CHANGE
+    few_divergences = e["divergences"] < CHAIN_LIMITS.max_divergent_share * total
+    # Comparisons are written so that NaN fails them. One chain has no R-hat to compare.
+    agree = chains == 1 or e["rhat"] < CHAIN_LIMITS.good_rhat
+    agree_roughly = chains == 1 or e["rhat"] < CHAIN_LIMITS.usable_rhat
+    enough = e["ess_bulk"] >= CHAIN_LIMITS.usable_ess and e["ess_tail"] >= CHAIN_LIMITS.usable_ess
+    usable = agree_roughly and enough and few_divergences
+    could_change = e.get("divergences_could_change", np.nan)
+    harmless = few_divergences and could_change < CHAIN_LIMITS.max_mean_change_sds
     problem = (
-        _apart(evidence, worst, agree[RHAT])
-        or (None if harmless else _divergences(evidence, total))
-        or _disagreement(evidence, agree[RHAT])
-        or _slowness(evidence, enough[ESS], saturated)
+        (None if agree else _separate_modes(e, worst))
+        or (None if harmless or not e["divergences"] else _divergences(e, total))
+        or (None if agree else _disagreement(e))
+        or _slowness(e, total)
     )
     if problem:
-        return Trust("caution" if of_use else "bad", problem, evidence)
+        return Trust("caution" if usable else "bad", problem, evidence)
     if chains == 1:
         advice = "One chain cannot show that chains agree: take chains=4."
         return Trust("caution", advice, evidence)
@@ -137,29 +208,25 @@ def verdict_on_chains(evidence, worst, total: int) -> Trust:
     if e["divergences"]:
         steps = (
             f"what {counted(e['divergences'], 'diverging draw')} could hide would move no mean by "
-            f"more than {e['divergences_could_change']:.2g} sd"
+            f"more than {could_change:.2g} sd"
         )
     advice = f"The chains agree, and {steps}: means, sds and quantiles can be used."
     return Trust("good", advice, evidence)
 
 
-def _apart(e, worst, agree) -> str | None:
-    if agree:
-        return None
+def _separate_modes(e: dict, worst: np.ndarray) -> str | None:
     means, within = np.mean(worst, axis=1), np.sqrt(np.mean(np.var(worst, axis=1)))
-    if not np.ptp(means) > APART * within:
+    if not np.ptp(means) > CHAIN_LIMITS.separate_modes_sds * within:
         return None
     return (
-        f"The chains sit in different places, most at {e['rhat_at']} (R-hat {e['rhat']:.3g}): the "
+        f"The chains sit in different regions, most at {e['rhat_at']} (R-hat {e['rhat']:.3g}): the "
         "posterior has several modes, or a narrow neck, that chains do not cross. Their shares of "
-        "the draws mean nothing; look at each place by itself, or change the model (an ordering, a "
+        "the draws mean nothing; study each region by itself, or change the model (an ordering, a "
         "tighter prior, a non-centred form) so that one is left."
     )
 
 
-def _disagreement(e, agree) -> str | None:
-    if agree:
-        return None
+def _disagreement(e: dict) -> str:
     shown = f"{e['rhat_at']} (R-hat {e['rhat']:.3g})"
     if np.isnan(e["rhat"]):
         return f"R-hat of {shown} cannot be computed: take more draws."
@@ -169,13 +236,12 @@ def _disagreement(e, agree) -> str | None:
     )
 
 
-def _divergences(e, total) -> str | None:
-    if e["divergences"] == 0:
-        return None
-    could = e.get("divergences_could_change", np.nan)
+def _divergences(e: dict, total: int) -> str:
+    change = e.get("divergences_could_change", np.nan)
     where = f"most likely near {e['ess_bulk_at']}"
-    if np.isfinite(could):
-        where = f"which could move the mean of {e['divergences_could_change_at']} by {could:.2g} sd"
+    if np.isfinite(change):
+        at = e["divergences_could_change_at"]
+        where = f"which could move the mean of {at} by {change:.2g} sd"
     return (
         f"{e['divergences']} of {total} draws diverged, so part of the posterior may be missing, "
         f"{where}: raise target_accept (0.95, 0.99), or write a hierarchical site in its "
@@ -183,19 +249,20 @@ def _divergences(e, total) -> str | None:
     )
 
 
-def _slowness(e, enough, saturated) -> str | None:
-    if not enough:
-        part = "bulk" if not e["ess_bulk"] >= min(ESS, e["ess_tail"]) else "tail"
+def _slowness(e: dict, total: int) -> str | None:
+    if not (e["ess_bulk"] >= CHAIN_LIMITS.good_ess and e["ess_tail"] >= CHAIN_LIMITS.good_ess):
+        bulk = not e["ess_bulk"] >= min(CHAIN_LIMITS.good_ess, e["ess_tail"])
+        part = "bulk" if bulk else "tail"
         return (
             f"Only {effective(e[f'ess_{part}'])} in the {part} of {e[f'ess_{part}_at']}: take more "
             "draws."
         )
-    if not e["bfmi"] >= BFMI:
+    if not e["bfmi"] >= CHAIN_LIMITS.min_bfmi:
         return (
             f"The energy is explored slowly (E-BFMI {e['bfmi']:.2g}), so the tails may be missing: "
             "write hierarchical sites in their non-centred form, or bound heavy tails."
         )
-    if saturated:
+    if not e["max_treedepth_reached"] <= CHAIN_LIMITS.max_saturated_share * total:
         return (
             f"{counted(e['max_treedepth_reached'], 'draw')} stopped at the largest tree: "
             "correct but slow. Take dense_mass=True, bring the data to a scale of about 1, or "

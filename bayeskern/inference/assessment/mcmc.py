@@ -1,10 +1,9 @@
-"""The verdict on Markov chains: do they agree, and does the posterior lie where they are?"""
+"""Verdict on Markov chains: their agreement, and the mass of regions without a chain."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,43 +11,47 @@ import numpy as np
 from bayeskern.core.formatting import counted
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.assessment.convergence import (
-    ESS,
-    RHAT,
+    CHAIN_LIMITS,
     advice_if_not_finite,
     advice_if_running_away,
     advice_if_stuck,
+    divergence_evidence,
     step_evidence,
     varies,
     verdict_on_chains,
     worst_convergence,
 )
-from bayeskern.inference.assessment.density_tail import density_tail
-from bayeskern.inference.assessment.divergences import divergence_evidence
-from bayeskern.inference.assessment.tails import heavy_tail_advice
-from bayeskern.inference.model.evaluation import constrain
-from bayeskern.inference.result import Region
-from bayeskern.inference.verdict import Trust
+from bayeskern.inference.assessment.tails import heavy_tail_caution
+from bayeskern.inference.model.evaluation import constrain, join_chains
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.result import Assessable, Region
+from bayeskern.inference.verdict import Trust, worst_entry
 
-# The share of a posterior that may lie where no chain is, and the change of a mean in sds, or of a
-# log sd, that it may make.
-MISSING, MAX_CHANGE = 0.03, 0.15
+# Share of a posterior that good draws may leave out.
+MAX_MISSING_SHARE = 0.03
 
 
 def assess_mcmc(
-    posterior,
+    posterior: Assessable,
     regions: Sequence[Region] = (),
     left: int = 0,
     seen: dict | None = None,
     in_vain: bool = False,
 ) -> Trust:
-    """Assess the draws of several chains, over all latent and deterministic sites.
+    """Verdict on the draws of several chains, over all latent and deterministic sites.
 
-    Numbers that are the same in all draws, such as the diagonal of a correlation matrix, are left
-    out, and counted in the evidence.
+    Constant numbers, such as the diagonal of a correlation matrix, are left out, and counted in the
+    evidence.
 
-    regions: where the chains are, and where a search has found other places; left: how many places
-    that it found were not looked at; seen: further evidence; in_vain: whether regions were to be
-    weighed, and could not be.
+    Args:
+        posterior: The draws.
+        regions: Regions of the chains, and others that a search found.
+        left: Number of points that a search found and that were not visited.
+        seen: Further evidence.
+        in_vain: True if shares of regions were wanted and could not be estimated.
+
+    Returns:
+        The verdict.
     """
     chains, count = posterior.z.shape[:2]
     names, flat = scalar_columns(posterior.flat)
@@ -67,115 +70,129 @@ def assess_mcmc(
     if broken:
         return Trust("bad", broken, evidence)
     worst = x[..., names.index(evidence["rhat_at"])]
-    verdict = verdict_on_chains(evidence, worst, chains * count)
-    if verdict.verdict != "good":
-        verdict = replace(verdict, advice=verdict.advice + _agreed(posterior, evidence))
+    trust = verdict_on_chains(evidence, worst, chains * count)
+    if trust.verdict != "good":
+        trust = replace(trust, advice=trust.advice + _agreement(posterior, evidence))
     missing = _missing(posterior, regions, left, evidence, in_vain)
-    if missing and verdict.verdict != "bad":
-        return missing
-    if verdict.verdict != "good":
-        return verdict
+    if trust.verdict == "bad":
+        return trust
+    if missing or trust.verdict != "good":
+        return missing or trust
     efficiency = min(1.0, evidence["ess_tail"] / (chains * count))
-    flat = x.reshape(chains * count, -1)
-    tail = heavy_tail_advice(names, flat, evidence, efficiency, partial(density_tail, posterior))
-    return Trust("caution", tail, evidence) if tail else verdict
+    return heavy_tail_caution(posterior, names, flat, evidence, efficiency) or trust
 
 
-def _agreed(posterior, evidence) -> str:
-    """What to add where the chains disagree on latents but not on what is computed from them.
+def _agreement(posterior: Assessable, evidence: dict) -> str:
+    """Advice where chains disagree on latents and agree on what is computed from them.
 
-    So it is where latents can change places, as the hidden units of a network or the components of
-    a mixture do: Papamarkou, Hinkle, Young and Womble (2022), "Challenges in Markov chain Monte
+    That happens where latents are exchangeable, as the hidden units of a network or the components
+    of a mixture are: Papamarkou, Hinkle, Young and Womble (2022), "Challenges in Markov chain Monte
     Carlo for Bayesian neural networks".
     """
-    draws, names = posterior.flat, posterior.target.deterministics
+    draws, target = posterior.flat, posterior.target
+    names = () if target is None else target.deterministics
     computed = {name: draws[name] for name in names if name in draws and draws[name].size}
-    if not computed or evidence["rhat"] < RHAT:
+    if not computed or evidence["rhat"] < CHAIN_LIMITS.good_rhat:
         return ""
-    names, flat = scalar_columns(computed)
+    numbers, flat = scalar_columns(computed)
     x = flat.reshape(*posterior.z.shape[:2], -1)
-    found = worst_convergence(names, x[..., varies(x)])
+    worst = worst_convergence(numbers, x[..., varies(x)])
     # Written so that NaN is no agreement.
-    if not (found["rhat"] < RHAT and min(found["ess_bulk"], found["ess_tail"]) >= ESS):
+    ess = min(worst["ess_bulk"], worst["ess_tail"])
+    if not (worst["rhat"] < CHAIN_LIMITS.good_rhat and ess >= CHAIN_LIMITS.good_ess):
         return ""
-    evidence["rhat_computed"], evidence["rhat_computed_at"] = found["rhat"], found["rhat_at"]
+    evidence |= {"rhat_computed": worst["rhat"], "rhat_computed_at": worst["rhat_at"]}
     return (
-        f" The chains do agree on {', '.join(computed)} (R-hat {found['rhat']:.3g}): where latents "
+        f" The chains do agree on {', '.join(computed)} (R-hat {worst['rhat']:.3g}): where latents "
         "can change places without a change of the density, as hidden units can, compare these, "
         "and predictions."
     )
 
 
-def _missing(posterior, regions, left: int, evidence, in_vain: bool) -> Trust | None:
-    """What is wrong where much of the posterior may lie where no chain is."""
+def _missing(
+    posterior: Assessable, regions: Sequence[Region], left: int, evidence: dict, in_vain: bool
+) -> Trust | None:
+    """Verdict where much of the posterior may lie in regions without a chain."""
     others = [region for region in regions if not region.chains]
     if left:
         evidence["places_left"] = left
+    share, change, at = 0.0, 0.0, ""
     if others:
-        share = sum(region.share.value for region in others)
-        evidence["share_elsewhere"] = float(share)
-    changed, at = _changed(posterior, others, share) if others and share < MISSING else (0.0, "")
-    # Written so that NaN is not below.
-    if others and not (share < MISSING and changed < MAX_CHANGE):
-        most = max(others, key=lambda region: np.nan_to_num(region.share.value, nan=-1.0))
-        where = _where(posterior, most)
+        share = float(sum(region.share.value for region in others))
+        evidence["share_elsewhere"] = share
+        if share < MAX_MISSING_SHARE:
+            change, at = _change(posterior, others, share)
+    # A mean, in sds, or a log sd may change by 0.15. Written so that NaN is not below.
+    if share < MAX_MISSING_SHARE and change < 0.15:
+        return Trust("bad", unvisited(left), evidence) if left else None
+    largest = max(others, key=lambda region: np.nan_to_num(region.share.value, nan=-1.0))
+    where = _where(posterior, largest)
+    remedy = (
+        "Take method='importance' or 'smc', which draw from each region by its share, or change "
+        "the model so that one region is left."
+    )
+    if in_vain:
         remedy = (
-            "Take method='importance' or 'smc', which draw from each place by its share, or change "
-            "the model so that one place is left."
+            "Its share of the posterior could not be estimated, so that nothing was weighed: "
+            "take more draws, or change the model so that one region is left."
         )
-        if in_vain:
-            remedy = (
-                "Its share of the posterior could not be estimated, so that nothing was weighed: "
-                "take more draws, or change the model so that one place is left."
-            )
-        if np.isnan(share):
-            unknown = f"A chain that was started elsewhere stayed there ({where}). {remedy}"
-            return Trust("caution", unknown, evidence)
-        lies = f"About {100.0 * share:.2g} % of the posterior lies where no chain is ({where})"
-        if share < MISSING:
-            lies += f", which changes the mean or the sd of {at} by {changed:.2g} sd"
-        return Trust("bad", f"{lies}. {remedy}", evidence)
-    if left:
-        return Trust("bad", unvisited(left), evidence)
-    return None
+    if np.isnan(share):
+        unknown = f"A chain that was started elsewhere stayed there ({where}). {remedy}"
+        return Trust("caution", unknown, evidence)
+    advice = f"About {100.0 * share:.2g} % of the posterior lies where no chain is ({where})"
+    if share < MAX_MISSING_SHARE:
+        advice += f", which changes the mean or the sd of {at} by {change:.2g} sd"
+    return Trust("bad", f"{advice}. {remedy}", evidence)
 
 
-class Parts(NamedTuple):
-    """Moments of each number over draws from several parts of a posterior, and over all of it.
+class RegionMoments(NamedTuple):
+    """Moments of numbers over several regions, and over the posterior that they make up.
 
-    means: of each part, (k, m); mean, sd: over all parts by their shares, (m,).
+    Attributes:
+        names: Name of each number.
+        means: Mean in each region, (k, m).
+        mean: Mean over all regions by their shares, (m,).
+        sd: Sd over all regions, (m,).
     """
 
+    names: list[str]
     means: np.ndarray
     mean: np.ndarray
     sd: np.ndarray
 
     @classmethod
-    def of(cls, draws: list[np.ndarray], shares: list[float]) -> Parts:
-        """Moments by the draws of each part, (n, m)."""
-        means = np.array([np.mean(x, axis=0) for x in draws])
-        variances = np.array([np.var(x, axis=0) for x in draws])
+    def of(cls, sites: Sequence[dict[str, np.ndarray]], shares: Sequence[float]) -> RegionMoments:
+        """Moments of draws of the sites in each region, each (n, *site), and its share."""
+        columns = [scalar_columns(region) for region in sites]
+        means = np.array([np.mean(x, axis=0) for _, x in columns])
+        variances = np.array([np.var(x, axis=0) for _, x in columns])
         mean = np.array(shares) @ means
         sd = np.sqrt(np.array(shares) @ (variances + np.square(means - mean)))
-        return cls(means, mean, sd)
+        return cls(columns[0][0], means, mean, sd)
 
 
-def _changed(posterior, others: list[Region], share: float) -> tuple[float, str]:
-    """The largest change of a mean, in sds, or log sd by what lies elsewhere, and where it is."""
-    target, shares = posterior.fitted_target, [region.share.value for region in others]
-    names, here = scalar_columns(posterior.fitted_draws)
-    there = [scalar_columns(joined(constrain(target, region.z)))[1] for region in others]
-    parts = Parts.of([here, *there], [1.0 - share, *shares])
+def region_draws(target: Target, region: Region) -> dict[str, np.ndarray]:
+    """Sites at the draws of a region, each (n, *site)."""
+    return join_chains(constrain(target, region.z))
+
+
+def _change(posterior: Assessable, others: list[Region], share: float) -> tuple[float, str]:
+    """Largest change of a mean, in sds, or log sd by other regions, and the name of the number."""
+    own = posterior.fitted_draws
+    sites = [own, *(region_draws(posterior.fitted_target, region) for region in others)]
+    shares = [1.0 - share, *(region.share.value for region in others)]
+    moments = RegionMoments.of(sites, shares)
     with np.errstate(invalid="ignore", divide="ignore"):
-        shift = np.abs(parts.means[0] - parts.mean) / parts.sd
-        change = np.maximum(shift, np.log(parts.sd / np.std(here, axis=0)))
-    change = np.where(parts.sd > 0.0, np.nan_to_num(change, nan=np.inf), 0.0)
+        shift = np.abs(moments.means[0] - moments.mean) / moments.sd
+        log_ratio = np.log(moments.sd / np.std(scalar_columns(own)[1], axis=0))
+    change = np.nan_to_num(np.maximum(shift, log_ratio), nan=np.inf)
+    change = np.where(moments.sd > 0.0, change, 0.0)
     at = int(np.argmax(change))
-    return float(change[at]), names[at]
+    return float(change[at]), moments.names[at]
 
 
 def unvisited(left: int) -> str:
-    """Advice where a search found places that no chain has been near."""
+    """Advice where no chain came near some points that a search found."""
     places = counted(
         left,
         "more place that no chain came near and that was not visited",
@@ -187,19 +204,25 @@ def unvisited(left: int) -> str:
     )
 
 
-def _where(posterior, region: Region) -> str:
-    """The number of a site that tells a region best from the draws, and its means in both."""
-    there = scalar_columns(joined(constrain(posterior.fitted_target, region.z)))
-    names, here = scalar_columns(posterior.fitted_draws)
+def _where(posterior: Assessable, region: Region) -> str:
+    """The number that separates a region best from the draws, and its means in both."""
+    names, own = scalar_columns(posterior.fitted_draws)
+    other = scalar_columns(region_draws(posterior.fitted_target, region))[1]
+    means = np.mean(other, axis=0), np.mean(own, axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        sds = np.abs(np.mean(there[1], axis=0) - np.mean(here, axis=0)) / np.sqrt(
-            np.var(there[1], axis=0) + np.var(here, axis=0)
+        distance = np.abs(means[0] - means[1]) / np.sqrt(
+            np.var(other, axis=0) + np.var(own, axis=0)
         )
-    at = int(np.argmax(np.nan_to_num(sds)))
-    means = (np.mean(x[:, at]) for x in (there[1], here))
-    return "{} about {:.3g} there, {:.3g} in these draws".format(names[at], *means)
+    at = int(np.argmax(np.nan_to_num(distance)))
+    return f"{names[at]} about {means[0][at]:.3g} there, {means[1][at]:.3g} in these draws"
 
 
-def joined(sites: dict) -> dict:
-    """Sites with their chains joined: each (chains, draws, *site) -> (chains * draws, *site)."""
-    return {name: np.reshape(x, (-1, *x.shape[2:])) for name, x in sites.items()}
+def regions_mean_error(posterior: Assessable, regions: Sequence[Region]) -> dict:
+    """Largest error of a mean, in sds, by errors of the shares of regions."""
+    sites = [region_draws(posterior.fitted_target, region) for region in regions]
+    errors = np.array([region.share.error for region in regions])
+    moments = RegionMoments.of(sites, [region.share.value for region in regions])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = np.sqrt(np.square(errors) @ np.square(moments.means - moments.mean))
+        moved = np.where(moments.sd > 0, spread / moments.sd, 0.0)
+    return worst_entry("mean_moved", moved, moments.names)

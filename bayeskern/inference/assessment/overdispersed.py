@@ -1,4 +1,4 @@
-"""A wider sample, for what an approximation misses: from it, from around it, and from the prior."""
+"""Weighted sample from an approximation, from a wider distribution and from the prior."""
 
 from __future__ import annotations
 
@@ -19,52 +19,72 @@ from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.model.evaluation import constrain, draw_prior, log_densities
 from bayeskern.inference.model.target import Target
 
-# The wider Student t: its sds, as multiples of those of the draws, and its degrees of freedom.
-WIDER, TAILS = 1.5, 5.0
-# Draws from the prior, for each draw of the approximation.
-FROM_PRIOR = 0.5
-
 
 class OverdispersedSample(NamedTuple):
-    """Draws in unconstrained coordinates, (T, d), the sites there, (T, shape) each, and weights."""
+    """Weighted draws from a wide mixture.
+
+    Attributes:
+        z: Draws in unconstrained coordinates, (T, d).
+        draws: Sites at z, each (T, *site).
+        weights: Importance weights.
+    """
 
     z: np.ndarray
     draws: dict[str, np.ndarray]
     weights: Weights
 
     def heaviest(self, count: int) -> np.ndarray:
-        """The draws of most weight, heaviest first: (count, d)."""
+        """Draws of most weight, heaviest first: (count, d)."""
         return self.z[np.argsort(-self.weights.log, kind="stable")[:count]]
 
 
 def overdispersed_sample(
-    target: Target, q: Approximation, sample: Sample, z, count: int, progress: bool = False
+    target: Target,
+    q: Approximation | None,
+    sample: Sample,
+    z: np.ndarray,
+    count: int,
+    progress: bool = False,
 ) -> OverdispersedSample:
-    """Weighted draws from q, `count` from a Student t wider than the draws z (S, d), the prior's.
+    """Weighted draws from q, from a Student t wider than the draws, and from the prior.
 
     They are one mixture: each draw is weighted by p over the density of the whole mixture (Owen and
-    Zhou, 2000), so that a part that fits badly does no harm. An improper prior is left out, and so
-    is one whose draws are all equal, and q where its density is known at its own draws only.
+    Zhou, 2000), so that a component that fits badly does no harm. An improper prior is left out,
+    and so are a prior whose draws are all equal, and a q whose density is known only at its own
+    draws.
+
+    Args:
+        target: Log density p.
+        q: Approximation.
+        sample: Draws of q with their densities.
+        z: Draws that the Student t surrounds, (S, d).
+        count: Number of draws from the Student t; half as many come from the prior.
+        progress: Whether long work shows a progress bar.
+
+    Returns:
+        The sample.
     """
-    # A Student t has TAILS / (TAILS - 2) times the variance of its scale.
-    student_t = Elliptical.around(z, TAILS, WIDER * np.sqrt((TAILS - 2.0) / TAILS))
+    # A Student t with 5 degrees of freedom has 5/3 of the variance of its scale. Its sds are 1.5
+    # times those of the draws.
+    tails = 5.0
+    student_t = Elliptical.around(z, tails, 1.5 * np.sqrt((tails - 2.0) / tails))
     q_part = [(q, sample.z)] if isinstance(q, Evaluable) else []
     rng = stream(0, "wider")
     parts = [*q_part, (student_t, student_t.draw(rng, count)[0])]
     if not target.without_prior:
-        drawn = draw_prior(target, rng, np.ones(int(FROM_PRIOR * count)))
-        # A distribution whose `sample` is a dummy has a density, and no draws from it.
-        if not np.any(np.all(drawn == drawn[0], axis=0)):
-            parts.append((PriorProposal(target), drawn))
-    z = np.concatenate([drawn for _, drawn in parts])
-    # A draw at the edge of a support lies at infinity; it has no weight, in a place of its own.
+        prior_draws = draw_prior(target, rng, np.ones(int(0.5 * count)))
+        # A distribution with a dummy `sample` has a density, and no draws.
+        if not np.any(np.all(prior_draws == prior_draws[0], axis=0)):
+            parts.append((PriorProposal(target), prior_draws))
+    z = np.concatenate([points for _, points in parts])
+    # A draw at the edge of a support lies at infinity. It gets no weight, and a finite place.
     at_infinity = ~np.all(np.isfinite(z), axis=1)
     z[at_infinity] = student_t.means[0]
-    shares = np.array([len(drawn) for _, drawn in parts]) / len(z)
+    shares = np.array([len(points) for _, points in parts]) / len(z)
     log_q = np.stack([part.log_density(z) for part, _ in parts])
     known_log_p = sample.log_p if q_part else np.zeros(0)
     log_p = np.concatenate([known_log_p, log_densities(target, z[len(known_log_p) :], progress)])
-    # A density that is NaN far out counts as none.
+    # A density that is NaN far out counts as zero.
     log_q, log_p = (np.where(np.isnan(x), -np.inf, x) for x in (log_q, log_p))
     log_p = np.where(at_infinity, -np.inf, log_p)
     mixture = logsumexp(log_q, axis=0, b=shares[:, None])

@@ -1,4 +1,4 @@
-"""The verdict on a single point: a sound optimum, but without a spread."""
+"""Verdict on a point estimate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bayeskern.inference.verdict import Trust
 
 
 def assess_point(optimum: Optimum) -> Trust:
-    """`not assessable` where the optimum is sound, since a point has no spread; else `bad`."""
+    """`bad` for an unsound optimum, else `not assessable`, since a point has no spread."""
     problem = optimum.problem()
     if problem:
         return Trust("bad", problem, optimum.evidence())

@@ -1,47 +1,49 @@
-"""The verdict on draws from several regions, each by its share of the posterior."""
+"""Verdict on draws from several regions, each by its share of the posterior."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.assessment.convergence import (
     advice_if_not_finite,
+    divergence_evidence,
     step_evidence,
     verdict_on_chains,
     worst_convergence,
 )
-from bayeskern.inference.assessment.density_tail import density_tail
-from bayeskern.inference.assessment.divergences import divergence_evidence
-from bayeskern.inference.assessment.mcmc import Parts, joined, unvisited
-from bayeskern.inference.assessment.tails import heavy_tail_advice
-from bayeskern.inference.model.evaluation import constrain
+from bayeskern.inference.assessment.mcmc import regions_mean_error, unvisited
+from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.model.exchangeable import Exchanges
-from bayeskern.inference.result import Region
+from bayeskern.inference.result import Assessable, Region
 from bayeskern.inference.verdict import Trust
-
-# The most, in sds, that errors of the shares of regions may move a mean by: two standard errors.
-MOST_MOVED = 0.25
 
 
 def assess_regions(
-    posterior,
+    posterior: Assessable,
     regions: Sequence[Region],
-    stats: Sequence[dict],
+    stats: Sequence[dict[str, np.ndarray]],
     exchanges: Exchanges,
     left: int = 0,
     seen: dict | None = None,
 ) -> Trust:
-    """Assess draws that were taken from each of several regions by its share.
+    """Verdict on draws that were taken from each of several regions by its share.
 
-    The chains of a region are judged by themselves, in unconstrained coordinates; stats: their
-    sample statistics, region by region; exchanges: members that can change places, which the
-    regions have in one order, the draws in any; left: places that a search found and that were not
-    visited; seen: further evidence.
+    The chains of a region are judged by themselves, in unconstrained coordinates.
+
+    Args:
+        posterior: The draws.
+        regions: The regions, with exchangeable members sorted into one order.
+        stats: Sample statistics of the chains of each region.
+        exchanges: Exchangeable members, which the draws have in any order.
+        left: Number of points that a search found and that were not visited.
+        seen: Further evidence.
+
+    Returns:
+        The verdict.
     """
     names, flat = scalar_columns(posterior.flat)
     shares = np.array([region.share.value for region in regions])
@@ -50,9 +52,9 @@ def assess_regions(
     worst = int(np.argmax([np.nan_to_num(e["rhat"], nan=np.inf) for e in each]))
     evidence = {key: each[worst][key] for key in ("rhat", "rhat_at")}
     for part in ("ess_bulk", "ess_tail"):
-        ess = np.array([e[part] for e in each])
-        evidence[part] = float(1.0 / np.sum(np.square(shares) / ess))
-        evidence[f"{part}_at"] = each[int(np.argmax(np.square(shares) / ess))][f"{part}_at"]
+        variances = np.square(shares) / np.array([e[part] for e in each])
+        evidence[part] = float(1.0 / np.sum(variances))
+        evidence[f"{part}_at"] = each[int(np.argmax(variances))][f"{part}_at"]
     evidence |= step_evidence(stats) | divergence_evidence(posterior) | (seen or {})
     evidence |= {
         "regions": len(regions),
@@ -64,52 +66,55 @@ def assess_regions(
         return Trust("bad", broken, evidence)
     total = sum(region.z.shape[0] * region.z.shape[1] for region in regions)
     at = coordinates.index(evidence["rhat_at"])
-    verdict = verdict_on_chains(evidence, regions[worst].z[..., at], total)
-    moved, name = _moved(posterior, regions)
-    evidence["mean_moved"], evidence["mean_moved_at"] = moved, name
+    trust = verdict_on_chains(evidence, regions[worst].z[..., at], total)
+    evidence |= regions_mean_error(posterior, regions)
     if left:
         evidence["places_left"] = left
-    if verdict.verdict != "bad" and left:
-        return Trust("bad", unvisited(left), evidence)
-    if verdict.verdict == "good" and not 2.0 * moved < MOST_MOVED:
+        if trust.verdict != "bad":
+            return Trust("bad", unvisited(left), evidence)
+    if trust.verdict != "good":
+        return trust
+    # Two standard errors of a mean may reach a quarter of an sd.
+    error = evidence["mean_moved"]
+    if not 2.0 * error < 0.25:
         uncertain = (
-            f"The shares of the {len(regions)} places ({evidence['shares']}) are uncertain by "
-            f"{evidence['share_error']:.2g}, so that the mean of {name} is by {moved:.2g} sd: take "
-            "more draws."
+            f"The shares of the {len(regions)} regions ({evidence['shares']}) are uncertain by "
+            f"{evidence['share_error']:.2g}, so that the mean of {evidence['mean_moved_at']} is by "
+            f"{error:.2g} sd: take more draws."
         )
         return Trust("caution", uncertain, evidence)
-    x = flat.reshape(len(flat), -1)
-    tail = heavy_tail_advice(
-        names,
-        x,
-        evidence,
-        min(1.0, evidence["ess_tail"] / len(x)),
-        partial(density_tail, posterior),
-    )
-    if verdict.verdict == "good" and tail:
-        return Trust("caution", tail, evidence)
-    if verdict.verdict == "good":
-        return Trust("good", _good(evidence["shares"], len(regions), exchanges), evidence)
-    return verdict
+    efficiency = min(1.0, evidence["ess_tail"] / len(flat))
+    good = Trust("good", _good_advice(evidence["shares"], len(regions), exchanges), evidence)
+    return heavy_tail_caution(posterior, names, flat, evidence, efficiency) or good
 
 
 def assess_one_order(
-    posterior,
+    posterior: Assessable,
     regions: Sequence[Region],
-    stats: dict,
+    stats: dict[str, np.ndarray],
     exchanges: Exchanges,
     left: int,
     seen: dict,
 ) -> Trust:
-    """Assess chains that stay in one order of members that can change places, or in few orders.
+    """Verdict on chains that stay in one or a few orders of exchangeable members.
 
-    Sorted, the chains may agree all the same: caution then, with what else is wrong. R-hat and
-    effective draws in the evidence are those of the chains as they ran. stats: of the chains; the
-    rest as in `assess_regions`.
+    Sorted chains may agree all the same: the verdict is caution then, with any other problem. R-hat
+    and effective draws in the evidence are those of the unsorted chains.
+
+    Args:
+        posterior: The draws.
+        regions: As in `assess_regions`.
+        stats: Sample statistics of the chains.
+        exchanges: As in `assess_regions`.
+        left: As in `assess_regions`.
+        seen: As in `assess_regions`.
+
+    Returns:
+        The verdict.
     """
     trust = assess_regions(posterior, regions, [stats], exchanges, left, seen)
-    as_they_ran = worst_convergence(posterior.fitted_target.coordinates, posterior.z)
-    evidence = trust.evidence | {"rhat_sorted": trust.evidence["rhat"]} | as_they_ran
+    unsorted = worst_convergence(posterior.fitted_target.coordinates, posterior.z)
+    evidence = trust.evidence | {"rhat_sorted": trust.evidence["rhat"]} | unsorted
     if trust.verdict == "bad":
         return replace(trust, evidence=evidence)
     advice = (
@@ -121,27 +126,13 @@ def assess_one_order(
     return Trust("caution", advice, evidence)
 
 
-def _good(shares: str, count: int, exchanges: Exchanges) -> str:
-    """Advice on draws that can be used."""
-    says = "The chains agree"
+def _good_advice(shares: str, count: int, exchanges: Exchanges) -> str:
+    advice = "The chains agree"
     if count > 1:
-        says = (
-            f"The chains of each of the {count} places agree, and the draws come from each by its "
+        advice = (
+            f"The chains of each of the {count} regions agree, and the draws come from each by its "
             f"share ({shares})"
         )
     if exchanges:
-        says += f", and the {exchanges}, which can change places, are in every order"
-    return f"{says}: means, sds and quantiles can be used."
-
-
-def _moved(posterior, regions) -> tuple[float, str]:
-    """How far errors of the shares move a mean, in its sds, at the worst, and where."""
-    target = posterior.fitted_target
-    draws = [scalar_columns(joined(constrain(target, region.z))) for region in regions]
-    names, errors = draws[0][0], np.array([region.share.error for region in regions])
-    parts = Parts.of([x for _, x in draws], [region.share.value for region in regions])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        moved = np.sqrt(np.square(errors) @ np.square(parts.means - parts.mean)) / parts.sd
-    moved = np.where(parts.sd > 0, moved, 0.0)
-    at = int(np.argmax(np.where(np.isnan(moved), np.inf, moved)))
-    return float(moved[at]), names[at]
+        advice += f", and the {exchanges}, which can change places, are in every order"
+    return f"{advice}: means, sds and quantiles can be used."

@@ -1,51 +1,65 @@
-"""The verdict on particles: do the islands agree, are enough independent, is a mode left out?"""
+"""Verdict on particles: agreement of islands, independent draws, and modes left out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import chdtri
 
 from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.approximation.proposals import Approximation, Sample
 from bayeskern.inference.approximation.psis import pareto_smooth, weighted_difference
 from bayeskern.inference.assessment.approximation import (
-    ENOUGH,
-    HOPELESS,
+    WEIGHT_LIMITS,
     Difference,
-    difference_advice,
+    difference_verdict,
     differences_evidence,
     is_reliable,
     missed_advice,
-    too_different,
     with_places,
 )
 from bayeskern.inference.assessment.clusters import effective_sizes
 from bayeskern.inference.assessment.convergence import (
-    ESS,
-    ESS_OF_USE,
+    CHAIN_LIMITS,
     advice_if_not_finite,
     advice_if_running_away,
     varies,
 )
-from bayeskern.inference.assessment.density_tail import density_tail
-from bayeskern.inference.assessment.modes import missed_modes
+from bayeskern.inference.assessment.mcmc import MAX_MISSING_SHARE
 from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
-from bayeskern.inference.assessment.tails import heavy_tail_advice
+from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.verdict import Trust, effective
+from bayeskern.inference.optimization.factors import inverse_hessian_root
+from bayeskern.inference.optimization.modes import Optimum
+from bayeskern.inference.result import Assessable
+from bayeskern.inference.verdict import Trust, effective, worst_entry
 
-# The share of the particles that may not have moved at the last temperature, and the least mean
-# acceptance probability there.
-MAX_UNMOVED, MIN_ACCEPTANCE = 0.1, 0.4
-# The standard error of the log marginal likelihood from which the shares of islands mean little.
-MAX_LOG_EVIDENCE_ERROR, HOPELESS_LOG_EVIDENCE_ERROR = 0.5, 1.0
-# The change of a mean, in sds, or of a log sd by the moves at the last temperature that is of no
-# account, and the one that means a posterior without an integral.
-MAX_DRIFT, HOPELESS_DRIFT = 0.1, 0.5
-# The column that stands for the log density beside the numbers of the sites.
-LOG_DENSITY = "log density"
+
+@dataclass(frozen=True)
+class ParticleLimits:
+    """Limits of a verdict on particles.
+
+    Attributes:
+        max_unmoved: Share of the particles that did not move at the last temperature.
+        min_acceptance: Mean acceptance probability at the last temperature.
+        max_log_evidence_error: Standard error of the log marginal likelihood of good particles;
+            beyond it the shares of islands are uncertain.
+        bad_log_evidence_error: The same of bad particles.
+        max_drift: Change of a mean, in sds, or of a log sd by the moves at the last temperature.
+        bad_drift: The same for a posterior without an integral.
+    """
+
+    max_unmoved: float = 0.1
+    min_acceptance: float = 0.4
+    max_log_evidence_error: float = 0.5
+    bad_log_evidence_error: float = 1.0
+    max_drift: float = 0.1
+    bad_drift: float = 0.5
+
+
+LIMITS = ParticleLimits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +97,21 @@ class ParticleRecord:
     first: Sample
 
 
-def assess_particles(posterior, record: ParticleRecord) -> Trust:
-    """Assess equally weighted draws of a particle sampler, over all sites.
+def assess_particles(posterior: Assessable, record: ParticleRecord) -> Trust:
+    """Verdict on equally weighted draws of a particle sampler, over all sites.
 
-    Good asks for what good chains have: 400 effective draws of every number in bulk and tails. With
-    K islands, R-hat of their means is about sqrt(1 + K / ESS), so that R-hat below 1.01 for eight
-    islands is the same condition. Weighted draws of the start distribution, of a wider Student t
-    and of the prior must agree with the particles wherever their weights can be relied on.
+    Good particles meet the condition for good chains: 400 effective draws of every number in bulk
+    and tails. With K islands, R-hat of their means is about sqrt(1 + K / ESS), so that R-hat below
+    1.01 for eight islands is the same condition. Weighted draws of the start distribution, of a
+    wider Student t and of the prior must agree with the particles wherever their weights are
+    reliable.
+
+    Args:
+        posterior: The draws.
+        record: Their history.
+
+    Returns:
+        The verdict.
     """
     names, x = scalar_columns(posterior.flat)
     varying = varies(x[None])
@@ -103,7 +125,9 @@ def assess_particles(posterior, record: ParticleRecord) -> Trust:
         "constants_left_out": int(np.sum(~varying)),
     }
     missed = missed_modes(posterior, record.first, record.log_evidence.value)
-    evidence |= {"modes_missed": len(missed)} | posterior.optimum.search_evidence
+    evidence["modes_missed"] = len(missed)
+    if posterior.optimum is not None:
+        evidence |= posterior.optimum.search_evidence
     broken = (
         advice_if_not_finite(names, x[None])
         or advice_if_running_away(posterior.fitted_target.coordinates, posterior.z)
@@ -113,117 +137,107 @@ def assess_particles(posterior, record: ParticleRecord) -> Trust:
     if broken:
         return Trust("bad", broken, evidence)
     drift = _drift(posterior, record, evidence)
-    differences, wider = _compared(posterior, record, evidence)
-    tail = heavy_tail_advice(
-        names,
-        x,
-        evidence,
-        min(1.0, evidence["ess_tail"] / len(x)),
-        partial(density_tail, posterior),
-    )
-    verdicts = [drift, _on_differences(differences, evidence), _on_particles(evidence)]
-    if tail:
-        verdicts.append(Trust("caution", tail, evidence))
-    good = (
+    wider, reliable = _compare(posterior, record, evidence)
+    efficiency = min(1.0, evidence["ess_tail"] / len(x))
+    tail = heavy_tail_caution(posterior, names, x, evidence, efficiency)
+    different = difference_verdict(evidence) if reliable else None
+    good = Trust(
+        "good",
         "The islands of particles agree, and weighted draws from around them do not contradict: "
-        "means, sds and quantiles can be used."
+        "means, sds and quantiles can be used.",
     )
-    order = ("bad", "caution")
-    problems = sorted(filter(None, verdicts), key=lambda trust: order.index(trust.verdict))
-    trust = problems[0] if problems else Trust("good", good, evidence)
+    problems = [p for p in (drift, different, _on_particles(evidence), tail) if p is not None]
+    # The first of the worst ones; a stable sort keeps their order.
+    trust = min(problems, key=lambda problem: problem.verdict != "bad", default=good)
     return with_places(replace(trust, evidence=evidence), posterior, wider)
 
 
-def _convergence(names, x, varying, record: ParticleRecord) -> dict:
-    """The worst effective sample sizes, and where they are; the log density is one of the numbers.
+def _convergence(
+    names: list[str], x: np.ndarray, varying: np.ndarray, record: ParticleRecord
+) -> dict:
+    """Smallest effective sample sizes of the numbers and of the log density, with their names.
 
-    Components of different widths at one place change no mean if their shares are wrong, but the
-    log density.
+    The log density reveals wrong shares of mixture components with one mean and different widths.
     """
-    columns = [*(n for n, v in zip(names, varying, strict=True) if v), LOG_DENSITY]
+    columns = [*(n for n, v in zip(names, varying, strict=True) if v), "log density"]
     both = np.column_stack([x[:, varying], record.log_density])
-    evidence = {}
     if not np.all(np.isfinite(both)):
         return {"ess_bulk": 0.0, "ess_bulk_at": names[0], "ess_tail": 0.0, "ess_tail_at": names[0]}
-    sizes = effective_sizes(both, record.ancestors, record.islands)
-    for what, values in zip(("ess_bulk", "ess_tail"), sizes, strict=True):
-        # A constant has as many as there are draws; NaN is the worst of all otherwise.
-        at = int(np.argmin(np.where(np.isnan(values), -np.inf, values)))
-        evidence[what], evidence[f"{what}_at"] = float(values[at]), columns[at]
-    return evidence
+    bulk, tail = effective_sizes(both, record.ancestors, record.islands)
+    return worst_entry("ess_bulk", bulk, columns, smallest=True) | worst_entry(
+        "ess_tail", tail, columns, smallest=True
+    )
 
 
-def _drift(posterior, record: ParticleRecord, evidence: dict) -> Trust | None:
-    """The verdict where moves at the last temperature changed the distribution of the particles.
+def _drift(posterior: Assessable, record: ParticleRecord, evidence: dict) -> Trust | None:
+    """Verdict where moves at the last temperature changed the distribution of the particles.
 
-    Reweighted particles have the distribution of the posterior already, and moves leave it as it
-    is. A posterior without an integral has none, and particles spread for as long as they move.
+    Reweighted particles already have the distribution of the posterior, which moves leave as it is.
+    A posterior without an integral has no distribution, and its particles spread without end.
     """
     shift = weighted_difference(record.before, posterior.z[0])
     changes = np.nan_to_num(np.maximum(shift.mean, shift.log_sd), nan=np.inf)
-    at = int(np.argmax(changes))
-    name = posterior.fitted_target.coordinates[at]
-    evidence |= {"drift": float(changes[at]), "drift_at": name, "exhausted": record.exhausted}
-    if not changes[at] < MAX_DRIFT:
+    evidence |= worst_entry("drift", changes, posterior.fitted_target.coordinates)
+    evidence["exhausted"] = record.exhausted
+    if not evidence["drift"] < LIMITS.max_drift:
         advice = (
-            f"The particles still spread at the posterior, most along {name}: it may have no "
-            "integral, or tails that the start distribution does not reach. Give every site a "
-            "proper prior, or take more particles."
+            f"The particles still spread at the posterior, most along {evidence['drift_at']}: it "
+            "may have no integral, or tails that the start distribution does not reach. Give every "
+            "site a proper prior, or take more particles."
         )
-        return Trust("caution" if changes[at] < HOPELESS_DRIFT else "bad", advice, evidence)
+        verdict = "caution" if evidence["drift"] < LIMITS.bad_drift else "bad"
+        return Trust(verdict, advice, evidence)
     if record.exhausted:
         advice = "The moves ended before the particles had moved far enough: raise max_moves."
         return Trust("caution", advice, evidence)
     return None
 
 
-def _compared(
-    posterior, record: ParticleRecord, evidence: dict
-) -> tuple[list[Difference], OverdispersedSample]:
-    """The draws against weighted draws of the start distribution and of a wider sample."""
-    target, z = posterior.fitted_target, posterior.z[0]
+def _compare(
+    posterior: Assessable, record: ParticleRecord, evidence: dict
+) -> tuple[OverdispersedSample, bool]:
+    """A wider weighted sample, and True if its weights are reliable.
+
+    The difference between the particles and a reliable sample is added to the evidence.
+    """
+    z = posterior.z[0]
     names, delivered = scalar_columns(posterior.fitted_draws)
-    some = Sample(*(part[:ENOUGH] for part in record.first))
+    most = WEIGHT_LIMITS.max_draws
+    first = Sample(*(part[:most] for part in record.first))
     wider = overdispersed_sample(
-        target, record.start, some, z, min(len(z), ENOUGH), posterior.progress
+        posterior.fitted_target, record.start, first, z, min(len(z), most), posterior.progress
     )
-    numbers = scalar_columns(wider.draws)[1]
     own = pareto_smooth(record.first.log_p - record.first.log_q)
-    evidence |= {"start_khat": own.khat, "start_ess": own.ess}
-    evidence |= {"wider_khat": wider.weights.khat, "wider_ess": wider.weights.ess}
-    differences = []
-    if is_reliable(wider.weights):
+    evidence |= {
+        "start_khat": own.khat,
+        "start_ess": own.ess,
+        "wider_khat": wider.weights.khat,
+        "wider_ess": wider.weights.ess,
+    }
+    reliable = is_reliable(wider.weights)
+    if reliable:
+        numbers = scalar_columns(wider.draws)[1]
         shift = weighted_difference(delivered, numbers, y_weights=wider.weights.normal)
-        ess = min(wider.weights.ess, evidence["ess_bulk"])
-        differences.append(Difference(shift, ess))
-        evidence |= differences_evidence(names, wider.weights, differences)
-    return differences, wider
-
-
-def _on_differences(differences: list[Difference], evidence: dict) -> Trust | None:
-    """The verdict where reliable weighted draws differ from the particles."""
-    wrong = too_different(evidence) if differences else []
-    if not wrong:
-        return None
-    bad = any(not evidence[what] < most for what, most in HOPELESS.items())
-    return Trust("bad" if bad else "caution", difference_advice(wrong, evidence), evidence)
+        difference = Difference(shift, min(wider.weights.ess, evidence["ess_bulk"]))
+        evidence |= differences_evidence(names, wider.weights, [difference])
+    return wider, reliable
 
 
 def _on_particles(e: dict) -> Trust | None:
-    """The verdict where the particles are too few, too alike or did not move."""
+    """Verdict where the particles are too few, too alike or did not move."""
     part = "bulk" if e["ess_bulk"] <= e["ess_tail"] else "tail"
     size, at = e[f"ess_{part}"], e[f"ess_{part}_at"]
     error = e["log_evidence_error"]
     # Comparisons are written so that NaN fails them.
-    if not (size >= ESS and error < MAX_LOG_EVIDENCE_ERROR):
-        of_use = size >= ESS_OF_USE and error < HOPELESS_LOG_EVIDENCE_ERROR
+    if not (size >= CHAIN_LIMITS.good_ess and error < LIMITS.max_log_evidence_error):
+        usable = size >= CHAIN_LIMITS.usable_ess and error < LIMITS.bad_log_evidence_error
         advice = (
             f"The islands of particles disagree, or few particles are independent: "
             f"{effective(size)} in the {part} of {at}, log marginal likelihood ± {error:.2g}. Take "
             "more particles, or method='nuts' where there is one mode."
         )
-        return Trust("caution" if of_use else "bad", advice, e)
-    if not (e["unmoved"] < MAX_UNMOVED and e["acceptance"] > MIN_ACCEPTANCE):
+        return Trust("caution" if usable else "bad", advice, e)
+    if not (e["unmoved"] < LIMITS.max_unmoved and e["acceptance"] > LIMITS.min_acceptance):
         advice = (
             f"{100.0 * e['unmoved']:.0f} % of the particles did not move at the last temperature "
             f"(acceptance {e['acceptance']:.2g}), so that details may be missing: raise max_moves, "
@@ -241,3 +255,67 @@ def _unfinished(record: ParticleRecord) -> str | None:
         f"are at {record.temperature:.2g} of the way. The density may have no bound; give it "
         "tighter priors."
     )
+
+
+# -- modes without particles -----------------------------------------------------------------------
+
+
+def missed_modes(posterior: Assessable, first: Sample, log_evidence: float) -> list[Optimum]:
+    """Modes that a search found and that draws do not reach.
+
+    A mode is missed if it lies outside of the draws and weighted draws do not show that its mass is
+    negligible: a neck has a high mode without mass. It is also missed if few draws are near it and
+    many are expected, by weighted draws or, where those are few, by Laplace's method; modes of that
+    kind count where their shares sum to MAX_MISSING_SHARE.
+
+    Args:
+        posterior: Draws, with the search of their fit and the findings of earlier ones.
+        first: Draws of a start distribution that has the modes, with their densities.
+        log_evidence: Log marginal likelihood.
+
+    Returns:
+        The missed modes.
+    """
+    z, optimum = posterior.z[0], posterior.optimum
+    outside = posterior.findings.missed(posterior.fitted_target.coordinates, z)
+    own = () if optimum is None else (optimum, *optimum.others)
+    earlier = [mode for mode in outside if not any(mode is other for other in own)]
+    missed, sparse = [], []
+    for mode in (*own, *earlier):
+        share = _share_near(mode, first, log_evidence)
+        least = share.value - 2.0 * share.error
+        if np.isnan(share.value):
+            least = np.exp(min(mode.log_evidence - log_evidence, 0.0))
+        # Written so that an unknown share is not negligible.
+        if any(mode is other for other in outside):
+            if not share.value + 2.0 * share.error < MAX_MISSING_SHARE:
+                missed.append(mode)
+        # Fewer than ten expected draws may all be missing by chance.
+        elif least * len(z) >= 10.0 and np.mean(_is_near(mode, z)) < 0.2 * least:
+            sparse.append((mode, least))
+    if sum(least for _, least in sparse) >= MAX_MISSING_SHARE:
+        missed += [mode for mode, _ in sparse]
+    return missed
+
+
+def _is_near(mode: Optimum, z: np.ndarray) -> np.ndarray:
+    """True for each of z (n, d) in the ellipsoid of a mode with 99 % of its normal draws: (n,)."""
+    tril, _ = inverse_hessian_root(mode)
+    with np.errstate(over="ignore", invalid="ignore"):
+        white = solve_triangular(tril, (z - mode.z).T, lower=True)
+        square = np.sum(np.square(white), axis=0)
+    return square < chdtri(len(mode.z), 0.01)
+
+
+def _share_near(mode: Optimum, first: Sample, log_evidence: float) -> Estimate:
+    """Share of the posterior near a mode, by weighted draws of the start distribution.
+
+    The mean over draws of q0 of p / (Z q0) near the mode, and 0 elsewhere; NaN where fewer than 20
+    draws are near.
+    """
+    near = _is_near(mode, first.z)
+    if near.sum() < 20:
+        return Estimate(np.nan, np.nan)
+    with np.errstate(over="ignore"):
+        weights = np.where(near, np.exp(first.log_p - first.log_q - log_evidence), 0.0)
+    return Estimate(float(np.mean(weights)), float(np.std(weights) / np.sqrt(len(weights))))

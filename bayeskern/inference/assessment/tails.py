@@ -1,28 +1,58 @@
-"""Tails so heavy that the sd, or even the mean, of draws says little."""
+"""Heavy tails, whose sd or even mean cannot be estimated from draws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 import numpy as np
 
 from bayeskern.inference.approximation.psis import khat_threshold
-from bayeskern.inference.assessment.density_tail import Tail
+from bayeskern.inference.assessment.density_tail import Tail, density_tail
+from bayeskern.inference.result import Assessable
+from bayeskern.inference.verdict import Trust
 
-# Only numbers with a draw more sds from their mean are checked: those of a Gaussian have none.
-MIN_DISTANCE_SDS = 5.5
-# An sd with a smaller relative standard error is known well enough, whatever the tail.
-MIN_SD_ERROR = 0.05
-# The k-hat of an sd from which on it is not believed. Vehtari et al. take 0.7 for an average, which
-# doubts many sds that are right: benchmarks/results/tails.txt.
-MAX_SD_KHAT = 0.85
-# The same where the density beyond the draws does not change the sd: from 1 on there is none.
-MAX_KNOWN_SD_KHAT = 1.0
-# Change of a log sd by the density beyond the draws from which on it is not believed. The density
-# is followed for this many numbers, those with the largest k-hat.
-MAX_LOG_SD_RATIO, MAX_FOLLOWED = 0.2, 3
-# A number that takes fewer different values than this share of its draws is discrete.
-MIN_DISTINCT_SHARE = 0.05
+
+@dataclass(frozen=True)
+class TailLimits:
+    """Limits beyond which the sd of a number is doubted.
+
+    Attributes:
+        min_distance_sds: Numbers without a draw this many sds from their mean are not checked;
+            Gaussian draws are closer.
+        min_sd_error: A smaller relative standard error of an sd is accepted, whatever the tail.
+        max_sd_khat: k-hat of an sd. Vehtari et al. take 0.7 for an average, which doubts many sds
+            that are right: benchmarks/results/tails.txt.
+        max_known_sd_khat: The same where the density beyond the draws confirms the sd; from 1 on
+            there is no variance.
+        max_log_sd_ratio: Change of a log sd by the density beyond the draws.
+        max_followed: Numbers whose density is followed, those with the largest k-hat.
+        min_distinct_share: A number with fewer distinct values, as a share of its draws, is
+            discrete and has no tail.
+    """
+
+    min_distance_sds: float = 5.5
+    min_sd_error: float = 0.05
+    max_sd_khat: float = 0.85
+    max_known_sd_khat: float = 1.0
+    max_log_sd_ratio: float = 0.2
+    max_followed: int = 3
+    min_distinct_share: float = 0.05
+
+
+def heavy_tail_caution(
+    posterior: Assessable,
+    names: list[str],
+    x: np.ndarray,
+    evidence: dict,
+    efficiency: float = 1.0,
+) -> Trust | None:
+    """Verdict `caution` where `heavy_tail_advice` doubts a number of a posterior; else None."""
+    density = partial(density_tail, posterior)
+    advice = heavy_tail_advice(names, x, evidence, efficiency, density)
+    return Trust("caution", advice, evidence) if advice else None
 
 
 def heavy_tail_advice(
@@ -31,20 +61,22 @@ def heavy_tail_advice(
     evidence: dict,
     efficiency: float = 1.0,
     density: Callable[[str], Tail] | None = None,
+    limits: TailLimits = TailLimits(),
 ) -> str | None:
-    """Advice, if the mean or the sd of a number cannot be estimated by its draws; else None.
+    """Advice where draws cannot estimate the mean or the sd of a number; else None.
 
-    The sd is an average of squares, whose Pareto k-hat is twice that of the draws. Both estimates
-    are averaged, since each of them is uncertain by 0.1 and more. The largest goes into the
-    evidence. A mean is not believed from min(1 - 1/log10 S, 0.7) on, S the effective draws. Latent
-    numbers are judged by their density beyond the draws, too.
+    An sd is an average of squares, whose Pareto k-hat is twice that of the draws. The two estimates
+    are averaged, since each is uncertain by 0.1 and more. A mean is doubted from
+    min(1 - 1/log10 S, 0.7) on, with S effective draws. Latent numbers are also judged by their
+    density beyond the draws.
 
     Args:
-        names: The name of each number.
+        names: Name of each number, m of them.
         x: Draws, (S, m).
-        evidence: Gets "sd_khat", "tail_log_sd_ratio" and where they are worst.
+        evidence: Receives "sd_khat", "tail_log_sd_ratio" and the names of the worst numbers.
         efficiency: Effective draws per draw.
-        density: The tail of a number by the density, as `density_tail`.
+        density: Tail of a number by the density, as `density_tail` computes it.
+        limits: Limits of the check.
 
     Returns:
         One sentence that names the number, or None.
@@ -59,26 +91,29 @@ def heavy_tail_advice(
     squared = np.square(x - np.mean(x, axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
         squared = squared / np.mean(squared, axis=0)
-    error = 0.5 * np.std(squared, axis=0) / np.sqrt(efficiency * len(x))
-    far = np.max(squared, axis=0) > MIN_DISTANCE_SDS**2
+    sd_error = 0.5 * np.std(squared, axis=0) / np.sqrt(efficiency * len(x))
+    has_outlier = np.max(squared, axis=0) > limits.min_distance_sds**2
     khats = {
-        i: (_khat(x[:, i], "both", efficiency), _khat(squared[:, i], "right", efficiency))
-        for i in np.flatnonzero(far & (error > MIN_SD_ERROR))
-        # A number that takes few values, such as an indicator, has no tail.
-        if len(np.unique(x[:, i])) > MIN_DISTINCT_SHARE * len(x)
+        int(i): (_khat(x[:, i], "both", efficiency), _khat(squared[:, i], "right", efficiency))
+        for i in np.flatnonzero(has_outlier & (sd_error > limits.min_sd_error))
+        if len(np.unique(x[:, i])) > limits.min_distinct_share * len(x)
     }
     if not khats:
         return None
     sd_khats = {i: k + 0.5 * k_squared for i, (k, k_squared) in khats.items()}
-    order = sorted(sd_khats, key=sd_khats.get, reverse=True)
-    tails = {i: density(names[i]) for i in order[:MAX_FOLLOWED]} if density is not None else {}
+    tails: dict[int, Tail] = {}
+    if density is not None:
+        by_khat = sorted(sd_khats, key=lambda i: sd_khats[i], reverse=True)
+        tails = {i: density(names[i]) for i in by_khat[: limits.max_followed]}
     known = {i: tail for i, tail in tails.items() if not np.isnan(tail.sd)}
-    sds = {i: largest[i] * np.std(x[:, i]) for i in known}
-    advice = _advice_by_density(names, known, sds, evidence) if known else None
-    limits = {i: MAX_KNOWN_SD_KHAT if i in known else MAX_SD_KHAT for i in sd_khats}
-    at = max(sd_khats, key=lambda i: sd_khats[i] - limits[i])
-    evidence["sd_khat"], evidence["sd_khat_at"] = sd_khats[at], names[at]
-    if advice or sd_khats[at] < limits[at]:
+    ratios = {i: float(np.log(t.sd / (largest[i] * np.std(x[:, i])))) for i, t in known.items()}
+    advice = _advice_by_density(names, known, ratios, evidence, limits) if known else None
+    max_khats = {
+        i: limits.max_known_sd_khat if i in known else limits.max_sd_khat for i in sd_khats
+    }
+    at = max(sd_khats, key=lambda i: sd_khats[i] - max_khats[i])
+    evidence |= {"sd_khat": sd_khats[at], "sd_khat_at": names[at]}
+    if advice or sd_khats[at] < max_khats[at]:
         return advice
     moments = "sd" if khats[at][0] < khat_threshold(efficiency * len(x)) else "mean and sd"
     return (
@@ -88,29 +123,31 @@ def heavy_tail_advice(
 
 
 def _advice_by_density(
-    names: list[str], tails: dict[int, Tail], sds: dict[int, float], evidence: dict
+    names: list[str],
+    tails: dict[int, Tail],
+    log_sd_ratios: dict[int, float],
+    evidence: dict,
+    limits: TailLimits,
 ) -> str | None:
-    """Advice, if with the tails by the density an sd is another one, or does not exist.
-
-    sds: of the draws.
-    """
-    ratios = {i: float(np.log(tail.sd / sds[i])) for i, tail in tails.items()}
-    at = max(ratios, key=lambda i: abs(ratios[i]))
-    evidence["tail_log_sd_ratio"], evidence["tail_log_sd_ratio_at"] = abs(ratios[at]), names[at]
-    if abs(ratios[at]) < MAX_LOG_SD_RATIO:
+    """Advice where the density beyond the draws changes an sd; the ratios are to sds of draws."""
+    at = max(log_sd_ratios, key=lambda i: abs(log_sd_ratios[i]))
+    ratio = log_sd_ratios[at]
+    evidence |= {"tail_log_sd_ratio": abs(ratio), "tail_log_sd_ratio_at": names[at]}
+    if abs(ratio) < limits.max_log_sd_ratio:
         return None
-    says = f"its sd is {np.exp(ratios[at]):.2g} times that of the draws"
-    if np.isinf(ratios[at]):
-        says = f"with tail index {tails[at].index:.2g} it has no sd"
+    change = f"its sd is {np.exp(ratio):.2g} times that of the draws"
+    if np.isinf(ratio):
+        change = f"with tail index {tails[at].index:.2g} it has no sd"
     return (
-        f"Followed beyond the draws, the density of {names[at]} has a heavy tail: {says}. Use "
+        f"Followed beyond the draws, the density of {names[at]} has a heavy tail: {change}. Use "
         "medians and quantiles of it, or a tighter prior."
     )
 
 
-def _khat(values: np.ndarray, tail: str, efficiency: float) -> float:
+def _khat(values: np.ndarray, tail: Literal["both", "right"], efficiency: float) -> float:
     """Pareto k-hat of one or both tails of values (S,); infinite where it cannot be fitted."""
-    from arviz_stats.base import array_stats
+    # arviz_stats takes a while to import.
+    from arviz_stats.base.array import array_stats
 
-    khat = float(array_stats.pareto_khat(values[None], r_eff=efficiency, tail=tail))
+    khat = float(array_stats.pareto_khat(values[None], r_eff=efficiency, tail=tail))  # pyright: ignore[reportArgumentType]
     return np.inf if np.isnan(khat) else khat

@@ -16,7 +16,7 @@ from bayeskern.inference.approximation.elbo import PARTICLES, MaximizedELBO, max
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.approximation.guides import GUIDES, AutoGuide, UserGuide
 from bayeskern.inference.approximation.psis import weighted_moments
-from bayeskern.inference.assessment.approximation import FEWEST_ESS, HOPELESS_KHAT
+from bayeskern.inference.assessment.approximation import is_useless
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_approximation
 from bayeskern.inference.model.target import Target
@@ -186,7 +186,7 @@ class SVI(Method):
             covariance = np.diag(np.diag(covariance))
         q = Elliptical.of(mean, robust_cholesky(covariance))
         problem = None
-        if not (weights.khat < HOPELESS_KHAT and weights.ess >= FEWEST_ESS):
+        if is_useless(weights):
             problem = (
                 f"The moments rest on too few effective draws ({weights.ess:.0f}, k-hat "
                 f"{weights.khat:.2g}). Take objective='reverse_kl' or method='nuts'."

@@ -135,6 +135,11 @@ def _constrain(target: Target, z: jax.Array) -> dict[str, jax.Array]:
     return jax.lax.map(nonempty, z, batch_size=BATCH)
 
 
+def join_chains(sites: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Sites with their chains joined: each (chains, draws, *site) to (chains * draws, *site)."""
+    return {name: np.reshape(values, (-1, *values.shape[2:])) for name, values in sites.items()}
+
+
 def draw_prior(target: Target, rng: np.random.Generator, spread: ArrayLike) -> np.ndarray:
     """Draws from the prior in unconstrained coordinates.
 

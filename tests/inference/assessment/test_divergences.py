@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bayeskern.inference.assessment.divergences import could_change
+from bayeskern.inference.assessment.convergence import could_change
 
 N = 400_000
 

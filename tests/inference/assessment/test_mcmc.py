@@ -72,7 +72,7 @@ SHIFTED = INDEPENDENT + np.array([0.0, 0.0, 0.0, 1.0])[:, None]
         (chains_of(walk(0.9)), "caution", "take more (warmup and )?draws"),
         (chains_of(walk(0.99)), "bad", "x"),
         (chains_of(SHIFTED), "bad", "do not agree, most at x"),
-        (chains_of(10.0 * SHIFTED - 9.0 * INDEPENDENT), "bad", "different places, most at x"),
+        (chains_of(10.0 * SHIFTED - 9.0 * INDEPENDENT), "bad", "different regions, most at x"),
         (chains_of(replaced((1, 5), np.nan)), "bad", "x has 1 draw that is not finite"),
         (chains_of(replaced((1, 5), np.inf)), "bad", "x has 1 draw that is not finite"),
         (chains_of(replaced(2, 0.3)), "bad", "Chain 2 did not move"),
@@ -88,7 +88,7 @@ def test_verdicts(posterior, verdict, advice):
 
 
 def with_deterministic(f):
-    """Chains that sit in different places, beside a deterministic site f (4, n)."""
+    """Chains that sit in different regions, beside a deterministic site f (4, n)."""
     posterior = chains_of(10.0 * SHIFTED - 9.0 * INDEPENDENT)
     posterior.flat["f"], posterior.target.deterministics = f.reshape(-1), ("f",)
     return posterior
@@ -97,7 +97,7 @@ def with_deterministic(f):
 def test_what_chains_in_different_places_agree_on_is_said():
     trust = assess_mcmc(with_deterministic(np.random.default_rng(3).normal(size=(4, 1000))))
     assert trust.verdict == "bad" and trust.evidence["rhat_computed"] < 1.01
-    assert re.search(r"in different places.*The chains do agree on f \(R-hat 1", trust.advice)
+    assert re.search(r"in different regions.*The chains do agree on f \(R-hat 1", trust.advice)
 
 
 @pytest.mark.parametrize("f", [SHIFTED, walk(0.95), np.full((4, 1000), np.nan)])

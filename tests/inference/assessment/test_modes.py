@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 import pytest
 
 from bayeskern.inference.approximation.proposals import Sample
-from bayeskern.inference.assessment.modes import missed_modes
+from bayeskern.inference.assessment.smc import missed_modes
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target

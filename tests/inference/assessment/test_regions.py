@@ -48,7 +48,7 @@ def assessed(diverging=0, saturated=0, share_error=0.001, left=0):
 @pytest.mark.parametrize(
     ("options", "verdict", "says"),
     [
-        ({}, "good", "each of the 2 places agree"),
+        ({}, "good", "each of the 2 regions agree"),
         ({"diverging": 15}, "caution", "15 of 2000 draws diverged"),
         ({"diverging": 30}, "bad", "30 of 2000 draws diverged"),
         ({"saturated": 90}, "good", "agree"),

@@ -433,7 +433,7 @@ def test_a_model_without_a_finite_density_names_the_site():
 def test_chains_stuck_in_two_modes_are_bad():
     trust = fit(two_modes, modes="report").trust
     assert trust.verdict == "bad"
-    assert "different places, most at x" in trust.advice
+    assert "different regions, most at x" in trust.advice
     assert trust.evidence["rhat"] > 1.3
 
 
