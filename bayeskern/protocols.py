@@ -1,12 +1,12 @@
-"""What a model, or the distribution of an observed site, may offer beyond its density.
+"""Optional methods of models and of observed distributions.
 
-Every model works without any of this: a plain function of sites is fitted through its log density,
-and predicts by drawing its observed sites anew. A model that knows more says so by having the
-methods below; no base class is needed, since the protocols are checked by `isinstance` at run time.
-`docs/extend.md` has examples.
+Any NumPyro model works without these methods: a plain function is fitted through its log density
+and predicts by drawing its observed sites again. A model that knows more, such as a posterior in
+closed form, offers the methods below. No base class is needed, because `isinstance` checks the
+protocols at run time. `docs/extend.md` has examples.
 
-Data are what the model is called with: `model(*data)`. Draws are a dict of arrays by site, each of
-shape (S, *site). What is offered never returns a Posterior: the methods of inference make those.
+`data` are the arguments of the model, as in `model(*data)`. `draws` is a dict of arrays by site,
+each of shape (S, *site). None of the methods returns a `Posterior`; inference methods build those.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import jax
 
 
 class ClosedForm(NamedTuple):
-    """A posterior in closed form, as `exact(*data)` returns it.
+    """A posterior in closed form, as returned by `exact(*data)`.
 
     Attributes:
         draw: (key, n) -> independent draws of every latent and deterministic site, each (n, *site).
         log_evidence: log p(data).
-        residual: Relative residual of the linear solve behind it; 0 where nothing was solved.
+        residual: Relative residual of the linear solve; 0 if nothing was solved.
     """
 
     draw: Callable[[jax.Array, int], dict]
@@ -34,14 +34,14 @@ class ClosedForm(NamedTuple):
 
 
 class Marginal(NamedTuple):
-    """A model with latents integrated out, or moved to better axes, as `marginal` returns it.
+    """A model with latents integrated out or reparametrised, as returned by `marginal`.
 
     Attributes:
-        model: The NumPyro model that the methods run in place of the full one.
+        model: The NumPyro model that inference methods run in place of the full model.
         args: Its arguments.
-        recover: (draws, key, mean) -> draws of every site of the full model, each (S, *site), given
-            draws of this one, each (S, *site). What was integrated out is drawn from its
-            conditional distribution, or is its conditional mean where `mean` is true.
+        recover: (draws, key, mean) -> draws of every site of the full model, each (S, *site), from
+            draws of this model, each (S, *site). Integrated-out sites are drawn from their
+            conditional distribution, or are its mean if `mean` is true.
     """
 
     model: Callable
@@ -50,116 +50,140 @@ class Marginal(NamedTuple):
 
 
 class DoesNotApplyError(ValueError):
-    """A method does not apply to this model; the message says why, and what to take instead."""
+    """A method does not apply to a model; the message gives the reason and an alternative."""
 
 
 class NoClosedFormError(DoesNotApplyError):
-    """The model has no closed form as it stands; the message says why."""
+    """The model has no posterior in closed form; the message gives the reason."""
 
 
 class NotKeptError(ValueError):
-    """A file does not keep what a model needs to predict."""
+    """A saved file lacks something that predictions need."""
 
 
-# -- what a model may offer ------------------------------------------------------------------------
+# -- optional methods of a model -------------------------------------------------------------------
 
 
 @runtime_checkable
 class PreparesData(Protocol):
-    """A model that reads its own data: it checks them, resolves columns, sets default priors."""
+    """A model that validates its own data, resolves columns and sets default priors."""
 
-    def prepare(self, *args, **kwargs) -> tuple[Callable, tuple]:
-        """The model that is fitted, and its positional arguments as arrays.
+    def prepare(self, *args: Any, **kwargs: Any) -> tuple[Callable, tuple]:
+        """Return the model to fit and its positional arguments as arrays.
 
-        `infer`, `prior_predictive` and `calibrate` call it once, before anything is traced, with
-        the arguments that they were given.
+        `infer`, `prior_predictive` and `calibrate` call it once, before tracing, with the arguments
+        of the user.
         """
+        ...
 
 
 @runtime_checkable
 class HasClosedForm(Protocol):
-    """A model whose posterior is known in closed form, for some data at least."""
+    """A model with a posterior in closed form, at least for some data."""
 
-    def exact(self, *data) -> ClosedForm:
-        """The posterior, or NoClosedFormError with the reason why there is none.
+    def exact(self, *data: Any) -> ClosedForm:
+        """Return the posterior; `Exact` calls it, and `Auto` calls it first.
 
-        `Exact` calls it, and `Auto` before it tries anything else.
+        Raises:
+            NoClosedFormError: These data or priors have no closed form.
         """
+        ...
 
 
 @runtime_checkable
 class HasMarginal(Protocol):
-    """A model that can integrate some of its latents out."""
+    """A model that can integrate out some of its latents."""
 
-    def marginal(self, *data) -> Marginal | None:
-        """The model that is left, and the way back; None where nothing can be integrated out.
+    def marginal(self, *data: Any) -> Marginal | None:
+        """Return the marginal model and the way back, or None if nothing can be integrated out.
 
-        Every method but those that take the model as it is written (`Method.takes_marginal`) calls
-        it once, and runs on what it returns.
+        Each inference method calls it once and runs on the result, except for methods that take
+        the model as written (`Method.takes_marginal` is false).
         """
+        ...
 
 
 @runtime_checkable
 class HasMode(Protocol):
-    """A model with a solver of its own for its mode, such as the lasso's."""
+    """A model with its own solver for its mode, such as the lasso's."""
 
-    def mode(self, *data, jacobian: bool) -> dict | None:
-        """The values of all latent sites at the mode; None where the usual search is as good.
+    def mode(self, *data: Any, jacobian: bool) -> dict | None:
+        """Return all latent sites at the mode, or None to use the general optimiser.
 
-        `MAP` calls it. jacobian: whether the mode is that of the unconstrained parameters.
+        `MAP` calls it.
+
+        Args:
+            data: Arguments of the model.
+            jacobian: True for the mode of the unconstrained parameters.
         """
+        ...
 
 
 @runtime_checkable
 class ChoosesForm(Protocol):
-    """A model that has several forms of one posterior, each best for other methods."""
+    """A model with several equivalent forms, suited to different inference methods."""
 
     def for_method(self, name: str) -> Callable:
-        """The form for the method of that name: a model of the same data.
+        """Return the form for an inference method: a model of the same data.
 
-        It is called before `marginal`, by every method that would run on a marginal.
+        Methods that run on a marginal call it before `marginal`.
         """
+        ...
 
 
 @runtime_checkable
 class HasPredictive(Protocol):
     """A model that knows the distribution of new observations given its latents."""
 
-    def predictive(self, draws: dict, data: tuple, *new_args, seed: int, **kwargs) -> Any:
-        """The prediction at new arguments, averaged over draws of all sites, each (S, *site).
+    def predictive(self, draws: dict, data: tuple, *new_args: Any, seed: int, **kwargs: Any) -> Any:
+        """Return the prediction at new arguments, averaged over draws.
 
-        `posterior.predict(*new_args, seed=, **kwargs)` calls it and returns what it returns: a
-        `Prediction` or an object with the same methods. data: the arguments that the model was
-        fitted to.
+        `posterior.predict(*new_args, seed=, **kwargs)` returns this result: a `Prediction`, or an
+        object with the same methods.
+
+        Args:
+            draws: Draws of all sites, each (S, *site).
+            data: Arguments of the fitted model.
+            new_args: Arguments to predict at.
+            seed: Seed of random draws.
+            kwargs: Other options of the prediction.
         """
+        ...
 
 
 @runtime_checkable
 class HasLogLikelihood(Protocol):
     """A model that knows the density of each observation given draws of its sites."""
 
-    def pointwise(self, draws: dict, *data) -> Any:
-        """log p(y_i | draw): (S, *data), or a dict of such arrays by observed site.
+    def pointwise(self, draws: dict, *data: Any) -> Any:
+        """Return log p(y_i | draw): (S, *data), or a dict of such arrays by observed site.
 
-        `posterior.log_likelihood()` calls it, and with it LOO and `to_arviz`. A model that offers
-        it says that the observations of its NumPyro model, as it stands, are not those given the
-        draws; no replicates of the data are then drawn from it.
+        `posterior.log_likelihood()` calls it, and so do LOO and `to_arviz`. Offering it implies
+        that the observed sites of the NumPyro model are not independent given the draws; no
+        replicated data are then drawn from the model.
         """
+        ...
 
 
 @runtime_checkable
 class Restorable(Protocol):
-    """A model that can be made anew from what a file keeps of it."""
+    """A model that can be rebuilt from a saved file."""
 
     def restore(
         self, args: tuple, columns: tuple[str, ...] | None, classes: tuple | None
     ) -> tuple[Callable, tuple]:
-        """The model, prepared again, and its arguments, from the arguments that a file has kept.
+        """Return the prepared model and its arguments; `bk.load(path, model)` calls it.
 
-        `bk.load(path, model)` calls it. columns, classes: as the fitted model had them. Raises
-        NotKeptError, with the reason, where the file does not keep what predictions need; any other
-        error says that the model is not the one that was fitted.
+        Args:
+            args: Arguments of the model as saved.
+            columns: Column names of the fitted model.
+            classes: Class labels of the fitted model.
+
+        Raises:
+            NotKeptError: The file lacks something that predictions need. Any other error means
+                that the model differs from the fitted one.
         """
+        ...
 
 
 @runtime_checkable
@@ -171,82 +195,93 @@ class HasColumns(Protocol):
 
 @runtime_checkable
 class HasClasses(Protocol):
-    """A model that remembers the labels of the classes of its y; None if y has no classes."""
+    """A model that remembers the class labels of y; None if y has no classes."""
 
     classes: tuple | None
 
 
 @runtime_checkable
 class HasCoords(Protocol):
-    """A model that has labels for the axes of its sites, as ArviZ takes them."""
+    """A model with labels for the axes of its sites, as ArviZ takes them."""
 
     coords: Mapping
 
 
-def columns_of(model) -> tuple[str, ...] | None:
-    """The columns of the data frame that a model was fitted to, where it knows them."""
+def columns_of(model: object) -> tuple[str, ...] | None:
+    """Column names of the data frame that a model was fitted to, or None."""
     return model.columns if isinstance(model, HasColumns) else None
 
 
-def classes_of(model) -> tuple | None:
-    """The labels of the classes that a model was fitted to, where it knows them."""
+def classes_of(model: object) -> tuple | None:
+    """Class labels that a model was fitted to, or None."""
     return model.classes if isinstance(model, HasClasses) else None
 
 
-def coords_of(model) -> dict:
-    """The labels of the axes of a model's sites, where it has some."""
+def coords_of(model: object) -> dict:
+    """Labels of the axes of a model's sites; empty if there are none."""
     return dict(model.coords) if isinstance(model, HasCoords) else {}
 
 
-# -- what the distribution of an observed site may offer -------------------------------------------
+# -- optional methods of the distribution of an observed site --------------------------------------
 
 
 class NewValues(Protocol):
-    """The distribution of k new values of a site given the old ones, at one draw."""
+    """Distribution of k new values of a site given the observed ones, at one draw."""
 
     def mean(self) -> jax.Array:
-        """Their means: (k,)."""
+        """Means: (k,)."""
+        ...
 
     def moments(self) -> tuple[jax.Array, jax.Array]:
-        """Their means and variances: (k,), (k,)."""
+        """Means and variances: (k,), (k,)."""
+        ...
 
-    def sample(self, key, n: int) -> jax.Array:
+    def sample(self, key: jax.Array, n: int) -> jax.Array:
         """Joint draws: (n, k)."""
+        ...
 
 
 @runtime_checkable
 class ConditionsOnData(Protocol):
-    """A joint distribution whose new values depend on the old ones, as a Gaussian process is."""
+    """A joint distribution whose new values depend on observed ones, such as a Gaussian process."""
 
-    def given(self, value, new, rows) -> NewValues:
-        """New values, at the rows (k,) of the distribution `new`, given the observed ones (n,).
+    def given(self, value: jax.Array, new: Any, rows: jax.Array) -> NewValues:
+        """Return the distribution of new values given observed ones. JAX traces it.
 
-        `posterior.predict` traces the model at the old and at the new arguments, at every draw, and
-        calls it on the old distribution with the new one. It is traced by JAX.
+        `posterior.predict` traces the model at the old and at the new arguments for every draw, and
+        calls this method on the old distribution.
+
+        Args:
+            value: Observed values, (n,).
+            new: Distribution of the same site at the new arguments.
+            rows: Rows of the new arguments to predict, (k,).
         """
+        ...
 
 
 @runtime_checkable
 class HasPointwise(Protocol):
-    """A joint distribution that has a density for each of its values."""
+    """A joint distribution with a conditional density for each of its values."""
 
-    def pointwise(self, value) -> tuple[jax.Array, jax.Array]:
-        """log p(value_i | all others): (..., n), and which of them count: (n,) bool.
+    def pointwise(self, value: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return log p(value_i | all others), (..., n), and a mask of values that count, (n,).
 
-        `posterior.log_likelihood()` calls it in the place of `log_prob`. It is traced by JAX.
+        `posterior.log_likelihood()` calls it instead of `log_prob`. JAX traces it.
         """
+        ...
 
 
 @runtime_checkable
 class ApproximatesLatent(Protocol):
-    """A distribution that integrates a latent out by an approximation q, as Laplace's.
+    """A distribution that integrates out a latent by an approximation q, such as Laplace's.
 
-    A verdict on the posterior then looks at q too: together with draws of the parameters, draws of
-    the latent and their ratios are weighted draws from the joint posterior.
+    Verdicts on the posterior then assess q too: draws of the parameters, with draws of the latent
+    and their ratios as weights, are weighted draws from the joint posterior.
     """
 
-    def log_ratio(self, value, key, n: int) -> tuple[jax.Array, jax.Array]:
-        """n draws of the latent f from q: (n, *f); and log p(value, f) / (q(f) Z) of each: (n,).
+    def log_ratio(self, value: jax.Array, key: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
+        """Return n draws f of the latent from q, (n, *f), and log p(value, f) / (q(f) Z), (n,).
 
-        Z is the density that `log_prob` reports.
+        Z is the density reported by `log_prob`.
         """
+        ...

@@ -10,7 +10,9 @@ from bayeskern.hyperparameters.parametrized import Parametrized, PointEstimate
 from bayeskern.hyperparameters.sampling import at_medians, sample, sample_value
 from bayeskern.hyperparameters.values import (
     WRAPPERS,
+    DefaultedHyperparameter,
     Free,
+    Hyperparameter,
     as_hyperparameter,
     check,
     from_sd,
@@ -23,7 +25,9 @@ from bayeskern.hyperparameters.values import (
 
 __all__ = [
     "WRAPPERS",
+    "DefaultedHyperparameter",
     "Free",
+    "Hyperparameter",
     "Parametrized",
     "PointEstimate",
     "Site",

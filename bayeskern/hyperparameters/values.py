@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 from numpyro.distributions import (
     Distribution,
     ExpandedDistribution,
@@ -44,6 +46,34 @@ class Free(eqx.Module):
 
     def __repr__(self) -> str:
         return f"Free({show(self.init)})"
+
+
+if TYPE_CHECKING:
+
+    class Hyperparameter:
+        """The type of a field declared with `hyperparameter(default)`.
+
+        A module takes a number, an array, a distribution or `Free` for it; once the module is
+        concrete, reading it gives an array.
+        """
+
+        def __get__(self, instance: Any, owner: Any) -> jax.Array: ...
+        def __set__(self, instance: Any, value: ArrayLike | jax.Array | Distribution | Free): ...
+
+    class DefaultedHyperparameter:
+        """The type of a field declared with `hyperparameter(None)`.
+
+        It is None until the model sets a default prior from the data.
+        """
+
+        def __get__(self, instance: Any, owner: Any) -> jax.Array | None: ...
+        def __set__(
+            self, instance: Any, value: ArrayLike | jax.Array | Distribution | Free | None
+        ): ...
+
+else:
+    # Annotations are not evaluated at run time.
+    Hyperparameter = DefaultedHyperparameter = jax.Array
 
 
 def from_sd(prior: Distribution) -> Distribution:

@@ -24,7 +24,7 @@ from numpyro.distributions import Distribution, constraints
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.functions import as_module, one_number
-from bayeskern.hyperparameters import Free, Parametrized, hyperparameter
+from bayeskern.hyperparameters import Free, Hyperparameter, Parametrized, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, plot, spectral_density, warps
 from bayeskern.kernels.state_space.algebra import (
     ModulatedSpace,
@@ -406,7 +406,7 @@ class Constant(Kernel):
         variance: The prior variance of the level, in the squared units of the output; 0 or more.
     """
 
-    variance: jax.Array = hyperparameter(1.0, constraints.nonnegative)
+    variance: Hyperparameter = hyperparameter(1.0, constraints.nonnegative)
 
     def evaluate(self, X, Z=None):
         return jnp.full((X.shape[0], (X if Z is None else Z).shape[0]), self.variance)
@@ -539,7 +539,7 @@ class Scaled(Wrapper):
         scale: A number of 0 or more, by which the variance of the function is multiplied.
     """
 
-    scale: jax.Array = hyperparameter(1.0, constraints.nonnegative)
+    scale: Hyperparameter = hyperparameter(1.0, constraints.nonnegative)
 
     precedence: ClassVar[int] = 2
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from bayeskern.hyperparameters import from_sd, hyperparameter
+from bayeskern.hyperparameters import (
+    DefaultedHyperparameter,
+    Hyperparameter,
+    from_sd,
+    hyperparameter,
+)
 from bayeskern.likelihoods.base import Likelihood
 
 #: the ratio of the standard deviation of a Gaussian to its median absolute deviation
@@ -48,7 +52,7 @@ class Gaussian(RealValued):
             units of y; `prepare` raises ValueError if y is constant, and so sets no scale.
     """
 
-    noise: jax.Array | None = hyperparameter(None)
+    noise: DefaultedHyperparameter = hyperparameter(None)
 
     def distribution(self, eta):
         return dist.Normal(eta, jnp.sqrt(self.noise))
@@ -94,8 +98,8 @@ class StudentT(HeavyTailed):
         Juarez and Steel (2010), Model-based clustering of non-Gaussian panel data.
     """
 
-    df: jax.Array = hyperparameter(dist.Gamma(2.0, 0.1))
-    scale: jax.Array | None = hyperparameter(None)
+    df: Hyperparameter = hyperparameter(dist.Gamma(2.0, 0.1))
+    scale: DefaultedHyperparameter = hyperparameter(None)
 
     log_concave: ClassVar = False
 
@@ -118,7 +122,7 @@ class Laplace(HeavyTailed):
             `prepare` raises ValueError if y is constant.
     """
 
-    scale: jax.Array | None = hyperparameter(None)
+    scale: DefaultedHyperparameter = hyperparameter(None)
 
     kinked: ClassVar = True
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from bayeskern.core import validation
-from bayeskern.hyperparameters import hyperparameter
+from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.distributions import (
     BinomialLogProbs,
@@ -72,7 +71,7 @@ class NegativeBinomial(Count):
         on priors that allow the simpler model.
     """
 
-    concentration: jax.Array = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
+    concentration: Hyperparameter = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
 
     @property
     def log_concave(self) -> bool:
@@ -99,7 +98,9 @@ class ZeroInflated(NegativeBinomial):
         manufacturing.
     """
 
-    gate: jax.Array = hyperparameter(dist.Uniform(0.0, 1.0), constraint=constraints.unit_interval)
+    gate: Hyperparameter = hyperparameter(
+        dist.Uniform(0.0, 1.0), constraint=constraints.unit_interval
+    )
 
     log_concave: ClassVar = False
 

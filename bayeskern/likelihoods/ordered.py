@@ -12,7 +12,7 @@ from jax.scipy.special import gammaln, log_ndtr
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
-from bayeskern.hyperparameters import hyperparameter
+from bayeskern.hyperparameters import DefaultedHyperparameter, hyperparameter
 from bayeskern.likelihoods import labels
 from bayeskern.likelihoods.classes import Classifier
 from bayeskern.likelihoods.links import log1mexp
@@ -35,7 +35,9 @@ class Ordered(Classifier):
         Betancourt (2019), Ordinal regression, on the induced Dirichlet(1, ..., 1) prior.
     """
 
-    cutpoints: jax.Array | None = hyperparameter(None, constraints.ordered_vector, scalar=False)
+    cutpoints: DefaultedHyperparameter = hyperparameter(
+        None, constraints.ordered_vector, scalar=False
+    )
 
     links: ClassVar = ("logit", "probit")
     is_ordered: ClassVar = True

@@ -5,14 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution, TransformedDistribution
 from numpyro.distributions.transforms import PowerTransform
 
-from bayeskern.hyperparameters import hyperparameter
+from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.distributions import GammaLogMean, Within
 from bayeskern.likelihoods.links import HALF_LINE, LOG_MEANS
@@ -75,7 +74,7 @@ class Gamma(PositiveMean):
         link: "log" (default) or "inverse".
     """
 
-    shape: jax.Array = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
+    shape: Hyperparameter = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
 
     links: ClassVar = ("log", "inverse")
     support_description: ClassVar = "above 0"

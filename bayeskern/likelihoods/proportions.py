@@ -11,7 +11,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from bayeskern.core import validation
-from bayeskern.hyperparameters import hyperparameter
+from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.distributions import BetaLogMean, DirichletLogMean
 from bayeskern.likelihoods.links import LOG_PROBABILITIES
@@ -31,7 +31,7 @@ class Beta(Likelihood):
         Ferrari and Cribari-Neto (2004), Beta regression for modelling rates and proportions.
     """
 
-    precision: jax.Array = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
+    precision: Hyperparameter = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
 
     links: ClassVar = ("logit", "probit", "cloglog")
     log_concave: ClassVar = False
@@ -56,7 +56,7 @@ class Dirichlet(Likelihood):
         link: "softmax", the only one.
     """
 
-    precision: jax.Array = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
+    precision: Hyperparameter = hyperparameter(on_inverse_root(dist.HalfNormal(1.0)))
     parts: int | None = eqx.field(static=True, default=None, kw_only=True)
 
     links: ClassVar = ("softmax",)

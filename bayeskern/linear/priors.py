@@ -10,7 +10,6 @@ from abc import abstractmethod
 from typing import ClassVar, Self
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -19,7 +18,7 @@ from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.hyperparameters import hyperparameter
+from bayeskern.hyperparameters import DefaultedHyperparameter, Hyperparameter, hyperparameter
 from bayeskern.hyperparameters.parametrized import Parametrized
 
 # Under a default scale one sd of x changes y by about this many of its sds, as in rstanarm.
@@ -113,8 +112,8 @@ class Gaussian(GaussianGivenScales):
         Gaussian(scale=[0.5, 2.0], loc=0.0)
     """
 
-    scale: jax.Array | None = hyperparameter(None, scalar=False)
-    loc: jax.Array = hyperparameter(0.0, constraints.real, scalar=False)
+    scale: DefaultedHyperparameter = hyperparameter(None, scalar=False)
+    loc: Hyperparameter = hyperparameter(0.0, constraints.real, scalar=False)
 
     def with_defaults(self, sd_x, sd_y, n):
         return _with_scale(self, _default_scale(sd_x, sd_y))
@@ -165,7 +164,7 @@ class ARD(GaussianGivenScales):
         Bayesian Learning for Neural Networks.
     """
 
-    scale: jax.Array | None = hyperparameter(None, scalar=False)
+    scale: DefaultedHyperparameter = hyperparameter(None, scalar=False)
 
     def with_defaults(self, sd_x, sd_y, n):
         prior = dist.HalfCauchy(_default_scale(sd_x, sd_y))
@@ -197,10 +196,10 @@ class Horseshoe(GaussianGivenScales):
 
     has_latents: ClassVar[bool] = True
 
-    scale: jax.Array | None = hyperparameter(None)
-    slab_scale: jax.Array = hyperparameter(2.5)
-    slab_df: jax.Array = hyperparameter(4.0)
-    unit: jax.Array | None = hyperparameter(None, scalar=False)
+    scale: DefaultedHyperparameter = hyperparameter(None)
+    slab_scale: Hyperparameter = hyperparameter(2.5)
+    slab_df: Hyperparameter = hyperparameter(4.0)
+    unit: DefaultedHyperparameter = hyperparameter(None, scalar=False)
     relevant: int = eqx.field(
         static=True, default=1, converter=lambda m: validation.positive_integer(m, "relevant")
     )
@@ -244,7 +243,7 @@ class Laplace(Prior):
 
     kinked: ClassVar[bool] = True
 
-    scale: jax.Array | None = hyperparameter(None, scalar=False)
+    scale: DefaultedHyperparameter = hyperparameter(None, scalar=False)
 
     def with_defaults(self, sd_x, sd_y, n):
         return _with_scale(self, _default_scale(sd_x, sd_y) / np.sqrt(2.0))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
-from bayeskern.hyperparameters import Free, hyperparameter
+from bayeskern.hyperparameters import Free, Hyperparameter, hyperparameter
 from bayeskern.kernels.base import Kernel
 
 
@@ -58,8 +57,8 @@ class Coregion(Kernel):
 
     outputs: int = eqx.field(static=True)
     rank: int = eqx.field(static=True, default=1)
-    weights: jax.Array = hyperparameter(1.0, constraints.real, scalar=False)
-    kappa: jax.Array = hyperparameter(1.0, constraints.nonnegative, scalar=False)
+    weights: Hyperparameter = hyperparameter(1.0, constraints.real, scalar=False)
+    kappa: Hyperparameter = hyperparameter(1.0, constraints.nonnegative, scalar=False)
 
     def __post_init__(self):
         # Before the converters of the fields, so that the shapes below are known.

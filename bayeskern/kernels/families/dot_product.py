@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from numpyro.distributions import constraints
 
 from bayeskern.core import validation
-from bayeskern.hyperparameters import hyperparameter
+from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.state_space.processes import PolynomialSpace, number
@@ -38,8 +38,8 @@ class Linear(Kernel):
          [0. 4. 8.]]
     """
 
-    variance: jax.Array = hyperparameter(1.0, scalar=False)
-    center: jax.Array = hyperparameter(0.0, constraints.real, scalar=False)
+    variance: Hyperparameter = hyperparameter(1.0, scalar=False)
+    center: Hyperparameter = hyperparameter(0.0, constraints.real, scalar=False)
 
     def evaluate(self, X, Z=None):
         variance = metrics.per_dimension("variance", self.variance, X)
@@ -88,8 +88,8 @@ class Polynomial(Kernel):
     degree: int = eqx.field(
         static=True, default=2, converter=lambda p: validation.positive_integer(p, "degree")
     )
-    offset: jax.Array = hyperparameter(1.0, constraints.nonnegative)
-    variance: jax.Array = hyperparameter(1.0)
+    offset: Hyperparameter = hyperparameter(1.0, constraints.nonnegative)
+    variance: Hyperparameter = hyperparameter(1.0)
 
     def evaluate(self, X, Z=None):
         return self.variance * (self.offset + X @ (X if Z is None else Z).T) ** self.degree
@@ -131,7 +131,7 @@ class AllSubsets(Kernel):
         [[10.]] [[1. 1. 2. 2.]]
     """
 
-    variance: jax.Array = hyperparameter(1.0)
+    variance: Hyperparameter = hyperparameter(1.0)
 
     def evaluate(self, X, Z=None):
         Z = X if Z is None else Z
@@ -180,7 +180,7 @@ class ArcCosine(Kernel):
     """
 
     order: int = eqx.field(static=True, default=1)
-    variance: jax.Array = hyperparameter(1.0)
+    variance: Hyperparameter = hyperparameter(1.0)
 
     def __check_init__(self):
         if self.order not in (0, 1, 2):

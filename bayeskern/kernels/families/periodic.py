@@ -13,7 +13,7 @@ from numpyro.distributions import constraints
 from scipy.special import poch
 
 from bayeskern.core import validation
-from bayeskern.hyperparameters import hyperparameter
+from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families.trend import time_of
@@ -48,9 +48,9 @@ class Periodic(Kernel):
          [1.    0.135 1.   ]]
     """
 
-    period: jax.Array = hyperparameter(1.0, scalar=False)
-    lengthscale: jax.Array = hyperparameter(1.0, scalar=False)
-    variance: jax.Array = hyperparameter(1.0)
+    period: Hyperparameter = hyperparameter(1.0, scalar=False)
+    lengthscale: Hyperparameter = hyperparameter(1.0, scalar=False)
+    variance: Hyperparameter = hyperparameter(1.0)
     harmonics: int | None = eqx.field(
         static=True, default=None, kw_only=True, converter=lambda j: _harmonics(j)
     )
@@ -172,8 +172,8 @@ class Cosine(Kernel):
          [-1.  1.]]
     """
 
-    period: jax.Array = hyperparameter(1.0, constraints.positive, scalar=False)
-    variance: jax.Array = hyperparameter(1.0)
+    period: Hyperparameter = hyperparameter(1.0, constraints.positive, scalar=False)
+    variance: Hyperparameter = hyperparameter(1.0)
 
     def evaluate(self, X, Z=None):
         on_circle = self._circle(X)

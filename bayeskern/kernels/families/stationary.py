@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
-from bayeskern.hyperparameters import hyperparameter
+from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families import matern
@@ -34,8 +34,8 @@ class Stationary(Kernel):
         variance: The prior variance k(x, x), in the squared units of the output.
     """
 
-    lengthscale: jax.Array = hyperparameter(1.0, constraints.real, scalar=False)
-    variance: jax.Array = hyperparameter(1.0)
+    lengthscale: Hyperparameter = hyperparameter(1.0, constraints.real, scalar=False)
+    variance: Hyperparameter = hyperparameter(1.0)
 
     has_spectrum: ClassVar[bool] = False
 
@@ -303,7 +303,7 @@ class RationalQuadratic(Stationary):
          [0.707 1.   ]]
     """
 
-    alpha: jax.Array = hyperparameter(1.0)
+    alpha: Hyperparameter = hyperparameter(1.0)
 
     def profile(self, u):
         return jnp.exp(-self.alpha * jnp.log1p(0.5 * u / self.alpha))
@@ -387,7 +387,7 @@ class White(Kernel):
 
     is_a_function: ClassVar[bool] = False
 
-    variance: jax.Array = hyperparameter(1.0)
+    variance: Hyperparameter = hyperparameter(1.0)
 
     def evaluate(self, X, Z=None):
         if Z is None:
@@ -433,9 +433,9 @@ class SpectralMixture(Kernel):
          [0.992 1.5  ]]
     """
 
-    weights: jax.Array = hyperparameter((1.0,), scalar=False)
-    means: jax.Array = hyperparameter(((1.0,),), constraints.nonnegative, scalar=False)
-    scales: jax.Array = hyperparameter(((1.0,),), scalar=False)
+    weights: Hyperparameter = hyperparameter((1.0,), scalar=False)
+    means: Hyperparameter = hyperparameter(((1.0,),), constraints.nonnegative, scalar=False)
+    scales: Hyperparameter = hyperparameter(((1.0,),), scalar=False)
 
     def evaluate(self, X, Z=None):
         self._check_shapes(X)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.distributions import constraints
 
-from bayeskern.hyperparameters import hyperparameter
+from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.state_space.processes import (
     IntegratedOrnsteinUhlenbeckSpace,
@@ -72,8 +72,8 @@ class Brownian(Trend):
          [2. 4. 6.]]
     """
 
-    variance: jax.Array = hyperparameter(1.0)
-    start: jax.Array = hyperparameter(0.0, constraints.real)
+    variance: Hyperparameter = hyperparameter(1.0)
+    start: Hyperparameter = hyperparameter(0.0, constraints.real)
 
     def state_space(self):
         return IntegratedSpace(0, self.variance, self.start)
@@ -105,8 +105,8 @@ class IntegratedBrownian(Trend):
          [ 5. 16.]]
     """
 
-    variance: jax.Array = hyperparameter(1.0)
-    start: jax.Array = hyperparameter(0.0, constraints.real)
+    variance: Hyperparameter = hyperparameter(1.0)
+    start: Hyperparameter = hyperparameter(0.0, constraints.real)
 
     def state_space(self):
         return IntegratedSpace(1, self.variance, self.start)
@@ -147,9 +147,9 @@ class IntegratedOrnsteinUhlenbeck(Trend):
          [1.472 2.943]]
     """
 
-    lengthscale: jax.Array = hyperparameter(1.0)
-    variance: jax.Array = hyperparameter(1.0)
-    start: jax.Array = hyperparameter(0.0, constraints.real)
+    lengthscale: Hyperparameter = hyperparameter(1.0)
+    variance: Hyperparameter = hyperparameter(1.0)
+    start: Hyperparameter = hyperparameter(0.0, constraints.real)
 
     def state_space(self):
         return IntegratedOrnsteinUhlenbeckSpace(self.lengthscale, self.variance, self.start)
@@ -201,8 +201,8 @@ class ChangePoint(Kernel):
 
     before: Kernel
     after: Kernel
-    location: jax.Array = hyperparameter(0.0, constraints.real)
-    width: jax.Array = hyperparameter(1.0)
+    location: Hyperparameter = hyperparameter(0.0, constraints.real)
+    width: Hyperparameter = hyperparameter(1.0)
 
     branches = True
 
