@@ -22,8 +22,7 @@ from bayeskern.gp.prior import (
 )
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
-from bayeskern.linalg import Factor
-from bayeskern.linalg.factor import Solver
+from bayeskern.linalg import Factor, NoisyGram, Solver
 from bayeskern.prediction.mixture import Prediction, chunked
 
 
@@ -84,6 +83,11 @@ class ConditionedGP(eqx.Module):
     solver: Solver
 
     @property
+    def matrix(self) -> NoisyGram:
+        """Covariance matrix of the observations, C."""
+        return NoisyGram(self.kernel, self.X, self.noise, self.observed)
+
+    @property
     def jitter(self) -> jax.Array:
         """What was added to the diagonal so that the covariance could be factored."""
         return self.factor.jitter
@@ -96,8 +100,8 @@ class ConditionedGP(eqx.Module):
     @property
     def residual(self) -> float:
         """How well the weights solve their equations: |C a - (y - m)| / |y - m|."""
-        r, given = self.residuals, (self.kernel, self.X, self.noise)
-        missed = self.solver.multiply(*given, self.weights, self.observed) - r
+        r = self.residuals
+        missed = self.solver.multiply(self.matrix, self.weights) - r
         size = jnp.linalg.norm(r)
         # All zeros are solved exactly.
         return float(jnp.linalg.norm(missed) / jnp.where(size > 0, size, 1.0))
@@ -233,27 +237,25 @@ class ProcessPredictive(eqx.Module):
 
 def posterior_mean(gp, part, X_new):
     """The mean of the latent function at X_new, without the prior mean: (m,)."""
-    given = (gp.X, gp.noise, gp.residuals, gp.weights)
-    return gp.solver.mean(gp.kernel, part, *given, X_new, gp.observed)
+    return gp.solver.mean(gp.matrix, part, gp.residuals, gp.weights, X_new)
 
 
 def posterior_moments(gp, part, X_new):
     """Mean and variance of the latent function at X_new: (m,), (m,)."""
     prior = part_of(gp.kernel, part).evaluate_diag(X_new)
-    given = (gp.X, gp.noise, gp.factor)
-    variance = gp.solver.variance(gp.kernel, part, *given, X_new, gp.observed)
+    variance = gp.solver.variance(gp.matrix, part, gp.factor, X_new)
     return posterior_mean(gp, part, X_new), above_rounding(variance, prior)
 
 
 def posterior_covariance(gp, part, X_new):
-    return gp.solver.covariance(gp.kernel, part, gp.X, gp.noise, gp.factor, X_new, gp.observed)
+    return gp.solver.covariance(gp.matrix, part, gp.factor, X_new)
 
 
 def posterior_draws(gp, part, X_new, noise, key, n):
     """n joint draws at X_new: (n, m)."""
     key_f, key_noise = jax.random.split(key)
-    given = (gp.kernel, part, gp.X, gp.noise, gp.factor, X_new)
-    f = gp.solver.deviations(*given, key_f, n, gp.observed) + posterior_mean(gp, part, X_new)
+    deviations = gp.solver.deviations(gp.matrix, part, gp.factor, X_new, key_f, n)
+    f = deviations + posterior_mean(gp, part, X_new)
     return f + jnp.sqrt(noise) * jax.random.normal(key_noise, f.shape, f.dtype)
 
 

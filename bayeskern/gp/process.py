@@ -20,8 +20,7 @@ from bayeskern.gp.prior import (
     positive_definite,
 )
 from bayeskern.kernels.base import Kernel
-from bayeskern.linalg import Choice, Factor, choose, solver_of
-from bayeskern.linalg.dense import covariance
+from bayeskern.linalg import Choice, Factor, NoisyGram, explain, solver_of
 from bayeskern.prediction.mixture import Prediction
 
 
@@ -107,7 +106,7 @@ class GaussianProcess(Distribution):
 
     @property
     def covariance_matrix(self):
-        return covariance(self.kernel, self.X, self.noise)
+        return NoisyGram(self.kernel, self.X, self.noise).dense()
 
     def sample(self, key, sample_shape=()):
         white = jax.random.normal(key, (*sample_shape, *self.event_shape), self.X.dtype)
@@ -119,15 +118,10 @@ class GaussianProcess(Distribution):
 
         Of an approximate solver, also what the log density per point loses to it, about.
         """
-        given = (self.kernel, self.X, self.noise, self.observed)
-        choice = choose(self.kernel, self.X, "auto", self.noise, self.observed)
-        if choice.solver != self.solver.name:
-            choice = choose(self.kernel, self.X, self.solver.name, self.noise, self.observed)
-        error, loss = self.solver.error(self.kernel), self.solver.loss(*given)
-        return choice._replace(error=error, loss=loss)
+        return explain(self.solver, NoisyGram(self.kernel, self.X, self.noise, self.observed))
 
     def _factor(self, observed=None) -> Factor:
-        return self.solver.factor(self.kernel, self.X, self.noise, observed)
+        return self.solver.factor(NoisyGram(self.kernel, self.X, self.noise, observed))
 
     def log_prob(self, value):
         """The log evidence of kernel and noise, log N(value; mean, K + noise I).
@@ -141,7 +135,8 @@ class GaussianProcess(Distribution):
             Shape (...).
         """
         R = mask_residual(value - self.mean, self.observed)
-        return self.solver.log_density(self.kernel, self.X, self.noise, R, self.observed)
+        C = NoisyGram(self.kernel, self.X, self.noise, self.observed)
+        return self.solver.log_density(C, R)
 
     def condition(self, y) -> ConditionedGP:
         """Condition the process on data, with one factorization for all that follows.

@@ -25,8 +25,7 @@ from bayeskern.gp.prior import (
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names
-from bayeskern.linalg import SOLVERS, solver_of
-from bayeskern.linalg.factor import Solver
+from bayeskern.linalg import SOLVERS, Solver, solver_of
 from bayeskern.prediction.mixture import Prediction, mixture, thin
 from bayeskern.prediction.outputs import OutputsPrediction
 from bayeskern.protocols import ClosedForm, NewValues, NoClosedFormError

@@ -1,4 +1,4 @@
-"""Dense covariance matrices: the Cholesky factor, and the Gaussian log density with its derivative.
+"""Dense covariance matrices: Cholesky factor, and Gaussian log density with its derivative.
 
 The log density has a hand-written derivative, 1/2 tr((a a' - K^-1) dK) with a = K^-1 r (Rasmussen
 and Williams 2006, equation 5.9), written so that it can be differentiated again; differentiating
@@ -16,22 +16,24 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from bayeskern.core.threads import blas_threads_for
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
+from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import lapack
-from bayeskern.linalg.factor import Cost, Factor, Solver
+from bayeskern.linalg.factor import AnyArray, Factor
+from bayeskern.linalg.solver import Cost, Fits, NoisyGram, Solver
 
-# From this size on it is cheaper to compute an n x n array again than to fetch it from memory.
-RECOMPUTED_FROM = 1000
+# Matrix size from which it is cheaper to compute an n x n array again than to fetch it from memory.
+RECOMPUTE_MIN_SIZE = 1000
 # The jitter starts at n eps mean(diag K), the size of rounding errors, and grows tenfold at most
 # this many times: to about 2e-7 of the diagonal for 1,000 points in float64.
-MAX_GROWTHS = 6
+MAX_JITTER_GROWTHS = 6
 
 
 class DenseFactor(Factor):
-    """A dense covariance matrix by its lower Cholesky factor. `compute` makes it.
+    """Dense covariance matrix, by its lower Cholesky factor. Made by `compute`.
 
     Attributes:
-        L: The lower Cholesky factor, shape (n, n).
-        jitter: What was added to the diagonal to make the factorization succeed.
+        L: Lower Cholesky factor, shape (n, n).
+        jitter: Number added to the diagonal to make the factorization succeed.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -45,85 +47,71 @@ class DenseFactor(Factor):
     jitter: jax.Array
 
     @classmethod
-    def compute(cls, K) -> DenseFactor:
+    def compute(cls, K: AnyArray) -> DenseFactor:
         """Factor a matrix, with a jitter on its diagonal that is relative to the diagonal's mean.
 
         Args:
             K: Symmetric matrix, shape (n, n).
 
+        Returns:
+            The factor.
+
         Raises:
             NotPositiveDefiniteError: K is not positive definite even with the largest jitter. Under
-                `jax.jit`, where nothing can be raised, the factor is NaN instead.
+                `jax.jit` the factor is NaN instead.
         """
         L, jitter = _cholesky(K)
         if not is_traced(L) and not np.isfinite(L[-1, -1]):
             raise NotPositiveDefiniteError(_failure_message(np.asarray(K), float(jitter)))
         return cls(L=L, jitter=jitter)
 
-    def solve(self, B):
+    def solve(self, B: AnyArray) -> jax.Array:
         return cho_solve((self.L, True), B)
 
-    def whiten(self, B):
+    def whiten(self, B: AnyArray) -> jax.Array:
         return solve_triangular(self.L, B, lower=True)
 
-    def sqrt_mul(self, B):
+    def sqrt_mul(self, B: AnyArray) -> jax.Array:
         return self.L @ B
 
-    def logdet(self):
+    def logdet(self) -> jax.Array:
         return _logdet(self.L)
 
-    def inv_diag(self):
-        return jnp.sum(
-            jnp.square(self.whiten(jnp.eye(self.L.shape[0], dtype=self.L.dtype))), axis=0
-        )
+    def inv_diag(self) -> jax.Array:
+        eye = jnp.eye(self.L.shape[0], dtype=self.L.dtype)
+        return jnp.sum(jnp.square(self.whiten(eye)), axis=0)
 
 
 class DenseSolver(Solver):
-    """The Cholesky factor of the matrix itself: any kernel, any inputs."""
+    """Cholesky factor of the matrix itself, for any kernel and any inputs."""
 
     name = "dense"
 
-    def obstacle(self, kernel, X):
-        return None
-
-    def cost(self, kernel, X):
+    def applicability(self, kernel: Kernel, X, noise=0.0, observed=None) -> Fits:
         n = X.shape[0]
-        # potrf and potri; the matrix, its inverse, and what its gradient is contracted with.
-        return Cost(float(n) ** 3, 4.0 * 8.0 * n**2)
+        # potrf and potri; the matrix, its inverse, and two arrays for the gradient.
+        return Fits(Cost(float(n) ** 3, 4.0 * 8.0 * n**2))
 
-    def factor(self, kernel, X, noise, observed=None):
-        return DenseFactor.compute(covariance(kernel, X, noise, observed))
+    def factor(self, C: NoisyGram) -> DenseFactor:
+        return DenseFactor.compute(C.dense())
 
-    def multiply(self, kernel, X, noise, b, observed=None):
-        return covariance(kernel, X, noise, observed) @ b
+    def multiply(self, C: NoisyGram, b: AnyArray) -> jax.Array:
+        return C.dense() @ b
 
-    def log_density(self, kernel, X, noise, R, observed=None):
-        # The parts of the kernel of many points are computed again for the gradient, not kept:
-        # that takes no more time than fetching so many n x n arrays, and a fraction of the memory.
-        large = X.shape[0] >= RECOMPUTED_FROM
-        compute = eqx.filter_checkpoint(covariance) if large else covariance
-        K = compute(kernel, X, noise, observed)
-        density = jnp.vectorize(log_density, excluded=(0,), signature="(n)->()")(K, R)
-        if observed is None:
-            return density
-        return density + 0.5 * jnp.sum(~observed) * jnp.log(2.0 * jnp.pi)
-
-
-def covariance(kernel, X, noise, observed=None):
-    """k(X) + noise I; a row that is not observed becomes a row of the identity."""
-    n = X.shape[0]
-    K = kernel.evaluate(X)
-    K = K + jnp.diag(jnp.broadcast_to(noise, (n,)))
-    if observed is None:
-        return K
-    return jnp.where(observed[:, None] & observed[None, :], K, jnp.eye(n, dtype=K.dtype))
+    def log_density(self, C: NoisyGram, R: AnyArray) -> jax.Array:
+        # For many points the parts of the kernel are computed again for the gradient: that takes no
+        # more time than fetching so many n x n arrays from memory, and much less memory.
+        large = C.X.shape[0] >= RECOMPUTE_MIN_SIZE
+        dense = eqx.filter_checkpoint(NoisyGram.dense) if large else NoisyGram.dense
+        density = jnp.vectorize(log_density, excluded=(0,), signature="(n)->()")(dense(C), R)
+        return C.without_unobserved(density)
 
 
 @jax.custom_jvp
-def log_density(K, r):
-    """log N(r; 0, K), the log density of a Gaussian with mean 0.
+def log_density(K: AnyArray, r: AnyArray) -> jax.Array:
+    """log N(r; 0, K), the log density of a zero-mean Gaussian.
 
-    It is -1/2 (r' K^-1 r + log |K| + n log 2 pi), and may be differentiated twice.
+    -1/2 (r' K^-1 r + log |K| + n log 2 pi). It can be differentiated twice.
 
     Args:
         K: Covariance matrix, symmetric, shape (n, n).
@@ -153,13 +141,13 @@ def _log_density_jvp(primals, tangents):
     return value, jnp.sum(gradient * dK) - a @ dr
 
 
-def computed_once(array):
-    """The same array (..., n, n); a small one XLA then does not compute again for each of its uses.
+def computed_once(array: jax.Array) -> jax.Array:
+    """Keep XLA from computing a small array (..., n, n) again for each of its uses.
 
-    Left to itself, XLA computes a gradient in K again for every hyperparameter. From
-    RECOMPUTED_FROM rows on it may, since that is cheaper than fetching the array.
+    XLA would compute a gradient in K again for every hyperparameter. Larger arrays are left to it,
+    since fetching them costs more.
     """
-    return jax.lax.optimization_barrier(array) if array.shape[-1] < RECOMPUTED_FROM else array
+    return jax.lax.optimization_barrier(array) if array.shape[-1] < RECOMPUTE_MIN_SIZE else array
 
 
 def _logdet(L):
@@ -172,7 +160,7 @@ def _gaussian_log_density(quadratic, logdet, n):
 
 @jax.custom_jvp
 def _cholesky(K):
-    """(L, jitter) with L L' = K + jitter I; L is NaN where no jitter tried was enough."""
+    """(L, jitter) with L L' = K + jitter I; L is NaN where the largest jitter is too small."""
     n = K.shape[0]
     eye = jnp.eye(n, dtype=K.dtype)
 
@@ -181,7 +169,7 @@ def _cholesky(K):
 
     def failed(state):
         (L, _), growths = state
-        return ~jnp.isfinite(L[-1, -1]) & (growths < MAX_GROWTHS)
+        return ~jnp.isfinite(L[-1, -1]) & (growths < MAX_JITTER_GROWTHS)
 
     def grow(state):
         (_, jitter), growths = state
@@ -205,16 +193,15 @@ def _cholesky_jvp(primals, tangents):
 
 
 @jax.custom_jvp
-def inverse_and_logdet(K, r):
-    """(K^-1, K^-1 r, log |K|), which may be differentiated any number of times.
+def inverse_and_logdet(K: AnyArray, r: AnyArray) -> list[jax.Array]:
+    """K^-1, K^-1 r and log |K|, which can be differentiated any number of times.
 
     Args:
         K: Symmetric matrix, shape (n, n).
         r: Right-hand sides, shape (n,) or (n, k).
 
     Returns:
-        A list of arrays of shapes (n, n), r.shape and (); 0, 0 and inf where K is not positive
-        definite.
+        Arrays of shapes (n, n), r.shape and (); 0, 0 and inf where K is not positive definite.
     """
     if lapack.is_faster(K.shape[0]):
         shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in (K.shape, r.shape, ())]
@@ -245,7 +232,7 @@ def _by_lapack(K, r):
     diagonal = np.diag_indices(K.shape[0])
     jitter = K.shape[0] * np.finfo(K.dtype).eps * np.mean(np.diagonal(K))
     with blas_threads_for(K.shape[0]):
-        for _ in range(MAX_GROWTHS + 1):
+        for _ in range(MAX_JITTER_GROWTHS + 1):
             jittered = K.copy(order="C")
             jittered[diagonal] += jitter
             L = lapack.cholesky(jittered)
@@ -260,12 +247,12 @@ def _failure_message(K, jitter) -> str:
     if not np.all(np.isfinite(K)):
         return (
             "the covariance matrix has values that are NaN or infinite. "
-            "Look at the hyperparameters and the inputs."
+            "Check the hyperparameters and the inputs."
         )
     eigenvalues = np.linalg.eigvalsh(K)
     return (
-        f"the covariance matrix is not positive definite: its eigenvalues run from "
+        "the covariance matrix is not positive definite: its eigenvalues range from "
         f"{eigenvalues[0]:.3g} to {eigenvalues[-1]:.3g}, and a jitter of {jitter:.3g} on the "
-        "diagonal did not mend it. Add noise, a larger lengthscale is often to blame, or try "
+        "diagonal was not enough. Add noise, shorten the lengthscale, or run "
         "bayeskern.kernels.check_psd(kernel, X)."
     )

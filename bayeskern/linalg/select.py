@@ -1,4 +1,4 @@
-"""Which solver a covariance matrix takes: seen from the kernel and its inputs, and told."""
+"""Choice of the solver for a covariance matrix, with the reasons."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import is_specified
 from bayeskern.hyperparameters.names import get, replace, sites
 from bayeskern.hyperparameters.values import shape
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.truncation import harmonics_of, with_harmonics
 from bayeskern.linalg.dense import DenseSolver
-from bayeskern.linalg.factor import Cost, Solver
 from bayeskern.linalg.kronecker.solver import KroneckerSolver
 from bayeskern.linalg.low_rank import LowRankSolver
 from bayeskern.linalg.markov.solver import MarkovSolver
 from bayeskern.linalg.neighbors.solver import NeighborsSolver
+from bayeskern.linalg.solver import Cost, Fits, NoisyGram, Refused, Solver
 
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
@@ -30,25 +31,25 @@ SOLVERS: dict[str, Solver] = {
         NeighborsSolver(),
     )
 }
-# For fewer points no solver is faster than the dense one by so much that it would be felt.
-FEW = 256
+# For fewer points the dense solver is fast enough, and the others are not considered.
+MIN_POINTS_FOR_CHOICE = 256
 
 
 class TooLargeError(ValueError):
-    """No solver that fits does with the memory of this machine."""
+    """No applicable solver does with the memory of this machine."""
 
 
 class Choice(NamedTuple):
-    """The solver of a kernel at n inputs, what it costs, and what became of the others.
+    """The solver of a kernel at n inputs, its cost, and why it was preferred to the others.
 
     Attributes:
-        solver: Its name.
-        n: How many inputs.
-        cost: About what an evaluation with its gradient takes.
-        others: (name, why it was not taken) of each of the others.
-        error: How near its covariances are to those of the kernel; None if they are these.
-        loss: What the log density loses to an approximation, on average per point; `choose`, which
-            has no numbers, leaves it 0.
+        solver: Name of the solver.
+        n: Number of inputs.
+        cost: Approximate cost of an evaluation with its gradient.
+        others: (name, reason) for each of the other solvers.
+        error: Stated error of the covariances relative to the kernel; None if they are exact.
+        loss: Expected log density lost per point to an approximation. `choose`, which has no
+            values of the hyperparameters, leaves it 0.
     """
 
     solver: str
@@ -66,68 +67,78 @@ class Choice(NamedTuple):
         return "\n".join(lines)
 
 
-def choose(kernel, X, solver: str = "auto", noise=0.0, observed=None) -> Choice:
+def choose(kernel: Kernel, X, solver: str = "auto", noise=0.0, observed=None) -> Choice:
     """Choose the solver of k(X) + noise I.
 
     Args:
         kernel: The kernel; hyperparameters that are to be inferred count as unknown numbers.
         X: Inputs, shape (n, d), traced or not.
-        solver: Its name where it is not to be chosen.
-        noise: The noise variance, a number or an array of shape (n,), or its prior.
-        observed: Which rows count, shape (n,), or None for all.
+        solver: Name of a solver; "auto" for the fastest that fits.
+        noise: Noise variance, a number or an array of shape (n,), or its prior.
+        observed: Mask of the observed rows, shape (n,); None for all rows.
+
+    Returns:
+        The choice, with its reasons.
 
     Raises:
-        ValueError: If the solver is not known, or does not fit.
-        TooLargeError: If it asks for more memory than there is.
+        ValueError: The solver is not known, or does not fit.
+        TooLargeError: The solver needs more memory than there is.
     """
-    n, structure = X.shape[0], _structure(kernel)
-    obstacles = {
-        name: one.misfit(X, noise, observed) or one.obstacle(structure, X)
-        for name, one in SOLVERS.items()
+    validation.one_of("solver", solver, ("auto", *SOLVERS))
+    structure = _structure(kernel)
+    answers = {
+        name: candidate.applicability(structure, X, noise, observed)
+        for name, candidate in SOLVERS.items()
     }
+    fits = {name: answer for name, answer in answers.items() if isinstance(answer, Fits)}
+    reasons = {n: answer.reason for n, answer in answers.items() if isinstance(answer, Refused)}
     if solver == "auto":
-        fitting = [name for name in SOLVERS if obstacles[name] is None]
-        obstacles |= {name: SOLVERS[name].doubt(structure, X) for name in fitting}
-        costs = {
-            name: SOLVERS[name].cost(structure, X) for name in fitting if obstacles[name] is None
-        }
-        solver = "dense" if n < FEW else _best(costs)
-        why = {name: _why_not(name, cost) for name, cost in costs.items()}
+        reasons |= {name: _why_not(name, fit) for name, fit in fits.items()}
+        verified = {name: fit.cost for name, fit in fits.items() if fit.unverified is None}
+        solver = "dense" if X.shape[0] < MIN_POINTS_FOR_CHOICE else _best(verified)
     else:
-        validation.one_of("solver", solver, ("auto", *SOLVERS))
-        why = dict.fromkeys(SOLVERS, f"solver={solver!r} was asked for")
-    if obstacles[solver] is not None:
-        raise ValueError(
-            f"solver={solver!r} does not fit: {obstacles[solver]}. Leave solver='auto'."
-        )
-    others = tuple((m, obstacles[m] or why[m]) for m in SOLVERS if m != solver)
-    cost, error = SOLVERS[solver].cost(structure, X), SOLVERS[solver].error(structure)
-    choice = Choice(solver, n, cost, others, error)
-    if not _is_held(choice.cost):
+        reasons |= dict.fromkeys(fits, f"solver={solver!r} was asked for")
+    if solver not in fits:
+        raise ValueError(f"solver={solver!r} does not fit: {reasons[solver]}. Leave solver='auto'.")
+    others = tuple((name, reasons[name]) for name in SOLVERS if name != solver)
+    fit = fits[solver]
+    choice = Choice(solver, X.shape[0], fit.cost, others, fit.accuracy)
+    if not _in_memory(choice.cost):
         raise TooLargeError(_too_much(choice))
     return choice
 
 
-def solver_of(kernel, X, solver: str | Solver = "auto", noise=0.0, observed=None) -> Solver:
-    """The solver that `choose` takes, prepared for X; one that is prepared stays as it is.
+def solver_of(kernel: Kernel, X, solver: str | Solver = "auto", noise=0.0, observed=None) -> Solver:
+    """Prepare the solver that `choose` takes; a solver that is prepared stays as it is.
+
+    Args:
+        kernel: The kernel.
+        X: Inputs, shape (n, d), traced or not.
+        solver: Name of a solver, "auto", or a prepared solver.
+        noise: Noise variance, a number or an array of shape (n,), or its prior.
+        observed: Mask of the observed rows, shape (n,); None for all rows.
+
+    Returns:
+        The solver, which knows what it needs of X.
 
     Raises:
-        ValueError: As `choose`, and if one that is prepared does not fit.
+        ValueError: As `choose`, and if a prepared solver does not fit.
 
     Warns:
-        UserWarning: If an approximation was chosen, which was not asked for.
+        UserWarning: An approximation was chosen that was not asked for.
     """
     if isinstance(solver, Solver):
-        misfit = solver.misfit(X, noise, observed)
-        if misfit is not None:
+        answer = solver.applicability(kernel, X, noise, observed)
+        if isinstance(answer, Refused):
             raise ValueError(
-                f"the prepared {solver.name} solver does not fit: {misfit}. "
+                f"the prepared {solver.name} solver does not fit: {answer.reason}. "
                 "Prepare another for these inputs."
             )
         return solver
-    # Few points are not looked at.
-    few = solver == "auto" and X.shape[0] < FEW
-    name = "dense" if few else choose(kernel, X, solver, noise, observed).solver
+    if solver == "auto" and X.shape[0] < MIN_POINTS_FOR_CHOICE:
+        name = "dense"
+    else:
+        name = choose(kernel, X, solver, noise, observed).solver
     if SOLVERS[name].approximate and solver == "auto":
         warnings.warn(
             f"no exact solver fits in memory for {X.shape[0]:,} points, so that {name!r} is taken, "
@@ -138,34 +149,53 @@ def solver_of(kernel, X, solver: str | Solver = "auto", noise=0.0, observed=None
     return SOLVERS[name].prepare(_structure(kernel), X)
 
 
+def explain(solver: Solver, C: NoisyGram) -> Choice:
+    """Choice of the solver in use, with its error for the kernel's values.
+
+    Args:
+        solver: A solver that is prepared for the inputs.
+        C: The covariance matrix.
+    """
+    choice = choose(C.kernel, C.X, "auto", C.noise, C.observed)
+    if choice.solver != solver.name:
+        choice = choose(C.kernel, C.X, solver.name, C.noise, C.observed)
+    answer = solver.applicability(*C)
+    error = answer.accuracy if isinstance(answer, Fits) else None
+    return choice._replace(error=error, loss=solver.error_estimate(C))
+
+
 def _best(costs: dict[str, Cost]) -> str:
-    """The fastest exact solver that memory holds; then one near it; else the smallest exact one."""
+    """The fastest exact solver that memory holds, or else an approximation.
+
+    The smallest exact solver where memory holds none.
+    """
     exact = {name: cost for name, cost in costs.items() if not SOLVERS[name].approximate}
-    held = {name: cost for name, cost in costs.items() if _is_held(cost)}
-    among = {name: cost for name, cost in held.items() if name in exact} or held
-    if not among:
+    held = {name: cost for name, cost in costs.items() if _in_memory(cost)}
+    candidates = {name: cost for name, cost in held.items() if name in exact} or held
+    if not candidates:
         return min(exact, key=lambda name: exact[name].bytes)
-    return min(among, key=lambda name: among[name].operations)
+    return min(candidates, key=lambda name: candidates[name].operations)
 
 
-def _is_held(cost: Cost) -> bool:
+def _in_memory(cost: Cost) -> bool:
     return cost.bytes <= validation.machine_memory()
 
 
-def _why_not(name: str, cost: Cost) -> str:
+def _why_not(name: str, fit: Fits) -> str:
+    if fit.unverified is not None:
+        return fit.unverified
     if SOLVERS[name].approximate:
         return "an approximation, taken where no exact solver fits in memory or where asked for"
-    return _costs(cost)
+    return _costs(fit.cost)
 
 
-def _structure(kernel):
-    """The kernel with a number, which is none, for every hyperparameter that has no value yet.
+def _structure(kernel: Kernel) -> Kernel:
+    """The kernel with NaN for every hyperparameter that has no value yet.
 
-    How many harmonics are enough is still seen from the priors.
+    The number of harmonics still follows from the priors.
     """
     kernel = with_harmonics(kernel, harmonics_of(kernel))
-    unknown = [site for site in sites(kernel) if is_specified(get(kernel, site.path))]
-    paths = [site.path for site in unknown]
+    paths = [site.path for site in sites(kernel) if is_specified(get(kernel, site.path))]
     return replace(kernel, paths, [jnp.full(shape(get(kernel, path)), jnp.nan) for path in paths])
 
 
@@ -174,7 +204,7 @@ def _costs(cost: Cost) -> str:
 
 
 def _amount(number: float) -> str:
-    """A number by its size: 2.5 G."""
+    """A number with a unit prefix, such as "2.5 G"."""
     thousands = max(0, min(5, int(np.log10(max(number, 1.0)) // 3)))
     return f"{number / 1000.0**thousands:.3g} {' kMGTP'[thousands].strip()}"
 
@@ -184,8 +214,8 @@ def _too_much(choice: Choice) -> str:
     taken, memory = _amount(choice.cost.bytes), _amount(validation.machine_memory())
     return (
         f"the {choice.solver} solver takes about {taken}B for {choice.n:,} points, and this "
-        f"machine has {memory}B. {others} Take fewer points, a kernel of one input with a state "
-        "(Matern, trends, Cosine, their sums and products), a full grid with a product kernel, "
-        "solver='neighbors', which conditions each point on those near it alone, or SparseGP with "
-        "inducing points."
+        f"machine has {memory}B. {others} Take fewer points, a kernel of one input with a "
+        "state-space form (Matern, trends, Cosine, their sums and products), a full grid with a "
+        "product kernel, solver='neighbors', which conditions each point on its nearest "
+        "neighbours, or SparseGP with inducing points."
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import blocks, padded
-from bayeskern.linalg.factor import Solver
+from bayeskern.linalg import NoisyGram, Solver
 from bayeskern.ridge import criteria
 from bayeskern.ridge.regularized_system import as_column
 
@@ -164,7 +164,7 @@ def weighted_covariances(covariances: Covariances, weights, X_new) -> np.ndarray
 
 @eqx.filter_jit
 def _factor(solver, kernel, X, noise):
-    return solver.factor(kernel, X, noise)
+    return solver.factor(NoisyGram(kernel, X, noise))
 
 
 @eqx.filter_jit
@@ -184,19 +184,19 @@ def _logdet(factor):
 
 @eqx.filter_jit
 def _multiply(solver, kernel, X, b):
-    return solver.multiply(kernel, X, 0.0, b)
+    return solver.multiply(NoisyGram(kernel, X, 0.0), b)
 
 
 @eqx.filter_jit
 def _variances(solver, kernel, X, noise, factor, X_new):
-    return solver.variance(kernel, None, X, noise, factor, X_new)
+    return solver.variance(NoisyGram(kernel, X, noise), None, factor, X_new)
 
 
 @eqx.filter_jit
 def _means(solver, kernel, X, weights, X_new):
     def mean(weights):
         # Exact solvers go by the weights: they need neither noise nor residuals.
-        return solver.mean(kernel, None, X, 0.0, None, weights, X_new)
+        return solver.mean(NoisyGram(kernel, X, 0.0), None, None, weights, X_new)
 
     if weights.ndim == 1:
         return mean(weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bayeskern.core import validation
 from bayeskern.linalg import SOLVERS, TooLargeError, choose
+from bayeskern.linalg.dense import DenseSolver
 
 #: those that hold the matrix; "dense" is the better of the other two
 WITH_MATRIX = ("dense", "cholesky", "eigen")
@@ -70,7 +71,7 @@ def _choose(kernel, X, noise, asks_matrix, asks_factor, may_be_singular) -> str:
 
 
 def _bytes_of_matrix(kernel, X) -> float:
-    return SOLVERS["dense"].cost(kernel, X).bytes
+    return DenseSolver().applicability(kernel, X).cost.bytes
 
 
 def _refuse(solver: str, wanted: str | None) -> None:

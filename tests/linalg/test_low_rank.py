@@ -24,8 +24,8 @@ from bayeskern.kernels import (
     White,
     kernel_from_features,
 )
+from bayeskern.linalg import NoisyGram
 from bayeskern.linalg import log_density as dense_log_density
-from bayeskern.linalg.dense import covariance
 from bayeskern.linalg.low_rank import LowRankSolver
 from tests.linalg.by_hand import masked
 from tests.marks import few
@@ -55,7 +55,7 @@ def test_factor_against_numpy(name, all_count):
     observed = np.ones_like(observed) if all_count else observed
     mask = None if all_count else observed
     K = masked(noise, observed, KERNELS[name], X)
-    factor = SOLVER.factor(KERNELS[name], X, noise, mask)
+    factor = SOLVER.factor(NoisyGram(KERNELS[name], X, noise, mask))
     B = np.random.default_rng(1).normal(size=(len(X), 3))
     for right in (B, B[:, 0]):
         np.testing.assert_allclose(factor.solve(right), np.linalg.solve(K, right), atol=1e-10)
@@ -64,7 +64,7 @@ def test_factor_against_numpy(name, all_count):
     np.testing.assert_allclose(L @ L.T, K, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(factor.logdet(), np.linalg.slogdet(K)[1], rtol=1e-11)
     np.testing.assert_allclose(factor.inv_diag(), np.diag(np.linalg.inv(K)), rtol=1e-9)
-    product = SOLVER.multiply(KERNELS[name], X, noise, B[:, 0], mask)
+    product = SOLVER.multiply(NoisyGram(KERNELS[name], X, noise, mask), B[:, 0])
     np.testing.assert_allclose(product, K @ B[:, 0], rtol=1e-11, atol=1e-11)
 
 
@@ -74,7 +74,7 @@ def test_log_density_against_scipy(name):
     R = np.random.default_rng(1).normal(size=(2, len(X))) * observed
     K = masked(noise, np.ones_like(observed), KERNELS[name], X)[np.ix_(observed, observed)]
     expected = multivariate_normal(cov=K).logpdf(R[:, observed])
-    found = SOLVER.log_density(KERNELS[name], X, noise, R, observed)
+    found = SOLVER.log_density(NoisyGram(KERNELS[name], X, noise, observed), R)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
@@ -88,10 +88,10 @@ def test_derivatives_of_the_log_density_are_those_of_the_dense_one(name):
     r = np.random.default_rng(1).normal(size=len(X)) * observed
 
     def ours(kernel, scale):
-        return SOLVER.log_density(kernel, X, scale * noise, r, observed)
+        return SOLVER.log_density(NoisyGram(kernel, X, scale * noise, observed), r)
 
     def dense(kernel, scale):
-        return dense_log_density(covariance(kernel, X, scale * noise, observed), r)
+        return dense_log_density(NoisyGram(kernel, X, scale * noise, observed).dense(), r)
 
     for derivative in (jax.grad, jax.hessian):
         found, expected = (
@@ -107,12 +107,12 @@ def test_square_roots_are_differentiated_twice():
     M = np.random.default_rng(1).normal(size=(12, 12))
 
     def ours(kernel):
-        factor = SOLVER.factor(kernel, X, noise)
+        factor = SOLVER.factor(NoisyGram(kernel, X, noise))
         W, L = factor.whiten(M), factor.sqrt_mul(jnp.eye(12))
         return jnp.sum(jnp.sin(W.T @ W)) + jnp.sum(jnp.sin(M * (L @ L.T)))
 
     def dense(kernel):
-        K = covariance(kernel, X, noise)
+        K = NoisyGram(kernel, X, noise).dense()
         return jnp.sum(jnp.sin(M.T @ jnp.linalg.solve(K, M))) + jnp.sum(jnp.sin(M * K))
 
     for derivative in (jax.grad, jax.hessian):
@@ -150,12 +150,12 @@ def test_hardly_any_noise_costs_few_digits(noise):
     y = 1.0 - 0.7 * x + np.sqrt(noise) * rng.normal(size=30)
     exact, variances = line_to_fifty_digits(x, y, noise)
     kernel, X = Linear(0.5, 0.5) + 2.0, jnp.asarray(x[:, None])
-    found = SOLVER.log_density(kernel, X, noise, y)
+    found = SOLVER.log_density(NoisyGram(kernel, X, noise), y)
     np.testing.assert_allclose(found, exact, rtol=1e-9)
-    loo = SOLVER.factor(kernel, X, noise).inv_diag()
+    loo = SOLVER.factor(NoisyGram(kernel, X, noise)).inv_diag()
     np.testing.assert_allclose(1.0 / loo, variances, rtol=1e-12)
     # A dense matrix of condition 1e14 keeps fewer.
-    dense = dense_log_density(covariance(kernel, X, noise), y)
+    dense = dense_log_density(NoisyGram(kernel, X, noise).dense(), y)
     assert abs(found - exact) < abs(dense - exact)
 
 
@@ -164,12 +164,12 @@ def test_values_without_noise_are_refused():
     kernel = KERNELS["plane"]
     noise[3] = 0.0
     with pytest.raises(NotPositiveDefiniteError, match=r"row 3 has the noise 0\.0.*solver='dense'"):
-        SOLVER.factor(kernel, X, noise)
+        SOLVER.factor(NoisyGram(kernel, X, noise))
     with pytest.raises(NotPositiveDefiniteError, match=r"has the noise 1e-30"):
-        SOLVER.factor(kernel, X, 1e-30)
+        SOLVER.factor(NoisyGram(kernel, X, 1e-30))
 
     def density(kernel, scale, observed=None):
-        return SOLVER.log_density(kernel, X, scale * noise, np.ones(len(X)), observed)
+        return SOLVER.log_density(NoisyGram(kernel, X, scale * noise, observed), np.ones(len(X)))
 
     value, slope = jax.jit(jax.value_and_grad(density, (0, 1)))(kernel, jnp.asarray(1.0))
     assert value == -np.inf
@@ -177,14 +177,14 @@ def test_values_without_noise_are_refused():
     # A row that does not count needs no noise.
     observed[3] = False
     assert np.isfinite(density(kernel, 1.0, observed))
-    SOLVER.factor(kernel, X, noise, observed)
+    SOLVER.factor(NoisyGram(kernel, X, noise, observed))
 
 
 def test_one_point_and_more_features_than_points():
     X = jnp.array([[0.3, -0.8]])
     kernel = Polynomial(4, 0.7)
     sd = np.sqrt((0.7 + 0.73) ** 4 + 0.5)
-    found = SOLVER.log_density(kernel, X, 0.5, np.array([0.8]))
+    found = SOLVER.log_density(NoisyGram(kernel, X, 0.5), np.array([0.8]))
     np.testing.assert_allclose(found, norm(0.0, sd).logpdf(0.8), rtol=1e-13)
 
 

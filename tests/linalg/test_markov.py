@@ -26,8 +26,9 @@ from bayeskern.kernels import (
     White,
 )
 from bayeskern.kernels.state_space.harmonics import ERROR
+from bayeskern.linalg import Fits, NoisyGram
 from bayeskern.linalg import log_density as dense_log_density
-from bayeskern.linalg.dense import DenseSolver, covariance
+from bayeskern.linalg.dense import DenseSolver
 from bayeskern.linalg.markov.factor import BLOCK, MarkovFactor, ObservedProcess
 from bayeskern.linalg.markov.solver import MarkovSolver
 from tests.linalg.by_hand import masked
@@ -66,7 +67,7 @@ def test_factor_against_numpy(name, all_count):
     X, noise, observed = case()
     observed = np.ones_like(observed) if all_count else observed
     K = masked(noise, observed, KERNELS[name], X)
-    factor = SOLVER.factor(KERNELS[name], X, noise, None if all_count else observed)
+    factor = SOLVER.factor(NoisyGram(KERNELS[name], X, noise, None if all_count else observed))
     B = np.random.default_rng(1).normal(size=(len(X), 3))
     for right in (B, B[:, 0]):
         np.testing.assert_allclose(factor.solve(right), np.linalg.solve(K, right), atol=1e-9)
@@ -85,7 +86,7 @@ def test_factor_against_numpy(name, all_count):
 def test_product_against_numpy(name):
     X, noise, observed = case()
     b = np.random.default_rng(1).normal(size=len(X))
-    product = SOLVER.multiply(KERNELS[name], jnp.asarray(X), noise, b, observed)
+    product = SOLVER.multiply(NoisyGram(KERNELS[name], jnp.asarray(X), noise, observed), b)
     expected = masked(noise, observed, KERNELS[name], X) @ b
     np.testing.assert_allclose(product, expected, rtol=1e-10, atol=1e-10)
 
@@ -96,7 +97,7 @@ def test_log_density_against_scipy(name):
     R = np.random.default_rng(1).normal(size=(2, len(X))) * observed
     K = masked(noise, np.ones_like(observed), KERNELS[name], X)[np.ix_(observed, observed)]
     expected = multivariate_normal(cov=K).logpdf(R[:, observed])
-    found = SOLVER.log_density(KERNELS[name], jnp.asarray(X), noise, R, observed)
+    found = SOLVER.log_density(NoisyGram(KERNELS[name], jnp.asarray(X), noise, observed), R)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
@@ -111,10 +112,10 @@ def test_derivatives_of_the_log_density_are_those_of_the_dense_one(name):
         )
 
     def dense(kernel):
-        return dense_log_density(covariance(kernel, X, noise, observed), r)
+        return dense_log_density(NoisyGram(kernel, X, noise, observed).dense(), r)
 
     def markov(kernel):
-        return SOLVER.log_density(kernel, X, noise, r, observed)
+        return SOLVER.log_density(NoisyGram(kernel, X, noise, observed), r)
 
     for derivative in (jax.grad, jax.hessian):
         expected = flat(derivative, dense)
@@ -131,7 +132,8 @@ def test_derivatives_in_times_noise_and_values_are_those_of_the_dense_one(name):
 
     def slopes(solver):
         def density(data):
-            return solver.log_density(KERNELS[name], *data, observed)
+            X, noise, r = data
+            return solver.log_density(NoisyGram(KERNELS[name], X, noise, observed), r)
 
         forward = jax.jvp(density, (data,), (data,))[1]
         return forward, jax.jit(jax.grad(density))(data)
@@ -153,7 +155,7 @@ def test_without_noise_an_ornstein_uhlenbeck_process_is_a_chain_of_normals():
         y[i + 1] = A[i] * y[i] + sd[i] * y[i + 1]
     steps = norm(A * y[:-1], sd).logpdf(y[1:])
     expected = norm(0.0, np.sqrt(1.3)).logpdf(y[0]) + steps.sum()
-    found = SOLVER.log_density(Matern12(2.0, 1.3), jnp.asarray(t[:, None]), 0.0, y)
+    found = SOLVER.log_density(NoisyGram(Matern12(2.0, 1.3), jnp.asarray(t[:, None]), 0.0), y)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
@@ -162,7 +164,7 @@ def test_random_walk_without_noise_has_independent_steps():
     t = np.cumsum(rng.uniform(0.1, 2.0, 300))
     y = np.cumsum(rng.normal(size=300))
     expected = norm(0.0, np.sqrt(0.7 * np.diff(t, prepend=0.0))).logpdf(np.diff(y, prepend=0.0))
-    found = SOLVER.log_density(Brownian(0.7), jnp.asarray(t[:, None]), 0.0, y)
+    found = SOLVER.log_density(NoisyGram(Brownian(0.7), jnp.asarray(t[:, None]), 0.0), y)
     np.testing.assert_allclose(found, expected.sum(), rtol=1e-12)
 
 
@@ -192,7 +194,7 @@ def test_hardly_any_noise_costs_no_digits(noise):
     K = np.asarray(Matern32()(t)) + noise * np.eye(60)
     y = np.linalg.cholesky(K + 1e-14 * np.eye(60)) @ rng.normal(size=60)
     exact = log_density_to_fifty_digits(t, y, noise)
-    found = SOLVER.log_density(Matern32(), jnp.asarray(t[:, None]), noise, y)
+    found = SOLVER.log_density(NoisyGram(Matern32(), jnp.asarray(t[:, None]), noise), y)
     np.testing.assert_allclose(found, exact, rtol=1e-11)
     # A dense matrix of condition 1e13 keeps fewer.
     assert abs(found - exact) < abs(dense_log_density(K, y) - exact)
@@ -200,10 +202,10 @@ def test_hardly_any_noise_costs_no_digits(noise):
 
 def test_one_time_and_one_time_again_and_again():
     kernel = Matern32(2.0, 1.5)
-    one = SOLVER.log_density(kernel, jnp.zeros((1, 1)), 0.5, np.array([0.8]))
+    one = SOLVER.log_density(NoisyGram(kernel, jnp.zeros((1, 1)), 0.5), np.array([0.8]))
     np.testing.assert_allclose(one, norm(0.0, np.sqrt(2.0)).logpdf(0.8), rtol=1e-14)
     y = np.array([1.0, 2.0, 4.0])
-    again = SOLVER.log_density(kernel, jnp.zeros((3, 1)), 0.5, y)
+    again = SOLVER.log_density(NoisyGram(kernel, jnp.zeros((3, 1)), 0.5), y)
     expected = multivariate_normal(cov=1.5 + 0.5 * np.eye(3)).logpdf(y)
     np.testing.assert_allclose(again, expected, rtol=1e-13)
 
@@ -211,10 +213,10 @@ def test_one_time_and_one_time_again_and_again():
 def test_values_that_follow_from_others_are_refused():
     X = jnp.array([[0.0], [1.0], [1.0]])
     with pytest.raises(NotPositiveDefiniteError, match=r"time 1\.0 follows .* solver='dense'"):
-        SOLVER.factor(Matern32(), X, 0.0)
+        SOLVER.factor(NoisyGram(Matern32(), X, 0.0))
 
     def density(kernel):
-        return SOLVER.log_density(kernel, X, 0.0, np.arange(3.0))
+        return SOLVER.log_density(NoisyGram(kernel, X, 0.0), np.arange(3.0))
 
     value, slope = jax.jit(jax.value_and_grad(density))(Matern32())
     assert value == -np.inf
@@ -223,9 +225,9 @@ def test_values_that_follow_from_others_are_refused():
 
 def test_nothing_is_said_of_times_before_the_start():
     X, kernel = jnp.array([[-1.0], [1.0]]), Brownian(start=0.0)
-    assert "starts at 0" in SOLVER.obstacle(kernel, X)
-    assert SOLVER.log_density(kernel, X, 0.1, np.ones(2)) == -np.inf
-    slope = jax.grad(lambda v: SOLVER.log_density(Brownian(v), X, 0.1, np.ones(2)))(0.5)
+    assert "starts at 0" in SOLVER.applicability(kernel, X).reason
+    assert SOLVER.log_density(NoisyGram(kernel, X, 0.1), np.ones(2)) == -np.inf
+    slope = jax.grad(lambda v: SOLVER.log_density(NoisyGram(Brownian(v), X, 0.1), np.ones(2)))(0.5)
     assert slope == 0.0
 
 
@@ -235,7 +237,7 @@ def test_whole_numbers_are_numbers():
 
     def density(lengthscale, one):
         kernel = Matern32(lengthscale, one) * Cosine(3 * one)
-        return SOLVER.log_density(kernel, X * one, one, y * one)
+        return SOLVER.log_density(NoisyGram(kernel, X * one, one), y * one)
 
     found, expected = (jax.grad(density)(2.0, jnp.asarray(one)) for one in (1, 1.0))
     np.testing.assert_allclose(found, expected, rtol=1e-14)
@@ -247,21 +249,21 @@ def test_a_lengthscale_that_asks_for_more_harmonics_is_refused():
 
     def density(lengthscale):
         kernel = Matern32(2.0) * Periodic(1.0, lengthscale, harmonics=11)
-        return SOLVER.log_density(kernel, X, 0.1, y)
+        return SOLVER.log_density(NoisyGram(kernel, X, 0.1), y)
 
     compiled = jax.jit(jax.value_and_grad(density))
     for small in (0.87, 1e-3, 1e-200, 0.0):
         value, slope = compiled(small)
         assert value == -np.inf and slope == 0.0
     value, slope = compiled(0.89)
-    expected = DENSE.log_density(Matern32(2.0) * Periodic(1.0, 0.89), X, 0.1, y)
+    expected = DENSE.log_density(NoisyGram(Matern32(2.0) * Periodic(1.0, 0.89), X, 0.1), y)
     np.testing.assert_allclose(value, expected, rtol=1e-9)
     assert np.isfinite(slope)
     with pytest.raises(ValueError, match=r"more harmonics.*11 harmonics.*0\.884 and more"):
-        SOLVER.factor(Periodic(1.0, 0.87, harmonics=11), X, 0.1)
+        SOLVER.factor(NoisyGram(Periodic(1.0, 0.87, harmonics=11), X, 0.1))
     prepared = SOLVER.prepare(Periodic(1.0, 1.0), X)
     with pytest.raises(ValueError, match="more harmonics"):
-        prepared.factor(Periodic(1.0, 0.2), X, 0.1)
+        prepared.factor(NoisyGram(Periodic(1.0, 0.2), X, 0.1))
 
 
 @pytest.mark.slow
@@ -272,11 +274,11 @@ def test_a_season_is_known_long_after_the_data():
     new = np.concatenate([np.linspace(-50.0, 90.0, 8), [1e4 + 0.3]])[:, None]
     y = np.sin(2.0 * np.pi * X[:, 0]) ** 3
     K, cross = np.asarray(kernel(X)) + 0.1 * np.eye(300), np.asarray(kernel(X, new))
-    factor = SOLVER.factor(kernel, jnp.asarray(X), 0.1)
-    mean = SOLVER.mean(kernel, None, jnp.asarray(X), 0.1, y, factor.solve(y), new)
+    factor = SOLVER.factor(NoisyGram(kernel, jnp.asarray(X), 0.1))
+    mean = SOLVER.mean(NoisyGram(kernel, jnp.asarray(X), 0.1), None, y, factor.solve(y), new)
     np.testing.assert_allclose(mean, cross.T @ np.linalg.solve(K, y), rtol=0.0, atol=1e-8)
     left = 2.0 - np.sum(cross * np.linalg.solve(K, cross), axis=0)
-    found = SOLVER.variance(kernel, None, jnp.asarray(X), 0.1, factor, new)
+    found = SOLVER.variance(NoisyGram(kernel, jnp.asarray(X), 0.1), None, factor, new)
     np.testing.assert_allclose(found, left, rtol=0.0, atol=1e-8)
 
 
@@ -311,14 +313,14 @@ def test_moments_at_other_times_against_numpy(name, all_count):
         parts["rest"] = kernel.terms[2]
     K = masked(noise, observed, kernel, X)
     a = np.linalg.solve(K, np.random.default_rng(1).normal(size=len(X)) * observed)
-    given = SOLVER.factor(kernel, X, noise, None if all_count else observed)
+    given = SOLVER.factor(NoisyGram(kernel, X, noise, None if all_count else observed))
     for part, of_part in parts.items():
         cross = np.asarray(of_part(X, new)) * observed[:, None]
         left = np.asarray(of_part.diag(new)) - np.sum(cross * np.linalg.solve(K, cross), axis=0)
-        mean = SOLVER.mean(kernel, part, jnp.asarray(X), noise, None, a, new)
+        mean = SOLVER.mean(NoisyGram(kernel, jnp.asarray(X), noise), part, None, a, new)
         np.testing.assert_allclose(mean, a @ cross, rtol=1e-9, atol=1e-10)
         mask = None if all_count else observed
-        variance = SOLVER.variance(kernel, part, jnp.asarray(X), noise, given, new, mask)
+        variance = SOLVER.variance(NoisyGram(kernel, jnp.asarray(X), noise, mask), part, given, new)
         np.testing.assert_allclose(variance, left, rtol=1e-8, atol=1e-9)
 
 
@@ -333,11 +335,11 @@ def test_joint_draws_at_other_times_have_the_covariance_that_the_data_leave(part
     rng = np.random.default_rng(0)
     X, new = rng.uniform(0.0, 10.0, (40, 1)), jnp.array([[-1.0], [0.3], [5.0], [5.01], [12.0]])
     observed = jnp.asarray(rng.uniform(size=40) < 0.6)
-    given = (kernel, part, jnp.asarray(X), 0.09)
-    factor = SOLVER.factor(kernel, given[2], 0.09, observed)
-    dense = DENSE.factor(kernel, given[2], 0.09, observed)
-    draws = SOLVER.deviations(*given, factor, new, jax.random.key(0), 40_000, observed)
-    expected = DENSE.covariance(*given, dense, new, observed)
+    C = NoisyGram(kernel, jnp.asarray(X), 0.09, observed)
+    factor = SOLVER.factor(C)
+    dense = DENSE.factor(C)
+    draws = SOLVER.deviations(C, part, factor, new, jax.random.key(0), 40_000)
+    expected = DENSE.covariance(C, part, dense, new)
     # Five standard errors of a covariance: sqrt(2 / S) times its size.
     atol = 5.0 * np.sqrt(2.0 / 40_000) * np.max(expected)
     np.testing.assert_allclose(np.cov(draws.T), expected, atol=atol)
@@ -350,9 +352,10 @@ def test_the_order_of_known_times_is_found_once():
     X = jnp.array([[2.0], [0.0], [1.0]])
     prepared = SOLVER.prepare(Matern32(), X)
     np.testing.assert_array_equal(prepared.order, [1, 2, 0])
-    assert prepared.misfit(X, 0.1, None) is None
-    assert prepared.misfit(X[::-1], 0.1, None) == "it is prepared for other times"
-    assert prepared.misfit(X[:2], 0.1, None) == "it is prepared for other times"
+    assert isinstance(prepared.applicability(Matern32(), X), Fits)
+    for other in (X[::-1], X[:2]):
+        refused = prepared.applicability(Matern32(), other)
+        assert refused.reason == "it is prepared for other times"
 
     @jax.jit
     def of_known_times(lengthscale):

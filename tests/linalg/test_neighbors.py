@@ -9,13 +9,13 @@ from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
 from bayeskern.kernels import RBF, Constant, Linear, Matern32, White
-from bayeskern.linalg import SOLVERS, choose, solver_of
+from bayeskern.linalg import SOLVERS, NoisyGram, choose, solver_of
 from bayeskern.linalg.neighbors.conditioning_sets import (
     column_scales,
     maximin_order,
     nearest_before,
 )
-from bayeskern.linalg.neighbors.solver import PATCH, WIDER, NeighborsSolver
+from bayeskern.linalg.neighbors.solver import NEW_POINT_NEIGHBORS_RATIO, PATCH_SIZE, NeighborsSolver
 from bayeskern.protocols import NoClosedFormError
 from tests.marks import few
 
@@ -112,7 +112,7 @@ def test_derivatives_with_all_neighbors_are_those_of_the_dense_solver(varies, ma
     def flat(derivative, solver):
         def density(kernel, noise, X, r):
             R = r if observed is None else jnp.where(observed, r, 0.0)
-            return solver.log_density(kernel, X, noise, R, observed)
+            return solver.log_density(NoisyGram(kernel, X, noise, observed), R)
 
         results = jax.jit(derivative(density))(KERNEL, jnp.asarray(noise), X, r)
         return np.concatenate([np.ravel(x) for x in jax.tree.leaves(results)])
@@ -138,7 +138,7 @@ def test_factor_against_a_loop(m):
     if m == N:
         np.testing.assert_allclose(precision, np.linalg.inv(K), rtol=1e-9, atol=1e-9)
     K = np.linalg.inv(precision)
-    factor = solver.factor(KERNEL, X, noise, observed)
+    factor = solver.factor(NoisyGram(KERNEL, X, noise, observed))
     B = np.random.default_rng(1).normal(size=(N, 3))
     for right in (B, B[:, 0]):
         np.testing.assert_allclose(factor.solve(right), precision @ right, atol=1e-10)
@@ -148,11 +148,11 @@ def test_factor_against_a_loop(m):
     np.testing.assert_allclose(factor.sqrt_transpose_mul(B), L.T @ B, atol=1e-11)
     np.testing.assert_allclose(factor.logdet(), np.linalg.slogdet(K)[1], rtol=1e-11)
     np.testing.assert_allclose(factor.inv_diag(), np.diag(precision), rtol=1e-10)
-    product = solver.multiply(KERNEL, X, noise, B[:, 0], observed)
+    product = solver.multiply(NoisyGram(KERNEL, X, noise, observed), B[:, 0])
     np.testing.assert_allclose(product, K @ B[:, 0], atol=1e-10)
     R, seen = np.stack([r, 2.0 * r]), np.ix_(observed, observed)
     expected = multivariate_normal(cov=K[seen]).logpdf(R[:, observed])
-    found = solver.log_density(KERNEL, X, noise, R, observed)
+    found = solver.log_density(NoisyGram(KERNEL, X, noise, observed), R)
     np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
@@ -171,16 +171,16 @@ def test_new_points_are_given_the_nearest(few_count):
     for part, kernel in {None: KERNEL, "near": Matern32(0.8, 1.3)}.items():
         W, places = np.zeros((len(new), N)), (X / solver.scale, new / solver.scale)
         for i, row in enumerate(np.linalg.norm(places[1][:, None] - places[0], axis=-1)):
-            near = counted[np.argsort(row[counted])[: WIDER * m]]
+            near = counted[np.argsort(row[counted])[: NEW_POINT_NEIGHBORS_RATIO * m]]
             W[i, near] = np.linalg.solve(K[np.ix_(near, near)], kernel(X, new)[near, i])
         cross = W @ np.asarray(kernel(X, new))
         errors = np.asarray(kernel(new)) - cross - cross.T + W @ K @ W.T
-        given = (KERNEL, part, X, noise)
-        mean = jax.jit(lambda x, given=given: solver.mean(*given, r, None, x, observed))(new)
+        C = NoisyGram(KERNEL, X, noise, observed)
+        mean = jax.jit(lambda x, part=part, C=C: solver.mean(C, part, r, None, x))(new)
         np.testing.assert_allclose(mean, W @ r, atol=1e-12)
-        variance = solver.variance(*given, None, new, observed)
+        variance = solver.variance(C, part, None, new)
         np.testing.assert_allclose(variance, np.diag(errors), atol=1e-12)
-        found = solver.covariance(*given, None, new, observed)
+        found = solver.covariance(C, part, None, new)
         np.testing.assert_allclose(found, errors, atol=1e-12)
 
 
@@ -191,9 +191,9 @@ def test_error_is_the_divergence_from_the_dense_matrix():
     # KL(N(0, K) || N(0, Q^-1)) = 1/2 (tr(Q K) - n - log |Q K|)
     product = by_loop(K, solver) @ K
     divergence = 0.5 * (np.trace(product) - N - np.linalg.slogdet(product)[1])
-    found = solver.loss(KERNEL, X, noise, observed)
+    found = solver.error_estimate(NoisyGram(KERNEL, X, noise, observed))
     np.testing.assert_allclose(found, divergence / observed.sum(), rtol=1e-9)
-    assert DENSE.loss(KERNEL, X, noise) == 0.0
+    assert DENSE.error_estimate(NoisyGram(KERNEL, X, noise)) == 0.0
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -203,10 +203,10 @@ def test_repeated_points_without_noise_are_refused():
     X, r, _, _ = case()
     solver = solver_of(Matern32(), X, "neighbors")
     with pytest.raises(bk.NotPositiveDefiniteError, match=r"X\[\d\] .* follows .* more noise"):
-        solver.factor(Matern32(), X, 0.0)
+        solver.factor(NoisyGram(Matern32(), X, 0.0))
 
     def density(kernel, noise):
-        return solver.log_density(kernel, X, noise, r)
+        return solver.log_density(NoisyGram(kernel, X, noise), r)
 
     value, slope = jax.jit(jax.value_and_grad(density, (0, 1)))(Matern32(), 0.0)
     assert value == -np.inf
@@ -216,7 +216,7 @@ def test_repeated_points_without_noise_are_refused():
 def test_inputs_that_are_not_those_prepared_for_are_refused():
     X, r, _, _ = case()
     with pytest.raises(ValueError, match=r"prepare the solver"):
-        SOLVERS["neighbors"].log_density(KERNEL, X, 0.1, r)
+        SOLVERS["neighbors"].log_density(NoisyGram(KERNEL, X, 0.1), r)
     solver = solver_of(KERNEL, X, "neighbors")
     with pytest.raises(ValueError, match=r"among 45 points and X has 40.*solver\.prepare"):
         bk.GaussianProcess(KERNEL, X[:40], 0.1, solver=solver).log_prob(r[:40])
@@ -233,7 +233,9 @@ def test_traced_inputs_need_a_prepared_solver():
         jax.jit(lambda X: bk.GaussianProcess(KERNEL, X, 0.1, solver="neighbors").log_prob(r))(X)
     # All of so few are within the 30 nearest, or nearly.
     prepared = density(X, NeighborsSolver(m=N).prepare(KERNEL, X))
-    np.testing.assert_allclose(prepared, DENSE.log_density(KERNEL, X, 0.1, r), rtol=1e-10)
+    np.testing.assert_allclose(
+        prepared, DENSE.log_density(NoisyGram(KERNEL, X, 0.1), r), rtol=1e-10
+    )
 
 
 # -- as a process ----------------------------------------------------------------------------------
@@ -308,18 +310,18 @@ def test_stated_memory_is_about_what_xla_takes():
     solver = solver_of(Matern32(), X, "neighbors")
 
     def density(kernel, solver, X, y):
-        return solver.log_density(kernel, X, 0.1, y)
+        return solver.log_density(NoisyGram(kernel, X, 0.1), y)
 
     compiled = jax.jit(jax.value_and_grad(density)).lower(Matern32(), solver, X, y).compile()
     taken = compiled.memory_analysis().temp_size_in_bytes
-    assert taken < solver.cost(Matern32(), X).bytes < 2.0 * taken
+    assert taken < solver.applicability(Matern32(), X).cost.bytes < 2.0 * taken
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 5])
 def test_predictions_and_error_are_about_those_of_the_dense_solver(d):
     # More points than the error is estimated from at a time.
-    n, rng, noise = PATCH + 500, np.random.default_rng(d), 0.1
+    n, rng, noise = PATCH_SIZE + 500, np.random.default_rng(d), 0.1
     X, kernel = rng.uniform(size=(n + 500, d)), Matern32(0.5)
     L = np.linalg.cholesky(np.asarray(kernel(X)) + noise * np.eye(n + 500))
     y = L @ rng.normal(size=n + 500)

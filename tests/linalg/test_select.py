@@ -23,7 +23,7 @@ from bayeskern.kernels import (
     Polynomial,
     White,
 )
-from bayeskern.linalg import SOLVERS, choose, solver_of
+from bayeskern.linalg import SOLVERS, NoisyGram, choose, solver_of
 from tests.marks import few, slow
 
 LONG = np.arange(1000.0)[:, None]
@@ -178,7 +178,8 @@ def test_the_chosen_solver_gives_what_the_dense_one_gives(seed):
     X, r = rng.uniform(0.0, 6.0, (n, 1)), rng.normal(size=n)
     chosen = choose(kernel, jnp.asarray(X)).solver
     found, expected = (
-        SOLVERS[name].log_density(kernel, jnp.asarray(X), 0.3, r) for name in (chosen, "dense")
+        SOLVERS[name].log_density(NoisyGram(kernel, jnp.asarray(X), 0.3), r)
+        for name in (chosen, "dense")
     )
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
@@ -200,7 +201,7 @@ def test_stated_memory_is_about_what_xla_takes(kernel, X):
     choice, solver = choose(kernel, X), solver_of(kernel, X)
 
     def density(kernel, X, y, solver):
-        return solver.log_density(kernel, X, 0.1, y)
+        return solver.log_density(NoisyGram(kernel, X, 0.1), y)
 
     compiled = jax.jit(jax.value_and_grad(density)).lower(kernel, X, y, solver).compile()
     taken = compiled.memory_analysis().temp_size_in_bytes

@@ -23,8 +23,7 @@ from bayeskern.gp.regression import GPRegression, condition_at, predict_over, pr
 from bayeskern.hyperparameters import replace, sites
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
-from bayeskern.linalg import Choice
-from bayeskern.linalg.factor import Solver
+from bayeskern.linalg import Choice, Solver
 from bayeskern.prediction.mixture import Prediction, map_draws
 
 # Each draw costs O(n^3).

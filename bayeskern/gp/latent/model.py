@@ -23,8 +23,7 @@ from bayeskern.gp.prior import is_function, mean_function, new_points, positive_
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode
-from bayeskern.linalg import SOLVERS
-from bayeskern.linalg.factor import Solver
+from bayeskern.linalg import SOLVERS, Solver
 from bayeskern.prediction.mixture import MOST_DRAWS, thin
 from bayeskern.prediction.response import from_prior
 

@@ -27,7 +27,7 @@ from bayeskern.gp.latent.log_likelihood import LogLikelihood
 from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component as component_of
-from bayeskern.linalg.dense import RECOMPUTED_FROM
+from bayeskern.linalg.dense import RECOMPUTE_MIN_SIZE
 from bayeskern.linalg.root import draw
 
 
@@ -85,7 +85,7 @@ class DensePrior(LatentPrior):
         return jnp.einsum("cij,...cj->...ci", cholesky(self._covariances()), white)
 
     def log_evidence(self, m, log_likelihood):
-        large = self.X.shape[0] >= RECOMPUTED_FROM
+        large = self.X.shape[0] >= RECOMPUTE_MIN_SIZE
         compute = eqx.filter_checkpoint(_covariances) if large else _covariances
         return _log_evidence(compute(self.kernels, self.X, self.C), m, log_likelihood)
 

@@ -18,8 +18,7 @@ from bayeskern.gp.latent.solver_prior import SolverPrior
 from bayeskern.gp.prior import is_function, mean_function, positive_definite
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
-from bayeskern.linalg import SOLVERS, solver_of
-from bayeskern.linalg.factor import Solver
+from bayeskern.linalg import SOLVERS, Solver, solver_of
 
 
 class LatentProcess(Distribution):

@@ -19,8 +19,7 @@ from bayeskern.gp.latent.prior import LatentPrior
 from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import part_of
-from bayeskern.linalg import Factor
-from bayeskern.linalg.factor import Solver
+from bayeskern.linalg import Factor, NoisyGram, Solver
 
 # Less curvature than this is none: its inverse, squared and cubed, has to be a number.
 LEAST_CURVATURE = 1e-90
@@ -47,19 +46,19 @@ class SolverPrior(LatentPrior):
 
     def multiply(self, v):
         """K v: (1, n)."""
-        return self.solver.multiply(self.kernel, self.X, 0.0, v[0])[None]
+        return self.solver.multiply(NoisyGram(self.kernel, self.X, 0.0), v[0])[None]
 
     def factor(self, W) -> SolverFactor:
         """(K + W^-1)^-1, factored: W (1, 1, n)."""
         noise, counts = _as_noise(W[0, 0])
-        factor = self.solver.factor(self.kernel, self.X, noise, counts)
+        factor = self.solver.factor(NoisyGram(self.kernel, self.X, noise, counts))
         return SolverFactor(noise, counts, factor)
 
     def half_logdet(self, W):
         """1/2 log |I + K W|, by the derivative that the solver has."""
         noise, counts = _as_noise(W[0, 0])
-        zeros = jnp.zeros_like(noise)
-        density = self.solver.log_density(self.kernel, self.X, noise, zeros, counts)
+        C = NoisyGram(self.kernel, self.X, noise, counts)
+        density = self.solver.log_density(C, jnp.zeros_like(noise))
         return -density - 0.5 * jnp.sum(jnp.where(counts, jnp.log(2.0 * jnp.pi * noise), 0.0))
 
     def root(self, white):
@@ -78,17 +77,16 @@ class SolverPrior(LatentPrior):
 
     def moments(self, weights, factor, X_new, component=None):
         name = None if component is None else component[1]
-        data = (self.X, factor.noise, None, weights[0])
-        mean = self.solver.mean(self.kernel, name, *data, X_new, factor.counts)
-        given = (self.X, factor.noise, factor.factor, X_new, factor.counts)
-        variance = self.solver.variance(self.kernel, name, *given)
+        C = NoisyGram(self.kernel, self.X, factor.noise, factor.counts)
+        mean = self.solver.mean(C, name, None, weights[0], X_new)
+        variance = self.solver.variance(C, name, factor.factor, X_new)
         prior = part_of(self.kernel, name).evaluate_diag(X_new)
         return mean[None], above_rounding(variance, prior)[None, None]
 
     def deviations(self, factor, X_new, key, size, component=None):
         name = None if component is None else component[1]
-        given = (self.X, factor.noise, factor.factor, X_new, key, size, factor.counts)
-        return self.solver.deviations(self.kernel, name, *given)[:, None]
+        C = NoisyGram(self.kernel, self.X, factor.noise, factor.counts)
+        return self.solver.deviations(C, name, factor.factor, X_new, key, size)[:, None]
 
     def log_ratio(self, mode, W, factor, log_likelihood, key, size):
         return _log_ratio(self, mode, W, factor, log_likelihood, key, size)
@@ -96,7 +94,7 @@ class SolverPrior(LatentPrior):
     def _noise_free_factor(self) -> SolverFactor:
         n = self.X.shape[0]
         noise = JITTER * jnp.mean(self.kernel.evaluate_diag(self.X))
-        factor = self.solver.factor(self.kernel, self.X, noise)
+        factor = self.solver.factor(NoisyGram(self.kernel, self.X, noise))
         return SolverFactor(jnp.broadcast_to(noise, (n,)), jnp.ones(n, bool), factor)
 
 

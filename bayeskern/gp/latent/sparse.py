@@ -20,8 +20,7 @@ from bayeskern.gp.latent.model import LatentGP
 from bayeskern.gp.latent.posterior import ConditionedLatent
 from bayeskern.gp.latent.process import LatentProcess
 from bayeskern.gp.latent.quadrature import covariance_roots, product_rule, sample_responses, sobol
-from bayeskern.linalg import SOLVERS
-from bayeskern.linalg.factor import Solver
+from bayeskern.linalg import SOLVERS, Solver
 
 # Nodes for the average of a log density over one latent function, over each of two, and over more.
 NODES_1D, NODES_2D, SOBOL_POINTS = 20, 10, 128

@@ -20,11 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
+from bayeskern.linalg.dense import MAX_JITTER_GROWTHS
 from bayeskern.linalg.factor import Factor
-
-# The jitter starts at n eps mean(diag K), the size of rounding errors, and grows tenfold at most
-# this many times, as that of a dense matrix.
-MAX_GROWTHS = 6
 
 
 class GridSpectrum(eqx.Module):
@@ -49,7 +46,7 @@ class GridSpectrum(eqx.Module):
         values = outer(factors) + noise
         scale = noise + reduce(jnp.multiply, [jnp.mean(jnp.diagonal(K)) for K in grams])
         rounding = jax.lax.stop_gradient(values.size * jnp.finfo(values.dtype).eps * scale)
-        tried = rounding * jnp.array([0.0, *(10.0**i for i in range(MAX_GROWTHS + 1))])
+        tried = rounding * jnp.array([0.0, *(10.0**i for i in range(MAX_JITTER_GROWTHS + 1))])
         least = jnp.min(values) + tried
         enough = (least >= rounding) & (least > 0.0)
         jitter = jnp.where(jnp.any(enough), tried[jnp.argmax(enough)], jnp.nan)

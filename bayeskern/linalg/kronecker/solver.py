@@ -1,7 +1,8 @@
-"""The solver of full grids: where it fits, what it costs, and what it is made of."""
+"""Solver for full grids, with a kernel that is a product over the axes of the grid."""
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 
 import equinox as eqx
@@ -10,9 +11,10 @@ import jax.numpy as jnp
 
 from bayeskern.core.validation import is_traced
 from bayeskern.hyperparameters.values import shape
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.column_groups import Columns
 from bayeskern.kernels.components import part_of
-from bayeskern.linalg.factor import Cost, Solver
+from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.kronecker.factor import (
     KroneckerFactor,
     contract,
@@ -21,15 +23,16 @@ from bayeskern.linalg.kronecker.factor import (
     product,
 )
 from bayeskern.linalg.kronecker.grid import Grid, NoGridError
+from bayeskern.linalg.solver import Cost, Fits, NoisyGram, Refused, Solver
 
 
 class KroneckerSolver(Solver):
-    """Kronecker products: inputs that are a full grid, a kernel that is a product over its axes.
+    """Kronecker products, for inputs on a full grid and a kernel that is a product over its axes.
 
     Attributes:
-        axes: The rows of the inputs that have the points of each axis, once it is prepared.
-        rows: Which row of the inputs has each cell, (n,).
-        columns: The columns of each axis.
+        axes: Row numbers of the points of each axis; empty until prepared.
+        rows: Row number of each cell of the grid, shape (n,); None until prepared.
+        columns: Columns of each axis.
     """
 
     axes: tuple[jax.Array, ...] = ()
@@ -38,69 +41,69 @@ class KroneckerSolver(Solver):
 
     name = "kronecker"
 
-    def obstacle(self, kernel, X):
+    def applicability(self, kernel: Kernel, X, noise=0.0, observed=None) -> Fits | Refused:
+        if shape(noise) != ():
+            return Refused("the noise differs from point to point")
+        if observed is not None:
+            return Refused("a mask says that only some points of the grid are observed")
+        if self.rows is not None:
+            is_same = self._is_prepared_for(X)
+            sizes = tuple(map(len, self.axes))
+            return _fits(sizes) if is_same else Refused("it is prepared for another grid")
         if X.shape[1] == 1:
-            return "there is one input, and a grid has two axes or more"
+            return Refused("there is one input, and a grid has two axes or more")
         for node in kernel.nodes():
             if not node.is_a_function:
-                return f"{node!r} is no product over axes: give its variance as the noise"
-        if len(_groups(kernel, X)) < 2:
-            return f"{kernel!r} is no product of kernels of different columns"
+                return Refused(f"{node!r} is no product over axes: give its variance as the noise")
+        groups = _groups(kernel, X)
+        if len(groups) < 2:
+            return Refused(f"{kernel!r} is no product of kernels of different columns")
         if is_traced(X):
-            return "whether the inputs are a grid cannot be seen while compiling"
+            return Refused("a grid cannot be recognised in inputs that JAX traces")
         try:
-            Grid.of(X, _groups(kernel, X))
+            return _fits(Grid.of(X, groups).sizes)
         except NoGridError as reason:
-            return str(reason)
-        return None
+            return Refused(str(reason))
 
-    def misfit(self, X, noise, observed):
-        if shape(noise) != ():
-            return "the noise differs from point to point"
-        if observed is not None:
-            return "a mask says that only some points of the grid are observed"
-        if self.rows is not None and not self._is_prepared_for(X):
-            return "it is prepared for another grid"
-        return None
-
-    def cost(self, kernel, X):
-        sizes = Grid.of(X, _groups(kernel, X)).sizes
-        n = X.shape[0]
-        # Eigenvectors; about twenty products with the matrices of the axes, there and back.
-        operations = sum(25.0 * m**3 + 40.0 * n * m for m in sizes)
-        return Cost(operations, 8.0 * (11.0 * n + 7.0 * sum(m**2 for m in sizes)))
-
-    def prepare(self, kernel, X):
+    def prepare(self, kernel: Kernel, X) -> KroneckerSolver:
         grid = Grid.of(X, _groups(kernel, X))
-        return KroneckerSolver(
-            tuple(map(jnp.asarray, grid.axes)), jnp.asarray(grid.rows), grid.columns
-        )
+        axes = tuple(map(jnp.asarray, grid.axes))
+        return KroneckerSolver(axes, jnp.asarray(grid.rows), grid.columns)
 
-    def factor(self, kernel, X, noise, observed=None):
-        return KroneckerFactor.compute(self._grams(kernel, X), noise, self.rows)
+    def factor(self, C: NoisyGram) -> KroneckerFactor:
+        return KroneckerFactor.compute(self._grams(C.kernel, C.X), C.noise, self._rows)
 
-    def mean(self, kernel, part, X, noise, r, weights, X_new, observed=None):
-        cells = weights[self.rows].reshape([len(axis) for axis in self.axes])
-        return contract(cells, self._grams(part_of(kernel, part), X, X_new))
+    def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> jax.Array:
+        cells = weights[self._rows].reshape([len(axis) for axis in self.axes])
+        return contract(cells, self._grams(part_of(C.kernel, part), C.X, X_new))
 
-    def variance(self, kernel, part, X, noise, factor, X_new, observed=None):
-        kernel = part_of(kernel, part)
-        cross = self._grams(kernel, X, X_new)
-        return kernel.evaluate_diag(X_new) - explained(
-            factor.spectrum, factor.grams, factor.noise, cross
-        )
+    def variance(self, C: NoisyGram, part: str | None, factor: Factor, X_new) -> jax.Array:
+        assert isinstance(factor, KroneckerFactor)
+        kernel = part_of(C.kernel, part)
+        cross = self._grams(kernel, C.X, X_new)
+        reduction = explained(factor.spectrum, factor.grams, factor.noise, cross)
+        return kernel.evaluate_diag(X_new) - reduction
 
-    def multiply(self, kernel, X, noise, b, observed=None):
-        Kb = product(self._grams(kernel, X), noise, b[self.rows][:, None])[:, 0]
-        return jnp.zeros_like(Kb).at[self.rows].set(Kb, unique_indices=True)
+    def multiply(self, C: NoisyGram, b: AnyArray) -> jax.Array:
+        Kb = product(self._grams(C.kernel, C.X), C.noise, b[self._rows][:, None])[:, 0]
+        return jnp.zeros_like(Kb).at[self._rows].set(Kb, unique_indices=True)
 
-    def log_density(self, kernel, X, noise, R, observed=None):
-        return log_density(self._grams(kernel, X), noise, R[..., self.rows])
+    def log_density(self, C: NoisyGram, R: AnyArray) -> jax.Array:
+        return log_density(self._grams(C.kernel, C.X), C.noise, R[..., self._rows])
 
-    def _grams(self, kernel, X, X_new=None) -> tuple[jax.Array, ...]:
-        """The Gram matrices of the axes, whose Kronecker product is k(X) in the grid's order.
+    @property
+    def _rows(self) -> jax.Array:
+        if self.rows is None:
+            raise ValueError(
+                "the grid of the points is not known: prepare the solver for the inputs, "
+                "solver.prepare(kernel, X)."
+            )
+        return self.rows
 
-        With X_new (m, d) those between X_new and the axes, (m, n_g).
+    def _grams(self, kernel: Kernel, X, X_new=None) -> tuple[jax.Array, ...]:
+        """Gram matrices of the axes, whose Kronecker product is k(X) in the order of the grid.
+
+        With X_new (m, d) the Gram matrices between X_new and the axes, shape (m, n_g).
         """
         grams, factors = [], kernel.by_columns(X.shape[1])
         for columns, axis in zip(self.columns, self.axes, strict=True):
@@ -115,13 +118,20 @@ class KroneckerSolver(Solver):
 
     def _is_prepared_for(self, X) -> bool:
         if is_traced(X) or is_traced(self.rows):
-            return X.shape[0] == self.rows.shape[0]
-        return Grid(self.columns, self.axes, self.rows).is_of(X)
+            return X.shape[0] == len(self._rows)
+        return Grid(self.columns, self.axes, self._rows).is_of(X)
 
 
-def _groups(kernel, X) -> list[Columns]:
-    """The columns of each factor of the kernel, and those that it does not look at one by one."""
+def _fits(sizes: tuple[int, ...]) -> Fits:
+    n = math.prod(sizes)
+    # Eigenvectors; about twenty products with the matrices of the axes, forward and back.
+    operations = sum(25.0 * size**3 + 40.0 * n * size for size in sizes)
+    return Fits(Cost(operations, 8.0 * (11.0 * n + 7.0 * sum(size**2 for size in sizes))))
+
+
+def _groups(kernel: Kernel, X) -> list[Columns]:
+    """Columns of each factor of the kernel, then each column that no factor uses."""
     d = X.shape[1]
     groups = [columns for columns in kernel.by_columns(d) if columns]
-    seen = {column for columns in groups for column in columns}
-    return [*groups, *((column,) for column in range(d) if column not in seen)]
+    used = {column for columns in groups for column in columns}
+    return [*groups, *((column,) for column in range(d) if column not in used)]

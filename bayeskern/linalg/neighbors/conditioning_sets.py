@@ -11,7 +11,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from bayeskern.core.validation import is_traced
 
@@ -96,7 +96,7 @@ def nearest_before(X: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
     stop = 0
     while stop < n:
         start, stop = stop, min(n, max(stop + 2 * m, int(GROWTH * stop)))
-        tree, rows, k = cKDTree(X[:stop]), np.arange(start, stop), 2 + m + m // 2
+        tree, rows, k = KDTree(X[:stop]), np.arange(start, stop), 2 + m + m // 2
         while len(rows):
             found, at = nearest(tree, X[rows], k)
             is_before = at < rows[:, None]
@@ -113,6 +113,6 @@ def nearest_before(X: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
     return distances, near
 
 
-def nearest(tree: cKDTree, points: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
+def nearest(tree: KDTree, points: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
     """The m nearest points of a tree, or all if it has fewer: distances and rows, (n_points, m)."""
     return tree.query(points, np.arange(1, min(m, tree.n) + 1), workers=-1)

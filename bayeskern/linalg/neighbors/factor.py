@@ -22,12 +22,12 @@ from jax.sharding import Mesh
 
 from bayeskern.core.sharding import sum_over
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
-from bayeskern.linalg.dense import covariance
-from bayeskern.linalg.factor import Factor
+from bayeskern.linalg.factor import AnyArray, Factor
+from bayeskern.linalg.solver import NoisyGram
 
-# The covariances of a block of points with their neighbours are about this many numbers, which the
-# cache of a processor holds.
-BLOCK = 2**16
+# Numbers in the covariances of a block of points with their neighbours: the cache of a processor
+# holds that many.
+BLOCK_NUMBERS = 2**16
 
 
 class NeighborBlocks(eqx.Module):
@@ -75,7 +75,7 @@ class NeighborBlocks(eqx.Module):
 def in_blocks(rows) -> jax.Array:
     """Rows (n, width) in blocks (blocks, size, width), the last one filled with zeros."""
     n, width = rows.shape
-    size = max(1, min(n, BLOCK // width**2))
+    size = max(1, min(n, BLOCK_NUMBERS // width**2))
     return jnp.pad(rows, [(0, -n % size), (0, 0)]).reshape(-1, size, width)
 
 
@@ -85,7 +85,7 @@ def conditional(kernel, X, noise, counts) -> tuple[jax.Array, jax.Array]:
     X: (m + 1, d). noise: () or (m + 1,). counts: (m + 1,). d is NaN where it is nothing but
     rounding.
     """
-    C = covariance(kernel, X, noise, counts)
+    C = NoisyGram(kernel, X, noise, counts).dense()
     c, own = C[:-1, -1], C[-1, -1]
     b = solve(C[:-1, :-1], c, assume_a="pos")
     d = own - c @ b
@@ -188,7 +188,7 @@ class NeighborsFactor(Factor):
     jitter: jax.Array
 
     @classmethod
-    def compute(cls, kernel, X, noise, observed, neighbors, order) -> NeighborsFactor:
+    def compute(cls, C: NoisyGram, neighbors: AnyArray, order: AnyArray) -> NeighborsFactor:
         """Factor the approximation of k(X) + noise I.
 
         Raises:
@@ -197,15 +197,15 @@ class NeighborsFactor(Factor):
         """
 
         def of_point(at_rows, counts):
-            return conditional(kernel, *at_rows, counts)
+            return conditional(C.kernel, *at_rows, counts)
 
-        by_row = (X, jnp.broadcast_to(noise, X.shape[:1]))
-        b, d = NeighborBlocks.of(neighbors, observed).map(of_point, by_row)
+        by_row = (C.X, C.noise_of_rows())
+        b, d = NeighborBlocks.of(neighbors, C.observed).map(of_point, by_row)
         sd = jnp.sqrt(d)
         if not is_traced(sd) and not np.all(np.isfinite(sd)):
             first = int(np.argmax(~np.isfinite(sd)))
             raise NotPositiveDefiniteError(
-                f"the value at X[{first}] = {np.asarray(X[first])} follows from those of its "
+                f"the value at X[{first}] = {np.asarray(C.X[first])} follows from those of its "
                 "neighbors, to rounding, so that their covariance matrix cannot be factored. Give "
                 "it more noise, or leave repeated points out."
             )

@@ -1,0 +1,187 @@
+"""Contract of a solver: one way to compute with the covariance matrix k(X) + noise I."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from bayeskern.core import validation
+from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.components import part_of
+from bayeskern.linalg.factor import Factor
+from bayeskern.linalg.root import draw
+
+
+class Cost(NamedTuple):
+    """Approximate cost of one evaluation of the log density and its gradient.
+
+    Attributes:
+        operations: Floating-point operations.
+        bytes: Peak memory.
+    """
+
+    operations: float
+    bytes: float
+
+
+class Fits(NamedTuple):
+    """Answer of a solver that can compute with a matrix.
+
+    Attributes:
+        cost: Cost of the log density with its gradient.
+        accuracy: Stated error of the covariances relative to the kernel; None if there is none.
+        unverified: Condition that cannot be checked while JAX traces. The automatic choice skips
+            the solver then; it has to be asked for by name.
+    """
+
+    cost: Cost
+    accuracy: str | None = None
+    unverified: str | None = None
+
+
+class Refused(NamedTuple):
+    """Answer of a solver that cannot compute with a matrix.
+
+    Attributes:
+        reason: Clause that completes "the solver does not fit: ...".
+    """
+
+    reason: str
+
+
+class NoisyGram(NamedTuple):
+    """Covariance matrix k(X) + noise I of observations at points X.
+
+    Rows that are not observed are rows of the identity matrix.
+
+    Attributes:
+        kernel: A kernel of numbers.
+        X: Points, shape (n, d).
+        noise: Noise variance, a number or shape (n,).
+        observed: Mask of the observed rows, shape (n,); None for all rows.
+    """
+
+    kernel: Kernel
+    X: ArrayLike
+    noise: ArrayLike
+    observed: ArrayLike | None = None
+
+    def dense(self) -> jax.Array:
+        """The matrix itself, shape (n, n)."""
+        K = self.kernel.evaluate(self.X)
+        K = K + jnp.diag(self.noise_of_rows())
+        if self.observed is None:
+            return K
+        both = self.observed[:, None] & self.observed[None, :]
+        return jnp.where(both, K, jnp.eye(len(K), dtype=K.dtype))
+
+    def noise_of_rows(self) -> jax.Array:
+        """Noise variance of each row, shape (n,)."""
+        return jnp.broadcast_to(self.noise, self.X.shape[:1])
+
+    def cross(self, part: str | None, X_new: ArrayLike) -> jax.Array:
+        """Covariances of the rows with f, or a component of it, at X_new: (n, m)."""
+        K = part_of(self.kernel, part).evaluate(self.X, X_new)
+        return K if self.observed is None else jnp.where(self.observed[:, None], K, 0.0)
+
+    def without_unobserved(self, log_density: jax.Array) -> jax.Array:
+        """Log density of the observed rows, from that of all rows with residuals of 0."""
+        if self.observed is None:
+            return log_density
+        return log_density + 0.5 * jnp.sum(~self.observed) * jnp.log(2.0 * jnp.pi)
+
+
+class Solver(eqx.Module):
+    """A way to compute with a `NoisyGram`. `linalg.select` chooses among the solvers.
+
+    A solver may need facts about the inputs: an order, a grid, neighbours. They are its fields,
+    which `prepare` computes once, before anything is traced. In the methods below, `part` names an
+    additive component of the kernel, or is None for the whole process f.
+
+    Attributes:
+        name: Name in the argument `solver` of models.
+        approximate: Whether the solver computes with a different matrix, close to the given one.
+    """
+
+    name: ClassVar[str]
+    approximate: ClassVar[bool] = False
+
+    @abstractmethod
+    def applicability(self, kernel: Kernel, X, noise=0.0, observed=None) -> Fits | Refused:
+        """Whether the solver can compute with k(X) + noise I, and at what cost.
+
+        Args:
+            kernel: The kernel; NaN stands for hyperparameters that have no value yet.
+            X: Points, shape (n, d); an array, a traced array or a `jax.ShapeDtypeStruct`.
+            noise: Noise variance, a number or shape (n,), or a prior of that shape.
+            observed: Mask of the observed rows, shape (n,); None for all rows.
+        """
+
+    def prepare(self, kernel: Kernel, X) -> Solver:
+        """A copy of the solver that knows what it needs of these inputs."""
+        return self
+
+    @abstractmethod
+    def factor(self, C: NoisyGram) -> Factor:
+        """Factor the matrix.
+
+        Raises:
+            NotPositiveDefiniteError: The matrix is not positive definite. Under `jax.jit` the
+                factor is NaN instead.
+        """
+
+    @abstractmethod
+    def multiply(self, C: NoisyGram, b) -> Float[Array, " n"]:
+        """The matrix, or its approximation, times a vector b (n,)."""
+
+    @abstractmethod
+    def log_density(self, C: NoisyGram, R) -> Float[Array, "..."]:
+        """log N(r; 0, C) of each row r of R (..., n), which is 0 where not observed.
+
+        -inf, with a gradient of 0, where the matrix is not positive definite.
+        """
+
+    def mean(self, C: NoisyGram, part: str | None, r, weights, X_new) -> Float[Array, " m"]:
+        """Posterior mean of f, or of a component, at X_new.
+
+        Args:
+            C: Covariance matrix of the observations.
+            part: Name of a component, or None.
+            r: Residuals, shape (n,); exact solvers do not need them.
+            weights: C^-1 r, shape (n,).
+            X_new: Points, shape (m, d).
+        """
+        return weights @ part_of(C.kernel, part).evaluate(C.X, X_new)
+
+    def variance(self, C: NoisyGram, part: str | None, factor: Factor, X_new) -> Float[Array, " m"]:
+        """Posterior variance of f, or of a component, at X_new.
+
+        Rasmussen and Williams (2006), algorithm 2.1.
+        """
+        whitened = factor.whiten(C.cross(part, X_new))
+        prior = part_of(C.kernel, part).evaluate_diag(X_new)
+        return prior - jnp.sum(jnp.square(whitened), axis=0)
+
+    def covariance(
+        self, C: NoisyGram, part: str | None, factor: Factor, X_new
+    ) -> Float[Array, "m m"]:
+        """Posterior covariance matrix of f, or of a component, at X_new."""
+        validation.joint_points(len(X_new))
+        whitened = factor.whiten(C.cross(part, X_new))
+        return part_of(C.kernel, part).evaluate(X_new) - whitened.T @ whitened
+
+    def deviations(
+        self, C: NoisyGram, part: str | None, factor: Factor, X_new, key, size: int
+    ) -> Float[Array, "size m"]:
+        """Joint posterior draws of f, or of a component, at X_new minus the posterior mean."""
+        return draw(self.covariance(C, part, factor, X_new), key, size)
+
+    def error_estimate(self, C: NoisyGram) -> float:
+        """Expected log density lost per point to the approximation; 0 for an exact solver."""
+        return 0.0
