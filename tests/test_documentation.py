@@ -6,6 +6,7 @@ import pkgutil
 import re
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 import bayeskern as bk
@@ -67,15 +68,22 @@ def sections(page):
     return {heading: code for heading, code in blocks.items() if code}
 
 
-WRITE_YOUR_OWN = sections(ROOT / "docs" / "extend.md")
+EXAMPLES = {
+    f"{page.stem}: {heading}": blocks
+    for page in PAGES
+    if page.parent.name != "api"
+    for heading, blocks in sections(page).items()
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("section", WRITE_YOUR_OWN)
-def test_examples_run(section):
+@pytest.mark.parametrize("section", EXAMPLES)
+def test_examples_run(section, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # Some of them write reports.
     names = {"__name__": "example"}
-    for number, block in enumerate(WRITE_YOUR_OWN[section], 1):
+    for number, block in enumerate(EXAMPLES[section], 1):
         exec(compile(block, f"{section}, block {number}", "exec"), names)
+    plt.close("all")
 
 
 def course():
