@@ -485,7 +485,7 @@ def main(arguments=None) -> None:
         # The reader has closed the pipe, as `head` does; Python must not write to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
-    except (ValueError, OSError, FloatingPointError) as error:
+    except (ValueError, OSError, FloatingPointError, ImportError) as error:
         if "--debug" in arguments:
             raise
         print(f"bayeskern: {' '.join(str(error).split())}", file=sys.stderr)

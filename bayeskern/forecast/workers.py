@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, Protocol
 
-from bayeskern.core import validation
+from bayeskern.core import extras, validation
 from bayeskern.core.progress import Progress
 
 # For fewer series than this it does not pay to start processes.
@@ -77,10 +77,8 @@ def _on_machines(
     jobs: Sequence[Work], workers: int | None, scheduler: str
 ) -> Iterator[tuple[int, Any]]:
     """The same from the workers of a scheduler of Dask, which gives again what one had in hand."""
-    try:
+    with extras.needed_for("scheduler=", package="distributed", extra="dask"):
         from dask.distributed import Client, KilledWorker, LocalCluster, as_completed
-    except ImportError:
-        raise ValueError("scheduler= takes Dask: pip install bayeskern[dask].") from None
     if scheduler != LOCAL and workers is not None:
         raise ValueError("workers= is for this machine: those of a scheduler are what it has.")
     with ExitStack() as opened:

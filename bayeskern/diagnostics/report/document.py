@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayeskern.core import validation
+from bayeskern.core import extras, validation
 from bayeskern.core.files import atomic_write, require_file
 from bayeskern.core.formatting import counted
 from bayeskern.core.progress import Progress
@@ -154,7 +154,8 @@ def render(subjects: list[Subject], progress: bool = False) -> str:
 
 
 def _template():
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # slow to import
+    with extras.needed_for("A report", package="jinja2", extra="report"):
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined  # slow to import
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),

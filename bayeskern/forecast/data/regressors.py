@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayeskern.core import extras
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.cells import read_numbers
 from bayeskern.forecast.data.times import parse_times
@@ -106,12 +107,8 @@ def holiday_columns(
     Raises:
         ValueError: For an unknown country and for times longer than weeks.
     """
-    try:
+    with extras.needed_for("holidays=", package="holidays", extra="holidays"):
         import holidays
-    except ImportError:
-        raise ValueError(
-            "holidays= takes the package holidays: pip install bayeskern[holidays]."
-        ) from None
     long = calendar.kind == "number" or "month" in calendar.kind
     if long or (calendar.kind == "day" and calendar.every > 7):
         raise ValueError(f"holidays= is for days and weeks, and this is {calendar.description}.")

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from bayeskern.core import validation
+from bayeskern.core import extras, validation
 from bayeskern.core.progress import Progress
 from bayeskern.inference.approximation.adaptive import weighted_sample
 from bayeskern.inference.approximation.elliptical import Elliptical
@@ -91,9 +91,9 @@ def _sound_paths(target, starts, seed):
 @eqx.filter_jit
 def _paths(target, begin, key):
     """The best Gaussian along each path: means (paths, d) and covariances (paths, d, d)."""
-    # blackjax takes a while to import.
-    from blackjax.optimizers.lbfgs import lbfgs_inverse_hessian_formula_1
-    from blackjax.vi.pathfinder import approximate
+    with extras.needed_for("Pathfinder", package="blackjax", extra="pathfinder"):
+        from blackjax.optimizers.lbfgs import lbfgs_inverse_hessian_formula_1
+        from blackjax.vi.pathfinder import approximate
 
     def one(item):
         start, key = item

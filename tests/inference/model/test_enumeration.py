@@ -70,7 +70,7 @@ def test_values_without_end_are_refused():
 def test_without_funsor_it_says_what_would_help(monkeypatch):
     monkeypatch.setattr(enumeration, "find_spec", lambda name: None)
     assert importlib.util.find_spec("funsor") is not None
-    with pytest.raises(ValueError, match=r"'k' is discrete.*MixtureSameFamily.*install funsor"):
+    with pytest.raises(ValueError, match=r"'k' is discrete.*MixtureSameFamily.*pip install"):
         bk.infer(assigned, Y)
 
 

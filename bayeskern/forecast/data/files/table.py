@@ -11,6 +11,7 @@ import io
 import zlib
 from pathlib import Path
 
+from bayeskern.core import extras
 from bayeskern.forecast.data.files.columns import Table
 from bayeskern.forecast.data.files.json_table import read_json
 from bayeskern.forecast.data.files.text_table import read_text
@@ -70,11 +71,8 @@ def _read_parquet(path: Path, content: bytes) -> Table:
     import pandas as pd  # slow to import
 
     try:
-        frame = pd.read_parquet(io.BytesIO(content))
-    except ImportError:
-        raise ValueError(
-            f"{path} is Parquet, which pyarrow reads: pip install bayeskern[parquet]."
-        ) from None
+        with extras.needed_for(f"{path}, a Parquet file,", package="pyarrow", extra="parquet"):
+            frame = pd.read_parquet(io.BytesIO(content))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is Parquet that cannot be read: {error}.") from None
     # Numbers without a name are what is left of row numbers when rows are chosen or joined.

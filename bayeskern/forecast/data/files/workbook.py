@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from zipfile import BadZipFile
 
+from bayeskern.core import extras
 from bayeskern.forecast.data.files.columns import Table, with_header
 
 
@@ -19,7 +20,8 @@ def read_workbook(path: Path, content, sheet: str | None) -> Table:
     import pandas as pd  # slow to import
 
     try:
-        sheets = pd.read_excel(content, sheet_name=None, header=None, dtype=object)
+        with extras.needed_for(f"{path}, a workbook of Excel,", package="openpyxl", extra="excel"):
+            sheets = pd.read_excel(content, sheet_name=None, header=None, dtype=object)
     except (ValueError, KeyError, BadZipFile) as error:
         raise ValueError(f"{path} is a zip file, and no workbook of Excel: {error}.") from None
     filled = {name: cells for name, cells in sheets.items() if cells.notna().any(axis=None)}

@@ -23,7 +23,7 @@ def require_enumerable(name: str, site: dict) -> None:
     if find_spec("funsor") is None:
         raise ValueError(
             f"the latent site {name!r} is discrete, and these backends need continuous latents. "
-            f"{instead}, or install funsor, which does it for you."
+            f"{instead}, or let funsor do it: pip install 'bayeskern[discrete]'."
         )
 
 

@@ -1,0 +1,47 @@
+"""Optional packages: the message names the package and the extra that installs it."""
+
+import builtins
+import runpy
+
+import numpy as np
+import pytest
+
+import bayeskern as bk
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Return a function after which importing a package fails."""
+
+    def remove(package):
+        real = builtins.__import__
+
+        def refusing(name, *args, **kwargs):
+            if name.partition(".")[0] == package:
+                raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+            return real(name, *args, **kwargs)
+
+        monkeypatch.setattr(builtins, "__import__", refusing)
+
+    return remove
+
+
+def test_a_report_names_its_extra(without):
+    without("jinja2")
+    posterior = bk.infer(bk.BetaBernoulli(1.0, 1.0), np.array([1, 0, 1]), method="exact")
+    with pytest.raises(ImportError, match=r"jinja2: pip install 'bayeskern\[report\]'"):
+        bk.report(posterior, "never.html")
+
+
+def test_holidays_name_their_extra(without):
+    without("holidays")
+    with pytest.raises(ImportError, match=r"holidays: pip install 'bayeskern\[holidays\]'"):
+        bk.forecast("co2", 12, holidays="DE")
+
+
+def test_the_command_line_names_its_extra(without, monkeypatch):
+    without("cyclopts")
+    monkeypatch.delitem(__import__("sys").modules, "bayeskern.cli", raising=False)
+    monkeypatch.delattr(bk, "cli", raising=False)
+    with pytest.raises(SystemExit, match=r"cyclopts: pip install 'bayeskern\[cli\]'"):
+        runpy.run_module("bayeskern", run_name="__main__")
