@@ -1,4 +1,4 @@
-"""What the last few calls gave."""
+"""A cache of the last few results."""
 
 from __future__ import annotations
 
@@ -8,23 +8,34 @@ from threading import Lock
 
 
 class Memory:
-    """The results of the last few different calls, for calls that are often made again."""
+    """Cache of the results of the last few different calls; threads may share it."""
 
-    def __init__(self, most: int):
-        self._most, self._kept, self._lock = most, OrderedDict(), Lock()
+    def __init__(self, max_results: int):
+        self._max_results = max_results
+        self._results: OrderedDict[Hashable, object] = OrderedDict()
+        self._lock = Lock()
 
     def recall[T](self, key: Hashable, compute: Callable[[], T]) -> T:
-        """What compute() gave when the key was last asked for, or what it gives now.
+        """Cached result for a key, or the result of `compute()`.
 
-        key: what compute depends on, all of it.
+        Args:
+            key: Everything that the result depends on.
+            compute: Function that computes the result.
         """
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]  # pyright: ignore[reportReturnType]
         result = compute()
         with self._lock:
-            self._kept[key] = result
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            self._results[key] = result
+            while len(self._results) > self._max_results:
+                self._results.popitem(last=False)
         return result
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __reduce__(self):
+        # Another process starts with an empty cache.
+        return Memory, (self._max_results,)

@@ -15,7 +15,8 @@ from scipy.special import logsumexp
 
 from bayeskern.forecast.fit.robust import DEGREES, noise_factors
 from bayeskern.forecast.fit.rolling import Origin
-from bayeskern.forecast.history.long_history import BasisEvidence
+from bayeskern.forecast.history.basis_evidence import BasisEvidence
+from bayeskern.forecast.history.mode_search import find_mode
 from bayeskern.forecast.model.building import build_evidence, build_model, build_scale
 from bayeskern.forecast.model.evidence import Evidence, bound, latent_target
 from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
@@ -104,7 +105,7 @@ class Fitted:
             unit=choices.unit,
             effects=choices.effects,
         )
-        mode, value = evidence.find_mode()
+        mode, value = find_mode(evidence)
         return cls(structure, choices, scale, x, y, evidence, mode, value)
 
     def robust(self) -> Fitted:

@@ -9,7 +9,8 @@ functions and state space models", for the seasons.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -25,21 +26,11 @@ from bayeskern.forecast.history.basis_blocks import (
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.gp.time_series.prior import LogNormalPrior
 
-# Number of harmonics that every season keeps, however short the budget.
-MIN_HARMONICS = 3
-# Largest ratio of two periods at which the longer season changes the shape of the shorter one.
-MAX_NESTED_RATIO = 14
+# Location of the log of a prior variance, for standardised values: Corani, Benavoli and Zaffalon
+# (2021), "Time series forecasting with Gaussian processes needs priors".
+LOG_VARIANCE = -1.5
 # Relative tolerance within which the ratio of two periods is an integer.
 RATIO_TOL = 1e-6
-# Rows for which functions are evaluated at a time.
-CHUNK_ROWS = 4096
-
-
-# Locations of the logarithms of the priors, for values standardised and times in years: Corani,
-# Benavoli and Zaffalon (2021), "Time series forecasting with Gaussian processes needs priors".
-VARIANCE, SEASON_LENGTHSCALE = -1.5, 0.2 + np.log(2.0)
-# Those of the variances of the steps of level and slope in a year, and the scale of both.
-LEVEL_VARIANCE, SLOPE_VARIANCE, STEPS_SCALE = -1.5, -4.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -51,14 +42,19 @@ class BasisOptions:
         slope_functions: Number of functions of the slope.
         margin: Time for which the functions go on after the end of the forecast, as a share of the
             time before it.
+        min_harmonics: Harmonics that every season keeps, however small `max_columns` is.
         max_harmonics: Most harmonics of a season that is not nested in a shorter one.
-        max_columns: Most columns in all, if every season keeps at least MIN_HARMONICS harmonics.
+        max_nested_ratio: Largest ratio of two periods at which the longer season changes the shape
+            of the shorter one.
+        max_columns: Most columns in all, if every season keeps at least `min_harmonics` harmonics.
     """
 
     level_functions: int = 25
     slope_functions: int = 12
     margin: float = 0.25
+    min_harmonics: int = 3
     max_harmonics: int = 24
+    max_nested_ratio: int = 14
     max_columns: int = 250
 
 
@@ -69,24 +65,10 @@ class Basis:
     Attributes:
         blocks: The blocks.
         upper: Last time at which the functions of the trend may be used.
-        names: Names of the hyperparameters, p of them.
-        priors: Their priors.
-        columns: Columns of each block.
     """
 
     blocks: tuple[Block, ...]
     upper: float
-    names: tuple[str, ...] = field(init=False)
-    priors: tuple[LogNormalPrior, ...] = field(init=False)
-    columns: tuple[slice, ...] = field(init=False)
-
-    def __post_init__(self):
-        sizes = [block.functions(np.zeros(1)).shape[1] for block in self.blocks]
-        ends = np.cumsum(sizes).tolist()
-        slices = tuple(slice(end - size, end) for end, size in zip(ends, sizes, strict=True))
-        object.__setattr__(self, "columns", slices)
-        object.__setattr__(self, "names", tuple(n for b in self.blocks for n in b.names))
-        object.__setattr__(self, "priors", tuple(p for b in self.blocks for p in b.priors))
 
     @classmethod
     def of(
@@ -99,7 +81,7 @@ class Basis:
         step: float,
         unit: float = 1.0,
         effects: Effects | None = None,
-        options: BasisOptions | None = None,
+        options: BasisOptions = BasisOptions(),
     ) -> Basis:
         """Choose the functions for a series and its forecast.
 
@@ -114,32 +96,49 @@ class Basis:
             options: Size of the basis.
 
         Raises:
-            NotImplementedError: If an effect is a function with a kernel.
-            ValueError: If a period is too short or infinite, or has no harmonics of its own.
+            NotImplementedError: An effect is a function with a kernel.
+            ValueError: A period is too short or infinite, or has no harmonics of its own.
         """
-        options = options or BasisOptions()
-        log_unit = float(np.log(unit))
-        variance = LogNormalPrior(VARIANCE, 1.0)
-        slope_variance = LogNormalPrior(VARIANCE - 2.0 * log_unit, 1.0)
-        upper = end + options.margin * (end - start)
-        level_variance = LogNormalPrior(LEVEL_VARIANCE - log_unit, STEPS_SCALE)
-        bend_variance = LogNormalPrior(SLOPE_VARIANCE - 3.0 * log_unit, STEPS_SCALE)
         if effects is not None and effects.kernels:
             raise NotImplementedError("long series take linear effects only, without kernels.")
-        given = 0 if effects is None else effects.linear
-        trend = [
+        log_unit = float(np.log(unit))
+        upper = end + options.margin * (end - start)
+        variance = LogNormalPrior(LOG_VARIANCE, 1.0)
+        slope_variance = LogNormalPrior(LOG_VARIANCE - 2.0 * log_unit, 1.0)
+        # Variances of the steps of level and slope in a year.
+        level_variance = LogNormalPrior(-1.5 - log_unit, 1.5)
+        bend_variance = LogNormalPrior(-4.0 - 3.0 * log_unit, 1.5)
+        blocks: list[Block] = [
             Line(center, (variance, slope_variance)),
             RandomWalkLevel(start, upper, options.level_functions, (level_variance,)),
             RandomWalkSlope(start, upper, options.slope_functions, (bend_variance,)),
         ]
-        columns = (
-            options.max_columns - 2 - options.level_functions - options.slope_functions - given
-        )
-        blocks = trend + _seasons(seasons, step, columns // 2, options.max_harmonics)
-        for name in () if effects is None else effects.names:
-            own = tuple(j for j in range(given) if effects.components[j] == name)
-            blocks.append(EffectColumns(name, effects, own))
+        columns = options.max_columns - 2 - options.level_functions - options.slope_functions
+        columns -= 0 if effects is None else effects.linear
+        blocks += _seasons(seasons, step, columns // 2, options)
+        if effects is not None:
+            linear = effects.components[: effects.linear]
+            for name in effects.names:
+                own = tuple(j for j, component in enumerate(linear) if component == name)
+                blocks.append(EffectColumns(name, effects, own))
         return cls(tuple(blocks), upper)
+
+    @cached_property
+    def columns(self) -> tuple[slice, ...]:
+        """Columns of each block."""
+        sizes = [block.functions(np.zeros(1)).shape[1] for block in self.blocks]
+        ends = np.cumsum(sizes).tolist()
+        return tuple(slice(end - size, end) for end, size in zip(ends, sizes, strict=True))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the hyperparameters, p of them."""
+        return tuple(name for block in self.blocks for name in block.names)
+
+    @property
+    def priors(self) -> tuple[LogNormalPrior, ...]:
+        """Priors of the hyperparameters."""
+        return tuple(prior for block in self.blocks for prior in block.priors)
 
     @property
     def size(self) -> int:
@@ -148,13 +147,13 @@ class Basis:
 
     @property
     def smooth_components(self) -> tuple[str, ...]:
-        """Names of the components that are no effects: the trend and the seasons."""
+        """Names of the trend and the seasons."""
         own = (b.component for b in self.blocks if not isinstance(b, EffectColumns))
         return tuple(dict.fromkeys(own))
 
     @property
     def effects(self) -> Effects | None:
-        """The effects of the columns that were given."""
+        """The effects behind the given columns; None if there are none."""
         own = (block.effects for block in self.blocks if isinstance(block, EffectColumns))
         return next(own, None)
 
@@ -183,7 +182,7 @@ class Basis:
             out: Array for the values, (n, m).
 
         Raises:
-            ValueError: If a time lies beyond the box of the trend.
+            ValueError: A time lies after the last time of the basis.
         """
         if len(x) and x.max() > self.upper:
             raise ValueError(
@@ -191,8 +190,9 @@ class Basis:
                 "with an end no earlier than the last time of the forecast."
             )
         out = np.empty((len(x), self.size)) if out is None else out
-        for first in range(0, len(x), CHUNK_ROWS):
-            rows = slice(first, first + CHUNK_ROWS)
+        chunk_rows = 4096
+        for first in range(0, len(x), chunk_rows):
+            rows = slice(first, first + chunk_rows)
             for block, columns in zip(self.blocks, self.columns, strict=True):
                 out[rows, columns] = block.functions(x[rows])
         return out
@@ -220,16 +220,17 @@ class Basis:
 
 
 def _seasons(
-    periods: Mapping[str, float], step: float, budget: int, max_harmonics: int
+    periods: Mapping[str, float], step: float, budget: int, options: BasisOptions
 ) -> list[Season]:
-    """Seasons with their harmonics, at most `budget` harmonics in all if that can be.
+    """Seasons with their harmonics, at most `budget` harmonics in all if possible.
 
-    The seasons with the most harmonics lose some where the budget is short.
+    If the budget is exceeded, the seasons with the most harmonics lose some.
 
     Raises:
-        ValueError: If a period is too short or infinite, or has no harmonics of its own.
+        ValueError: A period is too short or infinite, or has no harmonics of its own.
     """
-    lengthscale, variance = LogNormalPrior(SEASON_LENGTHSCALE, 1.0), LogNormalPrior(VARIANCE, 1.0)
+    lengthscale = LogNormalPrior(0.2 + float(np.log(2.0)), 1.0)
+    variance = LogNormalPrior(LOG_VARIANCE, 1.0)
     seasons: list[Season] = []
     for name, period in sorted(periods.items(), key=lambda item: item[1]):
         if not 2.0 * step * (1.0 - RATIO_TOL) <= period < np.inf:
@@ -242,9 +243,9 @@ def _seasons(
         for shorter in seasons:
             ratio = period / shorter.period
             if abs(ratio - round(ratio)) < RATIO_TOL * ratio:
-                # Its multiples are harmonics of the shorter season.
+                # Multiples of the ratio are harmonics of the shorter season.
                 harmonics = harmonics[harmonics % round(ratio) != 0]
-                outer = shorter if ratio < MAX_NESTED_RATIO + 0.5 else outer
+                outer = shorter if ratio < options.max_nested_ratio + 0.5 else outer
         if len(harmonics) == 0:
             shorter = ", ".join(season.component for season in seasons)
             raise ValueError(
@@ -252,19 +253,15 @@ def _seasons(
             )
         if outer is None:
             priors = (lengthscale, variance)
-            seasons.append(Season(name, period, harmonics[:max_harmonics], priors))
+            seasons.append(Season(name, period, harmonics[: options.max_harmonics], priors))
             continue
         ratio = round(period / outer.period)
         last = ratio * outer.harmonics[-1] + ratio // 2
         priors = (lengthscale, lengthscale, variance)
         own = harmonics[harmonics <= last]
         seasons.append(NestedSeason(name, period, own, priors, ratio, outer.component))
-    return _within_budget(seasons, budget)
-
-
-def _within_budget(seasons: list[Season], budget: int) -> list[Season]:
     counts = [len(season.harmonics) for season in seasons]
     most = max(counts, default=0)
-    while most > MIN_HARMONICS and sum(min(count, most) for count in counts) > budget:
+    while most > options.min_harmonics and sum(min(c, most) for c in counts) > budget:
         most -= 1
     return [replace(season, harmonics=season.harmonics[:most]) for season in seasons]

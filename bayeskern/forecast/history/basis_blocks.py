@@ -1,4 +1,4 @@
-"""Functions of time with random coefficients that stand for a kernel: trend, seasons, effects.
+"""Basis functions of time with random coefficients: trend, seasons, effects.
 
 f(x) = sum_j w_j phi_j(x) with independent w_j ~ N(0, d_j). The functions phi do not depend on the
 hyperparameters; the variances d do.
@@ -10,16 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ive
 
 from bayeskern.forecast.model.effects import Effects
 from bayeskern.forecast.model.kernels import LEVEL
 from bayeskern.gp.time_series.prior import LogNormalPrior
-
-# Harmonics of the shorter season beyond those of the basis that enter the variances of sidebands.
-EXTRA_HARMONICS = 12
-# Lengthscale of a season below which its series is that of this one: harmonics up to 10,000.
-MIN_SEASON_LENGTHSCALE = 1e-4
 
 
 class Variances(NamedTuple):
@@ -47,15 +43,20 @@ class Block(Protocol):
         priors: Their priors.
     """
 
-    component: str
-    names: tuple[str, ...]
-    priors: tuple[LogNormalPrior, ...]
+    @property
+    def component(self) -> str: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def priors(self) -> tuple[LogNormalPrior, ...]: ...
 
     def functions(self, x: np.ndarray) -> np.ndarray:
         """Values of the m functions at times x (n,): (n, m)."""
+        ...
 
     def variances(self, values: np.ndarray) -> Variances:
         """Variances of the coefficients, for values (p,) of the hyperparameters."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,8 @@ class NestedSeason(Season):
 
     def variances(self, values: np.ndarray) -> Variances:
         lengthscale, inner_lengthscale, variance = values
-        most = int(self.harmonics[-1]) // self.ratio + EXTRA_HARMONICS
+        # 12 harmonics of the shorter season beyond those of the basis enter the sidebands.
+        most = int(self.harmonics[-1]) // self.ratio + 12
         inner = np.arange(-most, most + 1)
         offsets = np.abs(self.harmonics[:, None] - self.ratio * inner)
         outer, outer_slope = _coefficients(np.arange(offsets.max() + 1), lengthscale)
@@ -188,7 +190,7 @@ class NestedSeason(Season):
 
 @dataclass(frozen=True, eq=False)
 class EffectColumns:
-    """Given columns with coefficients of variance 1."""
+    """Columns of regressors, with coefficients of variance 1."""
 
     component: str
     effects: Effects
@@ -204,10 +206,11 @@ class EffectColumns:
         return Variances(np.ones(m), np.zeros((0, m)), 0.0, np.zeros(0))
 
 
-def _powers(turns: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+def _powers(turns: np.ndarray, exponents: np.ndarray) -> NDArray[np.complex128]:
     """exp(2 pi i j t) for t (n,) in turns and increasing integers j (m,): (n, m), complex."""
     base = np.exp(2.0j * np.pi * turns)
-    out, power, reached = np.empty((len(turns), len(exponents)), complex), np.ones_like(base), 0
+    out = np.empty((len(turns), len(exponents)), complex)
+    power, reached = np.ones_like(base), 0
     for column, exponent in enumerate(exponents):
         for _ in range(exponent - reached):
             power = power * base
@@ -220,7 +223,8 @@ def _coefficients(orders: np.ndarray, lengthscale: float) -> tuple[np.ndarray, n
 
     Abramowitz and Stegun (1964), equation 9.6.26: 2 I_j' = I_{j-1} + I_{j+1}.
     """
-    z = 1.0 / max(lengthscale, MIN_SEASON_LENGTHSCALE) ** 2
+    # Shorter lengthscales have the series of 1e-4, with harmonics up to 10,000.
+    z = 1.0 / max(lengthscale, 1e-4) ** 2
     values = ive(orders, z)
     slopes = 0.5 * (ive(np.abs(orders - 1), z) + ive(orders + 1, z)) - values
     return values, -2.0 * z * slopes

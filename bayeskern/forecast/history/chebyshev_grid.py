@@ -6,12 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Most nodes in each direction.
-MAX_NODES = 8
-# Distance of the singularities of the functions from the rectangle. 1 / (1 + exp(x)) has its own at
-# a distance of pi.
-SINGULARITY_DISTANCE = 2.0
-
 
 @dataclass(frozen=True, eq=False)
 class ChebyshevGrid:
@@ -26,24 +20,36 @@ class ChebyshevGrid:
     axes: tuple[np.ndarray, np.ndarray]
 
     @classmethod
-    def over(cls, points: np.ndarray, tol: float) -> ChebyshevGrid | None:
-        """Grid for points (S, 2) and functions of the order of 1; None if it needs too many nodes.
+    def over(
+        cls,
+        points: np.ndarray,
+        tol: float,
+        *,
+        max_nodes: int = 8,
+        singularity_distance: float = 2.0,
+    ) -> ChebyshevGrid | None:
+        """Grid for functions of size about 1 at points (S, 2); None if it needs too many nodes.
 
-        With k nodes on an interval of half width h the error is about 2 (h / (2 r))^k / k, for a
-        function of the order of 1 with singularities r away, in the complex plane.
+        With k nodes on an interval of half width h, the error is about 2 (h / (2 r))^k / k for a
+        function of size about 1 whose singularities in the complex plane lie at distance r.
+
+        Args:
+            points: Points at which the function is needed, (S, 2).
+            tol: Absolute error.
+            max_nodes: Largest number of nodes in each direction.
+            singularity_distance: r. The singularities of 1 / (1 + exp(x)) lie at distance pi.
         """
         axes = []
         for values in points.T:
             middle, half = 0.5 * (values.max() + values.min()), 0.5 * np.ptp(values)
-            counts = np.arange(1, MAX_NODES + 1)
-            errors = 2.0 * (0.5 * half / SINGULARITY_DISTANCE) ** counts / counts
-            enough = np.flatnonzero(errors <= tol)
-            if len(enough) == 0:
+            counts = np.arange(1, max_nodes + 1)
+            errors = 2.0 * (0.5 * half / singularity_distance) ** counts / counts
+            if not np.any(errors <= tol):
                 return None
-            count = int(counts[enough[0]])
+            count = int(counts[np.argmax(errors <= tol)])
             angles = np.pi * (np.arange(count) + 0.5) / count
             axes.append(middle + half * np.cos(angles))
-        return cls(tuple(axes))
+        return cls((axes[0], axes[1]))
 
     @property
     def nodes(self) -> np.ndarray:
@@ -52,7 +58,7 @@ class ChebyshevGrid:
         return np.stack(grid, axis=-1).reshape(-1, 2)
 
     def weights(self, points: np.ndarray) -> np.ndarray:
-        """Weights of the nodes in the value at points (S, 2): (S, k)."""
+        """Weights of the nodes in the interpolated values at points (S, 2): (S, k)."""
         first, second = (_lagrange(a, v) for a, v in zip(self.axes, points.T, strict=True))
         return (first[:, :, None] * second[:, None, :]).reshape(len(points), -1)
 

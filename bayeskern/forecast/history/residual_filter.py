@@ -1,9 +1,9 @@
 """Ornstein-Uhlenbeck process plus white noise at sorted times: solves and determinants in O(n).
 
-The covariance in units of the noise variance is T = diag(r) + q K with K_ij = exp(-|x_i - x_j| / l)
-and noise factors r. The process is Markov, so the Kalman filter factors T = L diag(F) L' with unit
-lower triangular L. Every quantity of the filter is a sum of positive terms, so that nothing cancels
-whatever the ratio q of the variances.
+The covariance in units of the noise variance is T = I + q K with K_ij = exp(-|x_i - x_j| / l). The
+process is Markov, so the Kalman filter factors T = L diag(F) L' with unit lower triangular L. Every
+quantity of the filter is a sum of positive terms, so that nothing cancels for any ratio q of the
+variances.
 
 References:
     Rasmussen and Williams (2006), "Gaussian processes for machine learning", section B.2;
@@ -31,25 +31,24 @@ CHUNK_ROWS = 1024
 
 
 class ResidualFilter:
-    """Kalman filter of u + e, u an Ornstein-Uhlenbeck process of variance q and e ~ N(0, diag(r)).
+    """Kalman filter of u + e, with u an Ornstein-Uhlenbeck process of variance q and e ~ N(0, I).
 
     Attributes:
         x: Sorted times, (n,).
         lengthscale: l, in the unit of the times.
         ratio: q, the variance of u in units of the noise variance.
         variances: Predictive variances p of u_i given the values before i, (n,).
-        scales: Predictive variances F = p + r of the values, (n,).
-        filtered: Variances of u_i given the values up to i, (n,).
+        scales: Predictive variances F = p + 1 of the values, (n,).
+        filtered: Variances p / F of u_i given the values up to i, which are also the gains, (n,).
     """
 
-    def __init__(self, x: np.ndarray, lengthscale: float, ratio: float, noise_factors: np.ndarray):
+    def __init__(self, x: np.ndarray, lengthscale: float, ratio: float):
         """Run the variance recursion of the filter.
 
         Args:
             x: Sorted times, (n,).
             lengthscale: Positive.
             ratio: Positive.
-            noise_factors: r, (n,).
         """
         self.x, self.lengthscale, self.ratio = x, float(lengthscale), float(ratio)
         gaps = np.diff(x) / lengthscale
@@ -57,26 +56,18 @@ class ResidualFilter:
         self._decay = np.append(0.0, np.exp(-gaps))
         self._innovation = np.append(1.0, -np.expm1(-2.0 * gaps))
         self._decay_slope = np.append(0.0, self._decay[1:] * gaps)
-        self._noise_factors = noise_factors
         squares = np.square(self._decay).tolist()
         added = (self.ratio * self._innovation).tolist()
-        factors, filtered = noise_factors.tolist(), 0.0
-        variances = []
-        for square, addition, factor in zip(squares, added, factors, strict=True):
+        variances, filtered = [], 0.0
+        for square, addition in zip(squares, added, strict=True):
             p = square * filtered + addition
             variances.append(p)
-            filtered = p * factor / (p + factor)
+            filtered = p / (p + 1.0)
         self.variances = np.array(variances)
-        self.scales = self.variances + noise_factors
-        self.filtered = self.variances * noise_factors / self.scales
-        self._gains = self.variances / self.scales
-        self._kept = noise_factors / self.scales
+        self.scales = self.variances + 1.0
+        self.filtered = self.variances / self.scales
+        self._kept = 1.0 / self.scales
         self._next_decay = np.append(self._decay[1:], 0.0)
-
-    @cached_property
-    def log_det(self) -> float:
-        """log det T."""
-        return float(np.log(self.scales).sum())
 
     @cached_property
     def log_det_slopes(self) -> np.ndarray:
@@ -89,7 +80,7 @@ class ResidualFilter:
 
     @cached_property
     def information(self) -> np.ndarray:
-        """Variances of the backward recursion `backward`, (n + 1,), 0 after the last value."""
+        """Variances of the recursion of `backward`, and 0 after the last value: (n + 1,)."""
         coefficients = np.square(self._next_decay * self._kept)
         rows = accumulate(coefficients, 1.0 / self.scales[:, None], reverse=True)
         return np.append(rows[:, 0], 0.0)
@@ -97,16 +88,17 @@ class ResidualFilter:
     @property
     def precision_diagonal(self) -> np.ndarray:
         """Diagonal of T^-1: (n,)."""
-        return 1.0 / self.scales + np.square(self._gains * self._next_decay) * self.information[1:]
+        later = np.square(self.filtered * self._next_decay) * self.information[1:]
+        return 1.0 / self.scales + later
 
     @cached_property
     def averages(self) -> np.ndarray:
         """K 1 / n, the covariances of u_i / q with the average of u: (n,)."""
-        before, after = self._sums
+        before, after = self.decay_sums
         return (before + after - 1.0) / len(self.x)
 
     @cached_property
-    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+    def decay_sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Sums of exp(-|x_i - x_j| / l) over j <= i, and over j >= i: (n,) each."""
         ones = np.ones((len(self.x), 1))
         before = accumulate(self._decay, ones)[:, 0]
@@ -124,10 +116,10 @@ class ResidualFilter:
             carry: Filtered mean of u at row start - 1, zero before the first row, (m,).
             start: Number of the first row.
         """
-        return self._whitening(start, start + len(B)).apply(B, carry)
+        return self._whitening(slice(start, start + len(B))).apply(B, carry)
 
     def filtered_mean(self, B: np.ndarray, whitened: np.ndarray, start: int = 0) -> np.ndarray:
-        """Filtered means of u at rows with whitened form: (c, m)."""
+        """Filtered means of u at rows of B with their whitened form: (c, m)."""
         rows = slice(start, start + len(B))
         return B - (self._kept * np.sqrt(self.scales))[rows, None] * whitened
 
@@ -158,7 +150,7 @@ class ResidualFilter:
         """
         rows = slice(start, start + len(whitened))
         later = np.concatenate([sums[1:], after[None]])
-        later *= (self._gains * self._next_decay)[rows, None]
+        later *= (self.filtered * self._next_decay)[rows, None]
         return whitened / np.sqrt(self.scales[rows, None]) - later
 
     def sum_slopes(
@@ -180,9 +172,17 @@ class ResidualFilter:
     def slope_products(
         self, sums: np.ndarray, sum_slopes: np.ndarray, start: int = 0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """-V' (dT / d log l) V and -V' (dT / d log q) V for V = T^-1 B, from some rows: (m, m).
+        """Terms of -V' (dT / d log l) V and -V' (dT / d log q) V, V = T^-1 B, from some rows.
 
         K is sum' diag(1 - a^2) sum, with a the decay over a gap and `sum` the sums of `backward`.
+
+        Args:
+            sums: Rows of `backward`, (c, m).
+            sum_slopes: Rows of `sum_slopes`, (c, m).
+            start: Number of the first row.
+
+        Returns:
+            Two matrices, (m, m) each.
         """
         rows = slice(start, start + len(sums))
         innovation = self.ratio * self._innovation[rows, None]
@@ -192,17 +192,16 @@ class ResidualFilter:
         return -(half + half.T), -(roots.T @ roots)
 
     def chunks(self, edges: tuple[int, ...] = ()) -> Iterator[tuple[int, int]]:
-        """First and last row (exclusive) of chunks of rows; none reaches across an edge."""
+        """First row and last row (exclusive) of chunks of rows; no chunk crosses an edge."""
         bounds = sorted({0, len(self.x), *edges, *range(0, len(self.x), CHUNK_ROWS)})
         return pairwise(bounds)
 
-    def _whitening(self, start: int, stop: int) -> BlockMap:
+    def _whitening(self, rows: slice) -> BlockMap:
         """Map of rows B_i to (B_i - a_i h_{i-1}) / sqrt(F_i), with h the filtered means.
 
         h_i = a_i (1 - k_i) h_{i-1} + k_i B_i with the gains k = p / F.
         """
-        rows = slice(start, stop)
-        decay, gains = padded(self._decay[rows], 1.0), padded(self._gains[rows], 0.0)
+        decay, gains = padded(self._decay[rows], 1.0), padded(self.filtered[rows], 0.0)
         weights = padded(1.0 / np.sqrt(self.scales[rows]), 0.0)
         products = decay_products(padded((self._decay * self._kept)[rows], 1.0))
         products[:, :, 1:] *= gains[:, None, :]
@@ -216,10 +215,6 @@ class ResidualFilter:
         return BlockMap(matrix, before[:, :, 0], to_carry, carry_decay)
 
     # -- the process at other times ----------------------------------------------------------------
-
-    def between(self, x_new: np.ndarray) -> Between:
-        """Weights that carry u from the values to other times x_new (M,)."""
-        return Between(self, x_new)
 
     def covariance(self, x_new: np.ndarray) -> np.ndarray:
         """Covariance of u at any times x_new (M,), given all values: (M, M), in O(n M^2)."""
@@ -252,9 +247,9 @@ def covariance_after(
 
 
 class Between:
-    """u at times between, before and after the values, from the rows of the two passes.
+    """Weights for u at times between, before and after the values.
 
-    Its mean is forward_decay h_i + gain s_{i+1}, with h the filtered means, s the rows of
+    The mean of u is forward_decay h_i + gain s_{i+1}, with h the filtered means, s the rows of
     `ResidualFilter.backward` and i the last value at or before the time.
 
     Attributes:
@@ -280,5 +275,5 @@ class Between:
         self.gain = variance * backward_decay
         known = np.square(self.gain) * residual.information[self.before + 1]
         self.variance = np.maximum(variance - known, 0.0)
-        sums = [s[i] for s, i in zip(residual._sums, (at, after), strict=True)]
+        sums = [s[i] for s, i in zip(residual.decay_sums, (at, after), strict=True)]
         self.averages = (self.forward_decay * sums[0] + backward_decay * sums[1]) / n

@@ -1,20 +1,21 @@
-"""Posterior of the coefficients of a basis, and the log marginal likelihood, by one factor."""
+"""Posterior of the weights of a basis, and the log marginal likelihood, by one factor."""
 
 from __future__ import annotations
 
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import get_lapack_funcs
 
-from bayeskern.forecast.history.sufficient_statistics import Statistics, StatisticsSlopes
+from bayeskern.forecast.history.filtered_statistics import FilteredStatistics, StatisticsSlopes
 from bayeskern.gp.time_series.predictive import LOG_2PI
 
-# Rows for which variances are computed at a time.
-CHUNK_ROWS = 4096
+potrf, potrs, potri, trtrs = get_lapack_funcs(
+    ("potrf", "potrs", "potri", "trtrs"), dtype=np.float64
+)
 
 
-class CoefficientPosterior:
+class BasisPosterior:
     """Posterior of w in y = X w + u + e, and log p(y), at one D and noise variance.
 
     With A = X' T^-1 X, b = X' T^-1 y and B = noise I + D^1/2 A D^1/2 = L L': the posterior of w is
@@ -26,7 +27,7 @@ class CoefficientPosterior:
         mean: Posterior mean of w, (m,).
     """
 
-    def __init__(self, statistics: Statistics, variances: np.ndarray, noise: float):
+    def __init__(self, statistics: FilteredStatistics, variances: np.ndarray, noise: float):
         """Factor B.
 
         Args:
@@ -38,11 +39,11 @@ class CoefficientPosterior:
         self._roots, m = np.sqrt(variances), len(variances)
         B = self._roots[:, None] * statistics.gram[:m, :m] * self._roots
         B.ravel()[:: m + 1] += noise
-        self._factor, failed = lapack.dpotrf(B.T, lower=1, overwrite_a=True)
+        self._factor, failed = potrf(B.T, lower=1, overwrite_a=True)
         target = self._roots * statistics.gram[:m, m]
-        self.scaled, _ = lapack.dpotrs(self._factor, target, lower=1)
-        self.mean = self._roots * self.scaled
-        self._quadratic = (statistics.gram[m, m] - target @ self.scaled) / noise
+        self._scaled, _ = potrs(self._factor, target, lower=1)
+        self.mean = self._roots * self._scaled
+        self._quadratic = (statistics.gram[m, m] - target @ self._scaled) / noise
         log_det = 2.0 * np.log(np.diag(self._factor)).sum() + statistics.log_det
         log_det += (statistics.n - m) * np.log(noise)
         value = -0.5 * (self._quadratic + log_det + statistics.n * LOG_2PI)
@@ -51,13 +52,13 @@ class CoefficientPosterior:
     @cached_property
     def _inverse(self) -> np.ndarray:
         """B^-1: (m, m)."""
-        lower, _ = lapack.dpotri(self._factor, lower=1)
+        lower, _ = potri(self._factor, lower=1)
         return np.tril(lower) + np.tril(lower, -1).T
 
     @property
     def slopes_in_variances(self) -> np.ndarray:
         """Derivatives of log p(y) in log d_j: (m,)."""
-        return 0.5 * (np.square(self.scaled) - 1.0 + self.noise * np.diag(self._inverse))
+        return 0.5 * (np.square(self._scaled) - 1.0 + self.noise * np.diag(self._inverse))
 
     @property
     def slope_in_noise(self) -> float:
@@ -91,7 +92,7 @@ class CoefficientPosterior:
     def half(self, rows: np.ndarray) -> np.ndarray:
         """H with H' H the posterior covariance of rows @ w, for rows (k, m): (m, k)."""
         scaled = np.asfortranarray((rows * self._roots).T)
-        solved, _ = lapack.dtrtrs(self._factor, scaled, lower=1, overwrite_b=True)
+        solved, _ = trtrs(self._factor, scaled, lower=1, overwrite_b=True)
         solved *= np.sqrt(self.noise)
         return solved
 
@@ -99,15 +100,10 @@ class CoefficientPosterior:
         """R with R' R the posterior covariance of rows @ w, for few rows (k, m): (k, k)."""
         return np.linalg.qr(self.half(rows), "r")
 
-    def variance(self, rows: np.ndarray) -> np.ndarray:
-        """Posterior variance of rows @ w, for rows (k, m): (k,)."""
+    def variance(self, rows: np.ndarray, chunk_rows: int = 4096) -> np.ndarray:
+        """Posterior variance of rows @ w, for rows (k, m), some rows at a time: (k,)."""
         out = np.empty(len(rows))
-        for first in range(0, len(rows), CHUNK_ROWS):
-            chunk = slice(first, first + CHUNK_ROWS)
+        for first in range(0, len(rows), chunk_rows):
+            chunk = slice(first, first + chunk_rows)
             out[chunk] = np.square(self.half(rows[chunk])).sum(axis=0)
         return out
-
-    def draws(self, standard: np.ndarray) -> np.ndarray:
-        """Draws of w from standard normal numbers (k, m): (k, m)."""
-        solved, _ = lapack.dtrtrs(self._factor, standard.T, lower=1, trans=1)
-        return self.mean + np.sqrt(self.noise) * self._roots * solved.T

@@ -7,24 +7,19 @@ and a few vectors: O(n m^2) once, and O(m^3) for each D and noise variance.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from bayeskern.core.memory import Memory
 from bayeskern.forecast.history.chebyshev_grid import ChebyshevGrid
 from bayeskern.forecast.history.residual_filter import Between, ResidualFilter
 
-# Sizes of the caches over pairs of lengthscale and ratio.
-MAX_STATISTICS, MAX_SLOPES, MAX_FILTERS = 64, 16, 2
-# Error of a log density, in nats, that interpolation over lengthscale and ratio may have.
-INTERPOLATION_TOL_NATS = 1e-3
-
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class FilteredStatistics:
     """Sufficient statistics of the columns B = [X, y] at one lengthscale and ratio.
 
     Attributes:
@@ -44,7 +39,7 @@ class Statistics:
 
 @dataclass(frozen=True, eq=False)
 class StatisticsSlopes:
-    """Derivatives of `Statistics` in log lengthscale and log ratio.
+    """Derivatives of `FilteredStatistics` in log lengthscale and log ratio.
 
     Attributes:
         gram: (2, m + 1, m + 1).
@@ -58,45 +53,38 @@ class StatisticsSlopes:
 class History:
     """A series with the columns of its basis, and passes of the residual filter over them.
 
+    Results for the last few pairs of lengthscale and ratio are cached.
+
     Attributes:
         x: Sorted times, (n,).
         columns: B = [X, y], (n, m + 1).
-        noise_factors: Factors of the noise variance of each value, (n,).
     """
 
-    def __init__(self, x: np.ndarray, columns: np.ndarray, noise_factors: np.ndarray):
-        self.x, self.columns, self.noise_factors = x, columns, noise_factors
-        self._filters: OrderedDict[tuple, ResidualFilter] = OrderedDict()
-        self._statistics: OrderedDict[tuple, Statistics] = OrderedDict()
-        self._slopes: OrderedDict[tuple, StatisticsSlopes] = OrderedDict()
+    def __init__(self, x: np.ndarray, columns: np.ndarray):
+        self.x, self.columns = x, columns
+        self._filters, self._statistics, self._slopes = Memory(2), Memory(64), Memory(16)
 
     def prefix(self, count: int) -> History:
         """The first `count` rows."""
-        return History(self.x[:count], self.columns[:count], self.noise_factors[:count])
+        return History(self.x[:count], self.columns[:count])
 
     def is_future(self, x_new: np.ndarray) -> bool:
-        """Whether no time of x_new (M,) lies before the last value."""
+        """True if no time of x_new (M,) lies before the last value."""
         return len(x_new) == 0 or bool(np.min(x_new) >= self.x[-1])
 
     def residual(self, lengthscale: float, ratio: float) -> ResidualFilter:
         """The filter of the residual process."""
         key = lengthscale, ratio
-        return _kept(
-            self._filters,
-            key,
-            lambda: ResidualFilter(self.x, *key, self.noise_factors),
-            MAX_FILTERS,
-        )
+        return self._filters.recall(key, lambda: ResidualFilter(self.x, *key))
 
-    def statistics(self, lengthscale: float, ratio: float) -> Statistics:
+    def statistics(self, lengthscale: float, ratio: float) -> FilteredStatistics:
         """Sufficient statistics: O(n m^2)."""
+        key = lengthscale, ratio
+        return self._statistics.recall(key, lambda: self.prefixes(*key, (len(self.x),))[0])
 
-        def compute():
-            return self.prefixes(lengthscale, ratio, (len(self.x),))[0]
-
-        return _kept(self._statistics, (lengthscale, ratio), compute, MAX_STATISTICS)
-
-    def prefixes(self, lengthscale: float, ratio: float, counts: Sequence[int]) -> list[Statistics]:
+    def prefixes(
+        self, lengthscale: float, ratio: float, counts: Sequence[int]
+    ) -> list[FilteredStatistics]:
         """Sufficient statistics of the first `counts` rows each, by one pass over all rows.
 
         The filter sees no later rows, so the sums up to a row are the statistics of a shorter
@@ -112,27 +100,30 @@ class History:
             whitened, carry = residual.whiten(self.columns[start:stop], carry, start)
             gram += whitened.T @ whitened
             if stop in counts:
-                filtered = float(residual.filtered[stop - 1])
-                known = gram.copy(), float(log_dets[stop - 1]), carry.copy(), filtered, stop
-                results[stop] = Statistics(*known)
+                results[stop] = FilteredStatistics(
+                    gram.copy(),
+                    float(log_dets[stop - 1]),
+                    carry.copy(),
+                    float(residual.filtered[stop - 1]),
+                    stop,
+                )
         return [results[count] for count in counts]
 
     def slopes(self, lengthscale: float, ratio: float) -> StatisticsSlopes:
         """Derivatives of the sufficient statistics: O(n m^2), about three times `statistics`."""
-        key = lengthscale, ratio
-        return _kept(self._slopes, key, lambda: self._compute_slopes(*key), MAX_SLOPES)
-
-    def _compute_slopes(self, lengthscale: float, ratio: float) -> StatisticsSlopes:
         residual = self.residual(lengthscale, ratio)
-        size = self.columns.shape[1]
-        slopes = np.zeros((2, size, size))
-        carry = np.zeros(size)
-        for start, _, sums, after in self._backward(residual):
-            sum_slopes, carry = residual.sum_slopes(sums, after, carry, start)
-            parts = residual.slope_products(sums, sum_slopes, start)
-            for total, part in zip(slopes, parts, strict=True):
-                total += part
-        return StatisticsSlopes(slopes, residual.log_det_slopes)
+
+        def compute() -> StatisticsSlopes:
+            size = self.columns.shape[1]
+            slopes, carry = np.zeros((2, size, size)), np.zeros(size)
+            for start, _, sums, after in self._backward(residual):
+                sum_slopes, carry = residual.sum_slopes(sums, after, carry, start)
+                parts = residual.slope_products(sums, sum_slopes, start)
+                for total, part in zip(slopes, parts, strict=True):
+                    total += part
+            return StatisticsSlopes(slopes, residual.log_det_slopes)
+
+        return self._slopes.recall((lengthscale, ratio), compute)
 
     def _chunk(self, start: int, stop: int, extra: np.ndarray | None) -> np.ndarray:
         """Rows of the columns, with one more column (n,) if there is one."""
@@ -188,7 +179,7 @@ class History:
         Returns:
             Means, (M, m + 1) or (M, m + 2), and the weights with the variances of u.
         """
-        between = residual.between(x_new)
+        between = Between(residual, x_new)
         means = np.zeros((len(x_new), self.columns.shape[1] + (extra is not None)))
         for start, whitened, sums, after in self._backward(residual, extra):
             stop = start + len(whitened)
@@ -203,42 +194,36 @@ class History:
                 means[first] = between.gain[first, None] * sums[0]
         return means, between
 
-    def statistics_at(self, lengthscales: np.ndarray, ratios: np.ndarray) -> list[Statistics]:
+    def statistics_at(
+        self, lengthscales: np.ndarray, ratios: np.ndarray, tol_nats: float = 1e-3
+    ) -> list[FilteredStatistics]:
         """Sufficient statistics at several pairs, interpolated where that takes fewer passes.
 
         Args:
             lengthscales: (S,).
             ratios: (S,).
+            tol_nats: Largest error of a log density from interpolation.
         """
         points = np.log(np.stack([lengthscales, ratios], axis=1))
         unique = np.unique(points, axis=0)
         if np.all(np.isfinite(points)):
-            grid = ChebyshevGrid.over(points, INTERPOLATION_TOL_NATS / len(self.x))
+            grid = ChebyshevGrid.over(points, tol_nats / len(self.x))
             if grid is not None and len(grid.nodes) < len(unique):
                 at_nodes = [self.statistics(*np.exp(node)) for node in grid.nodes]
-                return [_combined(at_nodes, weights) for weights in grid.weights(points)]
+                return _combined(at_nodes, grid.weights(points))
         pairs = zip(lengthscales.tolist(), ratios.tolist(), strict=True)
         return [self.statistics(*pair) for pair in pairs]
 
 
-def _kept[T](
-    cache: OrderedDict[tuple, T],
-    key: tuple,
-    compute: Callable[[], T],
-    most: int,
-) -> T:
-    """The value of a key, computed if it is not in the cache; the oldest values are dropped."""
-    if key not in cache:
-        cache[key] = compute()
-        if len(cache) > most:
-            cache.popitem(last=False)
-    cache.move_to_end(key)
-    return cache[key]
-
-
-def _combined(statistics: list[Statistics], weights: np.ndarray) -> Statistics:
-    def total(name):
-        return sum(w * getattr(s, name) for w, s in zip(weights, statistics, strict=True))
-
-    parts = total("gram"), float(total("log_det")), total("state"), float(total("state_variance"))
-    return Statistics(*parts, statistics[0].n)
+def _combined(
+    statistics: list[FilteredStatistics], weights: np.ndarray
+) -> list[FilteredStatistics]:
+    """Weighted sums of k statistics, for weights (S, k)."""
+    gram, state = (np.array([getattr(s, name) for s in statistics]) for name in ("gram", "state"))
+    scalars = np.array([(s.log_det, s.state_variance) for s in statistics])
+    sums = []
+    for w in weights:
+        log_det, variance = (w @ scalars).tolist()
+        total = np.tensordot(w, gram, 1)
+        sums.append(FilteredStatistics(total, log_det, w @ state, variance, statistics[0].n))
+    return sums

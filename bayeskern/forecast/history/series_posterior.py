@@ -1,8 +1,8 @@
-"""A long series at one choice of the hyperparameters: new values, components, leave-one-out.
+"""Posterior of a long series at fixed hyperparameters: new values, components, leave-one-out.
 
 The function is f(x) = phi(x)' w + u(x). Given the coefficients w, the Markov process u at other
 times has a mean linear in y - X w, so that f(x) = row @ w + shift + a normal deviation. All moments
-below follow from the posterior of w and from the row, the shift and the variance of the deviation.
+below follow from the posterior of w, the row, the shift and the variance of the deviation.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ from functools import cached_property
 import numpy as np
 
 from bayeskern.forecast.history.basis import Basis
-from bayeskern.forecast.history.coefficient_posterior import CoefficientPosterior
+from bayeskern.forecast.history.basis_posterior import BasisPosterior
+from bayeskern.forecast.history.filtered_statistics import History
 from bayeskern.forecast.history.residual_filter import ResidualFilter, covariance_after
-from bayeskern.forecast.history.sufficient_statistics import History
+from bayeskern.forecast.model.evidence import Moments
 from bayeskern.forecast.model.kernels import SHORT_TERM
 from bayeskern.gp.time_series.predictive import LOG_2PI
 
-Moments = tuple[np.ndarray, np.ndarray]
 
-
-class LongPosterior:
+class SeriesPosterior:
     """Posterior of f given y at one choice of the hyperparameters.
 
     Attributes:
         basis: The functions phi.
         history: The data with their columns.
-        coefficients: Posterior of w.
+        weights: Posterior of w.
         lengthscale: Lengthscale of u.
         ratio: Variance of u in units of the noise variance.
     """
@@ -36,11 +35,11 @@ class LongPosterior:
         self,
         basis: Basis,
         history: History,
-        coefficients: CoefficientPosterior,
+        weights: BasisPosterior,
         lengthscale: float,
         ratio: float,
     ):
-        self.basis, self.history, self.coefficients = basis, history, coefficients
+        self.basis, self.history, self.weights = basis, history, weights
         self.lengthscale, self.ratio = lengthscale, ratio
 
     @cached_property
@@ -51,54 +50,32 @@ class LongPosterior:
     @property
     def noise(self) -> float:
         """Noise variance."""
-        return self.coefficients.noise
+        return self.weights.noise
 
     # -- new values --------------------------------------------------------------------------------
 
     def moments(self, functions: np.ndarray, x_new: np.ndarray) -> Moments:
         """Means and variances of f at x_new (M,), with functions phi (M, m) there: (M,) each."""
         rows, shift, variance = self._latent(functions, x_new)
-        return rows @ self.coefficients.mean + shift, self.coefficients.variance(rows) + variance
+        return rows @ self.weights.mean + shift, self.weights.variance(rows) + variance
 
     def joint(self, functions: np.ndarray, x_new: np.ndarray) -> Moments:
         """Mean (M,) and covariance (M, M) of f at x_new (M,), with functions phi (M, m) there."""
         rows, shift, _ = self._latent(functions, x_new)
-        half = self.coefficients.half(rows)
+        half = self.weights.half(rows)
         if self.history.is_future(x_new):
-            gaps, known = x_new - self.history.x[-1], self.coefficients.statistics.state_variance
+            gaps, known = x_new - self.history.x[-1], self.weights.statistics.state_variance
             own = covariance_after(gaps, self.lengthscale, self.ratio, known)
         else:
             own = self.residual.covariance(x_new)
-        return rows @ self.coefficients.mean + shift, half.T @ half + self.noise * own
-
-    def paths(
-        self, functions: np.ndarray, x_new: np.ndarray, count: int, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Joint draws of f at x_new (M,), with functions phi (M, m) there: (count, M)."""
-        if not self.history.is_future(x_new):
-            mean, covariance = self.joint(functions, x_new)
-            eigenvalues, vectors = np.linalg.eigh(covariance)
-            root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-            return mean + rng.standard_normal((count, len(x_new))) @ root.T
-        statistics = self.coefficients.statistics
-        w = self.coefficients.draws(rng.standard_normal((count, functions.shape[1])))
-        known = np.sqrt(self.noise * statistics.state_variance)
-        u = statistics.state[-1] - w @ statistics.state[:-1] + known * rng.standard_normal(count)
-        paths, last = w @ functions.T, self.history.x[-1]
-        # u goes on from one time to the next.
-        for place in np.argsort(x_new, kind="stable"):
-            gap, last = (x_new[place] - last) / self.lengthscale, x_new[place]
-            sd = np.sqrt(-self.noise * self.ratio * np.expm1(-2.0 * gap))
-            u = np.exp(-gap) * u + sd * rng.standard_normal(count)
-            paths[:, place] += u
-        return paths
+        return rows @ self.weights.mean + shift, half.T @ half + self.noise * own
 
     def _latent(
         self, functions: np.ndarray, x_new: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows (M, m), shift (M,) and variance (M,) of the deviation of f at x_new (M,)."""
         if self.history.is_future(x_new):
-            statistics = self.coefficients.statistics
+            statistics = self.weights.statistics
             decay = np.exp(-(x_new - self.history.x[-1]) / self.lengthscale)
             state = np.outer(decay, statistics.state)
             variance = self.ratio + (statistics.state_variance - self.ratio) * np.square(decay)
@@ -107,66 +84,40 @@ class LongPosterior:
             variance = between.variance
         return functions - state[:, :-1], state[:, -1], self.noise * variance
 
-    # -- the values themselves ---------------------------------------------------------------------
-
-    @cached_property
-    def _precision(self) -> Moments:
-        """K^-1 y and the diagonal of K^-1, with K the covariance of y: (n,) each."""
-        weighted, diagonal = np.empty((2, len(self.history.x)))
-        own = self.residual.precision_diagonal / self.noise
-        for rows, solved in self.history.solved_chunks(self.residual):
-            weighted[rows] = (solved[:, -1] - solved[:, :-1] @ self.coefficients.mean) / self.noise
-            known = self.coefficients.variance(solved[:, :-1]) / np.square(self.noise)
-            diagonal[rows] = own[rows] - known
-        return weighted, np.maximum(diagonal, np.finfo(float).tiny)
+    # -- observed values ---------------------------------------------------------------------------
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean, variance and log density of each value given all others: (n,) each.
 
         Rasmussen and Williams (2006), equations 5.10 to 5.12.
         """
-        weighted, precision = self._precision
+        # K^-1 y and the diagonal of K^-1, with K the covariance of y.
+        weighted, diagonal = np.empty((2, len(self.history.x)))
+        own = self.residual.precision_diagonal / self.noise
+        for rows, solved in self.history.solved_chunks(self.residual):
+            weighted[rows] = (solved[:, -1] - solved[:, :-1] @ self.weights.mean) / self.noise
+            known = self.weights.variance(solved[:, :-1]) / np.square(self.noise)
+            diagonal[rows] = own[rows] - known
+        precision = np.maximum(diagonal, np.finfo(float).tiny)
         residual = weighted / precision
         density = 0.5 * (np.log(precision) - LOG_2PI - precision * np.square(residual))
         return self.history.columns[:, -1] - residual, 1.0 / precision, density
-
-    def fitted(self) -> Moments:
-        """Mean and variance of f at the values themselves: (n,) each."""
-        weighted, precision = self._precision
-        noise = self.noise * self.history.noise_factors
-        variance = noise - np.square(noise) * precision
-        return self.history.columns[:, -1] - noise * weighted, np.maximum(variance, 0.0)
 
     # -- components --------------------------------------------------------------------------------
 
     def effects(self) -> Moments:
         """Means and variances of the coefficients of the effects: (k,) each."""
         columns = self.basis.effect_columns
-        root = self.coefficients.root(np.eye(self.basis.size)[columns])
-        return self.coefficients.mean[columns], np.square(root).sum(axis=0)
-
-    def change(self, name: str, ends: np.ndarray) -> tuple[float, float]:
-        """Mean and variance of the change of a component between two times (2,)."""
-        if name == SHORT_TERM:
-            state, _ = self.history.smoothed(self.residual, ends)
-            row, shift = np.diff(-state[:, :-1], axis=0), np.diff(state[:, -1])
-            contrast = np.array([-1.0, 1.0])
-            own = self.noise * contrast @ self.residual.covariance(ends) @ contrast
-        else:
-            columns = self.basis.of_component(name)
-            row, shift, own = np.zeros((1, self.basis.size)), 0.0, 0.0
-            row[:, columns] = np.diff(self.basis.functions(ends), axis=0)[:, columns]
-        mean = row @ self.coefficients.mean + shift
-        variance = self.coefficients.variance(row) + max(own, 0.0)
-        return float(mean[0]), float(variance[0])
+        root = self.weights.root(np.eye(self.basis.size)[columns])
+        return self.weights.mean[columns], np.square(root).sum(axis=0)
 
     def components(
         self, functions: np.ndarray, x_new: np.ndarray, level: str
     ) -> dict[str, Moments]:
         """Means and variances of every component at x_new (M,), centred: (M,) each.
 
-        Each component is taken minus its average over the data, and the averages go to the one
-        called level. Effects are differences from none already and stay as they are.
+        Each component is centred: its average over the data is moved to the component `level`.
+        Effects are differences from the absence of an effect and are not centred.
 
         Args:
             functions: phi at x_new, (M, m).
@@ -187,21 +138,21 @@ class LongPosterior:
         """A component minus its value where the functions are those of the origin (m,)."""
         columns = self.basis.of_component(name)
         rows = functions[:, columns] - origin[columns]
-        half = rows @ self.coefficients.root(np.eye(self.basis.size)[columns]).T
-        return rows @ self.coefficients.mean[columns], np.square(half).sum(axis=1)
+        half = rows @ self.weights.root(np.eye(self.basis.size)[columns]).T
+        return rows @ self.weights.mean[columns], np.square(half).sum(axis=1)
 
     def _level(self, functions: np.ndarray, level: str) -> Moments:
-        """The component of the level plus the averages of all others but the effects."""
+        """The component of the level plus the averages of all other components except effects."""
         columns, average = self.basis.of_component(level), self._average
-        # What does not depend on time is one more function: the averages of all others.
+        # The averages of the other components are one more function, constant in time.
         others = -average[:-2]
         for name in self.basis.smooth_components:
             if name != level:
                 own = self.basis.of_component(name)
                 others[own] += self.history.averages[own]
-        root = self.coefficients.root(np.vstack([np.eye(self.basis.size)[columns], others]))
+        root = self.weights.root(np.vstack([np.eye(self.basis.size)[columns], others]))
         rows = functions[:, columns]
-        mean = rows @ self.coefficients.mean[columns] + others @ self.coefficients.mean
+        mean = rows @ self.weights.mean[columns] + others @ self.weights.mean
         variance = np.square(rows @ root[:, :-1].T + root[:, -1]).sum(axis=1)
         return mean + average[-2], variance + self.noise * self._average_variance
 
@@ -210,10 +161,10 @@ class LongPosterior:
         residual, average = self.residual, self._average
         state, between = self.history.smoothed(residual, x_new, residual.averages)
         state -= average
-        mean = state[:, -2] - state[:, :-2] @ self.coefficients.mean
+        mean = state[:, -2] - state[:, :-2] @ self.weights.mean
         covariance = between.averages - (state[:, -1] + average[-1])
         own = between.variance + self._average_variance - 2.0 * self.ratio * covariance
-        return mean, self.coefficients.variance(state[:, :-2]) + self.noise * np.maximum(own, 0.0)
+        return mean, self.weights.variance(state[:, :-2]) + self.noise * np.maximum(own, 0.0)
 
     @cached_property
     def _average(self) -> np.ndarray:

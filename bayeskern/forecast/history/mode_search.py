@@ -1,0 +1,241 @@
+"""Search for the mode of the hyperparameters of a long series.
+
+A new lengthscale l of the short-term deviations, or a new ratio q of their variance to the noise,
+takes a pass over all values; all other hyperparameters are cheap once (l, q) is fixed. So the
+search is nested: the outer search moves (log l, log q) by BFGS, and the inner search maximises over
+all others. At the inner optimum the gradient of the profile is the partial gradient (envelope
+theorem).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from bayeskern.forecast.history.basis_evidence import BasisEvidence
+from bayeskern.forecast.history.filtered_statistics import FilteredStatistics
+
+
+@dataclass(frozen=True)
+class ModeSearchOptions:
+    """Options of the search.
+
+    Attributes:
+        lengthscales: Starting lengthscales of the short-term deviations, in steps.
+        ratios: Starting ratios of their variance to the noise.
+        searches: Number of starts from which the outer search runs.
+        min_start_gap: Least difference of their log lengthscales.
+        parts: Numbers of last values on which the search runs first. The optima on one part are
+            starts on the next. Skipped for series less than twice as long as the part.
+        max_compared: Most values on which the starting lengthscales and ratios are compared again
+            when there are starts from a part.
+        outer_gradient_tol: Gradient in log l and log q at which the search ends, in nats.
+        inner_gain_tol: Expected gain of an inner step at which the inner search ends, in nats.
+        start_gain_tol: The same tolerance for the comparison of starts.
+        max_outer_steps: Most steps of the outer search.
+        max_inner_steps: Most steps of each inner search.
+        max_inner_step: Longest inner step in any coordinate.
+        min_damping: Smallest damping of an inner step, relative to the information.
+    """
+
+    lengthscales: tuple[float, ...] = (3.0, 30.0, 300.0)
+    ratios: tuple[float, ...] = (0.3, 5.0)
+    searches: int = 2
+    min_start_gap: float = 1.0
+    parts: tuple[int, ...] = (3000, 12_000)
+    max_compared: int = 20_000
+    outer_gradient_tol: float = 0.1
+    inner_gain_tol: float = 1e-5
+    start_gain_tol: float = 0.1
+    max_outer_steps: int = 50
+    max_inner_steps: int = 100
+    max_inner_step: float = 3.0
+    min_damping: float = 0.1
+
+
+class SearchPoint(NamedTuple):
+    """Start or end of an outer search.
+
+    Attributes:
+        value: Log joint density.
+        residual: log l and log q, (2,).
+        z: All coordinates, (d,).
+        inverse: Inverse of the Hessian of minus the profile, (2, 2), None where it is unknown.
+    """
+
+    value: float
+    residual: np.ndarray
+    z: np.ndarray
+    inverse: np.ndarray | None = None
+
+
+class Profile:
+    """Log joint density maximised over all coordinates but log l and log q.
+
+    Each inner search begins at the last inner optimum; the first begins at each of several starts.
+    """
+
+    def __init__(
+        self,
+        evidence: BasisEvidence,
+        starts: Sequence[np.ndarray],
+        options: ModeSearchOptions,
+        gain_tol: float,
+    ):
+        self._evidence, self._options, self._gain_tol = evidence, options, gain_tol
+        self._starts = starts
+        self._optimum: np.ndarray | None = None
+
+    def maximum(self, residual: np.ndarray) -> SearchPoint | None:
+        """Maximum at log l and log q (2,); None if the density is zero at all starts."""
+        best_value, best = -np.inf, None
+        with np.errstate(all="ignore"):
+            statistics = self._evidence.history.statistics(*map(float, np.exp(residual)))
+            for start in self._starts if self._optimum is None else [self._optimum]:
+                value, z = self._maximise(start, residual, statistics)
+                if value > best_value:
+                    best_value, best = value, z
+        if best is None:
+            return None
+        self._optimum = best
+        return SearchPoint(best_value, residual, best)
+
+    def _maximise(
+        self, start: np.ndarray, residual: np.ndarray, statistics: FilteredStatistics
+    ) -> tuple[float, np.ndarray]:
+        """Inner optimum from one start: the log joint density there, and its coordinates.
+
+        Fisher scoring, with the damping of Levenberg and Marquardt where a step fails.
+        """
+        options, own, damping = self._options, np.append(start[:-3], start[-1]), 0.0
+        value, gradient, information = self._evaluate(own, residual, statistics)
+        for _ in range(options.max_inner_steps):
+            damped = information + damping * np.diag(np.diag(information))
+            step = np.linalg.solve(damped, gradient)
+            if not 0.5 * gradient @ step > self._gain_tol:
+                break
+            step *= min(1.0, options.max_inner_step / np.abs(step).max())
+            proposal = self._evaluate(own + step, residual, statistics)
+            if proposal[0] > value:
+                own = own + step
+                damping = damping / 4.0 if damping > options.min_damping else 0.0
+                value, gradient, information = proposal
+            else:
+                damping = max(4.0 * damping, options.min_damping)
+        return value, self._coordinates(own, residual)
+
+    def _coordinates(self, own: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        """All coordinates (d,) for the inner ones (d - 2,) and log l and log q (2,)."""
+        log_noise = np.log(self._evidence.min_noise + np.exp(own[-1]))
+        return np.array([*own[:-1], residual[0], residual[1] + log_noise, own[-1]])
+
+    def _evaluate(
+        self, own: np.ndarray, residual: np.ndarray, statistics: FilteredStatistics
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Log joint density, gradient and information in the inner coordinates (d - 2,)."""
+        z = self._coordinates(own, residual)
+        value, gradient, information = self._evidence.at_fixed_residual(z, statistics)
+        d = len(z)
+        slopes = np.zeros((d, d - 2))
+        slopes[: d - 3, : d - 3] = np.eye(d - 3)
+        # At a fixed ratio the variance of the deviations is proportional to the noise variance.
+        slopes[-1, -1] = 1.0
+        slopes[-2, -1] = np.exp(own[-1]) / (self._evidence.min_noise + np.exp(own[-1]))
+        return value, slopes.T @ gradient, slopes.T @ information @ slopes
+
+
+def find_mode(
+    evidence: BasisEvidence, options: ModeSearchOptions = ModeSearchOptions()
+) -> tuple[np.ndarray, float]:
+    """Mode of the joint density of a long series and its hyperparameters.
+
+    Long series are searched in stages, on more and more of their last values.
+
+    Args:
+        evidence: Log joint density of a long series.
+        options: Options of the search.
+
+    Returns:
+        The mode (d,), and the log joint density there, -inf if there is none at any start.
+    """
+    n, optima, previous = len(evidence.y), [], 1
+    with evidence.threads():
+        for count in (*(count for count in options.parts if n >= 2 * count), n):
+            part = evidence
+            if count < n:
+                part = evidence.given(evidence.x[-count:], evidence.y[-count:])
+            starts = [_moved(part, optimum, previous / count, options) for optimum in optima]
+            if count <= options.max_compared or not optima:
+                starts += _starts(part, options)
+            starts = _distinct(starts, options)[: options.searches]
+            optima = _distinct([_search(part, start, options) for start in starts], options)
+            previous = count
+        if not optima:
+            return evidence.starts[0], -np.inf
+        return optima[0].z, evidence.log_density(optima[0].z)
+
+
+def _starts(evidence: BasisEvidence, options: ModeSearchOptions) -> list[SearchPoint | None]:
+    """For each starting lengthscale, the inner optimum at the better of the ratios."""
+    starts = []
+    for lengthscale in options.lengthscales:
+        candidates = []
+        for ratio in options.ratios:
+            profile = Profile(evidence, evidence.starts, options, options.start_gain_tol)
+            candidates.append(profile.maximum(np.log([lengthscale * evidence.step, ratio])))
+        candidates = [candidate for candidate in candidates if candidate is not None]
+        starts.append(max(candidates, key=lambda candidate: candidate.value, default=None))
+    return starts
+
+
+def _moved(
+    evidence: BasisEvidence, optimum: SearchPoint, share: float, options: ModeSearchOptions
+) -> SearchPoint | None:
+    """The optimum for a share of the values as a start for all of them."""
+    profile = Profile(evidence, [optimum.z, *evidence.starts], options, options.start_gain_tol)
+    start = profile.maximum(optimum.residual)
+    if start is None or optimum.inverse is None:
+        return start
+    return start._replace(inverse=share * optimum.inverse)
+
+
+def _distinct(
+    points: Sequence[SearchPoint | None], options: ModeSearchOptions
+) -> list[SearchPoint]:
+    """Points in descending order of density, without those close to a better one."""
+    kept: list[SearchPoint] = []
+    existing = [point for point in points if point is not None]
+    for point in sorted(existing, key=lambda point: -point.value):
+        gaps = [abs(point.residual[0] - other.residual[0]) for other in kept]
+        if min(gaps, default=np.inf) >= options.min_start_gap:
+            kept.append(point)
+    return kept
+
+
+def _search(
+    evidence: BasisEvidence, start: SearchPoint, options: ModeSearchOptions
+) -> SearchPoint | None:
+    """Maximise the profile from a start; return the best point with the inverse Hessian there."""
+    profile = Profile(evidence, [start.z], options, options.inner_gain_tol)
+    best: SearchPoint | None = None
+
+    def objective(residual: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best
+        point = profile.maximum(np.array(residual))
+        if point is None:
+            # High enough for the line search to step back.
+            return 1e100, np.zeros(2)
+        if best is None or point.value > best.value:
+            best = point
+        _, gradient = evidence.value_and_gradient(point.z)
+        return -point.value, -gradient[-3:-1]
+
+    limits = {"gtol": options.outer_gradient_tol, "maxiter": options.max_outer_steps}
+    if start.inverse is not None:
+        limits["hess_inv0"] = 0.5 * (start.inverse + start.inverse.T)
+    end = minimize(objective, start.residual, jac=True, method="BFGS", options=limits)
+    return None if best is None else best._replace(inverse=end.hess_inv)
