@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from zlib import crc32
 
 # Before NumPy and JAX start: two test processes share two cores, and what one of them has compiled
 # the next run need not compile again.
@@ -25,21 +24,6 @@ from hypothesis import settings  # noqa: E402
 settings.register_profile("bayeskern", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("many", settings.get_profile("bayeskern"), max_examples=60)
 settings.load_profile("bayeskern")
-
-
-def pytest_addoption(parser):
-    parser.addoption("--share", metavar="I/K", help="one of K shares of the tests, 0 <= I < K")
-
-
-def pytest_collection_modifyitems(config, items):
-    share = config.getoption("share")
-    if share is None:
-        return
-    mine, shares = map(int, share.split("/"))
-    kept = [crc32(item.nodeid.encode()) % shares == mine for item in items]
-    left = [item for item, keep in zip(items, kept, strict=True) if not keep]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item, keep in zip(items, kept, strict=True) if keep]
 
 
 # An executable takes up 7 to 30 memory maps, of which Linux allows a process 65530 by default.
