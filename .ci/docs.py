@@ -1,8 +1,8 @@
 """Builds the documentation into build/site.
 
-The pages are those of docs/, the README as the front page, the changelog, the notebooks with the
-outputs they were committed with, and a list of all modules. The build fails where a link or a
-picture leads nowhere, and where a docstring does not fit the signature that it describes.
+The pages are those of docs/, the README as the front page, CONTRIBUTING, the changelog, the
+notebooks with their committed outputs, and a list of all modules. The build fails on a broken link
+or picture, and on a docstring that does not fit its signature.
 """
 
 import ast
@@ -22,12 +22,17 @@ from latex2mathml.converter import convert
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "build" / "docs"
 SITE = ROOT / "build" / "site"
+TOP_LEVEL = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
 
 
 def main() -> int:
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in [*(ROOT / name for name in TOP_LEVEL), *(ROOT / "docs").rglob("*.md")]:
         (PAGES / place(page)).write_text(relinked(page))
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         write_notebook(notebook, PAGES / place(notebook))
@@ -56,7 +61,7 @@ def place(path: Path) -> Path | None:
         return path
     if path.suffix == ".ipynb":
         return path.with_suffix(".md")
-    return {"README.md": Path("index.md"), "CHANGELOG.md": Path("changelog.md")}.get(str(path))
+    return Path(TOP_LEVEL[str(path)]) if str(path) in TOP_LEVEL else None
 
 
 def relinked(page: Path) -> str:
