@@ -51,7 +51,7 @@ def test_floors_are_those_of_the_contract():
     ]
     floors, inside = layers[0][1:], layers[1] + layers[2]  # __main__ only calls the command line.
     page = (ROOT / "docs" / "architecture.md").read_text()
-    rows = re.findall(r"^\| \[`(\w+)`\]", page.partition("## Where is")[0], flags=re.MULTILINE)
+    rows = re.findall(r"^\| \[`(\w+)`\]", page.partition("## Where to find")[0], flags=re.MULTILINE)
     assert rows == floors + inside
     picture = (ROOT / "docs" / "floors.svg").read_text()
     assert re.findall(r'font-weight="600">(\w+)<', picture) == floors
