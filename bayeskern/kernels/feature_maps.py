@@ -18,14 +18,6 @@ import numpy as np
 MAX_ENTRIES = 2**28
 
 
-def refuse(kernel):
-    """Raise ValueError: this kernel has no finite features."""
-    raise ValueError(
-        f"{kernel!r} has no finite feature map. NystromFeatures comes near to any positive "
-        "definite kernel, RandomFourierFeatures to a stationary one."
-    )
-
-
 def check_degree(kernel, degree: int | None) -> None:
     """Refuse a degree where there is no series to cut, and a series without a degree."""
     series = kernel.series()

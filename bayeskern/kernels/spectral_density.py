@@ -1,7 +1,7 @@
 """Frequencies of stationary kernels: k(x, z) = k(0) E cos(w'(x - z)), by Bochner's theorem.
 
-Each kernel that has a spectral density draws w from it in its method `frequencies`; this module
-has what these methods share.
+Each kernel that has a spectral density draws w from it in its method `frequencies`. This module
+has the functions that these methods share.
 """
 
 from __future__ import annotations
@@ -10,22 +10,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-SPECTRAL = (
-    "RBF, Matern12, Matern32, Matern52, RationalQuadratic, InverseMultiquadric, SpectralMixture, "
-    "Periodic and Cosine"
-)
 
-
-def refuse(kernel):
-    """Raise ValueError: this kernel has no spectral density to draw frequencies from."""
-    raise ValueError(
-        f"{kernel!r} has no spectral density, so it has no random Fourier features. Those that "
-        f"have one are {SPECTRAL}, and their sums, products, powers, multiples and selections of "
-        "columns. NystromFeatures takes any positive definite kernel."
+def no_spectral_density(kernel) -> ValueError:
+    """Error for a kernel without a spectral density to draw frequencies from."""
+    return ValueError(
+        f"{kernel!r} has no spectral density, so it has no random Fourier features. The kernels "
+        "that have one are RBF, Matern12, Matern32, Matern52, RationalQuadratic, "
+        "InverseMultiquadric, SpectralMixture, Periodic and Cosine, and their sums, products, "
+        "powers, multiples and selections of columns. NystromFeatures takes any positive definite "
+        "kernel."
     )
 
 
-def gaussian(key, n: int, d: int, orthogonal: bool = False) -> Float[Array, "n d"]:
+def gaussian(key: jax.Array, n: int, d: int, orthogonal: bool = False) -> Float[Array, "n d"]:
     """Rows from N(0, I); if orthogonal, the d rows of each block are at right angles.
 
     Each row alone still has the distribution N(0, I), a uniform direction times an independent
@@ -36,13 +33,13 @@ def gaussian(key, n: int, d: int, orthogonal: bool = False) -> Float[Array, "n d
     blocks = -(-n // d)
     key_direction, key_length = jax.random.split(key)
     directions, R = jnp.linalg.qr(jax.random.normal(key_direction, (blocks, d, d)))
-    # QR fixes the signs of its columns, which makes the directions less than uniform.
+    # QR fixes the signs of its columns, so that the directions are not uniform.
     signs = jnp.where(jnp.diagonal(R, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
     directions = jnp.swapaxes(directions * signs[:, None, :], 1, 2).reshape(-1, d)[:n]
     lengths = jnp.linalg.norm(jax.random.normal(key_length, (n, d)), axis=1)
     return directions * lengths[:, None]
 
 
-def variance(kernel, d: int):
+def variance(kernel, d: int) -> Float[Array, ""]:
     """k(0) of a stationary kernel of points in d dimensions."""
     return kernel.evaluate_diag(jnp.zeros((1, d)))[0]

@@ -52,7 +52,7 @@ def test_covariances_are_the_fourier_transform_of_the_rational_density(order):
 
 @pytest.mark.parametrize("order", [6, 7, 10])
 def test_a_step_against_scipy(order):
-    space = MarkovRBF(order=order).state_space()
+    space = MarkovRBF(order=order).state_space().terms[0]
     # F is the derivative of a step at 0.
     F = jax.jacobian(lambda u: space.transition(0.0, u)[0])(0.0)
     for u in (0.0, 1e-9, 1e-3, 0.4999, 0.5001, 3.0, 70.0, 1e9):

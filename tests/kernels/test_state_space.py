@@ -32,7 +32,8 @@ from bayeskern.kernels import (
 )
 from bayeskern.kernels.state_space.blocks import Repeated, Weighted
 from bayeskern.kernels.state_space.harmonics import ERROR, coefficients
-from bayeskern.kernels.state_space.processes import NoStateSpaceError, lower_gammas
+from bayeskern.kernels.state_space.space import NoStateSpaceError
+from bayeskern.kernels.state_space.terms import lower_gammas
 from bayeskern.kernels.truncation import harmonics_of, with_harmonics
 from tests.marks import few
 

@@ -13,7 +13,8 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.state_space.processes import PolynomialSpace, number
+from bayeskern.kernels.state_space.space import StateSpace, number
+from bayeskern.kernels.state_space.terms import PolynomialTerm
 
 
 class Linear(Kernel):
@@ -53,7 +54,7 @@ class Linear(Kernel):
 
     def state_space(self):
         slope = jnp.stack([jnp.zeros(()), number(self, "variance")])
-        return PolynomialSpace(1, slope, number(self, "center"))
+        return StateSpace((PolynomialTerm(1, slope, number(self, "center")),))
 
     def features(self, X, degree):
         variance = metrics.per_dimension("variance", self.variance, X)
@@ -101,7 +102,8 @@ class Polynomial(Kernel):
         # The binomial theorem.
         p = self.degree
         variances = [math.comb(p, j) * self.offset ** (p - j) for j in range(p + 1)]
-        return PolynomialSpace(p, self.variance * jnp.stack(variances), jnp.zeros(()))
+        term = PolynomialTerm(p, self.variance * jnp.stack(variances), jnp.zeros(()))
+        return StateSpace((term,))
 
     def features(self, X, degree):
         constant = jnp.full((len(X), 1), jnp.sqrt(self.offset))

@@ -15,7 +15,8 @@ from numpy.polynomial import polynomial
 
 from bayeskern.core import validation
 from bayeskern.kernels.families.stationary import Stationary
-from bayeskern.kernels.state_space.processes import Term, number
+from bayeskern.kernels.state_space.space import StateSpace, number
+from bayeskern.kernels.state_space.terms import Term
 
 # Fewer numbers are too few for the series near 0; more lose as many digits as they gain.
 ORDERS = range(6, 11)
@@ -126,11 +127,12 @@ class MarkovRBF(Stationary):
         return [*super()._arguments(), f"order={self.order}"]
 
     def state_space(self):
-        return RationalSpace(self.order, number(self, "lengthscale"), self.variance)
+        term = RationalTerm(self.order, number(self, "lengthscale"), self.variance)
+        return StateSpace((term,))
 
 
-class RationalSpace(Term):
-    """The process of a MarkovRBF."""
+class RationalTerm(Term):
+    """State-space model of a MarkovRBF."""
 
     order: int = eqx.field(static=True)
     lengthscale: jax.Array

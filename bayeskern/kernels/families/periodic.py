@@ -18,7 +18,8 @@ from bayeskern.kernels import column_groups, metrics
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families.trend import time_of
 from bayeskern.kernels.state_space.harmonics import MOST_HARMONICS, coefficients, count_harmonics
-from bayeskern.kernels.state_space.processes import HarmonicSpace, NoStateSpaceError, number
+from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace, number
+from bayeskern.kernels.state_space.terms import HarmonicTerm
 
 
 class Periodic(Kernel):
@@ -76,10 +77,10 @@ class Periodic(Kernel):
         return column_groups.one_by_one(self, ("period", "lengthscale"), d)
 
     def state_space(self):
-        return self._harmonic_space(0)
+        return StateSpace((self._harmonic_term(0),))
 
-    def _harmonic_space(self, further: int) -> HarmonicSpace:
-        """The harmonics that the lengthscale asks for, and further ones."""
+    def _harmonic_term(self, further: int) -> HarmonicTerm:
+        """The harmonics that the lengthscale needs, and further ones."""
         J = self.harmonics or count_harmonics(self.lengthscale)
         if J is None:
             raise NoStateSpaceError(
@@ -89,7 +90,7 @@ class Periodic(Kernel):
         J += further
         weights = coefficients(number(self, "lengthscale"), J)
         period = number(self, "period")
-        return HarmonicSpace(period, self.variance * weights, tuple(range(J + 1)))
+        return HarmonicTerm(period, self.variance * weights, tuple(range(J + 1)))
 
     def _arguments(self):
         given = [] if self.harmonics is None else [f"harmonics={self.harmonics}"]
@@ -149,11 +150,10 @@ class Seasonal(Periodic):
         return Kernel.by_columns(self, d)
 
     def state_space(self):
-        space = self._harmonic_space(1)
-        waves = space.variances[1:]
-        return HarmonicSpace(
-            space.period, waves * self.variance / jnp.sum(waves), space.harmonics[1:]
-        )
+        term = self._harmonic_term(1)
+        waves = term.variances[1:]
+        variances = waves * self.variance / jnp.sum(waves)
+        return StateSpace((HarmonicTerm(term.period, variances, term.harmonics[1:]),))
 
 
 class Cosine(Kernel):
@@ -188,7 +188,7 @@ class Cosine(Kernel):
         return sign * jnp.broadcast_to(2.0 * jnp.pi / period, (d,))
 
     def state_space(self):
-        return HarmonicSpace(number(self, "period"), self.variance[None], (1,))
+        return StateSpace((HarmonicTerm(number(self, "period"), self.variance[None], (1,)),))
 
     def features(self, X, degree):
         return jnp.sqrt(self.variance) * self._circle(X)

@@ -19,7 +19,8 @@ from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels import column_groups, feature_maps, metrics, spectral_density
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.families import matern
-from bayeskern.kernels.state_space.processes import MaternSpace, WhiteSpace, number
+from bayeskern.kernels.state_space.space import StateSpace, number
+from bayeskern.kernels.state_space.terms import MaternTerm
 
 
 class Stationary(Kernel):
@@ -59,7 +60,7 @@ class Stationary(Kernel):
         Raises:
             ValueError: The kernel declares no such mixture.
         """
-        return spectral_density.refuse(self)
+        raise spectral_density.no_spectral_density(self)
 
     def spectrum(self, u, d: int):
         """The spectral density of the kernel in d dimensions with variance and lengthscale 1.
@@ -202,7 +203,7 @@ class Matern12(Stationary):
         return matern.matern12(u)
 
     def state_space(self):
-        return MaternSpace(0, 1.0 / number(self, "lengthscale"), self.variance)
+        return StateSpace((MaternTerm(0, 1.0 / number(self, "lengthscale"), self.variance),))
 
     def mixing(self, key, n):
         return matern.mixing(key, 0.5, n)
@@ -237,7 +238,9 @@ class Matern32(Stationary):
         return matern.matern32(u)
 
     def state_space(self):
-        return MaternSpace(1, jnp.sqrt(3.0) / number(self, "lengthscale"), self.variance)
+        return StateSpace(
+            (MaternTerm(1, jnp.sqrt(3.0) / number(self, "lengthscale"), self.variance),)
+        )
 
     def mixing(self, key, n):
         return matern.mixing(key, 1.5, n)
@@ -272,7 +275,9 @@ class Matern52(Stationary):
         return matern.matern52(u)
 
     def state_space(self):
-        return MaternSpace(2, jnp.sqrt(5.0) / number(self, "lengthscale"), self.variance)
+        return StateSpace(
+            (MaternTerm(2, jnp.sqrt(5.0) / number(self, "lengthscale"), self.variance),)
+        )
 
     def mixing(self, key, n):
         return matern.mixing(key, 2.5, n)
@@ -398,7 +403,7 @@ class White(Kernel):
         return jnp.broadcast_to(self.variance, X.shape[:1])
 
     def state_space(self):
-        return WhiteSpace(self.variance)
+        return StateSpace((), (self.variance,))
 
     def features(self, X, degree):
         raise ValueError(

@@ -17,10 +17,8 @@ from numpyro.distributions import constraints
 
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
 from bayeskern.kernels.base import Kernel
-from bayeskern.kernels.state_space.processes import (
-    IntegratedOrnsteinUhlenbeckSpace,
-    IntegratedSpace,
-)
+from bayeskern.kernels.state_space.space import StateSpace
+from bayeskern.kernels.state_space.terms import IntegratedOrnsteinUhlenbeckTerm, IntegratedTerm
 
 
 def time_of(kernel: Kernel, X, start=0.0):
@@ -76,7 +74,7 @@ class Brownian(Trend):
     start: Hyperparameter = hyperparameter(0.0, constraints.real)
 
     def state_space(self):
-        return IntegratedSpace(0, self.variance, self.start)
+        return StateSpace((IntegratedTerm(0, self.variance, self.start),))
 
     def _covariance(self, s, t):
         return _on_the_same_side(s, t, jnp.minimum)
@@ -109,7 +107,7 @@ class IntegratedBrownian(Trend):
     start: Hyperparameter = hyperparameter(0.0, constraints.real)
 
     def state_space(self):
-        return IntegratedSpace(1, self.variance, self.start)
+        return StateSpace((IntegratedTerm(1, self.variance, self.start),))
 
     def _covariance(self, s, t):
         # Branches rather than the minimum, whose derivatives at s = t are those of neither.
@@ -152,7 +150,8 @@ class IntegratedOrnsteinUhlenbeck(Trend):
     start: Hyperparameter = hyperparameter(0.0, constraints.real)
 
     def state_space(self):
-        return IntegratedOrnsteinUhlenbeckSpace(self.lengthscale, self.variance, self.start)
+        term = IntegratedOrnsteinUhlenbeckTerm(self.lengthscale, self.variance, self.start)
+        return StateSpace((term,))
 
     def _covariance(self, s, t):
         return self._half_variogram(s) + self._half_variogram(t) - self._half_variogram(s - t)

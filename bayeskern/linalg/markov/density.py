@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from bayeskern.kernels.state_space.blocks import Weighted
-from bayeskern.kernels.state_space.processes import StateSpace
+from bayeskern.kernels.state_space.space import StateSpace
 from bayeskern.linalg.markov.factor import Known, ObservedProcess, Row, in_blocks, moves
 
 

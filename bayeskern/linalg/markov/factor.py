@@ -18,7 +18,7 @@ import numpy as np
 
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
 from bayeskern.kernels.state_space.blocks import Repeated, Weighted
-from bayeskern.kernels.state_space.processes import StateSpace
+from bayeskern.kernels.state_space.space import StateSpace
 from bayeskern.linalg.factor import Factor
 
 # Steps whose transitions are computed at once, and whose states are computed again for a gradient;

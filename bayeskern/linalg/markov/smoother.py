@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from bayeskern.kernels.state_space.processes import StateSpace
+from bayeskern.kernels.state_space.space import StateSpace
 from bayeskern.linalg.markov.factor import ObservedProcess, from_here_on
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from bayeskern.core.validation import is_traced
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import in_component, part_of, without
-from bayeskern.kernels.state_space.processes import NoStateSpaceError
+from bayeskern.kernels.state_space.space import MAX_STATE_SIZE, NoStateSpaceError
 from bayeskern.kernels.truncation import certified, harmonics_of, stated_error, with_harmonics
 from bayeskern.linalg.factor import AnyArray, Factor
 from bayeskern.linalg.markov.density import log_density
@@ -20,8 +20,6 @@ from bayeskern.linalg.markov.factor import MarkovFactor, ObservedProcess, block_
 from bayeskern.linalg.markov.smoother import product, variances, weighted_covariances
 from bayeskern.linalg.solver import Cost, Fits, NoisyGram, Refused, Solver
 
-# A filter with a larger state is too slow to be useful.
-MAX_STATE_SIZE = 200
 # Numbers of the draws that are made at a time, 128 MB.
 DRAWS_BATCH_NUMBERS = 2**24
 

@@ -1,0 +1,239 @@
+"""Evaluation of one covariance function: Gram matrices, features, frequencies, pictures.
+
+`CovarianceFunction` is the part of `Kernel` that concerns one kernel alone. The operations that
+combine kernels are in `base`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
+
+from bayeskern import hyperparameters as hyper
+from bayeskern.core import validation
+from bayeskern.hyperparameters import Parametrized
+from bayeskern.kernels import feature_maps, plot, spectral_density
+from bayeskern.kernels.state_space.space import NoStateSpaceError, StateSpace
+
+if TYPE_CHECKING:
+    import jax
+    from matplotlib.figure import Figure
+
+
+class CovarianceFunction(Parametrized):
+    """A covariance function k(x, z) of two points, without the operations on kernels.
+
+    Attributes:
+        positive_definite: False for a function that is no covariance function. Gaussian processes
+            refuse it.
+        features_are_a_series: True if `features` is a series that has to be cut at a degree.
+        is_a_function: False for white noise, whose k(x, z) does not follow from x and z alone.
+    """
+
+    positive_definite: ClassVar[bool] = True
+    features_are_a_series: ClassVar[bool] = False
+    is_a_function: ClassVar[bool] = True
+
+    # -- methods that a kernel defines --------------------------------------------------------
+
+    @abstractmethod
+    def evaluate(
+        self, X: Float[Array, "n d"], Z: Float[Array, "m d"] | None = None
+    ) -> Float[Array, "n m"]:
+        """Gram matrix between X and Z, or among X when Z is None."""
+
+    @abstractmethod
+    def evaluate_diag(self, X: Float[Array, "n d"]) -> Float[Array, " n"]:
+        """Diagonal of the Gram matrix among X."""
+
+    def frequencies(
+        self, key: jax.Array, n: int, d: int, orthogonal: bool = False
+    ) -> Float[Array, "n d"]:
+        """Draw frequencies w from the spectral density: k(x, z) = k(0) E cos(w'(x - z)).
+
+        Args:
+            key: A JAX random key.
+            n: Number of frequencies.
+            d: Dimension of the points.
+            orthogonal: Draw Gaussian directions at right angles to one another; otherwise the
+                rows are independent.
+
+        Returns:
+            Array of shape (n, d), in radians per unit of the inputs. Each row has the spectral
+            density, which is symmetric.
+
+        Raises:
+            ValueError: The kernel has no spectral density.
+        """
+        raise spectral_density.no_spectral_density(self)
+
+    def features(self, X: Float[Array, "n d"], degree: int | None) -> Float[Array, "n m"]:
+        """Explicit features phi(X) of a concrete kernel, with phi(x)'phi(z) = k(x, z).
+
+        `feature_map` reads its input and then calls this method.
+
+        Args:
+            X: Points, shape (n, d).
+            degree: Degree at which the series of an RBF is cut; other kernels ignore it.
+
+        Returns:
+            Array of shape (n, m).
+
+        Raises:
+            ValueError: The kernel has no finite features, or too many of them.
+        """
+        raise ValueError(
+            f"{self!r} has no finite feature map. NystromFeatures approximates any positive "
+            "definite kernel, RandomFourierFeatures a stationary one."
+        )
+
+    def state_space(self) -> StateSpace:
+        """State-space model of the process in time, for points of one column.
+
+        Returns:
+            The model.
+
+        Raises:
+            NoStateSpaceError: A part of the kernel, which the message names, has no such model.
+        """
+        raise NoStateSpaceError(f"{self!r} has no state-space form.")
+
+    def series(self) -> list[CovarianceFunction]:
+        """Parts of the kernel whose features are a series that has to be cut at a degree."""
+        children = [child for _, child in self.children() if isinstance(child, CovarianceFunction)]
+        below = [part for child in children for part in child.series()]
+        return [self, *below] if self.features_are_a_series else below
+
+    def resolve(self, columns: tuple[str, ...] | None) -> Self:
+        """A copy whose column names are replaced by column indices.
+
+        Args:
+            columns: Names of the columns of X in their order, or None if they have none.
+
+        Returns:
+            The copy; the kernel itself if it selects no columns by name.
+
+        Raises:
+            ValueError: The kernel selects a column that is not among them.
+        """
+        children = [
+            (path, child)
+            for path, child in self.children()
+            if isinstance(child, CovarianceFunction)
+        ]
+        resolved = [child.resolve(columns) for _, child in children]
+        if all(new is old for new, (_, old) in zip(resolved, children, strict=True)):
+            return self
+        return hyper.replace(self, [path for path, _ in children], resolved)
+
+    # -- calls for users ----------------------------------------------------------------------
+
+    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Float[Array, "n m"]:
+        """Gram matrix k(X, Z), or k(X) among the points themselves.
+
+        Args:
+            X: Points, shape (n, d) or (n,), or a data frame.
+            Z: Further points in the same columns; None for k(X, X).
+
+        Returns:
+            Array of shape (n, m), or (n, n) without Z.
+
+        Raises:
+            TypeError: A hyperparameter is still a distribution or free.
+            ValueError: X and Z do not fit each other or the kernel.
+        """
+        kernel, X, columns = self._read(X)
+        if Z is None:
+            return kernel.evaluate(X)
+        Z, z_columns = validation.inputs(Z, "Z")
+        if X.shape[1] != Z.shape[1] or (columns and z_columns and columns != z_columns):
+            raise ValueError(
+                f"X has columns {columns or X.shape[1]} and Z has {z_columns or Z.shape[1]}; "
+                "give both the same columns in the same order."
+            )
+        return kernel.evaluate(X, Z)
+
+    def diag(self, X: ArrayLike) -> Float[Array, " n"]:
+        """Diagonal of k(X), computed without the matrix.
+
+        Args:
+            X: Points, shape (n, d) or (n,), or a data frame.
+
+        Returns:
+            Array of shape (n,).
+
+        Raises:
+            TypeError: A hyperparameter is still a distribution or free.
+            ValueError: X does not fit the kernel.
+        """
+        kernel, X, _ = self._read(X)
+        return kernel.evaluate_diag(X)
+
+    def feature_map(self, X: ArrayLike, degree: int | None = None) -> Float[Array, "n m"]:
+        """Explicit features phi(X) with phi(X) phi(Z)' = k(X, Z).
+
+        Polynomial has C(d + p, p) features, AllSubsets 2^d, Linear d, Constant 1 and Cosine 2. A
+        sum has the features of all its terms, side by side; a product has one feature for each
+        choice of one feature from every factor.
+
+        The RBF has infinitely many features, and `degree` says where their series is cut. The
+        C(d + degree, degree) features exp(-|x|^2 / 2) x^a / sqrt(a!), with x in units of the
+        lengthscale and |a| <= degree, miss k(x, z) by at most
+        v (|x| |z|)^(degree + 1) / (degree + 1)!. That is small near the origin only, so centre the
+        points first. Cotter, Keshet and Srebro (2011).
+
+        Args:
+            X: Points, shape (n, d) or (n,), or a data frame.
+            degree: Degree of the series of an RBF. Required if there is an RBF in the kernel, and
+                refused if there is none.
+
+        Returns:
+            Array of shape (n, m).
+
+        Raises:
+            TypeError: A hyperparameter is still a distribution or free.
+            ValueError: A part of the kernel, which the message names, has no finite features, or
+                too many.
+
+        Examples:
+            >>> from bayeskern.kernels import Polynomial
+            >>> print(Polynomial(degree=2, offset=1.0).feature_map([2.0]).round(3))
+            [[1.    2.828 4.   ]]
+        """
+        kernel, X, _ = self._read(X)
+        feature_maps.check_degree(kernel, degree)
+        if degree is not None:
+            degree = validation.positive_integer(degree, "degree")
+        return kernel.features(X, degree)
+
+    def plot(self, X: ArrayLike | None = None, figure: Figure | None = None) -> Figure:
+        """Plot covariances with single points, and the Gram matrix, along one input.
+
+        The first panel shows k against the lag if it depends on the lag alone, and otherwise
+        k(x, x0) for three points x0. The second panel shows the Gram matrix of 201 points. A
+        hyperparameter that is a distribution is set to its median, and a free one to its init.
+
+        Args:
+            X: Points of one column, shape (n,) or (n, 1), or a data frame: the plot extends from
+                the least to the greatest. From -3 to 3 by default.
+            figure: Figure to draw in; a new one if None.
+
+        Returns:
+            The figure.
+
+        Raises:
+            ValueError: X has several columns, or one point only; or a prior cannot be sampled.
+
+        Examples:
+            >>> from bayeskern.kernels import Periodic, RBF
+            >>> figure = (Periodic(period=1.0) * RBF(lengthscale=2.0)).plot([0.0, 5.0])
+        """
+        return plot.kernel(self, X, figure)
+
+    def _read(self, X: ArrayLike) -> tuple[Self, jax.Array, tuple[str, ...] | None]:
+        """The concrete kernel, the points as an array, and the names of their columns."""
+        X, columns = validation.inputs(X, "X")
+        return self.resolve(columns).require_concrete(), X, columns

@@ -1,0 +1,197 @@
+"""Gaussian processes in time as state-space models: sums of independent terms, and their algebra.
+
+A Gaussian process has a state-space form if f(t) = h'x(t), where the state x, a vector of s
+numbers, contains all that the past tells about the future: x(t + d) = A x(t) + w with w ~ N(0, Q)
+independent of the past. Sums put states side by side, products multiply them (Kronecker). Sarkka
+and Solin (2019), "Applied Stochastic Differential Equations", chapter 12; Hartikainen and Sarkka
+(2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bayeskern.core.functions import one_number
+from bayeskern.hyperparameters import Parametrized
+from bayeskern.kernels.state_space.blocks import Repeated, Weighted
+from bayeskern.kernels.state_space.terms import Term
+
+# A filter with a larger state is too slow to be useful.
+MAX_STATE_SIZE = 200
+
+
+class NoStateSpaceError(ValueError):
+    """The kernel has no state-space form with a state of a few numbers."""
+
+
+class StateSpace(eqx.Module):
+    """A process in time by its state x(t) ~ N(0, P(t)), with f(t) = h(t)'x(t) + white noise.
+
+    It is the sum of independent terms, whose states stand side by side. Times are scalars.
+
+    Attributes:
+        terms: The terms, in the order of their states.
+        white: Variances of white noise that is added to h'x.
+    """
+
+    terms: tuple[Term, ...]
+    white: tuple[jax.Array, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of numbers in the state, s."""
+        return sum(term.size for term in self.terms)
+
+    @property
+    def starts(self) -> tuple[jax.Array, ...]:
+        """Times before which the form does not hold."""
+        return sum((term.starts for term in self.terms), ())
+
+    def h(self, t: Float[Array, ""]) -> Float[Array, " s"]:
+        """Coefficients of the state in f at the time t."""
+        in_terms = [(term.features(t), term.size) for term in self.terms]
+        return jnp.concatenate([jnp.pad(phi, (0, size - len(phi))) for phi, size in in_terms])
+
+    def covariance(self, t: Float[Array, ""]) -> Float[Array, "s s"]:
+        """Prior covariance of the state, P(t)."""
+        priors = tuple(term.prior(t) for term in self.terms)
+        return Weighted(priors, tuple(term.weights for term in self.terms)).dense()
+
+    def step(self, t: Float[Array, ""], d: Float[Array, ""]) -> tuple[Repeated, Weighted]:
+        """Transition matrix A and noise covariance Q from the time t to the time t + d, d >= 0."""
+        A, Q = zip(*(term.transition(t, d) for term in self.terms), strict=True)
+        weights = tuple(term.weights for term in self.terms)
+        return Repeated(A, tuple(map(len, weights))), Weighted(Q, weights)
+
+    def __add__(self, other: StateSpace) -> StateSpace:
+        """Sum of independent processes."""
+        return StateSpace(self.terms + other.terms, self.white + other.white)
+
+    def __mul__(self, other: StateSpace) -> StateSpace:
+        """Process whose kernel is the product of two kernels.
+
+        Raises:
+            NoStateSpaceError: A factor has white noise, or the state is too large.
+        """
+        if self.white or other.white:
+            raise NoStateSpaceError("White has a state-space form in sums, but not in products.")
+        size = self.size * other.size
+        if size > MAX_STATE_SIZE:
+            raise NoStateSpaceError(
+                f"its state has {size:,} numbers or more, and {MAX_STATE_SIZE} are the most"
+            )
+        return StateSpace(tuple(ProductTerm(a, b) for a in self.terms for b in other.terms))
+
+    def scaled(self, scale: jax.Array) -> StateSpace:
+        """Process whose kernel is multiplied by a number."""
+        terms = tuple(ScaledTerm(term, scale) for term in self.terms)
+        return StateSpace(terms, tuple(scale * variance for variance in self.white))
+
+    def modulated(self, f: Callable) -> StateSpace:
+        """Process multiplied by a function f of time, which takes a point of shape (1,)."""
+        if self.white:
+            raise NoStateSpaceError("White has a state-space form in sums, but not modulated.")
+        return StateSpace(tuple(ModulatedTerm(term, f) for term in self.terms))
+
+
+class ProductTerm(Term):
+    """Term whose kernel is the product of those of two terms: Kronecker products throughout."""
+
+    first: Term
+    second: Term
+
+    @property
+    def b(self) -> int:
+        return self.first.b * self.second.b
+
+    @property
+    def copies(self) -> int:
+        return self.first.copies * self.second.copies
+
+    @property
+    def weights(self) -> jax.Array:
+        return jnp.kron(self.first.weights, self.second.weights)
+
+    @property
+    def starts(self) -> tuple[jax.Array, ...]:
+        return self.first.starts + self.second.starts
+
+    def features(self, t: jax.Array) -> jax.Array:
+        return jnp.kron(self.first.features(t), self.second.features(t))
+
+    def prior(self, t: jax.Array) -> jax.Array:
+        return jnp.kron(self.first.prior(t), self.second.prior(t))
+
+    def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
+        (A, Q), (B, R) = self.first.transition(t, d), self.second.transition(t, d)
+        # (A P A' + Q) x (B P B' + R) minus the part of the past; a sum, so that nothing cancels.
+        before = A @ self.first.prior(t) @ A.T
+        after = B @ self.second.prior(t) @ B.T + R
+        return jnp.kron(A, B), jnp.kron(before, R) + jnp.kron(Q, after)
+
+
+class _WrappedTerm(Term):
+    """Base of the terms that change one property of another term."""
+
+    inner: Term
+
+    @property
+    def b(self) -> int:
+        return self.inner.b
+
+    @property
+    def copies(self) -> int:
+        return self.inner.copies
+
+    @property
+    def weights(self) -> jax.Array:
+        return self.inner.weights
+
+    @property
+    def starts(self) -> tuple[jax.Array, ...]:
+        return self.inner.starts
+
+    def features(self, t: jax.Array) -> jax.Array:
+        return self.inner.features(t)
+
+    def prior(self, t: jax.Array) -> jax.Array:
+        return self.inner.prior(t)
+
+    def transition(self, t: jax.Array, d: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return self.inner.transition(t, d)
+
+
+class ScaledTerm(_WrappedTerm):
+    """Term multiplied by the square root of a number."""
+
+    scale: jax.Array
+
+    @property
+    def weights(self) -> jax.Array:
+        return self.scale * self.inner.weights
+
+
+class ModulatedTerm(_WrappedTerm):
+    """Term multiplied by a function of time."""
+
+    f: Callable
+
+    def features(self, t: jax.Array) -> jax.Array:
+        return one_number(self.f, jnp.reshape(t, 1)) * self.inner.features(t)
+
+
+def number(kernel: Parametrized, name: str) -> jax.Array:
+    """A hyperparameter of a kernel of one column, as one number.
+
+    Raises:
+        NoStateSpaceError: It differs from column to column.
+    """
+    value = jnp.asarray(getattr(kernel, name))
+    if value.size != 1:
+        raise NoStateSpaceError(f"{kernel!r} has a {name} for each of several columns.")
+    return value.reshape(())
