@@ -49,6 +49,15 @@ class KernelEstimator(BaseEstimator):
             self.kernel = kernel.at(values)
         return self
 
+    def _read_data(self, X, y, **options) -> tuple[np.ndarray, np.ndarray]:
+        """Points (n, d) and targets as `validate_data` checks them, with its options."""
+        return validate_data(self, X, y, dtype=np.float64, **options)  # pyright: ignore[reportReturnType]
+
+    def _read_points(self, X) -> np.ndarray:
+        """Points (m, d) for a fitted estimator, with the columns that `fit` saw."""
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)  # pyright: ignore[reportReturnType]
+
     def _concrete_kernel(self, positive_definite: bool = True, free: bool = False) -> Kernel:
         """The kernel, with its column names resolved by the names that `fit` saw.
 
@@ -96,11 +105,7 @@ class KernelExpansion(KernelEstimator):
 
     def _values(self, X) -> np.ndarray:
         """f(X): (m,) or (m, k), for X: (m, d) with the columns that `fit` saw."""
-        return self._evaluate(self._validated(X))
-
-    def _validated(self, X) -> np.ndarray:
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return self._evaluate(self._read_points(X))
 
     def _evaluate(self, X: np.ndarray) -> np.ndarray:
         return gram_times(self.kernel_, X, self.X_fit_, self.dual_coef_) + self.intercept_

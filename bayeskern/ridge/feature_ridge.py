@@ -1,39 +1,42 @@
-"""Ridge regression on features of a kernel, for any number of points, in one pass over them."""
+"""Ridge regression on explicit features of a kernel, in one pass over any number of points."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgWarning
-from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import MultiOutputMixin, RegressorMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from bayeskern.core import sharding, validation
 from bayeskern.kernels.approximation import NystromFeatures, RandomFourierFeatures
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelEstimator, read_weights
 from bayeskern.kernels.gram_matrix import blocks
 from bayeskern.ridge.moments import Moments
-from bayeskern.ridge.penalties import read_alpha, read_alphas
-from bayeskern.ridge.regularization_path import default_alphas, forget_path
-from bayeskern.ridge.regularized_system import EPS, CholeskySystem, Eigendecomposition
-
-# The default number of landmarks, where there are as many points.
-LANDMARKS = 100
-# Leave-one-out has lost its digits where 1 - leverage is below this, and a warning says so.
-LEVERAGE_MARGIN = 1e-6
+from bayeskern.ridge.penalties import default_alphas, forget_path, read_alpha, read_alphas
+from bayeskern.ridge.systems import CholeskyFactor, Eigendecomposition, RidgeFactor
 
 
 class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
-    """f(x) = phi(x)'w + b, with sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2 least."""
+    """f(x) = phi(x)'w + b, which minimises sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2."""
+
+    alpha: float | str | ArrayLike
+    alphas: ArrayLike | None
+    alpha_per_target: bool
+    fit_intercept: bool
 
     @abstractmethod
-    def _features(self, n: int):
+    def _features(self, n: int) -> TransformerMixin:
         """The transformer that makes the features, unfitted, for n points."""
 
-    def fit(self, X, y, sample_weight=None):
-        """Fit the function to data, holding the features of one block of rows at a time.
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the function to data, with the features of one block of rows at a time in memory.
 
         Args:
             X: Points, (n, d), or a data frame.
@@ -46,20 +49,22 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         Raises:
             ValueError: For bad input.
         """
-        X, Y, sqrt_weights = self._read(X, y, sample_weight, first=True)
+        points, Y, sqrt_weights = self._read(X, y, sample_weight, first=True)
         if self.fit_intercept and np.sum(sqrt_weights > 0.0) < 2:
             raise ValueError(
                 "a constant and a function cannot be told apart with 1 sample: give at least 2 "
                 "points of positive weight, or partial_fit."
             )
-        self._begin(X, Y, sqrt_weights)
-        return self._add(X, Y, sqrt_weights)
+        self._begin(points, Y, sqrt_weights)
+        return self._add(points, Y, sqrt_weights)
 
-    def partial_fit(self, X, y, sample_weight=None):
-        """Add rows: the result is that of one `fit` to all rows with the features of the first.
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Add rows, as if all rows had been given to one `fit` with the features of the first.
 
-        Landmarks are chosen among the first rows, so let these be many, or give the landmarks. Only
-        alpha and alphas may change between calls; the other parameters count on the first one.
+        Landmarks are chosen among the first rows: pass many of them, or pass the landmarks. Only
+        alpha and alphas may change between calls; the other parameters are read by the first one.
 
         Args:
             X: Points, (n, d), or a data frame.
@@ -79,12 +84,12 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
                 '"gcv" or "evidence", or fit.'
             )
         first = not hasattr(self, "features_")
-        X, Y, sqrt_weights = self._read(X, y, sample_weight, first)
+        points, Y, sqrt_weights = self._read(X, y, sample_weight, first)
         if first:
-            self._begin(X, Y, sqrt_weights)
-        return self._add(X, Y, sqrt_weights)
+            self._begin(points, Y, sqrt_weights)
+        return self._add(points, Y, sqrt_weights)
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict f.
 
         Args:
@@ -93,22 +98,22 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         Returns:
             f(X), (m,) or (m, k).
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        predictions = np.empty((len(X), *np.shape(self.coef_)[1:]))
-        for rows, phi in self._feature_blocks(X):
+        points = self._read_points(X)
+        predictions = np.empty((len(points), *np.shape(self.coef_)[1:]))
+        for rows, phi in self._feature_blocks(points):
             predictions[rows] = phi @ self.coef_ + self.intercept_
         return predictions
 
-    def loo_predict(self, X, y, sample_weight=None) -> np.ndarray:
-        """Predict rows that were fitted to, each from all the others, with the same features.
+    def loo_predict(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Predict fitted rows, each from all the others, with the same features.
 
         The predictions are y_i - r_i / (1 - h_i) with the residual r_i and the leverage
         h_i = w_i phi_i'(Phi'W Phi + alpha I)^-1 phi_i, to which a constant adds w_i / sum w.
 
         Args:
-            X: All or some of the points that were fitted to, (n, d); the estimator does not keep
-                them.
+            X: All or some of the fitted points, (n, d), which the estimator does not keep.
             y: Their targets, (n,) or (n, k).
             sample_weight: Their weights, (n,); None means 1.
 
@@ -116,13 +121,14 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             Predictions, (n,) or (n, k).
 
         Warns:
-            scipy.linalg.LinAlgWarning: Where a leverage is so near to 1 that digits are lost.
+            scipy.linalg.LinAlgWarning: If a leverage is so near to 1 that digits are lost.
         """
         check_is_fitted(self)
-        X, Y, sqrt_weights = self._read(X, y, sample_weight, first=False)
+        points, Y, sqrt_weights = self._read(X, y, sample_weight, first=False)
         predictions, smallest_margin = np.empty_like(Y), 1.0
         alphas = np.broadcast_to(self.alpha_, Y.shape[1])
-        for rows, phi in self._feature_blocks(X):
+        rounding = self._moments.features * np.finfo(float).eps
+        for rows, phi in self._feature_blocks(points):
             fitted = (phi @ self.coef_ + self.intercept_).reshape(len(phi), -1)
             phi -= self._centered.mean
             for alpha in np.unique(alphas):
@@ -131,10 +137,10 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
                 leverage += self._centered.constant_leverage
                 margin = 1.0 - np.square(sqrt_weights[rows]) * leverage
                 smallest_margin = min(smallest_margin, np.min(margin))
-                divisor = np.where(margin > len(phi.T) * EPS, margin, np.nan)[:, None]
+                divisor = np.where(margin > rounding, margin, np.nan)[:, None]
                 residuals = Y[rows, columns] - fitted[:, columns]
                 predictions[rows, columns] = Y[rows, columns] - residuals / divisor
-        if smallest_margin < LEVERAGE_MARGIN:
+        if smallest_margin < 1e-6:
             warnings.warn(
                 f"a leverage is within {max(smallest_margin, 0.0):.1g} of 1, so that leaving that "
                 "row out cannot be told from here with any digits to spare (NaN where there are "
@@ -147,10 +153,9 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
 
     # -- the passes over the rows ------------------------------------------------------------------
 
-    def _read(self, X, y, sample_weight, first: bool):
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=first
-        )
+    def _read(self, X, y, sample_weight, first: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Points (n, d), targets (n, k) and the square roots of the weights, (n,)."""
+        X, y = self._read_data(X, y, multi_output=True, y_numeric=True, reset=first)
         Y = y.reshape(len(y), -1).astype(float)
         sqrt_weights = np.sqrt(read_weights(sample_weight, X))
         # Refused before any row is added.
@@ -164,7 +169,8 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             )
         return X, Y, sqrt_weights
 
-    def _begin(self, X, Y, sqrt_weights):
+    def _begin(self, X, Y, sqrt_weights) -> None:
+        """Fit the features to the first rows, and start the sums."""
         used = sqrt_weights > 0.0
         X, Y = X[used], Y[used]
         self.features_ = self._features(len(X)).fit(X)
@@ -172,7 +178,8 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         origin = (first, Y[0].copy()) if self.fit_intercept else None
         self._moments = Moments(len(first), Y.shape[1], origin)
 
-    def _add(self, X, Y, sqrt_weights):
+    def _add(self, X, Y, sqrt_weights) -> Self:
+        """Add rows to the sums, and solve."""
         # Rows of weight 0 take no part.
         used = sqrt_weights > 0.0
         X, Y, sqrt_weights = X[used], Y[used], sqrt_weights[used]
@@ -180,12 +187,13 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             self._moments.add(phi, Y[rows], sqrt_weights[rows])
         return self._solve(X, Y, sqrt_weights)
 
-    def _feature_blocks(self, X, which=iter):
-        """(rows, their features), block by block, of which `which` takes some."""
-        for rows in which(blocks(len(X), self._moments.features)):
+    def _feature_blocks(self, X, select: Callable = iter) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, their features), for the blocks of rows that `select` takes."""
+        for rows in select(blocks(len(X), self._moments.features)):
             yield rows, self.features_.transform(X[rows])
 
-    def _solve(self, X, Y, sqrt_weights):
+    def _solve(self, X, Y, sqrt_weights) -> Self:
+        """Choose alpha, and solve for the coefficients. X, Y: the rows of a second pass."""
         alpha = read_alpha(self.alpha, Y.shape[1])
         alphas = read_alphas(self.alphas, alpha)
         forget_path(self)
@@ -205,15 +213,15 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         self.intercept_ = float(intercept[0]) if self._single else intercept
         return self
 
-    def _factored(self, alpha):
+    def _factored(self, alpha: float) -> RidgeFactor:
         try:
-            return CholeskySystem(self._centered.S.copy(), alpha)
+            return CholeskyFactor(self._centered.S.copy(), alpha)
         except np.linalg.LinAlgError:
             # The shortest of several solutions.
             return Eigendecomposition.of(self._centered.S.copy()).at(alpha)
 
-    def _choose(self, eigen, criterion, alphas, X, Y, sqrt_weights):
-        """The best alpha; the path is kept."""
+    def _choose(self, eigen: Eigendecomposition, criterion: str, alphas, X, Y, sqrt_weights):
+        """The best of alphas by the criterion; the path becomes attributes of the estimator."""
         if alphas is None:
             rows = self._centered.rows
             alphas = default_alphas(np.trace(self._centered.S) / rows, rows)
@@ -224,8 +232,8 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         path.store_in(self, self._single, alpha)
         return alpha
 
-    def _loo_path(self, eigen, alphas, X, Y, sqrt_weights):
-        """The mean squared leave-one-out residual by alpha, in a second pass over the rows."""
+    def _loo_path(self, eigen: Eigendecomposition, alphas, X, Y, sqrt_weights) -> np.ndarray:
+        """The mean squared leave-one-out residuals, in a second pass: (alphas, targets)."""
         inverse_values = eigen.at(alphas).inverse_values
         P = eigen.V.T @ self._centered.P
         squares = np.zeros((len(alphas), Y.shape[1]))
@@ -235,7 +243,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             weights = np.square(sqrt_weights[rows])[:, None]
             leverage = np.square(Z) @ inverse_values + self._centered.constant_leverage
             margin = 1.0 - weights * leverage
-            sound = margin > len(P) * EPS
+            sound = margin > len(P) * np.finfo(float).eps
             for j, t in enumerate(T.T):
                 residuals = t[:, None] - Z @ (inverse_values * P[:, [j]])
                 infinite = np.full_like(margin, np.inf)
@@ -247,10 +255,10 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
 class NystromRidge(_FeatureRidge):
     """Kernel ridge regression with f in the span of k(., z_j) for m landmarks z_j.
 
-    f(x) = phi(x)'w + b with the Nystrom features phi of the landmarks (`kernels.NystromFeatures`),
-    and sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2 is least, where |w| is the norm of f in the space
-    of the kernel. With all points as landmarks the result is that of `KernelRidge`. Fitting takes
-    O(n m^2) time, and room for m x m sums and one block of features, whatever n.
+    f(x) = phi(x)'w + b, with the Nystrom features phi of the landmarks (`kernels.NystromFeatures`),
+    minimises sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2, where |w| is the norm of f in the space of
+    the kernel. With all points as landmarks the result is that of `KernelRidge`. Fitting takes
+    O(n m^2) time, and the memory of m x m sums and one block of features, whatever n.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
@@ -262,8 +270,8 @@ class NystromRidge(_FeatureRidge):
             penalty for each column of y, or the criterion that chooses among `alphas`: "loo",
             "gcv" or "evidence", as in `KernelRidge`.
         alphas: Penalties to choose from; None takes 50 of them, as in `KernelRidge`.
-        alpha_per_target: Whether each column of y gets an alpha of its own.
-        fit_intercept: Whether to add a constant b that is not penalized.
+        alpha_per_target: Whether to choose an alpha for each column of y.
+        fit_intercept: Whether to add an unpenalised constant b.
         seed: The seed of the choice of landmarks.
 
     Attributes:
@@ -293,15 +301,15 @@ class NystromRidge(_FeatureRidge):
 
     def __init__(
         self,
-        kernel=None,
-        landmarks=None,
-        selection="kmeans",
-        alpha=1.0,
+        kernel: Kernel | None = None,
+        landmarks: int | ArrayLike | None = None,
+        selection: str = "kmeans",
+        alpha: float | str | ArrayLike = 1.0,
         *,
-        alphas=None,
-        alpha_per_target=False,
-        fit_intercept=False,
-        seed=0,
+        alphas: ArrayLike | None = None,
+        alpha_per_target: bool = False,
+        fit_intercept: bool = False,
+        seed: int = 0,
     ):
         self.kernel = kernel
         self.landmarks = landmarks
@@ -312,8 +320,8 @@ class NystromRidge(_FeatureRidge):
         self.fit_intercept = fit_intercept
         self.seed = seed
 
-    def _features(self, n):
-        landmarks = min(LANDMARKS, n) if self.landmarks is None else self.landmarks
+    def _features(self, n: int):
+        landmarks = min(100, n) if self.landmarks is None else self.landmarks
         if np.ndim(landmarks) > 0:
             landmarks, _ = validation.inputs(
                 landmarks, "landmarks", getattr(self, "feature_names_in_", None)
@@ -340,23 +348,22 @@ class NystromRidge(_FeatureRidge):
 class FourierRidge(_FeatureRidge):
     """Kernel ridge regression with random Fourier features of a stationary kernel.
 
-    f(x) = phi(x)'w + b with phi(x)'phi(z) ~ k(x, z) (`kernels.RandomFourierFeatures`), and
-    sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2 is least. The result nears that of `KernelRidge` as
-    1 / sqrt(m). Fitting takes O(n m^2) time, and room for m x m sums and one block of features,
-    whatever n.
+    f(x) = phi(x)'w + b, with phi(x)'phi(z) ~ k(x, z) (`kernels.RandomFourierFeatures`), minimises
+    sum_i w_i (y_i - f(x_i))^2 + alpha |w|^2. The difference to `KernelRidge` falls as 1 / sqrt(m).
+    Fitting takes O(n m^2) time, and the memory of m x m sums and one block of features, whatever n.
 
     Args:
         kernel: RBF, Matern, RationalQuadratic or another kernel with a spectral density, or their
             sums and products; None means `RBF()`. ValueError says which part of a kernel has no
             spectral density.
         n_components: The number of features m.
-        orthogonal: Whether frequencies are drawn at right angles, which lowers the error.
+        orthogonal: Whether to draw orthogonal frequencies, which lowers the error.
         alpha: The penalty, in the squared units of y: a number of 0 or more, an array (k,) of one
             penalty for each column of y, or the criterion that chooses among `alphas`: "loo",
             "gcv" or "evidence", as in `KernelRidge`.
         alphas: Penalties to choose from; None takes 50 of them, as in `KernelRidge`.
-        alpha_per_target: Whether each column of y gets an alpha of its own.
-        fit_intercept: Whether to add a constant b that is not penalized.
+        alpha_per_target: Whether to choose an alpha for each column of y.
+        fit_intercept: Whether to add an unpenalised constant b.
         seed: The seed of the frequencies.
 
     Attributes:
@@ -385,15 +392,15 @@ class FourierRidge(_FeatureRidge):
 
     def __init__(
         self,
-        kernel=None,
-        n_components=100,
-        orthogonal=False,
-        alpha=1.0,
+        kernel: Kernel | None = None,
+        n_components: int = 100,
+        orthogonal: bool = False,
+        alpha: float | str | ArrayLike = 1.0,
         *,
-        alphas=None,
-        alpha_per_target=False,
-        fit_intercept=False,
-        seed=0,
+        alphas: ArrayLike | None = None,
+        alpha_per_target: bool = False,
+        fit_intercept: bool = False,
+        seed: int = 0,
     ):
         self.kernel = kernel
         self.n_components = n_components
@@ -404,7 +411,7 @@ class FourierRidge(_FeatureRidge):
         self.fit_intercept = fit_intercept
         self.seed = seed
 
-    def _features(self, n):
+    def _features(self, n: int):
         kernel = self._concrete_kernel(positive_definite=False)
         return RandomFourierFeatures(kernel, self.n_components, self.orthogonal, self.seed)
 

@@ -3,55 +3,54 @@
 from __future__ import annotations
 
 import warnings
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgWarning
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bayeskern.core import validation
 from bayeskern.kernels.base import Exp, Kernel, Modulated, Power, Product
 from bayeskern.kernels.estimator import KernelExpansion, read_weights
 from bayeskern.kernels.gram_matrix import blocks, gram
 from bayeskern.linalg import solver_of
-from bayeskern.ridge.criteria import CRITERIA
-from bayeskern.ridge.dual_system import DualSpectrum, DualSystem, without_constant
-from bayeskern.ridge.factored_system import (
-    Covariances,
-    FactoredSystem,
-    as_noise,
-    weighted_covariances,
-)
-from bayeskern.ridge.iterative_system import solve_iteratively
-from bayeskern.ridge.penalties import read_alpha, read_alphas
-from bayeskern.ridge.regularization_path import (
+from bayeskern.ridge.covariances import Covariances, as_noise
+from bayeskern.ridge.penalties import (
+    CRITERIA,
     RegularizationPath,
     default_alphas,
     forget_path,
+    read_alpha,
+    read_alphas,
 )
-from bayeskern.ridge.regularized_system import EPS, CholeskySystem, Eigendecomposition
-from bayeskern.ridge.solver_choice import (
-    ITERATIVE,
-    NAMES,
+from bayeskern.ridge.solvers import (
+    SOLVER_NAMES,
     WITH_MATRIX,
     choose_solver,
-    matrix_is_held,
+    matrix_fits_in_memory,
+    solve_iteratively,
 )
-from bayeskern.ridge.tuning import Objective, tune
-
-# A search for hyperparameters starts again, at most this often, where the path of alphas shows an
-# optimum that is better by this part of its value.
-RESTARTS = 5
-RELATIVE_GAIN = 1e-6
+from bayeskern.ridge.systems import (
+    CholeskyFactor,
+    Constant,
+    Eigendecomposition,
+    EigenFactor,
+    RidgeSpectrum,
+    RidgeSystem,
+    without_constant,
+)
+from bayeskern.ridge.tuning import Objective, WeightedRows, tune
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
-    """Kernel ridge regression: sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2 is least.
+    """Kernel ridge regression, which minimises sum_i w_i (y_i - f(x_i))^2 + alpha |f|^2.
 
-    The minimizer is f(x) = sum_i a_i k(x, x_i) + b with the dual coefficients
-    a = (K + alpha W^-1)^-1 y, and b = 0 unless `fit_intercept` adds a constant that is not
-    penalized. f is the posterior mean of a Gaussian process with kernel k and noise variance
-    alpha / w_i, and `predict(X, return_std=True)` gives its standard deviation too.
+    The minimiser is f(x) = sum_i a_i k(x, x_i) + b with the dual coefficients
+    a = (K + alpha W^-1)^-1 y, and b = 0 unless `fit_intercept` adds an unpenalised constant. f is
+    the posterior mean of a Gaussian process with kernel k and noise variance alpha / w_i;
+    `predict(X, return_std=True)` also returns its standard deviation.
 
     Args:
         kernel: A kernel whose hyperparameters are numbers; None means `RBF()`. Multiquadric, which
@@ -64,21 +63,20 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         alphas: Penalties to choose from. None takes 50 of them from 1e-8 to 10 n times the mean of
             diag(K), weighted and, with a constant, centered. A warning says when the best is the
             first or the last.
-        alpha_per_target: Whether each column of y gets an alpha of its own.
-        fit_intercept: Whether to add a constant b that is not penalized.
+        alpha_per_target: Whether to choose an alpha for each column of y.
+        fit_intercept: Whether to add an unpenalised constant b.
         optimize: "loo", "gcv" or "evidence" finds the `Free(start)` hyperparameters of the kernel
-            by gradient. Where `alpha` names the same criterion, alpha is found with them, within
-            the range of `alphas`. None leaves the kernel as it is.
+            by gradient descent. If `alpha` names the same criterion, alpha is optimised too,
+            within the range of `alphas`. None leaves the kernel as it is.
         solver: How (K + alpha W^-1) a = y is solved. "dense" holds K, n x n numbers, and takes
             "cholesky" or, to serve many alphas, "eigen". "iterative", conjugate gradients, holds no
             matrix, for one alpha that is a number; there are no leave-one-out predictions,
             standard deviations and degrees of freedom then. The others are the exact solvers of
             `GaussianProcess`, such as "markov", for one column and kernels with a state, in time
-            that grows like n. "auto" takes the fastest of the exact ones, or "iterative" where
-            memory holds none of them.
+            proportional to n. "auto" takes the fastest exact solver that fits in memory, or
+            "iterative" if none does.
         tol: The relative residual |y - (K + alpha W^-1) a| / |y| at which "iterative" stops.
-        seed: A whole number from 0 to 2**32 - 1, from which the preconditioner of "iterative"
-            follows.
+        seed: The seed of the preconditioner of "iterative", a whole number from 0 to 2**32 - 1.
 
     Attributes:
         kernel_: The kernel, with the hyperparameters that `optimize` found.
@@ -87,10 +85,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         intercept_: The constant b, a number or (k,); 0 without a constant.
         effective_dof_: The trace of the matrix that turns y into fitted values, a number or (k,).
         X_fit_: The training points, (n, d).
-        solver_: The solver that was taken.
+        solver_: The name of the solver used.
         n_iter_: The steps of "iterative"; None for other solvers.
         residual_: The relative residual that "iterative" reached; None for other solvers.
-        alphas_: The penalties that were compared, where alpha was chosen.
+        alphas_: The penalties compared, if alpha was chosen.
         loo_path_: The mean squared leave-one-out residual of each, (alphas,) or (alphas, k).
         gcv_path_: Generalized cross-validation of each, likewise.
         evidence_path_: The log marginal likelihood of each, likewise.
@@ -115,16 +113,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
 
     def __init__(
         self,
-        kernel=None,
-        alpha=1.0,
+        kernel: Kernel | None = None,
+        alpha: float | str | ArrayLike = 1.0,
         *,
-        alphas=None,
-        alpha_per_target=False,
-        fit_intercept=False,
-        optimize=None,
-        solver="auto",
-        tol=1e-6,
-        seed=0,
+        alphas: ArrayLike | None = None,
+        alpha_per_target: bool = False,
+        fit_intercept: bool = False,
+        optimize: str | None = None,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        seed: int = 0,
     ):
         self.kernel = kernel
         self.alpha = alpha
@@ -136,7 +134,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         self.tol = tol
         self.seed = seed
 
-    def fit(self, X, y, sample_weight=None) -> KernelRidge:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to data.
 
         Args:
@@ -159,50 +157,43 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
                 shortest of several solutions is taken.
             sklearn.exceptions.ConvergenceWarning: Where solver="iterative" did not reach `tol`.
         """
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
-        )
+        X, y = self._read_data(X, y, multi_output=True, y_numeric=True, copy=True)
         kernel = self._concrete_kernel(positive_definite=False, free=self.optimize is not None)
-        validation.one_of("solver", self.solver, NAMES)
+        validation.one_of("solver", self.solver, SOLVER_NAMES)
         tol, seed = validation.positive(self.tol, "tol"), validation.seed(self.seed)
         self._single = y.ndim == 1
         Y = y.reshape(len(y), -1).astype(float)
         alpha = read_alpha(self.alpha, Y.shape[1])
         alphas = read_alphas(self.alphas, alpha)
         forget_path(self)
-        self._sqrt_weights = np.sqrt(read_weights(sample_weight, X))
-        # Rows of weight 0 take no part, but keep their place.
-        self._used = self._sqrt_weights > 0.0
-        self._T = (self._sqrt_weights[:, None] * Y)[self._used]
         self.X_fit_ = X
-
-        self._sign = _sign(kernel)
-        self._has_constant = bool(self.fit_intercept) or self._sign < 0
-        if self._has_constant and len(self._T) < 2:
-            raise ValueError(
-                f"a constant and a function cannot be told apart with {len(self._T)} sample: give "
-                "at least 2 points of positive weight."
-            )
+        self._rows = self._weighted_rows(kernel, X, Y, sample_weight)
         self.solver_ = self._chosen_solver(kernel, alpha, alphas)
         if self.optimize is not None:
             kernel, alpha, alphas = self._tuned(kernel, alpha, alphas)
         self.kernel_ = kernel
-        self.n_iter_ = self.residual_ = None
-        if self.solver_ == ITERATIVE:
-            self._system, self.alpha_ = None, alpha
-            coefficients, intercept = self._iterated(alpha, tol, seed)
+        self.n_iter_ = self.residual_ = self._system = None
+        if self.solver_ == "iterative":
+            X, T, u, _, constant = self._rows
+            assert isinstance(alpha, float)
+            self.alpha_ = alpha
+            c, intercept, solution = solve_iteratively(kernel, X, alpha, T, u, constant, tol, seed)
+            self.n_iter_, self.residual_ = solution.iterations, solution.residual
         else:
-            system = None if self._has_matrix else self._without_matrix(alpha, alphas)
-            self._system = system or self._from_matrix(alpha, alphas)
+            if self.solver_ not in WITH_MATRIX:
+                self._system = self._without_matrix(alpha, alphas)
+            self._system = self._system or self._from_matrix(alpha, alphas)
             self.alpha_ = self._system.alpha
-            coefficients, intercept = self._system.solve(self._T)
+            c, intercept = self._system.solve(self._rows.T)
         dual = np.zeros_like(Y)
-        dual[self._used] = self._sign * self._sqrt_weights[self._used, None] * coefficients
+        dual[self._used] = self._rows.sign * self._rows.u[:, None] * c
         self.dual_coef_ = dual[:, 0] if self._single else dual
         self.intercept_ = float(intercept[0]) if self._single else intercept
         return self
 
-    def predict(self, X, return_std=False):
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predict f, and with `return_std` the standard deviation of a new observation.
 
         The standard deviations are those of the equivalent Gaussian process with noise variance
@@ -217,9 +208,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             f(X), (m,) or (m, k); with `return_std` the pair of f(X) and standard deviations of the
             same shape.
         """
-        X = self._validated(X)
-        mean = self._evaluate(X)
-        return (mean, self._sd(X)) if return_std else mean
+        points = self._read_points(X)
+        mean = self._evaluate(points)
+        return (mean, self._sd(points)) if return_std else mean
 
     def loo_predict(self) -> np.ndarray:
         """Predict each training point from all the others, without refitting.
@@ -234,52 +225,60 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         References:
             Rasmussen and Williams (2006), equation 5.12.
         """
-        residuals = self._factor_for("loo_predict").for_loo().loo_residuals(self._T)
-        predictions = np.empty((len(self._used), self._T.shape[1]))
-        predictions[self._used] = (self._T - residuals) / self._sqrt_weights[self._used, None]
+        T, u = self._rows.T, self._rows.u
+        residuals = self._system_for("loo_predict").for_loo().loo_residuals(T)
+        predictions = np.empty((len(self._used), T.shape[1]))
+        predictions[self._used] = (T - residuals) / u[:, None]
         if not np.all(self._used):
             unused = self._evaluate(self.X_fit_[~self._used])
             predictions[~self._used] = unused.reshape(-1, predictions.shape[1])
         return predictions[:, 0] if self._single else predictions
 
     @property
-    def effective_dof_(self):
+    def effective_dof_(self) -> float | np.ndarray:
         """The trace of A, which turns y into fitted values A y: a number, or (k,) for k alphas."""
-        return self._factor_for("effective_dof_").effective_dof
-
-    def _evaluate(self, X):
-        if self._has_matrix or self.solver_ == ITERATIVE:
-            return super()._evaluate(X)
-        covariances, dual = self._system.covariances, self.dual_coef_[self._used]
-        return weighted_covariances(covariances, dual, X) + self.intercept_
+        return self._system_for("effective_dof_").effective_dof
 
     # -- the system ------------------------------------------------------------------------------
 
-    @property
-    def _has_matrix(self) -> bool:
-        return self.solver_ in WITH_MATRIX
+    def _weighted_rows(self, kernel: Kernel, X, Y, sample_weight) -> WeightedRows:
+        """The rows of positive weight; rows of weight 0 take no part, but keep their place."""
+        u = np.sqrt(read_weights(sample_weight, X))
+        self._used = used = u > 0.0
+        sign = _sign(kernel)
+        constant = bool(self.fit_intercept) or sign < 0
+        if constant and np.sum(used) < 2:
+            raise ValueError(
+                f"a constant and a function cannot be told apart with {np.sum(used)} sample: give "
+                "at least 2 points of positive weight."
+            )
+        return WeightedRows(X[used], u[used, None] * Y[used], u[used], sign, constant)
 
     def _chosen_solver(self, kernel, alpha, alphas) -> str:
-        """The name of the solver, which "dense" leaves open among those with a matrix."""
-        chosen, asks_matrix = isinstance(alpha, str), None
-        if self._sign < 0:
-            asks_matrix = "multiquadrics"
-        elif np.ndim(alpha) > 0 or (chosen and self.alpha_per_target and not self._single):
-            asks_matrix = "an alpha for each column of y"
+        """The name of the solver; "dense" leaves open which of those with a matrix."""
+        chosen, needs_matrix = isinstance(alpha, str), None
+        if self._rows.sign < 0:
+            needs_matrix = "multiquadrics"
+        elif np.ndim(alpha) > 0 or (chosen and self._chooses_per_target):
+            needs_matrix = "an alpha for each column of y"
         elif self.optimize is not None:
-            asks_matrix = f"optimize={self.optimize!r}"
+            needs_matrix = f"optimize={self.optimize!r}"
         return choose_solver(
             self.solver,
             kernel,
-            self.X_fit_[self._used],
-            as_noise(1.0, self._sqrt_weights[self._used]),
-            asks_matrix=asks_matrix,
-            asks_factor=f"alpha={alpha!r}" if chosen else None,
+            self._rows.X,
+            as_noise(1.0, self._rows.u),
+            needs_matrix=needs_matrix,
+            needs_factor=f"alpha={alpha!r}" if chosen else None,
             may_be_singular=0.0 in np.atleast_1d(alphas if chosen else alpha),
         )
 
-    def _factor_for(self, wanted: str) -> DualSystem | FactoredSystem:
-        """The system, for what needs a factor of it."""
+    @property
+    def _chooses_per_target(self) -> bool:
+        return self.alpha_per_target and not self._single
+
+    def _system_for(self, wanted: str) -> RidgeSystem:
+        """The system; AttributeError if the solver has no factor for what is wanted."""
         check_is_fitted(self)
         if self._system is None:
             raise AttributeError(
@@ -288,45 +287,34 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
             )
         return self._system
 
-    def _iterated(self, alpha: float, tol: float, seed: int):
-        """(c, b) by conjugate gradients."""
-        used = self._used
-        data = self.X_fit_[used], alpha, self._T, self._sqrt_weights[used], self._has_constant
-        *found, solution = solve_iteratively(self.kernel_, *data, tol, seed)
-        self.n_iter_, self.residual_ = solution.iterations, solution.residual
-        return found
+    def _without_matrix(self, alpha, alphas) -> RidgeSystem | None:
+        """The system by a solver that holds no matrix, with alpha or the best of alphas.
 
-    def _without_matrix(self, alpha, alphas) -> FactoredSystem | None:
-        """The system with alpha, or with the best of alphas, by a solver of covariance matrices.
-
-        None where there is no factor, and "auto" may take the matrix, which does without.
+        None if it is singular and solver="auto" may take the matrix instead.
         """
-        points, sqrt_weights = self.X_fit_[self._used], self._sqrt_weights[self._used]
-        noise = as_noise(1.0, sqrt_weights)
-        solver = solver_of(self.kernel_, points, self.solver_, noise)
-        covariances = Covariances(self.kernel_, solver, points, sqrt_weights, self._has_constant)
+        X, _, u, _, constant = self._rows
+        solver = solver_of(self.kernel_, X, self.solver_, as_noise(1.0, u))  # pyright: ignore[reportArgumentType]
+        self._covariances = Covariances(self.kernel_, solver, X, u, constant)
         try:
             if isinstance(alpha, str):
-                path = self._path(covariances, alphas)
-                alpha = path.best(alpha)
-                path.store_in(self, self._single, alpha)
-            return covariances.at(alpha)
+                alpha = self._best_alpha(self._covariances, alpha, alphas)
+            return self._covariances.at(alpha)
         except np.linalg.LinAlgError:
-            if self.solver != "auto" or not matrix_is_held(self.kernel_, points):
+            if self.solver != "auto" or not matrix_fits_in_memory(self.kernel_, X):
                 raise
             self.solver_ = "dense"
             return None
 
-    def _from_matrix(self, alpha, alphas) -> DualSystem:
-        """The system with alpha, or with the best of alphas by the criterion alpha."""
+    def _from_matrix(self, alpha, alphas) -> RidgeSystem:
+        """The system by the Gram matrix, with alpha or the best of alphas by the criterion."""
         chosen = isinstance(alpha, str)
         if chosen or np.ndim(alpha) > 0:
             if self.solver_ == "cholesky":
                 raise ValueError('solver="cholesky" takes one alpha only. Take "eigen", or "auto".')
         elif self.solver_ != "eigen":
             try:
-                M, border = self._matrix(self.kernel_, alpha)
-                system = DualSystem(CholeskySystem(M, alpha), border)
+                M, constant = self._matrix(self.kernel_, alpha)
+                system = RidgeSystem(CholeskyFactor(M, alpha), constant)
                 self.solver_ = "cholesky"
                 return system
             except np.linalg.LinAlgError:
@@ -335,58 +323,61 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         self.solver_ = "eigen"
         spectrum = self._spectrum(self.kernel_, alphas if chosen else alpha)
         if chosen:
-            path = self._path(spectrum, alphas)
-            alpha = path.best(alpha, self.alpha_per_target and not self._single)
-            path.store_in(self, self._single, alpha)
-        eigen_system = spectrum.eigen.at(alpha)
+            alpha = self._best_alpha(spectrum, alpha, alphas)
+        factor = EigenFactor(spectrum.eigen, alpha)
         size = len(spectrum.eigen.values)
-        if eigen_system.rank < size:
+        if factor.rank < size:
             warnings.warn(
-                f"K + alpha I is singular to rounding (rank {eigen_system.rank} of {size}), and "
+                f"K + alpha I is singular to rounding (rank {factor.rank} of {size}), and "
                 "the shortest of many solutions was taken. Take a larger alpha; if X lies far "
                 "from 0 beside its spread, centre it first.",
                 LinAlgWarning,
                 stacklevel=3,
             )
-        return DualSystem(eigen_system, spectrum.border)
+        return RidgeSystem(factor, spectrum.constant)
 
-    def _spectrum(self, kernel, alpha) -> DualSpectrum:
-        M, border = self._matrix(kernel, alpha)
-        return DualSpectrum(Eigendecomposition.of(M), border)
+    def _spectrum(self, kernel, alpha) -> RidgeSpectrum:
+        M, constant = self._matrix(kernel, alpha)
+        return RidgeSpectrum(Eigendecomposition.of(M), constant)
 
-    def _matrix(self, kernel, alpha):
-        """(M, border) of the weighted Gram matrix, as `without_constant` returns them."""
-        sqrt_weights = self._sqrt_weights[self._used]
-        K = gram(kernel, self.X_fit_[self._used])
+    def _matrix(self, kernel, alpha) -> tuple[np.ndarray, Constant | None]:
+        """The weighted Gram matrix, centered where there is a constant."""
+        X, _, u, sign, constant = self._rows
+        K = gram(kernel, X)
         if alpha is not None and np.any(np.asarray(alpha) == 0.0):
             _refuse_coinciding(K, np.flatnonzero(self._used))
-        if self._sign < 0:
+        if sign < 0:
             np.negative(K, out=K)
-        if np.any(sqrt_weights != 1.0):
-            K *= sqrt_weights[:, None]
-            K *= sqrt_weights
-        return without_constant(K, sqrt_weights if self._has_constant else None)
+        if np.any(u != 1.0):
+            K *= u[:, None]
+            K *= u
+        return without_constant(K, u if constant else None)
 
-    def _path(self, spectrum: DualSpectrum | Covariances, alphas=None) -> RegularizationPath:
+    def _path(self, spectrum: RidgeSpectrum | Covariances, alphas=None) -> RegularizationPath:
+        _, T, u, _, _ = self._rows
         if alphas is None:
-            n = len(self._T)
-            alphas = default_alphas(spectrum.trace / n, n)
-        return RegularizationPath.of(spectrum, self._T, alphas, self._sqrt_weights[self._used])
+            alphas = default_alphas(spectrum.trace / len(T), len(T))
+        return RegularizationPath.of(spectrum, T, alphas, u)
+
+    def _best_alpha(self, spectrum: RidgeSpectrum | Covariances, criterion: str, alphas):
+        """The best of alphas by the criterion; the path becomes attributes of the estimator."""
+        path = self._path(spectrum, alphas)
+        alpha = path.best(criterion, self._chooses_per_target)
+        path.store_in(self, self._single, alpha)
+        return alpha
 
     def _tuned(self, kernel, alpha, alphas):
         """The kernel with its free values found, alpha, and the alphas with the one found."""
-        criterion = validation.one_of("optimize", self.optimize, CRITERIA)
+        criterion = validation.one_of("optimize", str(self.optimize), CRITERIA)
         chosen = isinstance(alpha, str)
         if np.ndim(alpha) > 0 or (chosen and alpha != criterion):
             raise ValueError(
                 f"optimize={criterion!r} goes with one alpha, a number or {criterion!r} again; "
                 f"got {alpha!r}."
             )
-        used, sqrt_weights = self._used, self._sqrt_weights
-        data = self.X_fit_[used], self._T, sqrt_weights[used], self._sign, self._has_constant
         objective = Objective.of(criterion, kernel, None if chosen else alpha)
         if not chosen:
-            return tune(objective, None, *data)[0], alpha, None
+            return tune(objective, None, self._rows)[0], alpha, None
         if alphas is not None and not np.any(alphas > 0.0):
             raise ValueError(
                 "alphas has no penalty above 0, but optimize goes by their logarithms."
@@ -394,37 +385,45 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         alphas = None if alphas is None else alphas[alphas > 0.0]
         path = self._path(self._spectrum(objective.kernel, alphas), alphas)
         grid, first = path.alphas, path.best(criterion)
-        for _ in range(RESTARTS):
-            kernel, tuned_alpha = tune(objective, (first, grid[0], grid[-1]), *data)
+        # The search starts again, at most this often, from an alpha that is better on the path.
+        max_starts = 5
+        for _ in range(max_starts):
+            kernel, tuned_alpha = tune(objective, (first, grid[0], grid[-1]), self._rows)
             alphas = np.union1d(grid, tuned_alpha)
             path = self._path(self._spectrum(kernel, alphas), alphas)
             first = path.best(criterion)
             scores = path.scores(criterion).sum(axis=1)
             best_score = np.max(scores)
-            if best_score - scores[alphas == tuned_alpha][0] <= RELATIVE_GAIN * np.abs(best_score):
+            if best_score - scores[alphas == tuned_alpha][0] <= 1e-6 * np.abs(best_score):
                 break
             # With this kernel another alpha is better, so a better optimum lies beyond.
             objective = objective._replace(kernel=kernel)
         return kernel, criterion, alphas
 
+    # -- prediction ------------------------------------------------------------------------------
+
+    def _evaluate(self, X):
+        if self.solver_ in WITH_MATRIX or self.solver_ == "iterative":
+            return super()._evaluate(X)
+        return self._covariances.weighted(self.dual_coef_[self._used], X) + self.intercept_
+
     def _sd(self, X) -> np.ndarray:
         """Standard deviations of new observations at X, of the shape of their means."""
-        system = self._factor_for("return_std")
-        variances = np.empty((len(X), self._T.shape[1]))
-        if not self._has_matrix:
-            latent = np.maximum(system.latent_variances(X), 0.0)
-            variances[:] = (latent + self.alpha_)[:, None]
-            return np.sqrt(variances[:, 0] if self._single else variances)
-        sqrt_weights, points = self._sqrt_weights[self._used], self.X_fit_[self._used]
+        system = self._system_for("return_std")
+        points, T, u, sign, constant = self._rows
+        variances = np.empty((len(X), T.shape[1]))
         alphas = np.broadcast_to(self.alpha_, variances.shape[1])
         for alpha in np.unique(alphas):
-            system, columns = self._system.at(alpha), alphas == alpha
-            for rows in blocks(len(X), len(points)):
-                K = self._sign * sqrt_weights[:, None] * gram(self.kernel_, points, X[rows])
-                solution, level = system.solve(K, total=1.0 if self._has_constant else 0.0)
-                prior = self._sign * np.asarray(self.kernel_.evaluate_diag(X[rows]))
-                latent = prior - np.sum(K * solution, axis=0) - level
-                variances[rows, columns] = (np.maximum(latent, 0.0) + alpha)[:, None]
+            if self.solver_ in WITH_MATRIX:
+                latent, at_alpha = np.empty(len(X)), system.at(alpha)
+                for rows in blocks(len(X), len(points)):
+                    K = sign * u[:, None] * gram(self.kernel_, points, X[rows])
+                    solution, level = at_alpha.solve(K, total=1.0 if constant else 0.0)
+                    prior = sign * np.asarray(self.kernel_.evaluate_diag(X[rows]))
+                    latent[rows] = prior - np.sum(K * solution, axis=0) - level
+            else:
+                latent = self._covariances.latent_variances(system, X)
+            variances[:, alphas == alpha] = (np.maximum(latent, 0.0) + alpha)[:, None]
         return np.sqrt(variances[:, 0] if self._single else variances)
 
 
@@ -446,13 +445,13 @@ def _sign(kernel: Kernel) -> float:
     return -1.0
 
 
-def _refuse_coinciding(K, rows):
+def _refuse_coinciding(K: np.ndarray, rows: np.ndarray) -> None:
     """Raise ValueError if the kernel cannot tell two points apart: nothing interpolates them."""
     diagonal = np.diagonal(K)
     for i in range(len(K) - 1):
         squared_distances = diagonal[i] + diagonal[i + 1 :] - 2.0 * K[i, i + 1 :]
         sizes = np.abs(diagonal[i]) + np.abs(diagonal[i + 1 :])
-        close = np.abs(squared_distances) <= 4.0 * EPS * sizes
+        close = np.abs(squared_distances) <= 4.0 * np.finfo(float).eps * sizes
         if np.any(close):
             j = i + 1 + int(np.argmax(close))
             raise ValueError(

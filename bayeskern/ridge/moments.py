@@ -1,28 +1,28 @@
-"""The sums over rows that ridge regression on features needs, to which each block of rows adds."""
+"""Sums over rows for ridge regression on features, to which each block of rows adds."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsyrk  # pyright: ignore[reportAttributeAccessIssue]
 
 from bayeskern.core import sharding
-from bayeskern.ridge import criteria
-from bayeskern.ridge.regularization_path import RegularizationPath
-from bayeskern.ridge.regularized_system import EPS, Eigendecomposition
+from bayeskern.ridge.penalties import RegularizationPath
+from bayeskern.ridge.systems import Eigendecomposition, gaussian_log_density
 
 
 class Moments:
     """Weighted sums over rows (phi, y): Phi'W Phi, Phi'W Y and the rest.
 
-    Where rows are shared out over processes, each sums its own, and `centered` has those of all.
+    Where rows are shared out over processes, each sums its own rows, and `centered` adds the sums
+    of all processes.
 
     Args:
-        features: Their number m.
+        features: The number m of features.
         targets: The number k of columns of y.
-        origin: With a constant, a row (phi, y) around which sums are taken until `centered` moves
-            them to the means, so that an offset costs no digits.
+        origin: With a constant, a row (phi, y) that is subtracted from all rows until `centered`
+            subtracts the means, so that an offset costs no digits.
     """
 
     def __init__(self, features: int, targets: int, origin: tuple | None):
@@ -35,14 +35,16 @@ class Moments:
 
     @property
     def features(self) -> int:
+        """The number m of features."""
         return len(self._total)
 
     @property
     def targets(self) -> int:
+        """The number k of columns of y."""
         return len(self._yy)
 
     def add(self, phi, Y, sqrt_weights) -> None:
-        """phi: (b, m), which is written over; Y: (b, k); sqrt_weights: (b,), all above 0."""
+        """Add rows phi (b, m), which is overwritten, Y (b, k) and sqrt_weights (b,), above 0."""
         if self.origin is not None:
             phi -= self.origin[0]
             Y = Y - self.origin[1]
@@ -63,11 +65,11 @@ class Moments:
         S, P, yy, total, total_y = sharding.total(
             (self._S, self._P, self._yy, self._total, self._total_y)
         )
-        totals = sharding.total((self._rows, self._weight, self._log_weights))
+        rows, weight, log_weights = sharding.total((self._rows, self._weight, self._log_weights))
+        totals = int(rows), float(weight), float(log_weights)
         S = S + np.tril(S, -1).T
         if self.origin is None:
             return CenteredMoments(S, P, yy, np.zeros_like(total), np.zeros_like(yy), 0.0, *totals)
-        _, weight, _ = totals
         mean, mean_y = total / weight, total_y / weight
         S -= np.outer(total, mean)
         P = P - np.outer(total, mean_y)
@@ -77,27 +79,37 @@ class Moments:
 
 
 class CenteredMoments(NamedTuple):
-    """Phi'W Phi (m, m), Phi'W Y (m, k) and diag(Y'W Y) (k,) around means of phi and y."""
+    """Sums around the means of phi and y.
+
+    Attributes:
+        S: Phi'W Phi, (m, m).
+        P: Phi'W Y, (m, k).
+        yy: diag(Y'W Y), (k,).
+        mean: The mean of phi, (m,); 0 without a constant.
+        mean_y: The mean of y, (k,); 0 without a constant.
+        constant_leverage: What the constant adds to the leverage of a row of weight 1.
+        rows: The number of rows.
+        weight: The sum of the weights w.
+        log_weights: The sum of log w.
+    """
 
     S: np.ndarray
     P: np.ndarray
     yy: np.ndarray
     mean: np.ndarray
     mean_y: np.ndarray
-    #: what the constant adds to the leverage of a row of weight 1
     constant_leverage: float
     rows: int
     weight: float
-    #: sum of log w
     log_weights: float
 
     def path(self, eigen: Eigendecomposition, alphas) -> RegularizationPath:
-        """GCV and the evidence by alpha, from S = V D V'; leave-one-out needs the rows again."""
-        # Written as what each axis leaves, so that little is lost where next to nothing is left.
+        """GCV and the evidence for each alpha, from S = V D V'. Leave-one-out needs the rows."""
+        # Summed over what each axis leaves unexplained, which loses few digits in close fits.
         D = np.maximum(eigen.values, 0.0)[:, None]
         projections = np.square(eigen.V.T @ self.P)
         dof = self.rows - (self.constant_leverage > 0.0)
-        nonzero = (len(D) * EPS * np.max(D) < D)[:, 0]
+        nonzero = (len(D) * np.finfo(float).eps * np.max(D) < D)[:, 0]
         explained = np.sum(projections[nonzero] / D[nonzero], axis=0)
         unexplained = np.maximum(self.yy - explained, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -114,7 +126,7 @@ class CenteredMoments(NamedTuple):
             gcv = squares / (self.weight * np.square(residual_dof / self.rows)[:, None])
             quadratic = (self.yy - inverse.T @ projections) / alphas[:, None]
             logdet = dof * np.log(alphas) + np.sum(np.log1p(D / alphas), axis=0)
-        evidence = criteria.log_evidence(quadratic, logdet[:, None] - self.log_weights, dof)
+        evidence = gaussian_log_density(quadratic, logdet[:, None] - self.log_weights, dof)
         # alpha = 0 leaves no room for noise.
         evidence = np.where(alphas[:, None] > 0.0, evidence, -np.inf)
         return RegularizationPath(alphas, None, gcv, evidence)

@@ -1,15 +1,41 @@
-"""The arguments alpha and alphas: penalties, or the criterion that chooses among them."""
+"""Penalties of kernel ridge regression: how they are read, compared and chosen.
+
+The criteria are written for NumPy arrays (paths of alpha) and JAX arrays (gradients). C is
+(K + alpha I)^-1; with an unpenalised constant it is the first n x n block of the inverse of the
+bordered matrix. All sums run over the n points.
+"""
 
 from __future__ import annotations
+
+import warnings
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.ridge.criteria import CRITERIA
+
+#: the criteria that choose a penalty; `RegularizationPath` has a field for each
+CRITERIA = ("loo", "gcv", "evidence")
 
 
-def read_alpha(alpha, targets: int):
-    """A number, an array (targets,) of numbers, all 0 or more, or the name of a criterion."""
+def loo_sum_of_squares(coefficients, inverse_diagonal):
+    """sum_i ([C t]_i / C_ii)^2, the squared leave-one-out residuals.
+
+    Rasmussen and Williams (2006), equation 5.12.
+    """
+    return ((coefficients / inverse_diagonal) ** 2).sum(axis=0)
+
+
+def gcv_ratio(coefficients, inverse_diagonal):
+    """|C t|^2 / (tr C)^2, which is generalized cross-validation but for a factor n.
+
+    Golub, Heath and Wahba (1979), equation 1.4.
+    """
+    return (coefficients**2).sum(axis=0) / inverse_diagonal.sum(axis=0) ** 2
+
+
+def read_alpha(alpha, targets: int) -> str | float | np.ndarray:
+    """A penalty, an array (targets,) of penalties, or the name of a criterion."""
     if isinstance(alpha, str):
         return validation.one_of("alpha", alpha, CRITERIA)
     numbers = validation.penalties(alpha, "alpha")
@@ -23,8 +49,8 @@ def read_alpha(alpha, targets: int):
     return numbers
 
 
-def read_alphas(alphas, alpha):
-    """Penalties to choose from, in rising order; None for the default ones."""
+def read_alphas(alphas, alpha: str | float | np.ndarray) -> np.ndarray | None:
+    """The penalties to choose from, sorted; None for the default ones."""
     if alphas is None:
         return None
     if not isinstance(alpha, str):
@@ -36,3 +62,87 @@ def read_alphas(alphas, alpha):
     if numbers.size == 0:
         raise ValueError("alphas is empty: give at least one penalty, or None.")
     return numbers
+
+
+def default_alphas(mean_variance: float, n: int) -> np.ndarray:
+    """50 penalties, evenly spaced in the logarithm.
+
+    They run from near interpolation to ten times the largest eigenvalue that a Gram matrix of n
+    points with a mean k(x, x) of `mean_variance` can have.
+    """
+    return (mean_variance or 1.0) * np.geomspace(1e-8, 10.0 * n, 50)
+
+
+class _Spectrum(Protocol):
+    """The systems of several penalties: `RidgeSpectrum` or `Covariances`."""
+
+    def systems(self, alphas): ...
+
+
+class RegularizationPath(NamedTuple):
+    """The criteria for many penalties, each (number of alphas, number of targets).
+
+    Attributes:
+        alphas: The penalties, sorted.
+        loo: The weighted mean squared leave-one-out residual; None if it was not computed.
+        gcv: Generalized cross-validation (Golub, Heath and Wahba 1979), a mean squared residual.
+        evidence: The log marginal likelihood of the Gaussian process with noise variance alpha.
+    """
+
+    alphas: np.ndarray
+    loo: np.ndarray | None
+    gcv: np.ndarray
+    evidence: np.ndarray
+
+    @classmethod
+    def of(cls, spectrum: _Spectrum, T, alphas, sqrt_weights) -> RegularizationPath:
+        """The path for targets T (n, k), which are multiplied by sqrt_weights (n,)."""
+        n, targets = T.shape
+        weight, log_weights = sqrt_weights @ sqrt_weights, np.sum(np.log(sqrt_weights))
+        loo, gcv, evidence = (np.empty((len(alphas), targets)) for _ in range(3))
+        for indices, system in spectrum.systems(alphas):
+            system = system.for_loo()
+            diagonal = system.inverse_diagonal
+            for j, t in enumerate(T.T):
+                coefficients = system.coefficients(t)
+                loo[indices, j] = loo_sum_of_squares(coefficients, diagonal) / weight
+                gcv[indices, j] = n**2 * gcv_ratio(coefficients, diagonal) / weight
+                evidence[indices, j] = system.log_marginal_likelihood(t) + log_weights
+        return cls(alphas, loo, gcv, evidence)
+
+    def scores(self, criterion: str) -> np.ndarray:
+        """The values of one criterion, with the sign that makes more better."""
+        return self.evidence if criterion == "evidence" else -getattr(self, criterion)
+
+    def best(self, criterion: str, per_target: bool = False) -> float | np.ndarray:
+        """The penalty that a criterion chooses: one for all targets, or one for each."""
+        # A penalty without a score is never the best.
+        scores = np.nan_to_num(self.scores(criterion), nan=-np.inf)
+        if per_target:
+            return self.alphas[np.argmax(scores, axis=0)]
+        return float(self.alphas[np.argmax(scores.sum(axis=1))])
+
+    def store_in(self, estimator, single: bool, alpha) -> None:
+        """Set `alphas_`, `loo_path_` and the others, with an axis for targets unless single.
+
+        Warns if the alpha chosen is the first or the last of several.
+        """
+        ends = self.alphas[[0, -1]]
+        if len(self.alphas) > 1 and np.any(np.isin(alpha, ends)):
+            warnings.warn(
+                f"the alpha chosen, {alpha}, is at an end of alphas, which run from {ends[0]:.3g} "
+                f"to {ends[1]:.3g}: the best may lie beyond. Give wider alphas, or ask whether "
+                "the kernel suits the scale of X and y.",
+                UserWarning,
+                stacklevel=4,
+            )
+        estimator.alphas_ = self.alphas
+        for name, values in zip(CRITERIA, self[1:], strict=True):
+            if values is not None:
+                setattr(estimator, f"{name}_path_", values[:, 0] if single else values)
+
+
+def forget_path(estimator) -> None:
+    """Delete the attributes that an earlier fit set by `RegularizationPath.store_in`."""
+    for name in ("alphas_", *(f"{criterion}_path_" for criterion in CRITERIA)):
+        estimator.__dict__.pop(name, None)

@@ -1,4 +1,4 @@
-"""Hyperparameters of kernel ridge by gradient: of the leave-one-out error, GCV or the evidence."""
+"""Hyperparameters of kernel ridge regression by gradient descent on a selection criterion."""
 
 from __future__ import annotations
 
@@ -17,28 +17,48 @@ from sklearn.exceptions import ConvergenceWarning
 from bayeskern import hyperparameters as hyper
 from bayeskern.kernels.base import Kernel
 from bayeskern.linalg import inverse_and_logdet
-from bayeskern.ridge import criteria
-from bayeskern.ridge.reflection import Reflection
+from bayeskern.ridge.penalties import gcv_ratio, loo_sum_of_squares
+from bayeskern.ridge.systems import centering, gaussian_log_density
 
-# Criteria are means over points, or logarithms: below this gradient little is left to gain.
-GRADIENT_TOLERANCE = 1e-4
-# The value that the line search sees where a criterion has none.
-REJECTED = 1e10
+
+class WeightedRows(NamedTuple):
+    """The points that kernel ridge is fitted to, all of weight above 0.
+
+    Attributes:
+        X: Points, (n, d).
+        T: Targets times the square roots of the weights, (n, k).
+        u: The square roots of the weights, (n,).
+        sign: -1 for a multiquadric, whose negative is fitted; otherwise 1.
+        constant: Whether there is an unpenalised constant.
+    """
+
+    X: np.ndarray
+    T: np.ndarray
+    u: np.ndarray
+    sign: float
+    constant: bool
 
 
 class Objective(NamedTuple):
-    """A criterion of kernel ridge as a function of its `Free` hyperparameters, and of alpha."""
+    """A criterion of kernel ridge as a function of its `Free` hyperparameters, and of alpha.
 
-    #: the kernel with its free values at their starts
+    Attributes:
+        kernel: The kernel with its free values at their starts.
+        paths: The paths of the free values in the kernel.
+        constraints: Their constraints.
+        alpha: The penalty; None where it is to be chosen.
+        criterion: "loo", "gcv" or "evidence".
+    """
+
     kernel: Kernel
     paths: tuple
     constraints: tuple[Constraint, ...]
-    #: None where it is to be chosen
     alpha: float | None
     criterion: str
 
     @classmethod
-    def of(cls, criterion: str, kernel, alpha) -> Objective:
+    def of(cls, criterion: str, kernel: Kernel, alpha: float | None) -> Objective:
+        """The objective of a kernel with `Free` hyperparameters; ValueError if it has none."""
         sites = [
             s for s in hyper.sites(kernel) if isinstance(hyper.get(kernel, s.path), hyper.Free)
         ]
@@ -54,11 +74,11 @@ class Objective(NamedTuple):
         return cls(start, paths, tuple(s.constraint for s in sites), alpha, criterion)
 
     def start(self) -> np.ndarray:
-        """The free values at their starts, in unconstrained coordinates; without log alpha."""
+        """The starts of the free values in unconstrained coordinates; without log alpha."""
         return np.concatenate([np.ravel(v) for v in self._unconstrained()])
 
     def at(self, position):
-        """(kernel, alpha) at unconstrained coordinates; a chosen log alpha comes last."""
+        """(kernel, alpha) at unconstrained coordinates; a log alpha to be chosen comes last."""
         values, end = [], 0
         for constraint, start in zip(self.constraints, self._unconstrained(), strict=True):
             begin, end = end, end + np.size(start)
@@ -71,31 +91,39 @@ class Objective(NamedTuple):
         return [biject_to(c).inv(hyper.get(self.kernel, path)) for c, path in pairs]
 
 
-def tune(
-    objective: Objective, alphas: tuple | None, X, T, sqrt_weights, sign: float, constant: bool
-):
-    """(kernel, alpha) at the minimum to which quasi-Newton steps (L-BFGS) lead.
+def tune(objective: Objective, alphas: tuple | None, rows: WeightedRows) -> tuple[Kernel, float]:
+    """Minimise the objective by quasi-Newton steps (L-BFGS).
 
-    alphas: the first alpha, the lowest and the highest allowed; None if alpha is held. X: (n, d);
-    T: (n, k), targets times sqrt_weights; sqrt_weights: (n,); sign: -1 for a multiquadric. Warns
-    with ConvergenceWarning if the steps end where the gradient is not small.
+    Args:
+        objective: The criterion.
+        alphas: The first alpha, the lowest and the highest allowed; None if alpha is fixed.
+        rows: The data.
+
+    Returns:
+        The kernel and alpha at the minimum.
+
+    Warns:
+        sklearn.exceptions.ConvergenceWarning: If the steps end where the gradient is not small.
     """
-    data = jnp.asarray(X), jnp.asarray(T), jnp.asarray(sqrt_weights)
+    data = jnp.asarray(rows.X), jnp.asarray(rows.T), jnp.asarray(rows.u)
+    # The value that the line search sees where the criterion has none.
+    rejected = 1e10
 
     def evaluate(position):
-        value, gradient = _evaluate(position, objective, *data, sign, constant)
+        value, gradient = _evaluate(position, objective, *data, rows.sign, rows.constant)
         if not np.isfinite(value) or not np.all(np.isfinite(gradient)):
-            return REJECTED, np.zeros_like(position)
+            return rejected, np.zeros_like(position)
         return float(value), np.array(gradient)
 
     start = objective.start()
-    bounds = [(None, None)] * len(start)
+    bounds: list[tuple] = [(None, None)] * len(start)
     if alphas is not None:
         first, lowest, highest = np.log(alphas)
         start, bounds = np.append(start, first), [*bounds, (lowest, highest)]
     optimum = minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds)
     gradient_norm = np.max(np.abs(optimum.jac))
-    if optimum.fun >= REJECTED or (not optimum.success and gradient_norm > GRADIENT_TOLERANCE):
+    # Criteria are means over points, or logarithms: below 1e-4 little is left to gain.
+    if optimum.fun >= rejected or (not optimum.success and gradient_norm > 1e-4):
         warnings.warn(
             f"optimize={objective.criterion!r} stopped where the gradient is {gradient_norm:.2g}: "
             f"{optimum.message}. Start elsewhere, or scale X and y to be of order 1.",
@@ -107,36 +135,37 @@ def tune(
 
 
 @eqx.filter_jit
-def _evaluate(position, objective, X, T, sqrt_weights, sign, constant):
+def _evaluate(position, objective, X, T, u, sign, constant):
     def value(position):
         kernel, alpha = objective.at(position)
-        K = sign * sqrt_weights[:, None] * kernel.evaluate(X) * sqrt_weights
-        return _loss(objective.criterion, K, T, alpha, sqrt_weights, constant)
+        K = sign * u[:, None] * kernel.evaluate(X) * u
+        return _loss(objective.criterion, K, T, alpha, u, constant)
 
     return jax.value_and_grad(value)(position)
 
 
-def _loss(criterion: str, K, T, alpha, sqrt_weights, constant: bool):
+def _loss(criterion: str, K, T, alpha, u, constant: bool):
     """The log of a root mean squared error up to a constant, or minus the mean log evidence."""
-    coefficients, inverse_diagonal, logdet = _solve(K, T, alpha, sqrt_weights, constant)
+    coefficients, inverse_diagonal, logdet = _solve(K, T, alpha, u, constant)
     columns = inverse_diagonal[:, None]
     if criterion == "loo":
-        return 0.5 * jnp.log(jnp.sum(criteria.loo_sum_of_squares(coefficients, columns)))
+        return 0.5 * jnp.log(jnp.sum(loo_sum_of_squares(coefficients, columns)))
     if criterion == "gcv":
-        return 0.5 * jnp.log(jnp.sum(criteria.gcv_ratio(coefficients, columns)))
+        return 0.5 * jnp.log(jnp.sum(gcv_ratio(coefficients, columns)))
     n = K.shape[0]
     quadratic = jnp.sum(T * coefficients, axis=0)
-    return -jnp.mean(criteria.log_evidence(quadratic, logdet, n - constant)) / n
+    return -jnp.mean(gaussian_log_density(quadratic, logdet, n - constant)) / n
 
 
-def _solve(K, T, alpha, sqrt_weights, constant: bool):
-    """(C T, diag C, log |M + alpha I|) as `dual_system` defines them, with derivatives."""
-    n = K.shape[0]
+def _solve(K, T, alpha, u, constant: bool):
+    """(C T, diag C, log |A|), A restricted to the vectors orthogonal to u with a constant."""
+    A = K + alpha * jnp.eye(K.shape[0])
     if not constant:
-        inverse, coefficients, logdet = inverse_and_logdet(K + alpha * jnp.eye(n), T)
+        inverse, coefficients, logdet = inverse_and_logdet(A, T)
         return coefficients, jnp.diagonal(inverse), logdet
-    H = Reflection.onto_first_axis(sqrt_weights)
-    M = H.conjugate(K)[1:, 1:]
-    inverse, reduced, logdet = inverse_and_logdet(M + alpha * jnp.eye(n - 1), H(T)[1:])
-    diagonal = H.lifted_diagonal(jnp.diagonal(inverse), inverse @ H.v[1:])
-    return H.lift(reduced), diagonal, logdet
+    unit, v, spread = centering(K, u)
+    A = A - unit[:, None] * v - v[:, None] * unit
+    inverse, coefficients, logdet = inverse_and_logdet(A, T - jnp.outer(unit, unit @ T))
+    eigenvalue = alpha + spread
+    diagonal = jnp.diagonal(inverse) - jnp.square(unit) / eigenvalue
+    return coefficients, diagonal, logdet - jnp.log(eigenvalue)

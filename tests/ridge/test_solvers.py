@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bayeskern.core import validation
 from bayeskern.kernels import RBF, Cosine, Free, Matern12, Matern32, Multiquadric
 from bayeskern.linalg import SOLVERS, Solution, Status
-from bayeskern.ridge import iterative_system
+from bayeskern.ridge import solvers
 from bayeskern.ridge.kernel_ridge import KernelRidge
 from tests.marks import slow
 from tests.ridge.kernel_ridge_data import NEW, N, W, X, Y, y
@@ -167,9 +167,7 @@ def test_a_fit_that_did_not_converge_is_warned_of(monkeypatch):
     assert 1e-13 < ours.residual_ < 1.0
     for status in (Status.INDEFINITE, Status.NOT_FINITE):
         ended = Solution(np.zeros((N, 1)), status, np.inf, 3)
-        monkeypatch.setattr(
-            iterative_system, "conjugate_gradients", lambda *a, ended=ended, **k: ended
-        )
+        monkeypatch.setattr(solvers, "conjugate_gradients", lambda *a, ended=ended, **k: ended)
         with pytest.raises(np.linalg.LinAlgError, match=f"{status}.* after 3 steps"):
             KernelRidge(RBF(), 0.1, solver="iterative").fit(X, y)
 

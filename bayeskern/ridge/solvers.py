@@ -1,0 +1,138 @@
+"""The solvers of kernel ridge regression: how one is chosen, and conjugate gradients."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayeskern.core import validation
+from bayeskern.kernels.base import Kernel
+from bayeskern.linalg import SOLVERS, Solution, Status, TooLargeError, choose, conjugate_gradients
+from bayeskern.linalg.dense import DenseSolver
+
+#: the solvers that hold the matrix; "dense" is the better of the other two
+WITH_MATRIX = ("cholesky", "eigen", "dense")
+SOLVER_NAMES = tuple(dict.fromkeys(("auto", *WITH_MATRIX, "iterative", *SOLVERS)))
+
+
+def choose_solver(
+    requested: str,
+    kernel: Kernel,
+    X: np.ndarray,
+    noise: np.ndarray,
+    needs_matrix: str | None,
+    needs_factor: str | None,
+    may_be_singular: bool,
+) -> str:
+    """Choose one of SOLVER_NAMES other than "auto".
+
+    Args:
+        requested: The argument `solver` of the estimator.
+        kernel: The kernel.
+        X: Points, (n, d).
+        noise: alpha W^-1 for some alpha: a number, or (n,).
+        needs_matrix: What was asked for that only solvers with the matrix can do; or None.
+        needs_factor: What was asked for that needs the matrix or a factor; or None.
+        may_be_singular: Whether an alpha is 0, for which a solver needs the matrix.
+
+    Raises:
+        ValueError: If the solver cannot do what was asked for, or memory does not suffice.
+    """
+    if requested in WITH_MATRIX:
+        return requested
+    if requested == "auto":
+        return _choose(kernel, X, noise, needs_matrix, needs_factor, may_be_singular)
+    refused = needs_matrix or (needs_factor if requested == "iterative" else None)
+    if refused is not None:
+        raise ValueError(
+            f"solver={requested!r} does not do {refused}. Leave solver='auto', or leave that out."
+        )
+    if requested == "iterative":
+        return requested
+    if SOLVERS[requested].approximate:
+        raise ValueError(
+            f"solver={requested!r} computes with another matrix, near the one of the kernel, which "
+            "has no dual coefficients of this kernel. Take NystromRidge, or GaussianProcess."
+        )
+    return choose(kernel, X, requested, noise).solver
+
+
+def matrix_fits_in_memory(kernel: Kernel, X: np.ndarray) -> bool:
+    """Whether the Gram matrix of X and its factor fit in memory."""
+    return _bytes_of_matrix(kernel, X) <= validation.machine_memory()
+
+
+def _choose(kernel, X, noise, needs_matrix, needs_factor, may_be_singular) -> str:
+    # Where only the matrix will do it is tried, even if memory seems to be too small for it.
+    if needs_matrix is not None or (may_be_singular and matrix_fits_in_memory(kernel, X)):
+        return "dense"
+    try:
+        name = choose(kernel, X, noise=noise).solver
+    except TooLargeError:
+        name = "iterative"
+    if name != "iterative" and not SOLVERS[name].approximate:
+        return name
+    if needs_factor is not None:
+        raise ValueError(
+            f"{needs_factor} needs a factor of K + alpha I, which takes about "
+            f"{_bytes_of_matrix(kernel, X) / 1e9:,.0f} GB for {len(X):,} points, and this machine "
+            f"has {validation.machine_memory() / 1e9:,.0f}. Give alpha as a number, which needs no "
+            f"factor, or take NystromRidge({needs_factor})."
+        )
+    return "iterative"
+
+
+def _bytes_of_matrix(kernel, X) -> float:
+    return DenseSolver().applicability(kernel, X).cost.bytes
+
+
+def solve_iteratively(
+    kernel: Kernel, X, alpha: float, T, u, constant: bool, tol: float, seed: int
+) -> tuple[np.ndarray, np.ndarray, Solution]:
+    """Solve a `RidgeSystem` by conjugate gradients, for points that no matrix has room for.
+
+    Args:
+        kernel: The kernel.
+        X: Points, (n, d).
+        alpha: The penalty.
+        T: Targets times u, (n, k).
+        u: The square roots of the sample weights, (n,).
+        constant: Whether there is an unpenalised constant.
+        tol: The relative residual at which to stop.
+        seed: The seed of the preconditioner.
+
+    Returns:
+        The coefficients c, (n, k), the constants b, (k,), and how the solver ended.
+
+    Raises:
+        numpy.linalg.LinAlgError: If the matrix is not positive definite, or products are NaN.
+
+    Warns:
+        sklearn.exceptions.ConvergenceWarning: If the residual is above tol.
+    """
+    S = u[:, None]
+    B = np.concatenate([T, S], axis=1) if constant else T
+    noise = alpha / np.square(u)
+    solution = conjugate_gradients(kernel, X, noise, B / S, tol=tol, seed=seed, progress=True)
+    ending = (
+        f"conjugate gradients did not reach tol={tol:g}: {solution.status}, with a relative "
+        f"residual of {solution.residual:.2g} after {solution.iterations} steps."
+    )
+    if solution.status in (Status.INDEFINITE, Status.NOT_FINITE):
+        raise np.linalg.LinAlgError(f"{ending} Take a larger alpha.")
+    if not solution.converged:
+        warnings.warn(
+            f"{ending} The values of f at the points are off by about that much of "
+            "the size of y. Take a larger alpha, which needs fewer steps, a larger tol, or "
+            "NystromRidge.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    c = solution.x / S
+    if not constant:
+        return c, np.zeros(T.shape[1]), solution
+    c, q = c[:, :-1], c[:, -1]
+    b = (u @ c) / (u @ q)
+    return c - np.multiply.outer(q, b), b, solution
