@@ -1,8 +1,9 @@
-"""Kernel expansions f = sum_i b_i k(., x_i) + c over training points, labels and weights."""
+"""Regressors and classifiers whose functions are kernel expansions."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -10,9 +11,9 @@ from bayeskern.kernels.estimator import KernelExpansion
 
 
 class ExpansionRegressor(RegressorMixin, KernelExpansion):
-    """A regressor whose prediction is f."""
+    """A regressor that predicts f."""
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict f.
 
         Args:
@@ -27,11 +28,14 @@ class ExpansionRegressor(RegressorMixin, KernelExpansion):
 class ExpansionClassifier(ClassifierMixin, KernelExpansion):
     """A classifier with one f for two classes, or one f for each of several classes.
 
-    It has `classes_` besides what a `KernelExpansion` has.
+    Attributes:
+        classes_: The class labels, (classes,).
     """
 
-    def decision_function(self, X) -> np.ndarray:
-        """The decision function f.
+    classes_: np.ndarray
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Evaluate the decision function f.
 
         Args:
             X: Points, (m, d), with the columns that `fit` saw.
@@ -41,7 +45,7 @@ class ExpansionClassifier(ClassifierMixin, KernelExpansion):
         """
         return self._values(X)
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class whose f(X) is highest.
 
         Args:
@@ -50,16 +54,15 @@ class ExpansionClassifier(ClassifierMixin, KernelExpansion):
         Returns:
             Class labels, (m,).
         """
-        # First of all, since it says whether the estimator is fitted.
         values = self._values(X)
         highest = (values > 0.0).astype(int) if values.ndim == 1 else np.argmax(values, axis=1)
         return self.classes_[highest]
 
 
-def read_classes(y) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels in y, sorted, and the index of each point's label: (classes,), (n,).
+def read_classes(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted class labels in y, (classes,), and the index of each point's label, (n,).
 
-    Raises ValueError for real numbers, which are no labels, and for one class only.
+    Raises ValueError if y holds real numbers, or one class only.
     """
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)

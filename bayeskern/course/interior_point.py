@@ -1,10 +1,13 @@
-"""The dual of a kernel machine whose loss has kinks, by a primal-dual interior-point method.
+"""An interior-point method for the dual problem of a kernel machine whose loss has kinks.
 
-A loss whose slope rises at kinks t_j, from -high_j to -low_j each, has as its dual the quadratic
-programme
+If the slope of the loss rises at kinks t_j, from -high_j to -low_j each, the dual problem is the
+quadratic programme
 
     minimise    1/2 b'K b + sum_ij [r_i x_ij^2 / 2 - t_ij x_ij],   b_i = sum_j x_ij,
-    subject to  low_ij <= x_ij <= high_ij,   and sum_i b_i = 0 where there is an intercept.
+    subject to  low_ij <= x_ij <= high_ij,   and sum_i b_i = 0 if there is an intercept.
+
+scikit-learn does not replace it: libsvm keeps K in single precision and always has an intercept,
+and liblinear penalises the intercept.
 
 Mehrotra (1992); Fine and Scheinberg (2001) for kernel machines; Nocedal and Wright (2006),
 section 16.6.
@@ -12,70 +15,110 @@ section 16.6.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
-from bayeskern.course.shifted_gram import ShiftedGram
 
-MAX_ITERATIONS = 100
-# The mean complementarity at which to stop, relative to its start: near what rounding allows.
-TOLERANCE = 1e-16
-# The part of the way to the nearest bound that a step goes.
-STEP_FRACTION = 0.995
-# A penalty on the length of a step, relative to K. It does not move the minimum, where steps
-# vanish, but it keeps rounding from drowning a K short of full rank.
-PROXIMAL = 1e-14
-# The number of steps in a row that may bring nothing.
-PATIENCE = 5
+@dataclass(frozen=True)
+class InteriorPointOptions:
+    """Options of `minimize`.
+
+    Attributes:
+        max_iterations: The largest number of steps.
+        tol: The mean complementarity at which to stop, relative to its start; near what rounding
+            allows.
+        step_fraction: The part of the way to the nearest bound that a step goes.
+        proximal: A penalty on the length of a step, relative to K. It does not move the minimum,
+            where steps vanish, but limits rounding errors if K is short of full rank.
+        max_stalled: The number of successive steps without progress after which to stop.
+    """
+
+    max_iterations: int = 100
+    tol: float = 1e-16
+    step_fraction: float = 0.995
+    proximal: float = 1e-14
+    max_stalled: int = 5
 
 
 class DualSolution(NamedTuple):
-    """The minimizer b: (n,), the multiplier of sum b = 0, which is the intercept, and the steps."""
+    """The solution of the dual problem.
+
+    Attributes:
+        b: The minimiser, (n,).
+        intercept: The multiplier of sum b = 0, which is the intercept.
+        iterations: The number of steps.
+    """
 
     b: np.ndarray
     intercept: float
     iterations: int
 
 
-def minimize(K, kinks, low, high, roundness, intercept: bool) -> DualSolution:
-    """Solve the programme above for K: (n, n), t, low and high: (m, n), r: (n,)."""
+def minimize(
+    K: np.ndarray,
+    kinks: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    roundness: np.ndarray,
+    intercept: bool,
+    options: InteriorPointOptions = InteriorPointOptions(),
+) -> DualSolution:
+    """Solve the dual problem by Mehrotra's predictor-corrector method.
+
+    Args:
+        K: The Gram matrix, (n, n), positive semidefinite.
+        kinks: t, (m, n).
+        low: Lower bounds, (m, n).
+        high: Upper bounds, (m, n).
+        roundness: r, (n,).
+        intercept: Whether sum b = 0.
+        options: When to stop, and how far to step.
+
+    Returns:
+        The best iterate.
+    """
     iterate = best = _start(K, kinks, low, high, roundness, intercept)
-    target = TOLERANCE * iterate.complementarity
+    target = options.tol * iterate.complementarity
     iterations = stalled = 0
-    while best.complementarity > target and stalled < PATIENCE and iterations < MAX_ITERATIONS:
-        iterate = _mehrotra_step(K, iterate, roundness, intercept)
+    while best.complementarity > target and iterations < options.max_iterations:
+        iterate = _mehrotra_step(K, iterate, roundness, intercept, options)
         iterations += 1
         if iterate.complementarity < best.complementarity:
             best, stalled = iterate, 0
         else:
             stalled += 1
+        if stalled == options.max_stalled:
+            break
     return DualSolution(best.x.sum(axis=0), best.c, iterations)
 
 
-def _mehrotra_step(K, iterate: _Iterate, roundness, intercept: bool) -> _Iterate:
+def _mehrotra_step(K, iterate: _Iterate, roundness, intercept: bool, options) -> _Iterate:
     """The next iterate, by a predictor and a corrector step."""
-    newton = _Newton(K, iterate, roundness, intercept)
+    newton = _Newton(K, iterate, roundness, intercept, options.proximal)
     complementarity = iterate.complementarity
-    # The complementarity that a step towards 0 leaves tells how far to aim.
+    # The complementarity that a step towards 0 leaves sets the target of the next step.
     predictor = newton.step(0.0)
     predicted = iterate.moved(predictor, iterate.longest(predictor))
     centering = (predicted.complementarity / complementarity) ** 3
     corrector = newton.step(centering * complementarity, predictor)
-    moved = iterate.moved(corrector, min(1.0, STEP_FRACTION * iterate.longest(corrector)))
+    length = min(1.0, options.step_fraction * iterate.longest(corrector))
+    moved = iterate.moved(corrector, length)
     if moved.complementarity <= 0.9 * complementarity:
         return moved
-    # The correction can lead in circles (Cartis 2009), so aim half as far, and without it.
+    # The correction can cycle (Cartis 2009): half the target, without the correction.
     plain = newton.step(0.5 * complementarity)
-    return iterate.moved(plain, min(1.0, STEP_FRACTION * iterate.longest(plain)))
+    return iterate.moved(plain, min(1.0, options.step_fraction * iterate.longest(plain)))
 
 
 class _Iterate(NamedTuple):
-    """x and c, or a step of them, with the slacks of the bounds on x and a multiplier for each."""
+    """x and c, or a step of them, with the slacks of the bounds on x and their multipliers."""
 
     x: np.ndarray
     c: float
-    #: K b + c - t + r x - z_below + z_above, which is to be 0
+    #: K b + c - t + r x - z_below + z_above, which is 0 at the solution
     stationarity: np.ndarray
     #: x - low and high - x
     below: np.ndarray
@@ -85,26 +128,29 @@ class _Iterate(NamedTuple):
 
     @property
     def complementarity(self) -> float:
+        """The mean product of a slack and its multiplier, which is 0 at the solution."""
         products = np.sum(self.below * self.z_below) + np.sum(self.above * self.z_above)
         return products / (2 * self.x.size)
 
     def longest(self, step: _Iterate) -> float:
         """The longest step, up to 1, that leaves no slack and no multiplier negative."""
         length = 1.0
-        for value, change in zip(self[3:], step[3:], strict=True):
+        bounded = ("below", "above", "z_below", "z_above")
+        for value, change in ((getattr(self, name), getattr(step, name)) for name in bounded):
             falling = change < 0.0
             if falling.any():
-                length = min(length, np.min(-value[falling] / change[falling]))
+                length = min(length, float(np.min(-value[falling] / change[falling])))
         return length
 
     def moved(self, step: _Iterate, length: float) -> _Iterate:
-        return _Iterate(
-            *(value + length * change for value, change in zip(self, step, strict=True))
-        )
+        """The iterate after a part of a step."""
+        moved = (value + length * change for value, change in zip(self, step, strict=True))
+        return _Iterate(*moved)  # pyright: ignore[reportArgumentType]
 
 
-def _start(K, kinks, low, high, roundness, intercept) -> _Iterate:
-    # At the same fraction of every box, so that the sum is 0 where it must be.
+def _start(K, kinks, low, high, roundness, intercept: bool) -> _Iterate:
+    """An iterate inside the bounds."""
+    # At the same fraction of every box, so that b sums to 0 with an intercept.
     fraction = -low.sum() / np.sum(high - low) if intercept else 0.5
     x = low + fraction * (high - low)
     slope = K @ x.sum(axis=0) - kinks + roundness * x
@@ -114,17 +160,17 @@ def _start(K, kinks, low, high, roundness, intercept) -> _Iterate:
 
 
 class _Newton:
-    """Newton steps from one iterate, for which one matrix is factored."""
+    """Newton steps from one iterate, all by one factor of a matrix."""
 
-    def __init__(self, K, iterate: _Iterate, roundness, intercept):
+    def __init__(self, K, iterate: _Iterate, roundness, intercept: bool, proximal: float):
         self.K, self.iterate, self.roundness = K, iterate, roundness
         curvature = roundness + iterate.z_below / iterate.below + iterate.z_above / iterate.above
-        self.weights = 1.0 / (curvature + PROXIMAL * K.diagonal().mean())
+        self.weights = 1.0 / (curvature + proximal * K.diagonal().mean())
         self.e = self.weights.sum(axis=0)
         self.shifted = ShiftedGram(K, self.e, intercept)
 
     def step(self, target: float, predictor: _Iterate | None = None) -> _Iterate:
-        """A step towards complementarity `target`, corrected for the products in a predictor."""
+        """A step towards the target complementarity, corrected by the products of a predictor."""
         now = self.iterate
         to_below, to_above = target / now.below - now.z_below, target / now.above - now.z_above
         if predictor is not None:
@@ -135,10 +181,56 @@ class _Newton:
         g = np.sum(self.weights * right, axis=0)
         db, dc = self.shifted.solve(g / self.e, -now.x.sum())
         rise = self.K @ db + dc
-        # v from whichever side is not lost to rounding: e is tiny in some rows, huge in others.
+        # Both forms of v are equal; e is tiny in some rows and huge in others, which decides
+        # the one with less rounding.
         v = np.where(self.e * self.K.diagonal() > 1.0, (g - db) / self.e, rise)
         dx = self.weights * (right - v)
         dz_below = to_below - now.z_below / now.below * dx
         dz_above = to_above + now.z_above / now.above * dx
         change = rise + self.roundness * dx - dz_below + dz_above
         return _Iterate(dx, dc, change, dx, -dx, dz_below, dz_above)
+
+
+class ShiftedGram:
+    """K + diag(1 / e), factored once, bordered by ones if there is an intercept.
+
+    With S = diag(sqrt e) the inverse is S (1 + S K S)^-1 S, which does not divide by e: e may be 0
+    in some rows and huge in others (Rasmussen and Williams 2006, equation 3.26).
+
+    Args:
+        K: (n, n), positive semidefinite.
+        e: (n,), 0 or more.
+        intercept: Whether there is an intercept.
+    """
+
+    def __init__(self, K: np.ndarray, e: np.ndarray, intercept: bool):
+        self.sqrt_e = np.sqrt(e)
+        self.factor = self._factor(K)
+        self.inverse_times_ones = self._solve(np.ones(len(K))) if intercept else None
+
+    def solve(self, v: np.ndarray, total: float = 0.0) -> tuple[np.ndarray, float]:
+        """(b, c) with (K + diag(1 / e)) b + c = v and sum b = total; c = 0 without an intercept."""
+        b = self._solve(v)
+        if self.inverse_times_ones is None:
+            return b, 0.0
+        c = float((b.sum() - total) / self.inverse_times_ones.sum())
+        return b - c * self.inverse_times_ones, c
+
+    def _solve(self, v):
+        return self.sqrt_e * cho_solve(self.factor, self.sqrt_e * v, check_finite=False)
+
+    def _factor(self, K):
+        jitter = 0.0
+        while True:
+            B = self.sqrt_e[:, None] * K
+            B *= self.sqrt_e
+            diagonal = B.diagonal().copy()
+            np.fill_diagonal(B, diagonal + 1.0 + jitter)
+            try:
+                return cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
+            except np.linalg.LinAlgError:
+                # S K S is positive semidefinite but for its rounding.
+                floor = len(K) * np.finfo(float).eps * np.max(diagonal)
+                jitter = max(10.0 * jitter, floor)
+                if not np.isfinite(jitter):
+                    raise

@@ -1,14 +1,15 @@
-"""Kernel machines as estimators: a convex loss plus the squared norm of the function."""
+"""Kernel machines, which minimise a convex loss plus the squared norm of the function."""
 
 from __future__ import annotations
 
 import warnings
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
 from bayeskern.course.expansion import (
@@ -22,37 +23,32 @@ from bayeskern.course.losses import (
     Hinge,
     Huber,
     Logistic,
+    Loss,
+    MarginLoss,
     Minimum,
     Squared,
 )
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelExpansion, read_weights
 from bayeskern.kernels.gram_matrix import gram
 
-REGRESSION = {
-    "squared": Squared,
-    "absolute": Absolute,
-    "huber": Huber,
-    "epsilon_insensitive": EpsilonInsensitive,
-}
-CLASSIFICATION = {"logistic": Logistic, "hinge": Hinge}
-# The duality gap at convergence, relative to the objective, or as rounding to that of f = 0.
-RELATIVE_GAP = 1e-6
-ROUNDING = 1e-12
-
 
 class _KernelMachine(KernelExpansion):
-    def _prepare(self, X) -> tuple[np.ndarray, float]:
-        """The Gram matrix and the penalty, for points that all weigh something."""
+    penalty: float
+
+    def _prepare(self, X: np.ndarray) -> tuple[np.ndarray, float]:
+        """The Gram matrix and the penalty, for points that all have positive weight."""
         penalty = validation.positive(self.penalty, "penalty")
         self.kernel_, self.X_fit_ = self._concrete_kernel(), X
         return gram(self.kernel_, X), penalty
 
-    def _store(self, minimum: Minimum, penalty: float):
+    def _store(self, minimum: Minimum, penalty: float) -> Self:
         self.dual_coef_ = minimum.coefficients
         self.intercept_ = minimum.intercept
         self.objective_ = penalty * minimum.value
         self.duality_gap_ = penalty * max(minimum.gap, 0.0)
-        tolerance = RELATIVE_GAP * minimum.value + ROUNDING * minimum.at_zero
+        # Relative to the objective, or as rounding relative to the loss of f = 0.
+        tolerance = 1e-6 * minimum.value + 1e-12 * minimum.at_zero
         self.converged_ = bool(minimum.gap <= tolerance)
         self.n_iter_ = minimum.iterations
         if not self.converged_:
@@ -67,19 +63,20 @@ class _KernelMachine(KernelExpansion):
 
 
 class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
-    """A regression machine: sum_i w_i loss(y_i, f(x_i)) + penalty/2 |f - c|^2 is least.
+    """A regression machine, which minimises sum_i w_i loss(y_i, f(x_i)) + penalty/2 |f - c|^2.
 
     By the representer theorem f = sum_i b_i k(., x_i) + c. The squared loss is solved directly, the
-    others by an interior-point method, which takes 10 to 30 factorizations of an n x n matrix.
+    others by an interior-point method, which takes 10 to 30 factorisations of an n x n matrix.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
         loss: "squared", (y - f)^2 / 2, with which this is `KernelRidge(alpha=penalty)`; "absolute",
-            |y - f|, a median; "huber", squared near 0 and absolute beyond; or
-            "epsilon_insensitive", 0 near 0 and absolute beyond. `losses.Huber(delta=1.345)` and
-            `losses.EpsilonInsensitive(epsilon=0.1)` set where "near" ends, in the units of y.
+            |y - f|, a median; "huber", squared for small errors and absolute beyond; or
+            "epsilon_insensitive", 0 for small errors and absolute beyond.
+            `losses.Huber(delta=1.345)` and `losses.EpsilonInsensitive(epsilon=0.1)` set the limit
+            of small errors, in the units of y.
         penalty: Above 0, in the units of the loss; 1 / C of support vector regression.
-        fit_intercept: Whether to find a constant c, which is not penalized; otherwise c = 0.
+        fit_intercept: Whether to add an unpenalised constant c; otherwise c = 0.
 
     Attributes:
         kernel_: The kernel.
@@ -87,9 +84,9 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
         dual_coef_: The coefficients b, (n,).
         intercept_: The constant c.
         objective_: The value of the objective.
-        duality_gap_: A bound on how far it is above its minimum, so that
-            |f - f*|^2 <= 2 duality_gap_ / penalty, constants apart.
-        converged_: Whether the gap is at most 1e-6 of the objective, or rounding beside the loss of
+        duality_gap_: A bound on the difference of the objective to its minimum:
+            |f - f*|^2 <= 2 duality_gap_ / penalty, without the constants.
+        converged_: Whether the gap is at most 1e-6 of the objective plus 1e-12 of the loss of
             f = 0.
         n_iter_: The number of iterations.
 
@@ -107,13 +104,20 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
         array([1.])
     """
 
-    def __init__(self, kernel=None, loss="squared", penalty=1.0, *, fit_intercept=False):
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        loss: str | Loss = "squared",
+        penalty: float = 1.0,
+        *,
+        fit_intercept: bool = False,
+    ):
         self.kernel = kernel
         self.loss = loss
         self.penalty = penalty
         self.fit_intercept = fit_intercept
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to data.
 
         Args:
@@ -129,12 +133,20 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
             TypeError: For a kernel with distributions in it.
 
         Warns:
-            sklearn.exceptions.ConvergenceWarning: Where rounding keeps the objective from its
-                minimum.
+            sklearn.exceptions.ConvergenceWarning: If rounding keeps the objective from its minimum.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = self._read_data(X, y, y_numeric=True)
         weights = read_weights(sample_weight, X)
-        loss, used = _read_loss(self.loss, REGRESSION), weights > 0.0
+        used, losses = (
+            weights > 0.0,
+            {
+                "squared": Squared,
+                "absolute": Absolute,
+                "huber": Huber,
+                "epsilon_insensitive": EpsilonInsensitive,
+            },
+        )
+        loss: Loss = _read_loss(self.loss, losses)
         K, penalty = self._prepare(X[used])
         minimum = loss.minimise(
             K, y[used].astype(float), weights[used] / penalty, bool(self.fit_intercept)
@@ -143,21 +155,21 @@ class KernelMachineRegressor(_KernelMachine, ExpansionRegressor):
 
 
 class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
-    """A classifying machine: sum_i w_i loss(y_i f(x_i)) + penalty/2 |f - c|^2 is least.
+    """A classifying machine, which minimises sum_i w_i loss(y_i f(x_i)) + penalty/2 |f - c|^2.
 
     By the representer theorem f = sum_i b_i k(., x_i) + c, for labels y_i of -1 or 1. The logistic
-    loss is minimized by scikit-learn's LogisticRegression in the columns of a pivoted Cholesky
+    loss is minimised by scikit-learn's LogisticRegression in the columns of a pivoted Cholesky
     factor of K, the hinge loss by an interior-point method.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
         loss: "logistic", log(1 + exp(-y f)), which has probabilities; for more than two classes it
             is multinomial, with a function f_c for each class and log sum_c exp(f_c) - f_y. Or
-            "hinge", max(1 - y f, 0), the support vector machine; more than two classes are each
-            set against the rest.
+            "hinge", max(1 - y f, 0), the support vector machine; of several classes each is
+            separated from the rest.
         penalty: Above 0; 1 / C of the support vector machine and of scikit-learn's
             LogisticRegression.
-        fit_intercept: Whether to find constants c, which are not penalized; otherwise c = 0.
+        fit_intercept: Whether to add unpenalised constants c; otherwise c = 0.
 
     Attributes:
         classes_: The class labels, (classes,).
@@ -166,9 +178,9 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
         dual_coef_: The coefficients b, (n,) for two classes, (n, classes) for more.
         intercept_: The constant c for two classes, (classes,) for more.
         objective_: The value of the objective.
-        duality_gap_: A bound on how far it is above its minimum, so that
-            |f - f*|^2 <= 2 duality_gap_ / penalty, constants apart.
-        converged_: Whether the gap is at most 1e-6 of the objective, or rounding beside the loss of
+        duality_gap_: A bound on the difference of the objective to its minimum:
+            |f - f*|^2 <= 2 duality_gap_ / penalty, without the constants.
+        converged_: Whether the gap is at most 1e-6 of the objective plus 1e-12 of the loss of
             f = 0.
         n_iter_: The number of iterations.
 
@@ -184,13 +196,20 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
         array(['out', 'in'], dtype='<U3')
     """
 
-    def __init__(self, kernel=None, loss="logistic", penalty=1.0, *, fit_intercept=False):
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        loss: str | MarginLoss = "logistic",
+        penalty: float = 1.0,
+        *,
+        fit_intercept: bool = False,
+    ):
         self.kernel = kernel
         self.loss = loss
         self.penalty = penalty
         self.fit_intercept = fit_intercept
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to labelled points.
 
         Args:
@@ -206,12 +225,12 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
             TypeError: For a kernel with distributions in it.
 
         Warns:
-            sklearn.exceptions.ConvergenceWarning: Where rounding keeps the objective from its
-                minimum.
+            sklearn.exceptions.ConvergenceWarning: If rounding keeps the objective from its minimum.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = self._read_data(X, y)
         weights = read_weights(sample_weight, X)
-        loss, used = _read_loss(self.loss, CLASSIFICATION), weights > 0.0
+        used = weights > 0.0
+        loss: MarginLoss = _read_loss(self.loss, {"logistic": Logistic, "hinge": Hinge})
         self.classes_, codes = read_classes(y[used])
         K, penalty = self._prepare(X[used])
         self._loss = loss
@@ -221,8 +240,8 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
         return self._store(minimum, penalty)
 
     @available_if(lambda self: self.loss == "logistic" or isinstance(self.loss, Logistic))
-    def predict_proba(self, X) -> np.ndarray:
-        """Predict the probabilities of the classes, which only the logistic loss has.
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Predict the probabilities of the classes, for the logistic loss only.
 
         Args:
             X: Points, (m, d), with the columns that `fit` saw.
@@ -244,12 +263,12 @@ class KernelMachineClassifier(_KernelMachine, ExpansionClassifier):
 class KernelLogisticRegression(KernelMachineClassifier):
     """Kernel logistic regression, binomial or multinomial.
 
-    It is `KernelMachineClassifier` with the logistic loss, and has its attributes.
+    This is `KernelMachineClassifier` with the logistic loss, and has the same attributes.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
         penalty: Above 0; 1 / C of scikit-learn's LogisticRegression.
-        fit_intercept: Whether to find constants c, which are not penalized; otherwise c = 0.
+        fit_intercept: Whether to add unpenalised constants c; otherwise c = 0.
 
     References:
         Zhu and Hastie (2005), "Kernel logistic regression and the import vector machine".
@@ -264,14 +283,16 @@ class KernelLogisticRegression(KernelMachineClassifier):
 
     loss = "logistic"
 
-    def __init__(self, kernel=None, penalty=1.0, *, fit_intercept=False):
+    def __init__(
+        self, kernel: Kernel | None = None, penalty: float = 1.0, *, fit_intercept: bool = False
+    ):
         self.kernel = kernel
         self.penalty = penalty
         self.fit_intercept = fit_intercept
 
 
-def _read_loss(loss, losses):
-    """A loss by its name, or as it is if it is one of these."""
+def _read_loss(loss, losses: dict):
+    """A loss by its name, or the loss itself if it is one of these."""
     if isinstance(loss, tuple(losses.values())):
         return loss
     return losses[validation.one_of("loss", loss, losses)]()

@@ -1,13 +1,17 @@
-"""Kernel principal component analysis, by scikit-learn with the kernels of this toolkit."""
+"""Kernel principal component analysis: scikit-learn's, with bayeskern's kernels."""
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import decomposition
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import blocks, gram
 
@@ -42,11 +46,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         (20, 2)
     """
 
-    def __init__(self, kernel=None, n_components=None):
+    def __init__(self, kernel: Kernel | None = None, n_components: int | None = None):
         self.kernel = kernel
         self.n_components = n_components
 
-    def fit(self, X, y=None):
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Find the components.
 
         Args:
@@ -59,11 +63,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         Raises:
             ValueError: For bad input, which includes more components than points.
         """
-        self._fit(X)
+        self.fit_transform(X)
         return self
 
-    def fit_transform(self, X, y=None) -> np.ndarray:
-        """Find the components, and return those of the same points.
+    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None) -> np.ndarray:
+        """Find the components, and project the same points on them.
 
         Args:
             X: Points, (n, d), or a data frame.
@@ -72,9 +76,21 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         Returns:
             Components, (n, components).
         """
-        return self._fit(X)
+        points: np.ndarray = validate_data(self, X, dtype=np.float64, copy=True)  # pyright: ignore[reportAssignmentType]
+        count = self.n_components
+        if count is not None and validation.positive_integer(count, "n_components") > len(points):
+            raise ValueError(
+                f"n_components={count} is more than the {len(points)} points have. Take at most "
+                f"{len(points)}, or None for all that there are."
+            )
+        self.kernel_ = self._concrete_kernel()
+        pca = decomposition.KernelPCA(count, kernel="precomputed", copy_X=False, random_state=0)
+        components = pca.fit_transform(gram(self.kernel_, points))
+        self.X_fit_, self.pca_, self.eigenvalues_ = points, pca, pca.eigenvalues_
+        self._n_features_out = len(self.eigenvalues_)
+        return components
 
-    def transform(self, X) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """Project points on the components.
 
         Args:
@@ -83,24 +99,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         Returns:
             Components, (m, components).
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        components = np.empty((len(X), self._n_features_out))
-        for rows in blocks(len(X), len(self.X_fit_)):
-            components[rows] = self.pca_.transform(gram(self.kernel_, X[rows], self.X_fit_))
-        return components
-
-    def _fit(self, X):
-        X = validate_data(self, X, dtype=np.float64, copy=True)
-        count = self.n_components
-        if count is not None and validation.positive_integer(count, "n_components") > len(X):
-            raise ValueError(
-                f"n_components={count} is more than the {len(X)} points have. Take at most "
-                f"{len(X)}, or None for all that there are."
-            )
-        self.kernel_ = self._concrete_kernel()
-        pca = decomposition.KernelPCA(count, kernel="precomputed", copy_X=False, random_state=0)
-        components = pca.fit_transform(gram(self.kernel_, X))
-        self.X_fit_, self.pca_, self.eigenvalues_ = X, pca, pca.eigenvalues_
-        self._n_features_out = len(self.eigenvalues_)
+        points = self._read_points(X)
+        components = np.empty((len(points), self._n_features_out))
+        for rows in blocks(len(points), len(self.X_fit_)):
+            components[rows] = self.pca_.transform(gram(self.kernel_, points[rows], self.X_fit_))
         return components

@@ -1,44 +1,55 @@
-"""Linear least squares by Cholesky, QR, SVD or gradient descent, and how far to trust the answer.
+"""Linear least squares by Cholesky, QR, SVD or gradient descent, with rank and condition number.
 
 Golub and Van Loan (2013), chapters 5 and 6.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, eigvalsh, qr, solve_triangular, svd, svdvals
 
 from bayeskern.core import validation
 
-EPS = np.finfo(float).eps
-# Relative errors of the coefficients at which descent may stop.
-LMS_TOLERANCE = 1e-8
-SGD_TOLERANCE = 1e-3
-# How strongly the average of the iterates of sgd leans on the later ones (Shamir and Zhang 2013).
-RECENCY = 8
-# The length of step t of sgd is step / (1 + step mu t / DECAY), which nears DECAY / (mu t).
-DECAY = 4
+
+@dataclass(frozen=True)
+class DescentOptions:
+    """Options of gradient descent.
+
+    Attributes:
+        lms_tol: The relative error of the coefficients at which "lms" stops.
+        sgd_tol: The relative error of the coefficients at which "sgd" stops.
+        recency: The weight of the later iterates in the average of "sgd" (Shamir and Zhang 2013).
+        decay: Step t of "sgd" has length step / (1 + step mu t / decay), about decay / (mu t) in
+            the end.
+    """
+
+    lms_tol: float = 1e-8
+    sgd_tol: float = 1e-3
+    recency: int = 8
+    decay: float = 4.0
 
 
 class LeastSquares(NamedTuple):
-    """The minimizer of |y - a - X b|^2 + penalty |b|^2, of least norm where there are several.
+    """The minimiser of |y - a - X b|^2 + penalty |b|^2, the shortest if there are several.
 
     Attributes:
         coefficients: b, (d,), or (d, k) for y of shape (n, k).
-        rank: The number of singular values of X (centered, if there is an intercept) that count.
-        condition_number: The largest singular value of X (likewise) over the smallest, infinite
-            where that is 0.
-        solver: The solver that found b.
-        remark: Why that is another than was asked for; None if it is not.
+        rank: The rank of X (centered, if there is an intercept).
+        condition_number: The largest singular value of X (centered, if there is an intercept) over
+            the smallest; infinite if the smallest is 0.
+        solver: The name of the solver used.
+        remark: Why another solver was used than requested; None if it was not.
         converged: For lms and sgd, whether b is proved to be within 1e-8 (lms) or 1e-3 (sgd) of the
-            minimizer, relative to its size; None for the others.
+            minimiser, relative to its size; None for the others.
         iterations: For lms and sgd, the number of steps; None for the others.
-        intercept: a, a number or (k,); 0 unless asked for.
+        intercept: a, a number or (k,); 0 without an intercept.
         residual_sum_of_squares: |y - a - X b|^2, a number or (k,).
 
     Examples:
@@ -62,39 +73,39 @@ class LeastSquares(NamedTuple):
 
 
 def least_squares(
-    X,
-    y,
-    solver="qr",
-    penalty=0.0,
+    X: ArrayLike,
+    y: ArrayLike,
+    solver: str = "qr",
+    penalty: float = 0.0,
     *,
-    intercept=False,
-    rank_tolerance=None,
-    step=None,
-    epochs=10_000,
-    batch=32,
-    seed=0,
+    intercept: bool = False,
+    rank_tolerance: float | None = None,
+    step: float | None = None,
+    epochs: int = 10_000,
+    batch: int = 32,
+    seed: int = 0,
 ) -> LeastSquares:
-    """Minimize |y - a - X b|^2 + penalty |b|^2 over b, and over a if there is an intercept.
+    """Minimise |y - a - X b|^2 + penalty |b|^2 over b, and over a if there is an intercept.
 
-    Where several b are best the shortest is returned. The solvers are
+    The shortest b is returned if several are best. The solvers are
 
     - "cholesky" of X'X (or of XX' + penalty, if d > n): fast, with an error of order
       condition_number^2 eps;
-    - "qr" with column pivoting, which hands on to the SVD where X is short of full rank;
+    - "qr" with column pivoting, which leaves X short of full rank to the SVD;
     - "svd", in which small singular values count as 0;
     - "lms", gradient descent b += step (X'(y - X b) - penalty b) from b = 0;
     - "sgd", gradient descent with the gradient estimated from a batch of rows, a step that falls in
       the end as 1 / t, and averaged iterates.
 
-    "lms" and "sgd" stop when |gradient| / mu, with the smallest curvature mu, shows that b is near
-    enough, or when the epochs (passes through the data) end.
+    "lms" and "sgd" stop when |gradient| / mu, a bound on the error of b with the smallest curvature
+    mu, is small enough, or when the epochs (passes through the data) end.
 
     Args:
         X: (n, d), an array or a data frame.
-        y: (n,) or (n, k), likewise.
+        y: (n,) or (n, k), an array or a data frame.
         solver: One of the solvers above.
         penalty: In the squared units of X, 0 or more; it does not apply to the intercept.
-        intercept: Whether to find a; otherwise a = 0.
+        intercept: Whether to fit a; otherwise a = 0.
         rank_tolerance: Singular values up to this part of the largest count as 0; None means
             max(n, d) eps.
         step: The length of the steps of "lms" and of the first step of "sgd"; None means 1 / L for
@@ -104,10 +115,10 @@ def least_squares(
         seed: The seed of the batches of "sgd".
 
     Returns:
-        The minimizer, with the rank of X, its condition number, and how it was found.
+        The minimiser, with the rank of X, its condition number and the solver.
 
     Raises:
-        ValueError: For bad input, or a step with which descent diverges.
+        ValueError: For bad input, or a step so long that descent diverges.
         numpy.linalg.LinAlgError: If "cholesky" is asked for and X'X + penalty is singular.
 
     References:
@@ -126,25 +137,31 @@ def least_squares(
         >>> round(solution.intercept, 6), solution.rank, solution.solver
         (3.0, 2, 'qr')
     """
-    validation.one_of("solver", solver, _SOLVERS)
+    validation.one_of("solver", solver, ["cholesky", "qr", "svd", "lms", "sgd"])
     X, Y, single = _data(X, y)
     penalty = validation.positive(penalty, "penalty", zero=True)
     tolerance = rounding(X)
     if rank_tolerance is not None:
         tolerance = validation.positive(rank_tolerance, "rank_tolerance", zero=True)
-    options = {}
     if solver in ("lms", "sgd"):
-        options["step"] = None if step is None else validation.positive(step, "step")
-        options["epochs"] = validation.positive_integer(epochs, "epochs")
+        step = None if step is None else validation.positive(step, "step")
+        epochs = validation.positive_integer(epochs, "epochs")
     if solver == "sgd":
-        options["batch"] = min(validation.positive_integer(batch, "batch"), len(X))
-        options["seed"] = validation.seed(seed)
+        batch = min(validation.positive_integer(batch, "batch"), len(X))
+        seed = validation.seed(seed)
 
+    X_mean, Y_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
     if intercept:
         X, Y, X_mean, Y_mean = centered(X, Y)
-    solution = _SOLVERS[solver](X, Y, penalty, tolerance, **options)
+    if solver == "lms":
+        solution = _lms(X, Y, penalty, tolerance, step, epochs)
+    elif solver == "sgd":
+        solution = _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed)
+    else:
+        direct = {"cholesky": _cholesky, "qr": _qr, "svd": _svd}
+        solution = direct[solver](X, Y, penalty, tolerance)
     b = solution.coefficients
-    a = Y_mean - X_mean @ b if intercept else np.zeros(Y.shape[1])
+    a = Y_mean - X_mean @ b
     rss = np.sum(np.square(Y - X @ b), axis=0)
     if single:
         b, a, rss = b[:, 0], float(a[0]), float(rss[0])
@@ -154,14 +171,14 @@ def least_squares(
 # -- the solvers: X (n, d), Y (n, k); singular values up to tolerance, relative, count as 0 --------
 
 
-def _cholesky(X, Y, penalty, tolerance):
+def _cholesky(X, Y, penalty: float, tolerance: float) -> LeastSquares:
     n, d = X.shape
     wide = d > n
     gram = X @ X.T if wide else X.T @ X
     size = len(gram)
     eigenvalues = eigvalsh(gram)
     low, high = eigenvalues[0], eigenvalues[-1]
-    if low + penalty <= size * EPS * (high + penalty) or (wide and penalty == 0.0):
+    if low + penalty <= size * np.finfo(float).eps * (high + penalty) or (wide and penalty == 0.0):
         raise np.linalg.LinAlgError(
             f"X'X + penalty is singular to rounding, with X of shape {X.shape} and "
             f"penalty={penalty:g}, so it has no Cholesky factor. "
@@ -171,18 +188,18 @@ def _cholesky(X, Y, penalty, tolerance):
     b = X.T @ cho_solve(factor, Y) if wide else cho_solve(factor, X.T @ Y)
     # Singular values below sqrt(eps) times the largest are lost in X'X.
     values = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
-    floor = max(tolerance, np.sqrt(size * EPS))
+    floor = max(tolerance, np.sqrt(size * np.finfo(float).eps))
     return LeastSquares(b, _rank(values, floor), _condition(values), "cholesky")
 
 
-def _qr(X, Y, penalty, tolerance):
+def _qr(X, Y, penalty: float, tolerance: float) -> LeastSquares:
     n, d = X.shape
     # With X P = Q R (X'P = Q R if X is wide) a square system A c = C remains, and b = lift c.
     if n >= d:
-        Q, A, order = qr(X, mode="economic", pivoting=True)
+        Q, A, order = qr(X, mode="economic", pivoting=True)  # pyright: ignore[reportAssignmentType]
         C, lift = Q.T @ Y, np.eye(d)[:, order]
     else:
-        lift, R, order = qr(X.T, mode="economic", pivoting=True)
+        lift, R, order = qr(X.T, mode="economic", pivoting=True)  # pyright: ignore[reportAssignmentType]
         A, C = R.T, Y[order]
     # The singular values of R are those of X, and say more of its rank than its diagonal does.
     values = svdvals(A)
@@ -191,23 +208,24 @@ def _qr(X, Y, penalty, tolerance):
         remark = f"QR found X short of rank {len(A)}; the SVD took over, with rank {solution.rank}."
         return solution._replace(coefficients=lift @ solution.coefficients, remark=remark)
     if penalty > 0.0:
-        Q, R = qr(np.vstack([A, np.sqrt(penalty) * np.eye(len(A))]), mode="economic")
+        stacked = np.vstack([A, np.sqrt(penalty) * np.eye(len(A))])
+        Q, R = qr(stacked, mode="economic")  # pyright: ignore[reportAssignmentType]
         c = solve_triangular(R, Q[: len(A)].T @ C)
     else:
         c = solve_triangular(A, C, lower=n < d)
     return LeastSquares(lift @ c, len(A), _condition(values), "qr")
 
 
-def _svd(X, Y, penalty, tolerance):
-    spectrum = Spectrum.of(X, Y, tolerance)
-    return LeastSquares(spectrum.solution(penalty), *spectrum[3:], "svd")
+def _svd(X, Y, penalty: float, tolerance: float) -> LeastSquares:
+    svd = TruncatedSVD.of(X, Y, tolerance)
+    return LeastSquares(svd.solution(penalty), svd.rank, svd.condition_number, "svd")
 
 
-class Spectrum(NamedTuple):
-    """The singular value decomposition X = U S V', cut at the rank of X, and U'Y.
+class TruncatedSVD(NamedTuple):
+    """The singular value decomposition X = U S V', truncated to the rank of X, and U'Y.
 
     Attributes:
-        values: The singular values that count, falling, (r,).
+        values: The largest singular values, falling, (r,).
         Vt: V', (r, d).
         parts: U'Y, (r, k).
         rank: r.
@@ -221,19 +239,19 @@ class Spectrum(NamedTuple):
     condition_number: float
 
     @classmethod
-    def of(cls, X, Y, tolerance) -> Spectrum:
-        """That of X (n, d) and Y (n, k); values up to tolerance, relative, count as 0."""
+    def of(cls, X, Y, tolerance: float) -> TruncatedSVD:
+        """Decompose X (n, d), for Y (n, k); values up to tolerance, relative, count as 0."""
         U, values, Vt = svd(X, full_matrices=False)
         r = _rank(values, tolerance)
         return cls(values[:r], Vt[:r], U[:, :r].T @ Y, r, _condition(values))
 
     def solution(self, penalty: float) -> np.ndarray:
-        """The shortest minimizer of |Y - X b|^2 + penalty |b|^2: (d, k)."""
+        """The shortest minimiser of |Y - X b|^2 + penalty |b|^2: (d, k)."""
         shrunk = self.values / (np.square(self.values) + penalty)
         return self.Vt.T @ (shrunk[:, None] * self.parts)
 
 
-def _lms(X, Y, penalty, tolerance, step, epochs):
+def _lms(X, Y, penalty, tolerance, step, epochs, options=DescentOptions()) -> LeastSquares:
     values = svdvals(X)
     largest = values[0] ** 2 + penalty
     if step is not None and step * largest >= 2.0:
@@ -242,27 +260,39 @@ def _lms(X, Y, penalty, tolerance, step, epochs):
             "Take a shorter one, or None for 1 / L."
         )
     step = step or _inverse(largest)
-    bound = _gradient_bound(values, _curvature(X, values, penalty), Y, LMS_TOLERANCE)
+    bound = _gradient_bound(values, _curvature(X, values, penalty), Y, options.lms_tol)
     b, iterations, converged = _descend(X, Y, penalty, step, bound, epochs)
     return _descended(b, values, tolerance, "lms", converged, iterations)
 
 
-def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed):
+def _sgd(
+    X, Y, penalty, tolerance, step, epochs, batch, seed, options=DescentOptions()
+) -> LeastSquares:
     n, values = len(X), svdvals(X)
-    # Batches of equal size, all rows in each epoch: then the errors of an epoch nearly cancel.
+    # Batches of equal size that cover all rows: the errors of an epoch then nearly cancel.
     steps = -(-n // batch)
     batch = -(-n // steps)
     # At least the expected smoothness of Gower et al. (2019), proposition 3.8.
     largest_row = n * np.max(np.sum(np.square(X), axis=1))
     smoothness = values[0] ** 2 + largest_row / batch + penalty
     mu = _curvature(X, values, penalty)
-    bound = _gradient_bound(values, mu, Y, SGD_TOLERANCE)
+    bound = _gradient_bound(values, mu, Y, options.sgd_tol)
     key = jax.random.key(seed)
     b, epochs, converged = _descend_in_batches(
-        X, Y, penalty, step or 0.5 * _inverse(smoothness), mu, bound, epochs, key, steps
+        X,
+        Y,
+        penalty,
+        step or 0.5 * _inverse(smoothness),
+        mu,
+        bound,
+        epochs,
+        key,
+        steps=steps,
+        recency=options.recency,
+        decay=options.decay,
     )
     with np.errstate(over="ignore", invalid="ignore"):
-        # b = 0 leaves |Y|^2; NaN is not below anything.
+        # b = 0 leaves |Y|^2; comparisons with NaN are False.
         sound = np.sum(np.square(Y - X @ b)) <= 2.0 * np.sum(np.square(Y))
     if not sound:
         raise ValueError(
@@ -271,13 +301,11 @@ def _sgd(X, Y, penalty, tolerance, step, epochs, batch, seed):
     return _descended(b, values, tolerance, "sgd", converged, epochs * steps)
 
 
-_SOLVERS = {"cholesky": _cholesky, "qr": _qr, "svd": _svd, "lms": _lms, "sgd": _sgd}
-
-
 # -- descent --------------------------------------------------------------------------------------
 
 
-def _descended(b, values, tolerance, solver, converged, iterations):
+def _descended(b, values, tolerance, solver: str, converged, iterations) -> LeastSquares:
+    """The result of gradient descent that ended at b."""
     return LeastSquares(
         np.array(b),
         _rank(values, tolerance),
@@ -288,20 +316,20 @@ def _descended(b, values, tolerance, solver, converged, iterations):
     )
 
 
-def _curvature(X, values, penalty):
-    """The smallest curvature mu in the span of the rows of X, where b stays from its start at 0."""
+def _curvature(X, values, penalty: float) -> float:
+    """The smallest curvature mu in the span of the rows of X, which b = 0 never leaves."""
     return values[max(_rank(values, rounding(X)), 1) - 1] ** 2 + penalty
 
 
-def _gradient_bound(values, mu, Y, accuracy):
-    """(slope, floor) for each target: b is near enough once |gradient| <= slope |b| + floor.
+def _gradient_bound(values, mu: float, Y, tol: float) -> tuple[float, np.ndarray]:
+    """(slope, floor) for each target: b has converged if |gradient| <= slope |b| + floor.
 
     The error of b is at most |gradient| / mu. The floor is the rounding error of the gradient.
     """
-    return accuracy * mu, EPS * values[0] * np.linalg.norm(Y, axis=0)
+    return tol * mu, np.finfo(float).eps * values[0] * np.linalg.norm(Y, axis=0)
 
 
-def _near(b, gradient, bound):
+def _has_converged(b, gradient, bound):
     slope, floor = bound
     norm = partial(jnp.linalg.norm, axis=0)
     return jnp.all(norm(gradient) <= slope * norm(b) + floor)
@@ -316,7 +344,7 @@ def _negative_gradient(X, Y, penalty, b):
 def _descend(X, Y, penalty, step, bound, epochs):
     def unfinished(state):
         b, gradient, i = state
-        return ~_near(b, gradient, bound) & (i < epochs)
+        return ~_has_converged(b, gradient, bound) & (i < epochs)
 
     def move(state):
         b, gradient, i = state
@@ -326,11 +354,13 @@ def _descend(X, Y, penalty, step, bound, epochs):
     b = jnp.zeros((X.shape[1], Y.shape[1]))
     start = b, _negative_gradient(X, Y, penalty, b), 0
     b, gradient, i = jax.lax.while_loop(unfinished, move, start)
-    return b, i, _near(b, gradient, bound)
+    return b, i, _has_converged(b, gradient, bound)
 
 
-@partial(jax.jit, static_argnames="steps")
-def _descend_in_batches(X, Y, penalty, step, mu, bound, epochs, key, steps):
+@partial(jax.jit, static_argnames=("steps", "recency", "decay"))
+def _descend_in_batches(
+    X, Y, penalty, step, mu, bound, epochs, key, *, steps: int, recency: int, decay: float
+):
     n = X.shape[0]
     batch = -(-n // steps)
     # Rows of 0 fill up the last batch.
@@ -339,43 +369,44 @@ def _descend_in_batches(X, Y, penalty, step, mu, bound, epochs, key, steps):
 
     def move(state, rows):
         b, mean, t = state
-        x, length = rows_X[rows], step / (1.0 + step * mu * t / DECAY)
+        x, length = rows_X[rows], step / (1.0 + step * mu * t / decay)
         b = b + length * (steps * x.T @ (rows_Y[rows] - x @ b) - penalty * b)
-        mean = mean + (1 + RECENCY) / (t + 1 + RECENCY) * (b - mean)
+        mean = mean + (1 + recency) / (t + 1 + recency) * (b - mean)
         return (b, mean, t + 1), None
 
     def unfinished(state):
-        (_, mean, _), epoch, near = state
-        return ~near & jnp.all(jnp.isfinite(mean)) & (epoch < epochs)
+        (_, mean, _), epoch, converged = state
+        return ~converged & jnp.all(jnp.isfinite(mean)) & (epoch < epochs)
 
     def sweep(state):
         iterate, epoch, _ = state
         order = jax.random.permutation(jax.random.fold_in(key, epoch), n)
         order = jnp.concatenate([order, jnp.full(fill, n)]).reshape(steps, batch)
         (b, mean, t), _ = jax.lax.scan(move, iterate, order)
-        near = _near(mean, _negative_gradient(X, Y, penalty, mean), bound)
-        return (b, mean, t), epoch + 1, near
+        converged = _has_converged(mean, _negative_gradient(X, Y, penalty, mean), bound)
+        return (b, mean, t), epoch + 1, converged
 
     b = jnp.zeros((X.shape[1], Y.shape[1]))
-    near = _near(b, _negative_gradient(X, Y, penalty, b), bound)
-    (_, mean, _), epoch, near = jax.lax.while_loop(unfinished, sweep, ((b, b, 0), 0, near))
-    return mean, epoch, near
+    converged = _has_converged(b, _negative_gradient(X, Y, penalty, b), bound)
+    start = (b, b, 0), 0, converged
+    (_, mean, _), epoch, converged = jax.lax.while_loop(unfinished, sweep, start)
+    return mean, epoch, converged
 
 
-# -- small pieces ----------------------------------------------------------------------------------
+# -- helpers ---------------------------------------------------------------------------------------
 
 
-def centered(X, Y):
-    """X (n, d) and Y (n, k) or (n,) less the means of their columns, and these means."""
+def centered(X, Y) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """X (n, d) and Y (n, k) or (n,) less the means of their columns, and the means."""
     X_mean, Y_mean = X.mean(axis=0), Y.mean(axis=0)
     # A centered constant column is nothing but the rounding of its mean.
-    constant = np.ptp(X, axis=0) <= len(X) * EPS * np.abs(X_mean)
+    constant = np.ptp(X, axis=0) <= len(X) * np.finfo(float).eps * np.abs(X_mean)
     return np.where(constant, 0.0, X - X_mean), Y - Y_mean, X_mean, Y_mean
 
 
-def rounding(X) -> float:
-    """The relative size of singular values that rounding turns 0 into, as in NumPy's lstsq."""
-    return max(X.shape) * EPS
+def rounding(X: np.ndarray) -> float:
+    """The rounding error of singular values, relative to the largest, as in NumPy's lstsq."""
+    return max(X.shape) * float(np.finfo(float).eps)
 
 
 def _rank(values, tolerance) -> int:
@@ -387,11 +418,12 @@ def _condition(values) -> float:
 
 
 def _inverse(number) -> float:
-    # If X = 0 without a penalty, any step will do.
+    # Any step will do if X = 0 and there is no penalty.
     return 1.0 / number if number > 0.0 else 1.0
 
 
-def _data(X, y):
+def _data(X, y) -> tuple[np.ndarray, np.ndarray, bool]:
+    """X (n, d), Y (n, k), and whether y has a single column."""
     single = np.ndim(y) == 1
     X, Y = np.asarray(validation.inputs(X)[0]), np.asarray(validation.inputs(y, "y")[0])
     if len(Y) != len(X):

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
 from bayeskern.course.expansion import ExpansionRegressor
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import blocks, diagonal, gram
 
-EPS = np.finfo(float).eps
-# A Gram matrix with at most this many entries, half a gigabyte, is held in memory.
+# A Gram matrix with at most this many entries, half a gigabyte, is kept in memory.
 MAX_ENTRIES = 64_000_000
 
 
 class KernelLMS(MultiOutputMixin, ExpansionRegressor):
     """Kernel ridge regression by gradient descent, with early stopping.
 
-    f = sum_i b_i k(., x_i), found by steps b_S += step (y - K b - alpha b)_S from b = 0. S is all
-    points, or a batch of them, drawn anew in each epoch. Steps that converge do so to
-    (K + alpha I) b = y, which is `KernelRidge(alpha=alpha)`, and with alpha = 0 to interpolation.
-    Steps that are stopped early, after few epochs, give an f that is smooth without a penalty. Each
-    batch is a step down the objective b'(K + alpha I) b / 2 - y'b in some coordinates, so that no
-    step needs to shrink. There is no intercept: add `Constant()` to the kernel for one.
+    f = sum_i b_i k(., x_i), by steps b_S += step (y - K b - alpha b)_S from b = 0. S is all points,
+    or a batch of them, drawn again in each epoch. The steps converge to (K + alpha I) b = y, the
+    solution of `KernelRidge(alpha=alpha)`, which interpolates if alpha = 0. Steps stopped early,
+    after few epochs, give a smooth f without a penalty. Each batch is a step down the objective
+    b'(K + alpha I) b / 2 - y'b in some coordinates, so that the steps need not shrink. There is no
+    intercept: add `Constant()` to the kernel for one.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
@@ -42,13 +44,13 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
 
     Attributes:
         kernel_: The kernel.
-        X_fit_: The training points, (n, d). The Gram matrix of up to 8,000 of them is held in
-            memory; of more its rows are computed in every epoch again.
+        X_fit_: The training points, (n, d). The Gram matrix of up to 8,000 points is kept in
+            memory; for more points its rows are computed again in every epoch.
         dual_coef_: The coefficients b, (n,) or (n, k).
         intercept_: 0.
         step_: The length of a step.
         residual_norms_: |y - K b - alpha b| at the start and after each epoch, (n_iter_ + 1,).
-        converged_: Whether the residual is down to tol.
+        converged_: Whether the relative residual is at most tol.
         n_iter_: The number of epochs.
 
     References:
@@ -70,7 +72,15 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
     intercept_ = 0.0
 
     def __init__(
-        self, kernel=None, step=None, batch=None, *, alpha=1.0, epochs=10_000, tol=1e-6, seed=0
+        self,
+        kernel: Kernel | None = None,
+        step: float | None = None,
+        batch: int | None = None,
+        *,
+        alpha: float = 1.0,
+        epochs: int = 10_000,
+        tol: float | None = 1e-6,
+        seed: int = 0,
     ):
         self.kernel = kernel
         self.step = step
@@ -80,7 +90,7 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
         self.tol = tol
         self.seed = seed
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the function to data.
 
         Args:
@@ -94,12 +104,10 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
             ValueError: For bad input, or where the steps diverge.
 
         Warns:
-            sklearn.exceptions.ConvergenceWarning: If the epochs end before the residual is down to
-                tol.
+            sklearn.exceptions.ConvergenceWarning: If the epochs end before the relative residual is
+                at most tol.
         """
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, copy=True
-        )
+        X, y = self._read_data(X, y, multi_output=True, y_numeric=True, copy=True)
         alpha = validation.positive(self.alpha, "alpha", zero=True)
         tol = 0.0 if self.tol is None else validation.positive(self.tol, "tol")
         epochs = validation.positive_integer(self.epochs, "epochs")
@@ -119,8 +127,8 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
             with np.errstate(over="ignore", invalid="ignore"):
                 _epoch(A, B, residual, self.step_, batch, rng)
                 objective = -0.5 * np.sum(B * (Y + residual), axis=0)
-                rounding = len(Y) * EPS * np.sum(np.abs(B) * np.abs(Y), axis=0)
-            # Each step that converges lowers the objective, which is 0 at b = 0.
+                rounding = len(Y) * np.finfo(float).eps * np.sum(np.abs(B) * np.abs(Y), axis=0)
+            # Steps that converge lower the objective, which is 0 at b = 0.
             if not np.all(objective <= rounding):
                 raise ValueError(
                     f"the steps diverge with step={self.step_:g}. Take a shorter one, or None for "
@@ -144,34 +152,34 @@ class KernelLMS(MultiOutputMixin, ExpansionRegressor):
         return self
 
 
-def _epoch(A, B, residual, step, batch, rng):
-    """Go once through the points, batch by batch, in place."""
+def _epoch(A: _RegularizedGram, B, residual, step: float, batch: int, rng) -> None:
+    """Update B and the residual by one pass through the points, batch by batch."""
     n = len(B)
     order = np.arange(n) if batch == n else rng.permutation(n)
     for start in range(0, n, batch):
         chosen = order[start : start + batch]
         change = step * residual[chosen]
         B[chosen] += change
-        # A is symmetric: the rows of a batch bring every residual up to date.
+        # A is symmetric: the rows of a batch update every residual.
         for piece, A_rows in A.rows(chosen):
             residual -= A_rows.T @ change[piece]
 
 
 class _RegularizedGram:
-    """Rows of A = K + alpha I: from memory if A is one block, and otherwise computed on demand."""
+    """The rows of A = K + alpha I: kept in memory, or computed on demand if there are many."""
 
-    def __init__(self, kernel, X, alpha):
+    def __init__(self, kernel: Kernel, X: np.ndarray, alpha: float):
         self.kernel, self.X = kernel, X
         self.matrix = None
         if len(X) ** 2 <= MAX_ENTRIES:
             self.matrix = gram(kernel, X)
             np.fill_diagonal(self.matrix, self.matrix.diagonal() + alpha)
         else:
-            # White noise stands on the diagonal of k(X), but not of k(X, X) between two sets.
+            # White noise is on the diagonal of k(X), but not of k(X, X) between two sets.
             self.shift = alpha + np.asarray(kernel.evaluate_diag(X)) - diagonal(kernel, X)
 
-    def rows(self, chosen):
-        """Pieces of the chosen rows: (which of them, A[those]), each of bounded size."""
+    def rows(self, chosen: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Slices of the chosen rows, and these rows of A, in blocks of bounded size."""
         n = len(self.X)
         if self.matrix is not None:
             # Without a copy where all are chosen.
@@ -183,8 +191,8 @@ class _RegularizedGram:
             A_rows[np.arange(len(indices)), indices] += self.shift[indices]
             yield piece, A_rows
 
-    def safe_step(self, batch) -> float:
-        """1 / the largest possible sum of absolute values in a row of A on a batch."""
+    def safe_step(self, batch: int) -> float:
+        """1 / the largest sum of absolute values in a row of A, over all batches."""
         n, bound = len(self.X), 0.0
         for _, A_rows in self.rows(np.arange(n)):
             sizes = np.abs(A_rows)

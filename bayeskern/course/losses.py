@@ -1,12 +1,12 @@
-"""Convex losses for kernel machines: values, slopes, conjugates, and how each is minimized.
+"""Convex losses for kernel machines: values, slopes, conjugates and minimisers.
 
-Each loss minimizes J(b, c) = sum_i w_i loss(y_i, f_i) + 1/2 b'K b over b: (n,) and, if there is an
-intercept, c, with f = K b + c. At the minimum b_i = -w_i loss'(y_i, f_i). For any b with slopes
+Each loss minimises J(b, c) = sum_i w_i loss(y_i, f_i) + 1/2 b'K b over b, (n,), and over c if there
+is an intercept, with f = K b + c. At the minimum b_i = -w_i loss'(y_i, f_i). For any b with slopes
 s = -b / w, the duality gap
 
     gap = sum_i w_i [loss(y_i, f_i) + loss*(y_i, s_i) - s_i f_i] >= 0
 
-is a bound on how far J is above its minimum (Fenchel and Young; with an intercept if sum b = 0).
+bounds the difference of J to its minimum (Fenchel and Young; with an intercept if sum b = 0).
 """
 
 from __future__ import annotations
@@ -17,28 +17,25 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpstrf  # pyright: ignore[reportAttributeAccessIssue]
 from scipy.special import expit, logsumexp, xlogy
 from sklearn.linear_model import LogisticRegression
 
 from bayeskern.core import validation
 from bayeskern.course import interior_point
-from bayeskern.course.shifted_gram import ShiftedGram
-
-# A gradient below rounding: the solver stops where it can go no further.
-GRADIENT_TOLERANCE = 1e-15
+from bayeskern.course.interior_point import ShiftedGram
 
 
 class Minimum(NamedTuple):
-    """The minimum of J that a solver reached.
+    """The minimum of J found by a solver.
 
     Attributes:
         coefficients: b, (n,) or (n, classes).
         intercept: c, a number or (classes,).
         iterations: The number of steps.
-        gap: A bound on how far J is above its minimum.
+        gap: A bound on the difference of J to its minimum.
         value: J.
-        at_zero: J for f = 0.
+        at_zero: J at f = 0.
     """
 
     coefficients: np.ndarray
@@ -56,8 +53,8 @@ class Loss(ABC):
     """
 
     @abstractmethod
-    def value(self, y, f) -> np.ndarray:
-        """The loss.
+    def value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """Evaluate the loss.
 
         Args:
             y: Targets, (n,).
@@ -68,8 +65,8 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def derivative(self, y, f) -> np.ndarray:
-        """The slope of the loss.
+    def derivative(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """Evaluate the slope of the loss.
 
         Args:
             y: Targets, (n,).
@@ -80,8 +77,8 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def conjugate(self, y, s) -> np.ndarray:
-        """The convex conjugate of the loss.
+    def conjugate(self, y: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Evaluate the convex conjugate of the loss.
 
         Args:
             y: Targets, (n,).
@@ -92,17 +89,21 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def _solve(self, K, y, weights, intercept) -> tuple[np.ndarray, float, int]:
+    def _solve(
+        self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, intercept: bool
+    ) -> tuple[np.ndarray, float, int]:
         """(b, c, number of steps)."""
 
-    def minimise(self, K, y, weights, intercept=False) -> Minimum:
-        """Minimize J.
+    def minimise(
+        self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, intercept: bool = False
+    ) -> Minimum:
+        """Minimise J.
 
         Args:
             K: The Gram matrix, (n, n), positive semidefinite.
             y: Targets, (n,).
             weights: Weights w, (n,), all above 0.
-            intercept: Whether to minimize over c too; otherwise c = 0.
+            intercept: Whether to minimise over c too; otherwise c = 0.
 
         Returns:
             The minimum, with its duality gap.
@@ -151,13 +152,13 @@ class Squared(Loss):
 
 
 class Kinked(Loss):
-    """A loss that is linear between kinks, each of which may be rounded off."""
+    """A loss that is linear between kinks, which may be rounded."""
 
-    #: how far f moves at a kink while the slope rises by 1: 0 where the kink is sharp
+    #: the change of f at a kink while the slope rises by 1: 0 for a sharp kink
     roundness: ClassVar[float] = 0.0
 
     @abstractmethod
-    def kinks(self, y) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def kinks(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Kinks t and the slopes before and after them, (m, n) each; the m slopes are added."""
 
     def _solve(self, K, y, weights, intercept):
@@ -199,8 +200,8 @@ class Huber(Kinked):
     """Huber's loss: (y - f)^2 / 2 up to |y - f| = delta, and delta (|y - f| - delta / 2) beyond.
 
     Args:
-        delta: Where the loss turns linear, in the units of y. With 1.345 standard deviations of the
-            noise it has 95 % of the efficiency of the squared loss where noise is Gaussian.
+        delta: The error from which the loss is linear, in the units of y. With 1.345 standard
+            deviations of Gaussian noise it has 95 % of the efficiency of the squared loss.
 
     References:
         Huber (1964), "Robust estimation of a location parameter".
@@ -219,8 +220,8 @@ class Huber(Kinked):
         validation.positive(self.delta, "delta")
 
     def value(self, y, f):
-        near = np.minimum(np.abs(y - f), self.delta)
-        return near * (np.abs(y - f) - 0.5 * near)
+        bounded = np.minimum(np.abs(y - f), self.delta)
+        return bounded * (np.abs(y - f) - 0.5 * bounded)
 
     def derivative(self, y, f):
         return np.clip(f - y, -self.delta, self.delta)
@@ -238,7 +239,7 @@ class EpsilonInsensitive(Kinked):
     """The loss of support vector regression, max(|y - f| - epsilon, 0).
 
     Args:
-        epsilon: The error that costs nothing, in the units of y.
+        epsilon: The largest error without loss, in the units of y.
 
     References:
         Vapnik (1995), "The Nature of Statistical Learning Theory".
@@ -273,15 +274,22 @@ class EpsilonInsensitive(Kinked):
 class MarginLoss(Loss):
     """A loss of the margin y f, for labels y of -1 or 1."""
 
-    def classify(self, K, codes, classes, weights, intercept=False) -> Minimum:
-        """Minimize J for two classes, or for each of several classes against the rest.
+    def classify(
+        self,
+        K: np.ndarray,
+        codes: np.ndarray,
+        classes: int,
+        weights: np.ndarray,
+        intercept: bool = False,
+    ) -> Minimum:
+        """Minimise J for two classes, or for each of several classes against the rest.
 
         Args:
             K: The Gram matrix, (n, n), positive semidefinite.
             codes: The index of each point's class, (n,).
             classes: The number of classes.
             weights: Weights w, (n,), all above 0.
-            intercept: Whether to minimize over c too; otherwise c = 0.
+            intercept: Whether to minimise over c too; otherwise c = 0.
 
         Returns:
             The minimum, with coefficients (n,) for two classes, (n, classes) for more.
@@ -357,7 +365,7 @@ class Logistic(MarginLoss):
         return weights * ((y > 0.0) - P[:, 1]), float(c[0]), iterations
 
     def classify(self, K, codes, classes, weights, intercept=False):
-        """Minimize J as any loss of the margin does, but several classes all at once."""
+        """Minimise J, for several classes with the multinomial loss."""
         if classes == 2:
             return super().classify(K, codes, classes, weights, intercept)
         P, c, iterations = _logistic_regression(K, codes, weights, intercept)
@@ -378,19 +386,19 @@ class Logistic(MarginLoss):
         )
 
 
-def _logistic_regression(K, codes, weights, intercept):
+def _logistic_regression(K, codes, weights, intercept: bool) -> tuple[np.ndarray, np.ndarray, int]:
     """Probabilities (n, classes), intercepts and the number of steps, by scikit-learn.
 
-    K = L L' makes the problem linear in the columns of L, whose number is the rank of K.
+    K = L L' makes the problem linear in the columns of L, one for each dimension of the rank of K.
     """
     factor, pivots, rank, _ = dpstrf(K, lower=1)
     L = np.empty((len(K), max(rank, 1)), order="F")
     L[pivots - 1] = np.tril(factor)[:, : L.shape[1]]
     solver = LogisticRegression(
-        C=1.0, fit_intercept=intercept, solver="newton-cg", tol=GRADIENT_TOLERANCE, max_iter=1000
+        C=1.0, fit_intercept=intercept, solver="newton-cg", tol=1e-15, max_iter=1000
     )
     with warnings.catch_warnings():
-        # A gradient of nothing but rounding is no news: the duality gap tells how good b is.
+        # The tolerance is below rounding on purpose; the duality gap measures the accuracy of b.
         warnings.simplefilter("ignore")
         solver.fit(L, codes, sample_weight=weights)
     return solver.predict_proba(L), np.asarray(solver.intercept_), int(np.max(solver.n_iter_))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern.core import validation
 from bayeskern.course.orthogonal_pursuit import (
@@ -20,31 +21,27 @@ from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelEstimator
 from bayeskern.kernels.gram_matrix import gram, gram_times
 
-# An error that is lowest after k atoms must stay higher up to 2 k and this many more.
-PATIENCE = 20
-
 
 class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
     """Sparse regression f(x) = intercept + sum_j b_j phi_j(x) on few atoms of a dictionary.
 
     Orthogonal matching pursuit: each step takes the atom phi with the largest (phi'r)^2 / phi'phi
-    for the residual r, and fits all coefficients anew by least squares, through a QR factorization
-    that grows. Atoms that depend on those taken, to rounding, are passed over. The dictionary is
-    held as an array of (n, n) or (n, features), and once more in single precision; a step costs one
-    product with it.
+    for the residual r, and refits all coefficients by least squares, with a growing QR
+    factorisation. Atoms that depend on those taken, to rounding, are left out. The dictionary is
+    kept as an array of shape (n, n) or (n, features), and again in single precision; a step costs
+    one product with it.
 
     Args:
         dictionary: A kernel, for atoms k(., x_j) at the training points (None means `RBF()`; the
             kernel need not be positive definite); "linear" for the columns of X; or a scikit-learn
             transformer for the columns it makes of X, which must be numbers.
-        n_nonzero: The number of atoms; "cv", the number with the least error in cross-validation,
-            in which all but what a transformer learns is done again; or "loo", the number with the
-            least leave-one-out error given the atoms, which costs nothing but takes noise for
-            signal where the dictionary is large, since the atoms were chosen with all of y in
-            sight. None means "cv" unless `tol` is given.
-        tol: Take as many atoms as bring |r|^2, in the squared units of y, down to this number; in
-            place of n_nonzero.
-        fit_intercept: Whether to find an intercept, around which y and all atoms are centered.
+        n_nonzero: The number of atoms; "cv", the number with the least cross-validated error, where
+            atoms are chosen again in each fold (a transformer is fitted once); or "loo", the number
+            with the least leave-one-out error given the atoms. "loo" costs nothing, but overfits in
+            large dictionaries, since the atoms were chosen with all of y. None means "cv" unless
+            `tol` is given.
+        tol: The value of |r|^2, in the squared units of y, at which to stop; in place of n_nonzero.
+        fit_intercept: Whether to fit an intercept, around which y and all atoms are centered.
         folds: The number of random folds for "cv".
         seed: The seed of the folds.
 
@@ -55,9 +52,9 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         kernel_: The kernel; None for another dictionary.
         features_: The fitted transformer; None for another dictionary.
         points_: The chosen points, (k, d), where the dictionary is a kernel.
-        path_: The `MatchingPath`, which for "loo" goes beyond the atoms chosen.
-        cv_errors_: Mean squared errors from 0 atoms on, where "cv" chose.
-        remark_: What else should be known, or None.
+        path_: The `MatchingPath`; with "loo" it is longer than `atoms_`.
+        cv_errors_: Mean squared errors from 0 atoms on, with "cv".
+        remark_: A sentence on atoms that were left out, or None.
 
     References:
         Vincent and Bengio (2002), "Kernel matching pursuit", the variant with back-fitting. Mallat
@@ -75,12 +72,12 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
 
     def __init__(
         self,
-        dictionary=None,
-        n_nonzero=None,
-        tol=None,
-        fit_intercept=False,
-        folds=5,
-        seed=0,
+        dictionary: Any = None,
+        n_nonzero: int | str | None = None,
+        tol: float | None = None,
+        fit_intercept: bool = False,
+        folds: int = 5,
+        seed: int = 0,
     ):
         self.dictionary = dictionary
         self.n_nonzero = n_nonzero
@@ -89,7 +86,7 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         self.folds = folds
         self.seed = seed
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Choose atoms and fit their coefficients.
 
         Args:
@@ -101,23 +98,22 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
 
         Raises:
             ValueError: For bad input.
-            TypeError: If the dictionary is none.
+            TypeError: If the dictionary is not one of the above.
 
         Warns:
-            sklearn.exceptions.ConvergenceWarning: If there are fewer independent atoms than were
-                asked for, or too few to reach tol.
+            sklearn.exceptions.ConvergenceWarning: If there are fewer independent atoms than
+                requested, or too few to reach tol.
         """
-        original_X = X
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        y = y.astype(float)
+        points, targets = self._read_data(X, y, y_numeric=True, ensure_min_samples=2)
+        targets = targets.astype(float)
         for name in ("cv_errors_", "points_"):
             # An earlier fit may have set it.
             self.__dict__.pop(name, None)
-        rule = self._rule(len(X))
-        atoms = self._dictionary_atoms(original_X, X)
+        rule = self._rule(len(points))
+        atoms = self._dictionary_atoms(X, points)
         means = np.zeros(atoms.shape[1])
         if self.fit_intercept:
-            # Far from 0 a column is hard to tell from the constant.
+            # A column far from 0 is numerically close to a constant.
             means = atoms.mean(axis=0)
             atoms = atoms - means
         if isinstance(rule, int) and rule > atoms.shape[1]:
@@ -127,9 +123,9 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
             )
         dictionary, stop = Dictionary(atoms), rule
         if rule == "cv":
-            self.cv_errors_ = self._cross_validate(dictionary, y)
+            self.cv_errors_ = self._cross_validate(dictionary, targets)
             stop = int(np.argmin(self.cv_errors_))
-        pursuit = OrthogonalPursuit(dictionary, y, self.fit_intercept)
+        pursuit = OrthogonalPursuit(dictionary, targets, self.fit_intercept)
         while not (reached := self._reached(pursuit, stop)) and pursuit.step():
             pass
         size = int(np.argmin(pursuit.loo_errors)) if rule == "loo" else len(pursuit.taken)
@@ -137,13 +133,13 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         self.atoms_ = self.path_.atoms[:size]
         self.intercept_, self.coef_ = self.path_.coefficients(size)
         if self.kernel_ is not None:
-            self.points_ = X[self.atoms_]
+            self.points_ = points[self.atoms_]
         self.remark_ = pursuit.remark()
         if not reached and rule not in ("cv", "loo"):
             self._warn(size)
         return self
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict f.
 
         Args:
@@ -152,25 +148,23 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         Returns:
             f(X), (m,).
         """
-        check_is_fitted(self)
-        original_X = X
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        level = np.full(len(X), self.intercept_)
+        points = self._read_points(X)
+        level = np.full(len(points), self.intercept_)
         if not len(self.atoms_):
             return level
         if self.kernel_ is not None:
-            return level + gram_times(self.kernel_, X, self.points_, self.coef_)
-        return level + self._columns(original_X, X)[:, self.atoms_] @ self.coef_
+            return level + gram_times(self.kernel_, points, self.points_, self.coef_)
+        return level + self._columns(X, points)[:, self.atoms_] @ self.coef_
 
     @property
     def kernel(self) -> Kernel | None:
-        """The dictionary, as the base class asks for it where that is a kernel or None."""
+        """The dictionary, under the name that the base class knows."""
         return self.dictionary
 
     # -- when to stop ------------------------------------------------------------------------------
 
     def _rule(self, n: int) -> int | str | None:
-        """A number of atoms, "cv" or "loo"; or None where tol says when to stop."""
+        """The number of atoms, "cv" or "loo"; None if `tol` decides."""
         if self.tol is not None:
             if self.n_nonzero is not None:
                 raise ValueError(
@@ -193,9 +187,9 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         return n_nonzero
 
     def _reached(self, pursuit: OrthogonalPursuit, stop: int | str | None) -> bool:
-        if stop is None:
+        if self.tol is not None:
             return pursuit.squares[-1] <= self.tol
-        return _settled(pursuit.loo_errors) if stop == "loo" else len(pursuit.taken) >= stop
+        return len(pursuit.taken) >= stop if isinstance(stop, int) else _settled(pursuit.loo_errors)
 
     def _warn(self, size: int) -> None:
         squares = self.path_.residual_squares[-1]
@@ -214,7 +208,7 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         self.kernel_ = self.features_ = None
         if self.dictionary is None or isinstance(self.dictionary, Kernel):
             self.kernel_ = self._concrete_kernel(positive_definite=False)
-            # Between two sets, since an atom is a function of a point, without white noise.
+            # Between two sets: an atom is a function of a point, without white noise.
             atoms = gram(self.kernel_, X, X)
         else:
             if isinstance(self.dictionary, str):
@@ -225,19 +219,21 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
                     f"PolynomialFeatures(2), got {type(self.dictionary).__name__}."
                 )
             else:
-                self.features_ = clone(self.dictionary).fit(original_X)
+                self.features_ = clone(self.dictionary)
+                self.features_.fit(original_X)
             atoms = self._columns(original_X, X)
         validation.finite(atoms, "the dictionary")
         return atoms
 
-    def _columns(self, original_X, X) -> np.ndarray:
+    def _columns(self, original_X, X: np.ndarray) -> np.ndarray:
+        """The columns of a dictionary that is not a kernel: (n, atoms)."""
         if self.features_ is None:
             return X
         columns = self.features_.transform(original_X)
         return np.asarray(columns.toarray() if issparse(columns) else columns, dtype=float)
 
-    def _cross_validate(self, dictionary, y) -> np.ndarray:
-        """Mean squared errors of left-out rows, after 0, 1, ... atoms."""
+    def _cross_validate(self, dictionary: Dictionary, y: np.ndarray) -> np.ndarray:
+        """The mean squared errors of left-out rows, after 0, 1, ... atoms."""
         if validation.positive_integer(self.folds, "folds") > len(y):
             raise ValueError(
                 f"folds={self.folds} are more than the n_samples = {len(y)} points there are. Take "
@@ -248,17 +244,17 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
         for rows, _ in folds.split(y):
             train = np.zeros(len(y), bool)
             train[rows] = True
-            # The points of left-out rows are no centers either.
+            # Left-out points are no centers of atoms.
             columns = train if self.kernel_ is not None else None
             pursuits.append(OrthogonalPursuit(dictionary, y, self.fit_intercept, train, columns))
         errors = []
         while True:
-            # All folds at once, so that no steps are taken beyond those of use.
+            # All folds in step, to stop as soon as their common error has settled.
             errors.append(sum(p.test_squares() for p in pursuits) / len(y))
             if _settled(errors) or not any([p.step() for p in pursuits]):
                 return np.array(errors)
 
 
 def _settled(errors) -> bool:
-    """Whether the lowest error lies so far back that no lower one is to be expected."""
-    return len(errors) > 2 * int(np.argmin(errors)) + PATIENCE
+    """Whether the error was lowest after k atoms, and has stayed higher up to 2 k + 20 atoms."""
+    return len(errors) > 2 * int(np.argmin(errors)) + 20

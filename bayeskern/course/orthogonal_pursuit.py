@@ -1,4 +1,4 @@
-"""Orthogonal matching pursuit, step by step, by a QR factorisation that grows.
+"""Orthogonal matching pursuit, step by step, with a growing QR factorisation.
 
 Mallat and Zhang (1993); Pati, Rezaiifar and Krishnaprasad (1993) for refitting all coefficients.
 """
@@ -10,12 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-EPS = np.finfo(float).eps
-# An atom this near to the span of others, relative to its length, is one of them to rounding.
-DEPENDENT = np.sqrt(EPS)
-# Up to 1 / FEW of the atoms are read one by one, since that is faster than all of them.
-FEW = 64
-
 
 class MatchingPath(NamedTuple):
     """The path of a matching pursuit over k = 0, 1, ... atoms.
@@ -24,10 +18,10 @@ class MatchingPath(NamedTuple):
         atoms: The atoms, in the order in which they were taken, (steps,).
         residual_squares: |y - f|^2 after k atoms, (steps + 1,).
         loo_errors: The mean squared leave-one-out error given the first k atoms, (steps + 1,).
-        R: Upper triangular: the columns taken are Q R, the first of which is 1 where there is an
-            intercept, and R b = Q'y.
+        R: Upper triangular, with R b = Q'y: the chosen columns are Q R, the first of them 1 if
+            there is an intercept.
         Qy: Q'y.
-        means: What was subtracted from the atoms beforehand, (steps,).
+        means: The means that were subtracted from the atoms, (steps,).
     """
 
     atoms: np.ndarray
@@ -41,13 +35,13 @@ class MatchingPath(NamedTuple):
         """The coefficients of the first k atoms.
 
         Args:
-            k: From 0 to the number of atoms taken.
+            k: From 0 to the number of steps.
 
         Returns:
-            The intercept (0 where there is none) and the coefficients, (k,).
+            The intercept (0 if there is none) and the coefficients, (k,).
 
         Raises:
-            ValueError: If k is not such a number.
+            ValueError: If k is out of range.
         """
         if not 0 <= k <= len(self.atoms):
             raise ValueError(f"k must be from 0 to the {len(self.atoms)} atoms taken, got {k!r}.")
@@ -59,13 +53,25 @@ class MatchingPath(NamedTuple):
 
 
 class OrthogonalPursuit:
-    """Orthogonal matching pursuit of y: (n,) in a dictionary of p atoms, step by step.
+    """Orthogonal matching pursuit of y in a dictionary of p atoms, step by step.
 
-    train: (n,), whether the squares of a row are minimized (all by default); fit and residual are
-    followed in the other rows too. columns: (p,), the atoms that may be taken (all by default).
+    Args:
+        dictionary: The atoms.
+        y: Targets, (n,).
+        intercept: Whether there is an intercept.
+        train: Whether each row is fitted, (n,); None means all. The residuals of the other rows
+            are updated too.
+        columns: Whether each atom may be taken, (p,); None means all.
     """
 
-    def __init__(self, dictionary: Dictionary, y, intercept=False, train=None, columns=None):
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        y: np.ndarray,
+        intercept: bool = False,
+        train: np.ndarray | None = None,
+        columns: np.ndarray | None = None,
+    ):
         n = len(y)
         self._dictionary, self._atoms = dictionary, dictionary.atoms
         self._train = np.ones(n) if train is None else train.astype(float)
@@ -79,9 +85,9 @@ class OrthogonalPursuit:
         self._y_squares = self._train @ np.square(y)
         if intercept:
             self._append(*self._direction(np.ones(n)))
-        # |phi|, centered if there is an intercept; 0 for atoms that are not to be taken (again).
+        # |phi|, centered if there is an intercept; 0 for atoms that may not be taken (again).
         remainder = self._remainder_squares()
-        independent = remainder > n * EPS * self._squares
+        independent = remainder > n * np.finfo(float).eps * self._squares
         allowed = self._squares > 0.0 if columns is None else columns & (self._squares > 0.0)
         self._lengths = np.sqrt(
             remainder, out=np.zeros_like(remainder), where=allowed & independent
@@ -92,18 +98,20 @@ class OrthogonalPursuit:
         self._record()
 
     def step(self) -> bool:
-        """Take one more atom; False if no atom left would explain anything."""
+        """Take one more atom; False if no atom is left that would lower the residual."""
+        eps, n = np.finfo(float).eps, len(self.residual)
         while True:
-            if self.squares[-1] <= len(self.residual) * EPS**2 * self._y_squares:
+            if self.squares[-1] <= n * eps**2 * self._y_squares:
                 return False
             best = self._dictionary.best(self._train * self.residual, self._lengths)
             if best is None:
                 return False
             q, column = self._direction(self._atoms[:, best])
-            if column[-1] > DEPENDENT * np.sqrt(self._squares[best]):
+            # An atom this close to the span of the others depends on them to rounding.
+            if column[-1] > np.sqrt(eps * self._squares[best]):
                 break
-            # Where one atom depends on those taken, others do too: they are found together.
-            dependent = self._remainder_squares() <= len(self.residual) * EPS * self._squares
+            # Other atoms are then dependent as well: they are all found at once.
+            dependent = self._remainder_squares() <= n * eps * self._squares
             dependent[best] = True
             self._passed_over |= dependent & (self._lengths > 0.0)
             self._lengths[dependent] = 0.0
@@ -114,7 +122,7 @@ class OrthogonalPursuit:
         return True
 
     def test_squares(self) -> float:
-        """The sum of squared residuals of the rows that are not for training."""
+        """The sum of squared residuals of the rows that are not fitted."""
         return float((1.0 - self._train) @ np.square(self.residual))
 
     def path(self) -> MatchingPath:
@@ -130,7 +138,7 @@ class OrthogonalPursuit:
         )
 
     def remark(self) -> str | None:
-        """A sentence on the atoms that were passed over; None if there are none."""
+        """A sentence on the atoms that were left out as dependent; None if there are none."""
         if not self._passed_over.any():
             return None
         return (
@@ -139,21 +147,20 @@ class OrthogonalPursuit:
         )
 
     def _remainder_squares(self) -> np.ndarray:
-        """|phi|^2 of each atom's part orthogonal to the atoms taken, to rounding: (p,)."""
+        """|phi|^2 of the part of each atom that is orthogonal to the atoms taken: (p,)."""
         shared = (self.Q[: self._size] * self._train) @ self._atoms
         return np.maximum(self._squares - np.sum(np.square(shared), axis=0), 0.0)
 
-    def _direction(self, column):
-        """The part of a column orthogonal to the atoms taken, as a unit vector, and coordinates."""
+    def _direction(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The part of a column orthogonal to the atoms taken, as a unit vector, and its R."""
         Q, remainder, coordinates = self.Q[: self._size], column, np.zeros(self._size)
         length, previous_length = self._length(remainder), np.inf
-        # A second pass where little was left, since that little had rounding errors in the span.
-        # Two passes are enough (Giraud, Langou and Rozloznik 2005).
+        # A second pass removes rounding errors in the span if little is left after the first. Two
+        # passes are enough (Giraud, Langou and Rozloznik 2005).
         for _ in range(2):
             if length > 0.5 * previous_length:
                 break
-            # Without threads. These products are too small for them: on a busy machine threads
-            # that wait for one another cost more than all the rest.
+            # Without BLAS threads, which cost more than such small products on a busy machine.
             projection = np.vecdot(Q, self._train * remainder)
             remainder = remainder - np.einsum("k,kn->n", projection, Q)
             coordinates = coordinates + projection
@@ -179,31 +186,32 @@ class OrthogonalPursuit:
 
     def _record(self) -> None:
         self.squares.append(float(self._train @ np.square(self.residual)))
-        # A fit that one row alone determines says nothing of that row: its error stays as it was.
+        # The fit of a row of leverage 1 has no leave-one-out residual: the last one stays.
         margin = 1.0 - self._leverage
-        np.divide(self.residual, margin, out=self._loo_residual, where=margin > len(margin) * EPS)
+        sound = margin > len(margin) * np.finfo(float).eps
+        np.divide(self.residual, margin, out=self._loo_residual, where=sound)
         self.loo_errors.append(float(np.mean(np.square(self._loo_residual))))
 
 
 class Dictionary:
-    """Atoms as columns: (n, p). Single precision narrows down the best atom, double decides.
+    """Atoms as columns, (n, p), screened in single precision and compared in double.
 
-    A step costs reading the atoms from memory, and in single precision they are half as long. Once
-    too many atoms come too near to the best to be told apart in it, only double is used.
+    Most of the time of a step goes into reading the atoms from memory, which takes half as long in
+    single precision. Once too many atoms are equal in single precision, only double is used.
     """
 
-    def __init__(self, atoms):
+    def __init__(self, atoms: np.ndarray):
         self.atoms = atoms
-        # Products of unit vectors in single precision have errors up to this, all but surely
+        # A probabilistic bound on the error of products of unit vectors in single precision
         # (Higham and Mary 2019, section 3, lambda = 8).
         self._error = 8.0 * np.sqrt(len(atoms)) * np.finfo(np.float32).eps
         # Atoms of length 1 neither overflow nor vanish.
         lengths = np.sqrt(np.einsum("ij,ij->j", atoms, atoms))
         self._lengths = np.where(lengths > 0.0, lengths, 1.0)
-        self._single = np.empty(atoms.shape, np.float32)
+        self._single: np.ndarray | None = np.empty(atoms.shape, np.float32)
         np.divide(atoms, self._lengths, out=self._single, casting="same_kind")
 
-    def best(self, r, lengths) -> int | None:
+    def best(self, r: np.ndarray, lengths: np.ndarray) -> int | None:
         """The atom with the largest |phi'r| / length, or None if all phi'r are 0.
 
         r: (n,); lengths: (p,), 0 for atoms that may not be taken.
@@ -211,20 +219,21 @@ class Dictionary:
         candidates = np.flatnonzero(lengths)
         if not len(candidates):
             return None
+        # A small part of the atoms is read faster one by one than all together.
+        max_read_singly = len(lengths) // 64
         if self._single is not None:
-            candidates = self._near_the_best(r, lengths, candidates)
-        few = len(candidates) <= len(lengths) // FEW
-        products = r @ self.atoms[:, candidates] if few else (r @ self.atoms)[candidates]
+            candidates = self._screened(self._single, r, lengths, candidates)
+            if len(candidates) > max(8, max_read_singly):
+                self._single = None
+        read_singly = len(candidates) <= max_read_singly
+        products = r @ self.atoms[:, candidates] if read_singly else (r @ self.atoms)[candidates]
         gains = np.abs(products) / lengths[candidates]
         best = np.argmax(gains)
         return int(candidates[best]) if gains[best] > 0.0 else None
 
-    def _near_the_best(self, r, lengths, candidates) -> np.ndarray:
-        """The candidates that may be the best as far as single precision can tell."""
+    def _screened(self, single, r, lengths, candidates) -> np.ndarray:
+        """The candidates that may be the best, to single precision."""
         factors = self._lengths[candidates] / lengths[candidates]
         unit = (r / np.linalg.norm(r)).astype(np.float32)
-        gains, error = np.abs(unit @ self._single)[candidates] * factors, self._error * factors
-        near = candidates[gains + error >= np.max(gains - error)]
-        if len(near) > max(8, len(lengths) // FEW):
-            self._single = None
-        return near
+        gains, error = np.abs(unit @ single)[candidates] * factors, self._error * factors
+        return candidates[gains + error >= np.max(gains - error)]

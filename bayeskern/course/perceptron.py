@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from bayeskern.core import validation
 from bayeskern.course.expansion import ExpansionClassifier, read_classes
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import gram
 
 
 class KernelPerceptron(ExpansionClassifier):
-    """The perceptron with a kernel: f_c = sum_i b_ic k(., x_i), where b_ic counts mistakes at x_i.
+    """The kernel perceptron: f_c = sum_i b_ic k(., x_i), where b_ic counts mistakes at x_i.
 
-    Training goes through the points one by one. Where the class y of a point does not have the
-    highest f, b rises by 1 for y and falls by 1 for the class that has. Training ends with an epoch
-    without mistakes. With two classes f = sum_i b_i k(., x_i), b_i of the sign of y_i = -1 or 1;
-    and if some u of norm 1 has y_i u(x_i) >= margin for all i, there are at most
+    Training goes through the points one by one. If another class than y has the highest f at a
+    point of class y, b rises by 1 for y and falls by 1 for the other class. Training ends after an
+    epoch without mistakes. With two classes f = sum_i b_i k(., x_i), and b_i has the sign of
+    y_i = -1 or 1. If some u of norm 1 has y_i u(x_i) >= margin for all i, there are at most
     max_i k(x_i, x_i) / margin^2 mistakes (Novikoff 1962). There is no intercept: add `Constant()`
     to the kernel for one.
 
@@ -54,12 +56,12 @@ class KernelPerceptron(ExpansionClassifier):
 
     intercept_ = 0.0
 
-    def __init__(self, kernel=None, epochs=100, seed=0):
+    def __init__(self, kernel: Kernel | None = None, epochs: int = 100, seed: int = 0):
         self.kernel = kernel
         self.epochs = epochs
         self.seed = seed
 
-    def fit(self, X, y):
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from labelled points.
 
         Args:
@@ -75,7 +77,7 @@ class KernelPerceptron(ExpansionClassifier):
         Warns:
             sklearn.exceptions.ConvergenceWarning: If the last epoch still had mistakes.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, copy=True)
+        X, y = self._read_data(X, y, copy=True)
         epochs = validation.positive_integer(self.epochs, "epochs")
         rng = np.random.default_rng(validation.seed(self.seed))
         self.classes_, codes = read_classes(y)
@@ -97,8 +99,8 @@ class KernelPerceptron(ExpansionClassifier):
         return self
 
 
-def _learn(K, codes, epochs, rng):
-    """Coefficients (n, classes) and the number of mistakes in each epoch."""
+def _learn(K, codes, epochs: int, rng) -> tuple[np.ndarray, np.ndarray]:
+    """The coefficients, (n, classes), and the number of mistakes in each epoch."""
     shape = (len(K), np.max(codes) + 1)
     B, F, mistakes = np.zeros(shape), np.zeros(shape), []
     for _ in range(epochs):

@@ -1,14 +1,18 @@
-"""Support vector machines, by scikit-learn (libsvm) with the kernels of this toolkit."""
+"""Support vector machines: scikit-learn's (libsvm), with bayeskern's kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import svm
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeskern.core import validation
 from bayeskern.course.expansion import ExpansionRegressor, read_classes
+from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.estimator import KernelEstimator, read_weights
 from bayeskern.kernels.gram_matrix import blocks, gram
 
@@ -16,9 +20,9 @@ from bayeskern.kernels.gram_matrix import blocks, gram
 class KernelSVR(ExpansionRegressor):
     """Support vector regression, by scikit-learn's SVR.
 
-    C sum_i w_i max(|y_i - f(x_i)| - epsilon, 0) + 1/2 |f - c|^2 is least, with a constant c that is
-    not penalized. `KernelMachineRegressor(loss="epsilon_insensitive", penalty=1 / C,
-    fit_intercept=True)` is slower and has more digits, since libsvm keeps the Gram matrix in single
+    Minimises C sum_i w_i max(|y_i - f(x_i)| - epsilon, 0) + 1/2 |f - c|^2, with an unpenalised
+    constant c. `KernelMachineRegressor(loss="epsilon_insensitive", penalty=1 / C,
+    fit_intercept=True)` is slower and more precise, since libsvm keeps the Gram matrix in single
     precision.
 
     Args:
@@ -49,13 +53,19 @@ class KernelSVR(ExpansionRegressor):
         True
     """
 
-    def __init__(self, kernel=None, C=1.0, epsilon=0.1, tol=1e-3):
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        tol: float = 1e-3,
+    ):
         self.kernel = kernel
         self.C = C
         self.epsilon = epsilon
         self.tol = tol
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to data.
 
         Args:
@@ -70,7 +80,7 @@ class KernelSVR(ExpansionRegressor):
             ValueError: For bad input.
             TypeError: For a kernel with distributions in it.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = self._read_data(X, y, y_numeric=True)
         weights = read_weights(sample_weight, X)
         used = weights > 0.0
         X, y, weights = X[used], y[used], weights[used]
@@ -84,7 +94,7 @@ class KernelSVR(ExpansionRegressor):
         machine.fit(gram(self.kernel_, X), y, weights)
         support, self.dual_coef_ = machine.support_, machine.dual_coef_[0]
         if not support.size:
-            # All errors are below epsilon, so f is constant, and one point is enough.
+            # All errors are below epsilon: f is constant, and one point represents it.
             support, self.dual_coef_ = np.array([0]), np.zeros(1)
         self.support_, self.X_fit_ = np.flatnonzero(used)[support], X[support]
         self.intercept_ = float(machine.intercept_[0])
@@ -95,11 +105,10 @@ class KernelSVR(ExpansionRegressor):
 class KernelSVC(ClassifierMixin, KernelEstimator):
     """The support vector classifier, by scikit-learn's SVC.
 
-    C sum_i w_i max(1 - y_i f(x_i), 0) + 1/2 |f - c|^2 is least, with a constant c that is not
-    penalized and labels y_i of -1 or 1. More than two classes are set against each other in pairs,
-    and the class that wins most often is chosen. For two classes
-    `KernelMachineClassifier(loss="hinge", penalty=1 / C, fit_intercept=True)` is slower and has
-    more digits.
+    Minimises C sum_i w_i max(1 - y_i f(x_i), 0) + 1/2 |f - c|^2, with an unpenalised constant c and
+    labels y_i of -1 or 1. Several classes are compared in pairs, and the class that wins most often
+    is chosen. For two classes `KernelMachineClassifier(loss="hinge", penalty=1 / C,
+    fit_intercept=True)` is slower and more precise.
 
     Args:
         kernel: A positive definite kernel whose hyperparameters are numbers; None means `RBF()`.
@@ -126,12 +135,12 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
         array(['out', 'in'], dtype='<U3')
     """
 
-    def __init__(self, kernel=None, C=1.0, tol=1e-3):
+    def __init__(self, kernel: Kernel | None = None, C: float = 1.0, tol: float = 1e-3):
         self.kernel = kernel
         self.C = C
         self.tol = tol
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function to labelled points.
 
         Args:
@@ -146,7 +155,7 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
             ValueError: For bad input, which includes a single class.
             TypeError: For a kernel with distributions in it.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = self._read_data(X, y)
         weights = read_weights(sample_weight, X)
         used = weights > 0.0
         X, y, weights = X[used], y[used], weights[used]
@@ -163,8 +172,8 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
         self.n_iter_ = machine.n_iter_
         return self
 
-    def decision_function(self, X) -> np.ndarray:
-        """The decision function f.
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Evaluate the decision function f.
 
         Args:
             X: Points, (m, d), with the columns that `fit` saw.
@@ -174,7 +183,7 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
         """
         return np.concatenate([self.svc_.decision_function(K) for K in self._gram_rows(X)])
 
-    def predict(self, X) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class.
 
         Args:
@@ -185,12 +194,11 @@ class KernelSVC(ClassifierMixin, KernelEstimator):
         """
         return np.concatenate([self.svc_.predict(K) for K in self._gram_rows(X)])
 
-    def _gram_rows(self, X):
-        """k(X, training points) block by block, which is 0 but for the support vectors."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+    def _gram_rows(self, X) -> Iterator[np.ndarray]:
+        """k(X, training points) in blocks of rows, with 0 except for the support vectors."""
+        points = self._read_points(X)
         n = self.svc_.shape_fit_[0]
-        for rows in blocks(len(X), n):
-            K = np.zeros((len(X[rows]), n))
-            K[:, self.svc_.support_] = gram(self.kernel_, X[rows], self.X_fit_)
+        for rows in blocks(len(points), n):
+            K = np.zeros((len(points[rows]), n))
+            K[:, self.svc_.support_] = gram(self.kernel_, points[rows], self.X_fit_)
             yield K

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression, QuantileRegressor
 from sklearn.metrics import hinge_loss, log_loss
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
+from bayeskern.course.interior_point import ShiftedGram
 from bayeskern.course.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -18,7 +19,6 @@ from bayeskern.course.losses import (
     Logistic,
     Squared,
 )
-from bayeskern.course.shifted_gram import ShiftedGram
 
 REAL = [Squared(), Absolute(), Huber(0.4), EpsilonInsensitive(0.2)]
 MARGIN = [Hinge(), Logistic()]
