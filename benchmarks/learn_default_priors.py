@@ -35,6 +35,7 @@ from scipy.stats import t as student
 
 from bayeskern.core.threads import one_blas_thread
 from bayeskern.forecast.combine import stacking
+from bayeskern.forecast.combine.candidates import candidates
 from bayeskern.forecast.combine.width import MAX_RESIDUAL, forecast_errors
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.fit.modes import Fitted
@@ -139,7 +140,7 @@ def fits_of(lesson: Lesson, priors) -> list[Fitted]:
     """Every structure at its mode."""
     choices = replace(lesson.choices, learned=table_of(priors))
     with one_blas_thread():
-        fits = stacking.contenders(lesson.x, lesson.y, choices)
+        fits = candidates(lesson.x, lesson.y, choices)
         return [fitted for fitted in fits if np.isfinite(fitted.log_evidence)]
 
 
@@ -225,7 +226,7 @@ def example_of(lesson: Lesson, priors) -> Example | None:
     with one_blas_thread():
         past = [fitted.rolling(origins) for fitted in fits]
         moments = [
-            fitted.draws(stacking.MIN_DRAWS, 0, lesson.x_new).moments(lesson.x_new)
+            fitted.draws(stacking.StackingOptions.min_draws, 0, lesson.x_new).moments(lesson.x_new)
             for fitted in fits
         ]
     errors = [stacking.error_of(*pair, origins) for pair in zip(fits, past, strict=True)]

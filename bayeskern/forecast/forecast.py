@@ -20,7 +20,8 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.memory import Memory
-from bayeskern.forecast.combine.stacking import alone, combine, contenders
+from bayeskern.forecast.combine.candidates import candidates
+from bayeskern.forecast.combine.stacking import alone, combine
 from bayeskern.forecast.combine.updating import likely_times
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
@@ -155,7 +156,7 @@ def _fitted_forecast(
     season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
     steps = series.calendar.steps()[series.observed]
     origins = origins_of(steps, horizon, season)
-    fits = _contenders(t, y, choices)
+    fits = _candidates(t, y, choices)
     if choices.whole_history:
         key = (fits, horizon)
         combination = _combinations.recall(key, lambda: alone(fits[0].as_point(), origins))
@@ -176,11 +177,11 @@ def _fitted_forecast(
     return Forecast(series, horizon, choices, combination, seed, posterior)
 
 
-def _contenders(x, y, choices: Choices) -> tuple[Fitted, ...]:
+def _candidates(x, y, choices: Choices) -> tuple[Fitted, ...]:
     """Likely structures at their modes, remembered for the last few series."""
 
     def fit():
-        return tuple(contenders(x, y, choices))
+        return tuple(candidates(x, y, choices))
 
     # A kernel of the user may hold arrays, which are no keys.
     key = (x.tobytes(), y.tobytes(), choices.key)

@@ -15,7 +15,7 @@ from bayeskern.core.files import atomic_write
 from bayeskern.forecast.combine.components import component_names, components_at, effects_of
 from bayeskern.forecast.combine.predictive import predictive_of
 from bayeskern.forecast.combine.stacking import Combination, Part
-from bayeskern.forecast.combine.updating import MORE, likely_times, updated
+from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE, likely_times, updated
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.look_back import LookBack, look_back
 from bayeskern.forecast.evaluate.verdict import assess_forecast
@@ -298,7 +298,7 @@ class Forecast(Quantiles):
         if not self.parts:
             raise ValueError("a constant series taught nothing: forecast the longer one.")
         x = series.calendar.positions(series.times[series.observed])
-        later = likely_times(series, self.horizon, self.choices, MORE)
+        later = likely_times(series, self.horizon, self.choices, SPARE_STEPS_AFTER_UPDATE)
         parts = updated(self.parts, x, series.values[series.observed], *later)
         combination = replace(self.combination, parts=parts)
         return replace(

@@ -1,10 +1,11 @@
-"""Structures fitted to a series, and weighed by what they foretold.
+"""Weights of structures by their rolling-origin forecasts.
 
 Stacking of predictive distributions: Yao, Vehtari, Simpson and Gelman (2018), "Using stacking to
 average Bayesian predictive distributions". The weights depend on features of the series by
 coefficients that were learned from many series, as in hierarchical stacking (Yao, Pirs, Vehtari and
-Gelman, 2022): on the log evidence of each structure and on the error of its forecasts from earlier
-origins. So a single series moves the weights only as far as such series have shown to be right.
+Gelman, 2022). The features are the log evidence of each structure and the error of its forecasts
+from earlier origins. A single series thus moves the weights only as far as such series have shown
+to be right.
 """
 
 from __future__ import annotations
@@ -15,66 +16,65 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from bayeskern.core.progress import Progress
 from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.combine.responses import responses_of
 from bayeskern.forecast.combine.width import forecast_errors
-from bayeskern.forecast.fit.changes import likeliest_change
 from bayeskern.forecast.fit.modes import NO_TIMES, Draws, Fitted
 from bayeskern.forecast.fit.rolling import Origin
-from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
+from bayeskern.forecast.model.evidence import Moments
+from bayeskern.forecast.model.structure import Choices, Structure
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 from bayeskern.prediction.student_errors import StudentErrors
 
-# Structures whose mode is so much less dense than that of the best one are not looked at again.
-MAX_LOG_GAP = 15.0
-# Number of last values that decide, in a longer series, on which scale each trend is fitted.
-RECENT = 250
-# The scale of a series that is fitted by basis functions is chosen by so many of its last values.
-SCALE_VALUES = 3_000
-# The power of the evidence in the weights of kernels that were given, and of what is seen through
-# a likelihood: Grunwald and van Ommen (2017), "Inconsistency of Bayesian inference for misspecified
-# linear models, and a proposal for repairing it".
-LEARNING_RATE = 0.5
-# Structures with a smaller share of the average are left out of it.
-MIN_WEIGHT = 0.01
-# More changes of level and slope than this are a series that wanders.
-MAX_CHANGES = 3
-# Draws of the hyperparameters of the heaviest structure, and the fewest of each other one.
-DRAWS, MIN_DRAWS = 24, 6
-# Features further behind than this count as that far.
-MAX_EVIDENCE_GAP, MAX_ERROR_GAP = 20.0, 3.0
-# The quantiles whose loss is the error of a forecast.
-PROBABILITIES = np.arange(1, 10) / 10.0
+
+@dataclass(frozen=True)
+class StackingOptions:
+    """Weights and draws of the structures of a forecast.
+
+    Attributes:
+        learning_rate: Power of the evidence in the weights of given kernels, and with a likelihood:
+            Grunwald and van Ommen (2017), "Inconsistency of Bayesian inference for misspecified
+            linear models, and a proposal for repairing it".
+        min_weight: Structures with a smaller weight are dropped.
+        draws: Number of draws of the hyperparameters of the heaviest structure.
+        min_draws: Fewest draws of any other structure.
+    """
+
+    learning_rate: float = 0.5
+    min_weight: float = 0.01
+    draws: int = 24
+    min_draws: int = 6
 
 
 class Part(NamedTuple):
-    """A structure's part of the average: its draws, and its weight."""
+    """One structure of the average: its draws and its weight."""
 
     draws: Draws
     weight: float
 
     @property
     def structure(self) -> Structure:
+        """The structure."""
         return self.draws.fitted.structure
 
     @property
     def fitted(self) -> Fitted:
+        """The structure at its mode."""
         return self.draws.fitted
 
 
 @dataclass(frozen=True, eq=False)
 class Combination:
-    """The structures of a forecast, weighed, and what they foretold from earlier origins.
+    """Weighted structures of a forecast, with their forecasts from earlier origins.
 
     Attributes:
-        parts: The heaviest first.
+        parts: The structures, heaviest first.
         origins: The earlier origins.
-        past: The forecasts of the values after each, one origin after the other, with errors as the
-            models say; None if there are no origins.
+        past: Forecasts of the values after each origin, one origin after the other, with normal
+            errors; None if there are no origins.
     """
 
     parts: tuple[Part, ...]
@@ -82,157 +82,78 @@ class Combination:
     past: QuantileAverage | ResponseMixture | None = None
 
     @property
+    def choices(self) -> Choices:
+        """Options of all structures."""
+        return self.parts[0].fitted.choices
+
+    @property
     def past_steps(self) -> np.ndarray:
-        """How many steps ahead each of the past forecasts was, from 0 on: (N,)."""
+        """Steps ahead of each past forecast, from 0 on: (N,)."""
         return np.concatenate([np.zeros(0, int), *(origin.steps for origin in self.origins)])
 
     @property
     def past_places(self) -> np.ndarray:
-        """The place in the series of what each of them forecast: (N,)."""
+        """Index of the value that each past forecast is for: (N,)."""
         n = len(self.parts[0].fitted.y)
         return np.concatenate([np.zeros(0, int), *(np.arange(n)[o.ahead] for o in self.origins)])
 
     @cached_property
     def residuals(self) -> np.ndarray:
-        """Standardised errors of the past forecasts: (N,)."""
-        if self.past is None:
+        """Standardised errors of the past forecasts, (N,); none with a likelihood."""
+        if not isinstance(self.past, QuantileAverage):
             return np.zeros(0)
         return self.past.errors_of(self.parts[0].fitted.y[self.past_places])
 
     @property
     def reach(self) -> int:
-        """How many steps ahead the past forecasts go, at most."""
+        """Largest number of steps ahead of the past forecasts."""
         return 1 + max((int(origin.steps[-1]) for origin in self.origins), default=-1)
 
     def errors(self, steps: np.ndarray) -> StudentErrors:
-        """The distribution of standardised errors so many steps ahead, from 0 on: (m,)."""
-        choices = self.parts[0].fitted.choices
-        if choices.kernels is not None or choices.likelihood is not None:
+        """Distribution of standardised errors at steps ahead (m,), from 0 on."""
+        if self.choices.kernels is not None or self.choices.likelihood is not None:
             return StudentErrors.normal(len(steps))
-        return forecast_errors(choices.learned.width, self.residuals, steps)
-
-
-def contenders(x, y, choices: Choices) -> list[Fitted]:
-    """Structures at their modes, those far behind the best one left out, the best first.
-
-    Of a long series the last part decides on which scale each trend is fitted to all of it.
-
-    Raises ValueError if no structure has a density at all.
-    """
-    if choices.whole_history:
-        return [_of_history(x, y, choices)]
-    structures, start = choices.structures, {}
-    # A kernel that was given may tell one time from another.
-    is_long = len(y) > RECENT and len(structures) > 1 and choices.kernels is None
-    total = len(structures) + (len(choices.trends) if is_long else 0)
-    with Progress("forecast", total, estimate=is_long) as bar:
-        if is_long:
-            recent = slice(-RECENT, None)
-            fits = _fit_all(structures, choices, x[recent] - x[recent][0], y[recent], bar)
-            start = {fitted.structure: fitted.by_name for fitted in fits}
-            likelier: dict[str, Structure] = {}
-            for fitted in fits:
-                likelier.setdefault(fitted.structure.trend, fitted.structure)
-            structures = [*likelier.values()]
-        fits = _fit_all(structures, choices, x, y, bar, start)
-    if choices.find_changes:
-        fits = _with_changes(fits, choices)
-    if not np.isfinite(fits[0].log_joint):
-        raise ValueError(
-            "the kernel gives these values no density at the medians of its priors: its matrix is "
-            "not positive definite there, or overflows. Look at its priors and at the time unit."
-        )
-    return fits
-
-
-def _of_history(x, y, choices: Choices) -> Fitted:
-    """The fit to all of a long series, on the scale that its last part is likelier on."""
-    structures = choices.structures
-    if len(structures) > 1:
-        recent = slice(-SCALE_VALUES, None)
-        fits = [Fitted.of(structure, choices, x[recent], y[recent]) for structure in structures]
-        structures = [near(fits)[0].structure]
-    return Fitted.of(structures[0], choices, x, y)
-
-
-def _fit_all(structures, choices, x, y, bar: Progress, start=None) -> list[Fitted]:
-    """The structures at their modes, the best first, side by side where that is worth it.
-
-    Of several scales the first structure on each goes before the others, and a scale that it rules
-    out is left.
-
-    start: structure -> where its search starts.
-    """
-
-    def fit(structure):
-        fitted = Fitted.of(structure, choices, x, y, (start or {}).get(structure))
-        bar.advance()
-        return fitted
-
-    first = [*{structure.log: structure for structure in reversed(structures)}.values()]
-    if len(first) == 1:
-        return near(side_by_side(fit, structures, len(y)))
-    fits = near(side_by_side(fit, first, len(y)))
-    likely = {fitted.structure.log for fitted in fits}
-    others = [s for s in structures if s.log in likely and s not in first]
-    return near([*fits, *side_by_side(fit, others, len(y))])
-
-
-def near(fits: list[Fitted]) -> list[Fitted]:
-    """Fits within MAX_LOG_GAP of the best, sorted best first."""
-    fits = sorted(fits, key=lambda fitted: -fitted.log_joint)
-    return [fit for fit in fits if not fit.log_joint < fits[0].log_joint - MAX_LOG_GAP]
-
-
-def _with_changes(fits: list[Fitted], choices: Choices) -> list[Fitted]:
-    """The fits and the same with as many changes as the best of them asks for."""
-    newest = fits
-    for _ in range(MAX_CHANGES):
-        at, log_factor = likeliest_change(fits[0], choices.unit)
-        if log_factor + log_prior_of_change(len(fits[0].y)) < 0.0:
-            break
-        newest = [_with_change(fitted, choices, at) for fitted in newest]
-        fits = near([*fits, *newest])
-        if len(fits[0].structure.changes) == len(choices.changes):
-            break
-    return fits
-
-
-def _with_change(fitted: Fitted, choices: Choices, at: float) -> Fitted:
-    changes = (*fitted.structure.changes, at)
-    structure = fitted.structure._replace(changes=changes)
-    return Fitted.of(structure, choices, fitted.x, fitted.y, fitted.by_name)
+        return forecast_errors(self.choices.learned.width, self.residuals, steps)
 
 
 def combine(
-    fits: Sequence[Fitted], origins: Sequence[Origin], seed: int, x_new: np.ndarray = NO_TIMES
+    fits: Sequence[Fitted],
+    origins: Sequence[Origin],
+    seed: int,
+    x_new: np.ndarray = NO_TIMES,
+    options: StackingOptions = StackingOptions(),
 ) -> Combination:
-    """Weigh the fits, and draw from the hyperparameters of those that count.
+    """Weight the fits, and draw hyperparameters of those that are kept.
 
     Args:
         fits: Structures at their modes.
         origins: Earlier origins to forecast from.
         seed: Seed of the draws.
         x_new: As in `Fitted.draws`.
+        options: Weights and draws.
+
+    Raises:
+        FloatingPointError: No fit has a finite evidence.
     """
-    evidence = side_by_side(lambda fitted: fitted.log_evidence, fits, len(fits[0].y))
+    n = len(fits[0].y)
+    evidence = side_by_side(lambda fitted: fitted.log_evidence, fits, n)
     fits = [fitted for fitted, value in zip(fits, evidence, strict=True) if np.isfinite(value)]
     if not fits:
         raise FloatingPointError(
             "no structure has a finite density around its mode: the covariances cannot be "
-            "factored there. Take method='map', or another kernel."
+            "factored there. Use method='map' or another kernel."
         )
-    by_part = side_by_side(lambda fitted: fitted.rolling(origins), fits, len(fits[0].y))
-    weights = _weights(fits, origins, by_part)
-    weights = np.where(weights < MIN_WEIGHT, 0.0, weights)
+    by_part = side_by_side(lambda fitted: fitted.rolling(origins), fits, n)
+    weights = _weights(fits, origins, by_part, options.learning_rate)
+    weights = np.where(weights < options.min_weight, 0.0, weights)
     weights /= weights.sum()
     order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > 0.0]
 
-    def drawn(i):
-        count = max(MIN_DRAWS, int(np.ceil(DRAWS * weights[i] / weights.max())))
+    def draw(i: int) -> Draws:
+        count = max(options.min_draws, int(np.ceil(options.draws * weights[i] / weights.max())))
         return fits[i].draws(count, seed, x_new)
 
-    draws = side_by_side(drawn, order, len(fits[0].y))
+    draws = side_by_side(draw, order, n)
     parts = [Part(d, float(weights[i])) for d, i in zip(draws, order, strict=True)]
     past = _past([fits[i] for i in order], weights[order], [by_part[i] for i in order])
     return Combination(tuple(parts), tuple(origins), past)
@@ -244,60 +165,102 @@ def alone(draws: Draws, origins: Sequence[Origin]) -> Combination:
     return Combination((Part(draws, 1.0),), tuple(origins), past)
 
 
-def _past(fits: Sequence[Fitted], weights, moments) -> QuantileAverage | ResponseMixture | None:
-    """The forecasts from all earlier origins, by the moments of each of the fits there."""
+def response_mixture(
+    fits: Sequence[Fitted], weights: np.ndarray, zs: Sequence[np.ndarray], moments, paths=None
+) -> ResponseMixture:
+    """Mixture of the predictive distributions of counts or shares at S draws.
+
+    Args:
+        fits: The fit of each draw.
+        weights: Weight of each draw, (S,).
+        zs: Hyperparameters of each draw.
+        moments: Means and variances of the latent process, standardised: (S, m) each.
+        paths: (draw, n, seed) -> joint draws of the latent process, (n, m).
+    """
+    likelihood = fits[0].choices.likelihood
+    assert likelihood is not None
+    sizes = np.array([[fitted.scale.size] for fitted in fits])
+    shifts = np.array([[fitted.scale.shift] for fitted in fits])
+    means, variances = moments
+    thetas = [z[: len(likelihood.names)] for z in zs]
+    sds = sizes * np.sqrt(variances)
+    return ResponseMixture(likelihood, weights, shifts + sizes * means, sds, thetas, paths)
+
+
+def _past(
+    fits: Sequence[Fitted], weights: np.ndarray, moments: Sequence[list[Moments]]
+) -> QuantileAverage | ResponseMixture | None:
+    """Forecasts from all earlier origins, from the means and sds of each fit there."""
     if not moments[0]:
         return None
+    by_fit = [[np.concatenate(part) for part in zip(*pairs, strict=True)] for pairs in moments]
+    means, sds = map(np.array, zip(*by_fit, strict=True))
     choices = fits[0].choices
-    together = [[np.concatenate(part) for part in zip(*pairs, strict=True)] for pairs in moments]
-    means, sds = map(np.array, zip(*together, strict=True))
     if choices.likelihood is None:
         return QuantileAverage(weights, [f.scale for f in fits], means, sds, bounds=choices.bounds)
     modes = [fitted.mode for fitted in fits]
-    return responses_of(choices.likelihood, weights, fits, modes, (means, np.square(sds)))
+    return response_mixture(fits, weights, modes, (means, np.square(sds)))
 
 
-def _weights(fits: Sequence[Fitted], origins, by_part) -> np.ndarray:
-    """The weights of the fits, (K,); they sum to one."""
+def _weights(
+    fits: Sequence[Fitted],
+    origins: Sequence[Origin],
+    by_part: Sequence[list[Moments]],
+    learning_rate: float,
+) -> np.ndarray:
+    """Weights of the fits, (K,), which sum to one."""
     choices = fits[0].choices
-    # What the data say counts by a power, a prior in full.
+    # The power applies to the evidence only, not to the prior of a structure.
     priors = np.array([fitted.log_prior for fitted in fits])
     evidence = np.array([fitted.log_evidence for fitted in fits]) - priors
     if choices.kernels is not None or choices.likelihood is not None:
-        return softmax(LEARNING_RATE * evidence + priors)
+        return softmax(learning_rate * evidence + priors)
     weighing = choices.learned.weighing
     names = [structure_name(fitted.structure) for fitted in fits]
     intercepts = np.array([weighing.intercepts[name] for name in names])
-    evidence, errors = features(
-        evidence, [error_of(*pair, origins) for pair in zip(fits, by_part, strict=True)]
-    )
-    return softmax(
-        intercepts + weighing.by_evidence * evidence + weighing.by_error * errors + priors
-    )
+    errors = [error_of(*pair, origins) for pair in zip(fits, by_part, strict=True)]
+    evidence, errors = features(evidence, errors)
+    scores = intercepts + weighing.by_evidence * evidence + weighing.by_error * errors
+    return softmax(scores + priors)
 
 
 def structure_name(structure: Structure) -> str:
-    """What the weight of a structure is called in the learned table."""
+    """Name of a structure in the learned table of weights."""
     return f"{structure.trend} log" if structure.log else structure.trend
 
 
-def features(log_evidence, errors) -> tuple[np.ndarray, np.ndarray]:
-    """How far each structure is behind the best in evidence and in the log of its error: (K,)."""
-    evidence = np.clip(np.subtract(log_evidence, np.max(log_evidence)), -MAX_EVIDENCE_GAP, 0.0)
+def features(log_evidence: ArrayLike, errors: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Gaps of each structure to the best one in evidence and in log error, both at most 0.
+
+    Args:
+        log_evidence: Log evidence of each structure, (K,).
+        errors: Mean quantile loss of each structure, (K,).
+
+    Returns:
+        Gap in evidence, at least -20, and gap in minus the log error, at least -3: (K,) each. The
+        second is 0 if an error is unknown.
+    """
+    gaps = np.clip(np.subtract(log_evidence, np.max(log_evidence)), -20.0, 0.0)
     errors = np.asarray(errors, float)
     if not np.all(np.isfinite(errors)) or not np.all(errors > 0.0):
-        return evidence, np.zeros(len(errors))
-    return evidence, np.clip(-np.log(errors / np.min(errors)), -MAX_ERROR_GAP, 0.0)
+        return gaps, np.zeros(len(errors))
+    return gaps, np.clip(-np.log(errors / np.min(errors)), -3.0, 0.0)
 
 
-def error_of(fitted: Fitted, past, origins: Sequence[Origin]) -> float:
-    """Mean quantile loss of the forecasts of one structure; NaN where there are none."""
+def error_of(fitted: Fitted, past: Sequence[Moments], origins: Sequence[Origin]) -> float:
+    """Mean loss of the nine deciles of past forecasts; NaN if there are none.
+
+    Args:
+        fitted: Structure at its mode.
+        past: Means and sds of its forecasts, one pair for each origin.
+        origins: The origins.
+    """
     if not origins:
         return np.nan
     means, sds = (np.concatenate(part) for part in zip(*past, strict=True))
     y = np.concatenate([fitted.y[origin.ahead] for origin in origins])
     average = QuantileAverage([1.0], [fitted.scale], means[None], sds[None])
-    loss = y - average.quantile(PROBABILITIES)
-    return float(
-        np.mean(np.maximum(PROBABILITIES[:, None] * loss, (PROBABILITIES[:, None] - 1.0) * loss))
-    )
+    probabilities = np.arange(1, 10) / 10.0
+    loss = y - average.quantile(probabilities)
+    tilted = probabilities[:, None] * loss, (probabilities[:, None] - 1.0) * loss
+    return float(np.mean(np.maximum(*tilted)))

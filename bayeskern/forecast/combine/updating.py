@@ -1,8 +1,8 @@
-"""What a fit says after more values: the same hyperparameters, weighted anew.
+"""A forecast updated with new values at the same draws of the hyperparameters.
 
-Each draw is weighted by what it says of the new values, given the old ones: sequential importance
-sampling (Liu, 2001, "Monte Carlo strategies in scientific computing", section 2.6). No mode is
-looked for again.
+Each draw is reweighted by its density of the new values given the old ones: sequential importance
+sampling (Liu, 2001, "Monte Carlo strategies in scientific computing", section 2.6). The modes are
+not searched again.
 """
 
 from __future__ import annotations
@@ -13,27 +13,39 @@ from dataclasses import replace
 import numpy as np
 
 from bayeskern.core.threads import side_by_side
-from bayeskern.forecast.combine.stacking import LEARNING_RATE, MIN_WEIGHT, Part
+from bayeskern.forecast.combine.stacking import Part, StackingOptions
 from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import Draws
 from bayeskern.forecast.model.structure import Choices
 
-# So many steps beyond the horizon, or a tenth of the series, are foretold with a fit: as many
-# values can come without another factor of the covariances. More when these are used up, as it
-# happens where values come one by one.
-SPARE, MORE = 12, 48
-# Longer horizons are not kept with a fit: their covariances take memory in its square.
-MAX_KEPT_STEPS = 200
+# Steps kept beyond the horizon after an update, for series whose values arrive one by one.
+SPARE_STEPS_AFTER_UPDATE = 48
 
 
 def likely_times(
-    series: Series, horizon: int, choices: Choices, spare: int = SPARE
+    series: Series,
+    horizon: int,
+    choices: Choices,
+    spare_steps: int = 12,
+    max_kept_steps: int = 200,
 ) -> tuple[np.ndarray, int]:
-    """The positions of the next times, which may have values, and how many will be asked for."""
-    wanted = horizon if horizon <= MAX_KEPT_STEPS else 0
-    count = wanted + max(spare, len(series.values) // 10)
+    """Positions of the next times to keep with a fit, so that updates there are cheap.
+
+    Args:
+        series: The series.
+        horizon: Number of steps to forecast.
+        choices: Options of the structures.
+        spare_steps: Fewest steps kept beyond the horizon; a tenth of the series if that is more.
+        max_kept_steps: Longer horizons are not kept: their covariances take memory in the square of
+            the horizon.
+
+    Returns:
+        The positions, and how many of them are forecast.
+    """
+    wanted = horizon if horizon <= max_kept_steps else 0
+    count = wanted + max(spare_steps, len(series.values) // 10)
     if choices.effects is not None:
-        # What is beside the series is known up to the horizon.
+        # Regressors are known up to the horizon.
         count = min(count, horizon)
     return series.calendar.positions(series.calendar.future(count)), wanted
 
@@ -41,28 +53,34 @@ def likely_times(
 def updated(
     parts: Sequence[Part], x: np.ndarray, y: np.ndarray, x_new: np.ndarray, wanted: int
 ) -> tuple[Part, ...]:
-    """The parts given all values y at times x, (n,) both, of which they know the first ones.
+    """The parts given all values, of which they know the first ones.
 
-    x_new, wanted: the `likely_times` then.
+    Args:
+        parts: The structures with their draws.
+        x: Times of all values, (n,).
+        y: All values, (n,).
+        x_new: Positions from `likely_times` after the last value.
+        wanted: How many of them are forecast.
 
     Raises:
-        ValueError: If none of them gives the new values a density, as the logarithm does to what is
-            not above zero.
+        ValueError: No part can describe the new values, such as the logarithm of a value of 0.
+        FloatingPointError: No draw gives the new values a density.
     """
+    options = StackingOptions()
     possible = [part for part in parts if not part.structure.log or np.all(y > 0)]
     if not possible:
         raise ValueError(
-            f"a value of {np.min(y):g} has no logarithm, which is what this forecast describes. "
-            "Forecast the longer series without StructuralModel(log=True)."
+            f"a value of {np.min(y):g} has no logarithm, which this forecast describes. Forecast "
+            "the longer series without StructuralModel(log=True)."
         )
 
-    def given_all(part):
+    def update(part: Part) -> Draws:
         return _updated(part.draws, x, y, x_new, wanted)
 
-    draws = side_by_side(given_all, possible, len(y))
-    # The prior of a structure is in its weight already.
+    draws = side_by_side(update, possible, len(y))
+    # The weight already holds the prior of a structure.
     before = np.array([part.draws.log_evidence for part in possible])
-    gains = np.array([one.log_evidence for one in draws]) - before
+    gains = np.array([after.log_evidence for after in draws]) - before
     if not np.any(np.isfinite(gains)):
         raise FloatingPointError(
             "the new values have no density under any draw of the hyperparameters: forecast the "
@@ -70,14 +88,15 @@ def updated(
         )
     gains = np.where(np.isfinite(gains), gains, -np.inf)
     weights = np.array([part.weight for part in possible])
-    weights = weights * np.exp(LEARNING_RATE * (gains - gains.max()))
-    weights = np.where(weights < MIN_WEIGHT * weights.sum(), 0.0, weights)
+    weights = weights * np.exp(options.learning_rate * (gains - gains.max()))
+    weights = np.where(weights < options.min_weight * weights.sum(), 0.0, weights)
     weights /= weights.sum()
     order = np.argsort(-weights, kind="stable")
     return tuple(Part(draws[i], float(weights[i])) for i in order if weights[i] > 0.0)
 
 
-def _updated(draws: Draws, x, y, x_new, wanted: int) -> Draws:
+def _updated(draws: Draws, x: np.ndarray, y: np.ndarray, x_new: np.ndarray, wanted: int) -> Draws:
+    """The draws of one part, reweighted by the density of the new values."""
     known, fitted, z = len(draws.fitted.y), draws.fitted.given(x, y), draws.z
     if draws.is_point:
         return replace(draws, fitted=fitted, predictive=None)
@@ -85,13 +104,13 @@ def _updated(draws: Draws, x, y, x_new, wanted: int) -> Draws:
     if before is None:
         before = draws.fitted.evidence.predictive(z, np.append(later, x_new))
     after = None
-    # The factors of robust noise are others with the new values.
+    # With robust noise the noise factors of the old values change too.
     if before.covers(later) and not fitted.choices.robust:
         after = before.given(later, fitted.scale.forward(y[known:]))
     if after is None or len(after.x) < wanted < len(x_new):
         after = fitted.evidence.predictive(z, x_new)
     with np.errstate(invalid="ignore"):
         gains = after.log_densities - before.log_densities
-    # A draw that had no density has none to gain.
+    # A draw without a density keeps none.
     gains = np.where(np.isnan(gains), -np.inf, gains)
     return replace(draws, fitted=fitted, predictive=after, log_ratios=draws.log_ratios + gains)

@@ -11,14 +11,13 @@ import scipy.stats
 
 import bayeskern as bk
 from bayeskern import kernels
-from bayeskern.forecast.combine import stacking
+from bayeskern.forecast.combine.candidates import CandidateOptions, best_first, candidates
 from bayeskern.forecast.combine.stacking import (
+    StackingOptions,
     alone,
     combine,
-    contenders,
     error_of,
     features,
-    near,
     structure_name,
 )
 from bayeskern.forecast.fit.modes import Fitted
@@ -43,10 +42,11 @@ def given(kernel=KERNEL, y=Y):
     return Fitted.of(Structure("given", False), choices, T, y)
 
 
-def of_walk(learned=TABLE, **options):
+def of_walk(learned=TABLE, candidate_options=None, **options):
     """The structures of a random walk with the made-up table, at their modes."""
     known = {"trends": tuple(TRENDS), "logs": (False, True), "learned": learned}
-    return contenders(np.arange(float(N)), WALK, choices_for(**(known | options)))
+    choices = choices_for(**(known | options))
+    return candidates(np.arange(float(N)), WALK, choices, candidate_options or CandidateOptions())
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_weights_are_those_of_the_formula(fits):
     assert ordered == sorted(ordered, reverse=True)
     # The heavier a structure, the more draws of its hyperparameters.
     counts = [len(part.draws.z) for part in combination.parts]
-    assert counts == sorted(counts, reverse=True) and counts[-1] >= stacking.MIN_DRAWS
+    assert counts == sorted(counts, reverse=True) and counts[-1] >= StackingOptions.min_draws
 
 
 def test_a_structure_of_little_weight_is_left_out():
@@ -136,16 +136,16 @@ def test_weights_of_kernels_of_ones_own_are_proportional_to_the_root_of_the_evid
     np.testing.assert_allclose(sum(part.weight for part in parts), 1.0)
 
 
-def test_a_change_that_was_found_costs_its_prior_in_full(monkeypatch):
+def test_a_change_that_was_found_costs_its_prior_in_full():
     """One change anywhere is as likely as none: 1 / (2 n) for each place."""
-    monkeypatch.setattr(stacking, "MIN_WEIGHT", 0.0)
     learned = replace(TABLE, weighing=Weighing(INTERCEPTS, by_evidence=0.0, by_error=0.0))
     choices = choices_for(find_changes=True, learned=learned)
     plain, changed = Structure("drift", False), Structure("drift", False, (29.5,))
     fits = [
         Fitted.of(structure, choices, np.arange(float(N)), WALK) for structure in (plain, changed)
     ]
-    weights = {part.structure: part.weight for part in combine(fits, (), seed=0).parts}
+    parts = combine(fits, (), seed=0, options=StackingOptions(min_weight=0.0)).parts
+    weights = {part.structure: part.weight for part in parts}
     assert weights[changed] / weights[plain] == pytest.approx(1.0 / (2.0 * N))
     assert log_prior_of_change(N) == pytest.approx(-np.log(2.0 * N))
 
@@ -155,26 +155,26 @@ def test_a_change_that_was_found_costs_its_prior_in_full(monkeypatch):
 
 def test_those_far_behind_are_left_out():
     fits = [given(), given(kernels.RBF(1e-3, 1.0)), given(kernels.Constant(1.0))]
-    ordered = near(fits)
+    gap = CandidateOptions.max_log_gap_nats
+    ordered = best_first(fits, gap)
     assert ordered[0] is max(fits, key=lambda fitted: fitted.log_joint)
     assert len(ordered) < 3
     left = [f for f in fits if f not in ordered]
-    assert all(f.log_joint < ordered[0].log_joint - stacking.MAX_LOG_GAP for f in left)
+    assert all(f.log_joint < ordered[0].log_joint - gap for f in left)
 
 
 def test_a_scale_that_is_ruled_out_is_not_fitted_on():
     """Values about zero on the scale of the logarithm, of an exponential of many sizes."""
     y = np.exp(4.0 * np.sin(T) + 0.1 * RNG.normal(size=N))
-    fits = contenders(T, y, choices_for(trends=tuple(TRENDS), logs=(False, True)))
+    fits = candidates(T, y, choices_for(trends=tuple(TRENDS), logs=(False, True)))
     assert {fitted.structure.log for fitted in fits} == {True}
 
 
-def test_of_a_long_series_the_last_values_choose_the_scale_of_each_trend(monkeypatch):
-    monkeypatch.setattr(stacking, "RECENT", 40)
-    fits = of_walk()
+def test_of_a_long_series_the_last_values_choose_the_scale_of_each_trend():
+    fits = of_walk(candidate_options=CandidateOptions(recent_values=40))
     trends = [fitted.structure.trend for fitted in fits]
     assert len(set(trends)) == len(trends) and all(len(fitted.y) == N for fitted in fits)
-    recent = contenders(np.arange(40.0), WALK[-40:], fits[0].choices)
+    recent = candidates(np.arange(40.0), WALK[-40:], fits[0].choices)
     for fitted in fits:
         likelier = next(f for f in recent if f.structure.trend == fitted.structure.trend)
         assert likelier.structure == fitted.structure
@@ -304,7 +304,7 @@ def test_weights_by_evidence_recover_the_true_structure(trend):
     choices = choices_for(trends=tuple(TRENDS), learned=replace(TABLE, weighing=even))
     rng, right, steps = np.random.default_rng(11), 0, np.arange(120)
     for _ in range(20):
-        fits = contenders(steps.astype(float), simulate(trend, rng), choices)
+        fits = candidates(steps.astype(float), simulate(trend, rng), choices)
         parts = combine(fits, origins_of(steps, 12), seed=0).parts
         right += sum(p.weight for p in parts if p.structure.trend in EQUIVALENT[trend]) > 0.5
     assert right >= 16

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
 import bayeskern as bk
-from bayeskern.forecast.combine.updating import MORE
+from bayeskern.forecast.combine.updating import SPARE_STEPS_AFTER_UPDATE
 from bayeskern.gp.time_series.evidence import NumpyEvidence
 from bayeskern.kernels import RBF, Brownian, Constant, Matern32
 
@@ -261,7 +261,9 @@ def test_what_is_kept_does_not_grow(walk):
     for value in np.tile(walk[40:], 4)[:100]:
         g = g.update(value)
         kept = [part.draws.predictive for part in g.parts]
-        assert all(one.covariances.nbytes <= 32 * (3 + MORE) ** 2 * 8 for one in kept)
+        assert all(
+            one.covariances.nbytes <= 32 * (3 + SPARE_STEPS_AFTER_UPDATE) ** 2 * 8 for one in kept
+        )
         assert all(one.covariances.base is None for one in kept)
     assert g.before is f and len(g.series.values) == 140
 

@@ -1,0 +1,153 @@
+"""Structures of a series at their modes, without those of a much smaller density."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayeskern.core.progress import Progress
+from bayeskern.core.threads import side_by_side
+from bayeskern.forecast.fit.changes import likeliest_change
+from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_change
+
+
+@dataclass(frozen=True)
+class CandidateOptions:
+    """Which structures are fitted to a series and kept.
+
+    Attributes:
+        max_log_gap_nats: Largest gap of the log density at the mode to that of the best structure.
+        recent_values: Long series: number of last values that choose the scale of each trend.
+        scale_values: Number of last values that choose the scale of basis functions.
+        max_changes: Most change points; a series with more of them is better described by a level
+            that wanders.
+    """
+
+    max_log_gap_nats: float = 15.0
+    recent_values: int = 250
+    scale_values: int = 3_000
+    max_changes: int = 3
+
+
+def candidates(
+    x: np.ndarray, y: np.ndarray, choices: Choices, options: CandidateOptions = CandidateOptions()
+) -> list[Fitted]:
+    """Likely structures at their modes, best first.
+
+    For a long series the last values choose the scale of each trend, values or logarithm; that
+    structure is then fitted to the whole series.
+
+    Args:
+        x: Times, (n,).
+        y: Values, (n,).
+        choices: Structures to consider.
+        options: Which structures are kept.
+
+    Raises:
+        ValueError: No structure has a density.
+    """
+    if choices.whole_history:
+        return [_of_history(x, y, choices, options)]
+    structures, start = choices.structures, {}
+    # A kernel of the user may depend on absolute time.
+    is_long = len(y) > options.recent_values and len(structures) > 1 and choices.kernels is None
+    total = len(structures) + (len(choices.trends) if is_long else 0)
+    with Progress("forecast", total, estimate=is_long) as bar:
+        if is_long:
+            recent = slice(-options.recent_values, None)
+            fits = _fit_all(
+                structures, choices, x[recent] - x[recent][0], y[recent], bar, start, options
+            )
+            start = {fitted.structure: fitted.by_name for fitted in fits}
+            likeliest: dict[str, Structure] = {}
+            for fitted in fits:
+                likeliest.setdefault(fitted.structure.trend, fitted.structure)
+            structures = [*likeliest.values()]
+        fits = _fit_all(structures, choices, x, y, bar, start, options)
+    if choices.find_changes:
+        fits = _with_changes(fits, choices, options)
+    if not np.isfinite(fits[0].log_joint):
+        raise ValueError(
+            "the kernel gives these values no density at the medians of its priors: its matrix is "
+            "not positive definite there, or overflows. Check its priors and the time unit."
+        )
+    return fits
+
+
+def _of_history(
+    x: np.ndarray, y: np.ndarray, choices: Choices, options: CandidateOptions
+) -> Fitted:
+    """The fit to a whole long series, on the likelier scale of its last part."""
+    structure = choices.structures[0]
+    if len(choices.structures) > 1:
+        recent = slice(-options.scale_values, None)
+        fits = [Fitted.of(one, choices, x[recent], y[recent]) for one in choices.structures]
+        structure = best_first(fits, options.max_log_gap_nats)[0].structure
+    return Fitted.of(structure, choices, x, y)
+
+
+def _fit_all(
+    structures: Sequence[Structure],
+    choices: Choices,
+    x: np.ndarray,
+    y: np.ndarray,
+    bar: Progress,
+    start: Mapping[Structure, dict[str, float]],
+    options: CandidateOptions,
+) -> list[Fitted]:
+    """Likely structures at their modes, best first, fitted in parallel where that is faster.
+
+    If there are several scales, the first structure on each is fitted first. A scale that these
+    fits rule out is dropped.
+
+    Args:
+        structures: Structures to fit.
+        choices: All options.
+        x: Times, (n,).
+        y: Values, (n,).
+        bar: Progress bar, advanced by each fit.
+        start: Structure -> starting hyperparameters by name.
+        options: Which structures are kept.
+    """
+
+    def fit(structure: Structure) -> Fitted:
+        fitted = Fitted.of(structure, choices, x, y, start.get(structure))
+        bar.advance()
+        return fitted
+
+    gap = options.max_log_gap_nats
+    first = [*{structure.log: structure for structure in reversed(structures)}.values()]
+    if len(first) == 1:
+        return best_first(side_by_side(fit, structures, len(y)), gap)
+    fits = best_first(side_by_side(fit, first, len(y)), gap)
+    likely = {fitted.structure.log for fitted in fits}
+    others = [s for s in structures if s.log in likely and s not in first]
+    return best_first([*fits, *side_by_side(fit, others, len(y))], gap)
+
+
+def best_first(fits: Iterable[Fitted], max_log_gap_nats: float = np.inf) -> list[Fitted]:
+    """Fits within `max_log_gap_nats` of the best, sorted best first."""
+    fits = sorted(fits, key=lambda fitted: -fitted.log_joint)
+    # Written so that NaN is kept.
+    return [fit for fit in fits if not fit.log_joint < fits[0].log_joint - max_log_gap_nats]
+
+
+def _with_changes(fits: list[Fitted], choices: Choices, options: CandidateOptions) -> list[Fitted]:
+    """The fits, and the same structures with as many change points as the best fit supports."""
+    newest = fits
+    for _ in range(options.max_changes):
+        at, log_factor = likeliest_change(fits[0], choices.unit)
+        if log_factor + log_prior_of_change(len(fits[0].y)) < 0.0:
+            break
+        changed = []
+        for old in newest:
+            structure = old.structure._replace(changes=(*old.structure.changes, at))
+            changed.append(Fitted.of(structure, choices, old.x, old.y, old.by_name))
+        newest = changed
+        fits = best_first([*fits, *newest], options.max_log_gap_nats)
+        if len(fits[0].structure.changes) == len(choices.changes):
+            break
+    return fits
