@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayeskern.core import extras, validation
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from bayeskern.core import validation
 from bayeskern.core.files import atomic_write, require_file
 from bayeskern.core.formatting import counted
 from bayeskern.core.progress import Progress
@@ -153,10 +155,7 @@ def render(subjects: list[Subject], progress: bool = False) -> str:
     return text
 
 
-def _template():
-    with extras.needed_for("A report", package="jinja2", extra="report"):
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined  # slow to import
-
+def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
