@@ -5,6 +5,7 @@ python -m tests.program_of_processes WHAT FILE [ADDRESS COUNT PLACE]
 
 import os
 import sys
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -87,7 +88,7 @@ def chains() -> dict:
 
 def search() -> dict:
     """Its mode, of which the first process keeps a checkpoint after each step."""
-    lbfgs.STRETCH = 1
+    lbfgs.OPTIONS = replace(lbfgs.OPTIONS, stretch=1)
     path = os.environ["CHECKPOINT"]
     mode = bk.infer(MODEL, *rows(), method=MAP(starts=2, checkpoint=path), progress=False)
     return {"z": mode.z}

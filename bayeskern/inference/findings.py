@@ -10,7 +10,7 @@ from scipy.special import chdtri
 
 from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.optimization.modes import NEGLIGIBLE, RADIUS_SDS, Optimum
+from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 
 # The share of a normal distribution that lies further out than a mode which its draws cover.
 MIN_TAIL_SHARE = 1e-4
@@ -66,9 +66,10 @@ class Findings:
             for mode in (search, *search.influential):
                 squared = np.sum(np.square(np.linalg.solve(tril, mode.z - mean)))
                 # As `Optimum.log_effect`, in sds of the draws.
-                effect = search.log_share(mode) + np.log(np.maximum(1.0, squared / RADIUS_SDS**2))
+                relative = squared / CRITERIA.radius_sds**2
+                effect = search.log_share(mode) + np.log(np.maximum(1.0, relative))
                 # Written so that NaN is not covered.
-                covered = squared < furthest or effect <= np.log(NEGLIGIBLE)
+                covered = squared < furthest or effect <= np.log(CRITERIA.min_share)
                 if not covered and all(m.is_elsewhere(mode.z) for m in missed):
                     missed.append(mode)
         return missed

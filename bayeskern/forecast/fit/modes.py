@@ -27,7 +27,7 @@ from bayeskern.inference import Posterior
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth, resample
 from bayeskern.inference.assessment.point import assess_point
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.modes import FLAT, Optimum
+from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust, effective
 from bayeskern.prediction.mixture import NOT_FACTORED
@@ -234,7 +234,7 @@ class Fitted:
         with self.evidence.threads():
             for _ in range(steps):
                 slope = at.optimum.gradient_norm
-                if slope < FLAT:
+                if slope < CRITERIA.gradient_tol:
                     break
                 try:
                     mode = at.mode + np.linalg.solve(self.hessian, at.gradient)

@@ -15,11 +15,12 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
-from bayeskern.inference.optimization.starts import RADIUS, finite_positions
+from bayeskern.inference.optimization.starts import STARTS as SEARCH_STARTS
+from bayeskern.inference.optimization.starts import finite_positions
 
 # Sds from the mode, tried in turn until the density there is neither zero nor absurdly low.
 SPREAD = (2.0, 1.0, 0.5, 0.25, 0.1, 0.0)
-# Draws around each mode, and from the uniform distribution on (-RADIUS, RADIUS)^d.
+# Draws around each mode, and from the uniform distribution on (-2, 2)^d.
 TRIES = 20
 # The share of TRIES draws around a mode whose density its curvature must foretell; a mode at which
 # it foretells fewer is a spike in a funnel.
@@ -217,7 +218,7 @@ def _evidence_on_box(boxes) -> float:
     """The log of the density's integral over the box that the candidates are uniform on."""
     d, potential = boxes[0].z.shape[1], np.concatenate([box.potential for box in boxes])
     total = logsumexp(-np.where(np.isnan(potential), np.inf, potential))
-    return total - np.log(len(potential)) + d * np.log(2.0 * RADIUS)
+    return total - np.log(len(potential)) + d * np.log(2.0 * SEARCH_STARTS.radius)
 
 
 def _modes(optimum, chains) -> list[ModeWithRoot | None]:
@@ -262,7 +263,8 @@ def _metric(optimum) -> np.ndarray:
 
 
 def _uniform(target, rng) -> np.ndarray:
-    return rng.uniform(-RADIUS, RADIUS, (TRIES + len(SPREAD), target.size))
+    radius = SEARCH_STARTS.radius
+    return rng.uniform(-radius, radius, (TRIES + len(SPREAD), target.size))
 
 
 def _normal(mode, rng) -> np.ndarray:

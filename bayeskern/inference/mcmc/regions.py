@@ -24,7 +24,7 @@ from bayeskern.inference.optimization.factors import (
     inverse_root_of,
     robust_cholesky,
 )
-from bayeskern.inference.optimization.modes import RADIUS_SDS, Optimum
+from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.result import RUN_AWAY, Region
 
@@ -452,11 +452,11 @@ def proportions(log_integrals: list[Estimate]) -> list[Estimate]:
 
 
 def _effect(share: float, steps) -> float:
-    """Share of a place times (r / RADIUS_SDS)^2 at r sds outside of it, as `Optimum.log_effect`.
+    """Share of a place times (r / radius_sds)^2 at r sds outside of it, as `Optimum.log_effect`.
 
     steps: from the draws' mean to the place in units of their sds, (d,).
     """
-    return share * max(1.0, np.sum(np.square(steps)) / RADIUS_SDS**2)
+    return share * max(1.0, np.sum(np.square(steps)) / CRITERIA.radius_sds**2)
 
 
 def _is_negligible(optimum: Optimum, i: int, chains: float) -> bool:

@@ -67,17 +67,29 @@ class CheckpointFile:
             raise self.other_run()
         return arrays
 
-    def read_as(self, kind: type):
-        """The arrays as a NamedTuple of this kind; None if there is no file.
+    def read_as[State: tuple](
+        self,
+        kind: Callable[..., State],
+        log_densities: Callable[[State], tuple[np.ndarray, np.ndarray]],
+    ) -> State | None:
+        """State in the file, a NamedTuple of arrays; None if there is no file.
 
-        Raises ValueError if it is not a checkpoint, or belongs to another run.
+        Args:
+            kind: The NamedTuple.
+            log_densities: From the state to log densities that the model gives at some of its
+                points, and those in the state.
+
+        Raises:
+            ValueError: If the file is not a checkpoint, or belongs to another run.
         """
         arrays = self.read()
         if arrays is None:
             return None
-        if set(arrays) != set(kind._fields):
+        if set(arrays) != set(kind._fields):  # pyright: ignore[reportFunctionMemberAccess]
             raise self.other_run()
-        return kind(**arrays)
+        state = kind(**arrays)
+        self.require_same_density(*log_densities(state))
+        return state
 
     def require_same_density(self, computed, stored) -> None:
         """Raise ValueError unless the model gives the log densities in the file.

@@ -1,20 +1,21 @@
-"""The curvature that a model has through its parameters alone: Gauss-Newton's and Fisher's.
+"""Curvature of a model through the parameters of its observed distributions: Gauss-Newton, Fisher.
 
-The Hessian of -log p(y | theta(z)) is J' H J, H being that in the parameters theta of the observed
-distributions and J = d theta / d z, and a sum of slopes times second derivatives of theta, which
-has no sign. Both leave that sum out. Fisher's has the mean of H over y in the place of H.
+The Hessian of -log p(y | theta(z)) is J' H J plus a sum of slopes times second derivatives of
+theta. H is the Hessian in the parameters theta of the observed distributions, J = d theta / d z.
+The sum has no sign, and both matrices leave it out. Fisher's matrix has the mean of H over y for H.
 Gauss-Newton's takes parameters in which -log p(y | theta) is convex; for an exponential family
-these are the natural ones, in which H does not depend on y, so that the two agree there (Martens
-2020, section 9.2).
+these are the natural ones, in which H does not depend on y, so that the two matrices agree
+(Martens 2020, section 9.2).
 
 J' E[H] J is the Hessian of the mean of -log p(y | theta(z)) over y ~ p(y | theta(z0)), at z = z0,
-where its slope in theta is 0; so no J is formed, and no inverse of theta is needed.
+where the slope of that mean in theta is 0. No J is formed, and no inverse of theta is needed.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -23,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax.scipy.special import polygamma
+from numpy.typing import ArrayLike
 from numpyro.distributions import Distribution, constraints, kl_divergence
 
 from bayeskern.hyperparameters import WRAPPERS, innermost
@@ -42,11 +44,11 @@ from bayeskern.protocols import DoesNotApplyError
 
 KINDS = ("gauss_newton", "fisher")
 
-# -- E[log q(y)] over y ~ p, up to what does not depend on q ---------------------------------------
+# -- E[log q(y)] over y ~ p, up to terms that do not depend on q -----------------------------------
 
 
 def _at_mean(p, q):
-    """For log densities that are linear in y, but for a term without parameters."""
+    """Log density q at the mean of p, for log densities that are linear in y up to a constant."""
     # The mean of a count is no count, which NumPyro's checks would refuse.
     q = copy.copy(q)
     q._validate_args = False
@@ -54,17 +56,35 @@ def _at_mean(p, q):
 
 
 def _over_classes(p, q):
+    """Mean of log q over the classes, by the probabilities of p."""
     classes = jnp.arange(p.probs.shape[-1])
     return jnp.sum(p.probs * jax.vmap(q.log_prob, out_axes=-1)(classes), axis=-1)
 
 
-def _divergence(of: Callable = lambda p: p) -> Callable:
-    """By NumPyro's KL(p || q) of the distributions that `of` makes of them."""
-    return lambda p, q: -kl_divergence(of(p), of(q))
+# Distributions of a transformed value or in other parameters, as distributions whose
+# Kullback-Leibler divergence NumPyro has.
+STANDARD_FORMS: dict[type, Callable] = {
+    dist.LogNormal: lambda p: dist.Normal(p.loc, p.scale),
+    dist.InverseGamma: lambda p: dist.Gamma(p.concentration, p.rate),
+    GammaLogMean: lambda p: dist.Gamma(p.concentration, p.concentration * jnp.exp(-p.log_mean)),
+    BetaLogMean: lambda p: dist.Beta(
+        p.precision * jnp.exp(p.log_p), p.precision * jnp.exp(p.log_q)
+    ),
+    DirichletLogMean: lambda p: dist.Dirichlet(
+        jnp.expand_dims(p.precision, -1) * jnp.exp(p.log_mean)
+    ),
+}
+
+
+def _minus_divergence(p, q):
+    """-KL(p || q), by NumPyro."""
+    if type(p) in STANDARD_FORMS:
+        p, q = (STANDARD_FORMS[type(p)](x) for x in (p, q))
+    return -kl_divergence(p, q)
 
 
 def _student_t(p, q):
-    """To second order around p, by the information of Lange, Little and Taylor (1989)."""
+    """Second-order expansion around p, by the information of Lange, Little and Taylor (1989)."""
     df, loc, scale = q.df - p.df, (q.loc - p.loc) / p.scale, (q.scale - p.scale) / p.scale
     v = p.df
     of_df = 0.25 * (polygamma(1, 0.5 * v) - polygamma(1, 0.5 * (v + 1.0)))
@@ -74,35 +94,25 @@ def _student_t(p, q):
     return -0.5 * (of_location_and_scale + of_both + of_df * df**2)
 
 
-def _location_and_scale(of_location: float, of_scale: float) -> Callable:
-    """To second order around p, by the information in units of the scale."""
-
-    def expected(p, q):
-        loc, scale = (q.loc - p.loc) / p.scale, (q.scale - p.scale) / p.scale
-        return -0.5 * (of_location * loc**2 + of_scale * scale**2)
-
-    return expected
+def _location_and_scale(p, q, of_location: float, of_scale: float):
+    """Second-order expansion around p, by the information in units of the scale."""
+    loc, scale = (q.loc - p.loc) / p.scale, (q.scale - p.scale) / p.scale
+    return -0.5 * (of_location * loc**2 + of_scale * scale**2)
 
 
-EXPONENTIAL = {
-    dist.Normal: _divergence(),
-    dist.LogNormal: _divergence(lambda p: dist.Normal(p.loc, p.scale)),
-    dist.MultivariateNormal: _divergence(),
-    dist.Gamma: _divergence(),
-    dist.InverseGamma: _divergence(lambda p: dist.Gamma(p.concentration, p.rate)),
-    GammaLogMean: _divergence(
-        lambda p: dist.Gamma(p.concentration, p.concentration * jnp.exp(-p.log_mean))
+EXPONENTIAL_FAMILIES: dict[type, Callable] = {
+    **dict.fromkeys(
+        (
+            dist.Normal,
+            dist.MultivariateNormal,
+            dist.Gamma,
+            dist.Beta,
+            dist.Dirichlet,
+            *STANDARD_FORMS,
+        ),
+        _minus_divergence,
     ),
-    dist.Beta: _divergence(),
-    BetaLogMean: _divergence(
-        lambda p: dist.Beta(p.precision * jnp.exp(p.log_p), p.precision * jnp.exp(p.log_q))
-    ),
-    dist.Dirichlet: _divergence(),
-    DirichletLogMean: _divergence(
-        lambda p: dist.Dirichlet(jnp.expand_dims(p.precision, -1) * jnp.exp(p.log_mean))
-    ),
-    dist.CategoricalLogits: _over_classes,
-    dist.CategoricalProbs: _over_classes,
+    **dict.fromkeys((dist.CategoricalLogits, dist.CategoricalProbs), _over_classes),
     **dict.fromkeys(
         (
             dist.Exponential,
@@ -122,13 +132,15 @@ EXPONENTIAL = {
         _at_mean,
     ),
 }
-EXPECTED = {
-    "gauss_newton": EXPONENTIAL,
+EXPECTED_LOG_DENSITIES: dict[str, dict[type, Callable]] = {
+    "gauss_newton": EXPONENTIAL_FAMILIES,
     "fisher": {
-        **EXPONENTIAL,
+        **EXPONENTIAL_FAMILIES,
         dist.StudentT: _student_t,
-        dist.Cauchy: _location_and_scale(1.0 / 2.0, 1.0 / 2.0),
-        dist.Logistic: _location_and_scale(1.0 / 3.0, (3.0 + np.pi**2) / 9.0),
+        dist.Cauchy: partial(_location_and_scale, of_location=1.0 / 2.0, of_scale=1.0 / 2.0),
+        dist.Logistic: partial(
+            _location_and_scale, of_location=1.0 / 3.0, of_scale=(3.0 + np.pi**2) / 9.0
+        ),
         dist.OrderedLogistic: _over_classes,
         OrderedCategorical: _over_classes,
     },
@@ -137,25 +149,25 @@ EXPECTED = {
 # -- parameters in which -log p(y | theta) is convex -----------------------------------------------
 
 
-class Convex(NamedTuple):
-    """Parameters of a distribution in which -log p is convex, whatever y, and the way back."""
+class ConvexForm(NamedTuple):
+    """Parameters of a distribution in which -log p is convex for every y, and the inverse map."""
 
     parameters: Callable
     distribution: Callable
 
 
 # Burridge (1981) for the location and the scale, Pratt (1981) for the cutpoints.
-CONVEX = {
+CONVEX_FORMS: dict[str, dict[type, ConvexForm]] = {
     "gauss_newton": {
-        dist.Logistic: Convex(
+        dist.Logistic: ConvexForm(
             lambda p: (p.loc / p.scale, 1.0 / p.scale),
             lambda p, shifted, inverse: dist.Logistic(shifted / inverse, 1.0 / inverse),
         ),
-        dist.OrderedLogistic: Convex(
+        dist.OrderedLogistic: ConvexForm(
             lambda p: (p.predictor, p.cutpoints),
             lambda p, predictor, cutpoints: dist.OrderedLogistic(predictor, cutpoints),
         ),
-        OrderedCategorical: Convex(
+        OrderedCategorical: ConvexForm(
             lambda p: (p.eta, p.cutpoints),
             lambda p, eta, cutpoints: OrderedCategorical(eta, cutpoints, p.link),
         ),
@@ -167,32 +179,39 @@ CONVEX = {
 
 
 class LocalDensity(eqx.Module):
-    """A function of z whose Hessian at z0 is Gauss-Newton's or Fisher's of -log p.
+    """A function of z whose Hessian at z0 is Gauss-Newton's or Fisher's matrix of -log p.
 
-    The densities of observed sites are averaged over y ~ p(y | z0), or taken with parameters that
-    are linear in z - z0. Priors, factors and the Jacobian are as they are.
+    The log densities of observed sites are averaged over y ~ p(y | z0), or taken with parameters
+    that are linear in z - z0. Priors, factors and the Jacobian stay as they are.
+
+    Attributes:
+        target: The model.
+        z0: The point of the expansion, (d,).
+        kind: One of `KINDS`.
+        sites: Observed sites that depend on latents.
     """
 
     target: Target
     z0: jax.Array
     kind: str = eqx.field(static=True)
-    #: observed sites that depend on latents
     sites: tuple[str, ...] = eqx.field(static=True)
 
     @classmethod
-    def of(cls, target: Target, z0, kind: str) -> LocalDensity:
-        return cls(target, z0, kind, tuple(_kinds(target)))
+    def of(cls, target: Target, z0: ArrayLike, kind: str) -> LocalDensity:
+        """The function at the point z0 of a target."""
+        return cls(target, z0, kind, tuple(_observed_types(target)))
 
-    def __call__(self, z):
-        expected, convex = EXPECTED[self.kind], CONVEX[self.kind]
+    def __call__(self, z: ArrayLike) -> jax.Array:
+        """Minus the local log density at z: (d,) -> ()."""
+        expected, convex = EXPECTED_LOG_DENSITIES[self.kind], CONVEX_FORMS[self.kind]
 
-        def parameters(z):
+        def convex_parameters(z):
             trace = self.target.trace(z)
             observed = {name: innermost(trace[name]["fn"]) for name in self.sites}
             linear = {name: q for name, q in observed.items() if type(q) in convex}
             return {name: convex[type(q)].parameters(q) for name, q in linear.items()}
 
-        start, change = jax.jvp(parameters, (self.z0,), (z - self.z0,))
+        start, change = jax.jvp(convex_parameters, (self.z0,), (z - self.z0,))
         linear = jax.tree.map(jnp.add, start, change)
         at_z0, at_z = self.target.trace(self.z0), self.target.trace(z)
         total = self.target.log_density_without(self.sites, z)
@@ -202,20 +221,20 @@ class LocalDensity(eqx.Module):
                 local = convex[type(p)].distribution(p, *linear[name])
             else:
                 q = innermost(site["fn"])
-                local = _Given(expected[type(p)](p, q), q)
+                local = _FixedLogProbs(expected[type(p)](p, q), q)
             log_probs = _replace_innermost(site["fn"], local).log_prob(site["value"])
             scale = 1.0 if site["scale"] is None else site["scale"]
             total += jnp.sum(scale * log_probs)
         return -total
 
 
-class _Given(Distribution):
-    """The log probabilities that are given, whatever the values."""
+class _FixedLogProbs(Distribution):
+    """A distribution with given log probabilities, whatever the value."""
 
     # A mask looks for a value in the support.
-    support = constraints.real
+    support = constraints.real  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, log_probs, like: Distribution):
+    def __init__(self, log_probs: jax.Array, like: Distribution):
         self.log_probs = log_probs
         super().__init__(like.batch_shape, like.event_shape, validate_args=False)
 
@@ -225,7 +244,7 @@ class _Given(Distribution):
 
 
 def _replace_innermost(fn: Distribution, base: Distribution) -> Distribution:
-    """`base` inside of what NumPyro has put around the distribution of a single value."""
+    """`base` inside the wrappers that NumPyro has put around the distribution of a value."""
     if not isinstance(fn, WRAPPERS):
         return base
     outer = copy.copy(fn)
@@ -233,34 +252,36 @@ def _replace_innermost(fn: Distribution, base: Distribution) -> Distribution:
     return outer
 
 
-def _kinds(target: Target) -> dict[str, type]:
-    """Of what kind the distribution of each observed site is; those that depend on no latent not.
+def _observed_types(target: Target) -> dict[str, type]:
+    """Distribution type of each observed site that depends on latents, by an abstract trace."""
+    fixed, types = upstream_sites(target).fixed, {}
 
-    By an abstract trace: nothing is computed.
-    """
-    fixed, kinds = upstream_sites(target).fixed, {}
-
-    def look(z):
+    def collect(z):
         for name, site in target.trace(z).items():
             if is_observed(site) and name not in fixed:
-                kinds[name] = type(innermost(site["fn"]))
+                types[name] = type(innermost(site["fn"]))
 
-    jax.eval_shape(look, jax.ShapeDtypeStruct((target.size,), float))
-    return kinds
+    jax.eval_shape(collect, jax.ShapeDtypeStruct((target.size,), float))
+    return types
 
 
 def require_information(target: Target, kind: str) -> None:
-    """Raise DoesNotApplyError, naming the site, if the model has no such curvature."""
+    """Raise DoesNotApplyError, naming the site, if the model has no curvature of this kind.
+
+    Args:
+        target: The model.
+        kind: One of `KINDS`.
+    """
     if target.discrete:
         raise DoesNotApplyError(
             f"hessian={kind!r} needs the distribution of each observation, but "
             f"{', '.join(map(repr, target.discrete))} is summed out of it. Take hessian='exact'."
         )
-    for name, found in _kinds(target).items():
-        takers = [k for k in KINDS if found in EXPECTED[k] or found in CONVEX[k]]
-        if kind not in takers:
-            others = " or ".join(f"hessian={other!r}" for other in [*takers, "exact"])
+    for name, type_ in _observed_types(target).items():
+        kinds = [k for k in KINDS if type_ in EXPECTED_LOG_DENSITIES[k] or type_ in CONVEX_FORMS[k]]
+        if kind not in kinds:
+            others = " or ".join(f"hessian={other!r}" for other in [*kinds, "exact"])
             raise DoesNotApplyError(
-                f"hessian={kind!r} is not known for the site {name!r}, a {found.__name__}. Take "
+                f"hessian={kind!r} is not known for the site {name!r}, a {type_.__name__}. Take "
                 f"{others}."
             )

@@ -1,66 +1,95 @@
-"""Minimise from several starts by L-BFGS, in compiled stretches, so that progress shows.
+"""L-BFGS from several starts, in compiled stretches, so that progress shows.
 
 Nocedal and Wright (2006), "Numerical optimization", algorithm 7.5, with the line search of Lewis
 and Overton (2013), "Nonsmooth optimization via quasi-Newton methods", which takes an infinite value
-for a high one. It is all one loop with one evaluation a turn, so that the objective is compiled
-once: optax's L-BFGS evaluates it in several places.
+for a high one. One loop has one evaluation of the objective in each iteration, so that the
+objective is compiled once: optax's L-BFGS evaluates it in several places.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-# How many differences of gradients the curvature is known by.
-MEMORY = 20
-# Steps between two looks at the progress bar.
-STRETCH = 25
-# A start that has not improved for this many steps is at the limit of its precision.
-PATIENCE = 10
-# A step is long enough where the slope has risen to this share of the first one, and not too long
-# where the value has fallen by this share of what the first slope foretold; values closer than
-# this, relative to them, differ by rounding.
-FLATTER, LOWER, ROUNDING = 0.9, 1e-4, 1e-12
-# Evaluations of a line search, after which the curvature is forgotten, or the search ends.
-MOST_TRIES = 40
-# What a step that was too short is multiplied by.
-FURTHER = 4.0
+from numpy.typing import ArrayLike
 
 
-class State(NamedTuple):
-    """Where one start stands (batched over starts).
+@dataclass(frozen=True)
+class LBFGSOptions:
+    """Options of the optimiser.
 
-    z, value, gradient: the lowest point so far, and where the line search begins; its direction,
-    the slope there, the length that is tried next, the longest that was too short and the shortest
-    that was too long, and how many were tried; pairs: differences of z and of the gradient, (2,
-    MEMORY, d), with the inverses of their products, (MEMORY,), and how many there have been; taken:
-    steps; idle: steps since the value fell; stopped: whether nothing lower can be found.
+    Attributes:
+        memory: Pairs of differences that approximate the curvature.
+        stretch: Steps between two updates of the progress bar.
+        patience: Steps without improvement after which a search is at its limit of precision.
+        max_tries: Evaluations of a line search, after which the curvature is forgotten; without
+            any curvature the search ends.
+        curvature_share: A step is long enough where the slope has risen to this share of the
+            first slope (the weak Wolfe condition).
+        decrease_share: A step is short enough where the value has fallen by this share of what
+            the first slope predicts (the Armijo condition).
+        rounding: Relative difference of values that is rounding.
+        expansion: Factor of the length after a step that was too short.
     """
 
-    z: jax.Array
-    value: jax.Array
-    gradient: jax.Array
-    direction: jax.Array
-    slope: jax.Array
-    length: jax.Array
-    short: jax.Array
-    long: jax.Array
-    tries: jax.Array
-    pairs: jax.Array
-    inverses: jax.Array
-    count: jax.Array
-    taken: jax.Array
-    idle: jax.Array
-    stopped: jax.Array
+    memory: int = 20
+    stretch: int = 25
+    patience: int = 10
+    max_tries: int = 40
+    curvature_share: float = 0.9
+    decrease_share: float = 1e-4
+    rounding: float = 1e-12
+    expansion: float = 4.0
+
+
+OPTIONS = LBFGSOptions()
+
+
+class SearchState(NamedTuple):
+    """State of a search from each start, with an axis of starts in front; NumPy on the host.
+
+    Attributes:
+        z: Lowest point so far, at which the line search begins, (d,).
+        value: The objective there.
+        gradient: Its gradient there, (d,).
+        direction: Direction of the line search, (d,).
+        slope: Slope along the direction at z.
+        length: Length to try next.
+        short: Longest length that was too short.
+        long: Shortest length that was too long.
+        tries: Evaluations of this line search.
+        pairs: Differences of z and of the gradient, (2, memory, d).
+        inverses: Inverse inner products of the pairs, (memory,); 0 where there is no pair.
+        count: Pairs so far.
+        taken: Steps so far.
+        idle: Steps since the value last fell.
+        stopped: True where no lower point can be found.
+    """
+
+    z: np.ndarray
+    value: np.ndarray
+    gradient: np.ndarray
+    direction: np.ndarray
+    slope: np.ndarray
+    length: np.ndarray
+    short: np.ndarray
+    long: np.ndarray
+    tries: np.ndarray
+    pairs: np.ndarray
+    inverses: np.ndarray
+    count: np.ndarray
+    taken: np.ndarray
+    idle: np.ndarray
+    stopped: np.ndarray
 
     @classmethod
-    def at(cls, starts) -> State:
-        """Before the first evaluation, which is a step of no length from an infinite value."""
+    def at(cls, starts: np.ndarray) -> SearchState:
+        """State before the first evaluation, a step of length zero from an infinite value."""
         k, d = starts.shape
         zero, none = np.zeros(k), np.zeros(k, int)
         return cls(
@@ -73,38 +102,46 @@ class State(NamedTuple):
             short=zero,
             long=np.full(k, np.inf),
             tries=none,
-            pairs=np.zeros((k, 2, MEMORY, d)),
-            inverses=np.zeros((k, MEMORY)),
+            pairs=np.zeros((k, 2, OPTIONS.memory, d)),
+            inverses=np.zeros((k, OPTIONS.memory)),
             count=none,
             taken=none - 1,
             idle=none,
             stopped=np.zeros(k, bool),
         )
 
-    def running(self, tolerance):
-        """Whether this start still moves: before its first evaluation yes."""
+    def running(self, tolerance: ArrayLike) -> np.ndarray:
+        """True where a search has not ended, as before its first evaluation."""
         steep = ~(abs(self.gradient).max(axis=-1) <= tolerance)
-        return steep & (self.idle < PATIENCE) & ~self.stopped
+        return steep & (self.idle < OPTIONS.patience) & ~self.stopped
 
 
 def minimise(
-    objective: Callable,
-    starts,
+    objective: Callable[[jax.Array], jax.Array],
+    starts: ArrayLike,
     steps: int,
-    tolerance: float,
-    report: Callable = lambda n, state: None,
-    state: State | None = None,
-):
-    """Minimise `objective` (a pytree that is called with z) from each of the starts (k, d).
+    gradient_tol: float,
+    report: Callable[[int, SearchState], None] = lambda steps, state: None,
+    state: SearchState | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Minimise a function from several starts.
 
-    state: where an earlier search stood, to go on from there. Returns the best z seen, its value
-    and its gradient, batched over the starts; the value is infinite where none was finite.
-    report(steps done, state) is called between stretches.
+    Args:
+        objective: A pytree that is called with z (d,).
+        starts: Starts, (k, d); not read where there is a state.
+        steps: Steps of each search, at most.
+        gradient_tol: Largest component of the gradient at which a search ends.
+        report: Called between stretches with the steps so far and the state.
+        state: State of an earlier search, which is continued.
+
+    Returns:
+        Lowest z of each search (k, d), its value (k,) and its gradient (k, d). The value is
+        infinite where none was finite.
     """
-    tolerance = np.asarray(tolerance)
-    state = State.at(np.asarray(starts, float)) if state is None else state
-    taken = max(0, int(np.max(state.taken)))
-    for end in range(taken - taken % STRETCH + STRETCH, steps + STRETCH, STRETCH):
+    tolerance = np.asarray(gradient_tol)
+    state = SearchState.at(np.asarray(starts, float)) if state is None else state
+    taken, stretch = max(0, int(np.max(state.taken))), OPTIONS.stretch
+    for end in range(taken - taken % stretch + stretch, steps + stretch, stretch):
         state = jax.device_get(_stretch(objective, state, np.array(min(end, steps)), tolerance))
         report(min(end, steps), state)
         if not np.any(state.running(tolerance)):
@@ -112,75 +149,84 @@ def minimise(
     return state.z, state.value, state.gradient
 
 
-def evaluate(objective: Callable, z) -> tuple[np.ndarray, np.ndarray]:
-    """`objective` and its gradient at points z (k, d), by the program of a search from k starts.
+def evaluate(
+    objective: Callable[[jax.Array], jax.Array], z: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """Value (k,) and gradient (k, d) at points z (k, d), by the program of a search.
 
     Both are (inf, NaN) where one of them is not finite.
     """
-    state = State.at(np.asarray(z, float))
+    state = SearchState.at(np.asarray(z, float))
     state = jax.device_get(_stretch(objective, state, np.array(0), np.asarray(0.0)))
     return state.value, state.gradient
 
 
 @eqx.filter_jit
 def _stretch(objective, state, steps, tolerance):
-    """The starts further, to so many steps each."""
+    """State of each search after `steps` steps in all."""
 
-    def turn(s):
+    def evaluate_once(s):
         z = s.z + s.length * s.direction
         value, gradient = jax.value_and_grad(objective)(z)
         finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-        most = s.value + LOWER * s.length * s.slope + ROUNDING * jnp.abs(s.value)
-        low = finite & (value <= most)
-        is_long_enough = gradient @ s.direction >= FLATTER * s.slope
-        done = low & (is_long_enough | (s.tries >= MOST_TRIES))
+        bound = (
+            s.value
+            + OPTIONS.decrease_share * s.length * s.slope
+            + OPTIONS.rounding * jnp.abs(s.value)
+        )
+        low = finite & (value <= bound)
+        is_long_enough = gradient @ s.direction >= OPTIONS.curvature_share * s.slope
+        accepted = low & (is_long_enough | (s.tries >= OPTIONS.max_tries))
         return jax.lax.cond(
-            done,
-            lambda: _stepped(s, z, value, gradient),
+            accepted,
+            lambda: _accept(s, z, value, gradient),
             lambda: jax.lax.cond(
-                s.tries < MOST_TRIES, lambda: _tried(s, low), lambda: _forgotten(s)
+                s.tries < OPTIONS.max_tries, lambda: _try_again(s, low), lambda: _restart(s)
             ),
         )
 
-    def one(s):
-        return jax.lax.while_loop(lambda s: s.running(tolerance) & (s.taken < steps), turn, s)
+    def search(s):
+        return jax.lax.while_loop(
+            lambda s: s.running(tolerance) & (s.taken < steps), evaluate_once, s
+        )
 
-    # Not vmap: it would turn every branch into both branches.
-    return jax.lax.map(one, state)
+    # Not vmap, which would run both branches of every cond.
+    return jax.lax.map(search, state)
 
 
-def _tried(s: State, low) -> State:
-    """The state after a length that was too short (low), or too long."""
+def _try_again(s: SearchState, low) -> SearchState:
+    """State after a length that was too short (where `low`), or too long."""
     short, long = jnp.where(low, s.length, s.short), jnp.where(low, s.long, s.length)
-    length = jnp.where(jnp.isinf(long), FURTHER * s.length, 0.5 * (short + long))
-    # Where not even the start has a value there is nothing to search.
-    nowhere = jnp.isinf(s.value)
+    length = jnp.where(jnp.isinf(long), OPTIONS.expansion * s.length, 0.5 * (short + long))
+    # Without a finite value at the start there is nothing to search.
+    no_value = jnp.isinf(s.value)
     return s._replace(
-        short=short, long=long, length=length, tries=s.tries + 1, stopped=s.stopped | nowhere
+        short=short, long=long, length=length, tries=s.tries + 1, stopped=s.stopped | no_value
     )
 
 
-def _forgotten(s: State) -> State:
-    """The state down the gradient, without what was known of the curvature; or at its end."""
+def _restart(s: SearchState) -> SearchState:
+    """State along the gradient without pairs; stopped where there were none before."""
     new = s._replace(inverses=jnp.zeros_like(s.inverses), count=jnp.zeros_like(s.count))
-    return _towards(new._replace(stopped=s.count == 0))
+    return _begin_line_search(new._replace(stopped=s.count == 0))
 
 
-def _stepped(s: State, z, value, gradient) -> State:
-    """The state at a new lowest point."""
-    along, change = z - s.z, jnp.where(jnp.isinf(s.value), 0.0, gradient - s.gradient)
-    product, at = along @ change, s.count % MEMORY
-    curved = product > 1e-16 * jnp.sqrt((along @ along) * (change @ change))
-    pairs = s.pairs.at[:, at].set(jnp.where(curved, jnp.stack([along, change]), s.pairs[:, at]))
-    inverse = jnp.where(curved, 1.0 / jnp.where(curved, product, 1.0), s.inverses[at])
-    improved = value < s.value - ROUNDING * jnp.abs(s.value)
-    return _towards(
+def _accept(s: SearchState, z, value, gradient) -> SearchState:
+    """State at a new lowest point."""
+    step, change = z - s.z, jnp.where(jnp.isinf(s.value), 0.0, gradient - s.gradient)
+    product, at = step @ change, s.count % OPTIONS.memory
+    curved = product > 1e-16 * jnp.sqrt((step @ step) * (change @ change))
+    pairs, inverses = jnp.asarray(s.pairs), jnp.asarray(s.inverses)
+    new_pair = jnp.where(curved, jnp.stack([step, change]), pairs[:, at])
+    inverse = jnp.where(curved, 1.0 / jnp.where(curved, product, 1.0), inverses[at])
+    improved = value < s.value - OPTIONS.rounding * jnp.abs(s.value)
+    return _begin_line_search(
         s._replace(
             z=z,
             value=value,
             gradient=gradient,
-            pairs=pairs,
-            inverses=s.inverses.at[at].set(inverse),
+            pairs=pairs.at[:, at].set(new_pair),
+            inverses=inverses.at[at].set(inverse),
             count=s.count + curved,
             taken=s.taken + 1,
             idle=jnp.where(improved | jnp.isinf(s.value), 0, s.idle + 1),
@@ -188,27 +234,27 @@ def _stepped(s: State, z, value, gradient) -> State:
     )
 
 
-def _towards(s: State) -> State:
-    """The state at the beginning of a line search in the direction of quasi-Newton."""
-    # From the newest pair to the oldest; those that are not there have inverses of zero.
-    order = (s.count - 1 - jnp.arange(MEMORY)) % MEMORY
+def _begin_line_search(s: SearchState) -> SearchState:
+    """State at the start of a line search along the quasi-Newton direction."""
+    # From the newest pair to the oldest; missing pairs have inverses of zero.
+    order = (s.count - 1 - jnp.arange(OPTIONS.memory)) % OPTIONS.memory
     pairs, inverses = s.pairs[:, order], s.inverses[order]
 
-    def back(q, pair):
-        along, change, inverse = pair
-        weight = inverse * (along @ q)
+    def backward(q, pair):
+        step, change, inverse = pair
+        weight = inverse * (step @ q)
         return q - weight * change, weight
 
-    def forth(q, pair):
-        along, change, inverse, weight = pair
-        return q + (weight - inverse * (change @ q)) * along, None
+    def forward(q, pair):
+        step, change, inverse, weight = pair
+        return q + (weight - inverse * (change @ q)) * step, None
 
-    q, weights = jax.lax.scan(back, -s.gradient, (pairs[0], pairs[1], inverses))
+    q, weights = jax.lax.scan(backward, -s.gradient, (pairs[0], pairs[1], inverses))
     size = 1.0 / jnp.where(s.count > 0, inverses[0] * (pairs[1, 0] @ pairs[1, 0]), 1.0)
     direction, _ = jax.lax.scan(
-        forth, size * q, (pairs[0], pairs[1], inverses, weights), reverse=True
+        forward, size * q, (pairs[0], pairs[1], inverses, weights), reverse=True
     )
-    # Rounding may turn it uphill.
+    # Rounding may turn the direction uphill.
     downhill = (s.count > 0) & (s.gradient @ direction < 0.0)
     direction = jnp.where(downhill, direction, -s.gradient)
     steepness = jnp.sqrt(s.gradient @ s.gradient)

@@ -1,4 +1,4 @@
-"""The modes of a density, and what their curvature says."""
+"""Modes of a density, and what their curvature says about them."""
 
 from __future__ import annotations
 
@@ -10,45 +10,59 @@ import numpy as np
 
 from bayeskern.inference.model.exchangeable import Exchanges
 
-# Log densities closer than this count as equally high.
-SAME = 1e-2
-# A gradient below this counts as zero; so does one whose Newton step is below CLOSE posterior sds,
-# since rounding keeps the gradient of an ill-conditioned density from ever being small.
-FLAT = 1e-4
-CLOSE = 1e-2
-# A curvature below this, relative to that along the axes, counts as none.
-CURVED = 1e-10
-# A mode with less than this share of the evidence of the best one does not matter within this
-# radius of it. Further away it does: a share s at r sds adds s r^2 to the variance, in its units.
-NEGLIGIBLE = 0.01
-RADIUS_SDS = 5.0
-# A log density higher than this has no end: a billion rows do not come near it.
-UNBOUNDED = 1e15
+
+@dataclass(frozen=True)
+class ModeCriteria:
+    """Criteria by which an end of a search is a mode, and by which a mode matters.
+
+    Attributes:
+        gradient_tol: Gradient component below which the gradient counts as zero.
+        newton_step_tol_sds: Newton step, in posterior sds, below which it counts as zero too:
+            rounding keeps the gradient of an ill-conditioned density from ever being small.
+        log_density_tol_nats: Log densities closer than this count as equal.
+        min_curvature: Curvature, relative to that along the axes, below which there is none.
+        min_share: Share of the evidence below which a mode does not matter, within `radius_sds`.
+        radius_sds: Distance from the best mode from which smaller shares matter: a share s at r
+            sds adds s r^2 to the variance, in its units.
+        max_log_density: Log density above which a density is unbounded: a billion rows of data do
+            not come close.
+    """
+
+    gradient_tol: float = 1e-4
+    newton_step_tol_sds: float = 1e-2
+    log_density_tol_nats: float = 1e-2
+    min_curvature: float = 1e-10
+    min_share: float = 0.01
+    radius_sds: float = 5.0
+    max_log_density: float = 1e15
+
+
+CRITERIA = ModeCriteria()
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """A mode and how it was found.
+    """A mode and the search that found it.
 
     Attributes:
         z: The mode in unconstrained coordinates, (d,).
         log_density: log p(z).
         gradient: The gradient of -log p, (d,).
-        curvature: Computes the Hessian of -log p, (d, d), or what is taken in its place; `hessian`
-            keeps it.
-        ends: Where each start ended, (starts, d).
-        start_log_densities: log p where each start ended, (starts,).
+        curvature: Computes the Hessian of -log p, (d, d), or the matrix in its place; `hessian`
+            caches it.
+        ends: End of the search from each start, (starts, d).
+        start_log_densities: log p at the end of each search, (starts,).
         coordinates: A name for each coordinate, d of them.
-        mode: Which density has its mode here: "unconstrained", "constrained" or "likelihood".
-        at: The optimum that the i-th start led to, from its index.
-        proper: Whether every coordinate has a prior, without which there is no evidence.
+        mode: Kind of the mode: "unconstrained", "constrained" or "likelihood".
+        at: The optimum at the i-th end, from its index.
+        proper: True if every coordinate has a prior, without which there is no evidence.
         unexplained: Number of searches that began at draws whose density the modes known by then
             did not explain; their ends are the last of `ends`. None where no such draws were
             looked for.
         unexplained_places: Draws with the highest density of those that the modes do not explain,
-            (m, d): a mode may have much around it that its curvature does not show.
-        exchanges: Members that can change places without a change of the density; the modes are
-            known in every order of them, or in two if there are many.
+            (m, d): a mode may have much mass around it that its curvature does not show.
+        exchanges: Members that can be exchanged without a change of the density; the modes are
+            known in every order of them, or in two orders if there are many.
     """
 
     z: np.ndarray
@@ -67,11 +81,12 @@ class Optimum:
 
     @property
     def gradient_norm(self) -> float:
-        """The largest component of the gradient."""
+        """Largest component of the gradient."""
         return float(np.max(np.abs(self.gradient), initial=0.0))
 
     @cached_property
     def hessian(self) -> np.ndarray:
+        """Hessian of -log p, or the matrix in its place, (d, d)."""
         return np.asarray(self.curvature())
 
     @cached_property
@@ -83,21 +98,24 @@ class Optimum:
 
     @property
     def distance(self) -> float:
-        """How far the mode still is, in posterior sds: the Newton step, sqrt(g' H^-1 g)."""
+        """Distance to the mode in posterior sds: the Newton step, sqrt(g' H^-1 g)."""
         if not self.least_curved()[0] > 0:
             return np.nan
         values, vectors, size = self._axes
-        along = vectors.T @ (self.gradient / size)
-        return float(np.sqrt(np.sum(np.square(along) / values)))
+        projection = vectors.T @ (self.gradient / size)
+        return float(np.sqrt(np.sum(np.square(projection) / values)))
 
     @property
     def converged(self) -> bool:
-        # Written so that NaN fails each comparison.
-        return bool(self.gradient_norm < FLAT or self.distance < CLOSE)
+        """True if the gradient or the Newton step is zero; False for NaN."""
+        return bool(
+            self.gradient_norm < CRITERIA.gradient_tol
+            or self.distance < CRITERIA.newton_step_tol_sds
+        )
 
     @cached_property
     def log_evidence(self) -> float:
-        """Laplace's: log p(z) + d/2 log 2 pi - 1/2 log det H; -inf where H is no curvature."""
+        """Laplace's log p(z) + d/2 log 2 pi - 1/2 log det H; -inf unless H is positive definite."""
         if not self.least_curved()[0] > 0:
             return -np.inf
         half_logdet = 0.5 * np.linalg.slogdet(self.hessian)[1]
@@ -105,70 +123,70 @@ class Optimum:
 
     @property
     def starts(self) -> int:
+        """Number of searches."""
         return len(self.ends)
 
     @cached_property
     def agreeing(self) -> int:
-        """How many starts ended at this optimum."""
-        near = self.start_log_densities > self.log_density - SAME
-        return int(np.sum(near & ~np.array([self.is_elsewhere(end) for end in self.ends])))
+        """Number of searches that ended at this optimum."""
+        as_high = self.start_log_densities > self.log_density - CRITERIA.log_density_tol_nats
+        return int(np.sum(as_high & ~np.array([self.is_elsewhere(end) for end in self.ends])))
 
     @cached_property
     def others(self) -> tuple[Optimum, ...]:
-        """The other distinct modes that the starts found, best first."""
-        modes = [self]
+        """Other distinct modes that the searches found, best first."""
+        modes: list[Optimum] = [self]
         for i in np.argsort(-self.start_log_densities):
-            if np.isfinite(self.start_log_densities[i]) and self._is_new(self.ends[i], modes):
+            if (
+                self.at is not None
+                and np.isfinite(self.start_log_densities[i])
+                and _is_new(self.ends[i], modes)
+            ):
                 other = self.at(i)
-                if other.converged and self._is_new(other.z, modes):
+                if other.converged and _is_new(other.z, modes):
                     modes.append(other)
         return tuple(modes[1:])
 
-    @staticmethod
-    def _is_new(z, modes) -> bool:
-        return all(mode.is_elsewhere(z) for mode in modes)
-
     @cached_property
     def rivals(self) -> tuple[Optimum, ...]:
-        """The other modes whose share of the evidence is not negligible."""
-        least = np.log(NEGLIGIBLE)
+        """Other modes whose share of the evidence is not negligible."""
+        least = np.log(CRITERIA.min_share)
         return tuple(other for other in self.others if self.log_share(other) > least)
 
     @cached_property
     def influential(self) -> tuple[Optimum, ...]:
-        """The other modes that change means or sds, which far ones do with a small share."""
-        least = np.log(NEGLIGIBLE)
+        """Other modes that change means or sds, which distant ones do with a small share."""
+        least = np.log(CRITERIA.min_share)
         return tuple(other for other in self.others if self.log_effect(other) > least)
 
     def log_share(self, other: Optimum) -> float:
-        """The log of the evidence of another mode over that of this one.
+        """Log ratio of the evidence of another mode to that of this one.
 
-        Without a prior there is no evidence: a mode where a variance has gone to zero is flat, and
-        would have as much of it as one likes. Heights are compared then.
+        Without a prior the log ratio of the densities: there is no evidence then, and a mode where
+        a variance has gone to zero is flat, with an integral as large as one likes.
         """
         if not self.proper:
             return other.log_density - self.log_density
         return other.log_evidence - self.log_evidence
 
     def log_effect(self, other: Optimum) -> float:
-        """The log of the share of another mode, times (r / RADIUS_SDS)^2 at r sds outside of it."""
-        step = other.z - self.z
+        """Log of the share of another mode, times (r / radius_sds)^2 at r > radius_sds."""
+        step, radius = other.z - self.z, CRITERIA.radius_sds
         with np.errstate(invalid="ignore", over="ignore"):
             squared = step @ self.hessian @ step
-        far = self.proper and squared > RADIUS_SDS**2
-        return float(self.log_share(other) + (np.log(squared / RADIUS_SDS**2) if far else 0.0))
+        distant = self.proper and squared > radius**2
+        return float(self.log_share(other) + (np.log(squared / radius**2) if distant else 0.0))
 
-    def is_elsewhere(self, z) -> bool:
-        """Whether z lies more than a posterior sd from this mode, however high it is there."""
+    def is_elsewhere(self, z: np.ndarray) -> bool:
+        """True if z (d,) lies more than a posterior sd from this mode, or at NaN."""
         step = z - self.z
         if not np.any(step):
             return False
-        # Written so that NaN counts as elsewhere.
         with np.errstate(invalid="ignore"):
             return not step @ self.hessian @ step <= 1.0
 
     def least_curved(self) -> tuple[float, str]:
-        """The smallest eigenvalue of the Hessian in units of its diagonal, and its coordinate."""
+        """Smallest eigenvalue of the Hessian in units of its diagonal, and its coordinate."""
         if not np.all(np.isfinite(self.hessian)):
             return np.nan, "an unknown direction"
         values, vectors, _ = self._axes
@@ -176,12 +194,13 @@ class Optimum:
 
     @cached_property
     def _axes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Eigenvalues and eigenvectors of the Hessian in units of its diagonal, and its root."""
+        """Eigenvalues and eigenvectors of the Hessian in units of its diagonal, and those units."""
         size = diagonal_sizes(self.hessian)
-        return *np.linalg.eigh(self.hessian / np.outer(size, size)), size
+        values, vectors = np.linalg.eigh(self.hessian / np.outer(size, size))
+        return values, vectors, size
 
-    def evidence(self) -> dict:
-        """What a verdict on this optimum rests on."""
+    def evidence(self) -> dict[str, float | int | str]:
+        """Evidence for a verdict on this optimum."""
         return {
             "gradient_norm": self.gradient_norm,
             "smallest_eigenvalue": float(self.eigenvalues[0]),
@@ -190,24 +209,24 @@ class Optimum:
         } | self.search_evidence
 
     @property
-    def search_evidence(self) -> dict:
+    def search_evidence(self) -> dict[str, int | str]:
         """Evidence on the search: unexplained draws that were followed, exchangeable members."""
         followed = "not looked for" if self.unexplained is None else self.unexplained
-        evidence = {"unexplained_draws_followed": followed}
+        evidence: dict[str, int | str] = {"unexplained_draws_followed": followed}
         return evidence | ({"exchangeable": f"{self.exchanges}"} if self.exchanges else {})
 
     def bounded(self) -> Optimum:
-        """The same; ValueError, naming a coordinate, where the density grows without end."""
-        if self.log_density > UNBOUNDED:
-            along = self.coordinates[int(np.argmax(np.abs(self.z)))]
+        """This optimum; ValueError, naming a coordinate, where the density has no bound."""
+        if self.log_density > CRITERIA.max_log_density:
+            coordinate = self.coordinates[int(np.argmax(np.abs(self.z)))]
             raise ValueError(
-                f"the log density grows without end, to {self.log_density:.2g} as {along} does, so "
-                "it has no integral. Give that coordinate a proper prior, or bounds."
+                f"the log density grows without end, to {self.log_density:.2g} as {coordinate} "
+                "does, so it has no integral. Give that coordinate a proper prior, or bounds."
             )
         return self
 
     def problem(self) -> str | None:
-        """One sentence on what is wrong with this optimum, if anything is."""
+        """One sentence on what is wrong with this optimum; None if nothing is."""
         if not self.converged:
             # Where the curvature is not finite the density goes on rising, or ends.
             slope = np.where(np.isfinite(np.diag(self.hessian)), np.abs(self.gradient), np.inf)
@@ -217,10 +236,10 @@ class Optimum:
                 f"along {steepest}): give it more steps or tighter priors; where a density "
                 "has its mode at the edge of its support, take MAP(jacobian=True)."
             )
-        steepness, along = self.least_curved()
-        if not steepness > CURVED:
+        curvature, coordinate = self.least_curved()
+        if not curvature > CRITERIA.min_curvature:
             return (
-                f"Not a maximum: the density is flat or rises along {along}; "
+                f"Not a maximum: the density is flat or rises along {coordinate}; "
                 "give it a proper prior, fix it, or take MAP(jacobian=True)."
             )
         if self.rivals:
@@ -237,10 +256,15 @@ class Optimum:
         return None
 
 
-def diagonal_sizes(hessian) -> np.ndarray:
-    """sqrt |H_ii|, which bring the diagonal to 1 or -1: (d,).
+def _is_new(z: np.ndarray, modes: list[Optimum]) -> bool:
+    """True if z lies outside all of these modes."""
+    return all(mode.is_elsewhere(z) for mode in modes)
 
-    A thousandth of the largest where it is zero.
+
+def diagonal_sizes(hessian: np.ndarray) -> np.ndarray:
+    """sqrt |H_ii|, which scale the diagonal to 1 or -1: (d,).
+
+    A thousandth of the largest where the diagonal is zero.
     """
     size = np.sqrt(np.abs(np.diag(hessian)))
     return np.where(size > 0, size, max(1.0, size.max()) * 1e-3)

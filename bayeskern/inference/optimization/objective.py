@@ -1,35 +1,44 @@
-"""What searches for modes minimise."""
+"""The objective that a search for modes minimises."""
 
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 
 
 class NegativeLogDensity(eqx.Module):
-    """What is minimised: -log p(z), with or without the Jacobian and the prior."""
+    """-log p(z) of a target, infinite where log p(z) is NaN.
+
+    Attributes:
+        target: The model.
+        jacobian: True to include the log determinant of the map to unconstrained coordinates.
+        prior: True to include the densities of latent sites.
+    """
 
     target: Target
     jacobian: bool = eqx.field(static=True)
     prior: bool = eqx.field(static=True, default=True)
 
-    def __call__(self, z):
+    def __call__(self, z: ArrayLike) -> jax.Array:
+        """The objective at one point: (d,) -> ()."""
         value = -self.target.log_density(z, self.jacobian, self.prior)
-        # A line search steps back from an infinite value, but not from NaN.
+        # A line search backtracks from an infinite value, but not from NaN.
         return jnp.where(jnp.isnan(value), jnp.inf, value)
 
-    def values(self, z) -> np.ndarray:
-        """The objective at each row of z (k, d): (k,)."""
+    def values(self, z: ArrayLike) -> np.ndarray:
+        """The objective at each row of z: (k, d) -> (k,)."""
         values = -log_densities(self.target, z, jacobian=self.jacobian, prior=self.prior)
         return np.where(np.isnan(values), np.inf, values)
 
     @property
     def mode(self) -> str:
-        """Which density has its mode here."""
+        """Kind of mode at the minimum: "likelihood", "unconstrained" or "constrained"."""
         if not self.prior:
             return "likelihood"
         return "unconstrained" if self.jacobian else "constrained"

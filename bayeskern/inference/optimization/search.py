@@ -1,4 +1,4 @@
-"""The search for the modes of a density, from several starts and where it is not explained yet."""
+"""Search for the modes of a density, from several starts and from unexplained draws."""
 
 from __future__ import annotations
 
@@ -7,23 +7,20 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.random import stream
+from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.checks.bad_data import refuse_bad_data, refuse_nonfinite
 from bayeskern.inference.model.cost import cost, has_open_loop
 from bayeskern.inference.model.exchangeable import Exchanges, find_exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.curvature import derivatives, hessian_at
-from bayeskern.inference.optimization.lbfgs import evaluate, minimise
-from bayeskern.inference.optimization.modes import FLAT, SAME, Optimum
+from bayeskern.inference.optimization.lbfgs import SearchState, evaluate, minimise
+from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
-from bayeskern.inference.optimization.search_file import SearchFile
-from bayeskern.inference.optimization.starts import (
-    CANDIDATES,
-    finite_positions,
-    initial_positions,
-)
+from bayeskern.inference.optimization.starts import STARTS, finite_positions, initial_positions
 from bayeskern.inference.optimization.unexplained import (
     UnexplainedSearch,
     excess_log_density,
@@ -32,8 +29,8 @@ from bayeskern.inference.optimization.unexplained import (
 )
 
 UNEXPLAINED = UnexplainedSearch()
-# Draws at which exchanges of members are tried.
-EXCHANGE_DRAWS = 3
+# Searches end, and are polished, well below the gradient that counts as zero.
+GRADIENT_TOL = 0.1 * CRITERIA.gradient_tol
 
 
 def find_optimum(
@@ -45,47 +42,64 @@ def find_optimum(
     jacobian: bool = True,
     prior: bool = True,
     title: str = "MAP",
-    candidates: int = CANDIDATES,
+    candidates: int = STARTS.candidates,
     checkpoint: str | Path | None = None,
     hessian: str = "exact",
 ) -> Optimum:
-    """The best mode of log p(z) from several starts, with the others that were found.
+    """Best mode of log p(z) from several starts; it knows the other modes found.
 
-    steps: the most steps of L-BFGS; jacobian, prior: as in `Target.log_density`; candidates: how
-    many draws from the prior are looked at for each start; checkpoint: a file from which a search
-    that was killed goes on; hessian: the curvature that modes have, as in `hessian_at`. Raises
-    ValueError, naming the site, if the density is finite at no start.
+    Args:
+        target: The model.
+        starts: Number of starts.
+        seed: Seed of the starts.
+        steps: Steps of L-BFGS, at most.
+        progress: True to show a progress bar.
+        jacobian: As in `Target.log_density`.
+        prior: As in `Target.log_density`.
+        title: Title of the progress bar.
+        candidates: Draws from the prior for each start but the first.
+        checkpoint: A file that is kept up to date, and from which a killed search continues.
+        hessian: Curvature of the modes, as in `hessian_at`.
+
+    Raises:
+        ValueError: If the density is finite at no start, naming the site; or if the checkpoint
+            belongs to another run.
     """
     target.require_latents()
     objective = NegativeLogDensity(target, jacobian, prior)
-    file = SearchFile(checkpoint, objective, (starts, seed)) if checkpoint is not None else None
-    state = file and file.read()
+    file = state = None
+    if checkpoint is not None:
+        # Not the number of steps: a search that was too short may continue with more.
+        settings = (objective.mode, starts, seed)
+        file = CheckpointFile(checkpoint, "a search for modes", target, settings)
+        state = file.read_as(SearchState, lambda s: (objective.values(s.z), s.value))
     begin = initial_positions(objective, starts, seed, candidates) if state is None else state.z
     with Progress(title, steps, progress) as bar:
 
-        def report(done, state):
-            bar.to(done, f"log density {-np.min(state.value):.4f}")
+        def report(steps_taken: int, state: SearchState) -> None:
+            bar.to(steps_taken, f"log density {-np.min(state.value):.4f}")
             if file is not None:
-                file.write(state)
+                file.write(state._asdict())
 
-        ends = minimise(objective, begin, steps, 0.1 * FLAT, report, state)
-    if not np.all(np.isfinite(ends[1])):
-        ends = _again_where_not_finite(objective, begin, ends, seed, steps)
-    ends = Ends(objective, hessian, *ends)
+        z, values, gradients = minimise(objective, begin, steps, GRADIENT_TOL, report, state)
+    if not np.all(np.isfinite(values)):
+        z, values, gradients = _restart_nonfinite(
+            objective, begin, (z, values, gradients), seed, steps
+        )
+    ends = SearchEnds(objective, hessian, z, values, gradients)
     if starts == 1 or target.size > UNEXPLAINED.max_size or has_open_loop(target):
-        # No Hessians of so many coordinates. Far out, where unexplained draws lie, a loop of
-        # unknown length may take for ever.
+        # No Hessians of so many coordinates. A loop of unknown length may take for ever at extreme
+        # values, where unexplained draws may lie.
         return ends.best()
-    ends.unexplained = 0
     return _search_unexplained(ends, starts, seed, steps, progress, title)
 
 
-class Ends:
+class SearchEnds:
     """Ends of searches, and the optimum at each.
 
     Args:
-        objective: What was minimised.
-        hessian: The curvature that modes have, as in `hessian_at`.
+        objective: The function that was minimised.
+        hessian: Curvature of the modes, as in `hessian_at`.
         z: Ends, (k, d).
         values: The objective there, (k,).
         gradients: Its gradient there, (k, d).
@@ -96,7 +110,14 @@ class Ends:
         exchanges: As in `Optimum`.
     """
 
-    def __init__(self, objective: NegativeLogDensity, hessian: str, z, values, gradients):
+    def __init__(
+        self,
+        objective: NegativeLogDensity,
+        hessian: str,
+        z: np.ndarray,
+        values: np.ndarray,
+        gradients: np.ndarray,
+    ):
         self.objective, self.hessian = objective, hessian
         self.z, self.values, self.gradients, self._starts = z, values, gradients, len(z)
         self.unexplained: int | None = None
@@ -104,25 +125,25 @@ class Ends:
         self.exchanges = Exchanges()
         self._optima: dict[int, Optimum] = {}
 
-    def add(self, z, values, gradients) -> None:
+    def add(self, z: np.ndarray, values: np.ndarray, gradients: np.ndarray) -> None:
         """Add ends of further searches."""
         self.z = np.concatenate([self.z, z])
         self.values = np.concatenate([self.values, values])
         self.gradients = np.concatenate([self.gradients, gradients])
 
-    def add_copies(self) -> None:
-        """Add the modes in other orders of members that can change places."""
+    def add_exchanged_modes(self) -> None:
+        """Add the modes in other orders of exchangeable members."""
         best = self.best()
         for mode in (best, *best.others):
             copies = self.exchanges.copies(mode.z)
             for begin in range(0, len(copies), self._starts):
                 part = copies[begin : begin + self._starts]
-                # As many as in the first search, whose program is compiled.
+                # As many rows as in the first search, whose program is compiled.
                 padded = np.resize(part, (self._starts, part.shape[1]))
                 self.add(part, *(x[: len(part)] for x in evaluate(self.objective, padded)))
 
     def best(self) -> Optimum:
-        """The optimum at the lowest end, which knows the others."""
+        """The optimum at the lowest end, with all that is known of the search."""
         best = self.at(int(np.argmin(self.values)))
         return replace(
             best,
@@ -134,7 +155,7 @@ class Ends:
         )
 
     def at(self, i: int) -> Optimum:
-        """The optimum that the i-th end leads to."""
+        """The optimum at the i-th end."""
         i = int(i)
         if i not in self._optima:
             z, value, gradient = _polish(
@@ -145,7 +166,7 @@ class Ends:
                 z=z,
                 log_density=-float(value),
                 gradient=gradient,
-                curvature=cache(lambda: hessian_at(self.objective, z, self.hessian)),
+                curvature=cache(lambda: np.asarray(hessian_at(self.objective, z, self.hessian))),
                 ends=self.z,
                 start_log_densities=-self.values,
                 coordinates=tuple(target.coordinates),
@@ -156,44 +177,51 @@ class Ends:
         return self._optima[i]
 
 
-def _again_where_not_finite(
-    objective: NegativeLogDensity, begin: np.ndarray, ends: tuple, seed: int, steps: int
+def _restart_nonfinite(
+    objective: NegativeLogDensity,
+    begin: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray, np.ndarray],
+    seed: int,
+    steps: int,
 ) -> list[np.ndarray]:
-    """The ends of searches, of which those without a finite start have begun anew from one.
+    """Ends of searches, with failed searches repeated from starts with a finite density.
 
     Nothing is compiled. Raises ValueError, naming the site, if the density is finite at no start.
 
     Args:
-        objective: What is minimised.
+        objective: The function that is minimised.
         begin: Starts, (k, d).
         ends: z (k, d), the objective there and its gradient, from each start.
-        seed: The seed of the finite starts.
-        steps: The most steps.
+        seed: Seed of the finite starts.
+        steps: Steps of each search, at most.
     """
     target, failed = objective.target, ~np.isfinite(ends[1])
     if failed.all():
         refuse_bad_data(target, begin[0])
-    starts = finite_positions(target, partial(evaluate, objective), failed.sum(), seed, len(begin))
+    starts = finite_positions(
+        target, partial(evaluate, objective), int(failed.sum()), seed, len(begin)
+    )
     if failed.all() and not len(starts):
         refuse_nonfinite(target, begin[0])
     replaced = np.flatnonzero(failed)[: len(starts)]
     # A search from NaN ends at once.
-    again = np.full(begin.shape, np.nan)
-    again[replaced] = starts
-    ends = [np.array(x) for x in ends]
-    for old, new in zip(ends, minimise(objective, again, steps, 0.1 * FLAT), strict=True):
+    restarts = np.full(begin.shape, np.nan)
+    restarts[replaced] = starts
+    results = [np.array(x) for x in ends]
+    for old, new in zip(results, minimise(objective, restarts, steps, GRADIENT_TOL), strict=True):
         old[replaced] = new[replaced]
-    return ends
+    return results
 
 
 def _search_unexplained(
-    ends: Ends, starts: int, seed: int, steps: int, progress: bool, title: str
+    ends: SearchEnds, starts: int, seed: int, steps: int, progress: bool, title: str
 ) -> Optimum:
-    """The best mode after searches from the draws of the prior that the modes do not explain.
+    """Best mode after searches from draws of the prior that the modes do not explain.
 
-    Each round begins where the density is highest above normal distributions at the modes that are
-    known by then; the last round finds no new mode.
+    Each round begins where the density is highest above normal distributions at the modes known by
+    then; the last round finds no new mode.
     """
+    ends.unexplained = followed = 0
     objective, optimum = ends.objective, ends.best()
     count = UNEXPLAINED.count(cost(objective.target))
     rng = stream(seed, "unexplained")
@@ -207,41 +235,41 @@ def _search_unexplained(
         begin = draws[highest(excess, unexplained, starts)]
         if not len(begin):
             break
+        # As many rows as in the first search, whose program is compiled.
+        padded = np.resize(begin, (starts, begin.shape[1]))
         with Progress(f"{title}, unexplained", steps, progress) as bar:
-            # As many as in the first search, whose program is compiled.
-            again = minimise(
-                objective,
-                np.resize(begin, (starts, begin.shape[1])),
-                steps,
-                0.1 * FLAT,
-                lambda done, _, bar=bar: bar.to(done),
+            results = minimise(
+                objective, padded, steps, GRADIENT_TOL, lambda taken, _, bar=bar: bar.to(taken)
             )
-        ends.add(*(x[: len(begin)] for x in again))
-        ends.unexplained += len(begin)
+        ends.add(*(x[: len(begin)] for x in results))
+        followed += len(begin)
+        ends.unexplained = followed
         optimum = ends.best()
         if len(optimum.others) < len(modes):
             break
     # A mode of the prior or of the likelihood alone is a point, for which one order is enough.
     if objective.jacobian and objective.prior:
-        order = np.argsort(-log_density, kind="stable")[:EXCHANGE_DRAWS]
+        order = np.argsort(-log_density, kind="stable")[: UNEXPLAINED.exchange_draws]
         if np.all(np.isfinite(log_density[order])):
             ends.exchanges = find_exchanges(objective.target, draws[order])
     if ends.exchanges:
-        ends.add_copies()
+        ends.add_exchanged_modes()
     return ends.best()
 
 
-def _polish(objective, z, value, gradient):
+def _polish(
+    objective: NegativeLogDensity, z: np.ndarray, value: ArrayLike, gradient: np.ndarray
+) -> tuple[np.ndarray, ArrayLike, np.ndarray]:
     """z, value and gradient after the Newton steps that still make the gradient much smaller."""
-    while np.max(np.abs(gradient)) > 0.1 * FLAT:
+    while np.max(np.abs(gradient)) > GRADIENT_TOL:
         hessian = np.asarray(hessian_at(objective, z))
         if not np.all(np.isfinite(hessian)):
             break
-        further = z - np.linalg.lstsq(hessian, gradient)[0]
-        new_value, new_gradient, _ = map(np.asarray, derivatives(objective, further))
-        # Half the gradient at least, so that this ends; NaN is no improvement.
-        closer = np.max(np.abs(new_gradient)) < 0.5 * np.max(np.abs(gradient))
-        if not (closer and new_value <= value + SAME):
+        new_z = z - np.linalg.lstsq(hessian, gradient)[0]
+        new_value, new_gradient, _ = map(np.asarray, derivatives(objective, new_z))
+        # At least half the gradient, so that this ends; NaN is no improvement.
+        halved = np.max(np.abs(new_gradient)) < 0.5 * np.max(np.abs(gradient))
+        if not (halved and new_value <= value + CRITERIA.log_density_tol_nats):
             break
-        z, value, gradient = further, new_value, new_gradient
+        z, value, gradient = new_z, new_value, new_gradient
     return z, value, gradient

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,47 +12,73 @@ from bayeskern.inference.model.evaluation import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 
-# The candidates for each start but the first, and the draws whose median the first start is.
-CANDIDATES, MIDDLE = 16, 64
-# Where no start is finite: draws from the prior, and from the uniform distribution on
-# (-RADIUS, RADIUS)^d, as in NumPyro and Stan.
-PRIOR_DRAWS, UNIFORM_DRAWS, RADIUS = 512, 256, 2.0
-# Sds of draws of values without a prior, around where they were given.
-SPREAD = 3.0
+
+@dataclass(frozen=True)
+class SearchStarts:
+    """Options of the starts of searches.
+
+    Attributes:
+        candidates: Draws from the prior for each start but the first.
+        median_draws: Draws from the prior whose median is the first start.
+        spread_sds: Scale of the draws of values without a prior, around their given values.
+        prior_draws: Where no start is finite: draws from the prior.
+        uniform_draws: Where no start is finite: uniform draws on (-radius, radius)^d.
+        radius: Half the width of that box, as in NumPyro and Stan.
+    """
+
+    candidates: int = 16
+    median_draws: int = 64
+    spread_sds: float = 3.0
+    prior_draws: int = 512
+    uniform_draws: int = 256
+    radius: float = 2.0
+
+
+STARTS = SearchStarts()
 
 
 def initial_positions(
-    objective: NegativeLogDensity, count: int, seed: int, candidates: int = CANDIDATES
+    objective: NegativeLogDensity, count: int, seed: int, candidates: int = STARTS.candidates
 ) -> np.ndarray:
     """Starts of a search: (count, d).
 
-    The first start is the median of MIDDLE draws from the prior; of the others, half are the best
-    of so many candidates for each, half are any draws and their reflections in the median. Values
-    without a prior begin where they were given, and their candidates are spread widely around that,
-    in unconstrained coordinates. The density or its gradient need not be finite at a start:
-    `finite_positions` has others.
+    The first start is the median of draws from the prior. Half of the others are the best of
+    `candidates` draws for each; the rest are any draws and their reflections in the median. Values
+    without a prior have their given value in the first start, and candidates that are spread widely
+    around it, in unconstrained coordinates. The density or its gradient need not be finite at a
+    start: `finite_positions` has others.
+
+    Args:
+        objective: -log p.
+        count: Number of starts.
+        seed: Seed of the draws.
+        candidates: Draws for each start but the first.
     """
-    more = candidates * (count - 1)
-    spread = np.r_[np.zeros(MIDDLE), np.full(more, SPREAD)]
+    middle, more = STARTS.median_draws, candidates * (count - 1)
+    spread = np.r_[np.zeros(middle), np.full(more, STARTS.spread_sds)]
     draws = draw_prior(objective.target, stream(seed, "starts"), spread)
-    first, candidates = np.median(draws[:MIDDLE], axis=0), draws[MIDDLE:]
+    first, others = np.median(draws[:middle], axis=0), draws[middle:]
     if count == 1:
         return first[None]
-    order, high = np.argsort(objective.values(candidates)), (count - 1) // 2
-    anywhere = candidates[np.sort(order[high:])][: count // 2]
-    # A draw and its reflection: if the one leads to a mode on this side, the other does not.
+    order, half = np.argsort(objective.values(others)), (count - 1) // 2
+    anywhere = others[np.sort(order[half:])][: count // 2]
+    # If a draw leads to a mode on one side of the median, its reflection leads to the other side.
     with np.errstate(invalid="ignore"):
         # A draw at the edge of a support lies at infinity, and its reflection nowhere.
         reflected = 2.0 * first - anywhere
     pairs = np.stack([anywhere, reflected], axis=1).reshape(-1, len(first))
-    # Half go where the density is high; half go anywhere, to find the modes that are not.
-    return np.concatenate([first[None], candidates[order[:high]], pairs])[:count]
+    # The best draws lead to high modes, the pairs to modes that are not.
+    return np.concatenate([first[None], others[order[:half]], pairs])[:count]
 
 
 def finite_positions(
-    target: Target, evaluate: Callable, count: int, seed: int, rows: int
+    target: Target,
+    evaluate: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    count: int,
+    seed: int,
+    rows: int,
 ) -> np.ndarray:
-    """Positions at which the density and its gradient are finite: at most `count`, (m, d).
+    """Positions with a finite density and gradient: at most `count`, (m, d).
 
     Draws from the prior come first, then uniform ones. They are evaluated `rows` at a time, until
     there are enough.
@@ -59,15 +86,15 @@ def finite_positions(
     Args:
         target: The model.
         evaluate: From z (rows, d), minus the log density (rows,) and its gradient (rows, d).
-        count: The number of positions wanted.
-        seed: The seed of the draws.
-        rows: The rows that `evaluate` takes.
+        count: Number of positions wanted.
+        seed: Seed of the draws.
+        rows: Rows that `evaluate` takes.
     """
     rng = stream(seed, "finite starts")
-    prior = draw_prior(target, rng, np.full(PRIOR_DRAWS, SPREAD))
+    prior = draw_prior(target, rng, np.full(STARTS.prior_draws, STARTS.spread_sds))
     # A distribution whose `sample` is a dummy gives the same draw again and again.
     _, first = np.unique(prior, axis=0, return_index=True)
-    uniform = rng.uniform(-RADIUS, RADIUS, (UNIFORM_DRAWS, target.size))
+    uniform = rng.uniform(-STARTS.radius, STARTS.radius, (STARTS.uniform_draws, target.size))
     candidates = np.concatenate([prior[np.sort(first)], uniform])
     chosen = np.zeros((0, target.size))
     for begin in range(0, len(candidates), rows):

@@ -22,12 +22,13 @@ class UnexplainedSearch:
         prior_draws: Draws from the prior at which the density is compared, at most.
         draws: Draws in all, at most: the others are normal, with the moments of the prior.
         min_draws: Draws in all, at least.
-        max_numbers: Numbers that the density may make at all draws together, by which their
-            number is chosen.
+        max_numbers: Numbers that the density may compute at all draws together, which limits
+            the draws.
         min_excess_nats: Excess of the log density below which a draw is explained.
         max_rounds: Rounds of searches, each with the modes of the rounds before.
-        places: Draws that are kept where the searches from them have found nothing new.
+        places: Draws to keep where the searches from them have found nothing new.
         max_size: Coordinates above which no Hessians are computed and no round is made.
+        exchange_draws: Draws at which exchanges of members are tried.
     """
 
     prior_draws: int = 2_000
@@ -38,9 +39,10 @@ class UnexplainedSearch:
     max_rounds: int = 4
     places: int = 4
     max_size: int = 1_000
+    exchange_draws: int = 3
 
     def count(self, numbers_made: int) -> int:
-        """Number of draws for a density that makes so many numbers on its way."""
+        """Number of draws for a density that computes `numbers_made` numbers."""
         affordable = self.max_numbers // max(1, numbers_made)
         return min(max(affordable, self.min_draws), self.draws)
 
@@ -48,9 +50,15 @@ class UnexplainedSearch:
 def wide_draws(
     target: Target, rng: np.random.Generator, count: int, prior_draws: int
 ) -> np.ndarray:
-    """Draws from the prior, at most `prior_draws`, and normal ones with their moments: (count, d).
+    """Draws from the prior, and normal draws with their moments: (count, d).
 
-    Values without a prior are spread widely around where they were given.
+    Values without a prior are spread widely around their given values.
+
+    Args:
+        target: The model.
+        rng: Random numbers.
+        count: Number of draws.
+        prior_draws: Draws from the prior, at most.
     """
     z = draw_prior(target, rng, np.full(min(count, prior_draws), 3.0))
     finite = z[np.all(np.isfinite(z), axis=1)]
@@ -64,10 +72,10 @@ def wide_draws(
 def excess_log_density(
     z: np.ndarray, log_density: np.ndarray, modes: Sequence[Optimum]
 ) -> np.ndarray:
-    """Log density less that of normal distributions at the modes, each as high as its mode.
+    """Log density minus that of normal distributions at the modes, each as high as its mode.
 
     log p(z) - log sum_k p(m_k) exp(-(z - m_k)' H_k (z - m_k) / 2): 0 everywhere for a normal
-    density, and large near a mode that is not among those known.
+    density, and large near an unknown mode.
 
     Args:
         z: Points, (n, d).
@@ -90,5 +98,5 @@ def excess_log_density(
 
 
 def highest(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
-    """Rows, out of (m,), at which values (n,) are highest, at most `count`."""
+    """At most `count` of the rows (m,), those with the highest values (n,)."""
     return rows[np.argsort(-values[rows], kind="stable")[:count]]

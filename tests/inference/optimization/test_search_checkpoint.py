@@ -1,5 +1,7 @@
 """A search for modes that was killed goes on to the same end."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -8,8 +10,8 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import MAP, MLE, Laplace
+from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.optimization import lbfgs
-from bayeskern.inference.optimization.search_file import SearchFile
 
 X = np.random.default_rng(0).normal(size=(30, 4))
 Y = np.exp(X @ [1.0, -1.0, 0.5, 0.0])
@@ -27,7 +29,7 @@ def search(path=None, method=MAP, model=counts, y=Y, seed=0, **options):
 
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch):
-    monkeypatch.setattr(lbfgs, "STRETCH", 2)
+    monkeypatch.setattr(lbfgs, "OPTIONS", replace(lbfgs.OPTIONS, stretch=2))
 
 
 @pytest.fixture
@@ -35,16 +37,16 @@ def killed(monkeypatch):
     """Searches that end after a few stretches, as by SIGKILL: nothing is written any more."""
 
     def search_until(path, stretches, **options):
-        written, write = [], SearchFile.write
+        written, write = [], CheckpointFile.write
 
-        def count(file, state):
-            write(file, state)
-            written.append(int(state.taken.max()))
+        def count(file, arrays):
+            write(file, arrays)
+            written.append(int(arrays["taken"].max()))
             if len(written) == stretches:
                 raise KeyboardInterrupt
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(SearchFile, "write", count)
+            patch.setattr(CheckpointFile, "write", count)
             search(path, **options)
         return written[-1]
 
