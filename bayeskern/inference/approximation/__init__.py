@@ -1,1 +1,1 @@
-"""Proposals and guides, importance weights, the ELBO and when to stop."""
+"""Proposals and guides, importance weights, the ELBO and its stopping rule."""

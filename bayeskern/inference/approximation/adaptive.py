@@ -7,12 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from bayeskern.core.progress import Progress
 from bayeskern.inference.approximation.elliptical import Elliptical
-from bayeskern.inference.approximation.proposals import (
-    Approximation,
-    Refittable,
-    Sample,
-)
+from bayeskern.inference.approximation.proposals import Approximation, Refittable, Sample
 from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.evaluation import log_densities
@@ -20,15 +17,15 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import Optimum
 
-# Where a density costs much, a round before the last has as many draws as a covariance needs:
-# so many, or so many for each coordinate.
-A_ROUND, FOR_EACH = 1024, 40
-
 
 class AdaptedProposal(NamedTuple):
-    """A proposal after its last round, and draws from it.
+    """A proposal after its last round, and weighted draws from it.
 
-    previous: the draws and the weights of the round before; None where nothing was adapted.
+    Attributes:
+        proposal: The proposal.
+        sample: Draws from it.
+        weights: Their weights.
+        previous: Draws and weights of the round before; None where nothing was adapted.
     """
 
     proposal: Approximation
@@ -38,25 +35,40 @@ class AdaptedProposal(NamedTuple):
 
 
 def adapt_proposal(
-    q: Approximation, target: Target, count: int, rounds: int, rng, bar
+    q: Approximation,
+    target: Target,
+    count: int,
+    rounds: int,
+    rng: np.random.Generator,
+    bar: Progress,
 ) -> AdaptedProposal:
-    """Refit q to its weighted draws in some rounds, and then draw `count` from it.
+    """Refit a proposal to its weighted draws, then draw from it.
 
-    A proposal that cannot be refitted is drawn from as it is.
+    Args:
+        q: The proposal; one that cannot be refitted is drawn from as it is.
+        target: The posterior.
+        count: Draws of the last round.
+        rounds: Rounds before it.
+        rng: Random numbers.
+        bar: Progress bar, which has a step for each round.
     """
-    previous, few = None, count // 2
+    previous, round_count = None, count // 2
     if is_costly(target):
-        few = min(few, max(A_ROUND, FOR_EACH * target.size))
-    if isinstance(q, Refittable):
-        for i in range(rounds):
-            sample, weights = previous = weighted_sample(q, target, rng, few)
-            bar.to(i + 1, f"k-hat {weights.khat:.2f}")
-            q = q.refit(sample.z, tempered_weights(weights, 10 * target.size))
+        # As many draws as a covariance needs.
+        round_count = min(round_count, max(1024, 40 * target.size))
+    for i in range(rounds):
+        if not isinstance(q, Refittable):
+            break
+        sample, weights = previous = weighted_sample(q, target, rng, round_count)
+        bar.to(i + 1, f"k-hat {weights.khat:.2f}")
+        q = q.refit(sample.z, tempered_weights(weights, 10 * target.size))
     sample, weights = weighted_sample(q, target, rng, count)
     return AdaptedProposal(q, sample, weights, previous)
 
 
-def weighted_sample(q: Approximation, target: Target, rng, count: int) -> tuple[Sample, Weights]:
+def weighted_sample(
+    q: Approximation, target: Target, rng: np.random.Generator, count: int
+) -> tuple[Sample, Weights]:
     """`count` draws from q with their densities, and their smoothed weights p / q."""
     z, log_q = q.draw(rng, count)
     sample = Sample(z, log_densities(target, z), log_q)
@@ -64,7 +76,12 @@ def weighted_sample(q: Approximation, target: Target, rng, count: int) -> tuple[
 
 
 def proposal_around_modes(optimum: Optimum, tails: float | None) -> Elliptical:
-    """A Student t at each mode, weighted by Laplace's evidence of each."""
+    """A Student t at each influential mode, weighted by Laplace's evidence.
+
+    Args:
+        optimum: The modes.
+        tails: Degrees of freedom; None for normal distributions.
+    """
     modes = (optimum, *optimum.influential)
     trils = [inverse_hessian_root(mode)[0] for mode in modes]
     log_evidence = np.array([mode.log_evidence for mode in modes])
@@ -73,20 +90,21 @@ def proposal_around_modes(optimum: Optimum, tails: float | None) -> Elliptical:
     return Elliptical(np.stack([m.z for m in modes]), np.stack(trils), log_weights, tails)
 
 
-def tempered_weights(weights: Weights, least: float) -> np.ndarray:
-    """Weights flattened to a power at which `least` of them are effective, if fewer are.
+def tempered_weights(weights: Weights, min_ess: float) -> np.ndarray:
+    """Weights raised to the power at which `min_ess` of them are effective, at most 1.
 
-    Few effective draws would give a covariance that is too small, and the next round fewer still.
+    With few effective draws a covariance would be too small, and the next round would have fewer
+    still.
     """
     finite = np.isfinite(weights.log)
-    least = min(least, 0.5 * finite.sum())
+    min_ess = min(min_ess, 0.5 * finite.sum())
 
-    def at(power):
+    def powered(power: float) -> np.ndarray:
         log = np.where(finite, power * np.where(finite, weights.log, 0.0), -np.inf)
         w = np.exp(log - log.max())
         return w / w.sum()
 
-    def lacking(power):
-        return 1.0 / np.sum(np.square(at(power))) - least
+    def excess_ess(power: float) -> float:
+        return 1.0 / np.sum(np.square(powered(power))) - min_ess
 
-    return at(1.0) if lacking(1.0) >= 0 else at(brentq(lacking, 0.0, 1.0))
+    return powered(1.0 if excess_ess(1.0) >= 0 else brentq(excess_ess, 0.0, 1.0))

@@ -1,7 +1,8 @@
-"""Normal and Student t proposals, in NumPy: there is nothing to compile before the first draw."""
+"""Mixtures of normal and Student t distributions, in NumPy, so that nothing is compiled."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,16 +12,19 @@ from scipy.special import gammaln, log_softmax, logsumexp, softmax
 from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.optimization.factors import robust_cholesky
 
-# A part of a mixture keeps at least this share, so that a mode is not lost by bad luck.
-LEAST_SHARE = 0.02
+# Least share of a part of a mixture, so that no mode is lost by chance.
+MIN_PART_SHARE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
 class Elliptical:
-    """A mixture of normal or, with `tails` degrees of freedom, of multivariate Student t parts.
+    """A mixture of k normal or multivariate Student t distributions.
 
-    means: (k, d); trils: (k, d, d), Cholesky factors of the covariance (of the scale matrix for
-    t); log_weights: (k,), which need not be normalised.
+    Attributes:
+        means: (k, d).
+        trils: Cholesky factors of the covariances (of the scale matrices for t), (k, d, d).
+        log_weights: Log weights, which need not be normalised, (k,).
+        tails: Degrees of freedom; None for normal distributions.
     """
 
     means: np.ndarray
@@ -29,17 +33,37 @@ class Elliptical:
     tails: float | None = None
 
     @classmethod
-    def of(cls, mean, tril, tails: float | None = None) -> Elliptical:
-        """A single part: mean (d,), tril (d, d)."""
+    def of(cls, mean: np.ndarray, tril: np.ndarray, tails: float | None = None) -> Elliptical:
+        """A single distribution: mean (d,), tril (d, d)."""
         return cls(np.asarray(mean)[None], np.asarray(tril)[None], np.zeros(1), tails)
 
     @classmethod
-    def around(cls, z, tails: float | None, wider: float = 1.0) -> Elliptical:
-        """A single part at the moments of draws z (n, d), its scale `wider` times theirs."""
+    def around(cls, z: np.ndarray, tails: float | None, wider: float = 1.0) -> Elliptical:
+        """A single distribution at the moments of draws z (n, d), `wider` times as wide."""
         mean, covariance = weighted_moments(z, np.full(len(z), 1.0 / len(z)))
         return cls.of(mean, wider * robust_cholesky(covariance), tails)
 
+    @classmethod
+    def joined(cls, mixtures: Sequence[Elliptical]) -> Elliptical:
+        """One mixture of the parts of several, with the weights that they have."""
+        arrays = zip(*((m.means, m.trils, m.log_weights) for m in mixtures), strict=True)
+        means, trils, log_weights = map(np.concatenate, arrays)
+        return cls(means, trils, log_weights, mixtures[0].tails)
+
+    def largest(self, count: int) -> Elliptical:
+        """The parts of largest weight, at most `count`."""
+        chosen = np.argsort(-self.log_weights, kind="stable")[:count]
+        return Elliptical(
+            self.means[chosen], self.trils[chosen], self.log_weights[chosen], self.tails
+        )
+
+    def with_share(self, share: float, factor: float = 1.0) -> Elliptical:
+        """A copy with weights that sum to `share` and scales `factor` times as large."""
+        log_weights = log_softmax(self.log_weights) + np.log(share)
+        return replace(self, trils=factor * self.trils, log_weights=log_weights)
+
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """n draws (n, d) and their log densities (n,)."""
         k, d = self.means.shape
         part = rng.choice(k, n, p=softmax(self.log_weights))
         z = rng.standard_normal((n, d))
@@ -51,39 +75,38 @@ class Elliptical:
             z[rows] = self.means[i] + z[rows] @ self.trils[i].T
         return z, self.log_density(z)
 
-    def log_density(self, z) -> np.ndarray:
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Log density: (n, d) -> (n,)."""
         return logsumexp(self.log_parts(z), axis=1)
 
-    def with_tails(self, tails: float | None, z=None) -> Elliptical:
+    def with_tails(self, tails: float | None, z: np.ndarray | None = None) -> Elliptical:
+        """A copy with other degrees of freedom; the draws z are not used."""
         return replace(self, tails=tails)
 
-    def refit(self, z, weights) -> Elliptical:
-        """Each part at the weighted moments of the draws that are due to it.
+    def refit(self, z: np.ndarray, weights: np.ndarray) -> Elliptical:
+        """A copy with each part at the weighted moments of its share of draws z (n, d).
 
-        The covariance becomes the scale also of a Student t, which is wider for it, on purpose.
+        The covariance becomes the scale also of a Student t, which is deliberately wider for it.
         Cappe, Douc, Guillin, Marin and Robert (2008), "Adaptive importance sampling in general
         mixture classes", equations 14-16.
         """
-        share = weights[:, None] * softmax(self.log_parts(z), axis=1)
-        means, trils, sizes = [], [], []
-        for i, size in enumerate(share.sum(axis=0)):
-            if size < LEAST_SHARE:
-                # Too few draws to fit it again.
-                mean, tril = self.means[i], self.trils[i]
-            else:
-                mean, covariance = weighted_moments(z, share[:, i] / size)
-                tril = robust_cholesky(covariance)
-            means.append(mean), trils.append(tril), sizes.append(max(size, LEAST_SHARE))
-        return Elliptical(np.stack(means), np.stack(trils), np.log(sizes), self.tails)
+        responsibilities = weights[:, None] * softmax(self.log_parts(z), axis=1)
+        shares = responsibilities.sum(axis=0)
+        means, trils = self.means.copy(), self.trils.copy()
+        # A part with a smaller share has too few draws to be refitted.
+        for i in np.flatnonzero(~(shares < MIN_PART_SHARE)):
+            means[i], covariance = weighted_moments(z, responsibilities[:, i] / shares[i])
+            trils[i] = robust_cholesky(covariance)
+        return Elliptical(means, trils, np.log(np.maximum(shares, MIN_PART_SHARE)), self.tails)
 
-    def log_parts(self, z) -> np.ndarray:
-        """The log density of each part, its weight included: (n, k)."""
+    def log_parts(self, z: np.ndarray) -> np.ndarray:
+        """Log density of each part at z (n, d), its weight included: (n, k)."""
         parts = [self._log_part(z, *part) for part in zip(self.means, self.trils, strict=True)]
         return np.stack(parts, axis=1) + log_softmax(self.log_weights)
 
-    def _log_part(self, z, mean, tril) -> np.ndarray:
+    def _log_part(self, z: np.ndarray, mean: np.ndarray, tril: np.ndarray) -> np.ndarray:
         d, tails = len(mean), self.tails
-        # Far out, the square overflows: a density of zero there, as it should be.
+        # At extreme values the square overflows, which gives a density of zero, as it should.
         with np.errstate(over="ignore"):
             white = solve_triangular(tril, (z - mean).T, lower=True, check_finite=False)
             square = np.sum(np.square(white), axis=0)

@@ -1,15 +1,16 @@
-"""Families of approximating distributions for SVI: normal ones, autoguides, guides by hand.
+"""Families of approximating distributions for SVI: normal ones, autoguides, user-defined guides.
 
 A family draws z with its log density, differentiably in its parameters, which are an unconstrained
-pytree. All but guides by hand work in coordinates u with z = centre + A u, in which a posterior
-close to Gaussian is close to standard normal, so that one learning rate suits every model.
+pytree. All but user-defined guides work in coordinates u with z = centre + A u, in which a
+posterior close to Gaussian is close to standard normal, so that one learning rate suits every
+model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,39 +26,36 @@ from numpyro.infer.initialization import init_to_value
 from bayeskern.core.random import jax_seed
 from bayeskern.core.tracing import by_one_thread
 from bayeskern.inference.approximation.elliptical import Elliptical
-from bayeskern.inference.approximation.proposals import (
-    Approximation,
-    with_defensive_tails,
-)
+from bayeskern.inference.approximation.proposals import Approximation, with_defensive_tails
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import triangular_root
 
-AUTOGUIDES = {
-    "low_rank": autoguide.AutoLowRankMultivariateNormal,
-    "flow": autoguide.AutoIAFNormal,
-}
+type Parameters = dict[str, jax.Array]
 
 
 class Guide(eqx.Module):
     """A family of distributions q(u), where z = centre + A u.
 
-    centre: (d,); A: (d, d) lower triangular, diagonal for families that need it to be.
+    Attributes:
+        name: Name of the family.
+        centre: (d,).
+        A: Lower triangular, diagonal for families that need it to be, (d, d).
     """
 
     name: str = eqx.field(static=True)
     centre: jax.Array
     A: jax.Array
 
-    def init(self, scale):
+    def init(self, scale: float) -> Parameters:
         """Parameters of a distribution with sds `scale` in u."""
         raise NotImplementedError
 
-    def distribution(self, params) -> dist.Distribution:
-        """q(u), at these parameters."""
+    def distribution(self, params: Parameters) -> dist.Distribution:
+        """q(u) at these parameters."""
         raise NotImplementedError
 
-    def draw(self, params, key):
-        """One z and log q(z)."""
+    def draw(self, params: Parameters, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """One draw z (d,) and log q(z)."""
         q = self.distribution(params)
         u, intermediates = q.sample_with_intermediates(key)
         if intermediates:
@@ -66,21 +64,19 @@ class Guide(eqx.Module):
             # Without the derivative of log q in its parameters, which is zero on average: the
             # gradient has no noise where q is exact (Roeder, Wu and Duvenaud, 2017).
             log_q = self.distribution(jax.lax.stop_gradient(params)).log_prob(u)
-        return self.to_z(u), jnp.sum(log_q) - self.log_det
+        return self.centre + self.A @ u, jnp.sum(log_q) - self.log_det
 
-    def log_density(self, params, z):
-        """log q(z) at any z."""
+    def log_density(self, params: Parameters, z: jax.Array) -> jax.Array:
+        """log q(z) at any z (d,)."""
         u = jax.scipy.linalg.solve_triangular(self.A, z - self.centre, lower=True)
         return jnp.sum(self.distribution(params).log_prob(u)) - self.log_det
 
-    def to_z(self, u):
-        return self.centre + self.A @ u
-
     @property
-    def log_det(self):
+    def log_det(self) -> jax.Array:
+        """log det A."""
         return jnp.sum(jnp.log(jnp.diagonal(self.A)))
 
-    def approximation(self, params) -> Approximation:
+    def approximation(self, params: Parameters) -> Approximation:
         """The fitted distribution over z."""
         if self.name == "flow":
             return FittedFlow(self, params)
@@ -92,17 +88,19 @@ class Guide(eqx.Module):
 class GaussianGuide(Guide):
     """Normal distributions: with independent coordinates ("mean_field"), or all ("full_rank").
 
-    The covariance is L L' with L = diag(s) (1 + lower), as NumPyro's AutoMultivariateNormal has it,
-    which takes seconds to be traced.
+    The covariance is L L' with L = diag(s) (1 + lower), as in NumPyro's
+    AutoMultivariateNormal, which takes seconds to be traced.
     """
 
-    def init(self, scale):
+    def init(self, scale: float) -> Parameters:
+        """Parameters of a distribution with sds `scale` in u."""
         d = self.centre.shape[0]
         # s = log(1 + exp(softplus_inverse)).
         params = {"loc": jnp.zeros(d), "softplus_inverse": jnp.full(d, np.log(np.expm1(scale)))}
         return params if self.name == "mean_field" else params | {"lower": jnp.zeros((d, d))}
 
-    def distribution(self, params):
+    def distribution(self, params: Parameters) -> dist.Distribution:
+        """q(u) at these parameters."""
         s = jax.nn.softplus(params["softplus_inverse"])
         if self.name == "mean_field":
             return dist.Normal(params["loc"], s)
@@ -113,15 +111,21 @@ class GaussianGuide(Guide):
 class AutoGuide(Guide):
     """One of NumPyro's autoguides."""
 
-    def init(self, scale):
+    def init(self, scale: float) -> Parameters:
+        """Parameters of a distribution with sds `scale` in u."""
         return _autoguide(self.name, self.centre.shape[0], scale).start
 
-    def distribution(self, params):
+    def distribution(self, params: Parameters) -> dist.Distribution:
+        """q(u) at these parameters."""
         built = _autoguide(self.name, self.centre.shape[0], 1.0)
         return built.guide.get_posterior(_constrain(params, built.constraints))
 
 
-#: The guides in these coordinates, by their names.
+AUTOGUIDES = {
+    "low_rank": autoguide.AutoLowRankMultivariateNormal,
+    "flow": autoguide.AutoIAFNormal,
+}
+#: The families in coordinates u, by name.
 GUIDES = {"mean_field": GaussianGuide, "full_rank": GaussianGuide} | dict.fromkeys(
     AUTOGUIDES, AutoGuide
 )
@@ -131,8 +135,8 @@ class _BuiltGuide(NamedTuple):
     """An autoguide, the constraints of its parameters, and their unconstrained start."""
 
     guide: autoguide.AutoContinuous
-    constraints: dict
-    start: dict
+    constraints: dict[str, constraints.Constraint]
+    start: Parameters
 
 
 @by_one_thread
@@ -143,7 +147,7 @@ def _autoguide(name: str, d: int, scale: float) -> _BuiltGuide:
     def model():
         numpyro.sample("u", dist.ImproperUniform(constraints.real, (), (d,)))
 
-    # It may be asked for while JAX traces, and must not hold anything traced.
+    # The guide may be built while JAX traces, and must not hold anything traced.
     with jax.ensure_compile_time_eval():
         start = init_to_value(values={"u": jnp.zeros(d)})
         options = {} if name == "flow" else {"init_scale": scale}
@@ -153,27 +157,34 @@ def _autoguide(name: str, d: int, scale: float) -> _BuiltGuide:
 
 
 class UserGuide(eqx.Module):
-    """A NumPyro guide for the model's own sites; an autoguide may come as its class."""
+    """A NumPyro guide for the sites of a model; an autoguide may be given as its class.
+
+    Attributes:
+        target: The model.
+        guide: The guide.
+    """
 
     target: Target
     guide: Callable = eqx.field(static=True)
 
-    def __init__(self, target, guide):
+    def __init__(self, target: Target, guide: Callable | type):
         self.target = target
         self.guide = guide(target.model) if isinstance(guide, type) else guide
-        # An autoguide looks at its model when it is first called, and keeps what it sees.
+        # An autoguide traces its model when it is first called, and keeps the trace.
         self._trace(jax.random.key(0))
 
     @by_one_thread
-    def _trace(self, key):
+    def _trace(self, key: jax.Array) -> dict[str, dict[str, Any]]:
         guide = handlers.seed(self.guide, key)
         return handlers.trace(guide).get_trace(*self.target.args, **self.target.kwargs)
 
-    def init(self, scale):
+    def init(self, scale: float) -> Parameters:
+        """Parameters at the guide's own start; `scale` is not used."""
         return _unconstrained(self._trace(jax.random.key(0)))
 
     @by_one_thread
-    def draw(self, params, key):
+    def draw(self, params: Parameters, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """One draw z (d,) and log q(z)."""
         values = _constrain(params, _constraints(self._trace(jax.random.key(0))))
         guide = handlers.substitute(handlers.seed(self.guide, key), data=values)
         trace = handlers.trace(guide).get_trace(*self.target.args, **self.target.kwargs)
@@ -183,7 +194,7 @@ class UserGuide(eqx.Module):
         z, log_det = self.target.unconstrain({k: v["value"] for k, v in sites.items()})
         return z, log_q + log_det
 
-    def _require_same_sites(self, sites) -> None:
+    def _require_same_sites(self, sites: dict[str, dict[str, Any]]) -> None:
         model_sites = {s.name for s in self.target.latents}
         # Without the auxiliary site of an autoguide, from which the others follow.
         guide_sites = {k for k, v in sites.items() if not v["infer"].get("is_auxiliary", False)}
@@ -196,33 +207,31 @@ class UserGuide(eqx.Module):
                 f"the guide {says}: give each latent site of the model one of the same name."
             )
 
-    def approximation(self, params) -> Approximation:
+    def approximation(self, params: Parameters) -> Approximation:
+        """The fitted distribution over z."""
         return FittedGuide(self, params)
 
 
 class FittedGuide(eqx.Module):
-    """A guide by hand with its parameters, as a distribution to draw z from."""
+    """A family with its parameters, as a distribution to draw z from."""
 
-    family: UserGuide
-    params: object
+    family: Guide | UserGuide
+    params: Parameters
 
-    def draw(self, rng, n):
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """n draws (n, d) and log q of each (n,)."""
         return jax.device_get(_draw(self, jax_seed(rng), n))
 
 
-class FittedFlow(eqx.Module):
-    """A flow with its parameters, as a distribution over z."""
+class FittedFlow(FittedGuide):
+    """A flow with its parameters, whose density is known everywhere."""
 
-    family: Guide
-    params: object
-
-    def draw(self, rng, n):
-        return jax.device_get(_draw(self, jax_seed(rng), n))
-
-    def log_density(self, z):
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """log q(z): (n, d) -> (n,)."""
         return jax.device_get(_log_density(self, jnp.asarray(z)))
 
-    def with_tails(self, tails, z):
+    def with_tails(self, tails: float | None, z: np.ndarray) -> Approximation:
+        """A mixture with a Student t around draws z (n, d)."""
         return with_defensive_tails(self, tails, z)
 
 
@@ -237,12 +246,13 @@ def _log_density(fitted, z):
     return jax.vmap(lambda z: fitted.family.log_density(fitted.params, z))(z)
 
 
-def _log_prob(site):
+def _log_prob(site: dict[str, Any]) -> jax.Array:
     fn, value, intermediates = site["fn"], site["value"], site["intermediates"]
     return fn.log_prob(value, intermediates) if intermediates else fn.log_prob(value)
 
 
-def _constraints(trace) -> dict:
+def _constraints(trace: dict[str, dict[str, Any]]) -> dict[str, constraints.Constraint]:
+    """Constraint of each parameter in a trace."""
     return {
         name: site["kwargs"].get("constraint", constraints.real)
         for name, site in trace.items()
@@ -250,16 +260,17 @@ def _constraints(trace) -> dict:
     }
 
 
-def _unconstrained(trace) -> dict:
+def _unconstrained(trace: dict[str, dict[str, Any]]) -> Parameters:
+    """Unconstrained values of the parameters in a trace."""
     return {name: biject_to(c).inv(trace[name]["value"]) for name, c in _constraints(trace).items()}
 
 
-def _constrain(params: dict, constraints: dict) -> dict:
+def _constrain(params: Parameters, constraints: dict[str, constraints.Constraint]) -> Parameters:
     return {name: biject_to(constraints[name])(value) for name, value in params.items()}
 
 
 @eqx.filter_jit
 def _mean_and_factor(family, params):
-    """The mean of q(u) and L, with L L' its covariance: not by Cholesky, rounding can fail it."""
+    """Mean of q(u) and a root L of its covariance; not by Cholesky, which rounding can fail."""
     q = family.distribution(params)
     return q.mean, q.scale_tril if hasattr(q, "scale_tril") else jnp.diag(jnp.sqrt(q.variance))

@@ -18,42 +18,47 @@ from bayeskern.inference.model.evaluation import draw_prior
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.distribution_pytrees import restore_leaves, sort_leaves
 
-# The share of draws that come from the Student t beside a proposal of another shape.
-DEFENSIVE = 0.25
+# Share of draws from the Student t beside a proposal of another shape.
+DEFENSIVE_SHARE = 0.25
 
 
 class Approximation(Protocol):
-    """A distribution over z that can be drawn from with its density.
+    """A distribution over z that can be drawn from with its density."""
 
-    draw: from a NumPy generator and n, z (n, d) and log q(z) (n,).
-    """
-
-    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]: ...
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """n draws (n, d) and log q of each (n,)."""
+        ...
 
 
 @runtime_checkable
 class Evaluable(Approximation, Protocol):
-    """An approximation that knows its density at any z (n, d): log q(z) (n,)."""
+    """An approximation whose density is known everywhere."""
 
-    def log_density(self, z) -> np.ndarray: ...
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """log q(z): (n, d) -> (n,)."""
+        ...
 
 
 @runtime_checkable
 class Widenable(Approximation, Protocol):
-    """An approximation that can be given tails of so many degrees of freedom, around draws z."""
+    """An approximation that can be given heavier tails."""
 
-    def with_tails(self, tails: float | None, z) -> Approximation: ...
+    def with_tails(self, tails: float | None, z: np.ndarray) -> Approximation:
+        """A copy with tails of so many degrees of freedom around draws z (n, d)."""
+        ...
 
 
 @runtime_checkable
 class Refittable(Approximation, Protocol):
-    """An approximation that can be fitted again to draws z (n, d) with weights (n,)."""
+    """An approximation that can be refitted to weighted draws."""
 
-    def refit(self, z, weights) -> Approximation: ...
+    def refit(self, z: np.ndarray, weights: np.ndarray) -> Refittable:
+        """A copy fitted to draws z (n, d) with weights (n,) that sum to one."""
+        ...
 
 
 class Sample(NamedTuple):
-    """Draws z (S, d) of an approximation q, with log p and log q of each: (S,)."""
+    """Draws z (S, d) with log p and log q of each, (S,)."""
 
     z: np.ndarray
     log_p: np.ndarray
@@ -65,24 +70,28 @@ class DistributionProposal(eqx.Module):
 
     ordered: object
 
-    def __init__(self, distribution):
+    def __init__(self, distribution: dist.Distribution):
         self.ordered = sort_leaves(distribution)
 
     @property
     def distribution(self) -> dist.Distribution:
+        """The NumPyro distribution."""
         return restore_leaves(self.ordered)
 
-    def draw(self, rng, n):
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """n draws (n, d) and log q of each (n,)."""
         return jax.device_get(_draw_with_density(self, jax_seed(rng), n))
 
-    def log_density(self, z):
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """log q(z): (n, d) -> (n,)."""
         return jax.device_get(_log_prob(self, jnp.asarray(z)))
 
-    def with_tails(self, tails: float | None, z) -> Approximation:
+    def with_tails(self, tails: float | None, z: np.ndarray) -> Approximation:
+        """A mixture with a Student t around draws z (n, d)."""
         return with_defensive_tails(self, tails, z)
 
 
-def with_defensive_tails(q, tails: float | None, z) -> Approximation:
+def with_defensive_tails(q: Evaluable, tails: float | None, z: np.ndarray) -> Approximation:
     """A mixture of q with a Student t at the moments of draws z (n, d)."""
     if tails is None:
         return q
@@ -91,42 +100,52 @@ def with_defensive_tails(q, tails: float | None, z) -> Approximation:
 
 @dataclass(frozen=True, eq=False)
 class DefensiveMixture:
-    """A mixture of a proposal of any shape and, for DEFENSIVE of the draws, a Student t."""
+    """A mixture of a proposal of any shape and, for a share of the draws, a Student t.
+
+    Attributes:
+        main: The proposal.
+        guard: The Student t.
+    """
 
     main: Evaluable
     guard: Elliptical
 
-    def draw(self, rng, n):
-        few = int(DEFENSIVE * n)
-        parts = self.main.draw(rng, n - few)[0], self.guard.draw(rng, few)[0]
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """n draws (n, d) and log q of each (n,)."""
+        of_guard = int(DEFENSIVE_SHARE * n)
+        parts = self.main.draw(rng, n - of_guard)[0], self.guard.draw(rng, of_guard)[0]
         z = np.concatenate(parts)
         return z, self.log_density(z)
 
-    def log_density(self, z):
-        main = self.main.log_density(z) + np.log1p(-DEFENSIVE)
-        return np.logaddexp(main, self.guard.log_density(z) + np.log(DEFENSIVE))
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """log q(z): (n, d) -> (n,)."""
+        main = self.main.log_density(z) + np.log1p(-DEFENSIVE_SHARE)
+        return np.logaddexp(main, self.guard.log_density(z) + np.log(DEFENSIVE_SHARE))
 
-    def refit(self, z, weights) -> DefensiveMixture:
+    def refit(self, z: np.ndarray, weights: np.ndarray) -> DefensiveMixture:
+        """A copy whose Student t is refitted to weighted draws."""
         return DefensiveMixture(self.main, self.guard.refit(z, weights))
 
 
 @dataclass(frozen=True, eq=False)
 class PriorProposal:
-    """The model's own prior, in unconstrained coordinates."""
+    """The prior of a model, in unconstrained coordinates."""
 
     target: Target
 
-    def draw(self, rng, n):
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """n draws (n, d) and their log prior densities (n,)."""
         z = draw_prior(self.target, rng, np.ones(n))
         return z, self.log_density(z)
 
-    def log_density(self, z):
-        return by_chunk(lambda part: _log_priors(self.target, jnp.asarray(part)), z, 1)
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Log prior density: (n, d) -> (n,)."""
+        return np.asarray(by_chunk(lambda part: _log_priors(self.target, jnp.asarray(part)), z, 1))
 
 
 @eqx.filter_jit
 def _draw_with_density(q, seed, n):
-    # A flow knows the density of what it has drawn; inverting it would cost far more.
+    # A flow knows the density of its own draws; inverting it would cost much more.
     distribution, key = q.distribution, jax.random.key(seed)
     z, intermediates = distribution.sample_with_intermediates(key, (n,))
     return z, distribution.log_prob(z, intermediates) if intermediates else distribution.log_prob(z)

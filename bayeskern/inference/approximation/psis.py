@@ -1,4 +1,4 @@
-"""Importance weights: Pareto smoothing, effective sizes, resampling, the evidence.
+"""Importance weights: Pareto smoothing, effective sample size, resampling, the evidence.
 
 Vehtari, Simpson, Gelman, Yao and Gabry (2024), "Pareto smoothed importance sampling".
 """
@@ -8,21 +8,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from bayeskern.inference.estimate import Estimate
-
-# A tail of log ratios that spans more than this has no digits left when its ratios are formed.
-WIDEST = 500.0
-# Rounding of the log ratios above which small differences between them say nothing.
-MAX_ROUNDING_NATS = 1e-3
 
 
 class Weights(NamedTuple):
     """Smoothed weights of S draws.
 
-    log: (S,), normalised, so that their exponentials sum to one. khat: the shape of their tail, NaN
-    where it cannot be known; -inf where all of them are equal. raw: the log ratios.
+    Attributes:
+        log: Log weights, normalised so that the weights sum to one, (S,).
+        khat: Shape of the tail of the weights; NaN where it is unknown, -inf where all weights of
+            the tail are equal.
+        raw: Log ratios log p - log q, -inf where they are not finite, (S,).
     """
 
     log: np.ndarray
@@ -31,19 +30,19 @@ class Weights(NamedTuple):
 
     @property
     def normal(self) -> np.ndarray:
-        """The weights themselves, which sum to one: (S,)."""
+        """Weights that sum to one, (S,)."""
         return np.exp(self.log)
 
     @property
     def ess(self) -> float:
-        """1 / sum w^2."""
+        """Effective sample size, 1 / sum w^2."""
         return float(np.exp(-logsumexp(2.0 * self.log)))
 
     @property
     def log_evidence(self) -> Estimate:
-        """The log of the mean ratio, and its standard error by the delta method.
+        """Log of the mean ratio, with its standard error by the delta method.
 
-        From the ratios as they are: smoothing them would bias their mean.
+        The ratios are not smoothed, since that would bias their mean.
         """
         count, total = len(self.raw), logsumexp(self.raw)
         if not np.isfinite(total):
@@ -53,72 +52,91 @@ class Weights(NamedTuple):
 
     @property
     def threshold(self) -> float:
-        """The largest k-hat at which this many draws give reliable estimates."""
+        """Largest k-hat at which this many draws give reliable estimates."""
         return khat_threshold(len(self.log))
 
 
 def khat_threshold(count: float) -> float:
-    """min(1 - 1/log10 S, 0.7): Vehtari et al. (2024), section 3.2.4."""
+    """min(1 - 1/log10 S, 0.7) for S draws: Vehtari et al. (2024), section 3.2.4."""
     return min(1.0 - 1.0 / np.log10(max(count, 2)), 0.7)
 
 
-def pareto_smooth(log_ratios) -> Weights:
-    """Pareto smoothed weights from log p - log q: (S,).
+def pareto_smooth(log_ratios: ArrayLike) -> Weights:
+    """Pareto smoothed weights.
 
-    A ratio of -inf is a weight of zero. NaN or +inf leave k-hat unknown (NaN), and so do ratios so
-    large that nothing but rounding tells them apart.
+    Args:
+        log_ratios: log p - log q of each draw, (S,). A ratio of -inf is a weight of zero. NaN or
+            +inf leave k-hat unknown, and so do ratios so large that only rounding distinguishes
+            them.
     """
-    from arviz_stats.base import array_stats
+    from arviz_stats.base.array import array_stats
 
     log_ratios = np.asarray(log_ratios, float)
-    count = len(log_ratios)
-    if np.any(np.isnan(log_ratios)) or np.any(np.isposinf(log_ratios)):
-        usable = np.where(np.isfinite(log_ratios), log_ratios, -np.inf)
-        uniform = np.full(count, -np.log(count))
-        log = usable - logsumexp(usable) if np.any(np.isfinite(usable)) else uniform
-        return Weights(log, np.nan, usable)
-    if not np.any(np.isfinite(log_ratios)):
-        return Weights(np.full(count, -np.log(count)), np.nan, log_ratios)
-    largest = np.max(log_ratios)
-    tail = np.sort(log_ratios)[-max(5, int(np.ceil(min(0.2 * count, 3 * np.sqrt(count))))) :]
-    if largest - tail[0] <= WIDEST and np.spacing(abs(largest)) > MAX_ROUNDING_NATS:
-        return Weights(log_ratios - logsumexp(log_ratios), np.nan, log_ratios)
-    if tail[0] > largest - 1e-9 * np.clip(abs(largest), 1.0, 1e6):
-        # All tail ratios are the same, up to rounding: the proposal is exact there.
-        return Weights(log_ratios - logsumexp(log_ratios), -np.inf, log_ratios)
-    if count < 25 or not np.isfinite(tail[0]):
-        return Weights(log_ratios - logsumexp(log_ratios), np.nan, log_ratios)
-    if largest - tail[0] > WIDEST:
-        # Next to such weights the others vanish, and no Pareto distribution can be fitted to them;
-        # Hill's (1975) estimate of the index of a tail needs their logarithms only.
-        hill = float(np.mean(tail[1:] - tail[0]))
-        return Weights(log_ratios - logsumexp(log_ratios), hill, log_ratios)
-    # Not -inf, which the fit of the tail cannot take; such weights are zero all the same.
-    ratios = np.maximum(log_ratios - largest, -1e4)
-    # arviz wants minus the log ratios.
+    invalid = bool(np.any(np.isnan(log_ratios) | np.isposinf(log_ratios)))
+    finite = np.isfinite(log_ratios)
+    log_ratios = np.where(finite, log_ratios, -np.inf)
+    if not finite.any():
+        uniform = np.full(len(log_ratios), -np.log(len(log_ratios)))
+        return Weights(uniform, np.nan, log_ratios)
+    khat = np.nan if invalid else _khat_without_fit(log_ratios)
+    if khat is not None:
+        return Weights(log_ratios - logsumexp(log_ratios), khat, log_ratios)
+    # The fit cannot take -inf; these weights are zero all the same.
+    ratios = np.maximum(log_ratios - np.max(log_ratios), -1e4)
+    # ArviZ takes minus the log ratios.
     log, khat = array_stats.psislw(-ratios)
-    log = np.where(np.isfinite(log_ratios), log, -np.inf)
+    log = np.where(finite, log, -np.inf)
     return Weights(log - logsumexp(log), float(khat), log_ratios)
 
 
-def has_even_tail(log_ratios, efficiency: float = 1.0) -> bool:
-    """Whether the largest of the ratios (S,) are all the same, so that ArviZ cannot smooth them."""
+def _khat_without_fit(log_ratios: np.ndarray) -> float | None:
+    """k-hat of ratios to which no Pareto tail can be fitted; None where one can."""
+    count, largest = len(log_ratios), np.max(log_ratios)
+    tail = np.sort(log_ratios)[-max(5, int(np.ceil(min(0.2 * count, 3 * np.sqrt(count))))) :]
+    # The exponentials of a tail that spans more than 500 have no digits left.
+    is_wide = largest - tail[0] > 500.0
+    if not is_wide and np.spacing(abs(largest)) > 1e-3:
+        # Rounding hides differences of less than a thousandth between the log ratios.
+        return np.nan
+    if tail[0] > largest - 1e-9 * np.clip(abs(largest), 1.0, 1e6):
+        # All ratios of the tail are equal up to rounding: the proposal is exact there.
+        return -np.inf
+    if count < 25 or not np.isfinite(tail[0]):
+        return np.nan
+    # Hill's (1975) estimate of the index of a tail needs the logarithms only.
+    return float(np.mean(tail[1:] - tail[0])) if is_wide else None
+
+
+def has_even_tail(log_ratios: np.ndarray, efficiency: float = 1.0) -> bool:
+    """True if the largest of the ratios (S,) are all equal, so that ArviZ cannot smooth them.
+
+    Args:
+        log_ratios: Log ratios, (S,).
+        efficiency: Relative efficiency of the draws, as ArviZ's `r_eff`.
+    """
     count = len(log_ratios)
-    wide = count * efficiency > 225
-    tail = int(3.0 * np.sqrt(count / efficiency)) if wide else count // 5
+    is_long = count * efficiency > 225
+    tail = int(3.0 * np.sqrt(count / efficiency)) if is_long else count // 5
     return bool(np.ptp(np.sort(log_ratios)[-max(1, min(tail, count)) :]) == 0.0)
 
 
-def resample(weights: np.ndarray, count: int, rng, replace: bool = True) -> np.ndarray:
+def resample(
+    weights: np.ndarray, count: int, rng: np.random.Generator, replace: bool = True
+) -> np.ndarray:
     """Indices of `count` equally weighted draws, in random order.
 
-    Systematic resampling, each draw taken floor(count w) times at least; or, with replace=False,
-    draws without replacement (Efraimidis and Spirakis, 2006), which flattens the weights a little.
+    Args:
+        weights: Weights that sum to one, (S,).
+        count: Number of draws.
+        rng: Random numbers.
+        replace: True for systematic resampling, which takes each draw at least floor(count w)
+            times. False for draws without replacement (Efraimidis and Spirakis, 2006), which
+            flatten the weights a little.
     """
     if not replace:
         # On the log scale, where a weight of zero does not overflow.
-        chance = np.log(rng.exponential(size=len(weights)))
-        keys = chance - np.log(np.maximum(weights, np.finfo(float).tiny))
+        log_exponential = np.log(rng.exponential(size=len(weights)))
+        keys = log_exponential - np.log(np.maximum(weights, np.finfo(float).tiny))
         # Draws without weight are never chosen.
         return rng.permutation(np.argsort(keys)[: min(count, np.count_nonzero(weights))])
     points = (rng.random() + np.arange(count)) / count
@@ -127,7 +145,7 @@ def resample(weights: np.ndarray, count: int, rng, replace: bool = True) -> np.n
     )
 
 
-def weighted_moments(z, weights) -> tuple[np.ndarray, np.ndarray]:
+def weighted_moments(z: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Weighted mean (d,) and covariance (d, d) of z (S, d)."""
     mean = weights @ z
     centred = z - mean
@@ -135,54 +153,68 @@ def weighted_moments(z, weights) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Shift(NamedTuple):
-    """How plain draws differ from the same draws weighted, for each column: (m,) each."""
+    """Difference of two weighted samples in each of m columns.
 
-    mean: np.ndarray  # in sds of the weighted draws
-    log_sd: np.ndarray  # log of the ratio of the sds
-    ks: np.ndarray  # Kolmogorov-Smirnov distance
+    Attributes:
+        mean: Difference of the means, in sds of the second sample, (m,).
+        log_sd: Log ratio of the sds, absolute, (m,).
+        ks: Kolmogorov-Smirnov distance, (m,).
+    """
+
+    mean: np.ndarray
+    log_sd: np.ndarray
+    ks: np.ndarray
 
 
-def weighted_difference(x, y, x_weights=None, y_weights=None) -> Shift:
-    """The draws x (S, m) against the draws y (T, m).
+def weighted_difference(
+    x: np.ndarray,
+    y: np.ndarray,
+    x_weights: np.ndarray | None = None,
+    y_weights: np.ndarray | None = None,
+) -> Shift:
+    """Difference of draws x (S, m) from draws y (T, m).
 
-    x_weights (S,) and y_weights (T,) sum to one; None for equal ones.
+    It is infinite in columns where a draw that has weight is not finite.
 
-    Infinite where a draw that has weight is not finite: such a difference cannot be told.
+    Args:
+        x: Draws, (S, m).
+        y: Draws, (T, m).
+        x_weights: Weights that sum to one, (S,); None for equal ones.
+        y_weights: Weights that sum to one, (T,); None for equal ones.
     """
     u = np.full(len(x), 1.0 / len(x)) if x_weights is None else x_weights
     w = np.full(len(y), 1.0 / len(y)) if y_weights is None else y_weights
-    # A draw without weight says nothing, however far out it is.
+    # A draw without weight has no influence, however extreme it is.
     x, u, y, w = x[u > 0], u[u > 0], y[w > 0], w[w > 0]
     finite = np.all(np.isfinite(x), axis=0) & np.all(np.isfinite(y), axis=0)
     differences = np.full((3, x.shape[1]), np.inf)
-    # Some columns at a time, which bounds the memory.
-    for columns in np.array_split(np.flatnonzero(finite), 1 + finite.sum() // COLUMNS):
+    # At most 200 columns at a time, which bounds the memory.
+    for columns in np.array_split(np.flatnonzero(finite), 1 + finite.sum() // 200):
         if len(columns):
-            differences[:, columns] = _compare(x[:, columns], y[:, columns], u, w)
+            differences[:, columns] = _finite_difference(x[:, columns], y[:, columns], u, w)
     return Shift(*differences)
 
 
-# Columns that are compared at a time.
-COLUMNS = 200
-
-
-def _compare(x, y, u, w):
-    """The fields of `Shift`, for finite x and y with weights u and w."""
+def _finite_difference(
+    x: np.ndarray, y: np.ndarray, u: np.ndarray, w: np.ndarray
+) -> list[np.ndarray]:
+    """Fields of `Shift` for finite x and y with weights u and w."""
     # Around a common point, since squares of large numbers would lose the difference.
     centre = np.median(y, axis=0)
     x, y = x - centre, y - centre
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        mx, my = u @ x, w @ y
-        sx, sy = np.sqrt(u @ np.square(x - mx)), np.sqrt(w @ np.square(y - my))
-        shift, ratio = np.abs(mx - my) / sy, np.abs(np.log(sx / sy))
+        x_mean, y_mean = u @ x, w @ y
+        x_sd = np.sqrt(u @ np.square(x - x_mean))
+        y_sd = np.sqrt(w @ np.square(y - y_mean))
+        shift, ratio = np.abs(x_mean - y_mean) / y_sd, np.abs(np.log(x_sd / y_sd))
     both = np.concatenate([x, y])
     # Constants that agree do not differ.
-    same = np.all(both == both[0], axis=0)
+    constant = np.all(both == both[0], axis=0)
     order = np.argsort(both, axis=0)
     steps = np.concatenate([u, -w])[order]
     gap = np.abs(np.cumsum(steps, axis=0))
     # Between equal values the distribution functions have no step yet.
     values = np.take_along_axis(both, order, axis=0)
-    last = np.concatenate([values[1:] != values[:-1], np.ones((1, both.shape[1]), bool)])
-    ks = np.max(np.where(last, gap, 0.0), axis=0)
-    return [np.where(same, 0.0, difference) for difference in (shift, ratio, ks)]
+    is_step = np.concatenate([values[1:] != values[:-1], np.ones((1, both.shape[1]), bool)])
+    ks = np.max(np.where(is_step, gap, 0.0), axis=0)
+    return [np.where(constant, 0.0, difference) for difference in (shift, ratio, ks)]

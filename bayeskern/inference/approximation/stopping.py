@@ -1,59 +1,78 @@
-"""When a noisy objective has stopped rising: a test on two horizons."""
+"""Stopping rule for a noisy objective: a test on a short and a long horizon."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-# Steps of the short horizon, and at most of the long one.
-SHORT, LONG = 200, 1000
-# Standard errors that a rise must have to count.
-SIGNIFICANT = 2.0
+
+@dataclass(frozen=True)
+class StoppingOptions:
+    """Options of the stopping rule.
+
+    Attributes:
+        short_steps: Steps of the short horizon.
+        long_steps: Steps of the long horizon, at most.
+        min_rise_errors: Standard errors that a rise must exceed to count.
+    """
+
+    short_steps: int = 200
+    long_steps: int = 1000
+    min_rise_errors: float = 2.0
+
+
+STOPPING = StoppingOptions()
 
 
 class StoppingRule:
-    """Fed with the ELBO of each step, it says whether the last steps still rose.
+    """Test whether the ELBO still rises.
 
-    The mean of the last h steps is compared with that of the h before them, for a short and for a
-    long h, each against its standard error. A slow rise shows on the long horizon only, and the end
-    of a fast one on the short horizon first; noise shows on neither. A change of the learning rate
-    begins a new level, whose steps are compared with one another only.
+    The mean of the last h steps is compared with the mean of the h steps before, for a short and
+    for a long h, each against its standard error. A slow rise shows on the long horizon only, and
+    the end of a fast one on the short horizon first; noise shows on neither. A change of the
+    learning rate begins a new level; only steps of one level are compared.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._values: list[np.ndarray] = []
         self._level = np.zeros(0)
 
     def next_level(self) -> None:
-        """Begin a new level, as where the learning rate changes."""
+        """Begin a new level, as after a change of the learning rate."""
         self._level = np.zeros(0)
 
     def add(self, values: np.ndarray) -> None:
+        """Add the ELBO of further steps."""
         self._values.append(values)
         self._level = np.concatenate([self._level, values])
 
     @property
     def trace(self) -> np.ndarray:
+        """The ELBO of all steps."""
         return np.concatenate(self._values)
 
     @property
     def latest(self) -> float:
+        """Mean ELBO of the steps added last."""
         return float(np.mean(self._values[-1]))
 
     @property
     def reached(self) -> bool:
-        """Whether the ELBO no longer rises on this level."""
+        """True if the ELBO no longer rises on this level."""
         count = len(self._level)
-        if count < 2 * SHORT:
+        if count < 2 * STOPPING.short_steps:
             return False
-        return not (self._rises(SHORT) or self._rises(min(count // 2, LONG)))
+        horizons = STOPPING.short_steps, min(count // 2, STOPPING.long_steps)
+        return not any(map(self._rises, horizons))
 
     def _rises(self, horizon: int) -> bool:
         gain, error = self.gain(horizon)
         # Written so that NaN counts as a rise.
-        return not gain <= SIGNIFICANT * error + 1e-12 * abs(self.latest)
+        return not gain <= STOPPING.min_rise_errors * error + 1e-12 * abs(self.latest)
 
     def gain(self, horizon: int) -> tuple[float, float]:
-        """The rise from one horizon to the next, and its standard error."""
+        """Rise from one horizon to the next, and its standard error."""
         before, after = self._level[-2 * horizon : -horizon], self._level[-horizon:]
         if not np.all(np.isfinite(self._level[-2 * horizon :])):
             return np.nan, np.nan
@@ -61,8 +80,8 @@ class StoppingRule:
         return float(np.mean(after) - np.mean(before)), float(error)
 
     def describe(self, steps: int) -> str:
-        """A sentence on a fit that ended at its step limit while the ELBO still rose."""
-        horizon = min(len(self._level) // 2, LONG)
+        """Sentence on a fit that reached its step limit while the ELBO still rose."""
+        horizon = min(len(self._level) // 2, STOPPING.long_steps)
         if horizon < 2:
             return f"Stopped at the step limit ({steps}) before the last learning rate."
         gain, error = self.gain(horizon)

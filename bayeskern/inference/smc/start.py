@@ -13,7 +13,7 @@ from scipy.special import gammaln, log_softmax, softmax
 
 from bayeskern.core.random import stream
 from bayeskern.inference.approximation.adaptive import tempered_weights
-from bayeskern.inference.approximation.elliptical import LEAST_SHARE, Elliptical
+from bayeskern.inference.approximation.elliptical import MIN_PART_SHARE, Elliptical
 from bayeskern.inference.approximation.proposals import PriorProposal
 from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.inference.model.cost import has_open_loop
@@ -211,7 +211,7 @@ def student_t_at_modes(optimum: Optimum, options: StartOptions) -> Elliptical:
     """A Student t at each mode found, weighted by Laplace's log marginal likelihood of each.
 
     Unlike a proposal for importance sampling it has all modes, those of negligible height too,
-    with at least LEAST_SHARE each: Laplace's figure is wrong for modes that are not normal.
+    with at least MIN_PART_SHARE each: Laplace's figure is wrong for modes that are not normal.
     """
     modes = (optimum, *optimum.others)[: options.max_modes]
     trils = np.stack([inverse_hessian_root(mode)[0] for mode in modes])
@@ -223,7 +223,7 @@ def student_t_at_modes(optimum: Optimum, options: StartOptions) -> Elliptical:
             np.full(len(modes), True),
         )
     log_weights = np.where(known, log_weights, np.max(log_weights[known]))
-    shares = np.maximum(softmax(log_weights), LEAST_SHARE)
+    shares = np.maximum(softmax(log_weights), MIN_PART_SHARE)
     return Elliptical(np.stack([m.z for m in modes]), trils, np.log(shares), options.tails)
 
 

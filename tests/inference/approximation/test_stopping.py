@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayeskern.inference.approximation.stopping import LONG, SHORT, StoppingRule
+from bayeskern.inference.approximation.stopping import STOPPING, StoppingRule
 
 
 def fed(values) -> StoppingRule:
@@ -23,7 +23,7 @@ def test_noise_alone_is_a_plateau_nearly_always():
 @pytest.mark.parametrize("noise", [0.1, 1.0, 10.0])
 def test_a_rise_of_a_few_standard_errors_is_no_plateau(noise):
     rng = np.random.default_rng(1)
-    h = LONG
+    h = STOPPING.long_steps
     rise = 5.0 * noise * np.sqrt(2.0 / h)  # between the means of the two halves
     ramp = np.linspace(0.0, 2.0 * rise, 2 * h)
     assert not any(fed(ramp + noise * rng.normal(size=2 * h)).reached for _ in range(100))
@@ -31,9 +31,11 @@ def test_a_rise_of_a_few_standard_errors_is_no_plateau(noise):
 
 def test_a_slow_rise_that_the_short_horizon_cannot_see_shows_on_the_long_one():
     rng = np.random.default_rng(2)
-    values = np.linspace(0.0, 0.6, 2 * LONG) + rng.normal(size=2 * LONG)
+    values = np.linspace(0.0, 0.6, 2 * STOPPING.long_steps) + rng.normal(
+        size=2 * STOPPING.long_steps
+    )
     plateau = fed(values)
-    gain, error = plateau.gain(SHORT)
+    gain, error = plateau.gain(STOPPING.short_steps)
     assert gain < 2 * error
     assert not plateau.reached
 
@@ -42,7 +44,7 @@ def test_a_fall_counts_as_a_plateau_since_more_steps_would_not_help():
     assert fed(np.linspace(1.0, 0.0, 800)).reached
 
 
-@pytest.mark.parametrize("count", [0, 1, 2 * SHORT - 1])
+@pytest.mark.parametrize("count", [0, 1, 2 * STOPPING.short_steps - 1])
 def test_too_few_steps_are_no_plateau(count):
     assert not fed(np.zeros(count)).reached
 
