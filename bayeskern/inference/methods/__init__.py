@@ -1,1 +1,1 @@
-"""The inference methods, one a file."""
+"""The inference methods, one per file."""

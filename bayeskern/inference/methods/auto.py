@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,13 +22,16 @@ from bayeskern.inference.posterior.posterior import Posterior
 from bayeskern.inference.result import Fit
 from bayeskern.protocols import DoesNotApplyError, HasClosedForm
 
-# How many draws importance sampling weighs; and first, where a density costs much: as many as other
-# methods give.
-WEIGHED, WEIGHED_FIRST = 8000, 4000
-
 
 class Attempt(NamedTuple):
-    """One method that `auto` tried: its seconds, verdict included, the verdict, and the advice."""
+    """A method that `auto` tried.
+
+    Attributes:
+        method: Name of the method.
+        seconds: Seconds that it took, the verdict included.
+        verdict: The verdict.
+        reason: Advice of the verdict, or the reason why the method does not apply.
+    """
 
     method: str
     seconds: float
@@ -39,12 +43,12 @@ class Attempt(NamedTuple):
 class Auto(Method):
     """The cheapest method whose verdict is good: exact, Laplace, SVI (full rank, flow), NUTS.
 
-    Laplace and SVI are corrected by importance sampling before the next one is tried, with a
-    proposal around all modes where their draws miss some; where that is bad, NUTS is next. If none
-    is good, what NUTS found comes back with its own verdict. Each attempt has to answer for the
-    findings of those before: draws cover their modes, and chains visit their places. Where chains
-    sit in several places, draws come from each by its share. `posterior.attempts` lists what was
-    tried, what each attempt cost, and why it went on.
+    Laplace and SVI are corrected by importance sampling before the next method is tried, with a
+    proposal around all modes where their draws miss some; where the correction is bad, NUTS is
+    next. If no verdict is good, the result of NUTS is returned with its own verdict. The findings
+    of each attempt count for the next ones: draws must cover the modes, and chains visit the
+    places. Where chains stay in several regions, draws come from each region by its share.
+    `posterior.attempts` lists the methods tried, their seconds, verdicts and reasons.
     """
 
     name = "auto"
@@ -57,11 +61,13 @@ class Auto(Method):
             if posterior is None:
                 continue
             if tried.verdict != "good" and name != "nuts" and name != "exact":
-                # Draws that miss modes cannot be weighted to them: a proposal around all is taken.
+                # Draws that miss modes cannot be reweighted to them; a proposal around all can.
                 missed = posterior.trust.evidence.get("modes_missed", 0)
                 proposal = "laplace" if missed else posterior
                 origin = "all modes" if missed else name
-                for draws in _weighed(posterior.fitted_target):
+                # Where a density costs much, half of the draws come first.
+                costly = is_costly(posterior.fitted_target)
+                for draws in (4000, 8000) if costly else (8000,):
                     correction = ImportanceSampling(proposal=proposal, draws=draws)
                     tried.attempt(f"importance from {origin}", correction)
                     if tried.verdict != "caution":
@@ -70,29 +76,34 @@ class Auto(Method):
                 break
         return tried.last
 
-    def _candidates(self, target: Target, tried: Attempts):
-        """The names and methods to try, the cheapest first; the next one follows from `tried`."""
+    def _candidates(self, target: Target, tried: Attempts) -> Iterator[tuple[str, Method]]:
+        """Names and methods to try, the cheapest first, given the attempts so far."""
         if isinstance(target.model, HasClosedForm):
             yield "exact", Exact()
         if isinstance(target.model, HasClosedForm) and not target.latents:
             return
         yield "laplace", Laplace()
-        # Where weighting by the density, in rounds, does not mend a Gaussian, another one will not
-        # do, and chains are the shorter way.
+        # Where importance sampling in rounds does not mend a Gaussian, another Gaussian will not
+        # do, and chains are faster.
         if tried.verdict != "bad":
             yield "svi", SVI()
         if tried.verdict != "bad":
             yield "svi flow", SVI(guide="flow")
-        # Smaller steps than by default, since after a divergence all would have to run again.
+        # Smaller steps than by default, since after a divergence the chains would run again.
         yield "nuts", NUTS(target_accept=0.9, known=tried.findings)
 
 
 class Attempts:
-    """Attempts at one target, each of which has to answer for what those before have found.
+    """Attempts at one target, each of which knows the findings of the attempts before.
+
+    Args:
+        target: The model.
+        seed: Seed of each attempt.
+        progress: True to show progress bars.
 
     Attributes:
         made: The attempts so far.
-        findings: What they and their assessments found.
+        findings: Findings of the attempts and their assessments.
     """
 
     def __init__(self, target: Target, seed: int, progress: bool):
@@ -109,10 +120,12 @@ class Attempts:
     @property
     def last(self) -> Fit:
         """The last fit, with all attempts."""
+        if self._fit is None:
+            raise RuntimeError("no method applies to the model.")
         return dataclasses.replace(self._fit, attempts=tuple(self.made))
 
     def attempt(self, name: str, method: Method) -> Posterior | None:
-        """The posterior by a method; None where it does not apply to the model."""
+        """Posterior by a method; None where the method does not apply to the model."""
         started = time.perf_counter()
         try:
             fit = run(method, self.target, self.seed, self.progress)
@@ -128,8 +141,3 @@ class Attempts:
         self.made.append(Attempt(name, seconds, trust.verdict, trust.advice))
         self._fit = dataclasses.replace(fit, method=name, assess=lambda _: trust)
         return posterior
-
-
-def _weighed(target: Target) -> tuple[int, ...]:
-    """How many draws importance sampling weighs, and how many again where those leave it open."""
-    return (WEIGHED_FIRST, WEIGHED) if is_costly(target) else (WEIGHED,)

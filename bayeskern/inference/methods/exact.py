@@ -1,4 +1,4 @@
-"""The posterior in closed form, from models that know theirs."""
+"""The posterior in closed form, from models that offer it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ from bayeskern.core import validation
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.result import Fit
+from bayeskern.inference.result import Assessable, Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import HasClosedForm, NoClosedFormError
-
-# The largest relative residual of the solve that is rounding.
-RESIDUAL = 1e-6
 
 
 @dataclass(frozen=True)
 class Exact(Method):
-    """Independent draws from the posterior itself, where the model knows it in closed form.
+    """Independent draws from the posterior itself, where the model has it in closed form.
 
     Args:
-        draws: How many draws.
+        draws: Number of draws.
 
     Raises:
         ValueError: If draws is not a whole number of at least 1.
@@ -37,7 +34,7 @@ class Exact(Method):
     name = "exact"
     takes_marginal = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         validation.positive_integer(self.draws, "draws")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
@@ -54,9 +51,10 @@ class Exact(Method):
         latents = {s.name: draws[s.name] for s in target.latents}
         z = np.asarray(_unconstrain(target, latents)) if latents else np.zeros((self.draws, 0))
 
-        def assess(posterior) -> Trust:
+        def assess(posterior: Assessable) -> Trust:
             evidence = {"residual": float(form.residual)}
-            if not form.residual < RESIDUAL:
+            # A larger relative residual is not rounding.
+            if not form.residual < 1e-6:
                 advice = (
                     f"The linear solve left a relative residual of {form.residual:.2g}: the "
                     "problem is too ill-conditioned. Give it more noise, or drop near copies."
@@ -74,4 +72,4 @@ class Exact(Method):
 
 @eqx.filter_jit
 def _unconstrain(target, values):
-    return jax.vmap(lambda one: target.unconstrain(one)[0])(values)
+    return jax.vmap(lambda sites: target.unconstrain(sites)[0])(values)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bayeskern.core.random import stream
-from bayeskern.inference.approximation.proposals import Approximation
-from bayeskern.inference.approximation.psis import resample
+from bayeskern.inference.approximation.proposals import Approximation, Sample
+from bayeskern.inference.approximation.psis import Weights, resample
 from bayeskern.inference.assessment.approximation import assess_approximation, assess_weighted
 from bayeskern.inference.optimization.modes import Optimum
-from bayeskern.inference.result import Fit
+from bayeskern.inference.result import Assessable, Fit
 from bayeskern.inference.verdict import Trust
 
 
@@ -20,12 +22,18 @@ def fit_from_approximation(
     optimum: Optimum,
     problem: str | None = None,
     doubt: str | None = None,
-    **fields,
+    **fields: Any,
 ) -> Fit:
-    """A Fit of `count` draws of q.
+    """A Fit of draws from an approximation.
 
-    optimum: the modes that were found; problem, doubt: as in `assess_approximation`; fields: other
-    fields of the Fit.
+    Args:
+        q: The approximation.
+        count: Number of draws.
+        seed: Seed of the draws.
+        optimum: The modes that a search has found.
+        problem: As in `assess_approximation`.
+        doubt: As in `assess_approximation`.
+        **fields: Other fields of the Fit.
     """
     z, log_q = q.draw(stream(seed, "draws"), count)
     return Fit(
@@ -38,16 +46,32 @@ def fit_from_approximation(
     )
 
 
-def fit_from_weights(sample, weights, q, count, replace, seed, moved=None, **fields) -> Fit:
-    """A Fit of `count` draws resampled from weighted ones, a quarter of them without replacement.
+def fit_from_weights(
+    sample: Sample,
+    weights: Weights,
+    q: Approximation,
+    count: int,
+    replace: bool,
+    seed: int,
+    moved: str | None = None,
+    **fields: Any,
+) -> Fit:
+    """A Fit of draws resampled from weighted ones.
 
-    sample, weights: of draws from q; moved: as in `assess_weighted`; fields: other fields of the
-    Fit.
+    Args:
+        sample: Draws from the approximation.
+        weights: Their weights.
+        q: The approximation.
+        count: Number of draws.
+        replace: False for a quarter of the draws, without replacement.
+        seed: Seed of the resampling.
+        moved: As in `assess_weighted`.
+        **fields: Other fields of the Fit.
     """
     count = count if replace else max(1, count // 4)
     chosen = resample(weights.normal, count, stream(seed, "resampling"), replace)
 
-    def assess(posterior) -> Trust:
+    def assess(posterior: Assessable) -> Trust:
         distinct = len(np.unique(chosen))
         return assess_weighted(posterior, sample, weights, distinct, moved)
 

@@ -41,19 +41,19 @@ class ImportanceSampling(Method):
     `posterior.weighted` has them.
 
     Args:
-        proposal: "laplace" (a mixture over all modes that were found), "svi", "prior", a Posterior
-            of the same model, or a NumPyro distribution over the unconstrained coordinates, event
-            shape (d,). The prior and a distribution are taken as they are, in one round.
-        tails: Degrees of freedom of the Student t in place of a Gaussian proposal (beside one of
-            another shape); None for the proposal without.
-        draws: How many are weighted, and how many come out.
-        adapt: Rounds in which the proposal is refitted to the weighted moments, before the draws
-            that count.
-        replace: False to take a quarter of the draws, none of them twice.
+        proposal: "laplace" (a mixture over all modes found), "svi", "prior", a Posterior of the
+            same model, or a NumPyro distribution over the unconstrained coordinates, event shape
+            (d,). The prior and a distribution are used as they are, in one round.
+        tails: Degrees of freedom of the Student t in place of a Gaussian proposal (beside a
+            proposal of another shape); None for no Student t.
+        draws: Number of draws that are weighted, and of draws returned.
+        adapt: Rounds in which the proposal is refitted to the weighted moments, before the last
+            draws.
+        replace: False for a quarter of the draws, without replacement.
 
     Raises:
-        ValueError: If an option is not what it must be.
-        TypeError: In `infer`, if the proposal is none of these.
+        ValueError: If an option is out of range or unknown.
+        TypeError: In `infer`, if the proposal is of another type.
 
     References:
         Owen (2013), "Monte Carlo theory, methods and examples", chapters 9 and 10; Vehtari et al.
@@ -68,7 +68,7 @@ class ImportanceSampling(Method):
 
     name = "importance"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         validation.positive_integer(self.draws, "draws")
         if isinstance(self.adapt, bool) or not isinstance(self.adapt, int) or self.adapt < 0:
             raise ValueError(f"adapt must be a number of rounds, 0 or more, got {self.adapt!r}.")
@@ -81,6 +81,7 @@ class ImportanceSampling(Method):
 
     @property
     def form(self) -> str:
+        """Name of the method whose form of a model is used, where a model has several."""
         return self.proposal.method if isinstance(self.proposal, Posterior) else self.name
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
@@ -96,7 +97,7 @@ class ImportanceSampling(Method):
         changing = None
         if previous is not None:
             changing = still_changing(previous, (sample, weights), target.coordinates)
-        # What a fit has found, its correction has to answer for.
+        # The findings of a fit count for its correction too.
         earlier = self.proposal.findings if isinstance(self.proposal, Posterior) else Findings()
         return fit_from_weights(
             sample,
@@ -110,7 +111,10 @@ class ImportanceSampling(Method):
             findings=earlier,
         )
 
-    def _proposal(self, target, seed, progress) -> tuple[Approximation, Optimum | None]:
+    def _proposal(
+        self, target: Target, seed: int, progress: bool
+    ) -> tuple[Approximation, Optimum | None]:
+        """The proposal before it is adapted, and the modes found, if there was a search."""
         proposal = self.proposal
         if proposal == "prior":
             if target.without_prior:
@@ -129,32 +133,37 @@ class ImportanceSampling(Method):
                     f"{target.size} unconstrained coordinates: {', '.join(target.coordinates)}."
                 )
             return DistributionProposal(proposal), None
-        posterior = self._fitted(target, seed, progress)
-        if posterior.optimum is not None:
-            posterior.optimum.bounded()
-        return widened(posterior, target, self.tails), posterior.optimum
-
-    def _fitted(self, target, seed, progress):
-        """The Posterior, or the Fit, that the proposal is made from."""
-        if self.proposal == "svi":
-            return SVI(draws=4000).run(target, seed, progress)
-        if not isinstance(self.proposal, Posterior | Fit):
+        fit = SVI(draws=4000).run(target, seed, progress) if proposal == "svi" else proposal
+        if not isinstance(fit, Posterior | Fit):
             raise TypeError(
                 f"proposal must be one of {', '.join(PROPOSALS)}, a Posterior or a NumPyro "
-                f"distribution, got {type(self.proposal).__name__}."
+                f"distribution, got {type(fit).__name__}."
             )
-        return self.proposal
+        if fit.optimum is not None:
+            fit.optimum.bounded()
+        return widened(fit, target, self.tails), fit.optimum
 
 
-def widened(posterior, target: Target, tails: float | None) -> Approximation:
-    """What a fit's draws came from, with heavier tails; or a Student t at the draws' moments."""
-    z = np.asarray(posterior.z).reshape(-1, posterior.z.shape[-1])
+def widened(fit: Posterior | Fit, target: Target, tails: float | None) -> Approximation:
+    """Approximation of a fit, with heavier tails; or a Student t at the moments of its draws.
+
+    Args:
+        fit: A fit of the target.
+        target: The posterior.
+        tails: Degrees of freedom; None for the approximation as it is.
+
+    Raises:
+        ValueError: If the fit has too few draws, or coordinates of another model.
+    """
+    z = np.asarray(fit.z).reshape(-1, fit.z.shape[-1])
     if z.shape[1] != target.size or len(z) < 2:
         raise ValueError(
             f"proposal has {len(z)} draws of {z.shape[1]} coordinates; this model needs several "
             f"draws of {target.size}. Fit the same model, by a method that gives draws."
         )
-    q = posterior.approximation
-    if q is not None and (tails is None or isinstance(q, Widenable)):
-        return q if tails is None else q.with_tails(tails, z)
+    q = fit.approximation
+    if q is not None and tails is None:
+        return q
+    if isinstance(q, Widenable):
+        return q.with_tails(tails, z)
     return Elliptical.around(z, tails)

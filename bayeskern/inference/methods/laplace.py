@@ -27,27 +27,28 @@ class Laplace(Method):
     log p(mode) + d/2 log 2 pi - 1/2 log det H. A Hessian that is not positive definite is repaired,
     and the verdict says along which site.
 
-    In place of the Hessian of -log p(y | theta), theta(z) being the parameters of the observed
-    distributions, H may have J' H_theta J with J = d theta / d z, which is never negative, as the
-    Hessian of a network may be; priors and factors keep their own. H_theta is the Hessian of
-    -log p(y | theta) in parameters that make it convex ("gauss_newton"; the natural ones of an
-    exponential family), or its mean over y ("fisher"). The two agree for exponential families, and
-    are the Hessian itself for generalised linear models with their canonical link and known scale.
+    The Hessian of a network may be negative in some direction. In place of the Hessian of
+    -log p(y | theta), where theta(z) are the parameters of the observed distributions, H may have
+    J' H_theta J with J = d theta / d z, which is never negative; priors and factors keep their
+    Hessian. H_theta is the Hessian of -log p(y | theta) in parameters that make it convex
+    ("gauss_newton"; the natural parameters of an exponential family), or its mean over y
+    ("fisher"). The two agree for exponential families, and are the Hessian itself for generalised
+    linear models with canonical link and known scale.
 
     Args:
-        draws: How many draws.
-        starts: How many starts of the search for the mode, as in `MAP`.
-        steps: The most steps of L-BFGS.
+        draws: Number of draws.
+        starts: Starts of the search for the mode, as in `MAP`.
+        steps: Steps of L-BFGS, at most.
         checkpoint: A file for the search for the mode, as in `MAP`.
-        hessian: "exact", "gauss_newton" or "fisher". Gauss-Newton's is known for exponential
+        hessian: "exact", "gauss_newton" or "fisher". "gauss_newton" is known for exponential
             families (normal, Bernoulli, categorical, Poisson, gamma, beta, ...), logistic noise and
-            ordered classes; Fisher's for these, Student t and Cauchy noise.
+            ordered classes; "fisher" for these and for Student t and Cauchy noise.
 
     Raises:
-        ValueError: If an option is not a whole number of at least 1, or `hessian` none of the
-            three; in `infer`, if the checkpoint is of another run.
-        DoesNotApplyError: In `infer`, if a density has kinks, as that of a Laplace distribution,
-            and so no such H; or if the `hessian` is not known for an observed site.
+        ValueError: If an option is not a whole number of at least 1, or `hessian` is unknown; in
+            `infer`, if the checkpoint is of another run.
+        DoesNotApplyError: In `infer`, if a density has kinks, like that of a Laplace distribution,
+            and so no Hessian; or if the `hessian` is not known for an observed site.
 
     References:
         Tierney and Kadane (1986), "Accurate approximations for posterior moments and marginal
@@ -77,7 +78,7 @@ class Laplace(Method):
 
     name = "laplace"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         validation.positive_integer(self.draws, "draws")
         validation.one_of("hessian", self.hessian, ("exact", *KINDS))
         validation.positive_integer(self.starts, "starts")
@@ -99,7 +100,7 @@ class Laplace(Method):
             hessian=self.hessian,
         )
         tril, repaired = inverse_hessian_root(optimum)
-        # Other modes are no problem here: the assessment checks whether the draws cover them.
+        # Other modes are no problem here: the assessment tests that the draws cover them.
         problem = repaired if optimum.converged else optimum.problem()
         evidence = Estimate(optimum.log_evidence, np.nan) if not problem else None
         q = Elliptical.of(optimum.z, tril)

@@ -23,16 +23,16 @@ class MAP(Method):
     """The mode of the posterior density, by L-BFGS from several starts.
 
     Args:
-        starts: How many starts. The first is at the median of the prior (at the given value for
-            `Free`); half of the others are the best of many draws from it, half are any draws. One
-            without a finite density and gradient gives way to a draw of the prior that has both, or
-            to a uniform one in (-2, 2)^d. With more than one, as many more follow from draws that
-            the modes do not explain.
+        starts: Number of starts. The first is at the median of the prior (at the given value for
+            `Free`); half of the others are the best of many draws from the prior, half are any
+            draws. A start without a finite density and gradient is replaced by a draw from the
+            prior that has both, or by a uniform draw on (-2, 2)^d. With more than one start, as
+            many more searches follow from draws that the modes do not explain.
         jacobian: False for the mode in the model's own parameters, True for the mode in the
             unconstrained ones: Gamma(3, 1) has its mode at 2 in the first sense, 3 in the second.
-        steps: The most steps of L-BFGS.
-        checkpoint: A file which is kept up to date, and from which a search that was killed goes
-            on to the same end. One that was too short goes on too, with more steps.
+        steps: Steps of L-BFGS, at most.
+        checkpoint: A file that is kept up to date, and from which a killed search continues to the
+            same end. A search that was too short continues with more steps.
 
     Raises:
         ValueError: If starts or steps is not a whole number of at least 1; in `infer`, if the
@@ -55,7 +55,7 @@ class MAP(Method):
     name = "map"
     is_point = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         validation.positive_integer(self.starts, "starts")
         validation.positive_integer(self.steps, "steps")
 
@@ -63,9 +63,21 @@ class MAP(Method):
         if isinstance(target.model, HasMode):
             mode = target.model.mode(*target.args, jacobian=self.jacobian)
             if mode is not None:
-                return _from_solver(target, mode)
-        given = (self.starts, seed, self.steps, progress, self.jacobian)
-        return _point(find_optimum(target, *given, checkpoint=self.checkpoint))
+                # By the solver of the model itself.
+                z = np.asarray(target.unconstrain(mode)[0])
+                advice = "The mode, by the model's own solver; a point carries no uncertainty."
+                verdict = Trust("not assessable", advice, {})
+                return Fit(z=z[None, None], assess=lambda _: verdict)
+        optimum = find_optimum(
+            target,
+            self.starts,
+            seed,
+            self.steps,
+            progress,
+            jacobian=self.jacobian,
+            checkpoint=self.checkpoint,
+        )
+        return _fit_at(optimum)
 
 
 @dataclass(frozen=True)
@@ -76,10 +88,9 @@ class MLE(Method):
     type-II maximum likelihood. It does not depend on the parametrisation.
 
     Args:
-        starts: How many starts, as in `MAP`.
-        steps: The most steps of L-BFGS.
-        checkpoint: A file which is kept up to date, and from which a search that was killed goes
-            on to the same end. One that was too short goes on too, with more steps.
+        starts: Number of starts, as in `MAP`.
+        steps: Steps of L-BFGS, at most.
+        checkpoint: A file for the search, as in `MAP`.
 
     Raises:
         ValueError: If starts or steps is not a whole number of at least 1; in `infer`, if the
@@ -93,31 +104,31 @@ class MLE(Method):
     name = "mle"
     is_point = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         validation.positive_integer(self.starts, "starts")
         validation.positive_integer(self.steps, "steps")
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
-        _require_likelihood(target)
-        given = (self.starts, seed, self.steps, progress, False, False, "MLE")
-        return _point(find_optimum(target, *given, checkpoint=self.checkpoint))
-
-
-def _require_likelihood(target: Target) -> None:
-    bare = sorted(set(target.without_prior) - set(target.without_scale))
-    if bare:
-        raise DoesNotApplyError(
-            f"{', '.join(map(repr, bare))} has a bare log density, which is no likelihood. Take "
-            "method='map'."
+        bare = sorted(set(target.without_prior) - set(target.without_scale))
+        if bare:
+            raise DoesNotApplyError(
+                f"{', '.join(map(repr, bare))} has a bare log density, which is no likelihood. "
+                "Take method='map'."
+            )
+        optimum = find_optimum(
+            target,
+            self.starts,
+            seed,
+            self.steps,
+            progress,
+            jacobian=False,
+            prior=False,
+            title="MLE",
+            checkpoint=self.checkpoint,
         )
+        return _fit_at(optimum)
 
 
-def _point(optimum: Optimum) -> Fit:
+def _fit_at(optimum: Optimum) -> Fit:
+    """Fit of a single point."""
     return Fit(z=optimum.z[None, None], assess=lambda _: assess_point(optimum), optimum=optimum)
-
-
-def _from_solver(target: Target, values: dict) -> Fit:
-    """A mode that the model itself knows how to find."""
-    z = np.asarray(target.unconstrain(values)[0])
-    advice = "The mode, by the model's own solver; a point carries no uncertainty."
-    return Fit(z=z[None, None], assess=lambda _: Trust("not assessable", advice, {}))

@@ -1,4 +1,4 @@
-"""Running a method on the form of a model that suits it, with latents integrated out."""
+"""Run a method on the form of a model that suits it, with latents integrated out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from bayeskern.protocols import ChoosesForm, HasMarginal
 
 
 def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
-    """Run a method on the form that the model has for it, with latents integrated out."""
+    """Fit a target by a method, on the form that the model has for it, latents integrated out.
+
+    Args:
+        method: The method.
+        target: The model as it is written.
+        seed: Seed of all random numbers.
+        progress: True to show a progress bar.
+    """
     if not method.takes_marginal:
         return method.run(target, seed, progress)
     if isinstance(target.model, ChoosesForm):
@@ -36,8 +43,10 @@ def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
     return dataclasses.replace(fit, target=target, marginalized=marginalized)
 
 
-def _without_latents(method, target, marginalized: Marginalized, seed, progress) -> Fit:
-    """The fit of a model whose marginal has nothing left to infer, so that it is exact."""
+def _without_latents(
+    method: Method, target: Target, marginalized: Marginalized, seed: int, progress: bool
+) -> Fit:
+    """Exact fit of a model whose marginal has nothing left to infer."""
     if not method.is_point:
         fit = Exact().run(target, seed, progress)
         return dataclasses.replace(fit, method="exact", target=target)

@@ -1,4 +1,4 @@
-"""Multi-path Pathfinder: Gaussians along the way to the modes, weighted and resampled."""
+"""Multi-path Pathfinder: Gaussians along the paths to the modes, weighted and resampled."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core import extras, validation
@@ -23,9 +24,6 @@ from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.optimization.starts import finite_positions, initial_positions
 from bayeskern.inference.result import Fit
 
-# Draws by which the ELBO of each Gaussian along a path is estimated.
-TRIALS = 50
-
 
 @dataclass(frozen=True)
 class Pathfinder(Method):
@@ -35,9 +33,9 @@ class Pathfinder(Method):
     have its own path.
 
     Args:
-        paths: How many starts.
-        draws: How many draws are weighted, and how many come out.
-        replace: False to take a quarter of the draws, none of them twice.
+        paths: Number of starts.
+        draws: Number of draws that are weighted, and of draws returned.
+        replace: False for a quarter of the draws, without replacement.
 
     Raises:
         ValueError: If paths or draws is not a whole number of at least 1.
@@ -53,7 +51,7 @@ class Pathfinder(Method):
 
     name = "pathfinder"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         validation.positive_integer(self.paths, "paths")
         validation.positive_integer(self.draws, "draws")
 
@@ -81,7 +79,9 @@ class Pathfinder(Method):
         return fit_from_weights(sample, weights, q, self.draws, self.replace, seed)
 
 
-def _sound_paths(target, starts, seed):
+def _sound_paths(
+    target: Target, starts: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Means and covariances along the paths, and True for each path that did not fail."""
     means, covariances = map(np.asarray, _paths(target, starts, jax.random.key(seed)))
     sound = np.isfinite(means).all(axis=1) & np.isfinite(covariances).all(axis=(1, 2))
@@ -95,10 +95,13 @@ def _paths(target, begin, key):
         from blackjax.optimizers.lbfgs import lbfgs_inverse_hessian_formula_1
         from blackjax.vi.pathfinder import approximate
 
-    def one(item):
+    def follow(item):
         start, key = item
-        state, _ = approximate(key, target.log_density, start, TRIALS)
+        # 50 draws estimate the ELBO of each Gaussian along a path.
+        state, _ = approximate(key, target.log_density, start, 50)
         covariance = lbfgs_inverse_hessian_formula_1(state.alpha, state.beta, state.gamma)
-        return state.position + covariance @ state.grad_position, covariance
+        return jnp.asarray(state.position) + covariance @ jnp.asarray(
+            state.grad_position
+        ), covariance
 
-    return jax.lax.map(one, (begin, jax.random.split(key, len(begin))))
+    return jax.lax.map(follow, (begin, jax.random.split(key, len(begin))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +12,17 @@ from scipy.special import logsumexp, softmax
 from bayeskern.core import validation
 from bayeskern.core.progress import Progress
 from bayeskern.core.random import stream
-from bayeskern.inference.approximation.proposals import Sample
 from bayeskern.inference.assessment.smc import ParticleRecord, assess_particles
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.methods.base import Method
+from bayeskern.inference.model.checkpoint_file import CheckpointFile
+from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import ANCESTOR, ISLAND, Fit
-from bayeskern.inference.smc.checkpoint import Checkpoint
-from bayeskern.inference.smc.sampler import COLUMNS, Sampler, State
+from bayeskern.inference.smc.sampler import COLUMNS, ParticleState, Sampler
 from bayeskern.inference.smc.start import StartDistribution
-
-# Starts of the search for modes, which costs little beside the particles, and the most steps of
-# L-BFGS.
-STARTS, STEPS = 32, 1000
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,10 @@ class SMC(Method):
 
     Particles start from q0, a mixture of the prior and of Student t's at the modes that a search
     has found, and follow pi_t ~ q0^(1 - t) p^t to the posterior p. Temperatures t are chosen by the
-    effective sample size of the incremental weights; particles are resampled and moved by
-    Hamiltonian trajectories at each of them. Since q0 has the known modes by their approximate
+    effective sample size of the incremental weights; at each temperature the particles are
+    resampled and moved by Hamiltonian trajectories. Since q0 has the known modes with about their
     shares, few temperatures suffice, and narrow modes beside wide ones keep their shares, which
-    they lose on a path from the prior.
+    they would lose on a path from the prior.
 
     The particles are divided into independent islands. The log marginal likelihood is the log of
     the mean over islands of Z_k = prod_t (mean incremental weight), and its standard error
@@ -48,14 +46,13 @@ class SMC(Method):
         islands: Number of islands, at least 2; a divisor of `particles`.
         min_ess: Effective share of the particles after each step of the temperature; nearer to 1
             for smaller steps.
-        max_moves: Pairs of moves at each temperature, at most. Moves end before when particles
-            get no further away from where they began.
-        checkpoint: A file which is kept up to date, and from which a run that was killed goes on,
-            to the same draws.
+        max_moves: Pairs of moves at each temperature, at most. Moves end earlier when the distance
+            of the particles from their origin no longer grows.
+        checkpoint: A file that is kept up to date, and from which a killed run continues, to the
+            same draws.
 
     Raises:
-        ValueError: If an option is not what it must be; in `infer`, if the checkpoint is of another
-            run.
+        ValueError: If an option is out of range; in `infer`, if the checkpoint is of another run.
 
     References:
         Del Moral, Doucet and Jasra (2006), "Sequential Monte Carlo samplers"; Verge, Dubarry, Del
@@ -81,7 +78,7 @@ class SMC(Method):
 
     name = "smc"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("particles", "islands", "max_moves"):
             validation.positive_integer(getattr(self, name), name)
         validation.level(self.min_ess, "min_ess")
@@ -89,17 +86,20 @@ class SMC(Method):
             raise ValueError(f"islands must be at least 2, got {self.islands}.")
         if self.particles % self.islands or self.particles < 2 * self.islands:
             raise ValueError(
-                f"particles must be a multiple of islands ({self.islands}), of which each has at "
-                f"least 2; got {self.particles}."
+                f"particles must be a multiple of islands ({self.islands}), at least 2 for each "
+                f"island; got {self.particles}."
             )
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("SMC")
-        checkpoint = None
+        file = state = None
         if self.checkpoint is not None:
-            checkpoint = Checkpoint(self.checkpoint, target, self._settings(seed))
-        state = checkpoint and checkpoint.read()
-        optimum = find_optimum(target, STARTS, seed, STEPS, progress, title="SMC: modes").bounded()
+            # The draws depend on these beside the target.
+            settings = (seed, self.particles, self.islands, self.min_ess, self.max_moves)
+            file = CheckpointFile(self.checkpoint, "SMC", target, settings)
+            state = file.read_as(ParticleState, partial(_log_densities_of_some, target))
+        # Many starts, which cost little beside the particles.
+        optimum = find_optimum(target, 32, seed, 1000, progress, title="SMC: modes").bounded()
         start = StartDistribution.of(target, optimum, seed)
         start = start.refitted(target, stream(seed, "pilot"), self.particles // 2)
         sampler = Sampler(
@@ -114,23 +114,24 @@ class SMC(Method):
         first = sampler.first_state()
         with Progress("SMC", 100, progress) as bar:
 
-            def report(state: State) -> None:
+            def report(state: ParticleState) -> None:
                 temperature = float(state.temperature)
                 # The bar is full once the particles have moved at the posterior.
-                bar.to(
-                    int(100 if state.done else 99 * temperature), f"temperature {temperature:.3g}"
-                )
-                if checkpoint is not None:
-                    checkpoint.save(state)
+                percent = int(100 if state.done else 99 * temperature)
+                bar.to(percent, f"temperature {temperature:.3g}")
+                if file is not None:
+                    file.write_when_due(state._asdict, state.done)
 
             state = sampler.run(first if state is None else state, report)
         return self._fit(sampler, first, state, optimum)
 
-    def _fit(self, sampler: Sampler, first: State, state: State, optimum) -> Fit:
+    def _fit(
+        self, sampler: Sampler, first: ParticleState, state: ParticleState, optimum: Optimum
+    ) -> Fit:
         chosen = sampler.draws(state)
         islands = chosen // sampler.size
         log_evidence = mean_over_islands(state.log_evidence)
-        history = dict(zip(COLUMNS, state.history.T, strict=True))
+        history = {name: state.history[:, i] for i, name in enumerate(COLUMNS)}
         record = ParticleRecord(
             ancestors=state.ancestor[chosen],
             islands=islands,
@@ -144,7 +145,7 @@ class SMC(Method):
             temperatures=len(state.history),
             evaluations=int(state.evaluations) * sampler.count,
             start=sampler.start,
-            first=Sample(first.z, first.log_p, first.log_q),
+            first=first.particles,
         )
         return Fit(
             z=state.z[chosen][None],
@@ -159,13 +160,15 @@ class SMC(Method):
             trace=history,
         )
 
-    def _settings(self, seed: int) -> tuple:
-        """Options and seed that the draws depend on, beside the target."""
-        return (seed, self.particles, self.islands, self.min_ess, self.max_moves)
+
+def _log_densities_of_some(target: Target, state: ParticleState) -> tuple[np.ndarray, np.ndarray]:
+    """Log densities of at most 256 particles: of the model, and in the state."""
+    rows = np.flatnonzero(np.isfinite(state.log_p))[:256]
+    return log_densities(target, state.z[rows]), state.log_p[rows]
 
 
 def mean_over_islands(log_evidence: np.ndarray) -> Estimate:
-    """Log of the mean of exp(log_evidence) over islands, and its error by the delta method."""
+    """Log of the mean of exp(log_evidence) over islands, with its error by the delta method."""
     count = len(log_evidence)
     relative = count * softmax(log_evidence)
     value = logsumexp(log_evidence) - np.log(count)

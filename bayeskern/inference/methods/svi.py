@@ -1,11 +1,12 @@
-"""Stochastic variational inference: reverse KL by ascent of the ELBO, forward KL by moments."""
+"""Variational inference: reverse KL divergence by the ELBO, forward KL by moments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,7 +15,7 @@ from bayeskern.core.progress import Progress
 from bayeskern.inference.approximation.adaptive import adapt_proposal, proposal_around_modes
 from bayeskern.inference.approximation.elbo import PARTICLES, MaximizedELBO, maximize_elbo
 from bayeskern.inference.approximation.elliptical import Elliptical
-from bayeskern.inference.approximation.guides import GUIDES, AutoGuide, UserGuide
+from bayeskern.inference.approximation.guides import GUIDES, AutoGuide, Guide, UserGuide
 from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.assessment.approximation import is_useless
 from bayeskern.inference.methods.base import Method
@@ -26,19 +27,9 @@ from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
 from bayeskern.protocols import DoesNotApplyError
 
-# Learning rates of Adam, one after the other, each until the ELBO no longer rises. A flow has
-# hundreds of weights and takes smaller steps.
-RATES = {"gaussian": (0.05, 0.015, 0.005), "flow": (0.01, 0.003, 0.001)}
-# With more coordinates than this a full factor takes smaller steps: at the rates above it diverges.
-WIDE = 24
-# How many starts the search for modes has.
-STARTS = 8
-# Forward KL: rounds of adaptation, and degrees of freedom of the proposals.
-ROUNDS, TAILS = 3, 5.0
-
 
 class SVIStart(NamedTuple):
-    """Where a fit starts: its target, its seed, and the modes that were found."""
+    """Start of a fit: its target, its seed, and the modes that a search has found."""
 
     target: Target
     seed: int
@@ -49,7 +40,7 @@ class SVIStart(NamedTuple):
 class SVI(Method):
     """Stochastic variational inference: the member of a family that is closest to the posterior.
 
-    Adam maximises the ELBO, E_q[log p(z) - log q(z)], at a falling learning rate until it is level.
+    Adam maximises the ELBO, E_q[log p(z) - log q(z)], at falling learning rates until it is level.
 
     Args:
         guide: The family: "mean_field", "full_rank" or "low_rank" (Gaussians), "flow" (inverse
@@ -57,11 +48,11 @@ class SVI(Method):
         gradient: "pathwise", or "score" with a leave-one-out baseline (Kool, van Hoof and Welling
             2019).
         objective: "reverse_kl", KL(q || p); or "forward_kl", KL(p || q), whose Gaussian has the
-            moments of the posterior, estimated by adaptive importance sampling from all modes that
-            were found.
-        steps: The most steps (and as many for the Gaussian that a flow starts from). It stops
-            earlier where the ELBO is level; if it never was, the verdict says so.
-        draws: How many draws come out.
+            moments of the posterior, estimated by adaptive importance sampling from all modes
+            found.
+        steps: Steps, at most (and as many for the Gaussian that a flow starts from). The fit stops
+            earlier where the ELBO is level; if the ELBO never was, the verdict says so.
+        draws: Number of draws.
 
     Raises:
         ValueError: If an option is unknown, or options do not go together.
@@ -79,7 +70,7 @@ class SVI(Method):
 
     name = "svi"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         validation.positive_integer(self.steps, "steps")
         validation.positive_integer(self.draws, "draws")
         validation.one_of("gradient", self.gradient, PARTICLES)
@@ -99,36 +90,36 @@ class SVI(Method):
 
     @property
     def runs_side_by_side(self) -> bool:
-        """Whether several fits go through one compiled step."""
+        """True if several fits share one compiled step."""
         return not self.reads_arguments
 
     @property
     def reads_arguments(self) -> bool:
-        """Whether the guide is one by hand, which is called with the arguments of the model."""
+        """True for a user-defined guide, which is called with the arguments of the model."""
         return callable(self.guide)
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         return self._finish([self._start(target, seed, progress)], progress)[0]
 
-    def run_many(self, targets, seeds) -> list[Fit]:
-        started = [
+    def run_many(self, targets: Sequence[Target], seeds: Sequence[int]) -> list[Fit]:
+        starts = [
             self._start(target, seed, False) for target, seed in zip(targets, seeds, strict=True)
         ]
-        return self._finish(started, False)
+        return self._finish(starts, False)
 
     def _start(self, target: Target, seed: int, progress: bool) -> SVIStart:
-        """Refuse what cannot be fitted, and look for the modes, for one fit by itself."""
+        """Validate a target and search for its modes."""
         target.require_priors("SVI")
         if self.guide == "flow" and target.size < 2:
             raise DoesNotApplyError(
                 "guide='flow' needs two coordinates at least, and the model has one. Take "
                 "guide='full_rank'."
             )
-        optimum = find_optimum(target, STARTS, seed, 1000, progress, title="SVI: modes")
+        optimum = find_optimum(target, 8, seed, 1000, progress, title="SVI: modes")
         return SVIStart(target, seed, optimum.bounded())
 
     def _finish(self, starts: list[SVIStart], progress: bool) -> list[Fit]:
-        """The fits from these starts, side by side: of one model, with data of the same shapes."""
+        """Fits of one model to data of the same shapes, side by side."""
         if self.objective == "forward_kl":
             return [self._forward(start, progress) for start in starts]
         families = self._families(starts, progress)
@@ -147,40 +138,48 @@ class SVI(Method):
 
     # -- reverse KL -------------------------------------------------------------------------------
 
-    def _families(self, starts: list[SVIStart], progress) -> list:
+    def _families(self, starts: list[SVIStart], progress: bool) -> Sequence[Guide | UserGuide]:
+        """A family for each fit."""
         if callable(self.guide):
             return [UserGuide(start.target, self.guide) for start in starts]
         if self.guide != "flow":
             family = GUIDES[self.guide]
             return [family(self.guide, *_frame(start.optimum, self.guide)) for start in starts]
-        # A flow starts from the best Gaussian, which is far closer than its own start.
+        # A flow starts from the best Gaussian, which is much closer than its own start.
         full_rank = SVI(steps=self.steps)
         gaussians = full_rank._families(starts, progress)
         maxima = full_rank._maximize(gaussians, starts, progress)
         best = [q.approximation(m.params) for q, m in zip(gaussians, maxima, strict=True)]
         return [AutoGuide("flow", jnp.asarray(q.means[0]), jnp.asarray(q.trils[0])) for q in best]
 
-    def _maximize(self, families, starts: list[SVIStart], progress) -> list[MaximizedELBO]:
+    def _maximize(
+        self, families: Sequence[Guide | UserGuide], starts: list[SVIStart], progress: bool
+    ) -> list[MaximizedELBO]:
+        """Maximise the ELBO of each family."""
         targets, seeds = [start.target for start in starts], [start.seed for start in starts]
         rates = self._rates(targets[0].size)
         return maximize_elbo(families, targets, seeds, self.gradient, rates, self.steps, progress)
 
-    def _rates(self, d):
-        """Learning rates, lower for a full factor of many coordinates.
+    def _rates(self, d: int) -> list[float]:
+        """Learning rates of Adam, each for use until the ELBO no longer rises.
 
-        A step of Adam moves each of its d^2/2 entries, and all together should move no further.
+        A flow has hundreds of weights and takes smaller steps. So does a full factor of more than
+        24 coordinates: a step of Adam moves each of its d^2/2 entries, and all of them together
+        should move no further.
         """
-        slower = min(1.0, WIDE / d) if self.guide == "full_rank" else 1.0
-        return [slower * rate for rate in RATES["flow" if self.guide == "flow" else "gaussian"]]
+        slower = min(1.0, 24 / d) if self.guide == "full_rank" else 1.0
+        rates = (0.01, 0.003, 0.001) if self.guide == "flow" else (0.05, 0.015, 0.005)
+        return [slower * rate for rate in rates]
 
     # -- forward KL -------------------------------------------------------------------------------
 
-    def _forward(self, start: SVIStart, progress) -> Fit:
-        target, seed, optimum = start
-        with Progress("SVI", ROUNDS + 1, progress) as bar:
-            q = proposal_around_modes(optimum, TAILS)
+    def _forward(self, start: SVIStart, progress: bool) -> Fit:
+        """The Gaussian with the moments of the posterior."""
+        (target, seed, optimum), rounds = start, 3
+        with Progress("SVI", rounds + 1, progress) as bar:
+            q = proposal_around_modes(optimum, 5.0)
             rng = np.random.default_rng(seed)
-            _, sample, weights, _ = adapt_proposal(q, target, 2 * self.draws, ROUNDS, rng, bar)
+            _, sample, weights, _ = adapt_proposal(q, target, 2 * self.draws, rounds, rng, bar)
         mean, covariance = weighted_moments(sample.z, weights.normal)
         if self.guide == "mean_field":
             covariance = np.diag(np.diag(covariance))
@@ -194,8 +193,8 @@ class SVI(Method):
         return fit_from_approximation(q, self.draws, seed, optimum, problem)
 
 
-def _frame(optimum: Optimum, guide: str):
-    """Centre and A: the mode and its sds, if it is a sound one; else the origin and unit sds."""
+def _frame(optimum: Optimum, guide: str) -> tuple[jax.Array, jax.Array]:
+    """Centre and A of a guide: a sound mode and its sds, or the origin and unit sds."""
     d = len(optimum.z)
     tril, repaired = inverse_hessian_root(optimum)
     if repaired or not optimum.converged:

@@ -1,1 +1,1 @@
-"""Sequential Monte Carlo: particles tempered from a start distribution to the posterior."""
+"""Sequential Monte Carlo: the start distribution, tempering, moves, and the sampler."""

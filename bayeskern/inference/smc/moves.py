@@ -1,8 +1,8 @@
 """Hamiltonian Monte Carlo moves of many particles at one temperature, as one compiled program.
 
 Leapfrog steps in coordinates in which the particles have unit covariance. Neal (2011), "MCMC using
-Hamiltonian dynamics", section 5.2. The random numbers are drawn by NumPy outside of the program,
-and blackjax's kernel is not used: it evaluates the density twice more in each compiled move.
+Hamiltonian dynamics", section 5.2. NumPy draws the random numbers outside of the program; the
+kernel of blackjax would evaluate the density twice more in each compiled move.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import numpy as np
 
 from bayeskern.core.sharding import current_mesh
 from bayeskern.core.threads import in_threads
+from bayeskern.inference.approximation.proposals import Sample
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.evaluation import points_at_once
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.smc.start import TraceableStart
-
-# Particles in one call of the program, for a density that costs much and for others.
-ROWS_COSTLY, ROWS = 32, 512
 
 
 class TemperedPath(eqx.Module):
     """The path log pi_t = (1 - t) log q0 + t log p, from q0 at t = 0 to p at t = 1.
 
     Attributes:
-        target: Whose log density is log p.
+        target: The posterior, with log density log p.
         start: log q0.
     """
 
     target: Target
     start: TraceableStart
 
-    def __call__(self, z, temperature):
+    def __call__(
+        self, z: jax.Array, temperature: jax.Array
+    ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         """log pi_t(z), with log p(z) and log q0(z); the latter is 0 at t = 1."""
         log_p = self.target.log_density(z)
         # The posterior itself does not need q0.
@@ -44,14 +44,6 @@ class TemperedPath(eqx.Module):
             temperature < 1.0, lambda z: self.start(z), lambda z: jnp.zeros_like(log_p), z
         )
         return temperature * log_p + (1.0 - temperature) * log_q, (log_p, log_q)
-
-
-class Particles(NamedTuple):
-    """Particles z (n, d) with log p and log q0 of each, (n,)."""
-
-    z: np.ndarray
-    log_p: np.ndarray
-    log_q: np.ndarray
 
 
 class Trajectories(NamedTuple):
@@ -72,17 +64,17 @@ def move(
     path: TemperedPath,
     temperature: float,
     tril: np.ndarray,
-    particles: Particles,
+    particles: Sample,
     trajectories: Trajectories,
     leapfrogs: int,
-) -> tuple[Particles, np.ndarray]:
+) -> tuple[Sample, np.ndarray]:
     """Move each particle by one trajectory, or leave it.
 
     Args:
         path: The path of densities.
         temperature: t.
         tril: Cholesky factor of the covariance of the particles, (d, d).
-        particles: n particles.
+        particles: n particles with log p and log q0.
         trajectories: Their random numbers.
         leapfrogs: Leapfrog steps of each trajectory, at least 1.
 
@@ -90,16 +82,18 @@ def move(
         The particles afterwards, and the acceptance probability of each, (n,).
     """
     n = len(particles.z)
-    rows = ROWS_COSTLY if is_costly(path.target) else min(ROWS, 2 ** int(np.ceil(np.log2(n))))
+    # Fewer particles in one call of the program for a costly density.
+    rows = 32 if is_costly(path.target) else min(512, 2 ** int(np.ceil(np.log2(n))))
     numbers = jnp.asarray(float(temperature)), jnp.asarray(tril), jnp.asarray(leapfrogs)
 
     def call(index):
         inputs = jax.tree.map(lambda x: jnp.asarray(x[index]), (particles, trajectories))
         return jax.device_get(_move(path, *numbers, *inputs))
 
-    # Particles that come again fill the last part, so that all parts have one shape.
+    # Repeated particles fill the last part, so that all parts have one shape.
     first, *others = np.resize(np.arange(n), (-(-n // rows), rows))
-    # The first one alone, since threads would each compile. Devices that share work do so in order.
+    # The first part runs alone, since threads would each compile. Devices that share work must run
+    # in one order.
     threads = current_mesh() is None
     results = [call(first), *(in_threads(call, others) if threads else map(call, others))]
     moved, acceptance = jax.tree.map(lambda *x: np.concatenate(x)[:n], *results)
@@ -108,17 +102,17 @@ def move(
 
 @eqx.filter_jit
 def _move(path, temperature, tril, leapfrogs, particles, trajectories):
-    """`move` of some particles: the new ones, and their acceptance probabilities."""
+    """`move` of a part of the particles."""
 
-    def one(item):
+    def move_one(item):
         (z, log_p, log_q), (momentum, log_uniform, step_size) = item
         density = jax.value_and_grad(path, has_aux=True)
 
         def leapfrog(i, carried):
             z, r, begin, _ = carried
             (value, logs), gradient = density(z, temperature)
-            # Half a step of momentum at either end. One evaluation of the density stands in the
-            # program, which is compiled in half the time of two.
+            # Half a step of momentum at either end. The program has one evaluation of the density,
+            # and is compiled in half the time of two.
             ends = (i == 0) | (i == leapfrogs)
             r = r + jnp.where(ends, 0.5, 1.0) * step_size * (tril.T @ gradient)
             new_z = jnp.where(i < leapfrogs, z + step_size * (tril @ r), z)
@@ -131,15 +125,13 @@ def _move(path, temperature, tril, leapfrogs, particles, trajectories):
         )
         kinetic = 0.5 * (jnp.sum(jnp.square(momentum)) - jnp.sum(jnp.square(r)))
         log_ratio = end_value - begin_value + kinetic
-        # A density that is not finite is not moved to.
+        # A point without a finite density is rejected.
         sound = jnp.isfinite(end_value) & jnp.all(jnp.isfinite(end)) & jnp.isfinite(log_ratio)
         log_ratio = jnp.where(sound, log_ratio, -jnp.inf)
         accept = log_uniform < log_ratio
-        here = Particles(z, log_p, log_q)
-        there = Particles(end, *logs)
-        chosen = jax.tree.map(lambda new, old: jnp.where(accept, new, old), there, here)
+        old, new = Sample(z, log_p, log_q), Sample(end, *logs)
+        chosen = jax.tree.map(lambda new, old: jnp.where(accept, new, old), new, old)
         return chosen, jnp.exp(jnp.minimum(log_ratio, 0.0))
 
     batch = points_at_once(path.target, len(particles.z))
-    together = batch if batch > 1 else None
-    return jax.lax.map(one, (particles, trajectories), batch_size=together)
+    return jax.lax.map(move_one, (particles, trajectories), batch_size=batch if batch > 1 else None)

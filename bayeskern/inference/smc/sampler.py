@@ -1,4 +1,4 @@
-"""The steps of a sampler: reweight to the next temperature, then move the particles."""
+"""Steps of the particle sampler: reweight to the next temperature, then move the particles."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from scipy.linalg import solve_triangular
 from scipy.special import softmax
 
 from bayeskern.core.random import stream
+from bayeskern.inference.approximation.proposals import Sample
 from bayeskern.inference.approximation.psis import resample, weighted_moments
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.smc.moves import Particles, TemperedPath, Trajectories, move
+from bayeskern.inference.smc.moves import TemperedPath, Trajectories, move
 from bayeskern.inference.smc.start import StartDistribution
 from bayeskern.inference.smc.tempering import next_temperature, resample_islands
 
@@ -26,19 +27,19 @@ class MoveOptions:
     """Options of the moves at each temperature.
 
     Attributes:
-        accept: Acceptance probability that the step size aims at.
+        accept: Target acceptance probability of the step size.
         first_step: First step size, in whitened coordinates, times d^(1/4).
         gain: Change of the log step size for each unit of acceptance above `accept`.
         trajectory: Length of a trajectory, in whitened coordinates: a quarter of an orbit.
         max_leapfrogs: Leapfrog steps of a trajectory, at most.
         min_moves: Pairs of moves at each temperature, at least.
-        min_last_moves: Pairs of moves at the posterior, at least: by what they change it shows
+        min_last_moves: Pairs of moves at the posterior, at least; the change that they make shows
             whether the particles had reached its tails.
         min_gain: Relative growth of the distance from the start by which a pair of moves counts
             as progress; moves end without it.
         max_unmoved: Share of the particles that may not have moved at all when moves end.
-        smallest_step: Smallest step size of the second move of a pair, as a share of that of the
-            first, which lets particles of narrow modes move beside wide ones.
+        smallest_step: Smallest step size of the second move of a pair, as a share of the first
+            one's, which lets particles of narrow modes move beside wide ones.
         max_temperatures: Temperatures after which a sampler gives up.
     """
 
@@ -58,8 +59,8 @@ class MoveOptions:
 MOVES = MoveOptions()
 
 
-class State(NamedTuple):
-    """All that a sampler needs to go on, as arrays.
+class ParticleState(NamedTuple):
+    """State of a sampler, as arrays.
 
     Attributes:
         temperature: t, ().
@@ -67,9 +68,9 @@ class State(NamedTuple):
         ancestor: Number of the first ancestor of each particle, (n,).
         log_evidence: Log marginal likelihood by island, up to this temperature, (islands,).
         tril: Cholesky factor of the covariance at this temperature, (d, d).
-        step_size: Of the leapfrog steps, in whitened coordinates, ().
+        step_size: Size of the leapfrog steps, in whitened coordinates, ().
         origin: Particles before the moves at this temperature, (n, d).
-        distances: Mean distance from there after each pair of moves so far, (m,).
+        distances: Mean distance from `origin` after each pair of moves so far, (m,).
         acceptance: Mean acceptance of the last pair of moves, (2,).
         counter: Number of steps of the sampler so far, ().
         evaluations: Number of gradients for each particle so far, ().
@@ -103,11 +104,12 @@ class State(NamedTuple):
         return bool(self.settled and (at_end or stuck))
 
     @property
-    def particles(self) -> Particles:
-        return Particles(self.z, self.log_p, self.log_q)
+    def particles(self) -> Sample:
+        """Particles with log p and log q0 of each."""
+        return Sample(self.z, self.log_p, self.log_q)
 
 
-# Columns of `State.history`.
+# Columns of `ParticleState.history`.
 COLUMNS = ("temperature", "ess", "acceptance", "moves", "step_size", "ancestors")
 
 
@@ -115,19 +117,19 @@ COLUMNS = ("temperature", "ess", "acceptance", "moves", "step_size", "ancestors"
 class Sampler:
     """Islands of particles that are tempered from q0 to the posterior.
 
-    The islands share temperatures, covariances and step sizes, and are resampled apart. Adapted
-    from all particles, these do not change the variance to first order (Beskos, Jasra, Kantas and
-    Thiery, 2016, "On the convergence of adaptive sequential Monte Carlo methods"), so that
-    differences between the islands are those of independent samplers.
+    The islands share temperatures, covariances and step sizes, and are resampled separately.
+    Adaptation to all particles does not change the variance to first order (Beskos, Jasra, Kantas
+    and Thiery, 2016, "On the convergence of adaptive sequential Monte Carlo methods"), so that the
+    islands differ as independent samplers do.
 
     Attributes:
         target: The posterior.
         start: q0.
         islands: Number of islands.
-        size: Particles of each.
+        size: Particles of each island.
         min_ess: Effective share of the particles after a step of the temperature.
         max_moves: Pairs of moves at a temperature, at most.
-        seed: From which everything random follows.
+        seed: Seed of all random numbers.
     """
 
     target: Target
@@ -143,22 +145,22 @@ class Sampler:
         """Number of particles in all islands."""
         return self.islands * self.size
 
-    def first_state(self) -> State:
+    def first_state(self) -> ParticleState:
         """The state at q0.
 
         Raises ValueError, naming the site, if no particle has a finite density.
         """
-        drawn, d = self._initial_particles(), self.target.size
-        return State(
+        first, d = self._initial_particles(), self.target.size
+        return ParticleState(
             temperature=np.zeros(()),
-            z=drawn.z,
-            log_p=drawn.log_p,
-            log_q=drawn.log_q,
+            z=first.z,
+            log_p=first.log_p,
+            log_q=first.log_q,
             ancestor=np.arange(self.count),
             log_evidence=np.zeros(self.islands),
             tril=np.eye(d),
             step_size=np.asarray(MOVES.first_step / d**0.25),
-            origin=drawn.z,
+            origin=first.z,
             distances=np.zeros(0),
             acceptance=np.zeros(2),
             counter=np.zeros((), int),
@@ -168,28 +170,28 @@ class Sampler:
             ess=np.ones(()),
         )
 
-    def _initial_particles(self) -> Particles:
-        """The draws of q0 with their densities."""
+    def _initial_particles(self) -> Sample:
+        """Draws of q0 with their densities."""
         z, log_q = self.start.draw(stream(self.seed, "particles"), self.count)
         finite = np.all(np.isfinite(z), axis=1)
-        # A draw at the edge of a support lies at infinity: no weight, at a place of its own.
+        # A draw at the edge of a support lies at infinity; it is moved, and has no weight.
         z = np.where(finite[:, None], z, self.start.parts.means[0])
         log_p = log_densities(self.target, z)
         usable = finite & np.isfinite(log_p) & np.isfinite(log_q)
         if not usable.any():
             refuse_nonfinite(self.target, self.start.parts.means[0])
-        return Particles(z, np.where(usable, log_p, -np.inf), np.where(finite, log_q, 0.0))
+        return Sample(z, np.where(usable, log_p, -np.inf), np.where(finite, log_q, 0.0))
 
-    def run(self, state: State, report: Callable[[State], None]) -> State:
-        """The state at the posterior, from any state before; report: called after each step."""
+    def run(self, state: ParticleState, report: Callable[[ParticleState], None]) -> ParticleState:
+        """State at the posterior, from any earlier state; `report` is called after each step."""
         path = TemperedPath(self.target, self.start.traceable(self.target))
         while not state.done:
             state = self._reweighted(state) if state.settled else self._moved(path, state)
             report(state)
         return state
 
-    def _reweighted(self, state: State) -> State:
-        """Resampled at the next temperature."""
+    def _reweighted(self, state: ParticleState) -> ParticleState:
+        """State after resampling at the next temperature."""
         rng = stream(self.seed, f"tempering {int(state.counter)}")
         with np.errstate(invalid="ignore"):
             ratios = np.where(np.isneginf(state.log_p), -np.inf, state.log_p - state.log_q)
@@ -216,8 +218,8 @@ class Sampler:
             ess=np.asarray(ess / self.count),
         )
 
-    def _moved(self, path: TemperedPath, state: State) -> State:
-        """Moved twice, by long steps and by steps of random length."""
+    def _moved(self, path: TemperedPath, state: ParticleState) -> ParticleState:
+        """State after two moves, by long steps and by steps of random length."""
         rng = stream(self.seed, f"moves {int(state.counter)}")
         n, d = state.z.shape
         step, particles = float(state.step_size), state.particles
@@ -231,7 +233,7 @@ class Sampler:
             log_uniform = -rng.exponential(size=n)
             trajectories = Trajectories(rng.standard_normal((n, d)), log_uniform, step * shares)
             particles, probability = move(
-                path, state.temperature, state.tril, particles, trajectories, leapfrogs
+                path, float(state.temperature), state.tril, particles, trajectories, leapfrogs
             )
             acceptance.append(np.mean(probability))
         step *= np.exp(MOVES.gain * (acceptance[0] - MOVES.accept))
@@ -253,7 +255,7 @@ class Sampler:
         return self._recorded(state) if settled else state
 
     def _have_moved(self, distances: np.ndarray, unmoved: float, temperature: float) -> bool:
-        """True once particles have moved, and get no further from the start of the moves."""
+        """True once particles have moved, and their distance from the origin no longer grows."""
         m = len(distances)
         least = MOVES.min_last_moves if temperature == 1.0 else MOVES.min_moves
         if m < min(least, self.max_moves):
@@ -261,8 +263,8 @@ class Sampler:
         growing = distances[-1] >= (1.0 + MOVES.min_gain) * distances[-2]
         return bool(m >= self.max_moves or not (growing or unmoved > MOVES.max_unmoved))
 
-    def _recorded(self, state: State) -> State:
-        """With a further row of the history."""
+    def _recorded(self, state: ParticleState) -> ParticleState:
+        """State with a further row of the history."""
         row = [
             state.temperature,
             state.ess,
@@ -273,7 +275,7 @@ class Sampler:
         ]
         return state._replace(history=np.vstack([state.history, row]))
 
-    def draws(self, state: State) -> np.ndarray:
+    def draws(self, state: ParticleState) -> np.ndarray:
         """Indices of equally weighted draws: each island by its marginal likelihood, (n,).
 
         The mean over islands is then that of one sampler of all particles. Verge, Dubarry, Del

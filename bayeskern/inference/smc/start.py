@@ -1,4 +1,4 @@
-"""The start distribution of the particles: the prior and a Student t at each known mode."""
+"""Start distribution of the particles: the prior and a Student t at each known mode."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ class StartOptions:
     Attributes:
         prior_share: Share of the particles drawn from the prior, or from a Student t at the moments
             of wide draws where the prior is improper.
-        wide_share: Share of those drawn from wider Student t's at the modes.
-        wide_factors: Scales of these, as multiples of the scales at the modes.
+        wide_share: Share of the particles drawn from wider Student t's at the modes.
+        wide_factors: Scales of the wider Student t's, as multiples of the scales at the modes.
         tails: Degrees of freedom of the Student t's.
         max_modes: Modes that have a Student t, at most.
         max_wide_modes: Modes of largest weight that have wider Student t's too, at most.
         wide_draws: Wide draws whose moments are computed.
-        wide_sd: Their sd where a coordinate has no proper prior.
-        kept: Weight of the shares above beside those that a pilot sample suggests.
+        wide_sd: Sd of the wide draws in coordinates without a proper prior.
+        kept: Weight of the shares above beside the shares that a pilot sample suggests.
         pilot_ess: Effective draws of the pilot sample, to which its weights are flattened.
+        min_parts: Student t's of a compiled density, at least; their number is padded to a power
+            of two, so that a posterior with another number of modes is not compiled again.
     """
 
     prior_share: float = 0.2
@@ -51,12 +53,10 @@ class StartOptions:
     wide_sd: float = 3.0
     kept: float = 0.3
     pilot_ess: float = 50.0
+    min_parts: int = 4
 
 
 START = StartOptions()
-# The number of Student t's is padded to a power of two of at least this, so that a posterior with
-# another number of modes is not compiled again.
-MIN_PARTS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +65,11 @@ class StartDistribution:
 
     A mode whose share of q0 is about its share of the posterior keeps its share at all
     temperatures, since log p - log q0 is then about the same everywhere. Wider Student t's at the
-    modes do that for wide components of the posterior around narrow ones. The prior reaches the
+    modes do so for wide components of the posterior around narrow ones. The prior reaches the
     modes that no search has found.
 
     Attributes:
-        parts: The Student t's.
+        parts: Student t's with `START.tails` degrees of freedom.
         prior: The prior; None where it is improper.
         prior_share: a; 0 without a prior.
     """
@@ -81,28 +81,28 @@ class StartDistribution:
     @classmethod
     def of(cls, target: Target, optimum: Optimum, seed: int) -> StartDistribution:
         """The start distribution for the modes that a search has found."""
-        modes = student_t_at_modes(optimum, START)
-        largest = largest_parts(modes, START.max_wide_modes)
+        modes = student_t_at_modes(optimum)
+        largest = modes.largest(START.max_wide_modes)
         share = START.wide_share / len(START.wide_factors)
-        parts = [with_share(modes, 1.0, 1.0 - START.prior_share - START.wide_share)]
-        parts += [with_share(largest, factor, share) for factor in START.wide_factors]
-        # Far out, where the prior may be, a loop of unknown length may take for ever.
+        parts = [modes.with_share(1.0 - START.prior_share - START.wide_share)]
+        parts += [largest.with_share(share, factor) for factor in START.wide_factors]
+        # At extreme draws from the prior, a loop of unknown length may take for ever.
         if has_open_loop(target):
-            return cls(joined(parts), None, 0.0)
+            return cls(Elliptical.joined(parts), None, 0.0)
         if not target.without_prior:
-            return cls(joined(parts), PriorProposal(target), START.prior_share)
+            return cls(Elliptical.joined(parts), PriorProposal(target), START.prior_share)
         spread = np.full(START.wide_draws, START.wide_sd)
         z = draw_prior(target, stream(seed, "wide"), spread)
         wide = Elliptical.around(z[np.all(np.isfinite(z), axis=1)], START.tails)
-        return cls(joined([*parts, with_share(wide, 1.0, START.prior_share)]), None, 0.0)
+        return cls(Elliptical.joined([*parts, wide.with_share(START.prior_share)]), None, 0.0)
 
     def refitted(self, target: Target, rng: np.random.Generator, count: int) -> StartDistribution:
-        """A copy whose parts have shares nearer to their shares of the posterior.
+        """A copy whose parts have about their shares of the posterior.
 
-        Shares alpha_k of a pilot sample with weights w = p / q0 become sum_i w_i rho_k(z_i), rho_k
-        being the probability that draw i is of part k; a part of the old shares is kept. Cappe,
-        Douc, Guillin, Marin and Robert (2008), "Adaptive importance sampling in general mixture
-        classes", equation 14.
+        With the weights w = p / q0 of a pilot sample, the share of part k becomes
+        sum_i w_i rho_k(z_i), where rho_k is the probability that draw i is of part k; it is mixed
+        with the old share. Cappe, Douc, Guillin, Marin and Robert (2008), "Adaptive importance
+        sampling in general mixture classes", equation 14.
 
         Args:
             target: The posterior.
@@ -135,12 +135,12 @@ class StartDistribution:
         """
         from_prior = rng.binomial(n, self.prior_share)
         z, _ = self.parts.draw(rng, n - from_prior)
-        if from_prior:
+        if from_prior and self.prior is not None:
             z = np.concatenate([z, self.prior.draw(rng, from_prior)[0]])
         z = rng.permutation(z)
         return z, self.log_density(z)
 
-    def log_density(self, z) -> np.ndarray:
+    def log_density(self, z: np.ndarray) -> np.ndarray:
         """log q0(z): (n, d) -> (n,)."""
         log_parts = np.full(len(z), np.nan)
         finite = np.all(np.isfinite(z), axis=1)
@@ -152,12 +152,11 @@ class StartDistribution:
         return np.logaddexp(log_parts + np.log1p(-self.prior_share), log_prior)
 
     def traceable(self, target: Target) -> TraceableStart:
-        """This density as a pytree, for compiled programs."""
-        parts, (k, d) = self.parts, self.parts.means.shape
-        padded = max(MIN_PARTS, 2 ** int(np.ceil(np.log2(k))))
+        """log q0 as a pytree, for compiled programs."""
+        parts, (k, d), tails = self.parts, self.parts.means.shape, START.tails
+        padded = max(START.min_parts, 2 ** int(np.ceil(np.log2(k))))
         roots = np.stack([solve_triangular(t, np.eye(d), lower=True) for t in parts.trils])
         centres = np.einsum("kij,kj->ki", roots, parts.means)
-        tails = parts.tails
         constant = gammaln(0.5 * (tails + d)) - gammaln(0.5 * tails)
         constant -= 0.5 * d * np.log(tails * np.pi)
         log_dets = np.sum(np.log(np.diagonal(parts.trils, axis1=1, axis2=2)), axis=1)
@@ -172,18 +171,18 @@ class StartDistribution:
             roots=pad(roots),
             centres=pad(centres),
             heights=pad(heights, -np.inf),
-            tails=jnp.asarray(float(tails)),
+            tails=jnp.asarray(tails),
             log_prior_share=jnp.asarray(np.log(self.prior_share)) if self.prior else None,
         )
 
 
 class TraceableStart(eqx.Module):
-    """q0 as a pytree of arrays: other modes of the same number do not recompile.
+    """log q0 as a pytree of arrays, so that other modes of the same number do not recompile.
 
     Attributes:
-        target: Whose prior is a part of q0; None where the prior is improper.
+        target: The model with the prior; None where the prior is improper.
         roots: Inverse Cholesky factors of the scale matrices, (k, d, d).
-        centres: Each times its mean, (k, d).
+        centres: Each root times the mean of its Student t, (k, d).
         heights: Log density of each Student t at its mean, its share included, (k,).
         tails: Degrees of freedom, ().
         log_prior_share: Log share of the prior, ().
@@ -196,51 +195,30 @@ class TraceableStart(eqx.Module):
     tails: jax.Array
     log_prior_share: jax.Array | None
 
-    def __call__(self, z):
+    def __call__(self, z: jax.Array) -> jax.Array:
         """log q0(z): (d,) -> ()."""
         square = jnp.sum(jnp.square(self.roots @ z - self.centres), axis=1)
         exponent = 0.5 * (self.tails + len(z))
         log_parts = self.heights - exponent * jnp.log1p(square / self.tails)
         log_density = jax.nn.logsumexp(log_parts)
-        if self.target is None:
+        if self.target is None or self.log_prior_share is None:
             return log_density
         return jnp.logaddexp(log_density, self.log_prior_share + self.target.log_prior(z))
 
 
-def student_t_at_modes(optimum: Optimum, options: StartOptions) -> Elliptical:
+def student_t_at_modes(optimum: Optimum) -> Elliptical:
     """A Student t at each mode found, weighted by Laplace's log marginal likelihood of each.
 
     Unlike a proposal for importance sampling it has all modes, those of negligible height too,
-    with at least MIN_PART_SHARE each: Laplace's figure is wrong for modes that are not normal.
+    with at least MIN_PART_SHARE each: Laplace's method is wrong for modes that are not normal.
     """
-    modes = (optimum, *optimum.others)[: options.max_modes]
+    modes = (optimum, *optimum.others)[: START.max_modes]
     trils = np.stack([inverse_hessian_root(mode)[0] for mode in modes])
     log_weights = np.array([mode.log_evidence for mode in modes])
     known = np.isfinite(log_weights)
     if not optimum.proper or not known.any():
-        log_weights, known = (
-            np.array([mode.log_density for mode in modes]),
-            np.full(len(modes), True),
-        )
+        log_weights = np.array([mode.log_density for mode in modes])
+        known = np.full(len(modes), True)
     log_weights = np.where(known, log_weights, np.max(log_weights[known]))
     shares = np.maximum(softmax(log_weights), MIN_PART_SHARE)
-    return Elliptical(np.stack([m.z for m in modes]), trils, np.log(shares), options.tails)
-
-
-def largest_parts(parts: Elliptical, count: int) -> Elliptical:
-    """The Student t's of largest weight, `count` of them at most."""
-    chosen = np.argsort(-parts.log_weights, kind="stable")[:count]
-    arrays = (x[chosen] for x in (parts.means, parts.trils, parts.log_weights))
-    return Elliptical(*arrays, parts.tails)
-
-
-def with_share(parts: Elliptical, factor: float, share: float) -> Elliptical:
-    """A copy with scales `factor` times as large and weights that sum to `share`."""
-    log_weights = log_softmax(parts.log_weights) + np.log(share)
-    return Elliptical(parts.means, factor * parts.trils, log_weights, parts.tails)
-
-
-def joined(mixtures: list[Elliptical]) -> Elliptical:
-    """One mixture of the parts of several, by the weights that they have."""
-    arrays = zip(*((m.means, m.trils, m.log_weights) for m in mixtures), strict=True)
-    return Elliptical(*map(np.concatenate, arrays), mixtures[0].tails)
+    return Elliptical(np.stack([m.z for m in modes]), trils, np.log(shares), START.tails)

@@ -1,4 +1,4 @@
-"""Reweighting and resampling: from one temperature to the next."""
+"""Reweighting and resampling from one temperature to the next."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from bayeskern.inference.approximation.psis import resample
-
-# Steps of the temperature below this are none: the density ratio has no bound.
-MIN_STEP = 1e-30
 
 
 def next_temperature(log_ratios: np.ndarray, temperature: float, min_ess: float) -> float:
@@ -20,29 +17,30 @@ def next_temperature(log_ratios: np.ndarray, temperature: float, min_ess: float)
     (2012), "An adaptive sequential Monte Carlo method for approximate Bayesian computation".
 
     Args:
-        log_ratios: r, (n,); -inf where p is zero, not all of them.
-        temperature: Where the particles are.
+        log_ratios: r, (n,); -inf where p is zero, at some particles only.
+        temperature: Temperature of the particles.
         min_ess: Least effective share.
 
     Returns:
-        The next temperature, at most 1.
+        The next temperature, at most 1; `temperature` itself where no step is possible.
     """
     finite = log_ratios[np.isfinite(log_ratios)]
     finite = finite - np.max(finite)
 
-    def excess(step):
-        log = 2.0 * logsumexp(step * finite) - logsumexp(2.0 * step * finite)
-        return log - np.log(min_ess * len(finite))
+    def excess(step: float) -> float:
+        log_share = 2.0 * logsumexp(step * finite) - logsumexp(2.0 * step * finite)
+        return log_share - np.log(min_ess * len(finite))
 
     rest = 1.0 - temperature
     if excess(rest) >= 0.0:
         return 1.0
-    lower = 0.5 * rest
-    while excess(lower) < 0.0 and lower > MIN_STEP:
+    # A smaller step counts as none: the density ratio has no bound.
+    lower, min_step = 0.5 * rest, 1e-30
+    while excess(lower) < 0.0 and lower > min_step:
         lower *= 0.5
-    if lower <= MIN_STEP:
+    if lower <= min_step:
         return temperature
-    return temperature + brentq(excess, lower, 2.0 * lower, xtol=1e-3 * lower)
+    return temperature + float(brentq(excess, lower, 2.0 * lower, xtol=1e-3 * lower))  # pyright: ignore[reportArgumentType]
 
 
 def resample_islands(
