@@ -51,13 +51,15 @@ def ascents(guide) -> tuple[float, float]:
 
 def chains() -> tuple[float, float]:
     """Seconds for STEPS steps of each chain, one after the other and in step."""
-    options = KernelOptions(1000, 0.8, 10, False)
+    options = KernelOptions(1000, np.asarray(0.8), 10, False, None)
     densities, states = [], []
     for target in targets():
-        point = initial_points(target, 1, 0, False)[0]
+        point = initial_points(target, None, 1, 0)[0]
         scale = np.sqrt(point.inverse_mass)
         densities.append(ScaledTarget(target, jnp.asarray(scale)))
-        states.append(initial_state(options, densities[-1], point.over(scale), jax.random.key(0)))
+        states.append(
+            initial_state(options, densities[-1], point.rescaled(scale), jax.random.key(0))
+        )
     steps = jnp.asarray(STEPS)
     arrays, others = eqx.partition(densities, eqx.is_array)
     density = jax.tree.map(lambda *x: jnp.stack(x), *arrays)

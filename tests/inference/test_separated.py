@@ -1,6 +1,7 @@
 """Posteriors in several places: no verdict may be good where one of them is missing."""
 
 import warnings
+from dataclasses import replace
 
 import arviz as az
 import numpy as np
@@ -9,7 +10,7 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.inference.mcmc import regions
+from bayeskern.inference.mcmc import exploration
 from tests.inference.separated import SEPARATED
 
 METHODS = {
@@ -116,7 +117,8 @@ def test_shares_that_differ():
 @pytest.mark.parametrize("name", ["rings", "narrow beside wide"])
 def test_places_whose_shares_are_not_known_are_not_weighed(monkeypatch, name):
     # Any two regions are told apart too badly.
-    monkeypatch.setattr(regions, "ASTRAY", -1.0)
+    unseparated = replace(exploration.EXPLORATION, max_overlap=-1.0)
+    monkeypatch.setattr(exploration, "EXPLORATION", unseparated)
     posterior, plain = fit(name, "nuts", 0), fit(name, "chains", 0)
     np.testing.assert_array_equal(posterior.draws["x"], plain.draws["x"])
     assert posterior.trust.verdict != "good" and plain.trust.verdict != "good"

@@ -1,1 +1,1 @@
-"""Markov chains: NumPyro's kernel, where chains start, how they run, checkpoints, the evidence."""
+"""Markov chains: the kernel, starts, runs in stretches, checkpoints, regions, the evidence."""

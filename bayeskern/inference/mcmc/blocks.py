@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.inference.model.target import Target
 
-# The name of the coordinates that are in no block.
+# Name of the block of coordinates that are in no other block.
 REST = "rest"
 
 
 class Blocks(NamedTuple):
-    """Coordinates 0 to d - 1 in blocks, as NumPyro's kernel takes them: a dict of parts.
+    """Coordinates 0 to d - 1 in blocks, a dict of parts in NumPyro's kernel.
 
-    names: of the blocks, the last one may be REST; members: the coordinates of each.
+    Attributes:
+        names: Names of the blocks; the last one may be REST.
+        members: Coordinates of each block.
     """
 
     names: tuple[str, ...]
@@ -25,9 +28,9 @@ class Blocks(NamedTuple):
 
     @classmethod
     def of(cls, target: Target, blocks: Sequence[Sequence[str]]) -> Blocks:
-        """The blocks of these sites of a target, and what is left over.
+        """Blocks of these sites of a target, and a block of all other coordinates.
 
-        Raises ValueError, naming the site, for one that is not there or in two blocks.
+        Raises ValueError, naming the site, for a site that is unknown or in two blocks.
         """
         every = np.arange(target.size)
         coordinates = {name: np.ravel(part) for name, part in target.unravel(every).items()}
@@ -51,23 +54,23 @@ class Blocks(NamedTuple):
 
     @property
     def dense(self) -> list[tuple[str, ...]]:
-        """The blocks with a full mass matrix, as NumPyro names them."""
+        """Blocks with a full mass matrix, as NumPyro names them."""
         return [(name,) for name in self.names if name != REST]
 
-    def split(self, z) -> dict:
-        """The parts of z (..., d), by block."""
+    def split(self, z: np.ndarray | jax.Array) -> dict:
+        """Parts of z (..., d), by block."""
         return {
             name: z[..., np.array(part)]
             for name, part in zip(self.names, self.members, strict=True)
         }
 
-    def join(self, parts: dict):
+    def join(self, parts: dict) -> jax.Array:
         """z (..., d), from its parts."""
         order = np.argsort(np.concatenate(self.members))
         return jnp.concatenate([parts[name] for name in self.names], axis=-1)[..., order]
 
-    def of_matrix(self, matrix) -> dict:
-        """The blocks of a matrix (d, d), and the diagonal of the rest."""
+    def of_matrix(self, matrix: jax.Array) -> dict:
+        """Blocks of a matrix (d, d), and the diagonal of the rest."""
         return {
             (name,): jnp.diag(matrix)[np.array(part)]
             if name == REST

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from numpyro.infer.hmc import HMCState
 from bayeskern.core.progress import Progress
 from bayeskern.core.sharding import from_first
 from bayeskern.inference.mcmc.kernel import (
-    ROWS,
+    MAX_CALL_STEPS,
     KernelOptions,
     ScaledTarget,
     Transitions,
@@ -25,17 +25,20 @@ from bayeskern.inference.mcmc.kernel import (
 )
 from bayeskern.inference.model.target import Target
 
-# About how many seconds a stretch takes, and how many steps the first one has.
-STRETCH = 0.5
-FIRST = 10
+# Duration of a stretch, about, and steps of the first one.
+STRETCH_SECONDS = 0.5
+FIRST_STRETCH_STEPS = 10
 
 
 class ChainProgress(NamedTuple):
-    """How far a group of chains has come.
+    """Progress of a group of chains.
 
-    state: of the kernel, with an axis of chains in front if they run together, and none for a
-    single chain; scale: of its coordinates, as in `ScaledTarget`; done: how many steps; rows: the
-    transitions after warmup, stretch by stretch, (chains, n, ...) each.
+    Attributes:
+        state: State of the kernel, with an axis of chains in front if they run together, and none
+            for a single chain.
+        scale: Scale of its coordinates, as in `ScaledTarget`.
+        done: Steps so far.
+        rows: Transitions after warmup, stretch by stretch, (chains, n, ...) each.
     """
 
     state: HMCState
@@ -45,13 +48,22 @@ class ChainProgress(NamedTuple):
 
     @property
     def chains(self) -> int:
+        """Number of chains."""
         return self.state.i.size
 
 
 class ChainGroup:
     """One chain, or several in step, that run on one thread.
 
-    `stage` is replaced as a whole after each stretch, so another thread may read it at any time.
+    Args:
+        options: The options of the kernel.
+        target: The model.
+        steps: Steps in all.
+        stage: Progress so far.
+
+    Attributes:
+        stage: Progress so far. It is replaced as a whole after each stretch, so that another
+            thread may read it at any time.
     """
 
     def __init__(self, options: KernelOptions, target: Target, steps: int, stage: ChainProgress):
@@ -60,54 +72,75 @@ class ChainGroup:
 
     @property
     def finished(self) -> bool:
+        """True after all steps."""
         return self.stage.done == self.steps
 
     @property
     def rows(self) -> Transitions:
-        """The transitions after warmup, (chains, n, ...)."""
-        return _joined(self.stage.rows, axis=1)
+        """Transitions after warmup, (chains, n, ...)."""
+        return Transitions.joined(self.stage.rows, axis=1)
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event | None = None) -> None:
         """Run to the end, or until `stop` is set. The draws do not depend on the stretches."""
-        steps = FIRST
-        while not self.finished and not stop.is_set():
-            steps = min(steps, ROWS, self.steps - self.stage.done)
+        steps = FIRST_STRETCH_STEPS
+        while not (self.finished or (stop is not None and stop.is_set())):
+            steps = min(steps, MAX_CALL_STEPS, self.steps - self.stage.done)
             start = time.perf_counter()
-            self.stage = self._further(steps)
-            # Processes that share work take the same steps together.
-            pace = float(from_first(np.array(STRETCH / (time.perf_counter() - start))))
+            self.stage = self._advance(steps)
+            # Processes that share work take the same number of steps.
+            pace = float(from_first(np.array(STRETCH_SECONDS / (time.perf_counter() - start))))
             steps = max(1, int(steps * min(pace, 10.0)))
 
     def compile(self) -> None:
         """Compile by taking no step."""
-        self._call(0)
+        self._take_steps(0)
 
-    def _further(self, steps) -> ChainProgress:
-        state, rows = self._call(steps)
-        done = self.stage.done
+    def _advance(self, steps: int) -> ChainProgress:
+        """Progress after further steps."""
+        state, rows = self._take_steps(steps)
+        done, together = self.stage.done, self.stage.state.i.ndim == 1
         first = max(0, self.options.warmup - done)
-        together = self.stage.state.i.ndim == 1
+        new_rows = self.stage.rows
+        if first < steps:
+            arrays = (np.asarray(x) if together else np.asarray(x)[None] for x in rows)
+            new_rows += (Transitions(*(x[:, first:steps].copy() for x in arrays)),)
+        return ChainProgress(state, self.stage.scale, done + steps, new_rows)
 
-        def after_warmup(x):
-            x = np.asarray(x)
-            return (x if together else x[None])[:, first:steps].copy()
-
-        new = (Transitions(*map(after_warmup, rows)),) if first < steps else ()
-        return ChainProgress(state, self.stage.scale, done + steps, self.stage.rows + new)
-
-    def _call(self, steps):
+    def _take_steps(self, steps: int) -> tuple[HMCState, Transitions]:
         call = take_steps_vectorized if self.stage.state.i.ndim == 1 else take_steps
         return jax.block_until_ready(
             call(self.options, self.density, self.stage.state, jnp.asarray(steps))
         )
 
 
-def sample(
-    groups: list[ChainGroup], workers: int, progress: bool, save: Callable, title: str = "NUTS"
-) -> Transitions:
-    """Run the groups, `workers` at a time: rows (chains, draws, ...) of all of them.
+class SaveStages(Protocol):
+    """Function that saves the progress of all groups, always where it is the last call."""
 
-    save(stages) is called now and then, and when the run ends or is interrupted.
+    def __call__(self, stages: list[ChainProgress], last: bool = False) -> None: ...
+
+
+def save_nothing(stages: list[ChainProgress], last: bool = False) -> None:
+    """`SaveStages` for runs without a checkpoint."""
+
+
+def sample(
+    groups: Sequence[ChainGroup],
+    workers: int,
+    progress: bool,
+    save: SaveStages = save_nothing,
+    title: str = "NUTS",
+) -> Transitions:
+    """Run groups of chains to their ends.
+
+    Args:
+        groups: The groups.
+        workers: Threads, each of which runs one group at a time.
+        progress: True to show a progress bar.
+        save: Called twice a second, and when the run ends or is interrupted.
+        title: Title of the progress bar.
+
+    Returns:
+        Transitions after warmup of all chains, (chains, draws, ...).
     """
     unfinished = [g for g in groups if not g.finished]
     # Before there are threads, which would each compile.
@@ -115,26 +148,19 @@ def sample(
         group.compile()
     total, stop = sum(g.steps * g.stage.chains for g in groups), threading.Event()
     with Progress(title, total, progress) as bar, ThreadPoolExecutor(workers) as pool:
-        waiting = [pool.submit(group.run, stop) for group in unfinished]
+        waiting = {pool.submit(group.run, stop) for group in unfinished}
         try:
             while waiting:
-                ended, waiting = wait(waiting, STRETCH, FIRST_EXCEPTION)
+                ended, waiting = wait(waiting, STRETCH_SECONDS, FIRST_EXCEPTION)
                 for run in ended:
                     run.result()
                 stages = [g.stage for g in groups]
-                bar.to(sum(s.done * s.chains for s in stages), _note(stages))
+                rows = [rows for stage in stages for rows in stage.rows]
+                diverging = sum(int(np.sum(part.diverging)) for part in rows)
+                note = f"{diverging} divergences" if diverging else ""
+                bar.to(sum(s.done * s.chains for s in stages), note)
                 save(stages)
         finally:
             stop.set()
             save([g.stage for g in groups], last=True)
-    return _joined([group.rows for group in groups], axis=0)
-
-
-def _note(stages) -> str:
-    diverging = sum(int(np.sum(rows.diverging)) for s in stages for rows in s.rows)
-    return f"{diverging} divergences" if diverging else ""
-
-
-def _joined(rows, axis) -> Transitions:
-    """Rows that follow in time, axis 1, or of chains side by side, axis 0."""
-    return Transitions(*(np.concatenate(x, axis=axis) for x in zip(*rows, strict=True)))
+    return Transitions.joined([group.rows for group in groups], axis=0)

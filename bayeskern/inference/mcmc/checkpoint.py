@@ -1,4 +1,4 @@
-"""A file from which a killed run of Markov chains resumes, to the same draws."""
+"""Stages of Markov chains as the arrays of a checkpoint file, and back."""
 
 from __future__ import annotations
 
@@ -18,68 +18,60 @@ from bayeskern.inference.model.checkpoint_file import CheckpointFile, is_key
 from bayeskern.inference.model.target import Target
 
 
-class Checkpoint:
-    """Stages of groups of chains in one file.
+def read_stages(
+    file: CheckpointFile, target: Target, options: KernelOptions, like: HMCState
+) -> list[ChainProgress] | None:
+    """Stages in a checkpoint file; None if there is no file.
 
-    options: of the kernel; settings: what the draws depend on beside the target.
-    Raises OSError if the folder cannot be written to.
+    Args:
+        file: The file.
+        target: The model.
+        options: The options of the kernel.
+        like: A state of the same structure.
+
+    Raises:
+        ValueError: If the file is not a checkpoint, or belongs to another run.
     """
-
-    def __init__(self, path, target: Target, options: KernelOptions, settings: tuple):
-        self.target, self.options = target, options
-        self.file = CheckpointFile(path, "NUTS", target, settings)
-
-    def save(self, stages: list[ChainProgress], last: bool = False) -> None:
-        """Write the file, unless that was done a moment ago and more is to come."""
-        self.file.write_when_due(lambda: _all_arrays(stages), last)
-
-    def read(self, like: HMCState) -> list[ChainProgress] | None:
-        """The stages in the file, with states shaped `like` this one; None if there is no file.
-
-        Raises ValueError if it is not a checkpoint, or belongs to another run.
-        """
-        arrays = self.file.read()
-        if arrays is None:
-            return None
-        stages = [_stage(arrays, f"{i}.", like) for i in range(int(arrays["groups"]))]
-        self._require_same_density(stages)
-        return stages
-
-    def _require_same_density(self, stages) -> None:
-        z = np.concatenate(
-            [np.atleast_2d(unscaled(s.scale, self.options.join(s.state.z))) for s in stages]
-        )
-        stored = np.concatenate([np.atleast_1d(s.state.potential_energy) for s in stages])
-        potential, _ = potential_and_gradient(self.target, z)
-        self.file.require_same_density(potential, stored)
+    arrays = file.read()
+    if arrays is None:
+        return None
+    stages = [_stage(arrays, f"{i}.", like) for i in range(int(arrays["groups"]))]
+    z = [np.atleast_2d(unscaled(s.scale, options.join(s.state.z))) for s in stages]
+    stored = [np.atleast_1d(s.state.potential_energy) for s in stages]
+    potential, _ = potential_and_gradient(target, np.concatenate(z))
+    file.require_same_density(potential, np.concatenate(stored))
+    return stages
 
 
-def _all_arrays(stages: list[ChainProgress]) -> dict[str, np.ndarray]:
+def save_stages(file: CheckpointFile, stages: list[ChainProgress], last: bool = False) -> None:
+    """Write a checkpoint file, unless it was written a moment ago and more stages follow."""
+    file.write_when_due(lambda: stage_arrays(stages), last)
+
+
+def stage_arrays(stages: list[ChainProgress]) -> dict[str, np.ndarray]:
+    """Arrays of all stages, by their names in a checkpoint file."""
     arrays = {"groups": np.array(len(stages))}
     for i, stage in enumerate(stages):
-        arrays |= {f"{i}.{name}": array for name, array in _arrays(stage).items()}
+        leaves = jax.tree.leaves(stage.state)
+        plain = [jax.random.key_data(x) if is_key(x) else x for x in leaves]
+        arrays |= {f"{i}.state.{j}": np.asarray(x) for j, x in enumerate(plain)}
+        arrays |= {f"{i}.done": np.array(stage.done), f"{i}.scale": np.asarray(stage.scale)}
+        if stage.rows:
+            rows = Transitions.joined(stage.rows, axis=1)
+            arrays |= {f"{i}.rows.{name}": x for name, x in rows._asdict().items()}
     return arrays
 
 
-def _arrays(stage) -> dict[str, np.ndarray]:
-    leaves = jax.tree.leaves(stage.state)
-    plain = [jax.random.key_data(x) if is_key(x) else x for x in leaves]
-    arrays = {f"state.{j}": np.asarray(x) for j, x in enumerate(plain)}
-    arrays |= {"done": np.array(stage.done), "scale": np.asarray(stage.scale)}
-    if stage.rows:
-        kept = (np.concatenate(x, axis=1) for x in zip(*stage.rows, strict=True))
-        arrays |= {f"rows.{name}": x for name, x in zip(Transitions._fields, kept, strict=True)}
-    return arrays
-
-
-def _stage(arrays, prefix, like) -> ChainProgress:
+def _stage(arrays: dict[str, np.ndarray], prefix: str, like: HMCState) -> ChainProgress:
+    """Stage with a prefix, and with a state of the structure of `like`."""
     leaves, structure = jax.tree.flatten(like)
     state_leaves = [jnp.asarray(arrays[f"{prefix}state.{j}"]) for j in range(len(leaves))]
     state_leaves = [
         jax.random.wrap_key_data(x) if is_key(old) else x
         for x, old in zip(state_leaves, leaves, strict=True)
     ]
-    kept = [arrays.get(f"{prefix}rows.{name}") for name in Transitions._fields]
-    rows = () if kept[0] is None else (Transitions(*kept),)
     state = jax.tree.unflatten(structure, state_leaves)
+    rows = ()
+    if f"{prefix}rows.z" in arrays:
+        rows = (Transitions(*(arrays[f"{prefix}rows.{name}"] for name in Transitions._fields)),)
     return ChainProgress(state, arrays[f"{prefix}scale"], int(arrays[f"{prefix}done"]), rows)

@@ -1,176 +1,237 @@
-"""Where Markov chains start: spread out around the modes, or at random where none was found."""
+"""Starts of Markov chains: dispersed around the modes, or at random where there is no mode."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from itertools import cycle
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeskern.inference.mcmc.kernel import BLOCK, InitialPoint, potential_and_gradient
+from bayeskern.inference.mcmc.kernel import BLOCK_POINTS, InitialPoint, potential_and_gradient
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
-from bayeskern.inference.optimization.starts import STARTS as SEARCH_STARTS
-from bayeskern.inference.optimization.starts import finite_positions
+from bayeskern.inference.optimization.starts import STARTS, finite_positions
 
-# Sds from the mode, tried in turn until the density there is neither zero nor absurdly low.
-SPREAD = (2.0, 1.0, 0.5, 0.25, 0.1, 0.0)
-# Draws around each mode, and from the uniform distribution on (-2, 2)^d.
-TRIES = 20
-# The share of TRIES draws around a mode whose density its curvature must foretell; a mode at which
-# it foretells fewer is a spike in a funnel.
-FORETOLD = 0.9
-# The search for modes: its starts, the draws from the prior looked at for each of them, and its
-# steps; no Hessian above this many coordinates.
-STARTS, CANDIDATES, STEPS = 16, 64, 200
-LARGEST = 1000
-# Ends that are fewer sds apart belong to one mode.
-SAME_MODE = 1.0
-# The largest condition number of a covariance, in units of its sds, that a diagonal mass matrix is
-# left alone with.
-MAX_CONDITION = 400.0
-# A mode with less than this share of the evidence of the best one has no chain of its own.
-NEGLIGIBLE = 0.03
+
+@dataclass(frozen=True)
+class InitializationOptions:
+    """Options of the starts of chains.
+
+    Attributes:
+        searches: Starts of the search for modes.
+        candidates: Draws from the prior for each of them.
+        search_steps: Steps of the search, at most.
+        max_size: Coordinates above which there is no search, which needs Hessians.
+        distances_sds: Distances of a start from the mode, tried in turn until the density there is
+            neither zero nor extremely low.
+        draws: Draws around each mode, by which the mode is judged.
+        min_predicted: Share of these draws whose density the curvature must predict; the mode is a
+            spike in a funnel where it predicts fewer.
+        same_mode_sds: Distance below which two ends of the search belong to one mode.
+        max_condition: Condition number of a covariance, in units of its sds, up to which a
+            diagonal mass matrix will do.
+        min_share: Share of the evidence of the best mode below which a mode has no chain.
+    """
+
+    searches: int = 16
+    candidates: int = 64
+    search_steps: int = 200
+    max_size: int = 1000
+    distances_sds: tuple[float, ...] = (2.0, 1.0, 0.5, 0.25, 0.1, 0.0)
+    draws: int = 20
+    min_predicted: float = 0.9
+    same_mode_sds: float = 1.0
+    max_condition: float = 400.0
+    min_share: float = 0.03
+
+
+OPTIONS = InitializationOptions()
 
 
 class ModeWithRoot(NamedTuple):
-    """An optimum, and L with L L' = H^-1."""
+    """An optimum, and lower triangular L with L L' = H^-1."""
 
     optimum: Optimum
     tril: np.ndarray
 
 
-class Starts(NamedTuple):
-    """Starts of chains, and the scale of their coordinates.
-
-    scale: as in `ScaledTarget`.
-    """
+class ChainStarts(NamedTuple):
+    """Starts of chains, and the scale of their coordinates, as in `ScaledTarget`."""
 
     points: list[InitialPoint]
     scale: np.ndarray
 
 
 class Candidates(NamedTuple):
-    """Values of z (n, d) with -log p (n,) and its gradient (n, d)."""
+    """Points z (n, d) with -log p (n,) and its gradient (n, d)."""
 
     z: np.ndarray
     potential: np.ndarray
     gradient: np.ndarray
 
-    def below(self, highest) -> np.ndarray:
-        """Where a chain could start: NaN is not below."""
-        return (self.potential < highest) & np.all(np.isfinite(self.gradient), axis=1)
+    def below(self, max_potential: float) -> np.ndarray:
+        """True where a chain could start, False for NaN: (n,)."""
+        return (self.potential < max_potential) & np.all(np.isfinite(self.gradient), axis=1)
+
+    def first_below(self, max_potential: float, inverse_mass: np.ndarray) -> InitialPoint | None:
+        """First point at which a chain could start, or None."""
+        possible = self.below(max_potential)
+        if not possible.any():
+            return None
+        i = int(np.argmax(possible))
+        return InitialPoint(self.z[i], self.potential[i], self.gradient[i], inverse_mass)
 
 
 def find_modes(target: Target, seed: int, progress: bool) -> Optimum | None:
-    """The ends of a search for modes from many starts; None with too many coordinates for it."""
-    if target.size > LARGEST:
+    """Search for modes from many starts; None with too many coordinates for it."""
+    if target.size > OPTIONS.max_size:
         return None
     optimum = find_optimum(
-        target, STARTS, seed, STEPS, progress, title="NUTS: starts", candidates=CANDIDATES
+        target,
+        OPTIONS.searches,
+        seed,
+        OPTIONS.search_steps,
+        progress,
+        title="NUTS: starts",
+        candidates=OPTIONS.candidates,
     )
     return optimum.bounded()
 
 
 def chain_starts(
     target: Target, optimum: Optimum | None, chains: int, seed: int, dense: bool, one_mass: bool
-) -> Starts:
+) -> ChainStarts:
     """Starts of chains in coordinates in which the sds are about 1.
 
-    Where all chains start at modes and the covariance there, in units of its sds, has a larger
-    condition number than MAX_CONDITION, the coordinates are those in which it is the unit matrix: a
-    diagonal mass matrix would need as many steps as its root.
+    Where all chains start at modes, and the mean covariance there is ill-conditioned in units of
+    its sds, the coordinates are those in which it is the unit matrix: a diagonal mass matrix would
+    need as many steps as the root of the condition number.
 
-    dense, optimum: as in `initial_points`; one_mass: whether the mass matrix is a single diagonal.
+    Args:
+        target: The model.
+        optimum: The modes, as in `initial_points`.
+        chains: Number of chains.
+        seed: Seed of the starts.
+        dense: True for full inverse mass matrices.
+        one_mass: True if the mass matrix is a single diagonal.
     """
     may_rotate = one_mass and optimum is not None
     points = initial_points(target, optimum, chains, seed, dense or may_rotate)
     if points[0].inverse_mass.ndim == 1:
-        return Starts(points, np.sqrt(np.median([p.inverse_mass for p in points], axis=0)))
+        return ChainStarts(points, np.sqrt(np.median([p.inverse_mass for p in points], axis=0)))
     variances = np.stack([np.diag(p.inverse_mass) for p in points])
     sds = np.sqrt(np.median(variances, axis=0))
     if not may_rotate:
-        return Starts(points, sds)
+        return ChainStarts(points, sds)
     covariance = np.mean([p.inverse_mass for p in points], axis=0)
-    own = np.sqrt(np.diag(covariance))
-    at_modes = all(p.at_mode for p in points)
-    if at_modes and np.linalg.cond(covariance / np.outer(own, own)) > MAX_CONDITION:
-        return Starts(points, robust_cholesky(covariance))
+    mean_sds = np.sqrt(np.diag(covariance))
+    condition = np.linalg.cond(covariance / np.outer(mean_sds, mean_sds))
+    if all(p.at_mode for p in points) and condition > OPTIONS.max_condition:
+        return ChainStarts(points, robust_cholesky(covariance))
     diagonal = [p._replace(inverse_mass=v) for p, v in zip(points, variances, strict=True)]
-    return Starts(diagonal, sds)
+    return ChainStarts(diagonal, sds)
 
 
 def initial_points(
     target: Target, optimum: Optimum | None, chains: int, seed: int, dense: bool = False
 ) -> list[InitialPoint]:
-    """A start for each chain, with a finite density, and its first inverse mass matrix.
+    """Start of each chain, with a finite density, and its first inverse mass matrix.
 
-    optimum: with the ends of a search for modes. Chains take ends that are as far apart as can be,
-    and begin two posterior sds away from them, as N(mode, 4 H^-1), with the inverse mass matrix
-    H^-1 (its diagonal, unless dense). A mode that has a negligible share of the evidence gives way
-    to the best one. Where there is no sound mode, or it is a spike that no chain would come back
-    from, as in a funnel, a chain begins uniformly on (-2, 2)^d with a unit mass matrix; where the
-    density is not finite there, at a draw from the prior or an end of the search. Raises
-    ValueError, naming the site, if the density is finite nowhere.
+    Chains take ends of the search that are as distant from one another as possible, and begin two
+    posterior sds away from them, as N(mode, 4 H^-1), with the inverse mass matrix H^-1. A mode with
+    a negligible share of the evidence is replaced by the best mode. Where there is no sound mode,
+    or the mode is a spike to which no chain would return, as in a funnel, a chain begins uniformly
+    on (-2, 2)^d with a unit mass matrix; where the density is not finite there, at a draw from the
+    prior or an end of the search.
+
+    Args:
+        target: The model.
+        optimum: The ends of a search for modes; None without one.
+        chains: Number of chains.
+        seed: Seed of the starts.
+        dense: True for full inverse mass matrices, False for their diagonals.
+
+    Raises:
+        ValueError: If the density is finite nowhere, naming the site.
     """
     modes = _modes(optimum, chains) if optimum is not None else [None] * chains
     # NumPy's generator, since each of JAX's functions would be compiled for itself.
-    rng = np.random.default_rng(seed)
-    boxes = [_uniform(target, rng) for _ in modes]
-    near_modes = [
-        box if mode is None else _normal(mode, rng) for mode, box in zip(modes, boxes, strict=True)
+    rng, radius = np.random.default_rng(seed), STARTS.radius
+    count = OPTIONS.draws + len(OPTIONS.distances_sds)
+    boxes = [rng.uniform(-radius, radius, (count, target.size)) for _ in modes]
+    around_modes = [
+        box if mode is None else _draws_around(mode, rng)
+        for mode, box in zip(modes, boxes, strict=True)
     ]
-    evaluated = _evaluate(target, [*boxes, *near_modes])
-    boxes, near_modes = evaluated[:chains], evaluated[chains:]
-    box_log_evidence = _evidence_on_box(boxes)
+    z = np.stack([*boxes, *around_modes])
+    evaluated = [Candidates(*x) for x in zip(z, *potential_and_gradient(target, z), strict=True)]
+    box_log_evidence = _box_log_evidence(evaluated[:chains])
     unit = np.eye(target.size) if dense else np.ones(target.size)
     points: list[InitialPoint | None] = []
-    for mode, box, near in zip(modes, boxes, near_modes, strict=True):
-        point = None
-        if mode is not None and _is_representative(mode.optimum, near, box_log_evidence):
-            last = Candidates(*(x[TRIES:] for x in near))
-            point = _first(last, _highest(mode.optimum), _mass(mode.tril, dense))
-            point = point and point._replace(at_mode=True)
-        points.append(_first(box, np.inf, unit) if point is None else point)
-    missing = [i for i, point in enumerate(points) if point is None]
-    if missing:
-        others = _elsewhere(target, optimum, len(missing), seed, unit)
-        if not others:
-            refuse_nonfinite(target, boxes[0].z[0])
-        for turn, i in enumerate(missing):
-            points[i] = others[turn % len(others)]
-    return points
+    for mode, box, around in zip(modes, evaluated[:chains], evaluated[chains:], strict=True):
+        point = None if mode is None else _point_at_mode(mode, around, box_log_evidence, dense)
+        points.append(box.first_below(np.inf, unit) if point is None else point)
+    missing = sum(point is None for point in points)
+    others = _points_elsewhere(target, optimum, missing, seed, unit) if missing else []
+    if missing and not others:
+        refuse_nonfinite(target, boxes[0][0])
+    replacements = cycle(others)
+    return [next(replacements) if point is None else point for point in points]
 
 
-def _elsewhere(
-    target: Target, optimum: Optimum | None, count: int, seed: int, inverse_mass
+def _point_at_mode(
+    mode: ModeWithRoot, around: Candidates, box_log_evidence: float, dense: bool
+) -> InitialPoint | None:
+    """Start near a mode; None where the mode is not representative of the posterior.
+
+    The curvature of a spike predicts the density around it badly, or most of the posterior lies in
+    the box around the origin.
+    """
+    max_potential, tril = _max_potential(mode.optimum), mode.tril
+    predicted = np.mean(around.below(max_potential)[: OPTIONS.draws])
+    least = box_log_evidence + np.log(OPTIONS.min_share)
+    if predicted < OPTIONS.min_predicted or not mode.optimum.log_evidence > least:
+        return None
+    inverse_mass = tril @ tril.T if dense else np.sum(np.square(tril), axis=1)
+    last = Candidates(*(x[OPTIONS.draws :] for x in around))
+    point = last.first_below(max_potential, inverse_mass)
+    return None if point is None else point._replace(at_mode=True)
+
+
+def _points_elsewhere(
+    target: Target, optimum: Optimum | None, count: int, seed: int, inverse_mass: np.ndarray
 ) -> list[InitialPoint]:
     """At most `count` starts, at draws from the prior or else at ends of the search."""
     evaluate = partial(potential_and_gradient, target)
-    z = finite_positions(target, evaluate, count, seed, BLOCK)
+    z = finite_positions(target, evaluate, count, seed, BLOCK_POINTS)
     if not len(z) and optimum is not None:
-        order = np.argsort(-optimum.start_log_densities)
-        z = optimum.ends[order]
+        z = optimum.ends[np.argsort(-optimum.start_log_densities)]
     if not len(z):
         return []
-    candidates = Candidates(z, *evaluate(z))
-    possible = candidates.below(np.inf)
-    return [
-        InitialPoint(*at, inverse_mass)
-        for *at, finite in zip(*candidates, possible, strict=True)
-        if finite
-    ][:count]
+    potential, gradient = evaluate(z)
+    possible = np.flatnonzero(Candidates(z, potential, gradient).below(np.inf))[:count]
+    return [InitialPoint(z[i], potential[i], gradient[i], inverse_mass) for i in possible]
 
 
-def start_at(target: Target, points: list[InitialPoint], values: dict) -> list[InitialPoint]:
-    """The starts of chains with some sites at given values, each (*shape) or (chains, *shape).
+def start_at(
+    target: Target, points: list[InitialPoint], values: dict[str, Any]
+) -> list[InitialPoint]:
+    """Starts of chains with some sites at given values.
 
-    Raises ValueError, naming the site, for one that is unknown or a value that it cannot have.
+    Args:
+        target: The model.
+        points: Starts, whose other sites stay as they are.
+        values: Values by site, each (*shape) or (chains, *shape).
+
+    Raises:
+        ValueError: If a site is unknown or cannot have its value, naming the site.
     """
     shapes, chains = {site.name: site.shape for site in target.latents}, len(points)
     by_chain = {}
@@ -188,10 +249,10 @@ def start_at(target: Target, points: list[InitialPoint], values: dict) -> list[I
         by_chain[name] = np.broadcast_to(value, (chains, *shape))
     z = []
     for i, point in enumerate(points):
-        here = target.constrain(jnp.asarray(point.z))
-        here |= {name: jnp.asarray(value[i]) for name, value in by_chain.items()}
+        sites = target.constrain(jnp.asarray(point.z))
+        sites |= {name: jnp.asarray(value[i]) for name, value in by_chain.items()}
         try:
-            z.append(np.asarray(target.unconstrain(here)[0]))
+            z.append(np.asarray(target.unconstrain(sites)[0]))
         except ValueError:
             # NumPyro refuses parameters that a distribution cannot have.
             z.append(np.full(target.size, np.nan))
@@ -202,99 +263,69 @@ def start_at(target: Target, points: list[InitialPoint], values: dict) -> list[I
             f"{', '.join(by_chain)}. Give values inside of their supports."
         )
     return [
-        InitialPoint(*at, point.inverse_mass, point.at_mode)
-        for *at, point in zip(z, potential, gradient, points, strict=True)
+        point._replace(z=z[i], potential=potential[i], gradient=gradient[i])
+        for i, point in enumerate(points)
     ]
 
 
-def _first(candidates: Candidates, highest: float, inverse_mass) -> InitialPoint | None:
-    """The first of the candidates at which a chain could start, or None."""
-    possible = candidates.below(highest)
-    i = int(np.argmax(possible))
-    return InitialPoint(*(x[i] for x in candidates), inverse_mass) if possible.any() else None
-
-
-def _evidence_on_box(boxes) -> float:
-    """The log of the density's integral over the box that the candidates are uniform on."""
+def _box_log_evidence(boxes: list[Candidates]) -> float:
+    """Log integral of the density over the box on which the candidates are uniform."""
     d, potential = boxes[0].z.shape[1], np.concatenate([box.potential for box in boxes])
     total = logsumexp(-np.where(np.isnan(potential), np.inf, potential))
-    return total - np.log(len(potential)) + d * np.log(2.0 * SEARCH_STARTS.radius)
+    return float(total - np.log(len(potential)) + d * np.log(2.0 * STARTS.radius))
 
 
-def _modes(optimum, chains) -> list[ModeWithRoot | None]:
-    """A mode for each chain, or None if that is no sound one."""
-    ends = _far_apart(optimum, chains)
-    by_end = {}
+def _modes(optimum: Optimum, chains: int) -> list[ModeWithRoot | None]:
+    """A mode for each chain; None where the end of the search is not a sound one."""
+    ends = _distant_ends(optimum, chains)
+    by_end: dict[int, ModeWithRoot | None] = {}
     for i in dict.fromkeys(ends):
         mode = optimum.at(i)
-        tril, repaired = inverse_hessian_root(mode) if mode.converged else (None, "no mode")
-        by_end[i] = None if repaired else ModeWithRoot(mode, tril)
+        by_end[i] = None
+        if mode.converged:
+            tril, repaired = inverse_hessian_root(mode)
+            by_end[i] = None if repaired else ModeWithRoot(mode, tril)
     modes = [by_end[i] for i in ends]
     sound = [mode for mode in modes if mode is not None]
     if not sound:
         return modes
     best = max(sound, key=lambda mode: mode.optimum.log_evidence)
-    least = best.optimum.log_evidence + np.log(NEGLIGIBLE)
+    least = best.optimum.log_evidence + np.log(OPTIONS.min_share)
     return [best if m and m.optimum.log_evidence < least else m for m in modes]
 
 
-def _far_apart(optimum, count: int) -> list[int]:
-    """So many ends of the search: the best, and one by one those that are farthest from them.
+def _distant_ends(optimum: Optimum, count: int) -> list[int]:
+    """Indices of `count` ends of the search: the best, then always the most distant one.
 
-    Ends where the density is absurdly low are left out.
+    Ends with an extremely low density are left out.
     """
-    high = np.flatnonzero(-optimum.start_log_densities < _highest(optimum))
-    steps = (optimum.ends[high, None] - optimum.ends[high]) @ _metric(optimum)
+    high = np.flatnonzero(-optimum.start_log_densities < _max_potential(optimum))
+    tril, repaired = inverse_hessian_root(optimum)
+    # Distances in posterior sds of the best mode, if it has a curvature.
+    metric = np.eye(len(optimum.z)) if repaired else np.linalg.inv(tril).T
+    steps = (optimum.ends[high, None] - optimum.ends[high]) @ metric
     distance = np.sqrt(np.sum(np.square(steps), axis=-1))
     chosen = [int(np.argmax(optimum.start_log_densities[high]))]
     for _ in range(count - 1):
         nearest = np.min(distance[chosen], axis=0)
-        # Ends of one mode are as good as one another.
-        far = nearest > SAME_MODE
-        some = int(np.argmax(nearest)) if far.any() else chosen[len(chosen) % len(set(chosen))]
-        chosen.append(some)
+        if np.any(nearest > OPTIONS.same_mode_sds):
+            chosen.append(int(np.argmax(nearest)))
+        else:
+            # All other ends belong to modes that are chosen already.
+            chosen.append(chosen[len(chosen) % len(set(chosen))])
     return [int(high[i]) for i in chosen]
 
 
-def _metric(optimum) -> np.ndarray:
-    """M with |(z - z') M| the distance in posterior sds of the best mode, if it has a curvature."""
-    tril, repaired = inverse_hessian_root(optimum)
-    return np.eye(len(optimum.z)) if repaired else np.linalg.inv(tril).T
-
-
-def _uniform(target, rng) -> np.ndarray:
-    radius = SEARCH_STARTS.radius
-    return rng.uniform(-radius, radius, (TRIES + len(SPREAD), target.size))
-
-
-def _normal(mode, rng) -> np.ndarray:
-    """TRIES draws from N(mode, H^-1), and one more at each distance in SPREAD, falling."""
-    *draws, last = rng.normal(size=(TRIES + 1, len(mode.optimum.z)))
-    white = np.concatenate([draws, np.multiply.outer(np.array(SPREAD), last)])
+def _draws_around(mode: ModeWithRoot, rng: np.random.Generator) -> np.ndarray:
+    """Draws from N(mode, H^-1), and one more draw at each of several falling distances."""
+    *draws, last = rng.normal(size=(OPTIONS.draws + 1, len(mode.optimum.z)))
+    white = np.concatenate([draws, np.multiply.outer(np.array(OPTIONS.distances_sds), last)])
     return mode.optimum.z + white @ mode.tril.T
 
 
-def _mass(tril, dense) -> np.ndarray:
-    return tril @ tril.T if dense else np.sum(np.square(tril), axis=1)
+def _max_potential(optimum: Optimum) -> float:
+    """Highest potential of a start: well above draws two sds from the mode of a Gaussian.
 
-
-def _is_representative(optimum, near: Candidates, box_log_evidence: float) -> bool:
-    """Whether a chain that starts here is near most of the posterior, as far as can be seen.
-
-    In a spike the density is foretold badly by its curvature, or far more lies elsewhere.
-    """
-    share = np.mean(near.below(_highest(optimum))[:TRIES])
-    return share >= FORETOLD and optimum.log_evidence > box_log_evidence + np.log(NEGLIGIBLE)
-
-
-def _highest(optimum) -> float:
-    """The highest potential for a start: well above draws two sds from the mode of a Gaussian.
-
-    Those are 2 d above the potential of the mode on average.
+    Their mean potential is 2 d above the potential of the mode.
     """
     return -optimum.log_density + 4.0 * len(optimum.z) + 25.0
-
-
-def _evaluate(target, parts) -> list[Candidates]:
-    z = np.stack(parts)
-    return [Candidates(*x) for x in zip(z, *potential_and_gradient(target, z), strict=True)]

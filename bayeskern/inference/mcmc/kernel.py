@@ -1,7 +1,8 @@
-"""NumPyro's NUTS kernel on a Target, compiled once and advanced by as many steps as one likes."""
+"""NumPyro's NUTS kernel on a Target, compiled once for any number of steps."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -17,16 +18,22 @@ from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 
-# A compiled call takes, and stores, at most so many steps.
-ROWS = 250
-# Densities are evaluated at so many points at once, so that they are compiled once.
-BLOCK = 256
+# Steps of one compiled call, at most.
+MAX_CALL_STEPS = 250
+# Points of one compiled call, so that a density is compiled once.
+BLOCK_POINTS = 256
 
 
 class KernelOptions(NamedTuple):
-    """What the kernel is compiled for.
+    """Options that the kernel is compiled for.
 
-    blocks: of the mass matrix; None for one that is full or diagonal.
+    Attributes:
+        warmup: Steps of adaptation.
+        target_accept: Target acceptance probability, an array, so that another value does not
+            compile again.
+        max_tree_depth: Doublings of a trajectory, at most.
+        dense_mass: True if some mass matrix is a full one.
+        blocks: Blocks of the mass matrix; None for a single full or diagonal matrix.
     """
 
     warmup: int
@@ -35,35 +42,45 @@ class KernelOptions(NamedTuple):
     dense_mass: bool
     blocks: Blocks | None
 
-    def join(self, z):
-        """z (..., d), from what the kernel has."""
+    def join(self, z) -> jax.Array:
+        """z (..., d), from the kernel's array or dict of blocks."""
         return z if self.blocks is None else self.blocks.join(z)
 
 
 class ScaledTarget(eqx.Module):
     """A target in coordinates u, z = scale u, in which its sds are about 1.
 
-    NumPyro adds a little of the unit matrix to what it learns of the mass matrix, which is far too
-    much where a parameter is of size 1e-3. scale: the sds, (d,); or a root of the covariance,
-    (d, d), where a diagonal mass matrix would not do.
+    NumPyro shrinks the mass matrix a little towards the unit matrix, which is much too large where
+    a parameter is of size 1e-3.
+
+    Attributes:
+        target: The model.
+        scale: The sds, (d,); or a root of the covariance, (d, d), where a diagonal mass matrix
+            would not do.
     """
 
     target: Target
     scale: jax.Array
 
-    def potential(self, u):
+    def potential(self, u: jax.Array) -> jax.Array:
+        """-log p(z) at u (d,)."""
         return NegativeLogDensity(self.target, jacobian=True)(unscaled(self.scale, u))
 
 
-def unscaled(scale, u):
+def unscaled(scale: jax.Array | np.ndarray, u: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
     """z = scale u at coordinates u (..., d) of a `ScaledTarget`."""
     return scale * u if scale.ndim == 1 else u @ scale.T
 
 
 class InitialPoint(NamedTuple):
-    """Where a chain starts: z (d,), -log p(z), its gradient, and a first inverse mass matrix.
+    """Start of a chain.
 
-    inverse_mass: (d, d), or (d,) for its diagonal; at_mode: whether it is the covariance at a mode.
+    Attributes:
+        z: The point, (d,).
+        potential: -log p(z).
+        gradient: Gradient of -log p, (d,).
+        inverse_mass: First inverse mass matrix, (d, d), or (d,) for its diagonal.
+        at_mode: True if the inverse mass matrix is the covariance at a mode.
     """
 
     z: np.ndarray
@@ -72,10 +89,10 @@ class InitialPoint(NamedTuple):
     inverse_mass: np.ndarray
     at_mode: bool = False
 
-    def over(self, scale) -> InitialPoint:
+    def rescaled(self, scale: np.ndarray) -> InitialPoint:
         """This point in the coordinates of a `ScaledTarget`."""
         if scale.ndim == 2:
-            # What is left of the inverse mass is close to the unit matrix.
+            # In these coordinates the inverse mass is close to the unit matrix.
             half = solve_triangular(scale, self.inverse_mass, lower=True)
             mass = np.diag(solve_triangular(scale, half.T, lower=True))
             z = solve_triangular(scale, self.z, lower=True)
@@ -86,18 +103,19 @@ class InitialPoint(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """What is kept of each step: (steps, ...)."""
+    """Draws and statistics of each step, (steps, ...) each; NumPy outside of compiled programs."""
 
-    z: jax.Array
-    diverging: jax.Array
-    energy: jax.Array
-    potential: jax.Array
-    n_steps: jax.Array
-    acceptance_rate: jax.Array
-    step_size: jax.Array
+    z: np.ndarray
+    diverging: np.ndarray
+    energy: np.ndarray
+    potential: np.ndarray
+    n_steps: np.ndarray
+    acceptance_rate: np.ndarray
+    step_size: np.ndarray
 
     @classmethod
     def of(cls, options: KernelOptions, density: ScaledTarget, state: HMCState) -> Transitions:
+        """Statistics of the step that led to a state."""
         return cls(
             unscaled(density.scale, options.join(state.z)),
             state.diverging,
@@ -108,31 +126,43 @@ class Transitions(NamedTuple):
             state.adapt_state.step_size,
         )
 
-    def thinned(self, every: int) -> Transitions:
-        """Every so manieth step of chains, (chains, a multiple of that, ...).
+    def thinned(self, interval: int) -> Transitions:
+        """Last step of each thinning interval of chains (chains, n, ...).
 
-        One diverges where any of those since the one before it did.
+        A kept step diverges where any step of its interval did. n is a multiple of the interval.
         """
-        stretches = Transitions(*(x.reshape(len(x), -1, every, *x.shape[2:]) for x in self))
-        last = Transitions(*(x[:, :, -1] for x in stretches))
-        return last._replace(diverging=stretches.diverging.any(axis=2))
+        intervals = Transitions(*(x.reshape(len(x), -1, interval, *x.shape[2:]) for x in self))
+        last = Transitions(*(x[:, :, -1] for x in intervals))
+        return last._replace(diverging=intervals.diverging.any(axis=2))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Transitions], axis: int) -> Transitions:
+        """Transitions that follow in time (axis 1), or of chains side by side (axis 0)."""
+        return cls(*(np.concatenate(x, axis=axis) for x in zip(*parts, strict=True)))
 
 
 @eqx.filter_jit
 def initial_state(
-    options: KernelOptions, density: ScaledTarget, point: InitialPoint, key
+    options: KernelOptions, density: ScaledTarget, point: InitialPoint, key: jax.Array
 ) -> HMCState:
-    """The state of a chain before its first step."""
+    """State of a chain before its first step.
+
+    Args:
+        options: The options of the kernel.
+        density: The density.
+        point: Start, in the coordinates of the density.
+        key: Random key of the chain.
+    """
     blocks, (z, potential, gradient, mass, _) = options.blocks, point
     if blocks is not None:
         z, gradient, mass = blocks.split(z), blocks.split(gradient), blocks.of_matrix(mass)
-    return _kernel(options, density, InitialPoint(z, potential, gradient, mass), key)[0]
+    return _kernel(options, density, ParamInfo(z, potential, gradient), mass, key)[0]
 
 
 def at_step(state: HMCState, step: int, warmup: int) -> HMCState:
-    """The state of a chain as if so many steps of its warmup lay behind it.
+    """State of a chain with the step count set to `step` of its warmup.
 
-    Its mass matrix and step size adapt in what is then left of NumPyro's schedule.
+    Mass matrix and step size adapt in the rest of NumPyro's schedule.
     """
     ends = [window.end for window in build_adaptation_schedule(warmup)]
     adaptation, window = state.adapt_state, np.searchsorted(ends, step)
@@ -142,23 +172,25 @@ def at_step(state: HMCState, step: int, warmup: int) -> HMCState:
 
 @eqx.filter_jit
 def take_steps(
-    options: KernelOptions, density: ScaledTarget, state: HMCState, steps
+    options: KernelOptions, density: ScaledTarget, state: HMCState, steps: jax.Array
 ) -> tuple[HMCState, Transitions]:
-    """One chain, `steps` <= ROWS steps further; only the first `steps` rows have a meaning."""
+    """State of a chain after `steps` <= MAX_CALL_STEPS steps, and its first `steps` transitions."""
     return _advance(options, density, state, steps)
 
 
 @eqx.filter_jit
-def take_steps_vectorized(options: KernelOptions, density: ScaledTarget, states: HMCState, steps):
-    """The same for several chains in step: every leaf has an axis of chains in front."""
+def take_steps_vectorized(
+    options: KernelOptions, density: ScaledTarget, states: HMCState, steps: jax.Array
+) -> tuple[HMCState, Transitions]:
+    """`take_steps` of several chains in step: every leaf has an axis of chains in front."""
     return jax.vmap(lambda state: _advance(options, density, state, steps))(states)
 
 
-def potential_and_gradient(target: Target, z) -> tuple[np.ndarray, np.ndarray]:
+def potential_and_gradient(target: Target, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """-log p(z) and its gradient, for z (..., d): (...,) and (..., d)."""
     flat = np.reshape(z, (-1, z.shape[-1]))
-    # Points that come again fill the last block.
-    blocks = np.resize(flat, (-(-len(flat) // BLOCK), BLOCK, flat.shape[1]))
+    # Repeated points fill the last block.
+    blocks = np.resize(flat, (-(-len(flat) // BLOCK_POINTS), BLOCK_POINTS, flat.shape[1]))
     parts = [jax.device_get(_potential_and_gradient(target, jnp.asarray(b))) for b in blocks]
     potential, gradient = (np.concatenate(x)[: len(flat)] for x in zip(*parts, strict=True))
     return potential.reshape(z.shape[:-1]), gradient.reshape(z.shape)
@@ -170,10 +202,11 @@ def _potential_and_gradient(target, z):
 
 
 def _advance(options, density, state, steps):
-    here = InitialPoint(state.z, state.potential_energy, state.z_grad, None)
-    _, step = _kernel(options, density, here, state.rng_key)
+    position = ParamInfo(state.z, state.potential_energy, state.z_grad)
+    _, step = _kernel(options, density, position, None, state.rng_key)
     rows = jax.tree.map(
-        lambda x: jnp.zeros((ROWS, *x.shape), x.dtype), Transitions.of(options, density, state)
+        lambda x: jnp.zeros((MAX_CALL_STEPS, *x.shape), x.dtype),
+        Transitions.of(options, density, state),
     )
 
     def body(i, carried):
@@ -186,17 +219,17 @@ def _advance(options, density, state, steps):
     return jax.lax.fori_loop(0, steps, body, (state, rows))
 
 
-def _kernel(options, density, point, key):
-    """A first state, and the function from one state to the next.
+def _kernel(options, density, position: ParamInfo, inverse_mass, key):
+    """First state, and the function from one state to the next.
 
-    point: with z as the kernel has it. NumPyro's second function works only once the first has been
-    called; its state may be dropped.
+    NumPyro's second function works only after the first has been called; the first state may be
+    dropped.
     """
     init, step = hmc(lambda z: density.potential(options.join(z)), algo="NUTS")
     state = init(
-        ParamInfo(point.z, point.potential, point.gradient),
+        position,
         options.warmup,
-        inverse_mass_matrix=point.inverse_mass,
+        inverse_mass_matrix=inverse_mass,
         dense_mass=options.dense_mass if options.blocks is None else options.blocks.dense,
         target_accept_prob=options.target_accept,
         max_tree_depth=options.max_tree_depth,

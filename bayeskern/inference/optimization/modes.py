@@ -40,6 +40,11 @@ class ModeCriteria:
 CRITERIA = ModeCriteria()
 
 
+def _no_search(i: int) -> Optimum:
+    """Default of `Optimum.at`, for a mode that no search with several ends has found."""
+    raise ValueError(f"there is no search whose end {i} could be looked up.")
+
+
 @dataclass(frozen=True, eq=False)
 class Optimum:
     """A mode and the search that found it.
@@ -73,7 +78,7 @@ class Optimum:
     start_log_densities: np.ndarray
     coordinates: tuple[str, ...]
     mode: str
-    at: Callable[[int], Optimum] | None = None
+    at: Callable[[int], Optimum] = _no_search
     proper: bool = True
     unexplained: int | None = None
     unexplained_places: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -137,11 +142,7 @@ class Optimum:
         """Other distinct modes that the searches found, best first."""
         modes: list[Optimum] = [self]
         for i in np.argsort(-self.start_log_densities):
-            if (
-                self.at is not None
-                and np.isfinite(self.start_log_densities[i])
-                and _is_new(self.ends[i], modes)
-            ):
+            if np.isfinite(self.start_log_densities[i]) and _is_new(self.ends[i], modes):
                 other = self.at(i)
                 if other.converged and _is_new(other.z, modes):
                     modes.append(other)

@@ -36,13 +36,13 @@ def run(path=None, model=line, y=Y, seed=0, **options):
 
 def run_slowly(path):
     """A step at a time with a rest after each, and the file written as often as can be."""
-    quick = chains.ChainGroup._further
+    quick = chains.ChainGroup._advance
 
     def slow(self, steps):
         time.sleep(0.02)
         return quick(self, 1)
 
-    chains.ChainGroup._further, chains.STRETCH = slow, 0.01
+    chains.ChainGroup._advance, chains.STRETCH_SECONDS = slow, 0.01
     checkpoint_file.MIN_SECONDS, checkpoint_file.MAX_SHARE = 0.0, 1.0
     run(path)
 
@@ -85,13 +85,13 @@ def test_a_killed_run_goes_on_to_the_same_draws(tmp_path, steps, monkeypatch):
     kill_after(path, steps)
     done = steps_done(path)
     assert steps <= max(done) < WARMUP + DRAWS
-    taken, further = [], chains.ChainGroup._further
+    taken, further = [], chains.ChainGroup._advance
 
     def counted(self, steps):
         taken.append(steps)
         return further(self, steps)
 
-    monkeypatch.setattr(chains.ChainGroup, "_further", counted)
+    monkeypatch.setattr(chains.ChainGroup, "_advance", counted)
     resumed = run(path)
     # It went on, and did not begin again.
     assert sum(taken) == 2 * (WARMUP + DRAWS) - sum(done)
@@ -110,21 +110,21 @@ def test_a_finished_run_gives_its_draws_back(tmp_path, chain_method, dense_mass,
     def refuse(*args):
         raise AssertionError("a step was taken")
 
-    monkeypatch.setattr(chains.ChainGroup, "_call", refuse)
+    monkeypatch.setattr(chains.ChainGroup, "_take_steps", refuse)
     assert_same(run(path, **options), first)
 
 
 @pytest.mark.slow
 def test_chains_in_step_go_on_to_the_same_draws(tmp_path, monkeypatch):
     whole = run(chain_method="vectorized")
-    path, further = tmp_path / "run.npz", chains.ChainGroup._further
+    path, further = tmp_path / "run.npz", chains.ChainGroup._advance
 
     def fail(self, steps):
         if self.stage.done > WARMUP:
             raise KeyboardInterrupt
         return further(self, 7)
 
-    monkeypatch.setattr(chains.ChainGroup, "_further", fail)
+    monkeypatch.setattr(chains.ChainGroup, "_advance", fail)
     with pytest.raises(KeyboardInterrupt):
         run(path, chain_method="vectorized")
     assert WARMUP < max(steps_done(path)) < WARMUP + DRAWS

@@ -8,16 +8,14 @@ from sklearn.covariance import ledoit_wolf
 
 import bayeskern as bk
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.mcmc.regions import (
-    NearestRegion,
+from bayeskern.inference.mcmc.connectivity import (
     Neighbours,
-    _covariance,
     agree,
     connected,
     groups,
-    log_sum,
-    proportions,
+    shrunk_covariance,
 )
+from bayeskern.inference.mcmc.shares import NearestRegion, log_sum, proportions
 from bayeskern.inference.model.target import Target
 from tests.inference.separated import SEPARATED
 from tests.marks import slow
@@ -57,7 +55,7 @@ def test_covariances_are_shrunk_as_in_scikit_learn(draws, d):
     z = 5.0 + RNG.standard_normal((draws, d)) @ RNG.standard_normal((d, d))
     sds = z.std(axis=0)
     correlations, _ = ledoit_wolf((z - z.mean(axis=0)) / sds, assume_centered=True)
-    np.testing.assert_allclose(_covariance(z), sds[:, None] * correlations * sds, atol=1e-7)
+    np.testing.assert_allclose(shrunk_covariance(z), sds[:, None] * correlations * sds, atol=1e-7)
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-16])

@@ -129,7 +129,7 @@ def test_chains_run_in_coordinates_in_which_the_covariance_is_not_ill_conditione
         return
     np.testing.assert_allclose(scale, root, atol=1e-6)
     for point in points:
-        u = point.over(scale)
+        u = point.rescaled(scale)
         np.testing.assert_allclose(unscaled(scale, u.z), point.z, atol=1e-10)
         np.testing.assert_allclose(u.inverse_mass, np.ones(10), rtol=1e-4)
         # The gradient of -log p in coordinates in which p is N(0, I).

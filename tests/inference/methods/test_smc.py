@@ -188,7 +188,7 @@ def test_the_mean_over_islands():
         ({"particles": 1e3}, "particles must be a whole number of at least 1, got 1000.0"),
         ({"particles": 1001}, "particles must be a multiple of islands.*got 1001"),
         ({"islands": 1}, "islands must be at least 2, got 1"),
-        ({"particles": 8}, "each has at least 2; got 8"),
+        ({"particles": 8}, "at least 2 for each island; got 8"),
         ({"min_ess": 1.0}, "min_ess must be a probability.*got 1.0"),
         ({"max_moves": "20"}, "max_moves must be a whole number of at least 1, got '20'"),
     ],

@@ -1,0 +1,384 @@
+"""Regions of a posterior: the regions that chains are in, and those that they have missed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from bayeskern.core.batching import evenly
+from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.findings import Findings
+from bayeskern.inference.mcmc.bridge_sampling import UNKNOWN, bridge_log_evidence
+from bayeskern.inference.mcmc.connectivity import (
+    Neighbours,
+    agree,
+    connected,
+    groups,
+    shrunk_covariance,
+)
+from bayeskern.inference.mcmc.kernel import Transitions
+from bayeskern.inference.mcmc.shares import (
+    NearestRegion,
+    integral_in_ellipsoid,
+    log_sum,
+    normal_log_evidence,
+    normal_log_integral,
+    proportions,
+    share_in_ellipsoid,
+)
+from bayeskern.inference.model.exchangeable import Exchanges
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.curvature import derivatives
+from bayeskern.inference.optimization.factors import (
+    inverse_hessian_root,
+    inverse_root_of,
+    robust_cholesky,
+)
+from bayeskern.inference.optimization.modes import CRITERIA, Optimum
+from bayeskern.inference.optimization.objective import NegativeLogDensity
+from bayeskern.inference.result import RUN_AWAY, Region
+
+# From a point (d,) and the number of the visit to a chain that starts there.
+type Visit = Callable[[np.ndarray, int], Transitions]
+
+
+@dataclass(frozen=True)
+class ExplorationOptions:
+    """Options of the search for regions that chains have missed.
+
+    Attributes:
+        max_visits: Points that are visited, at most.
+        visit_draws: Draws of a visit of which most must be connected to a region to be in it.
+        min_effect: Effect of a mode, by Laplace's method, below which it is not visited.
+        rough_nats: Error of the rough estimates of log integrals, which need not be exceeded.
+        min_spike_share: Share of draws around a mode that is next to nothing, and effect of a
+            spike that matters.
+        max_overlap: Share of the draws of a region next to those of others above which they
+            cannot be separated.
+    """
+
+    max_visits: int = 6
+    visit_draws: int = 20
+    min_effect: float = 0.003
+    rough_nats: float = 7.0
+    min_spike_share: float = 0.02
+    max_overlap: float = 0.05
+
+
+EXPLORATION = ExplorationOptions()
+
+
+class Exploration:
+    """Regions of a posterior that chains are in, and regions that they have missed.
+
+    Args:
+        target: The density.
+        rows: Transitions of the chains.
+        visit: Runs a chain from a point.
+        exchanges: Exchangeable members: all draws are compared in one order of them.
+
+    Attributes:
+        rows: Transitions of the chains in each region; regions of the given chains come first.
+        chains: Numbers of the given chains in each region; none where a visit found it.
+        visits: Number of chains that were started.
+        left: Number of points that were not visited, since there were too many.
+        hold_one_order: True if the given chains stay in one order of exchangeable members, or in
+            some of many.
+        stuck: Number of points from which a chain did not move.
+        exchanges: Exchangeable members.
+        findings: Earlier findings, the search, and a point of each region.
+        spikes: Modes with much mass around them that the chains have passed by.
+        log_integrals: Log integral of the density over each region, once the shares are
+            estimated, where there are several.
+    """
+
+    def __init__(self, target: Target, rows: Transitions, visit: Visit, exchanges: Exchanges):
+        self.target, self._visit, self.exchanges = target, visit, exchanges
+        self._bounded = bool(np.max(np.abs(rows.z), initial=0.0) < RUN_AWAY)
+        self.hold_one_order = self._bounded and not all(
+            agree(rows.z, other) for other in exchanges.swapped(rows.z)
+        )
+        rows = rows._replace(z=exchanges.sorted(rows.z))
+        z = self._given_z = rows.z
+        apart = self._bounded and len(z) > 1 and not agree(z[:1], z[1:])
+        numbers = groups(z) if apart else [np.arange(len(z))]
+        self.rows = [Transitions(*(x[g] for x in rows)) for g in numbers]
+        self.chains = [tuple(g.tolist()) for g in numbers]
+        self.visits, self.left, self.stuck = 0, 0, 0
+        self.spikes: list[Region] = []
+        self.log_integrals: list[Estimate] = []
+        self.findings = Findings()
+        self._evidence_by_region: list[float] = []
+        self._reached = (
+            [Neighbours(np.concatenate(region.z)) for region in self.rows] if self._bounded else []
+        )
+
+    @property
+    def evidence(self) -> dict[str, int]:
+        """Number of visits, and of visits that did not move, where there were any."""
+        counts = {"places_visited": self.visits, "visits_stuck": self.stuck}
+        return {name: count for name, count in counts.items() if count}
+
+    def explore(self, optimum: Optimum | None, known: Findings, seed: int) -> None:
+        """Visit the ends of a search and the points of earlier fits that chains have missed.
+
+        Chains that run away have no regions, and are left as they are.
+
+        Args:
+            optimum: The modes of a search, where there was one.
+            known: Findings of earlier fits.
+            seed: Seed of the integrals.
+        """
+        self.findings = known if optimum is None else known | Findings((optimum,))
+        if not self._bounded:
+            return
+        points = known.points(self.target.coordinates)
+        if optimum is not None:
+            self._visit_ends(optimum)
+            # In the neck of a funnel the density rises without end: there is no mode that could
+            # explain a draw.
+            if optimum.converged:
+                points = np.concatenate([points, optimum.unexplained_places])
+        self._visit_points(self._disconnected(points))
+        if optimum is not None:
+            self._find_spikes(optimum, seed)
+        last_draws = np.stack([rows.z[0, -1] for rows in self.rows])
+        self.findings |= Findings.at(self.target.coordinates, last_draws)
+
+    def _visit_ends(self, optimum: Optimum) -> None:
+        """Visit the ends of a search, best first, that no chain has been near."""
+        finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))
+        order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
+        ends = self.exchanges.sorted(optimum.ends)
+        order = order[~self._near_chains(ends[order])]
+        worth = [i for i in order if not _is_negligible(optimum, i, self._normal_evidence)]
+        self._visit_points(ends[worth])
+
+    def _visit_points(self, points: np.ndarray) -> None:
+        """Visit those of the points (m, d) that no chain has been near, if much lies there."""
+        points = self.exchanges.sorted(points)
+        points = points[~self._near_chains(points)]
+        while len(points) and self.visits < EXPLORATION.max_visits:
+            point, points = points[0], points[1:]
+            log_integral, tril = self._local_log_integral(point)
+            if log_integral > self._min_log_integral:
+                self._visit_point(point)
+                points = points[~self._near_chains(points)]
+                # The chain may have left, for a region that is known.
+                steps = solve_triangular(tril, (points - point).T, lower=True)
+                points = points[np.sum(np.square(steps), axis=0) > 1.0]
+        self.left += sum(
+            self._local_log_integral(point)[0] > self._min_log_integral for point in points
+        )
+
+    @property
+    def _min_log_integral(self) -> float:
+        """Log integral around a point below which the point is not worth a visit.
+
+        `_local_log_integral` is wrong by a few nats, more with more coordinates.
+        """
+        return self._normal_evidence - EXPLORATION.rough_nats - np.sqrt(self.target.size)
+
+    @property
+    def _normal_evidence(self) -> float:
+        """Log integral over the largest region, roughly."""
+        for rows in self.rows[len(self._evidence_by_region) :]:
+            self._evidence_by_region.append(normal_log_evidence(rows))
+        return max(self._evidence_by_region)
+
+    def _local_log_integral(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log integral around a point (d,), by the derivatives there, and a root of H^-1.
+
+        It is the integral of exp of the second-order Taylor polynomial of the log density, with its
+        curvature H made positive. -inf where there is no density; infinite where its derivatives
+        are unknown.
+        """
+        value, gradient, hessian = map(
+            np.asarray, derivatives(NegativeLogDensity(self.target, jacobian=True), point)
+        )
+        if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(hessian))):
+            return np.inf if np.isfinite(value) else -np.inf, np.eye(len(point))
+        tril = inverse_root_of(hessian)[0]
+        rise = 0.5 * np.sum(np.square(tril.T @ gradient))
+        return normal_log_integral(rise - float(value), tril), tril
+
+    def _find_spikes(self, optimum: Optimum, seed: int) -> None:
+        """Find modes with much mass around them that chains leave at once and never return to.
+
+        Half of the normal distribution at a mode lies in the ellipsoid in which the density is
+        above a value. The integral over the ellipsoid, by draws from that distribution, is compared
+        with the integral over the region of the chains.
+        """
+        if len(self.rows) > 1:
+            return
+        z = np.concatenate(self.rows[0].z)
+        modes = (optimum, *optimum.influential)
+        modes = [m for m in modes if self.exchanges.are_sorted(m.z[None])[0]]
+        draws_inside = [(mode, share_in_ellipsoid(mode, z)) for mode in modes]
+        suspects = [pair for pair in draws_inside if pair[1] < EXPLORATION.min_spike_share]
+        if not suspects:
+            return
+        around_chains = self._log_integral(self.rows[0].z, seed)
+        root = robust_cholesky(shrunk_covariance(z))
+        for mode, draws_share in suspects:
+            inside, around_mode = integral_in_ellipsoid(self.target, mode, seed)
+            share = proportions([around_chains, around_mode])[1]
+            steps = solve_triangular(root, mode.z - np.mean(z, axis=0), lower=True)
+            known = share.error < share.value / 2.0 and draws_share < share.value / 2.0
+            if known and _effect(share.value, steps) > EXPLORATION.min_spike_share:
+                self.spikes.append(Region((), inside[None], share))
+
+    def _disconnected(self, points: np.ndarray) -> np.ndarray:
+        """Points, out of (m, d), from which the density falls on the way to the chains.
+
+        A tail that is longer than that of a normal distribution is no region of its own.
+        """
+        if not len(points):
+            return points
+        points = self.exchanges.sorted(points)
+        near = [connected(self.target, points, n, as_normal=False) for n in self._reached]
+        return points[~np.any(near, axis=0)]
+
+    def _near_chains(self, points: np.ndarray) -> np.ndarray:
+        """True for each of the points (m, d) that is connected to some chain: (m,)."""
+        if not len(points):
+            return np.zeros(0, bool)
+        return np.any([connected(self.target, points, near) for near in self._reached], axis=0)
+
+    def _visit_point(self, point: np.ndarray) -> None:
+        """Start a chain at a point; it has a region of its own unless it reaches another one."""
+        rows = self._sorted_visit(self._visit, point)
+        z = rows.z[0]
+        if not np.all(np.isfinite(z)) or np.any(np.ptp(z, axis=0) == 0):
+            # A spike, from which no chain would come back.
+            self.stuck += 1
+            return
+        self._reached.append(Neighbours(z))
+        if not any(self._is_in(region, rows) for region in self.rows):
+            self.rows.append(rows)
+            self.chains.append(())
+
+    def _sorted_visit(self, visit: Visit, point: np.ndarray) -> Transitions:
+        rows = visit(point, self.visits)
+        self.visits += 1
+        return rows._replace(z=self.exchanges.sorted(rows.z))
+
+    def _is_in(self, region: Transitions, rows: Transitions) -> bool:
+        """True if the chain of a visit is in a region."""
+        if agree(region.z, rows.z):
+            return True
+        some = rows.z[0, evenly(rows.z.shape[1], EXPLORATION.visit_draws)]
+        near = Neighbours(np.concatenate(region.z))
+        return bool(np.mean(connected(self.target, some, near)) > 0.5)
+
+    def keep_influential(self, regions: list[Region]) -> None:
+        """Leave out regions that only visits found and in which next to nothing lies.
+
+        Args:
+            regions: The regions with their shares, from `regions`.
+        """
+        root = robust_cholesky(shrunk_covariance(np.concatenate(self._given_z)))
+        centre = np.mean(self._given_z, axis=(0, 1))
+        keep = []
+        for region in regions[: len(self.rows)]:
+            steps = solve_triangular(root, np.mean(region.z, axis=(0, 1)) - centre, lower=True)
+            share = region.share.value + 2.0 * region.share.error
+            keep.append(bool(region.chains) or _effect(share, steps) > EXPLORATION.min_effect)
+        self.rows = [rows for rows, kept in zip(self.rows, keep, strict=True) if kept]
+        self.chains = [chains for chains, kept in zip(self.chains, keep, strict=True) if kept]
+
+    def extend_regions(self, count: int, visit: Visit) -> None:
+        """Extend each region to at least `count` chains of full length.
+
+        Args:
+            count: Number of chains.
+            visit: Runs a chain as long as the given ones. The chains replace those of visits, and
+                start at their last draws.
+        """
+        for k, (rows, given) in enumerate(zip(self.rows, self.chains, strict=True)):
+            all_rows = [rows] if given else []
+            for i in range(len(given), count):
+                all_rows.append(self._sorted_visit(visit, rows.z[0, -1 - i]))
+            self.rows[k] = Transitions.joined(all_rows, axis=0)
+
+    def regions(self, seed: int) -> list[Region]:
+        """The regions with their shares of the posterior, and the spikes.
+
+        Args:
+            seed: Seed of the integrals.
+        """
+        draws = [rows.z for rows in self.rows]
+        shares = [Estimate(1.0, 0.0)]
+        if len(draws) > 1:
+            nearest = NearestRegion(draws)
+            self.log_integrals = [
+                self._log_integral_of_region(z, k, nearest, seed) for k, z in enumerate(draws)
+            ]
+            shares = proportions(self.log_integrals)
+        regions = zip(self.chains, draws, shares, strict=True)
+        return [*(Region(*region) for region in regions), *self.spikes]
+
+    def log_evidence(self, seed: int) -> Estimate:
+        """Log integral of the density over all regions and all orders of exchangeable members."""
+        log_integrals = self.log_integrals or [self._log_integral(self.rows[0].z, seed)]
+        value, error = log_sum(log_integrals)
+        return Estimate(value + self.exchanges.log_orders, error)
+
+    def _log_integral_of_region(
+        self, z: np.ndarray, k: int, nearest: NearestRegion, seed: int
+    ) -> Estimate:
+        """Log integral over the k-th region, in one order of exchangeable members."""
+        second_half = z[:, z.shape[1] // 2 :].reshape(-1, z.shape[2])
+        if np.mean(nearest(second_half) != k) > EXPLORATION.max_overlap:
+            return UNKNOWN
+        return self._log_integral(z, seed, lambda points: nearest(points) == k)
+
+    def _log_integral(
+        self,
+        z: np.ndarray,
+        seed: int,
+        inside: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> Estimate:
+        """Log integral over the points that are inside, in one order of exchangeable members."""
+        if not self.exchanges:
+            return bridge_log_evidence(self.target, z, seed, inside)
+
+        def inside_in_order(points: np.ndarray) -> np.ndarray:
+            in_order = self.exchanges.are_sorted(points)
+            return in_order if inside is None else in_order & inside(points)
+
+        return bridge_log_evidence(self.target, z, seed, inside_in_order)
+
+
+def _effect(share: float, steps: np.ndarray) -> float:
+    """Share of a region times (r / radius_sds)^2 at r > radius_sds, as `Optimum.log_effect`.
+
+    Args:
+        share: Share of the posterior.
+        steps: From the mean of the draws to the region, in units of their sds, (d,).
+    """
+    return share * max(1.0, np.sum(np.square(steps)) / CRITERIA.radius_sds**2)
+
+
+def _is_negligible(optimum: Optimum, i: int, log_evidence: float) -> bool:
+    """True if the i-th end of a search has next to none of the evidence, by Laplace's method.
+
+    Where the density rises without bound, as in the neck of a funnel, there is no mode. The
+    curvature at the end of the search, made positive, then says roughly how much lies there; no
+    chain would come back from such a spike.
+
+    Args:
+        optimum: The best mode of the search.
+        i: Index of the end.
+        log_evidence: Log evidence of the regions of the chains, about.
+    """
+    mode = optimum.at(i)
+    sound = mode.converged and np.isfinite(mode.log_evidence)
+    if sound and np.isfinite(optimum.log_evidence):
+        return bool(optimum.log_effect(mode) < np.log(EXPLORATION.min_effect))
+    tril, _ = inverse_hessian_root(mode)
+    local = normal_log_integral(mode.log_density, tril)
+    return not sound and local < log_evidence - EXPLORATION.rough_nats

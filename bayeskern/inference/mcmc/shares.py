@@ -1,0 +1,104 @@
+"""Log integrals of a density over regions, and the shares of the regions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.spatial import KDTree
+from scipy.special import chdtri, logsumexp
+
+from bayeskern.core.batching import evenly
+from bayeskern.core.random import stream
+from bayeskern.inference.estimate import Estimate
+from bayeskern.inference.mcmc.connectivity import CONNECTIVITY, shrunk_covariance, unit_map
+from bayeskern.inference.mcmc.kernel import BLOCK_POINTS, Transitions, potential_and_gradient
+from bayeskern.inference.model.target import Target
+from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
+from bayeskern.inference.optimization.modes import Optimum
+
+
+class NearestRegion:
+    """Region of the draw nearest to a point, among the first halves of the chains.
+
+    Args:
+        regions: Chains of each region, (chains, n, d).
+    """
+
+    def __init__(self, regions: Sequence[np.ndarray]):
+        halves = [z[:, : z.shape[1] // 2].reshape(-1, z.shape[2]) for z in regions]
+        halves = [z[evenly(len(z), CONNECTIVITY.max_draws)] for z in halves]
+        self._to_unit = unit_map(np.mean([shrunk_covariance(z) for z in halves], axis=0))
+        self._number = np.concatenate([np.full(len(z), k) for k, z in enumerate(halves)])
+        self._tree = KDTree(np.concatenate(halves) @ self._to_unit)
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Number of the region of each point (m, d), -1 where it is not finite: (m,)."""
+        finite = np.all(np.isfinite(points), axis=1)
+        points = np.where(finite[:, None], points, 0.0)
+        index = self._tree.query(points @ self._to_unit)[1]
+        return np.where(finite, self._number[index], -1)
+
+
+def log_sum(log_integrals: Sequence[Estimate]) -> Estimate:
+    """log sum_k exp(a_k), with its error to first order."""
+    values, errors = np.array(log_integrals).T
+    shares = np.array([share.value for share in proportions(log_integrals)])
+    return Estimate(float(logsumexp(values)), float(np.sqrt(np.sum(np.square(shares * errors)))))
+
+
+def proportions(log_integrals: Sequence[Estimate]) -> list[Estimate]:
+    """Shares exp(a_k) / sum_j exp(a_j), with their errors to first order; NaN if one is unknown."""
+    values, errors = np.array(log_integrals).T
+    if not np.all(np.isfinite(values)):
+        return [Estimate(np.nan, np.nan)] * len(values)
+    shares = np.exp(values - logsumexp(values))
+    # d log share_k / d a_j, by the other shares: 1 - share_k may be nothing but rounding.
+    others = 1.0 - np.eye(len(shares))
+    slopes = np.diag(others @ shares) - others * shares
+    variance = np.square(shares) * (np.square(slopes) @ np.square(errors))
+    return [Estimate(float(s), float(e)) for s, e in zip(shares, np.sqrt(variance), strict=True)]
+
+
+def share_in_ellipsoid(mode: Optimum, z: np.ndarray) -> float:
+    """Share of draws z (n, d) in the central ellipsoid of a mode; 1 where it has no curvature.
+
+    The ellipsoid holds half of the normal distribution at the mode.
+    """
+    tril, repaired = inverse_hessian_root(mode)
+    if repaired:
+        return 1.0
+    squared = np.sum(np.square(solve_triangular(tril, (z - mode.z).T, lower=True)), axis=0)
+    return float(np.mean(squared < chdtri(len(mode.z), 0.5)))
+
+
+def integral_in_ellipsoid(target: Target, mode: Optimum, seed: int) -> tuple[np.ndarray, Estimate]:
+    """Draws in the central ellipsoid of a mode (n, d), and the log integral over it."""
+    tril, _ = inverse_hessian_root(mode)
+    d = len(mode.z)
+    white = stream(seed, "within").standard_normal((2 * BLOCK_POINTS, d))
+    white = white[np.sum(np.square(white), axis=1) < chdtri(d, 0.5)]
+    z = mode.z + white @ tril.T
+    log_p = -potential_and_gradient(target, z)[0]
+    log_q = -0.5 * np.sum(np.square(white), axis=1) - 0.5 * d * np.log(2.0 * np.pi)
+    log_q -= np.sum(np.log(np.diag(tril)))
+    ratios = np.where(np.isnan(log_p), -np.inf, log_p - log_q)
+    # Half of the draws lie inside.
+    value = float(logsumexp(ratios) - np.log(len(ratios)) - np.log(2.0))
+    w = np.exp(ratios - logsumexp(ratios))
+    # About their mean: where the mode is a normal density, only rounding is left.
+    return z, Estimate(value, float(np.linalg.norm(w - 1.0 / len(w))))
+
+
+def normal_log_evidence(rows: Transitions) -> float:
+    """Log integral of a density if its draws were those of a normal distribution."""
+    z = np.concatenate(rows.z)
+    tril = robust_cholesky(shrunk_covariance(z))
+    # The mean log density of a normal distribution lies d / 2 below the highest.
+    return normal_log_integral(0.5 * z.shape[1] - np.mean(rows.potential), tril)
+
+
+def normal_log_integral(log_height: float, tril: np.ndarray) -> float:
+    """log of exp(log_height) sqrt(det(2 pi L L'))."""
+    return log_height + 0.5 * len(tril) * np.log(2.0 * np.pi) + np.sum(np.log(np.diag(tril)))

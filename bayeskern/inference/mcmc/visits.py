@@ -1,0 +1,103 @@
+"""Chains started at points that other chains have not reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer.hmc import HMCState
+
+from bayeskern.inference.mcmc.chains import ChainGroup, ChainProgress
+from bayeskern.inference.mcmc.kernel import (
+    InitialPoint,
+    KernelOptions,
+    ScaledTarget,
+    Transitions,
+    at_step,
+    initial_state,
+    potential_and_gradient,
+)
+from bayeskern.inference.model.target import Target
+
+
+@dataclass(frozen=True)
+class VisitOptions:
+    """Options of short visits.
+
+    Attributes:
+        draws_share: Share of the draws of a chain.
+        min_draws: Draws, at least.
+        first_window: Steps of a long warmup in which the mass matrix is first learned.
+        last_steps: Last steps of the warmup, which are taken too; the others are skipped.
+    """
+
+    draws_share: float = 0.25
+    min_draws: int = 100
+    first_window: tuple[int, int] = (75, 150)
+    last_steps: int = 200
+
+
+VISITS = VisitOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class ChainVisits:
+    """Runs chains from given points, with a part of the steps of a chain or with all of them.
+
+    Attributes:
+        target: The density.
+        options: The options of the kernel.
+        scale: Scale of the coordinates, as in `ScaledTarget`.
+        draws: Draws of a chain, after thinning.
+        thin: Thinning interval.
+        seed: Seed of the random numbers.
+        full_length: True for chains of full length.
+    """
+
+    target: Target
+    options: KernelOptions
+    scale: np.ndarray
+    draws: int
+    thin: int
+    seed: int
+    full_length: bool = False
+
+    def __call__(self, point: np.ndarray, number: int) -> Transitions:
+        """Run a chain.
+
+        Args:
+            point: Start, (d,).
+            number: Number of the visit, which determines its random key.
+
+        Returns:
+            Thinned transitions of the chain, (1, draws, ...).
+        """
+        draws, warmup, begin = self.draws, self.options.warmup, 0
+        state = self._initial_state(point, number)
+        if not self.full_length:
+            draws = max(VISITS.min_draws, int(VISITS.draws_share * draws))
+            if warmup - VISITS.last_steps > VISITS.first_window[1]:
+                state = self._advance(state, *VISITS.first_window).stage.state
+                begin = warmup - VISITS.last_steps
+        return self._advance(state, begin, warmup + draws * self.thin).rows.thinned(self.thin)
+
+    def _initial_state(self, point: np.ndarray, number: int) -> HMCState:
+        scale, covariance = self.scale, np.square(self.scale)
+        if scale.ndim == 2 or self.options.dense_mass:
+            root = scale if scale.ndim == 2 else np.diag(scale)
+            covariance = root @ root.T
+        (potential,), (gradient,) = potential_and_gradient(self.target, point[None])
+        start = InitialPoint(point, potential, gradient, covariance).rescaled(scale)
+        # The keys of visits are not those of the chains.
+        key = jax.random.fold_in(jax.random.key(self.seed), 1_000_000 + number)
+        density = ScaledTarget(self.target, jnp.asarray(scale))
+        return initial_state(self.options, density, start, key)
+
+    def _advance(self, state: HMCState, begin: int, end: int) -> ChainGroup:
+        """A chain that has run from one step to another."""
+        stage = ChainProgress(at_step(state, begin, self.options.warmup), self.scale, begin)
+        group = ChainGroup(self.options, self.target, end, stage)
+        group.run()
+        return group
