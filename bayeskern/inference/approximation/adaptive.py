@@ -107,4 +107,6 @@ def tempered_weights(weights: Weights, min_ess: float) -> np.ndarray:
     def excess_ess(power: float) -> float:
         return 1.0 / np.sum(np.square(powered(power))) - min_ess
 
-    return powered(1.0 if excess_ess(1.0) >= 0 else brentq(excess_ess, 0.0, 1.0))
+    if excess_ess(1.0) >= 0:
+        return powered(1.0)
+    return powered(brentq(excess_ess, 0.0, 1.0))  # pyright: ignore[reportArgumentType]

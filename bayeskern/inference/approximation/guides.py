@@ -78,8 +78,10 @@ class Guide(eqx.Module):
 
     def approximation(self, params: Parameters) -> Approximation:
         """The fitted distribution over z."""
-        if self.name == "flow":
-            return FittedFlow(self, params)
+        return FittedFlow(self, params) if self.name == "flow" else self.gaussian(params)
+
+    def gaussian(self, params: Parameters) -> Elliptical:
+        """The fitted normal distribution over z, of families that have one."""
         mean, factor = jax.device_get(_mean_and_factor(self, params))
         A = np.asarray(self.A)
         return Elliptical.of(np.asarray(self.centre) + A @ mean, triangular_root(A @ factor))

@@ -69,7 +69,7 @@ class Blocks(NamedTuple):
         order = np.argsort(np.concatenate(self.members))
         return jnp.concatenate([parts[name] for name in self.names], axis=-1)[..., order]
 
-    def of_matrix(self, matrix: jax.Array) -> dict:
+    def of_matrix(self, matrix: np.ndarray | jax.Array) -> dict:
         """Blocks of a matrix (d, d), and the diagonal of the rest."""
         return {
             (name,): jnp.diag(matrix)[np.array(part)]

@@ -120,8 +120,8 @@ def agree(first: np.ndarray, second: np.ndarray) -> bool:
     length = min(first.shape[1], second.shape[1])
     z = np.concatenate([x[:, evenly(x.shape[1], length)] for x in (first, second)])
     with np.errstate(invalid="ignore", divide="ignore"):
-        rhat = np.asarray(array_stats.rhat(np.moveaxis(z, -1, 0)))
-    return not np.any(rhat > CONNECTIVITY.max_rhat)
+        rhat = array_stats.rhat(np.moveaxis(z, -1, 0))
+    return not np.any(rhat > CONNECTIVITY.max_rhat)  # pyright: ignore[reportOperatorIssue]
 
 
 def groups(z: np.ndarray) -> list[np.ndarray]:

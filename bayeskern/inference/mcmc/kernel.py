@@ -117,7 +117,7 @@ class Transitions(NamedTuple):
     def of(cls, options: KernelOptions, density: ScaledTarget, state: HMCState) -> Transitions:
         """Statistics of the step that led to a state."""
         return cls(
-            unscaled(density.scale, options.join(state.z)),
+            unscaled(density.scale, options.join(state.z)),  # pyright: ignore[reportArgumentType]
             state.diverging,
             state.energy,
             state.potential_energy,

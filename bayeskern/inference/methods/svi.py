@@ -15,7 +15,13 @@ from bayeskern.core.progress import Progress
 from bayeskern.inference.approximation.adaptive import adapt_proposal, proposal_around_modes
 from bayeskern.inference.approximation.elbo import PARTICLES, MaximizedELBO, maximize_elbo
 from bayeskern.inference.approximation.elliptical import Elliptical
-from bayeskern.inference.approximation.guides import GUIDES, AutoGuide, Guide, UserGuide
+from bayeskern.inference.approximation.guides import (
+    GUIDES,
+    AutoGuide,
+    GaussianGuide,
+    Guide,
+    UserGuide,
+)
 from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.assessment.approximation import is_useless
 from bayeskern.inference.methods.base import Method
@@ -146,10 +152,11 @@ class SVI(Method):
             family = GUIDES[self.guide]
             return [family(self.guide, *_frame(start.optimum, self.guide)) for start in starts]
         # A flow starts from the best Gaussian, which is much closer than its own start.
-        full_rank = SVI(steps=self.steps)
-        gaussians = full_rank._families(starts, progress)
-        maxima = full_rank._maximize(gaussians, starts, progress)
-        best = [q.approximation(m.params) for q, m in zip(gaussians, maxima, strict=True)]
+        gaussians = [
+            GaussianGuide("full_rank", *_frame(start.optimum, "full_rank")) for start in starts
+        ]
+        maxima = SVI(steps=self.steps)._maximize(gaussians, starts, progress)
+        best = [q.gaussian(m.params) for q, m in zip(gaussians, maxima, strict=True)]
         return [AutoGuide("flow", jnp.asarray(q.means[0]), jnp.asarray(q.trils[0])) for q in best]
 
     def _maximize(

@@ -7,13 +7,15 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from numpy.typing import ArrayLike
+import numpy as np
 
 from bayeskern.inference.optimization.information import LocalDensity
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 
 
-def hessian_at(objective: NegativeLogDensity, z: ArrayLike, kind: str = "exact") -> jax.Array:
+def hessian_at(
+    objective: NegativeLogDensity, z: jax.Array | np.ndarray, kind: str = "exact"
+) -> jax.Array:
     """Curvature of the objective at z, (d, d).
 
     Args:
@@ -26,7 +28,7 @@ def hessian_at(objective: NegativeLogDensity, z: ArrayLike, kind: str = "exact")
 
 
 def derivatives(
-    objective: Callable[[ArrayLike], jax.Array], z: ArrayLike
+    objective: Callable[[jax.Array], jax.Array], z: jax.Array | np.ndarray
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Value, gradient and Hessian of a function at z (d,).
 

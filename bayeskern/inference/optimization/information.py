@@ -24,7 +24,6 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from jax.scipy.special import polygamma
-from numpy.typing import ArrayLike
 from numpyro.distributions import Distribution, constraints, kl_divergence
 
 from bayeskern.hyperparameters import WRAPPERS, innermost
@@ -192,16 +191,16 @@ class LocalDensity(eqx.Module):
     """
 
     target: Target
-    z0: jax.Array
+    z0: jax.Array | np.ndarray
     kind: str = eqx.field(static=True)
     sites: tuple[str, ...] = eqx.field(static=True)
 
     @classmethod
-    def of(cls, target: Target, z0: ArrayLike, kind: str) -> LocalDensity:
+    def of(cls, target: Target, z0: jax.Array | np.ndarray, kind: str) -> LocalDensity:
         """The function at the point z0 of a target."""
         return cls(target, z0, kind, tuple(_observed_types(target)))
 
-    def __call__(self, z: ArrayLike) -> jax.Array:
+    def __call__(self, z: jax.Array) -> jax.Array:
         """Minus the local log density at z: (d,) -> ()."""
         expected, convex = EXPECTED_LOG_DENSITIES[self.kind], CONVEX_FORMS[self.kind]
 

@@ -110,7 +110,7 @@ class SearchState(NamedTuple):
             stopped=np.zeros(k, bool),
         )
 
-    def running(self, tolerance: ArrayLike) -> np.ndarray:
+    def running(self, tolerance: np.ndarray) -> np.ndarray:
         """True where a search has not ended, as before its first evaluation."""
         steep = ~(abs(self.gradient).max(axis=-1) <= tolerance)
         return steep & (self.idle < OPTIONS.patience) & ~self.stopped
@@ -139,14 +139,14 @@ def minimise(
         infinite where none was finite.
     """
     tolerance = np.asarray(gradient_tol)
-    state = SearchState.at(np.asarray(starts, float)) if state is None else state
-    taken, stretch = max(0, int(np.max(state.taken))), OPTIONS.stretch
+    now = SearchState.at(np.asarray(starts, float)) if state is None else state
+    taken, stretch = max(0, int(np.max(now.taken))), OPTIONS.stretch
     for end in range(taken - taken % stretch + stretch, steps + stretch, stretch):
-        state = jax.device_get(_stretch(objective, state, np.array(min(end, steps)), tolerance))
-        report(min(end, steps), state)
-        if not np.any(state.running(tolerance)):
+        now = jax.device_get(_stretch(objective, now, np.array(min(end, steps)), tolerance))
+        report(min(end, steps), now)
+        if not np.any(now.running(tolerance)):
             break
-    return state.z, state.value, state.gradient
+    return now.z, now.value, now.gradient
 
 
 def evaluate(

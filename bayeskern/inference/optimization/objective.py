@@ -31,7 +31,7 @@ class NegativeLogDensity(eqx.Module):
         # A line search backtracks from an infinite value, but not from NaN.
         return jnp.where(jnp.isnan(value), jnp.inf, value)
 
-    def values(self, z: ArrayLike) -> np.ndarray:
+    def values(self, z: np.ndarray) -> np.ndarray:
         """The objective at each row of z: (k, d) -> (k,)."""
         values = -log_densities(self.target, z, jacobian=self.jacobian, prior=self.prior)
         return np.where(np.isnan(values), np.inf, values)

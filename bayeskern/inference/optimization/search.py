@@ -7,7 +7,6 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.random import stream
@@ -159,12 +158,12 @@ class SearchEnds:
         i = int(i)
         if i not in self._optima:
             z, value, gradient = _polish(
-                self.objective, self.z[i], self.values[i], self.gradients[i]
+                self.objective, self.z[i], float(self.values[i]), self.gradients[i]
             )
             target = self.objective.target
             self._optima[i] = Optimum(
                 z=z,
-                log_density=-float(value),
+                log_density=-value,
                 gradient=gradient,
                 curvature=cache(lambda: np.asarray(hessian_at(self.objective, z, self.hessian))),
                 ends=self.z,
@@ -258,8 +257,8 @@ def _search_unexplained(
 
 
 def _polish(
-    objective: NegativeLogDensity, z: np.ndarray, value: ArrayLike, gradient: np.ndarray
-) -> tuple[np.ndarray, ArrayLike, np.ndarray]:
+    objective: NegativeLogDensity, z: np.ndarray, value: float, gradient: np.ndarray
+) -> tuple[np.ndarray, float, np.ndarray]:
     """z, value and gradient after the Newton steps that still make the gradient much smaller."""
     while np.max(np.abs(gradient)) > GRADIENT_TOL:
         hessian = np.asarray(hessian_at(objective, z))
@@ -267,6 +266,7 @@ def _polish(
             break
         new_z = z - np.linalg.lstsq(hessian, gradient)[0]
         new_value, new_gradient, _ = map(np.asarray, derivatives(objective, new_z))
+        new_value = float(new_value)
         # At least half the gradient, so that this ends; NaN is no improvement.
         halved = np.max(np.abs(new_gradient)) < 0.5 * np.max(np.abs(gradient))
         if not (halved and new_value <= value + CRITERIA.log_density_tol_nats):
