@@ -14,7 +14,6 @@ from bayeskern.inference.approximation.psis import Weights, pareto_smooth
 from bayeskern.inference.model.cost import is_costly
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import Optimum
 
 
@@ -83,7 +82,7 @@ def proposal_around_modes(optimum: Optimum, tails: float | None) -> Elliptical:
         tails: Degrees of freedom; None for normal distributions.
     """
     modes = (optimum, *optimum.influential)
-    trils = [inverse_hessian_root(mode)[0] for mode in modes]
+    trils = [mode.inverse_root[0] for mode in modes]
     log_evidence = np.array([mode.log_evidence for mode in modes])
     log_weights = np.where(np.isfinite(log_evidence), log_evidence, log_evidence[0])
     log_weights = log_weights if np.all(np.isfinite(log_weights)) else np.zeros(len(modes))

@@ -123,14 +123,13 @@ class AutoGuide(Guide):
         return built.guide.get_posterior(_constrain(params, built.constraints))
 
 
-AUTOGUIDES = {
-    "low_rank": autoguide.AutoLowRankMultivariateNormal,
-    "flow": autoguide.AutoIAFNormal,
-}
 #: The families in coordinates u, by name.
-GUIDES = {"mean_field": GaussianGuide, "full_rank": GaussianGuide} | dict.fromkeys(
-    AUTOGUIDES, AutoGuide
-)
+GUIDES: dict[str, type[Guide]] = {
+    "mean_field": GaussianGuide,
+    "full_rank": GaussianGuide,
+    "low_rank": AutoGuide,
+    "flow": AutoGuide,
+}
 
 
 class _BuiltGuide(NamedTuple):
@@ -152,8 +151,12 @@ def _autoguide(name: str, d: int, scale: float) -> _BuiltGuide:
     # The guide may be built while JAX traces, and must not hold anything traced.
     with jax.ensure_compile_time_eval():
         start = init_to_value(values={"u": jnp.zeros(d)})
-        options = {} if name == "flow" else {"init_scale": scale}
-        guide = AUTOGUIDES[name](model, init_loc_fn=start, **options)
+        if name == "flow":
+            guide = autoguide.AutoIAFNormal(model, init_loc_fn=start)
+        else:
+            guide = autoguide.AutoLowRankMultivariateNormal(
+                model, init_loc_fn=start, init_scale=scale
+            )
         trace = handlers.trace(handlers.seed(guide, jax.random.key(0))).get_trace()
         return _BuiltGuide(guide, _constraints(trace), jax.device_get(_unconstrained(trace)))
 

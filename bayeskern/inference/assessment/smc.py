@@ -31,7 +31,6 @@ from bayeskern.inference.assessment.mcmc import MAX_MISSING_SHARE
 from bayeskern.inference.assessment.overdispersed import OverdispersedSample, overdispersed_sample
 from bayeskern.inference.assessment.tails import heavy_tail_caution
 from bayeskern.inference.estimate import Estimate
-from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Assessable
 from bayeskern.inference.verdict import Trust, effective, worst_entry
@@ -300,7 +299,7 @@ def missed_modes(posterior: Assessable, first: Sample, log_evidence: float) -> l
 
 def _is_near(mode: Optimum, z: np.ndarray) -> np.ndarray:
     """True for each of z (n, d) in the ellipsoid of a mode with 99 % of its normal draws: (n,)."""
-    tril, _ = inverse_hessian_root(mode)
+    tril, _ = mode.inverse_root
     with np.errstate(over="ignore", invalid="ignore"):
         white = solve_triangular(tril, (z - mode.z).T, lower=True)
         square = np.sum(np.square(white), axis=0)

@@ -25,9 +25,8 @@ from bayeskern.inference.mcmc.kernel import (
 )
 from bayeskern.inference.model.target import Target
 
-# Duration of a stretch, about, and steps of the first one.
+# Duration of a stretch, about.
 STRETCH_SECONDS = 0.5
-FIRST_STRETCH_STEPS = 10
 
 
 class ChainProgress(NamedTuple):
@@ -82,7 +81,8 @@ class ChainGroup:
 
     def run(self, stop: threading.Event | None = None) -> None:
         """Run to the end, or until `stop` is set. The draws do not depend on the stretches."""
-        steps = FIRST_STRETCH_STEPS
+        # The first steps measure the pace.
+        steps = 10
         while not (self.finished or (stop is not None and stop.is_set())):
             steps = min(steps, MAX_CALL_STEPS, self.steps - self.stage.done)
             start = time.perf_counter()

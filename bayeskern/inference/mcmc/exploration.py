@@ -33,7 +33,6 @@ from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.curvature import derivatives
 from bayeskern.inference.optimization.factors import (
-    inverse_hessian_root,
     inverse_root_of,
     robust_cholesky,
 )
@@ -379,6 +378,6 @@ def _is_negligible(optimum: Optimum, i: int, log_evidence: float) -> bool:
     sound = mode.converged and np.isfinite(mode.log_evidence)
     if sound and np.isfinite(optimum.log_evidence):
         return bool(optimum.log_effect(mode) < np.log(EXPLORATION.min_effect))
-    tril, _ = inverse_hessian_root(mode)
+    tril, _ = mode.inverse_root
     local = normal_log_integral(mode.log_density, tril)
     return not sound and local < log_evidence - EXPLORATION.rough_nats

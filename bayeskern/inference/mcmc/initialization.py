@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from bayeskern.inference.mcmc.kernel import BLOCK_POINTS, InitialPoint, potential_and_gradient
 from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
+from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.optimization.starts import STARTS, finite_positions
@@ -53,13 +53,6 @@ class InitializationOptions:
 
 
 OPTIONS = InitializationOptions()
-
-
-class ModeWithRoot(NamedTuple):
-    """An optimum, and lower triangular L with L L' = H^-1."""
-
-    optimum: Optimum
-    tril: np.ndarray
 
 
 class ChainStarts(NamedTuple):
@@ -187,17 +180,17 @@ def initial_points(
 
 
 def _point_at_mode(
-    mode: ModeWithRoot, around: Candidates, box_log_evidence: float, dense: bool
+    mode: Optimum, around: Candidates, box_log_evidence: float, dense: bool
 ) -> InitialPoint | None:
     """Start near a mode; None where the mode is not representative of the posterior.
 
     The curvature of a spike predicts the density around it badly, or most of the posterior lies in
     the box around the origin.
     """
-    max_potential, tril = _max_potential(mode.optimum), mode.tril
+    max_potential, (tril, _) = _max_potential(mode), mode.inverse_root
     predicted = np.mean(around.below(max_potential)[: OPTIONS.draws])
     least = box_log_evidence + np.log(OPTIONS.min_share)
-    if predicted < OPTIONS.min_predicted or not mode.optimum.log_evidence > least:
+    if predicted < OPTIONS.min_predicted or not mode.log_evidence > least:
         return None
     inverse_mass = tril @ tril.T if dense else np.sum(np.square(tril), axis=1)
     last = Candidates(*(x[OPTIONS.draws :] for x in around))
@@ -275,23 +268,16 @@ def _box_log_evidence(boxes: list[Candidates]) -> float:
     return float(total - np.log(len(potential)) + d * np.log(2.0 * STARTS.radius))
 
 
-def _modes(optimum: Optimum, chains: int) -> list[ModeWithRoot | None]:
+def _modes(optimum: Optimum, chains: int) -> list[Optimum | None]:
     """A mode for each chain; None where the end of the search is not a sound one."""
-    ends = _distant_ends(optimum, chains)
-    by_end: dict[int, ModeWithRoot | None] = {}
-    for i in dict.fromkeys(ends):
-        mode = optimum.at(i)
-        by_end[i] = None
-        if mode.converged:
-            tril, repaired = inverse_hessian_root(mode)
-            by_end[i] = None if repaired else ModeWithRoot(mode, tril)
-    modes = [by_end[i] for i in ends]
+    modes = [optimum.at(i) for i in _distant_ends(optimum, chains)]
+    modes = [mode if mode.converged and not mode.inverse_root[1] else None for mode in modes]
     sound = [mode for mode in modes if mode is not None]
     if not sound:
         return modes
-    best = max(sound, key=lambda mode: mode.optimum.log_evidence)
-    least = best.optimum.log_evidence + np.log(OPTIONS.min_share)
-    return [best if m and m.optimum.log_evidence < least else m for m in modes]
+    best = max(sound, key=lambda mode: mode.log_evidence)
+    least = best.log_evidence + np.log(OPTIONS.min_share)
+    return [best if m and m.log_evidence < least else m for m in modes]
 
 
 def _distant_ends(optimum: Optimum, count: int) -> list[int]:
@@ -300,7 +286,7 @@ def _distant_ends(optimum: Optimum, count: int) -> list[int]:
     Ends with an extremely low density are left out.
     """
     high = np.flatnonzero(-optimum.start_log_densities < _max_potential(optimum))
-    tril, repaired = inverse_hessian_root(optimum)
+    tril, repaired = optimum.inverse_root
     # Distances in posterior sds of the best mode, if it has a curvature.
     metric = np.eye(len(optimum.z)) if repaired else np.linalg.inv(tril).T
     steps = (optimum.ends[high, None] - optimum.ends[high]) @ metric
@@ -316,11 +302,11 @@ def _distant_ends(optimum: Optimum, count: int) -> list[int]:
     return [int(high[i]) for i in chosen]
 
 
-def _draws_around(mode: ModeWithRoot, rng: np.random.Generator) -> np.ndarray:
+def _draws_around(mode: Optimum, rng: np.random.Generator) -> np.ndarray:
     """Draws from N(mode, H^-1), and one more draw at each of several falling distances."""
-    *draws, last = rng.normal(size=(OPTIONS.draws + 1, len(mode.optimum.z)))
+    *draws, last = rng.normal(size=(OPTIONS.draws + 1, len(mode.z)))
     white = np.concatenate([draws, np.multiply.outer(np.array(OPTIONS.distances_sds), last)])
-    return mode.optimum.z + white @ mode.tril.T
+    return mode.z + white @ mode.inverse_root[0].T
 
 
 def _max_potential(optimum: Optimum) -> float:

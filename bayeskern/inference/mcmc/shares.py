@@ -15,7 +15,7 @@ from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.mcmc.connectivity import CONNECTIVITY, shrunk_covariance, unit_map
 from bayeskern.inference.mcmc.kernel import BLOCK_POINTS, Transitions, potential_and_gradient
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
+from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 
 
@@ -66,7 +66,7 @@ def share_in_ellipsoid(mode: Optimum, z: np.ndarray) -> float:
 
     The ellipsoid holds half of the normal distribution at the mode.
     """
-    tril, repaired = inverse_hessian_root(mode)
+    tril, repaired = mode.inverse_root
     if repaired:
         return 1.0
     squared = np.sum(np.square(solve_triangular(tril, (z - mode.z).T, lower=True)), axis=0)
@@ -75,7 +75,7 @@ def share_in_ellipsoid(mode: Optimum, z: np.ndarray) -> float:
 
 def integral_in_ellipsoid(target: Target, mode: Optimum, seed: int) -> tuple[np.ndarray, Estimate]:
     """Draws in the central ellipsoid of a mode (n, d), and the log integral over it."""
-    tril, _ = inverse_hessian_root(mode)
+    tril, _ = mode.inverse_root
     d = len(mode.z)
     white = stream(seed, "within").standard_normal((2 * BLOCK_POINTS, d))
     white = white[np.sum(np.square(white), axis=1) < chdtri(d, 0.5)]

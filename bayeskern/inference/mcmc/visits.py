@@ -22,26 +22,6 @@ from bayeskern.inference.mcmc.kernel import (
 from bayeskern.inference.model.target import Target
 
 
-@dataclass(frozen=True)
-class VisitOptions:
-    """Options of short visits.
-
-    Attributes:
-        draws_share: Share of the draws of a chain.
-        min_draws: Draws, at least.
-        first_window: Steps of a long warmup in which the mass matrix is first learned.
-        last_steps: Last steps of the warmup, which are taken too; the others are skipped.
-    """
-
-    draws_share: float = 0.25
-    min_draws: int = 100
-    first_window: tuple[int, int] = (75, 150)
-    last_steps: int = 200
-
-
-VISITS = VisitOptions()
-
-
 @dataclass(frozen=True, eq=False)
 class ChainVisits:
     """Runs chains from given points, with a part of the steps of a chain or with all of them.
@@ -77,10 +57,12 @@ class ChainVisits:
         draws, warmup, begin = self.draws, self.options.warmup, 0
         state = self._initial_state(point, number)
         if not self.full_length:
-            draws = max(VISITS.min_draws, int(VISITS.draws_share * draws))
-            if warmup - VISITS.last_steps > VISITS.first_window[1]:
-                state = self._advance(state, *VISITS.first_window).stage.state
-                begin = warmup - VISITS.last_steps
+            draws = max(100, int(0.25 * draws))
+            # Of a long warmup, the steps in which the mass matrix is first learned, and the last.
+            first_window, last_steps = (75, 150), 200
+            if warmup - last_steps > first_window[1]:
+                state = self._advance(state, *first_window).stage.state
+                begin = warmup - last_steps
         return self._advance(state, begin, warmup + draws * self.thin).rows.thinned(self.thin)
 
     def _initial_state(self, point: np.ndarray, number: int) -> HMCState:

@@ -13,7 +13,6 @@ from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_approximation
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.information import KINDS, require_information
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
@@ -99,7 +98,7 @@ class Laplace(Method):
             checkpoint=self.checkpoint,
             hessian=self.hessian,
         )
-        tril, repaired = inverse_hessian_root(optimum)
+        tril, repaired = optimum.inverse_root
         # Other modes are no problem here: the assessment tests that the draws cover them.
         problem = repaired if optimum.converged else optimum.problem()
         evidence = Estimate(optimum.log_evidence, np.nan) if not problem else None

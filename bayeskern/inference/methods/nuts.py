@@ -50,25 +50,6 @@ from bayeskern.inference.result import REGION, Assessable, Fit, Region
 from bayeskern.inference.verdict import Trust
 
 
-@dataclass(frozen=True)
-class RerunOptions:
-    """Options by which chains with few divergences run again.
-
-    Attributes:
-        max_divergent_share: Share of divergent draws from which another form of the model is
-            needed, and not smaller steps.
-        gap_factor: Factor of the distance of the target acceptance from 1.
-        max_accept: Target acceptance, at most.
-    """
-
-    max_divergent_share: float = 0.02
-    gap_factor: float = 0.25
-    max_accept: float = 0.99
-
-
-RERUN = RerunOptions()
-
-
 class ExploredRegions(NamedTuple):
     """Regions of a posterior that chains have explored.
 
@@ -180,10 +161,11 @@ class NUTS(Method):
             explored = self._explore(target, rows, stages[0].scale, optimum, seed)
         evidence |= explored.exploration.evidence
         evidence |= {} if optimum is None else optimum.search_evidence
-        timing = {"sampling": watch.seconds["run"]}
         if explored.weighed:
-            return self._weighed_fit(explored, evidence, seed, timing)
-        return self._plain_fit(rows, explored, evidence, seed, timing)
+            fit = self._weighed_fit(explored, evidence, seed)
+        else:
+            fit = self._plain_fit(rows, explored, evidence, seed)
+        return replace(fit, timing={"sampling": watch.seconds["run"]})
 
     # -- sampling ---------------------------------------------------------------------------------
 
@@ -228,6 +210,8 @@ class NUTS(Method):
     ) -> tuple[Transitions, dict[str, Any]]:
         """Run chains with a few divergences again with smaller steps, until none is left.
 
+        Where many draws diverge, the model needs another form, and not smaller steps.
+
         Args:
             target: The model.
             optimum: The modes, by which the chains start.
@@ -238,9 +222,9 @@ class NUTS(Method):
         Returns:
             Transitions of all chains, and evidence on chains that ran again.
         """
-        evidence, accept = {}, self.target_accept
-        while 0 < np.mean(rows.diverging) < RERUN.max_divergent_share and accept < RERUN.max_accept:
-            accept = min(RERUN.max_accept, 1.0 - RERUN.gap_factor * (1.0 - accept))
+        evidence, accept, max_accept = {}, self.target_accept, 0.99
+        while 0 < np.mean(rows.diverging) < 0.02 and accept < max_accept:
+            accept = min(max_accept, 1.0 - 0.25 * (1.0 - accept))
             method = replace(self, target_accept=accept)
             stages = method._initial_stages(target, optimum, seed)
             chains = np.flatnonzero(rows.diverging.any(axis=1))
@@ -298,12 +282,7 @@ class NUTS(Method):
     # -- fits -------------------------------------------------------------------------------------
 
     def _plain_fit(
-        self,
-        rows: Transitions,
-        explored: ExploredRegions,
-        evidence: dict[str, Any],
-        seed: int,
-        timing: dict[str, float],
+        self, rows: Transitions, explored: ExploredRegions, evidence: dict[str, Any], seed: int
     ) -> Fit:
         """Fit with the draws of the chains as they ran."""
         exploration, regions, _ = explored
@@ -326,17 +305,10 @@ class NUTS(Method):
             assess=assess,
             sample_stats=stats,
             log_evidence=log_evidence,
-            timing=timing,
             findings=exploration.findings,
         )
 
-    def _weighed_fit(
-        self,
-        explored: ExploredRegions,
-        evidence: dict[str, Any],
-        seed: int,
-        timing: dict[str, float],
-    ) -> Fit:
+    def _weighed_fit(self, explored: ExploredRegions, evidence: dict[str, Any], seed: int) -> Fit:
         """Fit with draws from each region by its share, exchangeable members in any order."""
         exploration, regions, _ = explored
         rows, exchanges = exploration.rows, exploration.exchanges
@@ -361,7 +333,6 @@ class NUTS(Method):
             ),
             sample_stats=_sample_stats(mixed, self.max_tree_depth) | {REGION: numbers},
             log_evidence=exploration.log_evidence(seed) if self.evidence else None,
-            timing=timing,
             findings=exploration.findings,
         )
 

@@ -27,7 +27,7 @@ from bayeskern.inference.assessment.approximation import is_useless
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_approximation
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
+from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.optimization.search import find_optimum
 from bayeskern.inference.result import Fit
@@ -203,7 +203,7 @@ class SVI(Method):
 def _frame(optimum: Optimum, guide: str) -> tuple[jax.Array, jax.Array]:
     """Centre and A of a guide: a sound mode and its sds, or the origin and unit sds."""
     d = len(optimum.z)
-    tril, repaired = inverse_hessian_root(optimum)
+    tril, repaired = optimum.inverse_root
     if repaired or not optimum.converged:
         return jnp.zeros(d), jnp.eye(d)
     if guide in ("mean_field", "low_rank"):

@@ -5,32 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayeskern.inference.optimization.modes import CRITERIA, Optimum, diagonal_sizes
-
-
-def inverse_hessian_root(optimum: Optimum) -> tuple[np.ndarray, str | None]:
-    """Lower triangular L with L L' = H^-1 at a mode, and a sentence on any repair of H.
-
-    L is the root of `inverse_root_of`, or the unit matrix where H is not finite. The sentence is
-    None where H is positive definite.
-    """
-    if not np.all(np.isfinite(optimum.hessian)):
-        unit = np.eye(len(optimum.z))
-        return unit, "The Hessian at the mode is not finite; a unit covariance stands in."
-    tril, values, vectors = inverse_root_of(optimum.hessian)
-    repaired = ~(values > CRITERIA.min_curvature)
-    if not repaired.any():
-        return tril, None
-    largest = np.argmax(np.abs(vectors[:, repaired]), axis=0)
-    directions = ", ".join(
-        f"it {'rises' if value < -CRITERIA.min_curvature else 'is flat'} "
-        f"along {optimum.coordinates[i]}"
-        for i, value in zip(largest, values[repaired], strict=True)
-    )
-    return tril, (
-        f"The Hessian at the mode had to be repaired ({directions}): the draws mean nothing there. "
-        "Give that site a proper prior, or take method='nuts'."
-    )
+# Curvature, relative to that along the axes, below which there is none.
+MIN_CURVATURE = 1e-10
 
 
 def inverse_root_of(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,9 +21,18 @@ def inverse_root_of(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     """
     size = diagonal_sizes(hessian)
     values, vectors = np.linalg.eigh(hessian / np.outer(size, size))
-    sound = np.all(values > CRITERIA.min_curvature)
+    sound = np.all(values > MIN_CURVATURE)
     positive = values if sound else np.maximum(np.abs(values), 1e-6)
     return triangular_root((vectors / np.sqrt(positive)) / size[:, None]), values, vectors
+
+
+def diagonal_sizes(hessian: np.ndarray) -> np.ndarray:
+    """sqrt |H_ii|, which scale the diagonal to 1 or -1: (d,).
+
+    A thousandth of the largest where the diagonal is zero.
+    """
+    size = np.sqrt(np.abs(np.diag(hessian)))
+    return np.where(size > 0, size, max(1.0, size.max()) * 1e-3)
 
 
 def robust_cholesky(covariance: ArrayLike) -> np.ndarray:

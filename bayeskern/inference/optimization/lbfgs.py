@@ -35,6 +35,8 @@ class LBFGSOptions:
             the first slope predicts (the Armijo condition).
         rounding: Relative difference of values that is rounding.
         expansion: Factor of the length after a step that was too short.
+        gradient_tol: Largest component of the gradient at which a search ends: well below the one
+            that counts as zero.
     """
 
     memory: int = 20
@@ -45,6 +47,7 @@ class LBFGSOptions:
     decrease_share: float = 1e-4
     rounding: float = 1e-12
     expansion: float = 4.0
+    gradient_tol: float = 1e-5
 
 
 OPTIONS = LBFGSOptions()
@@ -120,7 +123,7 @@ def minimise(
     objective: Callable[[jax.Array], jax.Array],
     starts: ArrayLike,
     steps: int,
-    gradient_tol: float,
+    gradient_tol: float = OPTIONS.gradient_tol,
     report: Callable[[int, SearchState], None] = lambda steps, state: None,
     state: SearchState | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

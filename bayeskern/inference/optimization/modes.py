@@ -9,6 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from bayeskern.inference.model.exchangeable import Exchanges
+from bayeskern.inference.optimization.factors import (
+    MIN_CURVATURE,
+    diagonal_sizes,
+    inverse_root_of,
+)
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,6 @@ class ModeCriteria:
         newton_step_tol_sds: Newton step, in posterior sds, below which it counts as zero too:
             rounding keeps the gradient of an ill-conditioned density from ever being small.
         log_density_tol_nats: Log densities closer than this count as equal.
-        min_curvature: Curvature, relative to that along the axes, below which there is none.
         min_share: Share of the evidence below which a mode does not matter, within `radius_sds`.
         radius_sds: Distance from the best mode from which smaller shares matter: a share s at r
             sds adds s r^2 to the variance, in its units.
@@ -31,7 +35,6 @@ class ModeCriteria:
     gradient_tol: float = 1e-4
     newton_step_tol_sds: float = 1e-2
     log_density_tol_nats: float = 1e-2
-    min_curvature: float = 1e-10
     min_share: float = 0.01
     radius_sds: float = 5.0
     max_log_density: float = 1e15
@@ -100,6 +103,30 @@ class Optimum:
         if not np.all(np.isfinite(self.hessian)):
             return np.full(len(self.z), np.nan)
         return np.linalg.eigvalsh(self.hessian)
+
+    @cached_property
+    def inverse_root(self) -> tuple[np.ndarray, str | None]:
+        """Lower triangular L with L L' = H^-1, and a sentence on any repair of H.
+
+        L is the root of `inverse_root_of`, or the unit matrix where H is not finite. The sentence
+        is None where H is positive definite.
+        """
+        if not np.all(np.isfinite(self.hessian)):
+            unit = np.eye(len(self.z))
+            return unit, "The Hessian at the mode is not finite; a unit covariance stands in."
+        tril, values, vectors = inverse_root_of(self.hessian)
+        repaired = ~(values > MIN_CURVATURE)
+        if not repaired.any():
+            return tril, None
+        largest = np.argmax(np.abs(vectors[:, repaired]), axis=0)
+        directions = ", ".join(
+            f"it {'rises' if value < -MIN_CURVATURE else 'is flat'} along {self.coordinates[i]}"
+            for i, value in zip(largest, values[repaired], strict=True)
+        )
+        return tril, (
+            f"The Hessian at the mode had to be repaired ({directions}): the draws mean nothing "
+            "there. Give that site a proper prior, or take method='nuts'."
+        )
 
     @property
     def distance(self) -> float:
@@ -238,7 +265,7 @@ class Optimum:
                 "has its mode at the edge of its support, take MAP(jacobian=True)."
             )
         curvature, coordinate = self.least_curved()
-        if not curvature > CRITERIA.min_curvature:
+        if not curvature > MIN_CURVATURE:
             return (
                 f"Not a maximum: the density is flat or rises along {coordinate}; "
                 "give it a proper prior, fix it, or take MAP(jacobian=True)."
@@ -260,12 +287,3 @@ class Optimum:
 def _is_new(z: np.ndarray, modes: list[Optimum]) -> bool:
     """True if z lies outside all of these modes."""
     return all(mode.is_elsewhere(z) for mode in modes)
-
-
-def diagonal_sizes(hessian: np.ndarray) -> np.ndarray:
-    """sqrt |H_ii|, which scale the diagonal to 1 or -1: (d,).
-
-    A thousandth of the largest where the diagonal is zero.
-    """
-    size = np.sqrt(np.abs(np.diag(hessian)))
-    return np.where(size > 0, size, max(1.0, size.max()) * 1e-3)

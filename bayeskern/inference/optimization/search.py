@@ -16,7 +16,7 @@ from bayeskern.inference.model.cost import cost, has_open_loop
 from bayeskern.inference.model.exchangeable import Exchanges, find_exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.curvature import derivatives, hessian_at
-from bayeskern.inference.optimization.lbfgs import SearchState, evaluate, minimise
+from bayeskern.inference.optimization.lbfgs import OPTIONS, SearchState, evaluate, minimise
 from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.optimization.starts import STARTS, finite_positions, initial_positions
@@ -28,8 +28,6 @@ from bayeskern.inference.optimization.unexplained import (
 )
 
 UNEXPLAINED = UnexplainedSearch()
-# Searches end, and are polished, well below the gradient that counts as zero.
-GRADIENT_TOL = 0.1 * CRITERIA.gradient_tol
 
 
 def find_optimum(
@@ -80,7 +78,7 @@ def find_optimum(
             if file is not None:
                 file.write(state._asdict())
 
-        z, values, gradients = minimise(objective, begin, steps, GRADIENT_TOL, report, state)
+        z, values, gradients = minimise(objective, begin, steps, report=report, state=state)
     if not np.all(np.isfinite(values)):
         z, values, gradients = _restart_nonfinite(
             objective, begin, (z, values, gradients), seed, steps
@@ -207,7 +205,7 @@ def _restart_nonfinite(
     restarts = np.full(begin.shape, np.nan)
     restarts[replaced] = starts
     results = [np.array(x) for x in ends]
-    for old, new in zip(results, minimise(objective, restarts, steps, GRADIENT_TOL), strict=True):
+    for old, new in zip(results, minimise(objective, restarts, steps), strict=True):
         old[replaced] = new[replaced]
     return results
 
@@ -238,7 +236,7 @@ def _search_unexplained(
         padded = np.resize(begin, (starts, begin.shape[1]))
         with Progress(f"{title}, unexplained", steps, progress) as bar:
             results = minimise(
-                objective, padded, steps, GRADIENT_TOL, lambda taken, _, bar=bar: bar.to(taken)
+                objective, padded, steps, report=lambda taken, _, bar=bar: bar.to(taken)
             )
         ends.add(*(x[: len(begin)] for x in results))
         followed += len(begin)
@@ -260,7 +258,7 @@ def _polish(
     objective: NegativeLogDensity, z: np.ndarray, value: float, gradient: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """z, value and gradient after the Newton steps that still make the gradient much smaller."""
-    while np.max(np.abs(gradient)) > GRADIENT_TOL:
+    while np.max(np.abs(gradient)) > OPTIONS.gradient_tol:
         hessian = np.asarray(hessian_at(objective, z))
         if not np.all(np.isfinite(hessian)):
             break

@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 
 from bayeskern.inference.model.evaluation import draw_prior
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import inverse_hessian_root, robust_cholesky
+from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import Optimum
 
 
@@ -89,7 +89,7 @@ def excess_log_density(
     points = z[finite]
     explained = []
     for mode in modes:
-        tril, _ = inverse_hessian_root(mode)
+        tril, _ = mode.inverse_root
         white = solve_triangular(tril, (points - mode.z).T, lower=True)
         explained.append(mode.log_density - 0.5 * np.sum(np.square(white), axis=0))
     excess = np.full(len(z), -np.inf)

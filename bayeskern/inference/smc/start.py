@@ -19,7 +19,6 @@ from bayeskern.inference.approximation.psis import pareto_smooth
 from bayeskern.inference.model.cost import has_open_loop
 from bayeskern.inference.model.evaluation import draw_prior, log_densities
 from bayeskern.inference.model.target import Target
-from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import Optimum
 
 
@@ -213,7 +212,7 @@ def student_t_at_modes(optimum: Optimum) -> Elliptical:
     with at least MIN_PART_SHARE each: Laplace's method is wrong for modes that are not normal.
     """
     modes = (optimum, *optimum.others)[: START.max_modes]
-    trils = np.stack([inverse_hessian_root(mode)[0] for mode in modes])
+    trils = np.stack([mode.inverse_root[0] for mode in modes])
     log_weights = np.array([mode.log_evidence for mode in modes])
     known = np.isfinite(log_weights)
     if not optimum.proper or not known.any():

@@ -13,7 +13,6 @@ from scipy.special import gammaln
 
 import bayeskern as bk
 from bayeskern.inference import Laplace
-from bayeskern.inference.optimization.factors import inverse_hessian_root
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.protocols import DoesNotApplyError
 from tests.marks import few, slow
@@ -179,7 +178,7 @@ def optimum(hessian):
 def test_a_sound_hessian_is_inverted_and_nothing_is_said():
     size = np.array([1e-4, 1e3, 1.0])
     correlation = np.array([[1.0, 0.9, 0.2], [0.9, 1.0, 0.1], [0.2, 0.1, 1.0]])
-    L, repaired = inverse_hessian_root(optimum(correlation / np.outer(size, size)))
+    L, repaired = optimum(correlation / np.outer(size, size)).inverse_root
     assert repaired is None
     np.testing.assert_array_equal(np.triu(L, 1), 0.0)
     np.testing.assert_allclose(
@@ -197,7 +196,7 @@ def test_a_sound_hessian_is_inverted_and_nothing_is_said():
     ],
 )
 def test_a_hessian_that_is_no_curvature_is_repaired_and_said(hessian, says):
-    L, repaired = inverse_hessian_root(optimum(hessian))
+    L, repaired = optimum(hessian).inverse_root
     assert np.all(np.isfinite(L)) and np.all(np.diag(L) > 0)
     assert re.search(says, repaired)
     # The sound directions are what they would have been.

@@ -233,7 +233,6 @@ def test_parallel_and_sequential_chains_are_the_same():
 def test_the_draws_do_not_depend_on_the_stretches(monkeypatch):
     data, _, _ = line_case()
     long = fit(line, *data, warmup=40, draws=30)
-    monkeypatch.setattr(chains, "FIRST_STRETCH_STEPS", 3)
     monkeypatch.setattr(chains, "STRETCH_SECONDS", 1e-9)
     short = fit(line, *data, warmup=40, draws=30)
     np.testing.assert_array_equal(long.z, short.z)
