@@ -44,7 +44,7 @@ class Widenable(Approximation, Protocol):
     """An approximation that can be given heavier tails."""
 
     def with_tails(self, tails: float | None, z: np.ndarray) -> Approximation:
-        """A copy with tails of so many degrees of freedom around draws z (n, d)."""
+        """A copy with Student t tails of `tails` degrees of freedom around draws z (n, d)."""
         ...
 
 

@@ -12,7 +12,7 @@ from bayeskern.core.scalars import scalar_columns
 from bayeskern.inference.model.evaluation import constrain
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.curvature import derivatives
-from bayeskern.inference.optimization.factors import inverse_root_of
+from bayeskern.inference.optimization.factors import ScaledEigen
 from bayeskern.inference.optimization.objective import NegativeLogDensity
 from bayeskern.inference.result import Assessable
 
@@ -236,7 +236,7 @@ def _conditional_mode(
     for _ in range(options.newton_steps):
         if not (np.isfinite(value) and np.all(np.isfinite(hessian))):
             return point, np.nan
-        tril = inverse_root_of(hessian[np.ix_(others, others)])[0]
+        tril = ScaledEigen.of(hessian[np.ix_(others, others)]).inverse_root()
         white = tril.T @ gradient[others]
         if 0.5 * white @ white < options.decrement_tol:
             return point, float(np.sum(np.log(np.diag(tril))) - value)

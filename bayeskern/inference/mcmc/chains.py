@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import NamedTuple, Protocol
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -15,40 +15,21 @@ from numpyro.infer.hmc import HMCState
 
 from bayeskern.core.progress import Progress
 from bayeskern.core.sharding import from_first
+from bayeskern.inference.mcmc.checkpoint import stage_arrays
 from bayeskern.inference.mcmc.kernel import (
     MAX_CALL_STEPS,
+    ChainProgress,
     KernelOptions,
     ScaledTarget,
     Transitions,
     take_steps,
     take_steps_vectorized,
 )
+from bayeskern.inference.model.checkpoint_file import CheckpointFile
 from bayeskern.inference.model.target import Target
 
 # Duration of a stretch, about.
 STRETCH_SECONDS = 0.5
-
-
-class ChainProgress(NamedTuple):
-    """Progress of a group of chains.
-
-    Attributes:
-        state: State of the kernel, with an axis of chains in front if they run together, and none
-            for a single chain.
-        scale: Scale of its coordinates, as in `ScaledTarget`.
-        done: Steps so far.
-        rows: Transitions after warmup, stretch by stretch, (chains, n, ...) each.
-    """
-
-    state: HMCState
-    scale: np.ndarray
-    done: int = 0
-    rows: tuple[Transitions, ...] = ()
-
-    @property
-    def chains(self) -> int:
-        """Number of chains."""
-        return self.state.i.size
 
 
 class ChainGroup:
@@ -113,21 +94,11 @@ class ChainGroup:
         )
 
 
-class SaveStages(Protocol):
-    """Function that saves the progress of all groups, always where it is the last call."""
-
-    def __call__(self, stages: list[ChainProgress], last: bool = False) -> None: ...
-
-
-def save_nothing(stages: list[ChainProgress], last: bool = False) -> None:
-    """`SaveStages` for runs without a checkpoint."""
-
-
 def sample(
     groups: Sequence[ChainGroup],
     workers: int,
     progress: bool,
-    save: SaveStages = save_nothing,
+    file: CheckpointFile | None = None,
     title: str = "NUTS",
 ) -> Transitions:
     """Run groups of chains to their ends.
@@ -136,7 +107,7 @@ def sample(
         groups: The groups.
         workers: Threads, each of which runs one group at a time.
         progress: True to show a progress bar.
-        save: Called twice a second, and when the run ends or is interrupted.
+        file: Checkpoint file, which is kept up to date.
         title: Title of the progress bar.
 
     Returns:
@@ -159,8 +130,10 @@ def sample(
                 diverging = sum(int(np.sum(part.diverging)) for part in rows)
                 note = f"{diverging} divergences" if diverging else ""
                 bar.to(sum(s.done * s.chains for s in stages), note)
-                save(stages)
+                if file is not None:
+                    file.write_when_due(partial(stage_arrays, stages), last=False)
         finally:
             stop.set()
-            save([g.stage for g in groups], last=True)
+            if file is not None:
+                file.write_when_due(lambda: stage_arrays([g.stage for g in groups]), last=True)
     return Transitions.joined([group.rows for group in groups], axis=0)

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.hmc import HMCState
 
-from bayeskern.inference.mcmc.chains import ChainProgress
 from bayeskern.inference.mcmc.kernel import (
+    ChainProgress,
     KernelOptions,
     Transitions,
     potential_and_gradient,
@@ -41,11 +41,6 @@ def read_stages(
     potential, _ = potential_and_gradient(target, np.concatenate(z))
     file.require_same_density(potential, np.concatenate(stored))
     return stages
-
-
-def save_stages(file: CheckpointFile, stages: list[ChainProgress], last: bool = False) -> None:
-    """Write a checkpoint file, unless it was written a moment ago and more stages follow."""
-    file.write_when_due(lambda: stage_arrays(stages), last)
 
 
 def stage_arrays(stages: list[ChainProgress]) -> dict[str, np.ndarray]:

@@ -33,7 +33,7 @@ from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.curvature import derivatives
 from bayeskern.inference.optimization.factors import (
-    inverse_root_of,
+    ScaledEigen,
     robust_cholesky,
 )
 from bayeskern.inference.optimization.modes import CRITERIA, Optimum
@@ -148,24 +148,24 @@ class Exploration:
         self.findings |= Findings.at(self.target.coordinates, last_draws)
 
     def _visit_ends(self, optimum: Optimum) -> None:
-        """Visit the ends of a search, best first, that no chain has been near."""
+        """Visit the ends of a search that are connected to no chain, best first."""
         finite = np.flatnonzero(np.isfinite(optimum.start_log_densities))
         order = finite[np.argsort(-optimum.start_log_densities[finite], kind="stable")]
         ends = self.exchanges.sorted(optimum.ends)
-        order = order[~self._near_chains(ends[order])]
+        order = order[~self._connected_to_chains(ends[order])]
         worth = [i for i in order if not _is_negligible(optimum, i, self._normal_evidence)]
         self._visit_points(ends[worth])
 
     def _visit_points(self, points: np.ndarray) -> None:
-        """Visit those of the points (m, d) that no chain has been near, if much lies there."""
+        """Visit points (m, d) that are connected to no chain, if much mass lies there."""
         points = self.exchanges.sorted(points)
-        points = points[~self._near_chains(points)]
+        points = points[~self._connected_to_chains(points)]
         while len(points) and self.visits < EXPLORATION.max_visits:
             point, points = points[0], points[1:]
             log_integral, tril = self._local_log_integral(point)
             if log_integral > self._min_log_integral:
                 self._visit_point(point)
-                points = points[~self._near_chains(points)]
+                points = points[~self._connected_to_chains(points)]
                 # The chain may have left, for a region that is known.
                 steps = solve_triangular(tril, (points - point).T, lower=True)
                 points = points[np.sum(np.square(steps), axis=0) > 1.0]
@@ -200,7 +200,7 @@ class Exploration:
         )
         if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(hessian))):
             return np.inf if np.isfinite(value) else -np.inf, np.eye(len(point))
-        tril = inverse_root_of(hessian)[0]
+        tril = ScaledEigen.of(hessian).inverse_root()
         rise = 0.5 * np.sum(np.square(tril.T @ gradient))
         return normal_log_integral(rise - float(value), tril), tril
 
@@ -238,14 +238,14 @@ class Exploration:
         if not len(points):
             return points
         points = self.exchanges.sorted(points)
-        near = [connected(self.target, points, n, as_normal=False) for n in self._reached]
-        return points[~np.any(near, axis=0)]
+        reached = [connected(self.target, points, n, as_normal=False) for n in self._reached]
+        return points[~np.any(reached, axis=0)]
 
-    def _near_chains(self, points: np.ndarray) -> np.ndarray:
+    def _connected_to_chains(self, points: np.ndarray) -> np.ndarray:
         """True for each of the points (m, d) that is connected to some chain: (m,)."""
         if not len(points):
             return np.zeros(0, bool)
-        return np.any([connected(self.target, points, near) for near in self._reached], axis=0)
+        return np.any([connected(self.target, points, n) for n in self._reached], axis=0)
 
     def _visit_point(self, point: np.ndarray) -> None:
         """Start a chain at a point; it has a region of its own unless it reaches another one."""
@@ -270,8 +270,8 @@ class Exploration:
         if agree(region.z, rows.z):
             return True
         some = rows.z[0, evenly(rows.z.shape[1], EXPLORATION.visit_draws)]
-        near = Neighbours(np.concatenate(region.z))
-        return bool(np.mean(connected(self.target, some, near)) > 0.5)
+        neighbours = Neighbours(np.concatenate(region.z))
+        return bool(np.mean(connected(self.target, some, neighbours)) > 0.5)
 
     def keep_influential(self, regions: list[Region]) -> None:
         """Leave out regions that only visits found and in which next to nothing lies.

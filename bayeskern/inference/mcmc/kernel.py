@@ -141,6 +141,28 @@ class Transitions(NamedTuple):
         return cls(*(np.concatenate(x, axis=axis) for x in zip(*parts, strict=True)))
 
 
+class ChainProgress(NamedTuple):
+    """Progress of a group of chains.
+
+    Attributes:
+        state: State of the kernel, with an axis of chains in front if they run together, and none
+            for a single chain.
+        scale: Scale of its coordinates, as in `ScaledTarget`.
+        done: Steps so far.
+        rows: Transitions after warmup, stretch by stretch, (chains, n, ...) each.
+    """
+
+    state: HMCState
+    scale: np.ndarray
+    done: int = 0
+    rows: tuple[Transitions, ...] = ()
+
+    @property
+    def chains(self) -> int:
+        """Number of chains."""
+        return self.state.i.size
+
+
 @eqx.filter_jit
 def initial_state(
     options: KernelOptions, density: ScaledTarget, point: InitialPoint, key: jax.Array

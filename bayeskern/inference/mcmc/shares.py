@@ -54,7 +54,7 @@ def proportions(log_integrals: Sequence[Estimate]) -> list[Estimate]:
     if not np.all(np.isfinite(values)):
         return [Estimate(np.nan, np.nan)] * len(values)
     shares = np.exp(values - logsumexp(values))
-    # d log share_k / d a_j, by the other shares: 1 - share_k may be nothing but rounding.
+    # d log share_k / d a_j, by the other shares: 1 - share_k may be pure rounding.
     others = 1.0 - np.eye(len(shares))
     slopes = np.diag(others @ shares) - others * shares
     variance = np.square(shares) * (np.square(slopes) @ np.square(errors))

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.hmc import HMCState
 
-from bayeskern.inference.mcmc.chains import ChainGroup, ChainProgress
+from bayeskern.inference.mcmc.chains import ChainGroup
 from bayeskern.inference.mcmc.kernel import (
+    ChainProgress,
     InitialPoint,
     KernelOptions,
     ScaledTarget,

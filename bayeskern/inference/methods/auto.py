@@ -110,7 +110,7 @@ class Attempts:
         self.target, self.seed, self.progress = target, seed, progress
         self.made: list[Attempt] = []
         self.findings = Findings()
-        self._fit: Fit | None = None
+        self._fits: list[Fit] = []
 
     @property
     def verdict(self) -> str:
@@ -120,9 +120,7 @@ class Attempts:
     @property
     def last(self) -> Fit:
         """The last fit, with all attempts."""
-        if self._fit is None:
-            raise RuntimeError("no method applies to the model.")
-        return dataclasses.replace(self._fit, attempts=tuple(self.made))
+        return dataclasses.replace(self._fits[-1], attempts=tuple(self.made))
 
     def attempt(self, name: str, method: Method) -> Posterior | None:
         """Posterior by a method; None where the method does not apply to the model."""
@@ -139,5 +137,5 @@ class Attempts:
         self.findings = posterior.findings | trust.findings
         seconds = time.perf_counter() - started
         self.made.append(Attempt(name, seconds, trust.verdict, trust.advice))
-        self._fit = dataclasses.replace(fit, method=name, assess=lambda _: trust)
+        self._fits.append(dataclasses.replace(fit, method=name, assess=lambda _: trust))
         return posterior

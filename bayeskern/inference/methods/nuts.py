@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,17 +22,12 @@ from bayeskern.inference.assessment.regions import assess_one_order, assess_regi
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.mcmc.blocks import Blocks
 from bayeskern.inference.mcmc.bridge_sampling import bridge_log_evidence
-from bayeskern.inference.mcmc.chains import (
-    ChainGroup,
-    ChainProgress,
-    SaveStages,
-    sample,
-    save_nothing,
-)
-from bayeskern.inference.mcmc.checkpoint import read_stages, save_stages
+from bayeskern.inference.mcmc.chains import ChainGroup, sample
+from bayeskern.inference.mcmc.checkpoint import read_stages
 from bayeskern.inference.mcmc.exploration import Exploration
 from bayeskern.inference.mcmc.initialization import chain_starts, find_modes, start_at
 from bayeskern.inference.mcmc.kernel import (
+    ChainProgress,
     InitialPoint,
     KernelOptions,
     ScaledTarget,
@@ -69,7 +63,7 @@ class NUTS(Method):
     """The No-U-Turn sampler, with NumPyro's kernel and adaptation.
 
     Chains start two posterior sds away from modes that a search has found, as distant from one
-    another as possible. Ends of the search that no chain has been near are visited by a chain of
+    another as possible. Ends of the search that are connected to no chain are visited by a chain of
     their own. Where chains stay in several regions, the draws come from each region by its share of
     the posterior; chains that agree are left as they ran. Where a few draws diverge, their chains
     run again from their starts with smaller steps.
@@ -146,16 +140,15 @@ class NUTS(Method):
 
     def run(self, target: Target, seed: int, progress: bool) -> Fit:
         target.require_priors("NUTS")
-        save, stages = save_nothing, None
+        file = stages = None
         if self.checkpoint is not None:
             file = CheckpointFile(self.checkpoint, "NUTS", target, self._settings(seed))
-            save = partial(save_stages, file)
             stages = read_stages(file, target, self._options(target), self._abstract_state(target))
         optimum = find_modes(target, seed, progress)
         if stages is None:
             stages = self._initial_stages(target, optimum, seed)
         with Stopwatch() as watch:
-            rows = self._sample(target, stages, progress, save)
+            rows = self._sample(target, stages, progress, file)
             rows, evidence = self._rerun_divergent(target, optimum, rows, seed, progress)
             rows = rows.thinned(self.thin)
             explored = self._explore(target, rows, stages[0].scale, optimum, seed)
@@ -194,7 +187,7 @@ class NUTS(Method):
         target: Target,
         stages: list[ChainProgress],
         progress: bool,
-        save: SaveStages = save_nothing,
+        file: CheckpointFile | None = None,
         title: str = "NUTS",
     ) -> Transitions:
         """Run chains from their stages to the end: (chains, draws, ...)."""
@@ -203,7 +196,7 @@ class NUTS(Method):
         # Devices that share work must run in one order.
         in_order = self.chain_method == "sequential" or current_mesh() is not None
         workers = 1 if in_order else os.cpu_count() or 1
-        return sample(groups, workers, progress, save, title)
+        return sample(groups, workers, progress, file, title)
 
     def _rerun_divergent(
         self, target: Target, optimum: Optimum | None, rows: Transitions, seed: int, progress: bool

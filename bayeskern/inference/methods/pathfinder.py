@@ -29,8 +29,8 @@ from bayeskern.inference.result import Fit
 class Pathfinder(Method):
     """Gaussians along the paths of L-BFGS to the modes, weighted by p / q and resampled.
 
-    The Pathfinder is blackjax's; here q is the mixture of all paths, so that each of two modes may
-    have its own path.
+    The paths are those of blackjax's Pathfinder; q is the mixture of the Gaussians of all paths, so
+    that each of several modes may have its own path.
 
     Args:
         paths: Number of starts.
@@ -90,7 +90,7 @@ def _sound_paths(
 
 @eqx.filter_jit
 def _paths(target, begin, key):
-    """The best Gaussian along each path: means (paths, d) and covariances (paths, d, d)."""
+    """Best Gaussian along each path: means (paths, d) and covariances (paths, d, d)."""
     with extras.needed_for("Pathfinder", package="blackjax", extra="pathfinder"):
         from blackjax.optimizers.lbfgs import lbfgs_inverse_hessian_formula_1
         from blackjax.vi.pathfinder import approximate
@@ -100,8 +100,7 @@ def _paths(target, begin, key):
         # 50 draws estimate the ELBO of each Gaussian along a path.
         state, _ = approximate(key, target.log_density, start, 50)
         covariance = lbfgs_inverse_hessian_formula_1(state.alpha, state.beta, state.gamma)
-        return jnp.asarray(state.position) + covariance @ jnp.asarray(
-            state.grad_position
-        ), covariance
+        position, gradient = map(jnp.asarray, (state.position, state.grad_position))
+        return position + covariance @ gradient, covariance
 
     return jax.lax.map(follow, (begin, jax.random.split(key, len(begin))))

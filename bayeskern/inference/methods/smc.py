@@ -94,7 +94,7 @@ class SMC(Method):
         target.require_priors("SMC")
         file = state = None
         if self.checkpoint is not None:
-            # The draws depend on these beside the target.
+            # Seed and options that the draws depend on.
             settings = (seed, self.particles, self.islands, self.min_ess, self.max_moves)
             file = CheckpointFile(self.checkpoint, "SMC", target, settings)
             state = file.read_as(ParticleState, partial(_log_densities_of_some, target))

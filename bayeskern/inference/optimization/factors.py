@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -9,30 +11,39 @@ from numpy.typing import ArrayLike
 MIN_CURVATURE = 1e-10
 
 
-def inverse_root_of(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lower triangular L with L L' = H^-1, H (d, d) made positive definite where it is not.
+class ScaledEigen(NamedTuple):
+    """Eigendecomposition of a Hessian that is scaled to a unit diagonal.
 
-    The Hessian is scaled to a unit diagonal first, so that scales of 1e4 beside 1e-3 do no harm.
-    A direction without curvature gets an sd a thousand times that along the axes; a negative
-    curvature is replaced by its absolute value.
+    Scales of 1e4 beside 1e-3 do no harm to it.
 
-    Returns:
-        L, and the eigenvalues (d,) and eigenvectors (d, d) of the scaled Hessian before repair.
+    Attributes:
+        values: Eigenvalues, ascending, (d,).
+        vectors: Eigenvectors, (d, d).
+        size: sqrt |H_ii|, by which the Hessian is scaled, (d,).
     """
-    size = diagonal_sizes(hessian)
-    values, vectors = np.linalg.eigh(hessian / np.outer(size, size))
-    sound = np.all(values > MIN_CURVATURE)
-    positive = values if sound else np.maximum(np.abs(values), 1e-6)
-    return triangular_root((vectors / np.sqrt(positive)) / size[:, None]), values, vectors
 
+    values: np.ndarray
+    vectors: np.ndarray
+    size: np.ndarray
 
-def diagonal_sizes(hessian: np.ndarray) -> np.ndarray:
-    """sqrt |H_ii|, which scale the diagonal to 1 or -1: (d,).
+    @classmethod
+    def of(cls, hessian: np.ndarray) -> ScaledEigen:
+        """Decomposition of a Hessian (d, d)."""
+        size = np.sqrt(np.abs(np.diag(hessian)))
+        # A thousandth of the largest where the diagonal is zero.
+        size = np.where(size > 0, size, max(1.0, size.max()) * 1e-3)
+        values, vectors = np.linalg.eigh(hessian / np.outer(size, size))
+        return cls(values, vectors, size)
 
-    A thousandth of the largest where the diagonal is zero.
-    """
-    size = np.sqrt(np.abs(np.diag(hessian)))
-    return np.where(size > 0, size, max(1.0, size.max()) * 1e-3)
+    def inverse_root(self) -> np.ndarray:
+        """Lower triangular L with L L' = H^-1, H made positive definite where it is not.
+
+        A direction without curvature gets an sd a thousand times that along the axes; a negative
+        curvature is replaced by its absolute value.
+        """
+        sound = np.all(self.values > MIN_CURVATURE)
+        positive = self.values if sound else np.maximum(np.abs(self.values), 1e-6)
+        return triangular_root((self.vectors / np.sqrt(positive)) / self.size[:, None])
 
 
 def robust_cholesky(covariance: ArrayLike) -> np.ndarray:

@@ -9,11 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from bayeskern.inference.model.exchangeable import Exchanges
-from bayeskern.inference.optimization.factors import (
-    MIN_CURVATURE,
-    diagonal_sizes,
-    inverse_root_of,
-)
+from bayeskern.inference.optimization.factors import MIN_CURVATURE, ScaledEigen
 
 
 @dataclass(frozen=True)
@@ -108,14 +104,14 @@ class Optimum:
     def inverse_root(self) -> tuple[np.ndarray, str | None]:
         """Lower triangular L with L L' = H^-1, and a sentence on any repair of H.
 
-        L is the root of `inverse_root_of`, or the unit matrix where H is not finite. The sentence
-        is None where H is positive definite.
+        L is that of `ScaledEigen.inverse_root`, or the unit matrix where H is not finite. The
+        sentence is None where H is positive definite.
         """
         if not np.all(np.isfinite(self.hessian)):
             unit = np.eye(len(self.z))
             return unit, "The Hessian at the mode is not finite; a unit covariance stands in."
-        tril, values, vectors = inverse_root_of(self.hessian)
-        repaired = ~(values > MIN_CURVATURE)
+        values, vectors, _ = self._axes
+        tril, repaired = self._axes.inverse_root(), ~(values > MIN_CURVATURE)
         if not repaired.any():
             return tril, None
         largest = np.argmax(np.abs(vectors[:, repaired]), axis=0)
@@ -221,11 +217,8 @@ class Optimum:
         return values[0], self.coordinates[int(np.argmax(np.abs(vectors[:, 0])))]
 
     @cached_property
-    def _axes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Eigenvalues and eigenvectors of the Hessian in units of its diagonal, and those units."""
-        size = diagonal_sizes(self.hessian)
-        values, vectors = np.linalg.eigh(self.hessian / np.outer(size, size))
-        return values, vectors, size
+    def _axes(self) -> ScaledEigen:
+        return ScaledEigen.of(self.hessian)
 
     def evidence(self) -> dict[str, float | int | str]:
         """Evidence for a verdict on this optimum."""

@@ -85,8 +85,8 @@ def find_optimum(
         )
     ends = SearchEnds(objective, hessian, z, values, gradients)
     if starts == 1 or target.size > UNEXPLAINED.max_size or has_open_loop(target):
-        # No Hessians of so many coordinates. A loop of unknown length may take for ever at extreme
-        # values, where unexplained draws may lie.
+        # Hessians of many coordinates are too large. A loop of unknown length may not end at
+        # extreme values, where unexplained draws may lie.
         return ends.best()
     return _search_unexplained(ends, starts, seed, steps, progress, title)
 

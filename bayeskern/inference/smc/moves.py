@@ -7,8 +7,6 @@ kernel of blackjax would evaluate the density twice more in each compiled move.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -46,26 +44,14 @@ class TemperedPath(eqx.Module):
         return temperature * log_p + (1.0 - temperature) * log_q, (log_p, log_q)
 
 
-class Trajectories(NamedTuple):
-    """Random numbers of the trajectories of n particles.
-
-    Attributes:
-        momentum: Standard normal, (n, d).
-        log_uniform: Logs of uniform numbers, below which a ratio is accepted, (n,).
-        step_size: In whitened coordinates, (n,).
-    """
-
-    momentum: np.ndarray
-    log_uniform: np.ndarray
-    step_size: np.ndarray
-
-
 def move(
     path: TemperedPath,
     temperature: float,
     tril: np.ndarray,
     particles: Sample,
-    trajectories: Trajectories,
+    momentum: np.ndarray,
+    log_uniform: np.ndarray,
+    step_size: np.ndarray,
     leapfrogs: int,
 ) -> tuple[Sample, np.ndarray]:
     """Move each particle by one trajectory, or leave it.
@@ -75,7 +61,9 @@ def move(
         temperature: t.
         tril: Cholesky factor of the covariance of the particles, (d, d).
         particles: n particles with log p and log q0.
-        trajectories: Their random numbers.
+        momentum: Standard normal momenta, (n, d).
+        log_uniform: Logs of uniform numbers, below which a ratio is accepted, (n,).
+        step_size: Step sizes in whitened coordinates, (n,).
         leapfrogs: Leapfrog steps of each trajectory, at least 1.
 
     Returns:
@@ -85,6 +73,7 @@ def move(
     # Fewer particles in one call of the program for a costly density.
     rows = 32 if is_costly(path.target) else min(512, 2 ** int(np.ceil(np.log2(n))))
     numbers = jnp.asarray(float(temperature)), jnp.asarray(tril), jnp.asarray(leapfrogs)
+    trajectories = momentum, log_uniform, step_size
 
     def call(index):
         inputs = jax.tree.map(lambda x: jnp.asarray(x[index]), (particles, trajectories))

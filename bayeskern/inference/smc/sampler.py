@@ -17,7 +17,7 @@ from bayeskern.inference.model.checks.bad_data import refuse_nonfinite
 from bayeskern.inference.model.evaluation import log_densities
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.factors import robust_cholesky
-from bayeskern.inference.smc.moves import TemperedPath, Trajectories, move
+from bayeskern.inference.smc.moves import TemperedPath, move
 from bayeskern.inference.smc.start import StartDistribution
 from bayeskern.inference.smc.tempering import next_temperature, resample_islands
 
@@ -64,7 +64,9 @@ class ParticleState(NamedTuple):
 
     Attributes:
         temperature: t, ().
-        particles: z, (n, d), and its densities, log p and log q0, (n,) each.
+        z: Particles, (n, d).
+        log_p: log p of each, (n,).
+        log_q: log q0 of each, (n,).
         ancestor: Number of the first ancestor of each particle, (n,).
         log_evidence: Log marginal likelihood by island, up to this temperature, (islands,).
         tril: Cholesky factor of the covariance at this temperature, (d, d).
@@ -230,10 +232,11 @@ class Sampler:
             rng.uniform(0.8, 1.2, n),
             np.exp(rng.uniform(np.log(MOVES.smallest_step), 0.0, n)),
         ):
-            log_uniform = -rng.exponential(size=n)
-            trajectories = Trajectories(rng.standard_normal((n, d)), log_uniform, step * shares)
+            log_uniform, momentum = -rng.exponential(size=n), rng.standard_normal((n, d))
+            numbers = momentum, log_uniform, step * shares
+            temperature = float(state.temperature)
             particles, probability = move(
-                path, float(state.temperature), state.tril, particles, trajectories, leapfrogs
+                path, temperature, state.tril, particles, *numbers, leapfrogs
             )
             acceptance.append(np.mean(probability))
         step *= np.exp(MOVES.gain * (acceptance[0] - MOVES.accept))

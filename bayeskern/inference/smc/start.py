@@ -85,7 +85,7 @@ class StartDistribution:
         share = START.wide_share / len(START.wide_factors)
         parts = [modes.with_share(1.0 - START.prior_share - START.wide_share)]
         parts += [largest.with_share(share, factor) for factor in START.wide_factors]
-        # At extreme draws from the prior, a loop of unknown length may take for ever.
+        # At extreme draws from the prior, a loop of unknown length may not end.
         if has_open_loop(target):
             return cls(Elliptical.joined(parts), None, 0.0)
         if not target.without_prior:
