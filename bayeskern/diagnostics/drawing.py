@@ -1,4 +1,4 @@
-"""What figures of comparisons, calibrations and reports share: densities, intervals."""
+"""Densities and intervals in figures of comparisons and reports."""
 
 from __future__ import annotations
 
@@ -6,29 +6,26 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 
-# ArviZ computes a density at 512 points, four times as many as a small figure can show.
-DENSITY_POINTS = 128
-
 
 def within(x: np.ndarray, low: float, high: float) -> np.ndarray:
-    """The values of x between low and high, both included."""
+    """Values of x from low to high, both included."""
     return x[(x >= low) & (x <= high)]
 
 
-def kde(x) -> tuple[np.ndarray, np.ndarray]:
-    """A kernel density estimate from draws (S,): the grid, and the density there."""
-    # Here, since arviz takes a while to import.
-    from arviz_stats.base import array_stats
+def kde(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Kernel density estimate from draws (S,): a grid, and the density on it."""
+    from arviz_stats.base.array import array_stats  # slow to import
 
     grid, density, *_ = array_stats.kde(np.asarray(x, float))
-    keep = evenly(len(grid), DENSITY_POINTS)
+    # ArviZ computes 512 points; a small figure shows a quarter of them.
+    keep = evenly(len(grid), 128)
     return grid[keep], density[keep]
 
 
-def interval(ax, row: float, quantiles, color: str) -> None:
-    """A thin line, a thick line and a dot at height `row`: an interval in an interval, the median.
+def interval(ax, row: float, quantiles: np.ndarray, color: str) -> None:
+    """Two nested intervals (thin and thick lines) and the median (a dot) at height `row`.
 
-    quantiles: five of them, in ascending order.
+    quantiles: five quantiles in ascending order.
     """
     low, lower, median, upper, high = quantiles
     ax.plot([low, high], [row, row], color=color, linewidth=1.2)

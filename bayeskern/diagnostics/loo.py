@@ -7,34 +7,46 @@ cross-validation and WAIC".
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeskern.core.scalars import scalar_columns
+from bayeskern.inference import Posterior
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
-def psis_loo(tree, site: str, efficiency: float):
-    """ArviZ's PSIS-LOO of one site of the group log_likelihood, pointwise.
+def psis_loo(tree: xr.DataTree, site: str, efficiency: float) -> Any:
+    """Pointwise PSIS-LOO of one site by ArviZ.
 
-    efficiency: as `relative_efficiency` returns it. ArviZ's warnings are silenced, since whoever
-    calls this shows the k-hats.
+    Warnings are silenced, since callers show the k-hats.
+
+    Args:
+        tree: Tree with a group log_likelihood.
+        site: Name of the site.
+        efficiency: Effective draws per draw, as `relative_efficiency` returns it.
+
+    Returns:
+        An ELPDData of ArviZ.
     """
-    import arviz as az
+    import arviz as az  # slow to import
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return az.loo(tree, var_name=site, reff=efficiency, pointwise=True)
 
 
-def relative_efficiency(posterior) -> float:
-    """Effective draws per draw, on average over the numbers of the posterior; 1 without chains."""
+def relative_efficiency(posterior: Posterior) -> float:
+    """Effective draws per draw, averaged over parameters; 1 without chains."""
     if not posterior.has_chains:
         return 1.0
-    from arviz_stats.base import array_stats
+    from arviz_stats.base.array import array_stats  # slow to import
 
     x = scalar_columns(posterior.flat)[1].reshape(*posterior.shape, -1)
     with warnings.catch_warnings():
-        # A number that never moves has no effective draws, and is left out of the mean.
+        # A constant parameter has no effective draws and is left out of the mean.
         warnings.simplefilter("ignore")
         efficiency = array_stats.ess(np.moveaxis(x, -1, 0), method="mean", relative=True)
         return float(np.clip(np.nanmean(efficiency), 1e-3, 1.0))

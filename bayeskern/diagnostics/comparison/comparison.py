@@ -1,10 +1,12 @@
-"""Posteriors of one model side by side: their cost, trust and evidence, and how they differ."""
+"""Posteriors of one model side by side: cost, trust, evidence and differences."""
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import numpy as np
@@ -12,51 +14,64 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.formatting import aligned
 from bayeskern.core.scalars import scalar_columns
-from bayeskern.diagnostics.comparison import marginals_plot
 from bayeskern.diagnostics.comparison.forecasts import (
     ForecastComparison,
     Peer,
     compare_forecasts,
 )
+from bayeskern.diagnostics.comparison.marginals_plot import marginals
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior
 from bayeskern.inference.model.trace.enumeration import NoPointwiseError
 from bayeskern.inference.verdict import WIDTH
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
 
 def compare(
-    posteriors: dict[str, Posterior | Forecast | Peer], reference: str | None = None
+    posteriors: Mapping[str, Posterior] | Mapping[str, Forecast | Peer],
+    reference: str | None = None,
 ) -> Comparison | ForecastComparison:
     """Put posteriors of the same model and data side by side, or forecasts of the same series.
 
-    Forecasts are scored from past dates of the series, those that their own verdict rests on.
-    Beside them may stand models of statsforecast (`pip install bayeskern[peers]`), which forecast
-    from the same dates.
+    Forecasts are scored at past dates of the series, the same dates as for their verdict. Models of
+    statsforecast (`pip install bayeskern[peers]`) can be compared with them at these dates.
 
     Args:
-        posteriors: The posteriors by name, as in `{"laplace": p1, "nuts": p2}`; or forecasts and
+        posteriors: Posteriors by name, as in `{"laplace": p1, "nuts": p2}`; or forecasts and
             models, as in `{"ours": forecast, "ets": AutoETS(season_length=12)}`.
-        reference: The name of the posterior that the others are measured against. By default it is
-            the first one with a good verdict that is exact or comes from MCMC; without such a one
-            the differences are left out.
+        reference: Name of the posterior that the others are measured against. The default is the
+            first one with a good verdict that is exact or comes from MCMC; if there is none, the
+            differences are left out.
 
     Returns:
-        The comparison; printed, it is a table. That of forecasts has mae, rmse, crps and coverages.
+        The comparison; printed, it is a table. For forecasts it holds mae, rmse, crps and
+        coverages.
 
     Raises:
-        ValueError: If `posteriors` is no dict or empty, if `reference` is none of its names, or if
-            a posterior shares no site with the reference.
+        ValueError: If `posteriors` is not a dict or is empty, if `reference` is not one of its
+            names, or if a posterior shares no site with the reference.
     """
     if not isinstance(posteriors, dict) or not posteriors:
+        count = len(posteriors) if isinstance(posteriors, Sized) else 1
         raise ValueError(
-            'posteriors must be a dict of names and posteriors, as in {"laplace": p1, "nuts": p2}, '
-            f"got {type(posteriors).__name__} of {np.size(posteriors)}."
+            'posteriors must be a dict of names and posteriors, as in {"laplace": p1, "nuts": p2}; '
+            f"got {type(posteriors).__name__} of {count}."
         )
-    if any(isinstance(one, Forecast) for one in posteriors.values()):
+    if any(isinstance(value, Forecast) for value in posteriors.values()):
         if reference is not None:
-            raise ValueError("reference= is for posteriors: forecasts are measured by what came.")
+            raise ValueError("reference= is for posteriors; forecasts are scored by observations.")
         return compare_forecasts(posteriors)
+    return compare_posteriors(posteriors, reference)
+
+
+def compare_posteriors(
+    posteriors: dict[str, Posterior], reference: str | None = None
+) -> Comparison:
+    """Compare posteriors by name, as `compare` does."""
     if reference is None:
         reference = next((name for name, p in posteriors.items() if _is_good_reference(p)), None)
     else:
@@ -71,7 +86,7 @@ def compare(
         table=table,
         parameters=_differences(posteriors, reference),
         remarks=tuple(
-            f"The elpd, log evidence and ELBO of {name} are left out: they are of other data than "
+            f"The elpd, log evidence and ELBO of {name} are left out, because its data differ from "
             f"those of {first}."
             for name in others
         ),
@@ -84,18 +99,18 @@ class Comparison:
 
     Attributes:
         posteriors: The posteriors by name.
-        reference: The name of the posterior that the others are measured against, or None.
-        table: A dict for each posterior, by name. It holds method, verdict, seconds, draws,
-            ess_per_second (of the worst site for MCMC, of the weights p / q otherwise), khat, elbo,
-            log_evidence and log_evidence_error, elpd (the expected log predictive density by
-            PSIS-LOO) and elpd_error, its standard error, and loo_khat, the largest of its k-hats.
-            NaN stands for what is not known.
-        parameters: How each posterior but the reference differs from it, by posterior and by
-            number of a site: mean_error (in sds of the reference), sd_ratio, and wasserstein (the
-            1-Wasserstein distance of the marginals, in sds of the reference).
-        remarks: What a reader must know beside the numbers. The elpd, log evidence and ELBO of a
-            posterior are left out if its data are not those of the reference (or, without one, of
-            the first posterior that has such a number).
+        reference: Name of the posterior that the others are measured against, or None.
+        table: Measures of each posterior, by name: method, verdict, seconds, draws, ess_per_second
+            (of the worst site for MCMC, of the weights p / q otherwise), khat, elbo, log_evidence
+            and log_evidence_error, elpd (expected log predictive density by PSIS-LOO) and
+            elpd_error (its standard error), and loo_khat (its largest k-hat). Unknown values are
+            NaN.
+        parameters: Differences from the reference, by posterior and by parameter: mean_error (in
+            sds of the reference), sd_ratio, and wasserstein (1-Wasserstein distance of the
+            marginals, in sds of the reference).
+        remarks: Remarks on missing values. The elpd, log evidence and ELBO of a posterior are left
+            out if its data differ from those of the reference (or, without a reference, of the
+            first posterior that has such a value).
     """
 
     posteriors: dict[str, Posterior]
@@ -104,15 +119,15 @@ class Comparison:
     parameters: dict[str, dict[str, dict[str, float]]]
     remarks: tuple[str, ...] = ()
 
-    def to_frame(self):
+    def to_frame(self) -> pd.DataFrame:
         """The table as a pandas data frame, with a row for each posterior."""
-        import pandas as pd  # optional
+        import pandas as pd  # slow to import
 
         return pd.DataFrame.from_dict(self.table, orient="index")
 
-    def parameters_to_frame(self):
-        """The differences from the reference as a data frame, with rows (posterior, parameter)."""
-        import pandas as pd  # optional
+    def parameters_to_frame(self) -> pd.DataFrame:
+        """Differences from the reference as a data frame, with rows (posterior, parameter)."""
+        import pandas as pd  # slow to import
 
         rows = {
             (name, parameter): measures
@@ -123,11 +138,11 @@ class Comparison:
         frame.index = pd.MultiIndex.from_tuples(list(rows), names=["posterior", "parameter"])
         return frame
 
-    def plot(self, parameters: list[str] | None = None):
-        """Overlaid marginal densities, and their 50 % and 90 % intervals.
+    def plot(self, parameters: list[str] | None = None) -> Figure:
+        """Plot overlaid marginal densities, and their 50 % and 90 % intervals.
 
         Args:
-            parameters: The numbers to show, such as "weights[0]"; by default the first ten.
+            parameters: Parameters to show, such as "weights[0]"; by default the first ten.
 
         Returns:
             A matplotlib figure.
@@ -135,12 +150,11 @@ class Comparison:
         Raises:
             ValueError: If a parameter is unknown.
         """
-        draws = {name: _draws_by_number(p) for name, p in self.posteriors.items()}
-        numbers = list(next(iter(draws.values())))
+        draws = {name: _draws_by_parameter(p) for name, p in self.posteriors.items()}
+        names = list(next(iter(draws.values())))
         for parameter in parameters or ():
-            validation.one_of("parameter", parameter, numbers)
-        parameters = parameters or numbers[: marginals_plot.MAX_PARAMETERS]
-        return marginals_plot.marginals(draws, parameters)
+            validation.one_of("parameter", parameter, names)
+        return marginals(draws, parameters or names[:10])
 
     def __repr__(self) -> str:
         lines = aligned([HEADINGS, *(table_cells(n, row) for n, row in self.table.items())])
@@ -152,12 +166,12 @@ class Comparison:
             lines += ["", *textwrap.wrap(remark, WIDTH)]
         return "\n".join(lines)
 
-    def worst(self, name) -> tuple[str, ...]:
-        """The cells of one row: the posterior's name, and its worst parameter by each measure."""
+    def worst(self, name: str) -> tuple[str, ...]:
+        """Cells of a table row: the posterior, and its worst parameter by each measure."""
         differences = self.parameters[name]
 
-        def largest(measure, size):
-            # NaN is the worst of all.
+        def largest(measure: str, size: Callable[[float], float]) -> str:
+            # NaN counts as the worst value.
             sizes = {p: size(values[measure]) for p, values in differences.items()}
             parameter = max(sizes, key=lambda p: np.inf if np.isnan(sizes[p]) else sizes[p])
             return f"{differences[parameter][measure]:.2f} ({parameter})"
@@ -177,16 +191,14 @@ HEADINGS = (
 )
 NO_LOO = {"elpd": np.nan, "elpd_error": np.nan, "loo_khat": np.nan}
 NO_EVIDENCE = {"elbo": np.nan, "log_evidence": np.nan, "log_evidence_error": np.nan}
-# Densities of the data, which can only be compared where the data are the same.
-DATA_DENSITIES = ("elpd", "elbo", "log_evidence")
 
 
-def is_asymptotically_exact(posterior) -> bool:
-    """Whether the method is right but for the noise of its draws, if nothing went wrong."""
+def is_asymptotically_exact(posterior: Posterior) -> bool:
+    """Whether the method converges to the posterior with more draws."""
     return posterior.method in ("exact", "smc") or posterior.is_mcmc
 
 
-def _is_good_reference(posterior) -> bool:
+def _is_good_reference(posterior: Posterior) -> bool:
     return is_asymptotically_exact(posterior) and posterior.trust.verdict == "good"
 
 
@@ -212,7 +224,7 @@ def _table_row(posterior: Posterior) -> dict:
 
 
 def _elpd(posterior: Posterior) -> dict[str, float]:
-    """The expected log predictive density by PSIS-LOO, summed over sites; a point has none."""
+    """Expected log predictive density by PSIS-LOO, summed over sites; NaN for a point."""
     import arviz as az  # slow to import
 
     if posterior.is_point:
@@ -223,10 +235,10 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
         return NO_LOO
     log_likelihood = {k: v for k, v in by_site.items() if v[0, 0].size > 1}
     if not log_likelihood:
-        # Leaving out the only observation leaves nothing to learn from.
+        # A single observation cannot be left out.
         return NO_LOO
     efficiency = relative_efficiency(posterior)
-    # A tree does not allow every name that a site may have.
+    # A tree does not allow every name of a site.
     trees = [
         az.from_dict({"log_likelihood": {"y": np.asarray(values)}})
         for values in log_likelihood.values()
@@ -240,53 +252,64 @@ def _elpd(posterior: Posterior) -> dict[str, float]:
 
 
 def have_same_model(posteriors: dict[str, Posterior]) -> bool:
-    """Whether all are known to be of the same model and arguments; a file keeps no model."""
+    """Whether all posteriors have the same model and arguments; False without a model."""
     first, *others = (p.target for p in posteriors.values())
     return first is not None and all(
         other is not None
-        and _are_same_model(other.model, first.model)
+        # Models other than modules may hold anything, so they are compared by identity.
+        and (
+            other.model is first.model
+            or (
+                isinstance(other.model, eqx.Module)
+                and bool(eqx.tree_equal(other.model, first.model))
+            )
+        )
         and bool(eqx.tree_equal(other.arguments, first.arguments))
         for other in others
     )
 
 
-def _are_same_model(model, other) -> bool:
-    # A user's own model may hold anything, so only the very same object is known to be the same.
-    return model is other or (isinstance(model, eqx.Module) and bool(eqx.tree_equal(model, other)))
+def _with_other_data(
+    posteriors: dict[str, Posterior], table: dict[str, dict], reference: str | None
+) -> tuple[list[str], str | None]:
+    """Posteriors whose data differ from those of the first one, and the name of the first one.
 
-
-def _with_other_data(posteriors, table, reference) -> tuple[list[str], str | None]:
-    """The posteriors whose data densities are of other data than the first's; the first's name.
-
-    The first is the reference if it has such a density, or else the first posterior that has one.
+    Only posteriors with a density of the data count. The first is the reference if it counts.
     """
-    names = [n for n in posteriors if not all(np.isnan(table[n][d]) for d in DATA_DENSITIES)]
+    names = [
+        name
+        for name, row in table.items()
+        if not all(np.isnan(row[density]) for density in ("elpd", "elbo", "log_evidence"))
+    ]
     first = reference if reference in names else next(iter(names), None)
-    data = {name: list(posteriors[name].observed().values()) for name in names}
-    return [name for name in names if not _are_equal(data[name], data[first])], first
+    data = {name: posteriors[name].observed() for name in names}
+    return [n for n in names if first is None or not _are_equal(data[n], data[first])], first
 
 
-def _are_equal(x: list, y: list) -> bool:
-    return len(x) == len(y) and all(map(np.array_equal, x, y))
+def _are_equal(x: dict[str, np.ndarray], y: dict[str, np.ndarray]) -> bool:
+    return len(x) == len(y) and all(map(np.array_equal, x.values(), y.values()))
 
 
-def _draws_by_number(posterior) -> dict[str, np.ndarray]:
-    """The draws (S,) of each number of each site, by its name."""
+def _draws_by_parameter(posterior: Posterior) -> dict[str, np.ndarray]:
+    """Draws (S,) of each parameter, by name."""
     names, values = scalar_columns(posterior.flat)
     return dict(zip(names, values.T.astype(float), strict=True))
 
 
-def _differences(posteriors, reference) -> dict:
+def _differences(
+    posteriors: dict[str, Posterior], reference: str | None
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Differences of each parameter from the reference."""
     if reference is None:
         return {}
-    draws = {name: _draws_by_number(p) for name, p in posteriors.items()}
+    draws = {name: _draws_by_parameter(p) for name, p in posteriors.items()}
     truth = draws.pop(reference)
     differences = {}
     for name, approximate in draws.items():
         shared = [parameter for parameter in truth if parameter in approximate]
         if not shared:
             raise ValueError(
-                f"{name!r} and {reference!r} share no site: {', '.join(approximate)} and "
+                f"{name!r} and {reference!r} share no site: they have {', '.join(approximate)} and "
                 f"{', '.join(truth)}. Compare posteriors of the same model."
             )
         differences[name] = {
@@ -298,10 +321,9 @@ def _differences(posteriors, reference) -> dict:
     return differences
 
 
-def _difference(x, y) -> dict[str, float]:
-    """How the draws x differ from the draws y, in sds of y."""
-    # Here, since scipy.stats takes a while to import.
-    from scipy.stats import wasserstein_distance
+def _difference(x: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """Differences of draws x from draws y, in sds of y."""
+    from scipy.stats import wasserstein_distance  # slow to import
 
     sd = np.std(y)
     if not sd > 0:
@@ -317,23 +339,18 @@ def _difference(x, y) -> dict[str, float]:
 
 
 def table_cells(name: str, row: dict) -> tuple[str, ...]:
-    """A row of the table as text, in the order of HEADINGS."""
+    """Cells of a row of the table, in the order of HEADINGS."""
+    formats = (("ess_per_second", ".0f"), ("khat", ".2f"), ("elbo", ".2f"))
     return (
         name,
         row["method"],
         row["verdict"],
         f"{row['seconds']:.2f}",
         str(row["draws"]),
-        _number(row["ess_per_second"], ".0f"),
-        _number(row["khat"], ".2f"),
-        _number(row["elbo"], ".2f"),
+        *("-" if np.isnan(row[name]) else format(row[name], form) for name, form in formats),
         _with_error(row["log_evidence"], row["log_evidence_error"]),
         _with_error(row["elpd"], row["elpd_error"]),
     )
-
-
-def _number(value: float, form: str) -> str:
-    return "-" if np.isnan(value) else format(value, form)
 
 
 def _with_error(value: float, error: float) -> str:

@@ -1,10 +1,10 @@
-"""Forecasts of one series beside one another, and beside models of statsforecast."""
+"""Forecasts of one series side by side, also with models of statsforecast."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -14,28 +14,36 @@ from bayeskern.forecast.evaluate.scores import COVERAGES, WANTED, Scores, joined
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.result import Forecast
 
-NAIVE = "seasonal naive"
-MEASURES = ("mae", "rmse", "crps", *(f"coverage_{100 * level:g}" for level in COVERAGES))
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEASURES: tuple[str, ...] = (
+    "mae",
+    "rmse",
+    "crps",
+    *(f"coverage_{100 * level:g}" for level in COVERAGES),
+)
 
 
 class Peer(Protocol):
-    """A model of statsforecast, or what forecasts as one does."""
+    """A model of statsforecast, or one with the same method `forecast`."""
 
-    def forecast(self, y, h: int, level: list[float]) -> Mapping[str, np.ndarray]:
-        """Forecasts by name: "mean" and, for each level in percent, "lo-80" and "hi-80": (h,)."""
+    def forecast(self, y: np.ndarray, h: int, level: list[float]) -> Mapping[str, np.ndarray]:
+        """Forecasts (h,) by name: "mean" and, for a level in percent, "lo-80" and "hi-80"."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class ForecastComparison:
-    """Forecasts from the same past dates, scored by what came true. `compare` returns it.
+    """Forecasts from the same past dates, scored by the observed values, as of `compare`.
 
     Attributes:
-        series: The name of the series.
-        steps: How many steps ahead each forecast went.
-        origins: From how many past dates.
-        count: How many values there were to compare with.
-        table: Model -> mae, rmse and crps in the units of the series, coverage_80 and so on, the
-            share of values inside the central intervals.
+        series: Name of the series.
+        steps: Number of steps ahead of each forecast.
+        origins: Number of past dates.
+        count: Number of observed values.
+        table: Scores by model: mae, rmse and crps in the units of the series; coverage_80 and so
+            on, the share of values inside the central intervals.
     """
 
     series: str
@@ -44,7 +52,7 @@ class ForecastComparison:
     count: int
     table: dict[str, dict[str, float]]
 
-    def to_frame(self):
+    def to_frame(self) -> pd.DataFrame:
         """The table as a pandas data frame, with a row for each model."""
         import pandas as pd  # slow to import
 
@@ -57,48 +65,55 @@ class ForecastComparison:
         )
         rows = [("", *MEASURES)]
         for name, row in self.table.items():
-            rows.append((name, *(_shown(measure, row[measure]) for measure in MEASURES)))
+            cells = [
+                f"{100.0 * row[m]:.0f} %" if m.startswith("coverage") else f"{row[m]:.4g}"
+                for m in MEASURES
+            ]
+            rows.append((name, *cells))
         return "\n".join([head, "", *aligned(rows)])
 
 
-def _shown(measure: str, value: float) -> str:
-    return f"{100.0 * value:.0f} %" if measure.startswith("coverage") else f"{value:.4g}"
-
-
 def compare_forecasts(models: Mapping[str, Forecast | Peer]) -> ForecastComparison:
-    """Score forecasts and peers from the same past dates of the series.
+    """Score forecasts and peers at the same past dates of the series.
 
-    They are the dates that the verdict on a forecast rests on, `Forecast.look_back`.
+    The dates are the same as for the verdict on a forecast.
+
+    Args:
+        models: Forecasts and models of statsforecast, by name.
+
+    Returns:
+        Scores of each model, and of the seasonal naive forecast.
 
     Raises:
         ValueError: If the forecasts are of several series or horizons, if the series is too short
-            to look back, or if a peer can forecast none of it.
-        TypeError: If a model is neither a forecast nor one of statsforecast.
+            for past forecasts, or if a peer cannot forecast it.
+        TypeError: If a model is neither a forecast nor a model of statsforecast.
     """
     forecasts = {name: model for name, model in models.items() if isinstance(model, Forecast)}
     first, f = next(iter(forecasts.items()))
     for name, other in forecasts.items():
-        if other.horizon != f.horizon or not _same(other.series, f.series):
+        if other.horizon != f.horizon or not _are_same(other.series, f.series):
             raise ValueError(
-                f"{first} and {name} are forecasts of other series or horizons: only forecasts of "
-                "the same values, as many steps ahead, can be put side by side."
+                f"{first} and {name} must be forecasts of the same series and horizon; got "
+                f"{f.horizon} steps of {f.series.name} and {other.horizon} steps of "
+                f"{other.series.name}."
             )
-    if f.look_back is None:
-        raise ValueError(f"{f.series.name} is too short, or constant: there is no looking back.")
+    back = f.look_back
+    if back is None or f.combination is None:
+        raise ValueError(f"{f.series.name} is too short, or constant: it has no past forecasts.")
     table = {}
     for name, model in models.items():
-        if isinstance(model, Forecast):
-            table[name] = _row(model.look_back.ours)
-        else:
+        if not isinstance(model, Forecast):
             table[name] = _of_peer(name, model, f.series, f.combination.origins)
-    table[NAIVE] = _row(f.look_back.naive)
-    back = f.look_back
+        elif model.look_back is not None:
+            table[name] = _row(model.look_back.ours)
+    table["seasonal naive"] = _row(back.naive)
     return ForecastComparison(f.series.name, back.steps, len(back.origins), back.count, table)
 
 
-def _same(one: Series, other: Series) -> bool:
-    return np.array_equal(one.times, other.times) and np.array_equal(
-        one.values, other.values, equal_nan=True
+def _are_same(first: Series, second: Series) -> bool:
+    return np.array_equal(first.times, second.times) and np.array_equal(
+        first.values, second.values, equal_nan=True
     )
 
 
@@ -115,8 +130,8 @@ def _row(scores: Scores) -> dict[str, float]:
 def _of_peer(name: str, model: Peer, series: Series, origins: Sequence[Origin]) -> dict[str, float]:
     if not callable(getattr(model, "forecast", None)):
         raise TypeError(
-            f"{name} is a {type(model).__name__}; wanted a forecast of bk.forecast, or a model of "
-            "statsforecast, such as statsforecast.models.AutoETS(season_length=12)."
+            f"{name} must be a forecast of bk.forecast, or a model of statsforecast such as "
+            f"statsforecast.models.AutoETS(season_length=12); got {type(model).__name__}."
         )
     y, on_grid = series.values[series.observed], series.on_grid()
     steps = series.calendar.steps()[series.observed]
@@ -125,12 +140,12 @@ def _of_peer(name: str, model: Peer, series: Series, origins: Sequence[Origin]) 
         past = on_grid[: steps[origin.count - 1] + 1]
         if np.isnan(past).any():
             raise ValueError(
-                f"{name} takes series without gaps, and this one has missing values or times."
+                f"{name} needs a series without gaps, and this one has missing values or times."
             )
         try:
             quantiles = _quantiles(model, past, int(origin.steps[-1]) + 1)
         except Exception as error:
-            # Each model has errors of its own, and they do not name it.
+            # Models raise errors of many types, which do not name the model.
             raise ValueError(f"{name} has no forecast of this series: {error}") from error
         if not np.all(np.isfinite(quantiles)):
             raise ValueError(f"{name} has a forecast of this series that is not finite.")
@@ -139,12 +154,12 @@ def _of_peer(name: str, model: Peer, series: Series, origins: Sequence[Origin]) 
 
 
 def _quantiles(model: Peer, past: np.ndarray, ahead: int) -> np.ndarray:
-    """The quantiles at WANTED, from intervals: (len(WANTED), ahead)."""
+    """Quantiles at WANTED from the intervals of a peer, (len(WANTED), ahead)."""
     widths = np.round(200.0 * np.abs(WANTED - 0.5), 10)
     levels = sorted({*widths.tolist()} - {0.0})
-    found = model.forecast(y=past, h=ahead, level=levels)
+    forecasts = model.forecast(y=past, h=ahead, level=levels)
     rows = []
     for p, width in zip(WANTED, widths.tolist(), strict=True):
         key = "mean" if width == 0.0 else f"{'lo' if p < 0.5 else 'hi'}-{width}"
-        rows.append(np.asarray(found[key], float))
+        rows.append(np.asarray(forecasts[key], float))
     return np.stack(rows)

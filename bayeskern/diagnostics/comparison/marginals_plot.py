@@ -1,6 +1,9 @@
-"""Marginals of several posteriors over one another, and their intervals."""
+"""Overlaid marginal densities of several posteriors, and their intervals."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,38 +11,44 @@ from bayeskern.core.formatting import short
 from bayeskern.core.plotting import COLORS, figure
 from bayeskern.diagnostics.drawing import interval, kde, within
 
-MAX_PARAMETERS = 10
-# The most letters of a name that are shown.
-LETTERS = 20
-# The quantiles between which densities are shown: the rest of a heavy tail would squeeze them to a
-# line.
-CENTRAL = (0.002, 0.998)
-INTERVALS = (0.05, 0.25, 0.5, 0.75, 0.95)
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Letters of a name.
+MAX_LETTERS = 20
 
 
-def marginals(draws: dict[str, dict[str, np.ndarray]], parameters: list[str]):
+def marginals(draws: dict[str, dict[str, np.ndarray]], parameters: list[str]) -> Figure:
     """A row for each parameter: densities on the left, 50 % and 90 % intervals on the right.
 
-    draws: the draws (S,) of each parameter, by posterior and parameter.
+    Args:
+        draws: Draws (S,), by posterior and parameter.
+        parameters: Names of the parameters.
     """
-    labels = {name: short(name, LETTERS) for name in draws}
+    labels = {name: short(name, MAX_LETTERS) for name in draws}
     height = 0.9 + len(parameters) * max(0.85, 0.18 * len(labels) + 0.35)
     fig = figure((8.0, height))
     rows = fig.subplots(len(parameters), 2, squeeze=False, width_ratios=(3, 2))
-    for axes, parameter in zip(rows, parameters, strict=True):
-        _parameter(*axes, parameter, {n: x.get(parameter) for n, x in draws.items()}, labels)
+    for (left, right), parameter in zip(rows, parameters, strict=True):
+        _row(left, right, parameter, {n: x.get(parameter) for n, x in draws.items()}, labels)
     _legend(fig, list(labels.values()))
     return fig
 
 
-def _parameter(left, right, parameter: str, draws: dict[str, np.ndarray | None], labels) -> None:
-    """The row of one parameter; draws: None for a posterior that does not have it."""
+def _row(
+    left,
+    right,
+    parameter: str,
+    draws: Mapping[str, np.ndarray | None],
+    labels: Mapping[str, str],
+) -> None:
+    """The row of one parameter; draws: None for a posterior without this parameter."""
     limits = _limits([x for x in draws.values() if x is not None])
     for i, x in enumerate(draws.values()):
         if x is not None:
             color = COLORS[i % len(COLORS)]
             _density(left, x, limits, color)
-            interval(right, i, np.quantile(x, INTERVALS), color)
+            interval(right, i, np.quantile(x, (0.05, 0.25, 0.5, 0.75, 0.95)), color)
     for ax in (left, right):
         ax.set_xlim(*limits)
         ax.spines[["top", "right", "left"]].set_visible(False)
@@ -48,7 +57,12 @@ def _parameter(left, right, parameter: str, draws: dict[str, np.ndarray | None],
     left.set_yticks([])
     left.set_ylim(bottom=0.0)
     left.set_ylabel(
-        short(parameter, LETTERS), rotation=0, ha="right", va="center", fontsize=9, parse_math=False
+        short(parameter, MAX_LETTERS),
+        rotation=0,
+        ha="right",
+        va="center",
+        fontsize=9,
+        parse_math=False,
     )
     right.set_yticks(range(len(labels)), labels.values(), fontsize=8)
     for label in right.get_yticklabels():
@@ -58,14 +72,14 @@ def _parameter(left, right, parameter: str, draws: dict[str, np.ndarray | None],
 
 
 def _legend(fig, labels: list[str]) -> None:
-    """The names of all posteriors above the figure, since a row need not show each of them."""
+    """Names of all posteriors above the figure, since a row may lack some of them."""
     from matplotlib.lines import Line2D  # slow to import
 
     handles = [
         Line2D([], [], color=COLORS[i % len(COLORS)], linewidth=1.5, label=label)
         for i, label in enumerate(labels)
     ]
-    columns = 3 if max(map(len, labels)) > LETTERS // 2 else 6
+    columns = 3 if max(map(len, labels)) > MAX_LETTERS // 2 else 6
     legend = fig.legend(
         handles=handles,
         loc="outside upper center",
@@ -78,8 +92,9 @@ def _legend(fig, labels: list[str]) -> None:
 
 
 def _limits(draws: list[np.ndarray]) -> tuple[float, float]:
-    ends = np.array([np.quantile(x, CENTRAL) for x in draws])
-    # One posterior that is far too wide must not hide the others.
+    """Range in which densities are drawn: heavy tails would squeeze the densities to lines."""
+    ends = np.array([np.quantile(x, (0.002, 0.998)) for x in draws])
+    # A posterior that is far too wide must not hide the others.
     low, high = np.median(ends, axis=0)
     low, high = (
         min(low, *ends[:, 0][ends[:, 0] > low - 2 * (high - low)], low),
@@ -89,7 +104,7 @@ def _limits(draws: list[np.ndarray]) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def _density(ax, x, limits, color) -> None:
+def _density(ax, x: np.ndarray, limits: tuple[float, float], color: str) -> None:
     if np.ptp(x) == 0:
         ax.axvline(x[0], color=color, linewidth=1.5)
         return
@@ -97,7 +112,7 @@ def _density(ax, x, limits, color) -> None:
     if len(inside) < 10:
         return
     grid, density = kde(inside)
-    # What is not shown keeps its share of the area.
+    # Values outside keep their share of the area.
     density = density * len(inside) / len(x)
     ax.plot(grid, density, color=color, linewidth=1.5)
     ax.fill_between(grid, density, color=color, alpha=0.08, linewidth=0)

@@ -1,79 +1,87 @@
-"""The blocks that a section is made of. The template knows each by its `kind`."""
+"""Blocks of a section: a macro of a Jinja template, and the values that it lays out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cache
+from pathlib import Path
+from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-
-@dataclass(frozen=True)
-class Text:
-    """A paragraph."""
-
-    text: str
-    kind: ClassVar[str] = "text"
+from bayeskern.core.formatting import counted, number
+from bayeskern.diagnostics.report.evidence import GOOD
+from bayeskern.diagnostics.report.wording import listed, of_series, percent, shape_text
 
 
-@dataclass(frozen=True)
-class Missing:
-    """A sentence that says why something cannot be assessed, in its place."""
-
-    text: str
-    kind: ClassVar[str] = "missing"
-
-
-@dataclass(frozen=True)
-class Heading:
-    """The title of a part of a section."""
-
-    text: str
-    kind: ClassVar[str] = "heading"
-
-
-@dataclass(frozen=True)
-class Code:
-    """Text as it was typed."""
-
-    text: str
-    kind: ClassVar[str] = "code"
+@cache
+def environment() -> Environment:
+    """Templates of the report, with the formats of numbers and names as filters."""
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters = (counted, listed, number, of_series, percent, shape_text)
+    templates.filters |= {function.__name__: function for function in filters}
+    templates.globals["good"] = GOOD
+    return templates
 
 
-@dataclass(frozen=True)
-class Items:
-    """A list of sentences, each with what it is about."""
-
-    items: tuple[tuple[str, str], ...]
-    kind: ClassVar[str] = "items"
-
-
-@dataclass(frozen=True)
-class Table:
-    """head: of the columns, the first of which names the rows; rows: cells of text."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    caption: str = ""
-    kind: ClassVar[str] = "table"
-
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Figure:
-    """svg: as `style.svg` returns it; caption: what it shows, and what good looks like."""
+    """A picture to put into a page.
+
+    Attributes:
+        svg: The picture.
+        left_out: Whether only its caption is shown, to keep the file small.
+    """
 
     svg: Markup
-    caption: str
-    kind: ClassVar[str] = "figure"
+    left_out: bool = False
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """name: of the posterior, where there are several; facts: the evidence in words."""
+class Block:
+    """A macro of a template with its values.
 
-    name: str
-    verdict: str
-    headline: str
-    advice: str
-    facts: tuple[str, ...]
-    kind: ClassVar[str] = "verdict"
+    Args:
+        template: Name of the template, without its endings.
+        macro: Name of the macro.
+        **values: Arguments of the macro; a picture is called `figure`.
+    """
+
+    def __init__(self, template: str, macro: str, **values: Any):
+        self.template, self.macro, self.values = template, macro, values
+
+    @property
+    def figure(self) -> Figure | None:
+        """The picture in this block, if any."""
+        return self.values.get("figure")
+
+    def html(self) -> Markup:
+        """The block as HTML."""
+        module: Any = environment().get_template(f"{self.template}.html.j2").module
+        return getattr(module, self.macro)(**self.values)
+
+
+def text(words: str) -> Block:
+    """A paragraph."""
+    return Block("blocks", "text", words=words)
+
+
+def missing(reason: str) -> Block:
+    """The reason why something cannot be assessed."""
+    return Block("blocks", "missing", words=reason)
+
+
+def heading(title: str) -> Block:
+    """The title of a part of a section."""
+    return Block("blocks", "heading", title=title)
+
+
+def code(source: str) -> Block:
+    """Text as it was typed."""
+    return Block("blocks", "code", source=source)

@@ -1,32 +1,34 @@
-"""Kernels in words: "repeats every 1 year, its shape changing over about 60 years".
+"""Kernels in words: "repeats every 1 year; it changes over about 60 years".
 
-A kernel here has one value of every hyperparameter for each draw, along a first axis.
+The kernels here have a value of every hyperparameter for each draw, along a first axis.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayeskern.core.formatting import number, three_digits
-from bayeskern.kernels import base
+from bayeskern.kernels import Kernel, base
 from bayeskern.kernels.families import coregion, dot_product, periodic, stationary, trend
 
 # Units of time in years, the longest first.
 YEARS = {"year": 1.0, "month": 1.0 / 12.0, "day": 1.0 / 365.25, "hour": 1.0 / 8766.0}
-# A spread below this share of the value is not worth an interval.
-NEGLIGIBLE = 0.01
 
 
 @dataclass(frozen=True)
 class InputAxis:
     """The inputs of a kernel.
 
-    unit: what they are measured in: "years", "steps", or "" if unknown. extent: how far the data
-    reach along each column. names: of the columns.
+    Attributes:
+        unit: "years", "steps", or "" if unknown.
+        extent: Range of the data along each column.
+        names: Names of the columns.
     """
 
     unit: str
@@ -34,11 +36,12 @@ class InputAxis:
     names: tuple[str, ...] = ()
 
     def name(self, i: int) -> str:
+        """Name of a column."""
         return self.names[i] if i < len(self.names) else f"column {i}"
 
-    def span(self, values) -> str:
-        """A length along the axis: its median, and its 90 % interval where that is wide."""
-        values = np.asarray(values, float)
+    def span(self, draws: ArrayLike) -> str:
+        """A length along the axis: its median, and its 90 % interval if that is wide."""
+        values = np.asarray(draws, float)
         if values.ndim > 2:
             return "a metric of its own"
         if values.ndim == 2:
@@ -46,17 +49,18 @@ class InputAxis:
             return ", ".join(texts[:6]) + (", ..." if len(texts) > 6 else "")
         return self._length(values)
 
-    def _length(self, values) -> str:
+    def _length(self, values: np.ndarray) -> str:
         median, low, high = np.quantile(values, (0.5, 0.05, 0.95))
         size, unit = self._unit(median)
         text = number(median / size)
-        if high - low > NEGLIGIBLE * median:
+        # A narrower interval is not worth showing.
+        if high - low > 0.01 * median:
             text += f" ({number(low / size)} to {number(high / size)})"
         plural = "s" if unit in YEARS and text != "1" else ""
         return f"{text} {unit}{plural}".rstrip()
 
     def _unit(self, length: float) -> tuple[float, str]:
-        """The unit to measure a length in: its size along the axis, and its name."""
+        """Unit of a length: its size along the axis, and its name."""
         if self.unit != "years":
             return 1.0, self.unit
         shortest = min(YEARS.values())
@@ -66,100 +70,68 @@ class InputAxis:
             if length >= 0.999 * size or size == shortest
         )
 
-    def beyond(self, values, wave: bool = False) -> str:
-        """A remark where a lengthscale, or the period of a wave, is longer than the data."""
-        values = np.asarray(values, float)
+    def beyond(self, draws: ArrayLike, wave: bool = False) -> str:
+        """A remark on a lengthscale, or the period of a wave, that is longer than the data."""
+        values = np.asarray(draws, float)
         if len(self.extent) != 1 or values.ndim != 1 or np.median(values) < self.extent[0]:
             return ""
         if wave:
-            return ", longer than the data, so they do not show one whole turn of it"
-        return ", longer than the data, so nearly a straight line or a parabola there"
+            return ", longer than the data, which do not show a whole period"
+        return ", longer than the data, so nearly a straight line or a parabola over them"
+
+
+# Sentences on kernels with hyperparameters; {lengthscale} and {period} are texts of their own.
+SENTENCES = {
+    stationary.RBF: "varies very smoothly over about {lengthscale}",
+    stationary.Matern52: "varies smoothly over about {lengthscale}",
+    stationary.Matern32: "varies with some roughness over about {lengthscale}",
+    stationary.Matern12: "varies roughly, like a random walk pulled back to its mean, over about "
+    "{lengthscale}",
+    stationary.RationalQuadratic: "varies smoothly, on short and long scales at once, over about "
+    "{lengthscale}",
+    stationary.InverseMultiquadric: "varies smoothly, with a long memory, over about {lengthscale}",
+    stationary.White: "is noise without memory",
+    periodic.Periodic: "repeats every {period}, {shape}{beyond}",
+    periodic.Cosine: "swings as a pure wave with a period of {period}{beyond}",
+    dot_product.Linear: "follows a straight line",
+    dot_product.Polynomial: "follows a polynomial of degree {kernel.degree}",
+    base.Constant: "sets the level",
+    trend.Brownian: "wanders like a random walk",
+    trend.IntegratedBrownian: "has a slope that wanders like a random walk",
+    trend.IntegratedOrnsteinUhlenbeck: "has a slope that it forgets over about {memory}",
+    coregion.Coregion: "ties {kernel.outputs} outputs together",
+}
 
 
 @singledispatch
-def describe(kernel, axis: InputAxis) -> str:
-    """What a function under this kernel does, as the end of a sentence on it."""
-    return f"follows the kernel {type(kernel).__name__}"
+def describe(kernel: Any, axis: InputAxis) -> str:
+    """The behaviour of a function with this kernel, as the end of a sentence about it.
 
-
-def _varies(manner: str):
-    def describe_stationary(kernel, axis: InputAxis) -> str:
-        lengthscale = kernel.lengthscale
-        return f"{manner} over about {axis.span(lengthscale)}{axis.beyond(lengthscale)}"
-
-    return describe_stationary
-
-
-for kernel_class, manner in {
-    stationary.RBF: "varies very smoothly",
-    stationary.Matern52: "varies smoothly",
-    stationary.Matern32: "varies with some roughness",
-    stationary.Matern12: "varies roughly, like a random walk pulled back to its mean,",
-    stationary.RationalQuadratic: "varies smoothly, on short and long scales at once,",
-    stationary.InverseMultiquadric: "varies smoothly, with a long memory,",
-}.items():
-    describe.register(kernel_class)(_varies(manner))
-
-
-@describe.register
-def _(kernel: stationary.White, axis: InputAxis) -> str:
-    return "is noise without memory"
-
-
-@describe.register
-def _(kernel: periodic.Periodic, axis: InputAxis) -> str:
-    lengthscale = float(np.median(kernel.lengthscale))
-    shape = "close to a sine wave" if lengthscale > 1.5 else "with a shape of its own"
-    shape = "with a detailed shape" if lengthscale < 0.4 else shape
-    period = axis.span(kernel.period)
-    return f"repeats every {period}, {shape}{axis.beyond(kernel.period, wave=True)}"
-
-
-@describe.register
-def _(kernel: periodic.Cosine, axis: InputAxis) -> str:
-    period = f"{axis.span(kernel.period)}{axis.beyond(kernel.period, wave=True)}"
-    return f"swings as a pure wave with a period of {period}"
-
-
-@describe.register
-def _(kernel: dot_product.Linear, axis: InputAxis) -> str:
-    return "follows a straight line"
-
-
-@describe.register
-def _(kernel: base.Constant, axis: InputAxis) -> str:
-    return "sets the level"
-
-
-@describe.register
-def _(kernel: trend.Brownian, axis: InputAxis) -> str:
-    return "wanders like a random walk"
-
-
-@describe.register
-def _(kernel: trend.IntegratedBrownian, axis: InputAxis) -> str:
-    return "has a slope that wanders like a random walk"
-
-
-@describe.register
-def _(kernel: trend.IntegratedOrnsteinUhlenbeck, axis: InputAxis) -> str:
-    return f"has a slope that it forgets over about {axis.span(kernel.lengthscale)}"
+    Args:
+        kernel: A kernel with a value of every hyperparameter for each draw, along a first axis.
+        axis: The inputs of the kernel.
+    """
+    unknown = f"follows the kernel {type(kernel).__name__}"
+    sentence = next((SENTENCES[c] for c in type(kernel).__mro__ if c in SENTENCES), unknown)
+    words = {}
+    if "{lengthscale}" in sentence:
+        words["lengthscale"] = axis.span(kernel.lengthscale) + axis.beyond(kernel.lengthscale)
+    if "{memory}" in sentence:
+        words["memory"] = axis.span(kernel.lengthscale)
+    if "{period}" in sentence:
+        words["period"] = axis.span(kernel.period)
+        words["beyond"] = axis.beyond(kernel.period, wave=True)
+    if "{shape}" in sentence:
+        lengthscale = float(np.median(kernel.lengthscale))
+        shape = "close to a sine wave" if lengthscale > 1.5 else "with a shape of its own"
+        words["shape"] = "with a detailed shape" if lengthscale < 0.4 else shape
+    return sentence.format(kernel=kernel, **words)
 
 
 @describe.register
 def _(kernel: trend.ChangePoint, axis: InputAxis) -> str:
     sides = describe(kernel.before, axis), describe(kernel.after, axis)
     return f"{sides[0]} until about {axis.span(kernel.location)}, and {sides[1]} from then on"
-
-
-@describe.register
-def _(kernel: coregion.Coregion, axis: InputAxis) -> str:
-    return f"ties {kernel.outputs} outputs together"
-
-
-@describe.register
-def _(kernel: dot_product.Polynomial, axis: InputAxis) -> str:
-    return f"follows a polynomial of degree {kernel.degree}"
 
 
 @describe.register
@@ -173,37 +145,34 @@ def _(kernel: base.Product, axis: InputAxis) -> str:
     waves = [k for k in terms if isinstance(k, periodic.Periodic | periodic.Cosine)]
     decays = [k for k in terms if isinstance(k, stationary.Stationary)]
     if waves and len(waves) + len(decays) == len(terms) and decays:
-        # What multiplies a wave says how long it stays the same.
-        memory = axis.span(decays[0].lengthscale)
-        if _forgets(decays[0].lengthscale, waves):
+        # The factor of a wave says how long the wave keeps its shape.
+        lengthscale = np.asarray(decays[0].lengthscale, float)
+        memory = axis.span(lengthscale)
+        shortest = min(float(np.median(k.period)) for k in waves)
+        # Within half a period nothing comes back.
+        if lengthscale.ndim == 1 and float(np.median(lengthscale)) < 0.5 * shortest:
             return f"wanders, with a memory of about {memory}"
         shapes = " and ".join(describe(k, axis) for k in waves)
         return f"{shapes}; it changes over about {memory}"
     return ", times one that ".join(describe(k, axis) for k in kernel.terms)
 
 
-def _forgets(lengthscale, waves) -> bool:
-    """Whether the memory is shorter than half a period: then nothing is there to come back."""
-    lengthscale = np.asarray(lengthscale, float)
-    shortest = min(float(np.median(k.period)) for k in waves)
-    return lengthscale.ndim == 1 and float(np.median(lengthscale)) < 0.5 * shortest
-
-
 @describe.register
 def _(kernel: base.Select, axis: InputAxis) -> str:
-    return f"{describe(kernel.inner, axis)} (in {', '.join(map(axis.name, kernel.columns))})"
+    names = [axis.name(column) for column in kernel.columns if isinstance(column, int)]
+    return f"{describe(kernel.inner, axis)} (in {', '.join(names)})"
 
 
 @describe.register(base.Named)
 @describe.register(base.Scaled)
-def _(kernel, axis: InputAxis) -> str:
+def _(kernel: Any, axis: InputAxis) -> str:
     return describe(kernel.inner, axis)
 
 
 @describe.register(base.Power)
 @describe.register(base.Exp)
 @describe.register(base.Warped)
-def _(kernel, axis: InputAxis) -> str:
+def _(kernel: Any, axis: InputAxis) -> str:
     return f"{describe(kernel.inner, axis)}, transformed"
 
 
@@ -212,29 +181,32 @@ def _(kernel: base.Modulated, axis: InputAxis) -> str:
     return f"{describe(kernel.inner, axis)}, times a given function"
 
 
-def _bare(kernel):
+def _bare(kernel: Any) -> Any:
     """The kernel without its name and scale."""
     while isinstance(kernel, base.Named | base.Scaled):
         kernel = kernel.inner
     return kernel
 
 
-def rounded(kernel):
-    """The kernel at the median of its draws, with three digits, to be read as one typed it."""
+def rounded(kernel: Kernel) -> Kernel:
+    """The kernel at the median of its draws, rounded to three digits."""
     return jax.tree.map(lambda leaf: three_digits(np.median(leaf, axis=0)), kernel)
 
 
-def direction(changes, unit: str = "", factor: bool = False) -> str:
-    """Whether a component rose or fell over the data, by how much, and with what probability.
+def direction(changes: np.ndarray, unit: str = "", factor: bool = False) -> str:
+    """Direction, size and probability of the change of a component over the data.
 
-    changes: draws of its change, or of the factor by which it changed.
+    Args:
+        changes: Draws of the change.
+        unit: Name of the unit of the change.
+        factor: Whether the change is a factor.
     """
     none = 1.0 if factor else 0.0
     median, low, high = np.quantile(changes, (0.5, 0.05, 0.95))
     chance_of_rise = float(np.mean(changes > none))
     if low <= none <= high:
         chance = _chance(chance_of_rise)
-        return f"whether it rises or falls over the data is open (chance of a rise {chance})"
+        return f"its direction over the data is uncertain (chance of a rise {chance})"
     rises = median > none
     chance = _chance(chance_of_rise if rises else 1.0 - chance_of_rise)
     amounts = [number(abs(v)) for v in (median, *sorted((low, high), key=abs))]

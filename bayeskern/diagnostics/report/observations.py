@@ -1,4 +1,4 @@
-"""Each observation beside its prediction: by leave-one-out where that can be done.
+"""Observations beside their predictions, by leave-one-out where possible.
 
 Vehtari, Gelman and Gabry (2017), "Practical Bayesian model evaluation using leave-one-out
 cross-validation and WAIC"; Gelfand, Dey and Chang (1992) for the probability integral transform.
@@ -6,45 +6,47 @@ cross-validation and WAIC"; Gelfand, Dey and Chang (1992) for the probability in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import xarray as xr
 from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
+from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.inference.approximation.psis import has_even_tail, pareto_smooth
 
-# The most observations of a site for which draws are weighted to leave out each of them.
-MAX_WEIGHTED = 2000
-# Replicates at a point estimate; those of sites that condition on the data are costly.
-REPLICATES, COSTLY_REPLICATES = 1000, 100
-# Fewer observations say nothing of shares; fewer draws have no tail of weights to smooth.
-MIN_OBSERVATIONS, MIN_DRAWS = 20, 25
-LEFT_OUT = "Each observation is predicted from all the others (leave-one-out)."
-FITTED_WITH = (
-    "Each observation is predicted from all the others, but at hyperparameters that were fitted "
-    "with it too: with few observations or many hyperparameters this flatters the model."
-)
-IN_SAMPLE = (
-    "These predictions have seen the observations that they are compared with, so they flatter "
-    "the model: read misfit as real, and a good fit as unproven."
-)
+if TYPE_CHECKING:
+    from bayeskern.diagnostics.report.subject import Subject
 
-NO_SPREAD = "LOO needs a spread of the parameters, which a point estimate has not."
+# Fewer observations say nothing about shares of them.
+MIN_OBSERVATIONS = 20
+# Replicates at a point estimate; replicates that condition on the data are costly.
+REPLICATES, COSTLY_REPLICATES = 1000, 100
+
+How = Literal["left_out", "fitted_with", "in_sample"]
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """One observed site, laid flat.
+    """One observed site, flattened.
 
-    y: (n,). labels: a text for each of them. replicates: (S, n), new data as the model would make
-    it, or None. mean: (n,), the prediction of each observation, or None. pit: (n,), the probability
-    integral transform, which is uniform if the model is right, or None. how: LEFT_OUT, FITTED_WITH
-    or IN_SAMPLE. log_density: (n,), of each y left out, where that has a closed form. loo: ArviZ's
-    PSIS-LOO, or None. back: from values of y to the units of the data.
+    Attributes:
+        site: Name of the site.
+        y: Observed values, (n,).
+        labels: Name of each observation.
+        replicates: New data drawn from the model, (S, n), or None.
+        mean: Prediction of each observation, (n,), or None.
+        pit: Probability integral transform, (n,), uniform if the model is right; or None.
+        how: "left_out": each observation is predicted from all the others; "fitted_with": likewise,
+            at hyperparameters fitted to all observations; "in_sample": predicted with itself.
+        log_density: Log density of each left-out y, (n,), if it has a closed form.
+        loo: PSIS-LOO of ArviZ, or None.
+        why_no_loo: Reason for a missing `loo`.
+        back: Map from values of y to the units of the data.
     """
 
     site: str
@@ -53,7 +55,7 @@ class Observations:
     replicates: np.ndarray | None
     mean: np.ndarray | None
     pit: np.ndarray | None
-    how: str
+    how: How
     log_density: np.ndarray | None = None
     loo: Any = None
     why_no_loo: str = ""
@@ -67,13 +69,13 @@ class Observations:
 
     @property
     def discrete(self) -> bool:
-        """Whether all values are whole numbers, as far as the model goes."""
+        """Whether all values are whole numbers: those of the model, or else the observed ones."""
         values = self.y if self.replicates is None else self.replicates
         return bool(np.all(values == np.round(values)))
 
 
-def observations(subject) -> list[Observations]:
-    """Every observed site of a model."""
+def observations(subject: Subject) -> list[Observations]:
+    """Observed sites of a model or forecast."""
     processes = {p.site.replace("/", "."): p for p in subject.processes}
     if subject.forecast is not None:
         return [_of_forecast(subject, process) for process in processes.values()]
@@ -98,7 +100,7 @@ def observations(subject) -> list[Observations]:
     return all_observations
 
 
-def _of_forecast(subject, process) -> Observations:
+def _of_forecast(subject: Subject, process: Process | ForecastProcess) -> Observations:
     series = subject.forecast.series
     labels = subject.forecast.time_labels(series.times[series.observed])
     if subject.forecast.choices.likelihood is not None:
@@ -106,8 +108,8 @@ def _of_forecast(subject, process) -> Observations:
     return replace(_of_process(subject, process, labels), back=subject.forecast.scale.back)
 
 
-def _of_counts(subject, process, labels) -> Observations:
-    """Each value of a forecast through a likelihood, predicted from all the others."""
+def _of_counts(subject: Subject, process, labels: list[str]) -> Observations:
+    """Values of a forecast with a likelihood, each predicted from all the others."""
     f, y, rng = subject.forecast, subject.forecast.leading.y, subject.rng()
     given_others = predictive_of_others(f.parts, f.seed)
     whole = f.choices.likelihood.whole
@@ -117,18 +119,18 @@ def _of_counts(subject, process, labels) -> Observations:
         y,
         labels,
         replicates=given_others.sample_each(COSTLY_REPLICATES, rng),
-        mean=given_others.moments[0],
+        mean=given_others.mean,
         # Czado, Gneiting and Held (2009), "Predictive model assessment for count data".
         pit=low + rng.random(len(y)) * (high - low),
-        how=FITTED_WITH,
+        how="fitted_with",
         log_density=given_others.log_density(y),
     )
 
 
-def _of_process(subject, process, labels) -> Observations:
-    """Each value of a Gaussian process, predicted from all the others in closed form."""
+def _of_process(subject: Subject, process, labels: list[str]) -> Observations:
+    """Values of a Gaussian process, each predicted from all the others in closed form."""
     means, variances, log_density = process.loo()
-    # What the hyperparameters would be without it: truncated importance weights.
+    # Truncated importance weights of the draws with each observation left out.
     w = softmax(-log_density, axis=0)
     w = np.minimum(w, w.mean(axis=0) * np.sqrt(len(w)))
     w /= w.sum(axis=0)
@@ -142,19 +144,19 @@ def _of_process(subject, process, labels) -> Observations:
         replicates=rng.normal(means[rows], sds[rows]),
         mean=(w * means).sum(0),
         pit=(w * ndtr((y - means) / sds)).sum(0),
-        how=FITTED_WITH if len(means) == 1 else LEFT_OUT,
+        how="fitted_with" if len(means) == 1 else "left_out",
         log_density=np.log((w * np.exp(log_density)).sum(0)),
     )
 
 
-def _joined(values) -> np.ndarray:
+def _joined(values: xr.DataArray) -> np.ndarray:
     """Draws (chains, draws, shape) as a matrix with a row for each draw."""
-    values = np.asarray(values, float)
-    return values.reshape(values.shape[0] * values.shape[1], -1)
+    draws = np.asarray(values, float)
+    return draws.reshape(draws.shape[0] * draws.shape[1], -1)
 
 
-def _labels(values) -> list[str]:
-    """A name for each observation: its labels along the named axes."""
+def _labels(values: xr.DataArray) -> list[str]:
+    """Names of observations: their labels along the axes."""
     axes = [[str(x) for x in np.asarray(values[d])] for d in values.dims]
     return [
         ", ".join(axis[i] for axis, i in zip(axes, place, strict=True))
@@ -162,11 +164,11 @@ def _labels(values) -> list[str]:
     ]
 
 
-def _at_a_point(subject) -> dict[str, np.ndarray]:
-    """New data at a point estimate, for sites whose observations are not masked."""
+def _at_a_point(subject: Subject) -> dict[str, np.ndarray]:
+    """Replicates at a point estimate, for sites whose observations are not masked."""
     conditional = {name for name, site in subject.sites.items() if site.conditional}
     if conditional and conditional == {process.site for process in subject.processes}:
-        # Their left-out predictions serve as replicates.
+        # Left-out predictions of the processes serve as replicates.
         return {}
     count = COSTLY_REPLICATES if conditional else REPLICATES
     return {
@@ -175,16 +177,16 @@ def _at_a_point(subject) -> dict[str, np.ndarray]:
     }
 
 
-# -- leaving out observations ----------------------------------------------------------------------
+# -- leave-one-out --------------------------------------------------------------------------------
 
 
-def _loo(subject, name):
-    """ArviZ's PSIS-LOO of a site, and why there is none."""
+def _loo(subject: Subject, name: str) -> tuple[Any, str]:
+    """PSIS-LOO of a site by ArviZ, or None; and the reason for None."""
     if subject.posterior.is_point:
-        return None, NO_SPREAD
+        return None, "LOO needs a spread of the parameters, and a point estimate has none."
     group = subject.tree.children.get("log_likelihood", {})
     if name not in group:
-        return None, "The model gives no log likelihood for each observation, so there is no LOO."
+        return None, "The model gives no log likelihood of single observations, so there is no LOO."
     if group[name][0, 0].size < 2:
         return None, "Leaving out the only observation leaves nothing to learn from."
     log_likelihood = _joined(group[name])
@@ -200,51 +202,56 @@ def _loo(subject, name):
     return psis_loo(subject.tree, name, efficiency), ""
 
 
-def _why_no_weights(log_likelihood) -> str:
-    """Why draws cannot be weighted to leave out observations, if they cannot: (S, n)."""
+def _why_no_weights(log_likelihood: np.ndarray, min_draws: int = 25) -> str:
+    """Reason why draws cannot be weighted by a log likelihood (S, n), or nothing.
+
+    min_draws: fewer draws have no tail of weights to smooth.
+    """
     count = len(log_likelihood)
-    if count < MIN_DRAWS:
-        return f"LOO takes {MIN_DRAWS} draws or more to weight them, and there are {count}."
+    if count < min_draws:
+        return f"LOO needs at least {min_draws} draws to weight, and there are {count}."
     broken = ~np.isfinite(log_likelihood).all(axis=1)
     if broken.any():
         return (
             f"The log likelihood is not finite at {broken.sum():,} of {count:,} draws, so there is "
-            "no LOO: look at what the model computes there."
+            "no LOO: check the computations of the model there."
         )
     return ""
 
 
-def _predicted(subject, name, y, replicates):
-    """The mean and the probability integral transform of each observation, and how it was left out.
+def _predicted(
+    subject: Subject, name: str, y: np.ndarray, replicates: np.ndarray | None
+) -> tuple[np.ndarray | None, np.ndarray | None, How]:
+    """Mean and probability integral transform of each observation, and how it was predicted.
 
     Both are None without replicates.
     """
     if replicates is None:
-        return None, None, IN_SAMPLE
+        return None, None, "in_sample"
     weights = _loo_weights(subject, name, replicates.shape)
-    how = IN_SAMPLE if weights is None else LEFT_OUT
     if weights is None:
-        weights = np.full_like(replicates, 1.0 / len(replicates))
-        mean = replicates.mean(0)
-    else:
-        mean = (weights * replicates).sum(0)
-    return mean, _pit(replicates, y, weights, subject.rng()), how
+        equal = np.full_like(replicates, 1.0 / len(replicates))
+        return replicates.mean(0), _pit(replicates, y, equal, subject.rng()), "in_sample"
+    mean = (weights * replicates).sum(0)
+    return mean, _pit(replicates, y, weights, subject.rng()), "left_out"
 
 
-def _loo_weights(subject, name, shape) -> np.ndarray | None:
-    """The weights (S, n) of draws with each observation left out; None where they are not known."""
-    log_likelihood = subject.tree.children.get("log_likelihood", {}).get(name)
+def _loo_weights(
+    subject: Subject, name: str, shape: tuple[int, ...], max_observations: int = 2000
+) -> np.ndarray | None:
+    """Weights (S, n) of the draws with each observation left out; None if they are unknown."""
+    group: Mapping = subject.tree.children.get("log_likelihood", {})
     sites = {k.replace("/", "."): s for k, s in subject.sites.items()} if subject.has_model else {}
     conditional = name in sites and sites[name].conditional
-    if log_likelihood is None or conditional or shape[1] > MAX_WEIGHTED:
+    if name not in group or conditional or shape[1] > max_observations:
         return None
-    log_likelihood = _joined(log_likelihood)
+    log_likelihood = _joined(group[name])
     if log_likelihood.shape != shape:
         return None
     return np.stack([pareto_smooth(-column).normal for column in log_likelihood.T], axis=1)
 
 
-def _pit(replicates, y, weights, rng) -> np.ndarray:
-    """P(new < y) + u P(new = y), u uniform: it is uniform for discrete data too."""
+def _pit(replicates: np.ndarray, y: np.ndarray, weights: np.ndarray, rng) -> np.ndarray:
+    """P(new < y) + u P(new = y) for uniform u, which is uniform for discrete data too."""
     less, same = (weights * (replicates < y)).sum(0), (weights * (replicates == y)).sum(0)
     return np.clip(less + rng.uniform(size=len(y)) * same, 0.0, 1.0)

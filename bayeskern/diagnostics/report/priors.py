@@ -1,8 +1,8 @@
-"""The priors of a model: what each site was given, and its density."""
+"""Priors of a model: their text and their densities."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,24 +13,24 @@ from numpyro.distributions import Distribution
 from bayeskern.core.formatting import three_digits
 from bayeskern.diagnostics.drawing import kde, within
 from bayeskern.hyperparameters import innermost, show
+from bayeskern.inference import Target
 from bayeskern.inference.model.trace.validation import is_improper
 
-# The quantiles between which a density is shown: the rest of a heavy tail would squeeze it to a
-# line.
-CENTRAL = (0.005, 0.995)
-# How far from the median a density is shown, in interquartile ranges.
-REACH = 4.0
-# Where priors are looked at: all unconstrained coordinates at one of these.
-PLACES = (0.0, 0.1)
-POINTS, DRAWS = 120, 2000
+if TYPE_CHECKING:
+    from bayeskern.diagnostics.report.subject import Subject
 
 
 class SitePrior(NamedTuple):
     """The prior of a latent site.
 
-    text: as one would type it. distribution: None where there is no proper prior. is_constant:
-    whether it is the same whatever the other sites are. is_iid: whether all numbers of the site
-    have the same one. in_plate: whether the site has many members.
+    Attributes:
+        site: Name of the site.
+        text: The prior as source code.
+        shape: Shape of the site.
+        distribution: The prior, or None if it is not proper.
+        is_constant: Whether the prior is independent of the other sites.
+        is_iid: Whether all parameters of the site have the same prior.
+        in_plate: Whether the site is in a plate.
     """
 
     site: str
@@ -43,33 +43,33 @@ class SitePrior(NamedTuple):
 
 
 class DensityCurve(NamedTuple):
-    """The density y of a number at the points x."""
+    """The density y of a parameter at the points x."""
 
     name: str
     x: np.ndarray
     y: np.ndarray
 
 
-def site_priors(posterior) -> list[SitePrior]:
-    """The prior of every latent site, as the model has it at two places.
+def site_priors(target: Target) -> list[SitePrior]:
+    """Priors of the latent sites of a model.
 
-    They are next to the origin of the unconstrained coordinates, which is inside of every support:
-    draws of a bad posterior may lie at its edge, where priors that depend on them have no meaning.
+    The model is traced at two points next to the origin of the unconstrained coordinates, which is
+    inside of every support. Draws of a bad posterior may lie at the edge of a support, where priors
+    that depend on them are undefined.
     """
-    target = posterior.target
     if not target.latents:
         return []
-    places = (target.constrain(jnp.full(target.size, z)) for z in PLACES)
-    # Two ends of an interval may be the same there, which is no matter here.
+    points = (target.constrain(jnp.full(target.size, z)) for z in (0.0, 0.1))
+    # The ends of an interval may coincide at these points, which is harmless here.
     with numpyro.validation_enabled(False):
         traces = [
-            target.trace_at({s.name: values[s.name] for s in target.latents}) for values in places
+            target.trace_at({s.name: values[s.name] for s in target.latents}) for values in points
         ]
     return [_site_prior(s, *(trace[s.name] for trace in traces)) for s in target.latents]
 
 
-def _site_prior(latent, site, other) -> SitePrior:
-    """latent: of the target; site, other: of the model's trace at two places."""
+def _site_prior(latent: Any, site: dict, other: dict) -> SitePrior:
+    """Prior of a latent; site, other: its entries in the traces of the model at two points."""
     in_plate, fn = bool(site["cond_indep_stack"]), site.get("fn")
     if latent.is_param:
         return _without_density(latent, "no prior (Free)", in_plate)
@@ -87,12 +87,12 @@ def _site_prior(latent, site, other) -> SitePrior:
     return SitePrior(latent.name, text, latent.shape, fn, is_constant, is_iid, in_plate)
 
 
-def _without_density(latent, text: str, in_plate: bool) -> SitePrior:
+def _without_density(latent: Any, text: str, in_plate: bool) -> SitePrior:
     return SitePrior(latent.name, text, latent.shape, None, True, True, in_plate)
 
 
-def _text(fn) -> str:
-    """As one would type it, with three digits of each number, and repeated numbers once."""
+def _text(fn: Any) -> str:
+    """Source code of a distribution, with three digits of each number, repeated numbers once."""
     fn = jax.tree.map(_short, innermost(fn))
     text = show(fn)
     return text if len(text) < 200 else f"{type(fn).__name__}(...)"
@@ -108,31 +108,33 @@ def _have_equal_parameters(fn, other) -> bool:
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def prior_density(subject, prior: SitePrior) -> DensityCurve | None:
-    """The density of the first number of a site; None where there is no proper prior."""
+def prior_density(
+    subject: Subject, prior: SitePrior, points: int = 120, draws: int = 2000
+) -> DensityCurve | None:
+    """Density of the first parameter of a site; None without a proper prior."""
     if prior.distribution is None or 0 in prior.shape:
         return None
     if prior.is_constant:
-        # The distribution alone is drawn from: running the model would cost far more.
-        drawn = prior.distribution.sample(jax.random.key(subject.seed), (DRAWS,))
+        # Sampling the distribution costs far less than running the model.
+        drawn = np.asarray(prior.distribution.sample(jax.random.key(subject.seed), (draws,)), float)
     elif (drawn := subject.prior_draws(prior.site)) is None:
         return None
     name = subject.names[prior.site][0]
-    drawn = np.asarray(drawn, float).reshape(len(drawn), -1)[:, 0]
+    drawn = drawn.reshape(len(drawn), -1)[:, 0]
     ends = limits(drawn)
     if ends is not None and prior.is_constant and prior.is_iid:
         low, high = ends
-        # A density that starts at an end of its support is to be seen to start there.
+        # A density on positive values is drawn from zero on.
         edge = 0.0 if 0.0 <= drawn.min() < 0.05 * (high - low) else low
-        x = np.linspace(edge + 1e-6 * (high - edge), high, POINTS)
+        x = np.linspace(edge + 1e-6 * (high - edge), high, points)
         y = _density_at(innermost(prior.distribution), x)
         if np.isfinite(y).all():
             return DensityCurve(name, x, y)
     return density_of_draws(name, drawn)
 
 
-def _density_at(fn, x):
-    # The first of those that are all alike.
+def _density_at(fn: Any, x: np.ndarray) -> np.ndarray:
+    # All elements have the same density; the first one is taken.
     first = jax.tree.map(lambda leaf: jnp.ravel(jnp.asarray(leaf))[0], fn)
     try:
         return np.exp(np.asarray(jax.vmap(first.log_prob)(jnp.asarray(x))))
@@ -140,15 +142,19 @@ def _density_at(fn, x):
         return np.full(len(x), np.nan)
 
 
-def density_of_draws(name: str, draws) -> DensityCurve | None:
-    """A kernel density estimate within `limits`; None where it has no width."""
+def density_of_draws(name: str, draws: np.ndarray) -> DensityCurve | None:
+    """Kernel density estimate within `limits`; None if they have no width."""
     ends = limits(draws)
     return None if ends is None else DensityCurve(name, *kde(within(draws, *ends)))
 
 
-def limits(x) -> tuple[float, float] | None:
-    """Where a density is shown; None where it has no width."""
-    low, q25, median, q75, high = np.quantile(x, (CENTRAL[0], 0.25, 0.5, 0.75, CENTRAL[1]))
-    reach = REACH * (q75 - q25)
+def limits(x: np.ndarray) -> tuple[float, float] | None:
+    """Range in which a density is drawn; None if it has no width.
+
+    The range is that of the central 99 %, and within four interquartile ranges of the median: the
+    rest of a heavy tail would squeeze the density to a line.
+    """
+    low, q25, median, q75, high = np.quantile(x, (0.005, 0.25, 0.5, 0.75, 0.995))
+    reach = 4.0 * (q75 - q25)
     low, high = max(low, median - reach), min(high, median + reach)
     return (low, high) if np.isfinite([low, high]).all() and high > low else None

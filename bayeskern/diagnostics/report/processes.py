@@ -1,12 +1,13 @@
-"""Gaussian processes that a model observes: left-out predictions, the function, its components.
+"""Observed Gaussian processes: left-out predictions, the function, its components.
 
-A `GPRegression` and a hand-written model that observes a `GaussianProcess` are treated alike, by
-tracing the model at draws of its latents.
+A `GPRegression` and a hand-written model that observes a `GaussianProcess` are both traced at draws
+of their latents.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,37 +16,41 @@ import numpy as np
 
 from bayeskern.core.batching import evenly
 from bayeskern.forecast.combine.components import equal_draws
+from bayeskern.forecast.fit.modes import Fitted
 from bayeskern.forecast.model.building import build_kernel_and_noise
 from bayeskern.forecast.result import Forecast
 from bayeskern.gp.components import centered_components
 from bayeskern.gp.process import GaussianProcess
 from bayeskern.gp.regression import GPRegression, condition_at, predict_over, predictive_at
 from bayeskern.hyperparameters import replace, sites
+from bayeskern.inference import Posterior, Target
+from bayeskern.inference.model.trace.sites import ModelSite
 from bayeskern.kernels import Kernel
 from bayeskern.kernels.components import component_names
 from bayeskern.linalg import Choice, Solver
 from bayeskern.prediction.mixture import Prediction, map_draws
 
-# Each draw costs O(n^3).
-DRAWS = 40
 # Draws of the function at the ends of the data, for each draw of the hyperparameters.
 PATHS = 50
-# The component that carries the level, if one has this name.
-LEVEL = "trend"
 
 
 class ProcessModel(eqx.Module):
     """An observed process as a `GPRegression` at each draw.
 
-    kernel: at some draw, for the names of its components; solver: that of the process.
+    Attributes:
+        target: The model and its data.
+        kernel: The kernel at one draw, for the names of its components.
+        site: Name of the observed site.
+        solver: The solver of the process.
     """
 
-    target: eqx.Module
+    target: Target
     kernel: Kernel
     site: str = eqx.field(static=True)
     solver: Solver
 
     def at(self, draw: dict) -> GPRegression:
+        """The process at one draw of the latents."""
         process = self.target.trace_at(draw)[self.site]["fn"]
         return GPRegression(process.kernel, process.noise, process.prior_mean, prepared=self.solver)
 
@@ -53,14 +58,18 @@ class ProcessModel(eqx.Module):
 class Process(NamedTuple):
     """An observed Gaussian process at draws of its hyperparameters.
 
-    draws: of the latents, (S, ...); data: X (n, d), y (n,) and perhaps a mask; kernels: a kernel
-    that has S values of every hyperparameter, one for each draw.
+    Attributes:
+        site: Name of the observed site.
+        model: The process at each draw.
+        draws: Draws of the latents, (S, ...).
+        data: X (n, d), y (n,) and perhaps a mask (n,).
+        kernels: A kernel with S values of every hyperparameter.
     """
 
     site: str
     model: ProcessModel
     draws: dict
-    data: tuple
+    data: tuple[Any, ...]
     kernels: Kernel
 
     @property
@@ -80,118 +89,139 @@ class Process(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The additive components, the one that carries the level first."""
-        names = component_names(self.model.kernel)
-        return [LEVEL, *(n for n in names if n != LEVEL)] if LEVEL in names else names
+        """Names of the additive components, `trend` first, which carries the level."""
+        return sorted(component_names(self.model.kernel), key=lambda name: name != "trend")
 
     def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, variance and log density of each observation, given the others: (S, m) each."""
+        """Mean, variance and log density of each observation given the others, (S, m) each."""
         predictions = jax.device_get(_loo(self.model, self.draws, self.data))
-        return tuple(np.asarray(x)[:, self.observed] for x in predictions)
+        means, variances, log_densities = (np.asarray(x)[:, self.observed] for x in predictions)
+        return means, variances, log_densities
 
-    def function(self, X_new) -> Prediction:
-        """The function itself, without noise, at X_new (m, d)."""
+    def function(self, X_new: np.ndarray) -> Prediction:
+        """The function without noise at X_new (m, d)."""
         return predict_over(self.model, self.draws, self.data, X_new, latent=True)
 
-    def components(self, X_new) -> dict[str, Prediction]:
-        """Each component at X_new (m, d), about zero over the data but for the first."""
+    def components(self, X_new: np.ndarray) -> dict[str, Prediction]:
+        """Each component at X_new (m, d); all but the first are centred over the data."""
         return centered_components(self.model, self.draws, self.data, X_new, self.names[0])
 
-    def changes(self, name: str, ends) -> np.ndarray:
-        """Draws of how much a component changes between two points (2, d): (S * PATHS,)."""
+    def changes(self, name: str, ends: np.ndarray) -> np.ndarray:
+        """Draws of the change of a component between two points (2, d): (S * PATHS,)."""
         changes = _changes(self.model, self.draws, self.data, ends, name, jax.random.key(0))
         return np.asarray(changes).ravel()
 
     def noise(self) -> float:
-        """The noise variance, averaged over points and draws."""
+        """Noise variance, averaged over points and draws."""
         return float(np.mean(_noise(self.model, self.draws)))
 
-    def explain(self, kernel) -> Choice:
-        """The solver of its covariance matrix, for a kernel of numbers."""
+    def explain(self, kernel: Kernel) -> Choice:
+        """Choice of the solver of the covariance matrix, for a kernel of numbers."""
         draw = {name: value[0] for name, value in self.draws.items()}
         process = self.model.target.trace_at(draw)[self.site]["fn"]
-        given = {"mask": process.observed, "solver": process.solver}
-        return GaussianProcess(kernel, process.X, process.noise, **given).explain()
+        mask, solver = process.observed, process.solver
+        return GaussianProcess(kernel, process.X, process.noise, mask=mask, solver=solver).explain()
 
 
 class ForecastProcess(NamedTuple):
-    """The most probable structure of a forecast, as a report looks at a `Process`.
+    """The most probable structure of a forecast, with the interface of a `Process`.
 
-    z: draws of its hyperparameters, (S, d), in unconstrained coordinates; kernels: a kernel that
-    has S values of every hyperparameter.
+    Attributes:
+        forecast: The forecast.
+        fitted: The structure, fitted.
+        z: Draws of its hyperparameters in unconstrained coordinates, (S, d).
+        kernels: A kernel with S values of every hyperparameter.
     """
 
     forecast: Forecast
+    fitted: Fitted
     z: np.ndarray
     kernels: Kernel
 
-    site: ClassVar[str] = "y"
-
     @classmethod
     def of(cls, forecast: Forecast) -> ForecastProcess:
+        """The process of the first part of a forecast."""
         draws = forecast.parts[0].draws
-        z = equal_draws(draws, forecast.seed)
-        values = draws.fitted.evidence.values(z)
-        leading = forecast.leading
-        about = leading.structure, leading.x, leading.scale, leading.y
-        kernel, _ = build_kernel_and_noise(forecast.choices, *about)
+        fitted, z = draws.fitted, equal_draws(draws, forecast.seed)
+        values = fitted.evidence.values(z)
+        kernel, _ = build_kernel_and_noise(
+            forecast.choices, fitted.structure, fitted.x, fitted.scale, fitted.y
+        )
         paths = {s.name: s.path for s in sites(kernel) if s.name in values}
         first = kernel.at({name: values[name][0] for name in paths})
         # Only the hyperparameters differ from draw to draw.
         repeated = jax.tree.map(lambda leaf: np.stack([leaf] * len(z)), first)
         own = [np.asarray(values[name]) for name in paths]
-        return cls(forecast, z, replace(repeated, [*paths.values()], own))
+        return cls(forecast, fitted, z, replace(repeated, [*paths.values()], own))
+
+    @property
+    def site(self) -> str:
+        """Name of the observed site."""
+        return "y"
 
     @property
     def X(self) -> np.ndarray:
-        return self.forecast.leading.x[:, None]
+        """Observed times, (m, 1)."""
+        return self.fitted.x[:, None]
 
     @property
     def y(self) -> np.ndarray:
-        return self.forecast.scale.forward(self.forecast.leading.y)
+        """Observed values on the scale of the fit, (m,)."""
+        return self.forecast.scale.forward(self.fitted.y)
 
     @property
     def names(self) -> list[str]:
+        """Names of the components."""
         return list(self.forecast.components)
 
-    def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.forecast.leading.evidence.loo(self.z)
+    @property
+    def values(self) -> dict[str, np.ndarray]:
+        """Draws of the hyperparameters by name."""
+        return self.fitted.evidence.values(self.z)
 
-    def components(self, X_new) -> dict[str, Prediction]:
-        parts = self.forecast.leading.evidence.components(self.z, X_new[:, 0], self.names[0])
+    def loo(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, variance and log density of each observation given the others, (S, m) each."""
+        return self.fitted.evidence.loo(self.z)
+
+    def components(self, X_new: np.ndarray) -> dict[str, Prediction]:
+        """Each component at X_new (m, 1)."""
+        parts = self.fitted.evidence.components(self.z, X_new[:, 0], self.names[0])
         # The default arguments bind the values of this turn of the loop.
         return {
             name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v), draw=None)
             for name, (m, v) in parts.items()
         }
 
-    def changes(self, name: str, ends) -> np.ndarray:
-        means, variances = self.forecast.leading.evidence.changes(self.z, name, ends[:, 0])
+    def changes(self, name: str, ends: np.ndarray) -> np.ndarray:
+        """Draws of the change of a component between two times (2, 1)."""
+        means, variances = self.fitted.evidence.changes(self.z, name, ends[:, 0])
         standard = np.random.default_rng(self.forecast.seed).standard_normal((PATHS, len(means)))
         return (means + standard * np.sqrt(variances)).ravel()
 
     def noise(self) -> float | None:
-        """None where the values are seen through a likelihood."""
-        noise = self.forecast.leading.evidence.values(self.z).get("noise")
+        """Noise variance, averaged over draws; None with a likelihood."""
+        noise = self.values.get("noise")
         return None if noise is None else float(np.mean(noise))
 
 
-def processes(subject) -> list[Process]:
-    """Every Gaussian process that the model observes with Gaussian noise."""
-    if subject.forecast is not None:
-        return [ForecastProcess.of(subject.forecast)]
-    posterior = subject.posterior
-    target, flat = posterior.target, posterior.flat
-    rows = evenly(len(next(iter(flat.values()))), DRAWS)
+def processes(
+    posterior: Posterior, target: Target, model_sites: Mapping[str, ModelSite], max_draws: int = 40
+) -> list[Process]:
+    """Gaussian processes that a model observes with Gaussian noise.
+
+    max_draws: number of draws of the hyperparameters; each costs O(n^3).
+    """
+    flat = posterior.flat
+    rows = evenly(len(next(iter(flat.values()))), max_draws)
     draws = {s.name: jnp.asarray(flat[s.name][rows]) for s in target.latents}
     gaussian_processes = []
-    for name, site in subject.sites.items():
+    for name, site in model_sites.items():
         if site.kind != "observed" or not site.conditional or len(site.shape) != 1:
             continue
         traced = target.trace_at({k: v[0] for k, v in draws.items()})[name]
         process, y = traced["fn"], traced["value"]
         if not isinstance(process, GaussianProcess):
-            # Seen through a likelihood, or by inducing points.
+            # The process has a likelihood or inducing points.
             continue
         model = ProcessModel(target, process.kernel, name, process.solver)
         data = (process.X, y) if process.observed is None else (process.X, y, process.observed)

@@ -1,87 +1,122 @@
-"""What a report is about: a posterior, and what several sections need of it, computed once."""
+"""The subject of a report: a posterior or forecast, and shared results about it."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
+import xarray as xr
+from arviz_stats.base.array import array_stats
 
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import ROUNDING
 from bayeskern.core.scalars import scalar_name
-from bayeskern.diagnostics.report import labels
+from bayeskern.diagnostics.report.evidence import MAX_GOOD
 from bayeskern.diagnostics.report.observations import Observations, observations
 from bayeskern.diagnostics.report.priors import SitePrior, site_priors
-from bayeskern.diagnostics.report.processes import Process, processes
+from bayeskern.diagnostics.report.processes import ForecastProcess, Process, processes
+from bayeskern.forecast.result import Forecast
+from bayeskern.inference import Posterior, Target
 from bayeskern.inference.approximation.psis import weighted_difference
 from bayeskern.inference.model.trace.sites import ModelSite
 from bayeskern.inference.posterior.summary import summary
 
-# About so many numbers are examined, and at least so many of each site: a latent function has one
-# for each point, and an effective sample size takes milliseconds.
-MAX_NUMBERS, MIN_PER_SITE = 500, 12
+Result = TypeVar("Result")
 
 
 class UnreadableError(ValueError):
-    """The groups that ArviZ knows cannot be made of a posterior."""
+    """A posterior cannot be converted to the groups of ArviZ."""
 
 
 class Subject:
-    """A posterior, its name among several, and a seed; or a forecast in its place."""
+    """A posterior, its name among several, and a seed; or a forecast instead.
 
-    def __init__(self, posterior, name: str = "", seed: int = 0, forecast=None):
-        self.posterior, self.name, self.seed, self.forecast = posterior, name, seed, forecast
-        # Why part of the report cannot be made, once a section has come upon it.
+    Attributes:
+        name: The name.
+        seed: Seed of everything random in the report.
+        forecast: The forecast, or None.
+        failure: Reason why parts of the report cannot be made, once a section has met it.
+    """
+
+    def __init__(
+        self,
+        posterior: Posterior | None,
+        name: str = "",
+        seed: int = 0,
+        forecast: Forecast | None = None,
+    ):
+        self._posterior = posterior
+        self.name, self.seed, self.forecast = name, seed, forecast
         self.failure = ""
 
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior. Raises ValueError for a forecast."""
+        if self._posterior is None:
+            raise ValueError("a forecast has no single posterior.")
+        return self._posterior
+
     def rng(self) -> np.random.Generator:
-        """A new generator from the seed: every section that asks for one draws the same numbers."""
+        """A new generator from the seed; every section draws the same numbers."""
         return np.random.default_rng(self.seed)
 
-    @cached_property
-    def tree(self):
-        """The posterior as ArviZ has it. Raises UnreadableError, as all that needs it does."""
-        return self._read(self.posterior.to_arviz)
-
-    def _read(self, read):
+    def _read(self, read: Callable[[], Result]) -> Result:
         try:
             return read()
         except ValueError as error:
             self.failure = str(error)
             raise UnreadableError(self.failure) from error
 
-    @property
-    def has_model(self) -> bool:
-        """Whether there is a model to run; a posterior that was read from a file has none."""
-        return self.posterior is not None and self.posterior.target is not None
+    @cached_property
+    def tree(self) -> xr.DataTree:
+        """The posterior as ArviZ has it. Raises UnreadableError, as do its users."""
+        return self._read(self.posterior.to_arviz)
 
     @property
-    def model(self):
-        """The model that was fitted, or None."""
-        return self.posterior.target.model if self.has_model else None
+    def has_model(self) -> bool:
+        """Whether there is a model to run; a posterior read from a file has none."""
+        return self._posterior is not None and self._posterior.target is not None
+
+    @property
+    def target(self) -> Target:
+        """The model and its data. Raises ValueError without a model."""
+        if self.posterior.target is None:
+            raise ValueError("the posterior has no model.")
+        return self.posterior.target
+
+    @property
+    def model(self) -> Any:
+        """The fitted model, or None."""
+        return self.target.model if self.has_model else None
 
     @cached_property
     def sites(self) -> dict[str, ModelSite]:
-        """What is known of each site of the model. Raises UnreadableError."""
-        return self._read(self.posterior.target.sites)
+        """Description of each site of the model. Raises UnreadableError."""
+        return self._read(self.target.sites)
 
     @cached_property
     def observed(self) -> dict[str, np.ndarray]:
-        """The observations that count, by site. Raises UnreadableError."""
+        """Observations that are not masked, by site. Raises UnreadableError."""
         return self._read(self.posterior.observed)
 
     @cached_property
     def priors(self) -> list[SitePrior]:
         """The prior of each latent site of the model."""
-        return site_priors(self.posterior)
+        return site_priors(self.target)
 
     @property
-    def has_prior_draws(self) -> bool:
-        """Whether draws from the prior are known; there are none where it is improper."""
-        return len(self.tree.children.get("prior", {})) > 0
+    def has_improper_prior(self) -> bool:
+        """Whether a prior is missing or cannot be normalised."""
+        if self.has_model:
+            return bool(self.target.without_prior)
+        # A posterior without its model then has no draws from the prior.
+        return len(self.tree.children.get("prior", {})) == 0
 
     def prior_draws(self, site: str) -> np.ndarray | None:
-        """Draws of a site from the prior, (S, shape); None where there are none."""
+        """Draws of a site from the prior, (S, shape); None if there are none."""
         draws = self.tree.children.get("prior", {}).get(site.replace("/", "."))
         if draws is None:
             return None
@@ -89,32 +124,34 @@ class Subject:
         return draws.reshape(-1, *draws.shape[2:])
 
     @cached_property
-    def processes(self) -> list[Process]:
-        """The Gaussian processes that the model observes with Gaussian noise."""
-        return processes(self) if self.has_model or self.forecast is not None else []
+    def processes(self) -> list[Process] | list[ForecastProcess]:
+        """Gaussian processes that the model observes with Gaussian noise."""
+        if self.forecast is not None:
+            return [ForecastProcess.of(self.forecast)]
+        return processes(self.posterior, self.target, self.sites) if self.has_model else []
 
     @cached_property
     def observations(self) -> list[Observations]:
-        """The observed sites, beside what the model says of them."""
+        """Observed sites with their predictions."""
         return observations(self)
 
-    # -- numbers and their names -------------------------------------------------------------------
+    # -- parameters and their names ----------------------------------------------------------------
 
     @cached_property
     def names(self) -> dict[str, list[str]]:
-        """The name of each number of each site, in the order of its draws laid flat."""
+        """Names of the parameters of each site, in the order of its flattened draws."""
         axes = {}
-        # Without labels nothing has to be asked of ArviZ.
+        # ArviZ is asked only for labels.
         if self.posterior.coords and self.is_readable:
             group = self.tree["posterior"]
             for site in self.posterior.flat:
                 values = group[site.replace("/", ".")]
                 axes[site] = [[str(x) for x in values[d].values] for d in values.dims[2:]]
-        return labels.number_names(self.posterior.flat, axes)
+        return parameter_names(self.posterior.flat, axes)
 
     @property
     def is_readable(self) -> bool:
-        """Whether ArviZ's groups can be made."""
+        """Whether the groups of ArviZ can be made."""
         try:
             return self.tree is not None
         except UnreadableError:
@@ -122,23 +159,26 @@ class Subject:
 
     @cached_property
     def label_of(self) -> dict[str, str]:
-        """The name here of a number, by its name in the verdict, which knows no labels."""
+        """Name of a parameter in this report, by its name in the verdict, without labels."""
         labels_of: dict[str, list[str]] = {}
         for site, site_names in self.names.items():
             for i, name in enumerate(site_names):
                 labels_of.setdefault(self._plain_name(site, i), []).append(name)
         return {plain: names[0] for plain, names in labels_of.items() if len(names) == 1}
 
+    def _index(self, site: str, i: int) -> tuple[int, ...]:
+        """Index of the parameter i of a flattened site."""
+        return tuple(map(int, np.unravel_index(i, self.posterior.flat[site].shape[1:])))
+
     def _plain_name(self, site: str, i: int) -> str:
-        shape = self.posterior.flat[site].shape[1:]
-        return scalar_name(site, np.unravel_index(i, shape))
+        return scalar_name(site, self._index(site, i))
 
     @cached_property
     def examined(self) -> dict[str, np.ndarray]:
-        """Which numbers of each site are examined: those that the verdict names, and others."""
+        """Parameters to examine of each site: an even selection, and those in the verdict."""
         flat = {k: v for k, v in self.posterior.flat.items() if v.dtype.kind in "fiub"}
         sizes = {site: values[0].size for site, values in flat.items()}
-        counts = labels.numbers_per_site(sizes, MAX_NUMBERS, MIN_PER_SITE)
+        counts = parameters_per_site(sizes)
         examined = {site: evenly(size, counts[site]) for site, size in sizes.items()}
         evidence = self.posterior.trust.evidence
         worst = {str(value) for name, value in evidence.items() if name.endswith("_at")}
@@ -149,44 +189,42 @@ class Subject:
 
     @property
     def not_examined(self) -> dict[str, int]:
-        """How many numbers of a site are not examined, where some are not."""
+        """Number of parameters of a site that are not examined, if any."""
         return self._counts_left_out(self.examined)
 
-    def _counts_left_out(self, examined) -> dict[str, int]:
+    def _counts_left_out(self, examined: Mapping[str, np.ndarray]) -> dict[str, int]:
         counts = {s: self.posterior.flat[s][0].size - len(rows) for s, rows in examined.items()}
         return {site: count for site, count in counts.items() if count}
 
     @cached_property
-    def places(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """The site of each number that is examined, and its place there, by name."""
+    def locations(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Site and index of each examined parameter, by name."""
         return {
-            self.names[site][i]: (site, np.unravel_index(i, self.posterior.flat[site].shape[1:]))
+            self.names[site][i]: (site, self._index(site, i))
             for site, rows in self.examined.items()
             for i in rows
         }
 
     @cached_property
-    def numbers(self) -> dict[str, np.ndarray]:
-        """The draws of each number that is examined, by name: (chains, draws)."""
+    def examined_draws(self) -> dict[str, np.ndarray]:
+        """Draws (chains, draws) of each examined parameter, by name."""
         draws = self.posterior.draws
         return {
-            name: np.asarray(draws[site][(slice(None), slice(None), *place)], float)
-            for name, (site, place) in self.places.items()
+            name: np.asarray(draws[site][(slice(None), slice(None), *index)], float)
+            for name, (site, index) in self.locations.items()
         }
 
     @cached_property
     def varying(self) -> dict[str, np.ndarray]:
-        """The numbers that are finite and, beyond rounding, not the same in all draws."""
+        """Draws of the examined parameters that are finite and vary beyond rounding."""
         return {
             name: x
-            for name, x in self.numbers.items()
+            for name, x in self.examined_draws.items()
             if np.isfinite(x).all() and np.ptp(x) > ROUNDING * np.max(np.abs(x))
         }
 
-    def summary(self, draws: dict[str, np.ndarray], **options):
-        """The table of posterior.summary, of some numbers (chains, draws) by their names here."""
-        import xarray as xr  # slow to import
-
+    def summary(self, draws: Mapping[str, np.ndarray], **options) -> Any:
+        """The table of posterior.summary, for draws (chains, draws) by name."""
         x = np.stack(list(draws.values()), axis=-1)
         data = xr.Dataset({"x": (("chain", "draw", "number"), x)})
         table = summary(self.posterior, data, **options)
@@ -194,30 +232,29 @@ class Subject:
         return table
 
     def first_of_each_site(self, count: int) -> list[str]:
-        """So many of the varying numbers, in turn from each site, in the order of the model."""
+        """Names of `count` varying parameters, taken from each site in turn."""
         by_site: dict[str, list[str]] = {}
         for name in self.varying:
-            by_site.setdefault(self.places[name][0], []).append(name)
+            by_site.setdefault(self.locations[name][0], []).append(name)
         names: list[str] = []
         for turn in range(count):
-            names += [of_site[turn] for of_site in by_site.values() if turn < len(of_site)]
+            names += [site_names[turn] for site_names in by_site.values() if turn < len(site_names)]
         kept = set(names[:count])
         return [name for name in self.varying if name in kept]
 
     @cached_property
     def worst_first(self) -> list[str]:
-        """The varying numbers, those that mix worst, or that weighting moves most, first."""
+        """Names of the varying parameters, sorted by mixing or by their change by weighting."""
         names = list(self.varying)
         if not names:
             return []
         if self.posterior.has_chains:
-            from arviz_stats.base import array_stats  # slow to import
-
             x = np.stack([self.varying[n] for n in names])
-            badness = -array_stats.ess(x)
+            badness = -np.asarray(array_stats.ess(x))
             if x.shape[1] > 1:
-                # R-hat first; where it is fine, the number of effective draws.
-                badness = badness + 1e6 * np.maximum(array_stats.rhat(x) - 1.01, 0.0)
+                # R-hat first, if it is not good; then effective draws.
+                limit = MAX_GOOD["rhat"]
+                badness = badness + 1e6 * np.maximum(np.asarray(array_stats.rhat(x)) - limit, 0.0)
         elif self.posterior.importance_weights is not None:
             x = np.stack([self.varying[n].ravel() for n in names], axis=1)
             weights = self.posterior.importance_weights.normal
@@ -227,3 +264,54 @@ class Subject:
             return names
         badness = np.where(np.isnan(badness), np.inf, badness)
         return [names[i] for i in np.argsort(-badness, kind="stable")]
+
+
+def parameter_names(
+    draws: Mapping[str, np.ndarray], axes: Mapping[str, list[list[str]]]
+) -> dict[str, list[str]]:
+    """Unique names of the parameters of each site, such as `weights[age]`.
+
+    Args:
+        draws: Draws of each site, (S, shape).
+        axes: Labels along each axis of a site; without labels indices count from 0.
+
+    Returns:
+        Names in the order of flattened draws. Names that two parameters would share, such as the
+        site "x[0]" and the first of "x", name their site.
+    """
+    names = {}
+    for site, values in draws.items():
+        shape = np.shape(values)[1:]
+        labels = axes.get(site) or [list(map(str, range(size))) for size in shape]
+        names[site] = [
+            scalar_name(site, [axis[i] for axis, i in zip(labels, index, strict=True)])
+            for index in np.ndindex(shape)
+        ]
+    count = Counter(name for site_names in names.values() for name in site_names)
+    for site, site_names in names.items():
+        indices = np.ndindex(np.shape(draws[site])[1:])
+        names[site] = [
+            name if count[name] == 1 else f"{name} at {site!r}{list(index) or ''}"
+            for name, index in zip(site_names, indices, strict=True)
+        ]
+    return names
+
+
+def parameters_per_site(
+    sizes: Mapping[str, int], total: int = 500, min_per_site: int = 12
+) -> dict[str, int]:
+    """Number of parameters to examine of each site.
+
+    A latent function has a parameter for each point, and an effective sample size takes
+    milliseconds.
+
+    Args:
+        sizes: Number of parameters of each site.
+        total: Number of parameters in all, split evenly among sites; small sites stay whole.
+        min_per_site: Lower bound for each site, which may exceed the total.
+    """
+    remaining, counts = total, {}
+    for i, (site, size) in enumerate(sorted(sizes.items(), key=lambda item: item[1])):
+        counts[site] = min(size, max(min_per_site, remaining // (len(sizes) - i)))
+        remaining -= counts[site]
+    return counts

@@ -1,12 +1,13 @@
-"""Numbers and names as the sentences of a report have them."""
+"""Numbers and names in the sentences of a report."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 
 
 def percent(share: float) -> str:
-    """A share as a percentage, never rounded to all or nothing."""
+    """A share as a percentage; only 0 and 1 are written as 0 % and 100 %."""
     if 0.0 < share < 0.01:
         return "less than 1 %"
     if 0.99 < share < 1.0:
@@ -14,24 +15,24 @@ def percent(share: float) -> str:
     return f"{100.0 * share:.0f} %"
 
 
-def listed(names, most: int = 6) -> str:
+def listed(names: Iterable[str], max_names: int = 6) -> str:
     """Names in a sentence: "a, b and c", "a, b and 7 others"."""
-    names = list(names)
-    if len(names) > most:
-        names = [*names[: most - 1], f"{len(names) - most + 1} others"]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    words = list(names)
+    if len(words) > max_names:
+        words = [*words[: max_names - 1], f"{len(words) - max_names + 1} others"]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def of_series(name: str) -> str:
-    """ " of sales", or nothing for "value", the name of every series without one."""
+    """ " of sales"; nothing for "value", which stands for a missing name."""
     return "" if name == "value" else f" of {name}"
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """The shape of a site: "3 x 2", or "one number"."""
+    """Shape of a site: "3 x 2", or "one number"."""
     return " x ".join(map(str, shape)) or "one number"
 
 
 def folded(code: str, width: int = 88) -> str:
-    """A long representation of an object, broken into lines."""
+    """The representation of an object, broken into lines."""
     return textwrap.fill(code, width, subsequent_indent="    ", break_long_words=False)

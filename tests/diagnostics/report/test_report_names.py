@@ -7,10 +7,11 @@ import numpyro.distributions as dist
 import pytest
 
 import bayeskern as bk
-from bayeskern.diagnostics.report import labels, report
+from bayeskern.diagnostics.report import report
 from bayeskern.diagnostics.report.sections.convergence import convergence
 from bayeskern.diagnostics.report.sections.parameters import parameters
-from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.diagnostics.report.subject import Subject, parameter_names, parameters_per_site
+from tests.diagnostics.report.pages import page_of, texts
 
 rng = np.random.default_rng(0)
 
@@ -42,34 +43,36 @@ def labelled():
 
 def test_names_are_their_own_and_carry_labels():
     draws = {"x": np.zeros((5, 2)), "x[0]": np.zeros(5), "w": np.zeros((5, 2, 1))}
-    found = labels.number_names(draws, {"w": [["a", "b"], ["c"]]})
+    found = parameter_names(draws, {"w": [["a", "b"], ["c"]]})
     assert found["w"] == ["w[a,c]", "w[b,c]"]
     every = [name for names in found.values() for name in names]
     assert len(set(every)) == len(every) == 5
     assert found["x"][1] == "x[1]" and "'x[0]'" in found["x[0]"][0]
     # Labels that are the same are told apart by their places.
-    assert len(set(labels.number_names({"w": draws["x"]}, {"w": [["a", "a"]]})["w"])) == 2
+    assert len(set(parameter_names({"w": draws["x"]}, {"w": [["a", "a"]]})["w"])) == 2
 
 
 def test_small_sites_are_looked_at_whole_and_large_ones_in_part():
-    found = labels.numbers_per_site({"f": 10_000, "a": 1, "g": 20_000, "b": 99}, 500, 12)
+    found = parameters_per_site({"f": 10_000, "a": 1, "g": 20_000, "b": 99}, 500, 12)
     assert found == {"a": 1, "b": 99, "f": 200, "g": 200}
-    assert labels.numbers_per_site({"f": 13, "g": 9}, 10, 12) == {"f": 12, "g": 9}
+    assert parameters_per_site({"f": 13, "g": 9}, 10, 12) == {"f": 12, "g": 9}
 
 
 @pytest.mark.slow
 def test_a_large_site_is_looked_at_where_the_chains_mix_worst():
     method = bk.NUTS(chains=2, warmup=30, draws=30)
     posterior = bk.infer(many, rng.normal(size=600), method=method, seed=0, progress=False)
-    table, left, *_ = [b for b in convergence(Subject(posterior)) if b.kind in ("table", "text")]
+    blocks = list(convergence(Subject(posterior)))
+    table, left = page_of(blocks).tables[0], texts(blocks)[0]
     rhat = az.rhat(posterior.to_arviz()["posterior"].to_dataset())["th"].values
-    assert f"th[{rhat.argmax()}]" in {row[0] for row in table.rows}
-    for name, *cells in table.rows:
-        row = dict(zip(table.head[1:], cells, strict=True))
+    head, *rows = table
+    assert f"th[{rhat.argmax()}]" in {row[0] for row in rows}
+    for name, *cells in rows:
+        row = dict(zip(head[1:], cells, strict=True))
         np.testing.assert_allclose(float(row["r_hat"]), rhat[int(name[3:-1])], rtol=1e-3)
-    looked_at = len(Subject(posterior).numbers)
+    looked_at = len(Subject(posterior).locations)
     assert 500 <= looked_at < 510
-    assert f"{600 - looked_at} of th" in left.text
+    assert f"{600 - looked_at} of th" in left
 
 
 @pytest.mark.slow
@@ -77,15 +80,16 @@ def test_sites_called_as_numbers_keep_their_draws_and_priors():
     posterior = bk.infer(indexed, rng.normal(size=9), method="laplace", seed=0, progress=False)
     subject = Subject(posterior)
     blocks = list(parameters(subject))
-    assert [b.text for b in blocks if b.kind == "missing"] == []
-    (table,) = [b for b in blocks if b.kind == "table"]
+    page = page_of(blocks)
+    assert all(attributes.get("class") != "missing" for _, attributes in page.tags)
+    ((_, *rows),) = page.tables
     flat = posterior.flat
     wanted = [flat["x[0]"].mean(), *flat["x"].mean(axis=0)]
-    np.testing.assert_allclose([float(row[1]) for row in table.rows], wanted, atol=0.01)
+    np.testing.assert_allclose([float(row[1]) for row in rows], wanted, atol=0.01)
     shapes = {site: subject.prior_draws(site).shape[1:] for site in ("x[0]", "x")}
     assert shapes == {"x[0]": (), "x": (2,)}
-    own = next(name for name, (site, _) in subject.places.items() if site == "x[0]")
-    np.testing.assert_array_equal(subject.numbers[own].ravel(), flat["x[0]"])
+    own = next(name for name, (site, _) in subject.locations.items() if site == "x[0]")
+    np.testing.assert_array_equal(subject.examined_draws[own].ravel(), flat["x[0]"])
 
 
 @pytest.mark.slow

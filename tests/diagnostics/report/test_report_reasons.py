@@ -12,10 +12,14 @@ from arviz_stats.base import array_stats
 
 import bayeskern as bk
 from bayeskern.diagnostics.report import evidence, report
+from bayeskern.diagnostics.report.blocks import Block
 from bayeskern.diagnostics.report.observations import _loo
 from bayeskern.diagnostics.report.sections import convergence, fit, sensitivity
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.inference.approximation.psis import has_even_tail
+from bayeskern.inference.assessment.approximation import DIFFERENCE_LIMITS
+from bayeskern.inference.assessment.convergence import ChainLimits
+from tests.diagnostics.report.pages import page_of
 
 rng = np.random.default_rng(0)
 Y = rng.normal(size=(8, 10))
@@ -50,37 +54,42 @@ def slashed(y):
     numpyro.sample("y", dist.Normal(a + b, 1.0), obs=y)
 
 
-def said(section, subject) -> list[str]:
-    return [b.text for b in section(subject) if b.kind in ("missing", "text")]
+def said(section, subject) -> str:
+    return page_of(section(subject)).words
+
+
+def sentences(facts) -> str:
+    e = evidence.measures(facts, {})
+    block = Block("verdict", "of_draws", name="", verdict="bad", advice="", e=e)
+    return page_of([block]).words
 
 
 @pytest.mark.slow
 def test_a_flat_prior_is_called_flat():
-    (text,) = said(sensitivity.sensitivity, Subject(bk.infer(flat, Y[0], **QUICK)))
-    assert "prior of mu is flat" in text
+    assert "prior of mu is flat" in said(
+        sensitivity.sensitivity, Subject(bk.infer(flat, Y[0], **QUICK))
+    )
 
 
 @pytest.mark.slow
 def test_priors_at_the_top_are_scaled_and_named():
-    texts = said(sensitivity.sensitivity, Subject(bk.infer(grouped, Y, **QUICK)))
-    assert "Scaled: the priors of mu." in texts
-    (left,) = [t for t in texts if t.startswith("Not scaled")]
-    assert left.endswith(": theta.")
+    text = said(sensitivity.sensitivity, Subject(bk.infer(grouped, Y, **QUICK)))
+    assert "Scaled: the priors of mu." in text
+    assert "Not scaled: the priors of theta." in text
 
 
 @pytest.mark.slow
 def test_members_of_a_plate_are_scaled_where_there_is_nothing_above_them():
     subject = Subject(bk.infer(in_a_plate, Y, **{**QUICK, "method": "map"}))
-    scaled, left = sensitivity._scaled(subject)
-    assert [prior.site for prior in scaled] == ["beta"] and left == []
+    assert [prior.site for prior in sensitivity._priors_to_scale(subject)] == ["beta"]
 
 
 @pytest.mark.slow
 def test_an_improper_prior_has_no_evidence_to_show():
     posterior = bk.infer(improper, Y[0], **QUICK)
     assert posterior.log_evidence is None and posterior.elbo is not None
-    heads = [b.head for b in convergence.convergence(Subject(posterior)) if b.kind == "table"]
-    assert all("evidence" not in head for head in heads)
+    page = page_of(convergence.convergence(Subject(posterior)))
+    assert all("evidence" not in table[0] for table in page.tables)
 
 
 @pytest.mark.slow
@@ -89,14 +98,12 @@ def test_few_draws_lose_loo_and_nothing_else():
     posterior = bk.infer(flat, Y[0], method=method, seed=0, progress=False)
     with pytest.raises(ValueError, match="n_draws_tail"):
         az.loo(posterior.to_arviz())
-    found = list(fit.fit(Subject(posterior)))
-    assert next(b.text for b in found if b.kind == "missing").startswith("LOO takes 25 draws")
-    assert sum(b.kind == "figure" for b in found) == 2
+    page = page_of(fit.fit(Subject(posterior)))
+    assert "LOO needs at least 25 draws" in page.words and page.count("figure") == 2
     # Of chains of a single draw, R-hat is not defined.
     stats = {name: values[:, :1] for name, values in posterior.sample_stats.items()}
     single = replace(posterior, fit=replace(posterior.fit, sample_stats=stats))
-    (text,) = said(convergence.convergence, Subject(single))
-    assert text.startswith("Chains of 1 draw say nothing")
+    assert said(convergence.convergence, Subject(single)).startswith("Chains of 1 draw say nothing")
 
 
 @pytest.mark.slow
@@ -125,14 +132,17 @@ def test_even_tails_are_those_that_arviz_refuses(count, same):
 
 
 def test_facts_of_the_verdict_say_what_they_mean():
-    facts = evidence.sentences(
-        {"rhat": 1.3, "rhat_at": "s", "modes_missed": 1, "khat": -np.inf}, {}
-    )
-    assert facts[0].startswith("R-hat is at most 1.3, worst at s")
-    assert "k-hat of the weights is far below 0" in facts[1]
-    assert facts[2].endswith("do not cover: 1 (good: none).")
-    (sentence,) = evidence.sentences({"khat": 0.5}, {})
-    assert "k-hat of the weights is 0.5 (good below 0.7)" in sentence
+    facts = sentences({"rhat": 1.3, "rhat_at": "s", "modes_missed": 1, "khat": -np.inf})
+    assert "R-hat is at most 1.3, worst at s" in facts
+    assert "k-hat of the weights is far below 0" in facts
+    assert "do not cover: 1 (good: none)." in facts
+    assert "k-hat of the weights is 0.5 (good: below 0.7)" in sentences({"khat": 0.5})
+
+
+def test_limits_are_those_of_the_verdict():
+    assert evidence.GOOD["rhat"] == f"below {ChainLimits().good_rhat}"
+    assert evidence.GOOD["log_sd_ratio"] == f"below {DIFFERENCE_LIMITS['log_sd_ratio'].good:.2f}"
+    assert evidence.GOOD["residual"] == "below 1e-06"
 
 
 def test_the_share_of_the_others_is_a_fair_rival():

@@ -7,10 +7,11 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from markupsafe import Markup
 
 import bayeskern as bk
 from bayeskern.diagnostics.report import document, report
-from bayeskern.diagnostics.report.blocks import Figure
+from bayeskern.diagnostics.report.blocks import Block, Figure
 from bayeskern.diagnostics.report.document import Section, render
 from bayeskern.diagnostics.report.subject import Subject
 
@@ -28,8 +29,9 @@ def posterior():
 
 
 def chapter(subject, i, several, bar):
-    figures = [Figure(f'<svg id="{i}">{"." * 150_000 * j}</svg>', f"Shows {j}.") for j in (1, 2)]
-    return document.Chapter(f"p{i}", subject.name, [Section(f"p{i}-x", "X", figures)])
+    pictures = [Markup(f'<svg id="{i}">{"." * 150_000 * j}</svg>') for j in (1, 2)]
+    blocks = [Block("convergence", "elbo", figure=Figure(picture)) for picture in pictures]
+    return document.Chapter(f"p{i}", subject.name, [Section(f"p{i}-x", "X", blocks)])
 
 
 def test_eight_posteriors_fit_into_three_megabytes_and_what_is_left_out_is_said(posterior):

@@ -1,44 +1,45 @@
-"""Figures of how a method got to its draws: ranks, energy, ELBO, weights, curvature."""
+"""Figures of convergence: ranks, energy, ELBO, weights, curvature."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy.stats import rankdata
 
 from bayeskern.core.plotting import BLUE, ORANGE
-from bayeskern.diagnostics.report.style import GREY, SERIES, legend_above, panels, title
-
-POINTS, COLUMNS = 60, 3
-# The 99 % point of Kolmogorov's distribution: several chains and parameters are looked at together.
-KOLMOGOROV = 1.63
+from bayeskern.diagnostics.report.style import GREY, SERIES, legend_above, panel, panels, title
 
 
-def ranks(numbers: dict[str, np.ndarray], effective: dict[str, float]):
-    """For each number (chains, draws), how the ranks of each chain differ from evenly spread.
+def ranks(draws: dict[str, np.ndarray], ess: dict[str, float], columns: int = 3) -> Any:
+    """Difference between the ranks of each chain and even ranks, a panel for each parameter.
 
-    effective: the effective draws of each, chains together.
+    Args:
+        draws: Draws (chains, draws) by parameter.
+        ess: Effective draws of all chains together, by parameter.
+        columns: Number of panels in a row.
     """
-    fig, axes = panels(len(numbers), columns=COLUMNS, height=1.5, sharex=True)
-    for ax, (name, x) in zip(axes, numbers.items(), strict=True):
-        _ranks_of_chains(ax, x, effective[name])
+    fig, axes = panels(len(draws), columns=columns, height=1.5, sharex=True)
+    for ax, (name, x) in zip(axes, draws.items(), strict=True):
+        _ranks_of_chains(ax, x, ess[name])
         title(ax, name)
         ax.tick_params(labelsize=7.5)
-    # Where the last row is not full, the panel above has the labels.
-    for ax in axes[-COLUMNS:]:
+    # If the last row is not full, the panel above has the labels.
+    for ax in axes[-columns:]:
         ax.tick_params(labelbottom=True)
         ax.set_xlabel("rank, as a share", fontsize=8)
-    for ax in axes[::COLUMNS]:
+    for ax in axes[::columns]:
         ax.set_ylabel("ECDF - even", fontsize=8)
     legend_above(fig, axes[0], columns=6)
     return fig
 
 
-def _ranks_of_chains(ax, x: np.ndarray, effective: float) -> None:
-    from scipy.stats import rankdata  # slow to import
-
-    grid = np.linspace(0.0, 1.0, POINTS)
+def _ranks_of_chains(ax, x: np.ndarray, ess: float) -> None:
+    grid = np.linspace(0.0, 1.0, 60)
     shares = (rankdata(x).reshape(x.shape) - 0.5) / x.size
-    # A chain says as much as its effective draws do.
-    width = KOLMOGOROV / np.sqrt(max(effective, 4.0) / len(x))
+    # The 99 % point of Kolmogorov's distribution, since several lines are compared, for as many
+    # draws as a chain has effective ones.
+    width = 1.63 / np.sqrt(max(ess, 4.0) / len(x))
     ax.fill_between(grid, -width, width, color=GREY, alpha=0.25, linewidth=0)
     ecdfs = [np.searchsorted(np.sort(chain), grid) / len(chain) for chain in shares]
     for i, ecdf in enumerate(ecdfs):
@@ -49,13 +50,13 @@ def _ranks_of_chains(ax, x: np.ndarray, effective: float) -> None:
     ax.set_ylim(-height, height)
 
 
-def energy(values: np.ndarray):
-    """The energy of the draws, and its changes from one to the next: (chains, draws)."""
-    fig, (ax,) = panels(1, height=2.2)
+def energy(values: np.ndarray) -> Any:
+    """Energy of the draws (chains, draws), and its changes from draw to draw."""
+    fig, ax = panel(2.2)
     marginal = (values - values.mean(axis=1, keepdims=True)).ravel()
     changes = np.diff(values, axis=1).ravel()
-    ends = np.quantile(np.concatenate([marginal, changes]), (0.001, 0.999))
-    bins = np.linspace(*ends, 50)
+    low, high = np.quantile(np.concatenate([marginal, changes]), (0.001, 0.999))
+    bins = np.linspace(low, high, 50)
     options = {"bins": bins, "density": True, "histtype": "stepfilled", "linewidth": 1.2}
     ax.hist(marginal, color=BLUE, alpha=0.3, label="energy of the draws", **options)
     ax.hist(changes, color=ORANGE, alpha=0.3, label="change from draw to draw", **options)
@@ -65,9 +66,9 @@ def energy(values: np.ndarray):
     return fig
 
 
-def elbo(trace: np.ndarray):
-    """The ELBO by step, averaged over stretches, without the depths of the first steps."""
-    fig, (ax,) = panels(1, height=2.2)
+def elbo(trace: np.ndarray) -> Any:
+    """The ELBO by step, averaged over stretches; low values of the first steps are cut off."""
+    fig, ax = panel(2.2)
     parts = np.array_split(np.arange(len(trace)), min(len(trace), 300))
     means = np.array([np.mean(trace[part]) for part in parts])
     ax.plot([np.mean(part) for part in parts], means, color=BLUE)
@@ -81,9 +82,9 @@ def elbo(trace: np.ndarray):
     return fig
 
 
-def weights(weights: np.ndarray):
-    """How much of the weight the heaviest draws carry: weights (S,) that sum to one."""
-    fig, (ax,) = panels(1, height=2.3)
+def weights(weights: np.ndarray) -> Any:
+    """Share of the weight in the heaviest draws; weights (S,) sum to one."""
+    fig, ax = panel(2.3)
     total = len(weights)
     counts = np.unique(np.geomspace(1, total, 200).round().astype(int))
     carried = np.cumsum(np.sort(weights)[::-1])[counts - 1]
@@ -98,9 +99,9 @@ def weights(weights: np.ndarray):
     return fig
 
 
-def curvature(eigenvalues: np.ndarray):
-    """The eigenvalues of the negative Hessian; a cross where there is no curvature."""
-    fig, (ax,) = panels(1, height=2.0)
+def curvature(eigenvalues: np.ndarray) -> Any:
+    """Eigenvalues of the negative Hessian; a cross marks a direction without curvature."""
+    fig, ax = panel(2.0)
     at = np.arange(1, len(eigenvalues) + 1)
     positive = eigenvalues > 0
     ax.plot(at[positive], eigenvalues[positive], "o", color=BLUE, markersize=4)

@@ -1,9 +1,12 @@
-"""Figures of how well a model predicts its observations."""
+"""Figures of the fit of a model to its observations."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
-from scipy.special import bdtrik, betaincinv
+from scipy.stats import binom, binomtest
 
 from bayeskern.core.batching import evenly
 from bayeskern.core.plotting import BLUE, ORANGE
@@ -14,21 +17,18 @@ from bayeskern.diagnostics.report.style import (
     LEVELS,
     SERIES,
     legend_above,
-    panels,
+    panel,
     points,
 )
 from bayeskern.diagnostics.report.wording import percent
 
-REPLICATES = 40
-# The quantiles of the replicates between which they are shown.
-CENTRAL = (0.005, 0.995)
-# Bars of counts; whole numbers of a wider range share them.
+# Bars of counts; in a wider range several numbers share a bar.
 MAX_BARS = 60
 
 
-def predictive_check(y, replicates, discrete: bool):
-    """The observed data among data sets that the model would make: y (n,), replicates (S, n)."""
-    fig, (ax,) = panels(1, height=2.4)
+def predictive_check(y: np.ndarray, replicates: np.ndarray, discrete: bool) -> Any:
+    """Observed data y (n,) among replicates (S, n) of the model."""
+    fig, ax = panel(2.4)
     if discrete and len(np.unique(y)) <= 30 and np.ptp(y) <= 60:
         _counts(ax, y, replicates)
     else:
@@ -37,16 +37,16 @@ def predictive_check(y, replicates, discrete: bool):
     return fig
 
 
-def _densities(ax, y, replicates) -> None:
+def _densities(ax, y: np.ndarray, replicates: np.ndarray, max_lines: int = 40) -> None:
     low, high = _shown(y, replicates)
-    rows = evenly(len(replicates), REPLICATES)
+    rows = evenly(len(replicates), max_lines)
     for row in rows:
         inside = within(replicates[row], low, high)
         if len(inside) > 3 and np.ptp(inside) > 0:
             x, density = kde(inside)
-            # What is not shown keeps its share of the area.
+            # Values outside keep their share of the area.
             density = density * len(inside) / replicates.shape[1]
-            label = "data that the model would make" if row == rows[0] else None
+            label = "simulated by the model" if row == rows[0] else None
             ax.plot(x, density, color=BLUE, alpha=0.3, linewidth=0.7, label=label)
     if np.ptp(y) > 0:
         ax.plot(*kde(y), color=INK, linewidth=1.8, label="observed")
@@ -55,7 +55,7 @@ def _densities(ax, y, replicates) -> None:
     ax.set_xlabel(f"value{_beyond(replicates, low, high)}")
 
 
-def _counts(ax, y, replicates) -> None:
+def _counts(ax, y: np.ndarray, replicates: np.ndarray) -> None:
     first, last = np.round(_shown(y, replicates))
     width = np.ceil((last - first + 1) / MAX_BARS)
     bars = int(np.ceil((last - first + 1) / width))
@@ -77,24 +77,24 @@ def _counts(ax, y, replicates) -> None:
         ax.set_xticks(centers)
 
 
-def _shown(y, replicates) -> tuple[float, float]:
-    """Where the replicates lie, but not so far from y that y becomes a line: tails may be heavy."""
+def _shown(y: np.ndarray, replicates: np.ndarray) -> tuple[float, float]:
+    """Range of y and of 99 % of the replicates, cut off if their tails are heavy."""
     finite = replicates[np.isfinite(replicates)]
     finite = finite if finite.size else y
-    low, q25, q75, high = np.quantile(finite, (CENTRAL[0], 0.25, 0.75, CENTRAL[1]))
+    low, q25, q75, high = np.quantile(finite, (0.005, 0.25, 0.75, 0.995))
     pad = 2.0 * max(np.ptp(y), q75 - q25)
     pad = pad if pad > 0.0 else np.inf
     return min(y.min(), max(low, y.min() - pad)), max(y.max(), min(high, y.max() + pad))
 
 
-def _beyond(replicates, low, high) -> str:
+def _beyond(replicates: np.ndarray, low: float, high: float) -> str:
     share = float(np.mean((replicates < low) | (replicates > high)))
-    return f" ({percent(share)} of what the model would make lies beyond)" if share > 0.01 else ""
+    return f" ({percent(share)} of the simulated values lie outside)" if share > 0.01 else ""
 
 
-def residuals(predicted, y):
-    """What is left of each observation, by its prediction."""
-    fig, (ax,) = panels(1, height=2.4)
+def residuals(predicted: np.ndarray, y: np.ndarray) -> Any:
+    """Residual of each observation, by its prediction."""
+    fig, ax = panel(2.4)
     ax.axhline(0.0, color=GREY, linewidth=0.9)
     points(ax, predicted, y - predicted)
     ax.set_xlabel("predicted")
@@ -102,26 +102,26 @@ def residuals(predicted, y):
     return fig
 
 
-def pit(values):
-    """A histogram of the probability integral transform, and the 95 % band of an even one."""
-    fig, (ax,) = panels(1, height=2.1)
+def pit(values: np.ndarray) -> Any:
+    """Histogram of the probability integral transform, and the 95 % band if it is uniform."""
+    fig, ax = panel(2.1)
     bins = int(np.clip(len(values) // 10, 5, 20))
-    low, high = _binomial_quantiles(len(values), 1.0 / bins)
+    low, high = binom.interval(0.95, len(values), 1.0 / bins)
     ax.axhspan(low, high, color=GREY, alpha=0.25, linewidth=0)
     ax.hist(values, bins=np.linspace(0, 1, bins + 1), color=BLUE, alpha=0.6, rwidth=0.94)
     ax.yaxis.get_major_locator().set_params(integer=True)
-    ax.set_xlabel("where the observation lies in its prediction (0: below all, 1: above all)")
+    ax.set_xlabel("quantile of the observation in its prediction")
     ax.set_ylabel("observations")
     return fig
 
 
-def coverage(pit_values):
-    """The share of observations inside central intervals, by their level."""
-    fig, (ax,) = panels(1, height=2.6)
+def coverage(pit_values: np.ndarray) -> Any:
+    """Share of observations inside central intervals, by the level of the intervals."""
+    fig, ax = panel(2.6)
     levels = np.linspace(0.02, 0.98, 49)
     n = len(pit_values)
     share = np.mean(inside_interval(pit_values[:, None], levels), axis=0)
-    low, high = (counts / n for counts in _binomial_quantiles(n, levels))
+    low, high = (counts / n for counts in binom.interval(0.95, n, levels))
     ax.fill_between(100 * levels, 100 * low, 100 * high, color=GREY, alpha=0.25, linewidth=0)
     ax.plot([0, 100], [0, 100], color=GREY, linestyle="--", linewidth=0.9)
     ax.plot(100 * levels, 100 * share, color=BLUE)
@@ -130,14 +130,14 @@ def coverage(pit_values):
     return fig
 
 
-def inside_interval(pit_values, level):
-    """Whether an observation lies in its central interval of that level, by its PIT."""
+def inside_interval(pit_values: np.ndarray, level: float | np.ndarray) -> np.ndarray:
+    """Whether observations lie in their central intervals of a level, by their PIT."""
     return 2.0 * np.abs(pit_values - 0.5) <= level
 
 
-def coverage_by(predicted, pit_values, groups: int):
+def coverage_by(predicted: np.ndarray, pit_values: np.ndarray, groups: int) -> Any:
     """Coverage at LEVELS in groups of equal size by predicted value."""
-    fig, (ax,) = panels(1, height=2.5)
+    fig, ax = panel(2.5)
     parts = np.array_split(np.argsort(predicted, kind="stable"), groups)
     medians = [float(np.median(predicted[part])) for part in parts]
     # Beside one another, so that no bar hides another.
@@ -160,30 +160,18 @@ def coverage_by(predicted, pit_values, groups: int):
     return fig
 
 
-def _shares(ax, x, groups: list, **options) -> None:
-    """The share of true values in each group, in %, with its 95 % interval."""
+def _shares(ax, x: Sequence[float] | np.ndarray, groups: list, **options) -> None:
+    """Share of true values in each group in %, with the interval of Clopper and Pearson."""
     shares = np.array([group.mean() for group in groups])
-    ends = np.array([_clopper_pearson(group.sum(), len(group)) for group in groups]).T
+    tests = [binomtest(int(group.sum()), len(group)) for group in groups]
+    ends = np.array([test.proportion_ci(0.95) for test in tests]).T
     error = 100 * np.abs(ends - shares)
     ax.errorbar(x, 100 * shares, error, fmt="o-", markersize=4, **options)
 
 
-def _clopper_pearson(k, n):
-    """The 95 % interval of Clopper and Pearson (1934) for a share of k in n."""
-    low = betaincinv(k, n - k + 1, 0.025) if k > 0 else 0.0
-    high = betaincinv(k + 1, n - k, 0.975) if k < n else 1.0
-    return low, high
-
-
-def _binomial_quantiles(n, p):
-    """The 2.5 and 97.5 % quantiles of a count among n with the probability p."""
-    # scipy.stats takes a third of a second to import.
-    return np.ceil(bdtrik(0.025, n, p)), np.ceil(bdtrik(0.975, n, p))
-
-
-def khat(values, threshold: float):
-    """The Pareto k-hat of each observation, and the largest that is good."""
-    fig, (ax,) = panels(1, height=2.2)
+def khat(values: np.ndarray, threshold: float) -> Any:
+    """Pareto k-hat of each observation, and its threshold."""
+    fig, ax = panel(2.2)
     at = np.arange(len(values))
     high = values > threshold
     ax.axhline(threshold, color=GREY, linestyle="--", linewidth=0.9)
@@ -196,15 +184,15 @@ def khat(values, threshold: float):
     return fig
 
 
-def calibration(chance, y):
-    """How often the class came true, by its predicted chance: groups of about equal size."""
-    fig, (ax,) = panels(1, height=2.8)
+def calibration(chance: np.ndarray, y: np.ndarray) -> Any:
+    """Frequency of a class by its predicted probability, in groups of about equal size."""
+    fig, ax = panel(2.8)
     groups = int(np.clip(len(y) // 12, 3, 10))
     parts = [p for p in np.array_split(np.argsort(chance, kind="stable"), groups) if len(p)]
     ax.plot([0, 100], [0, 100], color=GREY, linestyle="--", linewidth=0.9)
     _shares(ax, [100 * float(chance[p].mean()) for p in parts], [y[p] for p in parts], color=BLUE)
-    ax.set_xlabel("predicted chance, %")
-    ax.set_ylabel("came true, %")
+    ax.set_xlabel("predicted probability, %")
+    ax.set_ylabel("observed frequency, %")
     ax.set_xlim(-3, 103)
     ax.set_ylim(-3, 103)
     return fig

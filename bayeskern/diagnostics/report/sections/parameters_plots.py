@@ -1,6 +1,8 @@
-"""Figures of parameters: priors, posteriors over them, intervals, pairs."""
+"""Figures of parameters: priors, posteriors, intervals, pairs."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +21,10 @@ from bayeskern.diagnostics.report.style import (
     title,
 )
 
-# The most panels of densities, rows of a forest, sides of a pair plot, and dots in it.
-MAX_DENSITIES, MAX_ROWS, MAX_SIDES, MAX_DOTS = 12, 40, 4, 1500
-# The quantiles between which densities are shown.
-CENTRAL = (0.002, 0.998)
-INTERVALS = (0.025, 0.25, 0.5, 0.75, 0.975)
+MAX_DENSITIES = 12
 
 
-def densities(curves: list[DensityCurve]):
+def densities(curves: list[DensityCurve]) -> Any:
     """A panel for each density."""
     fig, axes = panels(len(curves), columns=3, height=1.5)
     for ax, density in zip(axes, curves, strict=True):
@@ -35,17 +33,17 @@ def densities(curves: list[DensityCurve]):
     return fig
 
 
-def against_prior(draws: dict[str, np.ndarray], priors: dict[str, DensityCurve]):
-    """The posterior of each number (S,), and its prior where there is one."""
+def against_prior(draws: dict[str, np.ndarray], priors: dict[str, DensityCurve]) -> Any:
+    """Posterior density of each parameter from draws (S,), and its prior if available."""
     fig, axes = panels(len(draws), columns=3, height=1.5)
     for ax, (name, x) in zip(axes, draws.items(), strict=True):
-        low, high = np.quantile(x, CENTRAL)
+        low, high = np.quantile(x, (0.002, 0.998))
         curve(ax, *kde(within(x, low, high)), BLUE, "posterior")
         if name in priors:
             prior = priors[name]
             pad = 1.5 * (high - low)
-            near = (prior.x > low - pad) & (prior.x < high + pad)
-            ax.plot(prior.x[near], prior.y[near], color=GREY, linestyle="--", label="prior")
+            shown = (prior.x > low - pad) & (prior.x < high + pad)
+            ax.plot(prior.x[shown], prior.y[shown], color=GREY, linestyle="--", label="prior")
         _density_panel(ax, name)
     with_prior = (ax for ax in axes if len(ax.get_legend_handles_labels()[0]) > 1)
     legend_above(fig, next(with_prior, axes[0]))
@@ -62,9 +60,10 @@ def _density_panel(ax, name: str) -> None:
     ax.tick_params(labelsize=8)
 
 
-def forest(draws: dict[str, np.ndarray]):
-    """Median, 50 % and 95 % interval of each number (S,)."""
-    quantiles = {name: np.quantile(x, INTERVALS) for name, x in draws.items()}
+def forest(draws: dict[str, np.ndarray]) -> Any:
+    """Median, 50 % and 95 % interval of each parameter from draws (S,)."""
+    levels = (0.025, 0.25, 0.5, 0.75, 0.975)
+    quantiles = {name: np.quantile(x, levels) for name, x in draws.items()}
     groups = _by_size(quantiles)
     heights = [len(names) + 1.5 for names in groups]
     fig = figure((WIDTH, 0.3 + 0.21 * sum(heights)))
@@ -80,7 +79,7 @@ def forest(draws: dict[str, np.ndarray]):
 
 
 def _by_size(quantiles: dict[str, np.ndarray]) -> list[list[str]]:
-    """Names together whose values are of one order, so that none is squeezed to a dot."""
+    """Names grouped by the magnitude of their values, so that no interval shrinks to a dot."""
     groups: dict[int, list[str]] = {}
     for name, values in quantiles.items():
         size = np.max(np.abs(values))
@@ -88,8 +87,8 @@ def _by_size(quantiles: dict[str, np.ndarray]) -> list[list[str]]:
     return list(groups.values())
 
 
-def pairs(columns: dict[str, np.ndarray], diverging: np.ndarray | None):
-    """Each number against each other one; divergent draws marked. columns: (S,) each."""
+def pairs(columns: dict[str, np.ndarray], diverging: np.ndarray | None) -> Any:
+    """Draws (S,) of each parameter against each other one; divergent draws are marked."""
     names = list(columns)
     n = len(names)
     fig, axes = panels(n * n, columns=n, height=min(1.5, WIDTH / n))
@@ -103,7 +102,7 @@ def pairs(columns: dict[str, np.ndarray], diverging: np.ndarray | None):
                 ax.set_visible(False)
             elif i == j:
                 x = columns[column]
-                curve(ax, *kde(within(x, *np.quantile(x, CENTRAL))), BLUE)
+                curve(ax, *kde(within(x, *np.quantile(x, (0.002, 0.998)))), BLUE)
                 ax.set_yticks([])
                 ax.set_title(short(row, 18), fontsize=8)
             else:
@@ -115,8 +114,8 @@ def pairs(columns: dict[str, np.ndarray], diverging: np.ndarray | None):
     return fig
 
 
-def _pair(ax, x, y, diverging) -> None:
-    keep = evenly(len(x), MAX_DOTS)
+def _pair(ax, x: np.ndarray, y: np.ndarray, diverging: np.ndarray | None) -> None:
+    keep = evenly(len(x), 1500)
     points(ax, x[keep], y[keep], size=3, alpha=0.35)
-    if diverging is not None and diverging.any():
+    if diverging is not None:
         points(ax, x[diverging], y[diverging], ORANGE, size=12, alpha=1.0)

@@ -1,9 +1,10 @@
-"""The function behind the data, taken apart: a Gaussian process, or a forecast."""
+"""The function behind the data and its components: a Gaussian process, or a forecast."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,65 +12,56 @@ from scipy.special import ndtri
 
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import alike, number, three_digits
-from bayeskern.diagnostics.report.blocks import (
-    Code,
-    Figure,
-    Heading,
-    Items,
-    Missing,
-    Table,
-    Text,
-)
+from bayeskern.diagnostics.report.blocks import Block, code, heading
 from bayeskern.diagnostics.report.kernel_description import (
     InputAxis,
     describe,
     direction,
     rounded,
 )
-from bayeskern.diagnostics.report.processes import Process
+from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.diagnostics.report.sections import process_plots as plots
-from bayeskern.diagnostics.report.style import LEVELS, svg
+from bayeskern.diagnostics.report.style import LEVELS, drawn
+from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import folded, percent
 from bayeskern.forecast.model.transformation import Scale
+from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show.plot import first_shown
 from bayeskern.gp.latent.model import LatentGP
 from bayeskern.kernels.components import component, component_names
 from bayeskern.kernels.families import periodic
+from bayeskern.prediction.mixture import Prediction
 from bayeskern.protocols import columns_of
 
-GRID, MAX_SLICES = 160, 6
-# How many seasons are shown of a component that repeats.
-SEASONS = 3
-# How many steps of a forecast the table has.
-FORECAST_ROWS = 8
+MAX_SLICES = 6
+
+block = partial(Block, "process")
 
 
-def process(subject) -> Iterator:
+def process(subject: Subject) -> Iterator[Block]:
+    """Blocks of the section "Function and components", or "Forecast and components"."""
     if subject.forecast is not None:
-        yield from _forecast(subject)
+        yield from _forecast(subject, subject.forecast)
         return
     if not subject.has_model:
-        yield Missing("Without the model its functions cannot be computed.")
+        yield block("no_model")
         return
     for observed in subject.processes:
         if len(subject.processes) > 1:
-            yield Heading(f"Process {observed.site}")
+            yield heading(f"Process {observed.site}")
         yield from _process(subject, observed)
     if subject.processes:
         return
     if isinstance(subject.model, LatentGP):
         yield from _latent(subject, subject.model)
     else:
-        yield Missing(
-            "The model has no Gaussian process with Gaussian noise, so there is no function to "
-            "draw or to take apart."
-        )
+        yield block("no_process")
 
 
 # -- a process with Gaussian noise -----------------------------------------------------------------
 
 
-def _process(subject, process: Process) -> Iterator:
+def _process(subject: Subject, process: Process) -> Iterator[Block]:
     names = tuple(map(str, columns_of(subject.model) or ()))
     axis = InputAxis("", tuple(np.ptp(process.X, axis=0)), names)
     slices = [
@@ -78,40 +70,31 @@ def _process(subject, process: Process) -> Iterator:
     ]
     single = process.X.shape[1] == 1
     data = (process.X[:, 0], process.y) if single else None
-    yield Figure(
-        svg(plots.functions, slices, process.site, data),
-        "The function without noise: median and bands at 50, 80 and 95 %. Good: it follows the "
-        "data without chasing single points, and widens where there are none."
-        if single
-        else "The function along each input, the others at their medians; bands at 50, 80 and "
-        "95 %.",
-    )
+    figure = drawn(plots.functions, slices, process.site, data)
+    yield block("function", figure=figure, single=single)
     yield from _components(process, axis)
-    yield Text("The kernel at the median of its hyperparameters:")
     kernel = rounded(process.kernels)
-    yield Code(folded(repr(kernel)))
-    yield Text("The solver of its covariance matrix, what it takes, and why no other was taken:")
-    yield Code(repr(process.explain(kernel)))
+    yield block("kernel", kernel=folded(repr(kernel)), solver=repr(process.explain(kernel)))
 
 
 def _input_name(axis: InputAxis, i: int) -> str:
     return axis.name(i) if len(axis.extent) > 1 or axis.names else "x"
 
 
-def _grids(X):
-    """Along each input, the others at their medians: values (GRID,) and points (GRID, d)."""
+def _grids(X: np.ndarray, count: int = 160) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Values (count,) and points (count, d) along each input, the others at their medians."""
     medians = np.median(X, axis=0)
     for i in range(min(X.shape[1], MAX_SLICES)):
         low, high = X[:, i].min(), X[:, i].max()
         pad = 0.05 * (high - low)
-        x = np.linspace(low - pad, high + pad, GRID)
-        points = np.tile(medians, (GRID, 1))
+        x = np.linspace(low - pad, high + pad, count)
+        points = np.tile(medians, (count, 1))
         points[:, i] = x
         yield x, points
 
 
 class Units(NamedTuple):
-    """How numbers of the fit become numbers of the data, whose unit has a name."""
+    """Conversion of numbers of the fit to numbers of the data, and the name of their unit."""
 
     scale: Scale
     name: str = ""
@@ -121,62 +104,60 @@ class Units(NamedTuple):
         """Whether components multiply one another."""
         return self.scale.log
 
-    def of_part(self, z):
-        """The values of one component, which does not carry the level."""
+    def of_part(self, z: np.ndarray) -> np.ndarray:
+        """Values of a component that does not carry the level."""
         return Scale(self.scale.log, 0.0, self.scale.size).back(z)
 
 
-PLAIN = Units(Scale(False, 0.0, 1.0))
+PLAIN_UNITS = Units(Scale(False, 0.0, 1.0))
 
 
-def _components(process: Process, axis: InputAxis, units: Units = PLAIN) -> Iterator:
+def _components(
+    process: Process | ForecastProcess, axis: InputAxis, units: Units = PLAIN_UNITS
+) -> Iterator[Block]:
     if len(process.names) < 2:
         sentence = _sentence(process, process.names[0], axis, units, None)
-        yield Items((("the function", sentence),))
+        yield Block("blocks", "items", pairs=[("the function", sentence)])
         return
     at_data = process.components(process.X)
     names, noise = [*process.names], process.noise()
     variances = np.array([np.var(at_data[name].mean) for name in names])
     sentences = [_sentence(process, name, axis, units, at_data[name]) for name in names]
     if noise is not None:
-        # It stands last, and a component may have the same name.
+        # The noise stands last, since a component may have the same name.
         names.append("noise")
         variances = np.append(variances, noise)
         sentences.append("no memory.")
     shares = variances / variances.sum()
-    yield Heading("Components")
-    yield Items(
-        tuple(
-            (name, f"{percent(share)} of the variance; {sentence}")
-            for name, share, sentence in zip(names, shares, sentences, strict=True)
-        )
-    )
-    if units is not PLAIN:
-        # A forecast shows its components over time, past and future.
+    rows = zip(names, shares, sentences, strict=True)
+    pairs = [(name, f"{percent(share)} of the variance; {words}") for name, share, words in rows]
+    yield heading("Components")
+    yield Block("blocks", "items", pairs=pairs)
+    if isinstance(process, ForecastProcess):
+        # The components of a forecast are shown over past and future.
         return
-    yield Figure(
-        svg(plots.variance_shares, names, shares),
-        "Shares of the variance over the data, of each component's mean. What is noise cannot be "
-        "foretold.",
-    )
+    yield block("shares", figure=drawn(plots.variance_shares, names, shares))
     if process.X.shape[1] == 1:
         (x, X), *_ = _grids(process.X)
         parts = {name: (x, part.quantile) for name, part in process.components(X).items()}
-        yield Figure(
-            svg(plots.components, parts, x_label=axis.names[0] if axis.names else "x"),
-            "Each component by itself, about zero over the data but for the first, which carries "
-            "the level. Bands at 50, 80 and 95 %.",
-        )
+        label = axis.names[0] if axis.names else "x"
+        yield block("components", figure=drawn(plots.components, parts, x_label=label))
 
 
-def _sentence(process: Process, name: str, axis: InputAxis, units: Units, part) -> str:
-    """One component in words: what it does, where it went, and how certain that is.
+def _sentence(
+    process: Process | ForecastProcess,
+    name: str,
+    axis: InputAxis,
+    units: Units,
+    part: Prediction | None,
+) -> str:
+    """A component in words: its behaviour, its change over the data, and how certain that is.
 
-    part: its prediction at the data, where it is not the whole function.
+    part: prediction of the component at the data; None for the whole function.
     """
     if name not in component_names(process.kernels):
-        # Beside the kernel a forecast has a mean, and effects of regressors and events.
-        if name == process.names[0]:
+        # A forecast also has a mean, and effects of regressors and events.
+        if part is None or name == process.names[0]:
             return "the mean of the values."
         return f"an effect{_span(part, units)}."
     kernel = component(process.kernels, name)
@@ -190,104 +171,94 @@ def _sentence(process: Process, name: str, axis: InputAxis, units: Units, part) 
     return f"{sentence}." if part is None else f"{sentence}{_span(part, units)}."
 
 
-def _span(part, units: Units) -> str:
-    """How far the mean of a component goes over the data."""
+def _span(part: Prediction, units: Units) -> str:
+    """Range of the mean of a component over the data."""
     low, high = units.of_part(np.array([part.mean.min(), part.mean.max()]))
     size = f"a factor of {number(high / low)}" if units.factor else number(high - low)
     return f"; from its lowest to its highest it spans {size}"
 
 
-def _repeats(kernel) -> bool:
-    """Whether the kernel has a part that repeats."""
+def _repeats(kernel: Any) -> bool:
+    """Whether a part of the kernel is periodic."""
     if isinstance(kernel, periodic.Periodic | periodic.Cosine):
         return True
     return any(_repeats(child) for _, child in kernel.children())
 
 
-# -- a process seen through a likelihood -----------------------------------------------------------
+# -- a process with a likelihood -------------------------------------------------------------------
 
 
-def _latent(subject, model) -> Iterator:
+def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
     X = np.asarray(subject.posterior.target.args[0])
     axis = InputAxis("", tuple(np.ptp(X, axis=0)), tuple(map(str, model.columns or ())))
     slices = []
     for i, (x, points) in enumerate(_grids(X)):
         f = subject.posterior.predict(points, latent=True)
-        # A likelihood of several latent functions has a prediction for each, by name.
+        # Each latent function of a likelihood has a prediction by name.
         predictions = f if isinstance(f, dict) else {"": f}
         slices += [
             (f"{_input_name(axis, i)} {output}".strip(), x, prediction.quantile)
             for output, prediction in predictions.items()
         ]
-    yield Figure(
-        svg(plots.functions, slices[: 2 * MAX_SLICES], "latent function"),
-        "The latent function, on the scale of the link, along each input with the others at their "
-        "medians. Bands at 50, 80 and 95 %; where they hold zero, the sign is open.",
-    )
-    yield Missing(
-        f"A {type(model).__name__} is not taken apart into components: that is done for a "
-        "GPRegression, or a GaussianProcess that is observed, whose parts have a closed form."
-    )
+    figure = drawn(plots.functions, slices[: 2 * MAX_SLICES], "latent function")
+    yield block("latent", figure=figure, model=type(model).__name__)
     flat, names = subject.posterior.flat, model.hyperparameters()
     medians = {name: three_digits(np.median(flat[name], axis=0)) for name in names if name in flat}
     kernels = model.at(medians).kernels
     for i, kernel in enumerate(kernels):
-        title = "the function" if len(kernels) == 1 else f"function {i}"
-        yield Items(((title, f"it {describe(_as_draws(kernel), axis)}."),))
-        yield Code(folded(repr(kernel)))
-
-
-def _as_draws(kernel):
-    """The kernel as one draw of its hyperparameters."""
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], kernel)
+        name = "the function" if len(kernels) == 1 else f"function {i}"
+        single_draw = jax.tree.map(lambda leaf: np.asarray(leaf)[None], kernel)
+        sentence = f"it {describe(single_draw, axis)}."
+        yield Block("blocks", "items", pairs=[(name, sentence)])
+        yield code(folded(repr(kernel)))
 
 
 # -- a forecast ------------------------------------------------------------------------------------
 
 
-def _forecast(subject) -> Iterator:
-    f = subject.forecast
-    yield Figure(
-        svg(plots.forecast, f, first_shown(f)),
-        "History and forecast: median and bands at 50, 80 and 95 % for new observations. Good: the "
-        "bands widen with the horizon, and the forecast goes on as the history went.",
-    )
+def _forecast(subject: Subject, f: Forecast) -> Iterator[Block]:
+    yield block("forecast", figure=drawn(plots.forecast, f, first_shown(f)))
     yield _values(f)
     if not f.parts:
-        yield Missing("A constant series has no components.")
+        yield block("constant_series")
         return
     (process,) = subject.processes
-    unit = f.series.calendar.unit
-    yield from _components(process, InputAxis(unit, (float(np.ptp(process.X)),)), Units(f.scale))
+    axis = InputAxis(f.series.calendar.unit, (float(np.ptp(process.X)),))
+    yield from _components(process, axis, Units(f.scale))
     yield _components_over_time(f)
 
 
-def _values(f) -> Table:
+def _values(f: Forecast, max_rows: int = 8) -> Block:
+    """Table of medians and intervals at some of the steps."""
     lower, upper = f.interval(0.95)
-    median, labels = f.median, f.time_labels(f.times)
-    rows = np.unique(evenly(f.horizon, FORECAST_ROWS))
-    values = np.stack([median, lower, upper], axis=1)[rows]
-    # The narrowest interval says how many decimals all of them have.
+    steps = np.unique(evenly(f.horizon, max_rows))
+    values = np.stack([f.median, lower, upper], axis=1)[steps]
+    # All cells have the decimals of the narrowest interval.
     spread = np.min(values[:, 2] - values[:, 1]) / (2.0 * ndtri(0.975))
-    seen = f.choices.likelihood
-    if seen is not None and seen.whole:
-        cells = np.reshape([f"{v:,.0f}" for v in values.ravel()], values.shape)
+    likelihood = f.choices.likelihood
+    if likelihood is not None and likelihood.whole:
+        cells = [f"{value:,.0f}" for value in values.ravel()]
     else:
-        cells = np.reshape(alike(values.ravel(), spread, 5), values.shape)
-    return Table(
-        (f.series.time_name, "median", "95 % from", "to"),
-        tuple((labels[i], *row) for i, row in zip(rows, cells.tolist(), strict=True)),
-    )
+        cells = alike(values.ravel(), spread, 5)
+    labels = f.time_labels(f.times)
+    rows = [(labels[step], *cells[3 * i : 3 * i + 3]) for i, step in enumerate(steps)]
+    return block("values", time=f.series.time_name, rows=rows)
 
 
-def _components_over_time(f) -> Figure:
-    """The components over history and future, in the units of the data."""
+def _components_over_time(f: Forecast, seasons: int = 3) -> Block:
+    """The components over history and future, in the units of the data.
+
+    seasons: number of periods shown of a seasonal component.
+    """
     calendar = f.series.calendar
     times = calendar.grid(f.horizon)
     by_level = {level: f.decompose(times, level) for level in LEVELS}
-    parts = {}
+    now, parts = len(times) - f.horizon, {}
     for name in f.components:
-        shown = _window(f, name, len(times))
+        shown = slice(0, len(times))
+        if name in f.seasons:
+            steps = max(4, int(np.ceil(seasons * f.seasons[name] / calendar.step)))
+            shown = slice(max(0, now - steps), min(len(times), now + steps))
         quantiles = {0.5: by_level[0.5][name]["median"][shown]}
         for level in LEVELS:
             tail = round(0.5 * (1.0 - level), 6)
@@ -295,19 +266,6 @@ def _components_over_time(f) -> Figure:
             quantiles[round(1.0 - tail, 6)] = by_level[level][name]["upper"][shown]
         # The default argument binds the values of this turn of the loop.
         parts[name] = (calendar.wall(times[shown]), lambda q, of=quantiles: of[round(q, 6)])
-    now = calendar.wall(f.series.times[-1:])[0]
-    return Figure(
-        svg(plots.components, parts, now, None, f.series.time_name),
-        "Each component over history and future (shaded); the trend carries the level, the others "
-        + ("are factors about 1." if f.scale.log else "are differences from it."),
-    )
-
-
-def _window(f, name: str, count: int) -> slice:
-    """The steps that are shown: of a season a few periods around the last observation."""
-    period = f.seasons.get(name)
-    if period is None:
-        return slice(0, count)
-    steps = max(4, int(np.ceil(SEASONS * period / f.series.calendar.step)))
-    now = count - f.horizon
-    return slice(max(0, now - steps), min(count, now + steps))
+    last = calendar.wall(f.series.times[-1:])[0]
+    figure = drawn(plots.components, parts, last, None, f.series.time_name)
+    return block("components_over_time", figure=figure, factors=f.scale.log)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from bayeskern.core.formatting import short
@@ -12,71 +15,84 @@ from bayeskern.diagnostics.report.style import (
     RULE,
     bands,
     legend_above,
+    panel,
     panels,
     points,
 )
+from bayeskern.forecast.result import Forecast
 
-# The most letters of a name beside an axis.
-LETTERS = 24
+# Letters of a name beside an axis.
+MAX_LETTERS = 24
+# Quantile at each point, by probability.
+Quantile = Callable[[float], np.ndarray]
 
 
-def functions(slices, y_label: str, data=None):
-    """The function along each input: slices of (name, x, quantile); data: (x, y) of the first."""
+def functions(
+    slices: Sequence[tuple[str, np.ndarray, Quantile]],
+    y_label: str,
+    data: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Any:
+    """The function along each input: (name, x, quantile); data: (x, y) of the first input."""
     columns = 1 if len(slices) == 1 else 2
     fig, axes = panels(len(slices), columns=columns, height=2.8 if columns == 1 else 2.0)
     for ax, (name, x, quantile) in zip(axes, slices, strict=True):
         _fan(ax, x, quantile)
-        ax.set_xlabel(short(name, LETTERS))
-    axes[0].set_ylabel(short(y_label, LETTERS))
+        ax.set_xlabel(short(name, MAX_LETTERS))
+    axes[0].set_ylabel(short(y_label, MAX_LETTERS))
     if data is not None:
         points(axes[0], *data, color=INK, size=6, alpha=0.55, label="observed")
     legend_above(fig, axes[0], columns=6)
     return fig
 
 
-def _fan(ax, x, quantile) -> None:
+def _fan(ax, x: np.ndarray, quantile: Quantile) -> None:
     bands(ax, x, quantile)
     ax.plot(x, quantile(0.5), color=BLUE, label="median")
     concise_dates(ax, x)
     ax.margins(x=0.01)
 
 
-def components(parts, start_of_future=None, level: float | None = 0.0, x_label: str = "x"):
-    """A panel for each component: parts name -> (x, quantile), quantile: probability -> values.
+def components(
+    parts: Mapping[str, tuple[np.ndarray, Quantile]],
+    start_of_future: Any = None,
+    level: float | None = 0.0,
+    x_label: str = "x",
+) -> Any:
+    """A panel for each component, name -> (x, quantile).
 
-    level: where a line is drawn across each panel, if any.
+    level: height of a line across each panel, if any.
     """
     fig, axes = panels(len(parts), columns=1, height=1.45)
     for ax, (name, (x, quantile)) in zip(axes, parts.items(), strict=True):
         if start_of_future is not None:
             ax.axvspan(max(x[0], start_of_future), x[-1], color=GREY, alpha=0.13, linewidth=0)
         _fan(ax, x, quantile)
-        ax.set_title(short(name, LETTERS))
+        ax.set_title(short(name, MAX_LETTERS))
         if level is not None:
             ax.axhline(level, color=RULE, linewidth=0.8, zorder=0)
-    axes[-1].set_xlabel(short(x_label, LETTERS))
+    axes[-1].set_xlabel(short(x_label, MAX_LETTERS))
     legend_above(fig, axes[0], columns=6)
     return fig
 
 
-def forecast(f, start: int):
-    """The history from a place on, and the forecast with its bands."""
-    fig, (ax,) = panels(1, height=2.9)
+def forecast(f: Forecast, start: int) -> Any:
+    """The history from index `start` on, and the forecast with its bands."""
+    fig, ax = panel(2.9)
     calendar = f.series.calendar
     x, y = calendar.wall(calendar.grid(0))[start:], f.series.on_grid()[start:]
     marker = "o" if len(x) <= 150 else None
-    # NaN breaks the line, so that a gap is seen as a gap.
+    # NaN breaks the line at a gap.
     ax.plot(x, y, color=INK, linewidth=0.9, marker=marker, markersize=2.2, label="observed")
     _fan(ax, calendar.wall(f.times), f.quantile)
-    ax.set_xlabel(short(f.series.time_name, LETTERS))
-    ax.set_ylabel(short(f.series.value_name, LETTERS))
+    ax.set_xlabel(short(f.series.time_name, MAX_LETTERS))
+    ax.set_ylabel(short(f.series.value_name, MAX_LETTERS))
     legend_above(fig, ax, columns=6)
     return fig
 
 
-def variance_shares(names: list[str], shares):
+def variance_shares(names: list[str], shares: np.ndarray) -> Any:
     """The share of the variance of each component."""
-    fig, (ax,) = panels(1, height=0.35 + 0.24 * len(names))
+    fig, ax = panel(0.35 + 0.24 * len(names))
     ax.barh(np.arange(len(names)), 100 * np.asarray(shares), color=BLUE, alpha=0.7)
     ax.set_yticks(range(len(names)), [short(name, 20) for name in names])
     ax.invert_yaxis()

@@ -1,76 +1,50 @@
-"""The verdict, first of all: can these numbers be used, why, and what to do next."""
+"""The verdict: can the numbers be used, why, and what to do next."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
 
-from bayeskern.core.formatting import counted
-from bayeskern.diagnostics.report.blocks import Missing, Table, Text, Verdict
-from bayeskern.diagnostics.report.evidence import sentences
-from bayeskern.diagnostics.report.wording import percent
+from bayeskern.diagnostics.report.blocks import Block, missing, text
+from bayeskern.diagnostics.report.evidence import measures
+from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.forecast.evaluate.look_back import compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
+from bayeskern.forecast.result import Forecast
 
-HEADLINES = {
-    "good": "These draws can be used as they are.",
-    "caution": "Usable with care: read the reason before relying on intervals or tails.",
-    "bad": "Do not use these numbers yet.",
-    "not assessable": "This fit cannot say how far its uncertainty can be trusted.",
-}
-# Of a forecast, the advice says the rest.
-OF_FORECASTS = {
-    "good": "This forecast can be used as it is.",
-    "caution": "Usable with care.",
-    "bad": "Do not use these intervals.",
-    "not assessable": "Nothing shows how far these intervals can be trusted.",
-}
+block = partial(Block, "verdict")
 
 
-def verdict(subject) -> Iterator:
+def verdict(subject: Subject) -> Iterator[Block]:
+    """Blocks of the section "Verdict"."""
     if subject.forecast is not None:
-        yield from _of_forecast(subject)
+        yield from _of_forecast(subject.forecast, subject.name)
         return
     trust, label_of = subject.posterior.trust, subject.label_of
-    advice = _relabelled(trust.advice, trust.evidence, label_of)
-    facts = sentences(trust.evidence, label_of)
-    yield Verdict(subject.name, trust.verdict, HEADLINES[trust.verdict], advice, facts)
-    if subject.failure:
-        yield Missing(f"Parts of this report could not be had: {subject.failure}")
-
-
-def _of_forecast(subject) -> Iterator:
-    f = subject.forecast
-    trust = f.trust
-    yield Verdict(subject.name, trust.verdict, OF_FORECASTS[trust.verdict], trust.advice, ())
-    for remark in f.remarks:
-        yield Text(f"Remark on the series: {remark}.")
-    back = f.look_back
-    if back is None:
-        return
-    held = [
-        (
-            f"{100 * level:g} % intervals held",
-            f"{percent(back.coverage(level))} (give or take {percent(back.coverage_error(level))})",
-        )
-        for level in COVERAGES
-    ]
-    yield Table(
-        ("looking back", f"{counted(back.count, 'value')} from {len(back.origins)} past dates"),
-        (
-            *held,
-            ("absolute error", f"{compared(back.error_ratio)} seasonal naive"),
-            ("CRPS", f"{compared(back.crps_ratio)} seasonal naive"),
-        ),
-        f"Forecasts of {counted(back.steps, 'step')} from past dates of the series itself, each "
-        "from the values up to that date, at hyperparameters fitted to the whole series.",
+    yield block(
+        "of_draws",
+        name=subject.name,
+        verdict=trust.verdict,
+        advice=_relabelled(trust.advice, trust.evidence, label_of),
+        e=measures(trust.evidence, label_of),
     )
+    if subject.failure:
+        yield missing(f"Parts of this report could not be made: {subject.failure}")
 
 
-def _relabelled(advice: str, evidence: dict, label_of: dict[str, str]) -> str:
-    """The advice, with each number under the name that this report gives it."""
-    worst = {value for name, value in evidence.items() if name.endswith("_at")}
-    for name in worst:
-        if label_of.get(name, name) != name:
-            advice = re.sub(rf"(?<!\w){re.escape(name)}", lambda _, to=label_of[name]: to, advice)
+def _of_forecast(f: Forecast, name: str) -> Iterator[Block]:
+    yield block("of_forecast", name=name, verdict=f.trust.verdict, advice=f.trust.advice)
+    for remark in f.remarks:
+        yield text(f"Remark on the series: {remark}.")
+    if f.look_back is not None:
+        yield block("rolling_origins", back=f.look_back, levels=COVERAGES, compared=compared)
+
+
+def _relabelled(advice: str, evidence: Mapping[str, Any], label_of: Mapping[str, str]) -> str:
+    """The advice, with each parameter under its name in this report."""
+    for name in {value for key, value in evidence.items() if key.endswith("_at")}:
+        label = label_of.get(name, name)
+        advice = re.sub(rf"(?<!\w){re.escape(name)}", lambda _, to=label: to, advice)
     return advice
