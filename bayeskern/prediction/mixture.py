@@ -1,39 +1,55 @@
-"""What every predict returns: a lazy, equally weighted mixture of Gaussians at new points."""
+"""Predictions: lazy, equally weighted mixtures of Gaussians at new points."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 from scipy.special import logsumexp, ndtr, ndtri
 
 from bayeskern.core import validation
 from bayeskern.protocols import NewValues
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # Predictions average over at most this many evenly thinned draws of the hyperparameters.
 MOST_DRAWS = 200
 # Stands for a standard deviation of zero.
 MIN_SD = 1e-150
-# A chunk of new points has about this many covariances with the data, and 256 points at least.
-CHUNK = 2**24
-
 NOT_FACTORED = (
     "the prediction is NaN: the covariance could not be factored for at least one draw of the "
-    "hyperparameters, or a point lies outside of the box of a HilbertSpace. Look at "
-    "posterior.trust, at the noise and at the points."
+    "hyperparameters, or a point lies outside the box of a HilbertSpace. Check posterior.trust, the "
+    "noise and the points."
 )
 
 Moments = Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
-class Quantiles:
-    """What follows from the `variance` and the `quantile` of a prediction."""
+class Quantiles(ABC):
+    """A predictive distribution: standard deviation, median, intervals and table."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> np.ndarray:
+        """The mean."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> np.ndarray:
+        """The variance."""
+
+    @abstractmethod
+    def quantile(self, q: ArrayLike) -> np.ndarray:
+        """Quantiles for one probability or several."""
 
     @property
     def sd(self) -> np.ndarray:
@@ -46,10 +62,10 @@ class Quantiles:
         return self.quantile(0.5)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """The central interval of a probability.
+        """Central interval.
 
         Args:
-            level: The probability, between 0 and 1.
+            level: Probability of the interval, between 0 and 1.
 
         Returns:
             The lower and the upper end.
@@ -57,19 +73,18 @@ class Quantiles:
         tail = 0.5 * (1.0 - validation.level(level))
         return self.quantile(tail), self.quantile(1.0 - tail)
 
-    def to_frame(self, level: float = 0.95):
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """A pandas data frame with a row for each point: mean, sd, median, lower and upper.
 
         Args:
-            level: The probability of the central interval (lower, upper).
+            level: Probability of the central interval (lower, upper).
         """
-        # Here, since pandas takes a while to import.
-        import pandas as pd
+        import pandas as pd  # slow to import
 
         return pd.DataFrame(self._columns(level))
 
     def _columns(self, level: float) -> dict[str, np.ndarray]:
-        """What a table shows of each point."""
+        """Columns of `to_frame`."""
         lower, upper = self.interval(level)
         columns = {"mean": self.mean, "sd": self.sd, "median": self.median}
         return columns | {"lower": lower, "upper": upper}
@@ -78,25 +93,25 @@ class Quantiles:
 class Prediction(Quantiles):
     """The predictive distribution at m points: an equally weighted mixture of S Gaussians.
 
-    Each Gaussian belongs to one draw of the hyperparameters. The mixture speaks of a new
-    observation, or of the latent function if it was made with `latent=True`. It is lazy: nothing is
-    computed before it is asked for, and the mean alone needs no variances.
+    Each Gaussian belongs to one draw of the hyperparameters. The mixture describes a new
+    observation, or the latent function if it was made with `latent=True`. It is lazy: each property
+    is computed on first access, and the mean needs no variances.
 
     Args:
-        means: () -> the means, shape (S, m).
-        moments: () -> the means and variances, shape (S, m) each.
+        means: () -> means, shape (S, m).
+        moments: () -> means and variances, shape (S, m) each.
         draw: (key, n) -> joint draws, shape (n, m).
-        component: name -> the Prediction of one additive component.
-        components: The names of the components.
+        component: name -> Prediction of one additive component.
+        components: Names of the components.
 
     Attributes:
-        components: The names of the additive components.
+        components: Names of the additive components.
 
     Examples:
         >>> import numpy as np
         >>> from bayeskern import Prediction
         >>> means, variances = np.array([[-1.0], [1.0]]), np.array([[1.0], [1.0]])
-        >>> prediction = Prediction(lambda: means, lambda: (means, variances), draw=None)
+        >>> prediction = Prediction(lambda: means, lambda: (means, variances))
         >>> prediction.mean, prediction.variance
         (array([0.]), array([2.]))
         >>> lower, upper = prediction.interval(0.9)
@@ -108,7 +123,7 @@ class Prediction(Quantiles):
         self,
         means: Callable[[], np.ndarray],
         moments: Moments,
-        draw: Callable[[jax.Array, int], np.ndarray],
+        draw: Callable[[jax.Array, int], np.ndarray] | None = None,
         component: Callable[[str], Prediction] | None = None,
         components: tuple[str, ...] = (),
     ):
@@ -117,48 +132,53 @@ class Prediction(Quantiles):
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """The mean at each point: (m,)."""
+        """Mean at each point, (m,)."""
         computed = self.__dict__.get("parts")
         return np.mean(computed[0] if computed else without_nan(self._means()), axis=0)
 
     @cached_property
     def variance(self) -> np.ndarray:
-        """The variance at each point: (m,); within draws and between them."""
+        """Variance at each point, (m,), within draws and between them."""
         means, variances = self.parts
         return np.mean(variances, axis=0) + np.var(means, axis=0)
 
-    def quantile(self, q) -> np.ndarray:
+    def quantile(self, q: ArrayLike) -> np.ndarray:
         """Quantiles at each point, by root finding on the distribution function of the mixture.
 
         Args:
-            q: One probability, or several.
+            q: One probability or several.
 
         Returns:
             Shape (m,) for one probability, (len(q), m) for several.
         """
-        q = validation.probabilities(q)
-        return np.stack([self._quantile(p) for p in q.ravel()]).reshape(*q.shape, -1)
+        p = validation.probabilities(q)
+        return np.stack([self._quantile(x) for x in p.ravel()]).reshape(*p.shape, -1)
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws at all points. The m x m covariance is formed.
+        """Joint draws at all points; the m x m covariance is formed.
 
         Args:
-            n: How many draws.
-            seed: The same seed gives the same draws.
+            n: Number of draws.
+            seed: Seed of the draws.
 
         Returns:
             Shape (n, m).
+
+        Raises:
+            ValueError: If the prediction has no joint draws.
         """
+        if self._draw is None:
+            raise ValueError("this prediction has no joint draws.")
         return without_nan(self._draw(jax.random.key(seed), validation.positive_integer(n, "n")))
 
     def component(self, name: str) -> Prediction:
-        """One additive component of the latent function, with its own uncertainty.
+        """Predict one additive component of the latent function.
 
         Args:
             name: One of `components`.
 
         Raises:
-            ValueError: If the prediction has no components, or none of this name.
+            ValueError: If the prediction has no component of this name.
         """
         if self._component is None:
             raise ValueError(
@@ -166,8 +186,8 @@ class Prediction(Quantiles):
             )
         return self._component(name)
 
-    def log_density(self, y) -> np.ndarray:
-        """The log predictive density of new values, point by point.
+    def log_density(self, y: ArrayLike) -> np.ndarray:
+        """Log predictive density of new values at each point.
 
         Args:
             y: New values, shape (m,).
@@ -176,19 +196,19 @@ class Prediction(Quantiles):
             Shape (m,).
         """
         means, variances = self.parts
-        y = np.asarray(validation.targets(y, means.shape[1]))
-        densities = -0.5 * (np.square(y - means) / variances + np.log(2.0 * np.pi * variances))
+        values = np.asarray(validation.targets(y, means.shape[1]))
+        densities = -0.5 * (np.square(values - means) / variances + np.log(2.0 * np.pi * variances))
         return logsumexp(densities, axis=0) - np.log(len(means))
 
     @cached_property
     def parts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of the Gaussians that are mixed, equally weighted: (S, m) each."""
+        """Means and variances of the Gaussians, (S, m) each."""
         means, variances = self._moments()
         return without_nan(means), without_nan(variances)
 
     def _quantile(self, p: float) -> np.ndarray:
         means, variances = self.parts
-        # A component may have no variance at all at a point; there its parts are steps.
+        # A component may have zero variance at a point.
         sds = np.maximum(np.sqrt(variances), MIN_SD)
         quantiles = means + sds * ndtri(p)
         low, high = quantiles.min(axis=0), quantiles.max(axis=0)
@@ -204,11 +224,19 @@ class Prediction(Quantiles):
         return f"Prediction({size}, components={list(self.components)})"
 
 
-def quantiles_between(low, high, p, below: Callable) -> np.ndarray:
-    """The quantiles of a mixture at m points, which lie between those of its parts: (..., m).
+def quantiles_between(
+    low: np.ndarray, high: np.ndarray, p: ArrayLike, below: Callable
+) -> np.ndarray:
+    """Quantiles of a mixture at m points, from brackets.
 
-    low, high: the least and the largest quantile of the parts, (..., m); p: probabilities that
-    broadcast with them; below: (x, i) -> the probability of less than x at the points i.
+    Args:
+        low: Smallest quantile among the parts, (..., m).
+        high: Largest quantile among the parts, (..., m).
+        p: Probabilities that broadcast with the brackets.
+        below: (x, i) -> probability of less than x at the points i.
+
+    Returns:
+        Shape (..., m).
     """
     pad = 1e-9 * (1.0 + np.abs(low) + np.abs(high))
     p, i = np.broadcast_arrays(p, np.arange(low.shape[-1]))
@@ -222,19 +250,22 @@ def quantiles_between(low, high, p, below: Callable) -> np.ndarray:
 
 def mixture(
     conditional_at: Callable[[Any, Any], NewValues],
-    draws,
-    X_new,
+    draws: Any,
+    X_new: jax.Array | np.ndarray,
     n: int,
     component: Callable[[str], Prediction] | None = None,
     components: tuple[str, ...] = (),
 ) -> Prediction:
-    """The equally weighted mixture over draws of the hyperparameters, as a lazy Prediction.
+    """Equally weighted mixture over draws of the hyperparameters, as a lazy Prediction.
 
-    conditional_at: `conditional_at(draw, X) -> NewValues`, a pytree such as an `eqx.Partial` of a
-    function, so that new values in it do not compile again. draws: a pytree with the draws along
-    the first axis of its leaves; without leaves it is one draw. X_new: the points (m, d), or their
-    rows (m,); they are taken in chunks. n: how many numbers are held for each new point, such as
-    its covariances with n data points.
+    Args:
+        conditional_at: `conditional_at(draw, X) -> NewValues`, a pytree such as an `eqx.Partial`
+            of a function, so that new values in it do not compile again.
+        draws: A pytree with the draws along the first axis of its leaves; one draw if it has none.
+        X_new: Points (m, d), or their rows (m,); evaluated in chunks.
+        n: Number of values held for each new point, such as covariances with n data points.
+        component: name -> Prediction of one additive component.
+        components: Names of the components.
     """
 
     def means():
@@ -266,46 +297,50 @@ def _samples(conditional_at, draws, X, key, n):
     return map_draws(lambda draw, key: conditional_at(draw, X).sample(key, n), draws, key)
 
 
-def map_draws(function: Callable, draws, key=None):
-    """function(draw) for each draw, or function(draw, key) with a key of its own: (S, ...).
+def map_draws(function: Callable, draws: Any, key: jax.Array | None = None) -> Any:
+    """Map function(draw) or function(draw, key) over S draws: (S, ...).
 
-    One draw after the other, so that memory stays that of one.
+    Draws are mapped one by one, to bound the memory.
     """
     count = count_draws(draws)
     if key is None:
-        # An array to map over even if the draws have none.
+        # Draws without leaves still need an array to map over.
         return jax.lax.map(lambda item: function(item[0]), (draws, jnp.arange(count)))
     return jax.lax.map(lambda item: function(*item), (draws, jax.random.split(key, count)))
 
 
-def count_draws(draws) -> int:
-    """How many draws there are; a model without hyperparameters to draw has one, empty draw."""
+def count_draws(draws: Any) -> int:
+    """Number of draws; a model without hyperparameters has one empty draw."""
     leaves = jax.tree.leaves(draws)
     return len(leaves[0]) if leaves else 1
 
 
-def chunked(function: Callable, n: int, X_new) -> np.ndarray:
-    """A function of new points, chunk by chunk; the last axis of its value runs over the points.
+def chunked(function: Callable, n: int, X_new: jax.Array | np.ndarray) -> np.ndarray:
+    """Values of a function of new points, computed in chunks.
 
-    n: how many numbers the function holds for each new point, such as covariances with the data.
+    Args:
+        function: Function of points (m, d), with values (..., m).
+        n: Number of values that it holds for each point, such as covariances with the data.
+        X_new: The points.
     """
-    size = max(256, CHUNK // n)
+    # About 128 MB for each chunk.
+    size = max(256, 2**24 // n)
     parts = [np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
 
-def shuffled(samples, key: jax.Array, size: int) -> np.ndarray:
-    """`size` of the samples (count, number, ...), evenly from every part, in random order."""
-    samples = np.asarray(samples)
-    samples = samples.reshape(-1, *samples.shape[2:])
-    rows = ((np.arange(size) + 0.5) * len(samples) / size).astype(int)
-    return samples[rows[np.asarray(jax.random.permutation(key, size))]]
+def shuffled(samples: ArrayLike, key: jax.Array, size: int) -> np.ndarray:
+    """`size` of the samples (parts, number, ...), evenly from every part, in random order."""
+    flat = np.asarray(samples)
+    flat = flat.reshape(-1, *flat.shape[2:])
+    rows = ((np.arange(size) + 0.5) * len(flat) / size).astype(int)
+    return flat[rows[np.asarray(jax.random.permutation(key, size))]]
 
 
 def thin(draws: dict, most: int = MOST_DRAWS) -> dict:
     """At most `most` draws of sites (S, *site), evenly spaced in their order.
 
-    Draws of one site that is a single number are evenly spaced in rank instead.
+    Draws of a single scalar site are evenly spaced in rank instead.
     """
     count = len(next(iter(draws.values()), []))
     if count <= most:
@@ -313,15 +348,15 @@ def thin(draws: dict, most: int = MOST_DRAWS) -> dict:
     keep = np.linspace(0, count - 1, most).round().astype(int)
     (first, *others) = draws.values()
     if not others and np.ndim(first) == 1:
-        # From the middle of each of `most` equal parts, or the extremes would count too much.
+        # The middle of each of `most` equal parts: including the extremes would overweight them.
         middle = ((np.arange(most) + 0.5) * count / most).astype(int)
         keep = np.argsort(first)[middle]
     return {name: jnp.asarray(values)[keep] for name, values in draws.items()}
 
 
-def without_nan(array, reason: str = NOT_FACTORED) -> np.ndarray:
-    """The array; FloatingPointError with the reason if something in it is NaN."""
-    array = np.asarray(array)
-    if np.any(np.isnan(array)):
+def without_nan(array: ArrayLike, reason: str = NOT_FACTORED) -> np.ndarray:
+    """The array. Raises FloatingPointError with the reason if it contains NaN."""
+    values = np.asarray(array)
+    if np.any(np.isnan(values)):
         raise FloatingPointError(reason)
-    return array
+    return values

@@ -6,9 +6,9 @@ cross-validation and WAIC"; Gelfand, Dey and Chang (1992) for the probability in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -16,11 +16,11 @@ from scipy.special import ndtr, softmax
 
 from bayeskern.diagnostics.loo import psis_loo, relative_efficiency
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
+from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.forecast.combine.predictive import predictive_of_others
+from bayeskern.forecast.result import Forecast
 from bayeskern.inference.approximation.psis import has_even_tail, pareto_smooth
-
-if TYPE_CHECKING:
-    from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.prediction.response_mixture import ResponseMixture
 
 # Fewer observations say nothing about shares of them.
 MIN_OBSERVATIONS = 20
@@ -76,44 +76,39 @@ class Observations:
 
 def observations(subject: Subject) -> list[Observations]:
     """Observed sites of a model or forecast."""
-    processes = {p.site.replace("/", "."): p for p in subject.processes}
     if subject.forecast is not None:
-        return [_of_forecast(subject, process) for process in processes.values()]
-    tree = subject.tree.children
+        return [_of_forecast(subject.forecast, subject.forecast_process, subject.rng())]
+    processes = {p.site.replace("/", "."): p for p in subject.processes}
     at_point = _at_a_point(subject) if subject.posterior.is_point and subject.has_model else {}
     all_observations = []
-    for name, values in tree.get("observed_data", {}).items():
+    predictive = subject.group("posterior_predictive")
+    for key, values in subject.group("observed_data").items():
+        name = str(key)
         y, labels = np.asarray(values, float).ravel(), _labels(values)
-        replicates = tree.get("posterior_predictive", {}).get(name)
-        replicates = at_point.get(name) if replicates is None else _joined(replicates)
+        replicates = _joined(predictive[name]) if name in predictive else at_point.get(name)
         if replicates is not None and replicates.shape[1] != len(y):
             replicates = None
         loo, why_no_loo = _loo(subject, name)
         if name in processes:
-            site = _of_process(subject, processes[name], labels)
+            site = _of_process(processes[name], labels, subject.rng())
             if replicates is not None:
                 site = replace(site, replicates=replicates)
         else:
             mean, pit, how = _predicted(subject, name, y, replicates)
-            site = Observations(str(name), y, labels, replicates, mean, pit, how)
-        all_observations.append(replace(site, site=str(name), loo=loo, why_no_loo=why_no_loo))
+            site = Observations(name, y, labels, replicates, mean, pit, how)
+        all_observations.append(replace(site, site=name, loo=loo, why_no_loo=why_no_loo))
     return all_observations
 
 
-def _of_forecast(subject: Subject, process: Process | ForecastProcess) -> Observations:
-    series = subject.forecast.series
-    labels = subject.forecast.time_labels(series.times[series.observed])
-    if subject.forecast.choices.likelihood is not None:
-        return _of_counts(subject, process, labels)
-    return replace(_of_process(subject, process, labels), back=subject.forecast.scale.back)
-
-
-def _of_counts(subject: Subject, process, labels: list[str]) -> Observations:
-    """Values of a forecast with a likelihood, each predicted from all the others."""
-    f, y, rng = subject.forecast, subject.forecast.leading.y, subject.rng()
-    given_others = predictive_of_others(f.parts, f.seed)
-    whole = f.choices.likelihood.whole
-    low, high = given_others.below(y - 1.0 if whole else y), given_others.below(y)
+def _of_forecast(f: Forecast, process: ForecastProcess, rng: np.random.Generator) -> Observations:
+    labels = f.time_labels(f.series.times[f.series.observed])
+    if f.choices.likelihood is None:
+        return replace(_of_process(process, labels, rng), back=f.scale.back)
+    # With a likelihood each value is predicted from all the others by a mixture.
+    y, given_others = process.fitted.y, predictive_of_others(f.parts, f.seed)
+    assert isinstance(given_others, ResponseMixture)
+    low = given_others.below(y - 1.0 if f.choices.likelihood.whole else y)
+    high = given_others.below(y)
     return Observations(
         process.site,
         y,
@@ -127,7 +122,9 @@ def _of_counts(subject: Subject, process, labels: list[str]) -> Observations:
     )
 
 
-def _of_process(subject: Subject, process, labels: list[str]) -> Observations:
+def _of_process(
+    process: Process | ForecastProcess, labels: list[str], rng: np.random.Generator
+) -> Observations:
     """Values of a Gaussian process, each predicted from all the others in closed form."""
     means, variances, log_density = process.loo()
     # Truncated importance weights of the draws with each observation left out.
@@ -135,7 +132,6 @@ def _of_process(subject: Subject, process, labels: list[str]) -> Observations:
     w = np.minimum(w, w.mean(axis=0) * np.sqrt(len(w)))
     w /= w.sum(axis=0)
     sds, y = np.sqrt(variances), process.y
-    rng = subject.rng()
     rows = rng.integers(len(means), size=COSTLY_REPLICATES)
     return Observations(
         process.site,
@@ -184,10 +180,10 @@ def _loo(subject: Subject, name: str) -> tuple[Any, str]:
     """PSIS-LOO of a site by ArviZ, or None; and the reason for None."""
     if subject.posterior.is_point:
         return None, "LOO needs a spread of the parameters, and a point estimate has none."
-    group = subject.tree.children.get("log_likelihood", {})
+    group = subject.group("log_likelihood")
     if name not in group:
         return None, "The model gives no log likelihood of single observations, so there is no LOO."
-    if group[name][0, 0].size < 2:
+    if group[name].values[0, 0].size < 2:
         return None, "Leaving out the only observation leaves nothing to learn from."
     log_likelihood = _joined(group[name])
     why = _why_no_weights(log_likelihood)
@@ -240,7 +236,7 @@ def _loo_weights(
     subject: Subject, name: str, shape: tuple[int, ...], max_observations: int = 2000
 ) -> np.ndarray | None:
     """Weights (S, n) of the draws with each observation left out; None if they are unknown."""
-    group: Mapping = subject.tree.children.get("log_likelihood", {})
+    group = subject.group("log_likelihood")
     sites = {k.replace("/", "."): s for k, s in subject.sites.items()} if subject.has_model else {}
     conditional = name in sites and sites[name].conditional
     if name not in group or conditional or shape[1] > max_observations:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,6 @@ from bayeskern.diagnostics.drawing import kde, within
 from bayeskern.hyperparameters import innermost, show
 from bayeskern.inference import Target
 from bayeskern.inference.model.trace.validation import is_improper
-
-if TYPE_CHECKING:
-    from bayeskern.diagnostics.report.subject import Subject
 
 
 class SitePrior(NamedTuple):
@@ -70,9 +67,10 @@ def site_priors(target: Target) -> list[SitePrior]:
 
 def _site_prior(latent: Any, site: dict, other: dict) -> SitePrior:
     """Prior of a latent; site, other: its entries in the traces of the model at two points."""
-    in_plate, fn = bool(site["cond_indep_stack"]), site.get("fn")
+    in_plate = bool(site["cond_indep_stack"])
     if latent.is_param:
         return _without_density(latent, "no prior (Free)", in_plate)
+    fn = site["fn"]
     if is_improper(fn):
         return _without_density(latent, "flat (improper)", in_plate)
     is_constant = _have_equal_parameters(fn, other["fn"])
@@ -108,29 +106,25 @@ def _have_equal_parameters(fn, other) -> bool:
     return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def prior_density(
-    subject: Subject, prior: SitePrior, points: int = 120, draws: int = 2000
-) -> DensityCurve | None:
-    """Density of the first parameter of a site; None without a proper prior."""
-    if prior.distribution is None or 0 in prior.shape:
-        return None
-    if prior.is_constant:
-        # Sampling the distribution costs far less than running the model.
-        drawn = np.asarray(prior.distribution.sample(jax.random.key(subject.seed), (draws,)), float)
-    elif (drawn := subject.prior_draws(prior.site)) is None:
-        return None
-    name = subject.names[prior.site][0]
-    drawn = drawn.reshape(len(drawn), -1)[:, 0]
-    ends = limits(drawn)
+def prior_curve(name: str, prior: SitePrior, draws: np.ndarray) -> DensityCurve | None:
+    """Density of the first parameter of a site; None if it has no width.
+
+    Args:
+        name: Name of the parameter.
+        prior: Prior of the site.
+        draws: Draws of the site from the prior, (S, shape).
+    """
+    draws = draws.reshape(len(draws), -1)[:, 0]
+    ends = limits(draws)
     if ends is not None and prior.is_constant and prior.is_iid:
         low, high = ends
         # A density on positive values is drawn from zero on.
-        edge = 0.0 if 0.0 <= drawn.min() < 0.05 * (high - low) else low
-        x = np.linspace(edge + 1e-6 * (high - edge), high, points)
+        edge = 0.0 if 0.0 <= draws.min() < 0.05 * (high - low) else low
+        x = np.linspace(edge + 1e-6 * (high - edge), high, 120)
         y = _density_at(innermost(prior.distribution), x)
         if np.isfinite(y).all():
             return DensityCurve(name, x, y)
-    return density_of_draws(name, drawn)
+    return density_of_draws(name, draws)
 
 
 def _density_at(fn: Any, x: np.ndarray) -> np.ndarray:

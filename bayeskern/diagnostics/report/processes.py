@@ -85,7 +85,8 @@ class Process(NamedTuple):
     @property
     def observed(self) -> np.ndarray:
         """The mask of the observed points: (n,)."""
-        return np.asarray(self.data[2]) if len(self.data) > 2 else np.ones(len(self.data[1]), bool)
+        _, y, *mask = self.data
+        return np.asarray(mask[0]) if mask else np.ones(len(y), bool)
 
     @property
     def names(self) -> list[str]:
@@ -188,7 +189,7 @@ class ForecastProcess(NamedTuple):
         parts = self.fitted.evidence.components(self.z, X_new[:, 0], self.names[0])
         # The default arguments bind the values of this turn of the loop.
         return {
-            name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v), draw=None)
+            name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v))
             for name, (m, v) in parts.items()
         }
 

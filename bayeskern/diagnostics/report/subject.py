@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
+import jax
 import numpy as np
 import xarray as xr
 from arviz_stats.base.array import array_stats
@@ -15,8 +16,12 @@ from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import ROUNDING
 from bayeskern.core.scalars import scalar_name
 from bayeskern.diagnostics.report.evidence import MAX_GOOD
-from bayeskern.diagnostics.report.observations import Observations, observations
-from bayeskern.diagnostics.report.priors import SitePrior, site_priors
+from bayeskern.diagnostics.report.priors import (
+    DensityCurve,
+    SitePrior,
+    prior_curve,
+    site_priors,
+)
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process, processes
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior, Target
@@ -75,6 +80,10 @@ class Subject:
         """The posterior as ArviZ has it. Raises UnreadableError, as do its users."""
         return self._read(self.posterior.to_arviz)
 
+    def group(self, name: str) -> xr.Dataset:
+        """A group of the tree; an empty one if it is missing."""
+        return self.tree[name].to_dataset() if name in self.tree.children else xr.Dataset()
+
     @property
     def has_model(self) -> bool:
         """Whether there is a model to run; a posterior read from a file has none."""
@@ -113,27 +122,41 @@ class Subject:
         if self.has_model:
             return bool(self.target.without_prior)
         # A posterior without its model then has no draws from the prior.
-        return len(self.tree.children.get("prior", {})) == 0
+        return not self.group("prior")
 
     def prior_draws(self, site: str) -> np.ndarray | None:
         """Draws of a site from the prior, (S, shape); None if there are none."""
-        draws = self.tree.children.get("prior", {}).get(site.replace("/", "."))
+        draws = self.group("prior").get(site.replace("/", "."))
         if draws is None:
             return None
-        draws = np.asarray(draws, float)
-        return draws.reshape(-1, *draws.shape[2:])
+        values = np.asarray(draws, float)
+        return values.reshape(-1, *values.shape[2:])
+
+    def prior_density(self, prior: SitePrior, draws: int = 2000) -> DensityCurve | None:
+        """Density of the first parameter of a site; None without a proper prior."""
+        if prior.distribution is None or 0 in prior.shape:
+            return None
+        if prior.is_constant:
+            # Sampling the distribution costs far less than running the model.
+            key = jax.random.key(self.seed)
+            values = np.asarray(prior.distribution.sample(key, (draws,)), float)
+        else:
+            values = self.prior_draws(prior.site)
+        if values is None:
+            return None
+        return prior_curve(self.names[prior.site][0], prior, values)
 
     @cached_property
-    def processes(self) -> list[Process] | list[ForecastProcess]:
+    def processes(self) -> list[Process]:
         """Gaussian processes that the model observes with Gaussian noise."""
-        if self.forecast is not None:
-            return [ForecastProcess.of(self.forecast)]
         return processes(self.posterior, self.target, self.sites) if self.has_model else []
 
     @cached_property
-    def observations(self) -> list[Observations]:
-        """Observed sites with their predictions."""
-        return observations(self)
+    def forecast_process(self) -> ForecastProcess:
+        """The most probable structure of the forecast. Raises ValueError for a posterior."""
+        if self.forecast is None:
+            raise ValueError("a posterior has no structures.")
+        return ForecastProcess.of(self.forecast)
 
     # -- parameters and their names ----------------------------------------------------------------
 
@@ -143,7 +166,7 @@ class Subject:
         axes = {}
         # ArviZ is asked only for labels.
         if self.posterior.coords and self.is_readable:
-            group = self.tree["posterior"]
+            group = self.group("posterior")
             for site in self.posterior.flat:
                 values = group[site.replace("/", ".")]
                 axes[site] = [[str(x) for x in values[d].values] for d in values.dims[2:]]
@@ -250,11 +273,12 @@ class Subject:
             return []
         if self.posterior.has_chains:
             x = np.stack([self.varying[n] for n in names])
-            badness = -np.asarray(array_stats.ess(x))
+            badness = -np.asarray(array_stats.ess(x))  # pyright: ignore[reportArgumentType]
             if x.shape[1] > 1:
                 # R-hat first, if it is not good; then effective draws.
                 limit = MAX_GOOD["rhat"]
-                badness = badness + 1e6 * np.maximum(np.asarray(array_stats.rhat(x)) - limit, 0.0)
+                rhat = np.asarray(array_stats.rhat(x))  # pyright: ignore[reportArgumentType]
+                badness = badness + 1e6 * np.maximum(rhat - limit, 0.0)
         elif self.posterior.importance_weights is not None:
             x = np.stack([self.varying[n].ravel() for n in names], axis=1)
             weights = self.posterior.importance_weights.normal

@@ -105,8 +105,8 @@ SAID = {
         "repeats every 12 steps",
         "80 % intervals held",
         "seasonal naive",
-        "weighted by how well each forecast",
-        "LOO-PIT. What to look for",
+        "weighted by their past forecasts",
+        "LOO-PIT: the quantile of each observation",
     ),
 }
 

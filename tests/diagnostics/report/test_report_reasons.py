@@ -8,6 +8,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+import xarray as xr
 from arviz_stats.base import array_stats
 
 import bayeskern as bk
@@ -155,7 +156,7 @@ def test_the_share_of_the_others_is_a_fair_rival():
 def test_a_likelihood_that_overflows_is_said_to():
     log = np.where(np.arange(100) < 7, np.nan, -1.0)[:, None]
     one = SimpleNamespace(is_point=False)
-    group = {"log_likelihood": {"y": np.tile(log[None], (1, 1, 3))}}
-    subject = SimpleNamespace(posterior=one, tree=SimpleNamespace(children=group))
+    group = xr.Dataset({"y": (("chain", "draw", "row"), np.tile(log[None], (1, 1, 3)))})
+    subject = SimpleNamespace(posterior=one, group=lambda name: group)
     loo, why = _loo(subject, "y")
     assert loo is None and "not finite at 7 of 100 draws" in why

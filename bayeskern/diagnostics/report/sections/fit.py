@@ -9,7 +9,11 @@ import numpy as np
 
 from bayeskern.core.formatting import alike
 from bayeskern.diagnostics.report.blocks import Block, heading, missing
-from bayeskern.diagnostics.report.observations import MIN_OBSERVATIONS, Observations
+from bayeskern.diagnostics.report.observations import (
+    MIN_OBSERVATIONS,
+    Observations,
+    observations,
+)
 from bayeskern.diagnostics.report.sections import fit_plots as plots
 from bayeskern.diagnostics.report.style import LEVELS, drawn
 from bayeskern.diagnostics.report.subject import Subject
@@ -21,17 +25,19 @@ block = partial(Block, "fit")
 
 def fit(subject: Subject) -> Iterator[Block]:
     """Blocks of the section "Fit to the data"."""
-    if not subject.observations:
+    all_observations = observations(subject)
+    if not all_observations:
         yield block("nothing_observed")
     classes = None if subject.model is None else classes_of(subject.model)
-    for site in subject.observations:
-        if len(subject.observations) > 1:
+    for site in all_observations:
+        if len(all_observations) > 1:
             yield heading(f"Observed site {site.site}")
         if subject.forecast is None:
             yield from _predictive(site)
             yield from _leave_one_out(site)
         else:
-            yield _worst(site, site.log_density)
+            if site.log_density is not None:
+                yield _worst(site, site.log_density)
             yield block("scale", f=subject.forecast)
         if site.binary:
             yield from _calibration(site, classes)

@@ -16,7 +16,6 @@ from numpyro.primitives import Messenger
 
 from bayeskern.core.formatting import number
 from bayeskern.diagnostics.report.blocks import Block, code, heading, missing, text
-from bayeskern.diagnostics.report.priors import prior_density
 from bayeskern.diagnostics.report.sections import parameters_plots as plots
 from bayeskern.diagnostics.report.style import drawn
 from bayeskern.diagnostics.report.subject import Subject
@@ -86,7 +85,7 @@ def _priors(subject: Subject) -> Iterator[Block]:
         yield block("no_priors")
         return
     rows = [(p.site, p.text, shape_text(p.shape)) for p in subject.priors]
-    densities = {p.site: prior_density(subject, p) for p in subject.priors}
+    densities = {p.site: subject.prior_density(p) for p in subject.priors}
     curves = [density for density in densities.values() if density is not None]
     yield block("priors", rows=rows)
     if curves:
@@ -106,7 +105,7 @@ def _data(subject: Subject) -> Iterator[Block]:
     rows = [
         _description(str(name), role, np.asarray(values, float))
         for group, role in roles.items()
-        for name, values in subject.tree.children.get(group, {}).items()
+        for name, values in subject.group(group).items()
     ]
     yield block("data", rows=rows)
     # A linear model names its features even if the columns have no names.

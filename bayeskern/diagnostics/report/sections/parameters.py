@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from bayeskern.diagnostics.report.blocks import Block, heading
-from bayeskern.diagnostics.report.priors import DensityCurve, density_of_draws, prior_density
+from bayeskern.diagnostics.report.priors import DensityCurve, density_of_draws
 from bayeskern.diagnostics.report.sections import parameters_plots as plots
 from bayeskern.diagnostics.report.style import drawn
 from bayeskern.diagnostics.report.subject import Subject
@@ -88,7 +88,7 @@ def _prior_density(subject: Subject, name: str) -> DensityCurve | None:
     if prior is None or prior.distribution is None:
         return None
     if prior.is_constant and prior.is_iid:
-        return prior_density(subject, prior)
+        return subject.prior_density(prior)
     draws = subject.prior_draws(site)
     return None if draws is None else density_of_draws(name, draws[(slice(None), *index)])
 

@@ -189,7 +189,7 @@ def _repeats(kernel: Any) -> bool:
 
 
 def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
-    X = np.asarray(subject.posterior.target.args[0])
+    X = np.asarray(subject.target.args[0])
     axis = InputAxis("", tuple(np.ptp(X, axis=0)), tuple(map(str, model.columns or ())))
     slices = []
     for i, (x, points) in enumerate(_grids(X)):
@@ -222,7 +222,7 @@ def _forecast(subject: Subject, f: Forecast) -> Iterator[Block]:
     if not f.parts:
         yield block("constant_series")
         return
-    (process,) = subject.processes
+    process = subject.forecast_process
     axis = InputAxis(f.series.calendar.unit, (float(np.ptp(process.X)),))
     yield from _components(process, axis, Units(f.scale))
     yield _components_over_time(f)

@@ -21,7 +21,8 @@ block = partial(Block, "structures")
 
 def structures(subject: Subject) -> Iterator[Block]:
     """Blocks of the section "Structures" of a forecast."""
-    f, (process,) = subject.forecast, subject.processes
+    process = subject.forecast_process
+    f = process.forecast
     likelihood = f.choices.likelihood
     yield _weights(f)
     names, draws = scalar_columns(process.values)

@@ -31,7 +31,7 @@ def verdict(subject: Subject) -> Iterator[Block]:
         e=measures(trust.evidence, label_of),
     )
     if subject.failure:
-        yield missing(f"Parts of this report could not be made: {subject.failure}")
+        yield missing(f"Parts of this report are missing: {subject.failure}")
 
 
 def _of_forecast(f: Forecast, name: str) -> Iterator[Block]:
