@@ -27,8 +27,8 @@ MOST_DRAWS = 200
 MIN_SD = 1e-150
 NOT_FACTORED = (
     "the prediction is NaN: the covariance could not be factored for at least one draw of the "
-    "hyperparameters, or a point lies outside the box of a HilbertSpace. Check posterior.trust, the "
-    "noise and the points."
+    "hyperparameters, or a point lies outside of the box of a HilbertSpace. Check posterior.trust, "
+    "the noise and the points."
 )
 
 Moments = Callable[[], tuple[np.ndarray, np.ndarray]]
@@ -42,14 +42,16 @@ class Quantiles(ABC):
     def mean(self) -> np.ndarray:
         """The mean."""
 
-    @property
-    @abstractmethod
-    def variance(self) -> np.ndarray:
-        """The variance."""
-
     @abstractmethod
     def quantile(self, q: ArrayLike) -> np.ndarray:
         """Quantiles for one probability or several."""
+
+    # A subclass defines the variance or the standard deviation.
+
+    @property
+    def variance(self) -> np.ndarray:
+        """The variance."""
+        return np.square(self.sd)
 
     @property
     def sd(self) -> np.ndarray:

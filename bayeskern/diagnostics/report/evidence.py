@@ -37,7 +37,7 @@ GOOD = {
     **{name: f"below {round(limit, 2):g}" for name, limit in MAX_GOOD.items()},
     "sd_khat": f"below {TAILS.max_sd_khat:g}, or {TAILS.max_known_sd_khat:g} where the density is "
     "followed",
-    "residual": f"below {exact.RESIDUAL:g}",
+    "residual": f"below {exact.MAX_RELATIVE_RESIDUAL:g}",
     "distinct_draws": "close to all",
     "modes_missed": "0",
     "places_left": "0",

@@ -16,6 +16,9 @@ from bayeskern.inference.result import Assessable, Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import HasClosedForm, NoClosedFormError
 
+# A larger residual of the linear solve is not rounding.
+MAX_RELATIVE_RESIDUAL = 1e-6
+
 
 @dataclass(frozen=True)
 class Exact(Method):
@@ -53,8 +56,7 @@ class Exact(Method):
 
         def assess(posterior: Assessable) -> Trust:
             evidence = {"residual": float(form.residual)}
-            # A larger relative residual is not rounding.
-            if not form.residual < 1e-6:
+            if not form.residual < MAX_RELATIVE_RESIDUAL:
                 advice = (
                     f"The linear solve left a relative residual of {form.residual:.2g}: the "
                     "problem is too ill-conditioned. Give it more noise, or drop near copies."
