@@ -1,10 +1,10 @@
-"""Additive components, each about zero over the data, with the level of them all in one.
+"""Additive components, each centred over the data, with the common level in one of them.
 
-The terms of a sum of kernels share their level: the data say what it is in all, not how much of it
-belongs to which term, so that every term by itself looks uncertain. Here each component is taken
-minus its own average over the observed points, and the averages go to one component that carries
-the level. Both are linear in the Gaussian process, so their posterior is exact, and the components
-still add up to the whole.
+The terms of a sum of kernels share their level: the data determine the total level but not how it
+splits between the terms, so that every term by itself looks uncertain. Here each component is taken
+minus its own average over the observed points, and the averages are added to the component that
+carries the level. Both are linear in the Gaussian process, so their posterior is exact, and the
+components still add up to the whole.
 """
 
 from __future__ import annotations
@@ -12,37 +12,41 @@ from __future__ import annotations
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
-from bayeskern.gp.regression import condition_at
-from bayeskern.kernels.base import Sum
+from bayeskern.gp.posterior import ConditionedGP
+from bayeskern.gp.regression import GPRegression, condition_at
+from bayeskern.kernels.base import Kernel, Sum
 from bayeskern.kernels.components import component, component_names
 from bayeskern.prediction.mixture import Prediction, map_draws, thin
 
 
 def centered_components(
-    model, draws: dict, data: tuple, X_new, level: str
+    model: GPRegression, draws: dict[str, Array], data: tuple, X_new: Array, level: str
 ) -> dict[str, Prediction]:
-    """The components of a `GPRegression` at X_new (m, d), mixed over draws of its hyperparameters.
+    """Components of a `GPRegression` at X_new (m, d), mixed over draws of its hyperparameters.
 
-    level: the component that carries the averages of the others; it is first. data: as
+    level: the component that carries the averages of the others; it comes first. data: as
     `model.prepare` returned them.
     """
     names = (level, *(name for name in component_names(model.kernel) if name != level))
     means, variances = _all_moments(model, thin(draws), data, X_new, names)
-    # The default arguments bind the values of this turn of the loop.
+    # The default arguments bind the values of this iteration.
     return {
         name: Prediction(lambda m=m: m, lambda m=m, v=v: (m, v), _no_draws)
         for name, m, v in zip(names, np.asarray(means), np.asarray(variances), strict=True)
     }
 
 
-def _no_draws(key, n):
-    raise NotImplementedError("joint draws of centered components are not offered.")
+def _no_draws(key: Array, n: int) -> np.ndarray:
+    raise NotImplementedError("centered components have no joint draws.")
 
 
 @eqx.filter_jit
-def _all_moments(model, draws, data, X_new, names):
-    """Means and variances: (components, draws, points) each; one factor a draw serves them all."""
+def _all_moments(
+    model: GPRegression, draws: dict[str, Array], data: tuple, X_new: Array, names: tuple[str, ...]
+) -> tuple[Array, ...]:
+    """Means and variances: (components, draws, points) each; one factor serves each draw."""
 
     def at_draw(draw):
         gp = condition_at(model, draw, data)
@@ -52,15 +56,15 @@ def _all_moments(model, draws, data, X_new, names):
     return tuple(jnp.stack(values) for values in zip(*moments, strict=True))
 
 
-def _moments(gp, X_new, name, level):
+def _moments(gp: ConditionedGP, X_new: Array, name: str, level: str) -> tuple[Array, Array]:
     """Mean and variance of one component at X_new: (m,), (m,)."""
     names, n = component_names(gp.kernel), gp.X.shape[0]
     observed = jnp.ones(n) if gp.observed is None else gp.observed.astype(gp.X.dtype)
     # The average over the observed points is w' f(X).
     w = observed / jnp.sum(observed)
 
-    def average(kernel):
-        """Covariances of the average over the data: with y, with f(X_new), and its variance."""
+    def average(kernel: Kernel) -> tuple[Array, Array, Array]:
+        """Covariances of the average over the data with y and with f(X_new), and its variance."""
         with_data = kernel.evaluate(gp.X) @ w
         return with_data, kernel.evaluate(X_new, gp.X) @ w, w @ with_data
 
@@ -69,7 +73,7 @@ def _moments(gp, X_new, name, level):
         kernel = component(gp.kernel, name)
         cross, prior = kernel.evaluate(gp.X, X_new), kernel.evaluate_diag(X_new)
     if name != level:
-        with_data, with_new, variance = average(kernel)
+        with_data, with_new, variance = average(component(gp.kernel, name))
         cross, prior = cross - with_data[:, None], prior - 2.0 * with_new + variance
     elif others := tuple(component(gp.kernel, other) for other in names if other != level):
         with_data, _, variance = average(Sum(others))

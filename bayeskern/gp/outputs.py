@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
+from jax import Array
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
@@ -15,46 +15,48 @@ from bayeskern.gp.process import GaussianProcess
 
 
 class IndependentProcesses(Distribution):
-    """The distribution of Y (n, k), whose columns are independent draws of one process.
+    """Distribution of Y (n, k), whose columns are independent draws of one process.
 
     log p(Y) = sum_j log N(Y_j; m, K + noise I), and the covariance is factored once.
 
     Args:
-        process: The distribution of each column.
-        outputs: How many columns there are, k.
+        process: Distribution of each column.
+        outputs: Number of columns, k.
     """
 
-    support = constraints.real_matrix
+    support = constraints.real_matrix  # pyright: ignore[reportAssignmentType]
     pytree_data_fields = ("process",)
     pytree_aux_fields = ("outputs",)
 
-    def __init__(self, process: GaussianProcess, outputs: int, *, validate_args=None):
+    def __init__(
+        self, process: GaussianProcess, outputs: int, *, validate_args: bool | None = None
+    ):
         self.process, self.outputs = process, outputs
         shape = (*process.event_shape, outputs)
         super().__init__(batch_shape=(), event_shape=shape, validate_args=validate_args)
 
     @property
-    def mean(self):
+    def mean(self) -> Array:
         return jnp.broadcast_to(self.process.mean[:, None], self.event_shape)
 
     @property
-    def variance(self):
+    def variance(self) -> Array:
         variance = jnp.broadcast_to(self.process.variance, self.process.event_shape)
         return jnp.broadcast_to(variance[:, None], self.event_shape)
 
-    def sample(self, key, sample_shape=()):
-        return _turned(self.process.sample(key, (*sample_shape, self.outputs)))
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        return _swapped(self.process.sample(key, (*sample_shape, self.outputs)))
 
-    def log_prob(self, value):
-        """The log density of all columns: (..., n, k) -> (...)."""
-        return jnp.sum(self.process.log_prob(_turned(value)), axis=-1)
+    def log_prob(self, value: Array) -> Array:
+        """Log density of all columns: (..., n, k) -> (...)."""
+        return jnp.sum(self.process.log_prob(_swapped(value)), axis=-1)
 
-    def pointwise(self, value):
-        """The log density of each value given the others of its column, and which count."""
-        log_densities, counted = self.process.pointwise(_turned(value))
-        return _turned(log_densities), jnp.broadcast_to(counted[:, None], self.event_shape)
+    def pointwise(self, value: Array) -> tuple[Array, Array]:
+        """Log density of each value given the others of its column, and a mask of those counted."""
+        log_densities, counted = self.process.pointwise(_swapped(value))
+        return _swapped(log_densities), jnp.broadcast_to(counted[:, None], self.event_shape)
 
-    def condition(self, Y) -> tuple[ConditionedGP, ...]:
+    def condition(self, Y: Array) -> tuple[ConditionedGP, ...]:
         """Each process given its column of Y (n, k)."""
         first = self.process.condition(Y[:, 0])
         observed = None if first.observed is None else first.observed[:, None]
@@ -66,34 +68,34 @@ class IndependentProcesses(Distribution):
 
 
 class OutputsPredictive(eqx.Module):
-    """Several processes given data at new points, the outputs of one point after one another.
+    """Several processes given data at new points; outputs of one point follow one another.
 
-    parts: one for each output; only their data differ.
+    parts: one for each output; they differ in their data only.
     """
 
     parts: tuple[ProcessPredictive, ...]
 
-    def mean(self) -> jax.Array:
-        """The means: (m k,)."""
+    def mean(self) -> Array:
+        """Means: (m k,)."""
         return self._means().reshape(-1)
 
-    def moments(self) -> tuple[jax.Array, jax.Array]:
-        """The means and variances: (m k,), (m k,)."""
+    def moments(self) -> tuple[Array, Array]:
+        """Means and variances: (m k,), (m k,)."""
         means, (_, variance) = self._means(), self.parts[0].moments()
         return means.reshape(-1), jnp.broadcast_to(variance[:, None], means.shape).reshape(-1)
 
-    def sample(self, key, n: int) -> jax.Array:
+    def sample(self, key: Array, n: int) -> Array:
         """Joint draws: (n, m k)."""
-        # How draws differ from their mean does not depend on the data.
+        # Deviations of draws from their mean do not depend on the data.
         first, means = self.parts[0], self._means()
         deviations = first.sample(key, n * len(self.parts)) - first.mean()
-        deviations = _turned(deviations.reshape(n, len(self.parts), -1))
+        deviations = _swapped(deviations.reshape(n, len(self.parts), -1))
         return (means + deviations).reshape(n, -1)
 
-    def _means(self) -> jax.Array:
+    def _means(self) -> Array:
         return jnp.stack([part.mean() for part in self.parts], axis=-1)
 
 
-def _turned(values) -> jax.Array:
-    """Rows as columns, and columns as rows."""
+def _swapped(values: Array) -> Array:
+    """The last two axes swapped."""
     return jnp.swapaxes(values, -1, -2)

@@ -1,21 +1,26 @@
-"""A picture of a process: draws of the function, and the band in which it lies."""
+"""Plots of a process: draws of the function over a central band."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+from jax import Array
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import COLORS, along, figure, legend_above, tidy
-from bayeskern.gp.prior import new_points
+from bayeskern.gp.prior import Inputs, new_points
 from bayeskern.prediction.mixture import Prediction
 
-# The most letters of the name of the input.
-LETTERS = 32
+if TYPE_CHECKING:
+    # matplotlib takes long to import.
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
-def points(X_new, X, columns) -> np.ndarray:
-    """Where functions are drawn, (m, 1): along X_new, or along X if it is None.
+def points(X_new: Inputs | None, X: Array, columns: tuple[str, ...] | None) -> np.ndarray:
+    """Points (m, 1) at which functions are drawn, along X_new, or along X if it is None.
 
     Raises ValueError if there are several inputs, or one point only.
     """
@@ -24,10 +29,19 @@ def points(X_new, X, columns) -> np.ndarray:
     return along(new_points(X_new, X, columns), "X_new")
 
 
-def samples(X, f: Prediction, columns, n: int, level: float, seed: int, ax=None, data=None):
-    """n draws of f at X (m, 1), over its median and a central band; returns the figure.
+def samples(
+    X: np.ndarray,
+    f: Prediction,
+    columns: tuple[str, ...] | None,
+    n: int,
+    level: float,
+    seed: int,
+    ax: Axes | None = None,
+    data: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Figure:
+    """Draw n samples of f at X (m, 1), over its median and a central band.
 
-    data: what was observed, (x, y), if anything was.
+    data: the observations (x, y), if there are any.
     """
     level, x = validation.level(level), X[:, 0]
     draws = f.sample(n, validation.seed(seed))
@@ -40,8 +54,9 @@ def samples(X, f: Prediction, columns, n: int, level: float, seed: int, ax=None,
         ax.plot(x, draw, color=COLORS[i % len(COLORS)], linewidth=1.1)
     if data is not None:
         ax.plot(*data, "o", color="#000000", markersize=4.0, zorder=3, label="observed")
-    ax.set_xlabel(short(columns[0], LETTERS) if columns else "x", parse_math=False)
+    # A longer label does not fit below the axis.
+    ax.set_xlabel(short(columns[0], 32) if columns else "x", parse_math=False)
     ax.set_ylabel("f")
     legend_above(ax)
     tidy(ax)
-    return ax.figure
+    return ax.figure  # pyright: ignore[reportReturnType]

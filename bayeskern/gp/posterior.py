@@ -1,18 +1,20 @@
-"""A Gaussian process given data: its predictions, its components, leave-one-out."""
+"""Gaussian processes given data: predictions, components, leave-one-out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from bayeskern.gp import plot
 from bayeskern.gp.prior import (
+    Inputs,
     above_rounding,
     evaluate_mean,
     mask_residual,
@@ -23,11 +25,17 @@ from bayeskern.gp.prior import (
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.components import component_names, part_of
 from bayeskern.linalg import Factor, NoisyGram, Solver
+from bayeskern.linalg.factor import AnyArray
 from bayeskern.prediction.mixture import Prediction, chunked
+
+if TYPE_CHECKING:
+    # matplotlib takes long to import.
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 class LeaveOneOut(NamedTuple):
-    """The predictive distribution of each y_i given all other observations.
+    """Predictive distribution of each y_i given all other observations.
 
     Attributes:
         mean: E[y_i | y_-i], shape (n,).
@@ -35,27 +43,27 @@ class LeaveOneOut(NamedTuple):
         log_density: log p(y_i | y_-i), shape (n,).
     """
 
-    mean: jax.Array
-    variance: jax.Array
-    log_density: jax.Array
+    mean: Array
+    variance: Array
+    log_density: Array
 
 
 class ConditionedGP(eqx.Module):
-    """A Gaussian process given data, as `GaussianProcess.condition` returns it.
+    """Gaussian process given data, as `GaussianProcess.condition` returns it.
 
-    Everything follows from one factor of C = K + noise I and the weights a = C^-1 (y - m):
+    All predictions use one factor of C = K + noise I and the weights a = C^-1 (y - m):
     the mean of f at x is m(x) + k(x, X) a, its variance k(x, x) - k(x, X) C^-1 k(X, x).
 
     Attributes:
         kernel: The kernel.
         X: The inputs, shape (n, d).
         y: The observations, shape (n,).
-        noise: The noise variance, a number or shape (n,).
-        prior_mean: The prior mean: a number, shape (n,), or a function of one point.
-        observed: Which rows count, shape (n,); None if all do.
+        noise: Noise variance, a number or shape (n,).
+        prior_mean: Prior mean: a number, shape (n,), or a function of one point.
+        observed: Mask of the rows that count, shape (n,); None if all do.
         factor: C, factored.
         weights: a, shape (n,).
-        columns: The columns of the data frame that X was, or None.
+        columns: Columns of the data frame X, or None.
         solver: The solver that factored C.
 
     References:
@@ -72,13 +80,13 @@ class ConditionedGP(eqx.Module):
     """
 
     kernel: Kernel
-    X: jax.Array
-    y: jax.Array
-    noise: jax.Array
-    prior_mean: jax.Array | Callable
-    observed: jax.Array | None
+    X: Array
+    y: Array
+    noise: Array
+    prior_mean: Array | Callable
+    observed: Array | None
     factor: Factor
-    weights: jax.Array
+    weights: Array
     columns: tuple[str, ...] | None = eqx.field(static=True)
     solver: Solver
 
@@ -88,34 +96,40 @@ class ConditionedGP(eqx.Module):
         return NoisyGram(self.kernel, self.X, self.noise, self.observed)
 
     @property
-    def jitter(self) -> jax.Array:
-        """What was added to the diagonal so that the covariance could be factored."""
+    def jitter(self) -> Array:
+        """Amount added to the diagonal so that the covariance could be factored."""
         return self.factor.jitter
 
     @property
-    def residuals(self) -> jax.Array:
-        """y - m where it is observed, else 0: (n,)."""
+    def residuals(self) -> Array:
+        """y - m in observed rows, else 0: (n,)."""
         return mask_residual(self.y - evaluate_mean(self.prior_mean, self.X), self.observed)
 
     @property
     def residual(self) -> float:
-        """How well the weights solve their equations: |C a - (y - m)| / |y - m|."""
+        """Relative error of the weights: |C a - (y - m)| / |y - m|."""
         r = self.residuals
-        missed = self.solver.multiply(self.matrix, self.weights) - r
+        product = self.solver.multiply(self.matrix, self.weights)
         size = jnp.linalg.norm(r)
         # All zeros are solved exactly.
-        return float(jnp.linalg.norm(missed) / jnp.where(size > 0, size, 1.0))
+        return float(jnp.linalg.norm(product - r) / jnp.where(size > 0, size, 1.0))
 
-    def predict(self, X_new, latent: bool = False, noise=None, mean=None) -> Prediction:
-        """The predictive distribution at new points.
+    def predict(
+        self,
+        X_new: Inputs,
+        latent: bool = False,
+        noise: ArrayLike | None = None,
+        mean: ArrayLike | None = None,
+    ) -> Prediction:
+        """Predictive distribution at new points.
 
         Args:
             X_new: New inputs, shape (m, d) or (m,), or a data frame with the same columns.
-            latent: Whether to predict f itself, rather than a new observation.
-            noise: The noise variance of new observations, a number or shape (m,). It is needed if
-                the training noise differs from point to point.
-            mean: The prior mean at X_new, a number or shape (m,). It is needed if the prior mean
-                was given as an array.
+            latent: Predict f itself, rather than a new observation.
+            noise: Noise variance of new observations, a number or shape (m,). Required if the
+                training noise differs from point to point.
+            mean: Prior mean at X_new, a number or shape (m,). Required if the prior mean was given
+                as an array.
 
         Returns:
             A `Prediction` with the additive components of the kernel.
@@ -123,13 +137,12 @@ class ConditionedGP(eqx.Module):
         Raises:
             ValueError: If the noise or the mean at X_new is unknown, or X_new has other columns.
         """
-        X_new = new_points(X_new, self.X, self.columns)
-        noise = self.new_noise(noise, X_new.shape[0], latent)
-        mean = self.new_mean(mean, X_new)
-        return _prediction(self, X_new, noise, mean)
+        points = new_points(X_new, self.X, self.columns)
+        new_noise = self.new_noise(noise, points.shape[0], latent)
+        return _prediction(self, points, new_noise, self.new_mean(mean, points))
 
-    def covariance(self, X_new) -> Float[Array, "m m"]:
-        """The joint posterior covariance of f at X_new.
+    def covariance(self, X_new: Inputs) -> Float[Array, "m m"]:
+        """Joint posterior covariance of f at X_new.
 
         Args:
             X_new: New inputs, shape (m, d) or (m,), or a data frame with the same columns.
@@ -137,13 +150,13 @@ class ConditionedGP(eqx.Module):
         Returns:
             Shape (m, m).
         """
-        X_new = new_points(X_new, self.X, self.columns)
-        return posterior_covariance(self, None, X_new)
+        return posterior_covariance(self, None, new_points(X_new, self.X, self.columns))
 
     def loo(self) -> LeaveOneOut:
         """Leave-one-out predictions in closed form, from the one factor.
 
-        Rows that are masked out are NaN.
+        Returns:
+            Means, variances and log densities, NaN in masked rows.
 
         References:
             Rasmussen and Williams (2006), equations 5.10-5.12.
@@ -156,19 +169,26 @@ class ConditionedGP(eqx.Module):
             *(jnp.where(observed, x, jnp.nan) for x in (mean, variance, log_density))
         )
 
-    def plot_samples(self, X_new=None, n: int = 5, level: float = 0.95, seed: int = 0, ax=None):
+    def plot_samples(
+        self,
+        X_new: Inputs | None = None,
+        n: int = 5,
+        level: float = 0.95,
+        seed: int = 0,
+        ax: Axes | None = None,
+    ) -> Figure:
         """Draw functions f from the posterior along one input, over their median and a band.
 
         Args:
             X_new: Inputs of one column, shape (m,) or (m, 1), or a data frame: the functions reach
                 from the least to the greatest. X by default.
-            n: How many functions.
-            level: The probability of the central band, at each point.
-            seed: The same seed gives the same draws.
-            ax: The axes to draw in; a new figure if None.
+            n: Number of functions.
+            level: Probability of the central band, at each point.
+            seed: Seed of the draws.
+            ax: Axes to draw in; a new figure if None.
 
         Returns:
-            The figure, in which dots are the observations.
+            The figure, with the observations as dots.
 
         Raises:
             ValueError: If there are several inputs, or the prior mean was given as an array.
@@ -179,8 +199,8 @@ class ConditionedGP(eqx.Module):
         data = np.asarray(self.X)[observed, 0], np.asarray(self.y)[observed]
         return plot.samples(points, f, self.columns, n, level, seed, ax, data)
 
-    def new_noise(self, noise, m: int, latent: bool):
-        """The noise variance of m new points: 0 for the latent function."""
+    def new_noise(self, noise: ArrayLike | None, m: int, latent: bool) -> Array:
+        """Noise variance of m new points: 0 for the latent function."""
         if latent:
             return jnp.zeros(())
         if noise is None and jnp.ndim(self.noise) == 1:
@@ -190,84 +210,86 @@ class ConditionedGP(eqx.Module):
             )
         return self.noise if noise is None else per_point("noise", noise, m)
 
-    def new_mean(self, mean, X_new):
-        """The prior mean at new points."""
+    def new_mean(self, mean: ArrayLike | None, X_new: Array) -> Array:
+        """Prior mean at new points."""
         if mean is None:
             return mean_at(self.prior_mean, X_new, "give mean=..., or ")
         return per_point("mean", mean, X_new.shape[0])
 
 
 class ProcessPredictive(eqx.Module):
-    """A process given data, or one of its additive components, at new points X (m, d).
+    """Process given data, or one of its additive components, at new points X (m, d).
 
-    part: the name of the component. prior_mean, noise: at X, a number or (m,); without a noise it
-    is that of the data.
+    part: name of the component. prior_mean, noise: at X, a number or (m,); None for the noise of
+    the data.
     """
 
     gp: ConditionedGP
     part: str | None = eqx.field(static=True)
-    X: jax.Array
-    prior_mean: jax.Array
-    noise: jax.Array | None
+    X: Array
+    prior_mean: Array
+    noise: Array | None
 
-    def mean(self) -> jax.Array:
-        """The means: (m,)."""
+    def mean(self) -> Array:
+        """Means: (m,)."""
         return posterior_mean(self.gp, self.part, self.X) + self.prior_mean
 
-    def moments(self) -> tuple[jax.Array, jax.Array]:
-        """The means and variances: (m,), (m,)."""
+    def moments(self) -> tuple[Array, Array]:
+        """Means and variances: (m,), (m,)."""
         mean, variance = posterior_moments(self.gp, self.part, self.X)
         return mean + self.prior_mean, variance + self._noise()
 
-    def sample(self, key, n: int) -> jax.Array:
+    def sample(self, key: Array, n: int) -> Array:
         """Joint draws: (n, m)."""
         draws = posterior_draws(self.gp, self.part, self.X, self._noise(), key, n)
         return draws + self.prior_mean
 
-    def _noise(self):
-        # Asked for only where it counts: the mean does without.
+    def _noise(self) -> Array:
+        # Means need no noise, so an unknown noise is refused here only.
         return self.gp.new_noise(self.noise, self.X.shape[0], latent=False)
 
 
-# -- the mathematics, on arrays --------------------------------------------------------------------
+# -- the process, or the additive component called `part`, on arrays -------------------------------
 
 
-# Each of the process, or, by its name, of one of its additive components.
-
-
-def posterior_mean(gp, part, X_new):
-    """The mean of the latent function at X_new, without the prior mean: (m,)."""
+def posterior_mean(gp: ConditionedGP, part: str | None, X_new: AnyArray) -> Array:
+    """Mean of the latent function at X_new, without the prior mean: (m,)."""
     return gp.solver.mean(gp.matrix, part, gp.residuals, gp.weights, X_new)
 
 
-def posterior_moments(gp, part, X_new):
+def posterior_moments(gp: ConditionedGP, part: str | None, X_new: Array) -> tuple[Array, Array]:
     """Mean and variance of the latent function at X_new: (m,), (m,)."""
     prior = part_of(gp.kernel, part).evaluate_diag(X_new)
     variance = gp.solver.variance(gp.matrix, part, gp.factor, X_new)
     return posterior_mean(gp, part, X_new), above_rounding(variance, prior)
 
 
-def posterior_covariance(gp, part, X_new):
+def posterior_covariance(gp: ConditionedGP, part: str | None, X_new: Array) -> Array:
+    """Joint covariance of the latent function at X_new: (m, m)."""
     return gp.solver.covariance(gp.matrix, part, gp.factor, X_new)
 
 
-def posterior_draws(gp, part, X_new, noise, key, n):
-    """n joint draws at X_new: (n, m)."""
+def posterior_draws(
+    gp: ConditionedGP, part: str | None, X_new: AnyArray, noise: Array, key: Array, n: int
+) -> Array:
+    """n joint draws at X_new, without the prior mean: (n, m)."""
     key_f, key_noise = jax.random.split(key)
     deviations = gp.solver.deviations(gp.matrix, part, gp.factor, X_new, key_f, n)
     f = deviations + posterior_mean(gp, part, X_new)
     return f + jnp.sqrt(noise) * jax.random.normal(key_noise, f.shape, f.dtype)
 
 
-# -- one conditioned process -> Prediction ---------------------------------------------------------
+# -- one conditioned process as a Prediction -------------------------------------------------------
 
 _mean_jit = eqx.filter_jit(posterior_mean)
 _moments_jit = eqx.filter_jit(posterior_moments)
-draws_jit = eqx.filter_jit(posterior_draws)
+_draws_jit = eqx.filter_jit(posterior_draws)
 
 
-def _prediction(gp: ConditionedGP, X_new, noise, mean, part: str | None = None) -> Prediction:
-    """part: the name of a component, which has no components of its own."""
+def _prediction(
+    gp: ConditionedGP, X_new: AnyArray, noise: Array, mean: Array, part: str | None = None
+) -> Prediction:
+    """part: name of a component, which has no components of its own."""
     n = gp.X.shape[0]
 
     def means():
@@ -278,14 +300,14 @@ def _prediction(gp: ConditionedGP, X_new, noise, mean, part: str | None = None) 
         return (f[0] + mean)[None], (f[1] + noise)[None]
 
     def draw(key, size):
-        return draws_jit(gp, part, X_new, noise, key, size) + mean
+        return np.asarray(_draws_jit(gp, part, X_new, noise, key, size) + mean)
 
     if part is not None:
         return Prediction(means, moments, draw)
 
-    def of_component(name):
-        # A name that is not there is refused now, and not where the prediction is looked at.
+    def component(name):
+        # Refuses an unknown name now, not when the lazy prediction is evaluated.
         part_of(gp.kernel, name)
-        return _prediction(gp, X_new, jnp.zeros(()), 0.0, name)
+        return _prediction(gp, X_new, jnp.zeros(()), jnp.zeros(()), name)
 
-    return Prediction(means, moments, draw, of_component, tuple(component_names(gp.kernel)))
+    return Prediction(means, moments, draw, component, tuple(component_names(gp.kernel)))

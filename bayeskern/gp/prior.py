@@ -1,19 +1,30 @@
-"""What a Gaussian process is before data: its kernel, its mean and its covariance matrix."""
+"""Kernel and mean of a Gaussian process, and the points at which it is evaluated."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from narwhals.typing import IntoDataFrame
+from numpy.typing import ArrayLike
+from numpyro.distributions import Distribution
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.functions import as_module
 from bayeskern.kernels.base import Kernel
+from bayeskern.linalg.factor import AnyArray
+
+# Points (n, d) or (n,), or a data frame.
+Inputs = ArrayLike | IntoDataFrame
 
 
 def positive_definite(kernel: Kernel) -> Kernel:
-    """Return the kernel, or raise ValueError if a part of it is known not to be positive definite.
+    """Return the kernel, or raise ValueError if a part of it is not positive definite.
 
     Raises TypeError if it is no kernel.
     """
@@ -28,69 +39,75 @@ def positive_definite(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def mask_residual(r, mask):
-    """r with zeros where data are masked out."""
+def mask_residual(r: Array, mask: Array | None) -> Array:
+    """Residuals r with zeros in masked rows."""
     return r if mask is None else jnp.where(mask, r, 0.0)
 
 
-def mean_function(mean):
+def mean_function(mean: ArrayLike | Distribution | hyper.Free | Callable) -> Array | Callable:
     """Read a prior mean: a function as a module, anything else as a hyperparameter."""
-    if not is_function(mean):
-        return hyper.as_hyperparameter(mean)
-    return as_module(mean)
+    if is_function(mean):
+        return as_module(mean)
+    # A specification holds a distribution or Free here; a model that is evaluated has an array.
+    return hyper.as_hyperparameter(mean)  # pyright: ignore[reportReturnType]
 
 
-def is_function(mean) -> bool:
-    """Whether a prior mean is a function of one point, not a number or its prior."""
+def is_function(mean: object) -> TypeGuard[Callable]:
+    """Check that a prior mean is a function of one point, not a number or its prior."""
     # A NumPyro distribution is callable too: calling it draws from it.
     return callable(mean) and not hyper.is_specified(mean)
 
 
-def evaluate_mean(mean, X):
-    """The prior mean at X: a number, an array, or a function of one point applied to each."""
+def evaluate_mean(mean: Array | Callable, X: AnyArray) -> Array:
+    """Prior mean at X: a number, an array, or a function of one point applied to each."""
     return jax.vmap(mean)(X).reshape(X.shape[0]) if callable(mean) else mean
 
 
-def mean_at(mean, X_new, advice: str = ""):
-    """The prior mean at new points, which one that was given as an array (n,) does not say.
+def require_known_mean(mean: Array | Callable, advice: str = "") -> None:
+    """Raise ValueError for a prior mean given as an array (n,): unknown at new points.
 
-    advice: what else to do then.
+    advice: another way out, before "make the mean a function".
     """
     if not callable(mean) and jnp.ndim(mean) == 1:
         raise ValueError(
             "the prior mean was given as an array, so its values at X_new are unknown: "
             f"{advice}make the mean a function of one point."
         )
+
+
+def mean_at(mean: Array | Callable, X_new: AnyArray, advice: str = "") -> Array:
+    """Prior mean at new points; `require_known_mean` explains the error and `advice`."""
+    require_known_mean(mean, advice)
     return evaluate_mean(mean, X_new)
 
 
-def new_points(X_new, X, columns) -> jax.Array:
-    """Read new points of a process at X; of a data frame, the columns that X was."""
-    X_new, _ = validation.inputs(X_new, "X_new", columns)
-    if X_new.shape[1] != X.shape[1]:
+def new_points(X_new: Inputs, X: Array, columns: tuple[str, ...] | None) -> Array:
+    """Read new points of a process at X; of a data frame, the columns that X had."""
+    points, _ = validation.inputs(X_new, "X_new", columns)
+    if points.shape[1] != X.shape[1]:
         raise ValueError(
-            f"X_new has {X_new.shape[1]} columns but X, the points of the process, has "
+            f"X_new has {points.shape[1]} columns but X, the points of the process, has "
             f"{X.shape[1]}; give the same columns in the same order."
         )
-    return X_new
+    return points
 
 
-def above_rounding(variance, prior):
-    """Posterior variances, which rounding may push below 0 where they are small beside the prior's.
+def above_rounding(variance: Array, prior: Array) -> Array:
+    """Posterior variances of at least machine precision times the prior variance.
 
-    NaN is left to be seen.
+    Rounding may push small ones below 0. NaN stays NaN.
     """
     return jnp.maximum(variance, jnp.finfo(prior.dtype).eps * prior)
 
 
-def per_point(name, value, n):
+def per_point(name: str, value: object, n: int) -> Array:
     """Read one number, (), or one for each of n points, (n,).
 
     Raises TypeError if it is a distribution or free, and ValueError if it has another shape.
     """
     if hyper.is_specified(value):
         raise TypeError(f"{name} must be a number here, got {hyper.show(value)}; see GPRegression.")
-    value = value if isinstance(value, jax.Array) else jnp.asarray(np.asarray(value, float))
+    value = value if isinstance(value, Array) else jnp.asarray(np.asarray(value, float))
     if value.shape not in ((), (n,)):
         raise ValueError(
             f"{name} must be one number or one for each of {n} points, got {value.shape}."

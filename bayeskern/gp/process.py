@@ -1,9 +1,14 @@
-"""A Gaussian process: the NumPyro distribution."""
+"""Gaussian processes as NumPyro distributions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import jax
 import jax.numpy as jnp
+from jax import Array
+from numpy.typing import ArrayLike
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
@@ -11,6 +16,7 @@ from bayeskern.core import validation
 from bayeskern.gp import plot
 from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.prior import (
+    Inputs,
     evaluate_mean,
     is_function,
     mask_residual,
@@ -20,45 +26,51 @@ from bayeskern.gp.prior import (
     positive_definite,
 )
 from bayeskern.kernels.base import Kernel
-from bayeskern.linalg import Choice, Factor, NoisyGram, explain, solver_of
+from bayeskern.linalg import Choice, Factor, NoisyGram, Solver, explain, solver_of
 from bayeskern.prediction.mixture import Prediction
+
+if TYPE_CHECKING:
+    # matplotlib takes long to import.
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 class GaussianProcess(Distribution):
-    """The distribution of y = f(X) + e with f ~ GP(mean, kernel) and e ~ N(0, noise).
+    """Distribution of y = f(X) + e with f ~ GP(mean, kernel) and e ~ N(0, noise).
 
-    y ~ N(m(X), k(X, X) + noise I). It is a NumPyro distribution, to be used in any model:
+    y ~ N(m(X), k(X, X) + noise I). It is a NumPyro distribution for use in any model:
     `numpyro.sample("y", GaussianProcess(kernel, X, noise), obs=y)`. The inputs X may repeat and
     need no order.
 
     Args:
-        kernel: The covariance function, with a number for every hyperparameter.
+        kernel: Covariance function, with a number for every hyperparameter.
         X: Inputs, shape (n, d) or (n,), or a data frame.
-        noise: The noise variance, a number or an array of shape (n,).
-        mean: The prior mean m: a number, an array of shape (n,), or a function of one point.
+        noise: Noise variance, a number or an array of shape (n,).
+        mean: Prior mean m: a number, an array of shape (n,), or a function of one point.
         mask: Shape (n,), True where y is observed; other rows do not count. By default all do.
-        solver: "auto" for the fastest that fits; "dense", the Cholesky factor, n^3 operations;
-            "markov", the Kalman filter, for one input and kernels with a state, in time that grows
-            like n; "low_rank" for kernels with m features, n m^2 operations; "kronecker" for
-            inputs that are a full grid and kernels that are products over its axes, with one noise
-            for all points and no mask; "neighbors", an approximation in which each point is
-            conditioned on the 30 nearest of those before it, also in time that grows like n, taken
-            where no other fits in memory. Or a solver that `bayeskern.linalg.solver_of` has
-            prepared for X, which `jax.jit` may then trace. `explain` says what was taken, and why.
+        solver: "auto" for the fastest solver that fits; "dense", the Cholesky factor, n^3
+            operations; "markov", the Kalman filter, for one input and kernels with a state-space
+            form, in O(n) time; "low_rank" for kernels with m features, n m^2 operations;
+            "kronecker" for inputs that are a full grid and kernels that are products over its axes,
+            with one noise for all points and no mask; "neighbors", an approximation in which each
+            point is conditioned on the 30 nearest of those before it, also in O(n) time, chosen if
+            no exact solver fits in memory. Or a solver that `bayeskern.linalg.solver_of` has
+            prepared for X, which `jax.jit` may then trace. `explain` gives the choice and its
+            reasons.
 
     Attributes:
         kernel: The kernel, its columns resolved.
         X: The inputs, shape (n, d).
         noise: The noise variance.
-        prior_mean: The prior mean: a number, shape (n,), or a function of one point.
+        prior_mean: Prior mean: a number, shape (n,), or a function of one point.
         observed: The mask, or None.
-        solver: The solver that was taken.
+        solver: The chosen solver.
 
     Raises:
         TypeError: If the kernel is no kernel, or if it, the noise or the mean still holds a
             distribution or `Free`.
         ValueError: If the kernel is not positive definite by construction, the noise negative,
-            the noise or the mean has another shape, or the solver does not fit or asks for more
+            the noise or the mean has another shape, or the solver does not fit or needs more
             memory than there is.
 
     References:
@@ -77,54 +89,67 @@ class GaussianProcess(Distribution):
         array([0.662, 0.662])
     """
 
-    support = constraints.real_vector
+    support = constraints.real_vector  # pyright: ignore[reportAssignmentType]
     pytree_data_fields = ("kernel", "X", "noise", "prior_mean", "observed", "solver")
     pytree_aux_fields = ("columns",)
 
     def __init__(
-        self, kernel: Kernel, X, noise, mean=0.0, mask=None, solver="auto", *, validate_args=None
+        self,
+        kernel: Kernel,
+        X: Inputs,
+        noise: ArrayLike,
+        mean: ArrayLike | Callable = 0.0,
+        mask: ArrayLike | None = None,
+        solver: str | Solver = "auto",
+        *,
+        validate_args: bool | None = None,
     ):
-        X, self.columns = validation.inputs(X)
-        n = X.shape[0]
+        self.X, self.columns = validation.inputs(X)
+        n = self.X.shape[0]
         self.kernel = positive_definite(kernel).resolve(self.columns).require_concrete()
-        self.X = X
         self.noise = per_point("noise", noise, n)
         hyper.check("noise", self.noise, constraints.nonnegative)
         self.prior_mean = mean_function(mean) if is_function(mean) else per_point("mean", mean, n)
         # Not `self.mask`, which is a method of every NumPyro distribution.
         self.observed = None if mask is None else jnp.asarray(mask, bool)
-        self.solver = solver_of(self.kernel, X, solver, self.noise, self.observed)
+        self.solver = solver_of(self.kernel, self.X, solver, self.noise, self.observed)
         super().__init__(batch_shape=(), event_shape=(n,), validate_args=validate_args)
 
     @property
-    def mean(self):
+    def mean(self) -> Array:
         return jnp.broadcast_to(evaluate_mean(self.prior_mean, self.X), self.event_shape)
 
     @property
-    def variance(self):
+    def variance(self) -> Array:
         return self.kernel.evaluate_diag(self.X) + self.noise
 
     @property
-    def covariance_matrix(self):
-        return NoisyGram(self.kernel, self.X, self.noise).dense()
+    def covariance_matrix(self) -> Array:
+        """k(X, X) + noise I: (n, n)."""
+        return self._matrix(None).dense()
 
-    def sample(self, key, sample_shape=()):
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         white = jax.random.normal(key, (*sample_shape, *self.event_shape), self.X.dtype)
         draws = self._factor().sqrt_mul(white.reshape(-1, *self.event_shape).T).T
         return self.mean + draws.reshape(white.shape)
 
     def explain(self) -> Choice:
-        """Which solver computes with the covariance matrix, what it costs, and why no other.
+        """Report the chosen solver, its cost, and why the others were not chosen.
 
-        Of an approximate solver, also what the log density per point loses to it, about.
+        Returns:
+            The choice. For an approximate solver it has an estimate of the log density lost per
+            point.
         """
-        return explain(self.solver, NoisyGram(self.kernel, self.X, self.noise, self.observed))
+        return explain(self.solver, self._matrix(self.observed))
 
-    def _factor(self, observed=None) -> Factor:
-        return self.solver.factor(NoisyGram(self.kernel, self.X, self.noise, observed))
+    def _factor(self, observed: Array | None = None) -> Factor:
+        return self.solver.factor(self._matrix(observed))
 
-    def log_prob(self, value):
-        """The log evidence of kernel and noise, log N(value; mean, K + noise I).
+    def _matrix(self, observed: Array | None) -> NoisyGram:
+        return NoisyGram(self.kernel, self.X, self.noise, observed)
+
+    def log_prob(self, value: ArrayLike) -> Array:
+        """Log marginal likelihood of kernel and noise, log N(value; mean, K + noise I).
 
         -inf, with a gradient of 0, where K + noise I is not positive definite.
 
@@ -134,43 +159,44 @@ class GaussianProcess(Distribution):
         Returns:
             Shape (...).
         """
-        R = mask_residual(value - self.mean, self.observed)
-        C = NoisyGram(self.kernel, self.X, self.noise, self.observed)
-        return self.solver.log_density(C, R)
+        R = mask_residual(jnp.asarray(value) - self.mean, self.observed)
+        return self.solver.log_density(self._matrix(self.observed), R)
 
-    def condition(self, y) -> ConditionedGP:
-        """Condition the process on data, with one factorization for all that follows.
+    def condition(self, y: ArrayLike) -> ConditionedGP:
+        """Condition the process on data, with one factorization for all predictions.
 
         Args:
             y: Observations, shape (n,).
 
+        Returns:
+            The conditioned process.
+
         Raises:
             NotPositiveDefiniteError: If the covariance cannot be factored.
         """
-        y = validation.targets(y, self.event_shape[0])
+        targets = validation.targets(y, self.event_shape[0])
         factor = self._factor(self.observed)
-        r = mask_residual(y - self.mean, self.observed)
         return ConditionedGP(
             kernel=self.kernel,
             X=self.X,
-            y=y,
+            y=targets,
             noise=self.noise,
             prior_mean=self.prior_mean,
             observed=self.observed,
             factor=factor,
-            weights=factor.solve(r),
+            weights=factor.solve(mask_residual(targets - self.mean, self.observed)),
             columns=self.columns,
             solver=self.solver,
         )
 
-    def pointwise(self, y):
-        """The log density of each observation given all others, log p(y_i | y_-i).
+    def pointwise(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Log density of each observation given all others, log p(y_i | y_-i).
 
         Args:
             y: Observations, shape (..., n).
 
         Returns:
-            The log densities, shape (..., n), and which of them count, shape (n,).
+            The log densities, shape (..., n), and a mask of the rows that count, shape (n,).
 
         References:
             Buerkner, Gabry and Vehtari (2021), "Efficient leave-one-out cross-validation for
@@ -180,7 +206,14 @@ class GaussianProcess(Distribution):
         counted = jnp.ones(self.event_shape, bool) if self.observed is None else self.observed
         return loo(y), counted
 
-    def plot_samples(self, X_new=None, n: int = 5, level: float = 0.95, seed: int = 0, ax=None):
+    def plot_samples(
+        self,
+        X_new: Inputs | None = None,
+        n: int = 5,
+        level: float = 0.95,
+        seed: int = 0,
+        ax: Axes | None = None,
+    ) -> Figure:
         """Draw functions f from the prior along one input, over their median and a band.
 
         `condition(y).plot_samples()` draws them from the posterior.
@@ -188,10 +221,10 @@ class GaussianProcess(Distribution):
         Args:
             X_new: Inputs of one column, shape (m,) or (m, 1), or a data frame: the functions reach
                 from the least to the greatest. X by default.
-            n: How many functions.
-            level: The probability of the central band, at each point.
-            seed: The same seed gives the same draws.
-            ax: The axes to draw in; a new figure if None.
+            n: Number of functions.
+            level: Probability of the central band, at each point.
+            seed: Seed of the draws.
+            ax: Axes to draw in; a new figure if None.
 
         Returns:
             The figure.
@@ -214,13 +247,16 @@ class GaussianProcess(Distribution):
         )
         return plot.samples(points, prior, self.columns, n, level, seed, ax)
 
-    def given(self, y, new: GaussianProcess, rows) -> ProcessPredictive:
-        """The distribution of observations at new points, given those of this process.
+    def given(self, y: ArrayLike, new: GaussianProcess, rows: Array) -> ProcessPredictive:
+        """Distribution of observations at new points, given those of this process.
 
         Args:
             y: Observations of this process, shape (n,).
             new: The same process at m other points, with their mean and their noise.
-            rows: Which of these points, shape (k,).
+            rows: Indices of the points of `new` to predict, shape (k,).
+
+        Returns:
+            Their joint distribution.
         """
 
         def at_rows(value):

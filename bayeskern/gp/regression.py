@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Self
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpyro
+from jax import Array
+from jax.typing import ArrayLike as JaxArrayLike
+from numpy.typing import ArrayLike
 from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
@@ -16,6 +19,7 @@ from bayeskern.core import validation
 from bayeskern.gp.outputs import IndependentProcesses, OutputsPredictive
 from bayeskern.gp.posterior import ConditionedGP, ProcessPredictive
 from bayeskern.gp.prior import (
+    Inputs,
     evaluate_mean,
     is_function,
     mean_function,
@@ -43,14 +47,14 @@ class GPRegression(eqx.Module):
     output in a column for `kernels.Coregion`.
 
     Args:
-        kernel: The covariance function. Its hyperparameters, like `noise` and `mean`, are numbers,
+        kernel: Covariance function. Its hyperparameters, like `noise` and `mean`, are numbers,
             NumPyro distributions (their priors) or `Free(init)` (estimated without a prior).
-        noise: The variance of the noise. `bk.from_sd` makes a prior from one on its square root.
-        mean: The prior mean: a number, a distribution, `Free`, or a function of one point.
-        solver: How the covariance matrix is factored, as for `GaussianProcess`; `prepare` chooses
-            where it is "auto".
-        columns: The columns of the data frame it was fitted to; set by `prepare`.
-        outputs: How many columns y has, if it has several; set by `prepare`.
+        noise: Variance of the noise. `bk.from_sd` turns a prior on its square root into one on it.
+        mean: Prior mean: a number, a distribution, `Free`, or a function of one point.
+        solver: Solver of the covariance matrix, as for `GaussianProcess`; `prepare` resolves
+            "auto".
+        columns: Columns of the data frame of the fit; set by `prepare`.
+        outputs: Number of columns of y, if there are several; set by `prepare`.
 
     Raises:
         TypeError: If the kernel is no kernel.
@@ -71,15 +75,15 @@ class GPRegression(eqx.Module):
         array([0.8])
     """
 
-    kernel: Kernel = eqx.field(converter=lambda k: positive_definite(k))
-    noise: jax.Array = eqx.field(converter=hyper.as_hyperparameter)
-    mean: jax.Array | Callable = eqx.field(default=0.0, converter=lambda m: mean_function(m))
+    kernel: Kernel = eqx.field(converter=positive_definite)
+    noise: hyper.Hyperparameter = eqx.field(converter=hyper.as_hyperparameter)
+    mean: Array | Callable = eqx.field(default=0.0, converter=mean_function)
     solver: str = eqx.field(static=True, default="auto", kw_only=True)
-    #: the columns of the data frame it was fitted to, which new points must have too
+    #: columns of the data frame of the fit, which new points must have too
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
-    #: how many outputs it was prepared for, None for one
+    #: number of outputs that the model was prepared for, None for one
     outputs: int | None = eqx.field(static=True, default=None, kw_only=True)
-    #: the solver for the inputs that it was prepared for
+    #: solver of the inputs that the model was prepared for
     prepared: Solver | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
@@ -89,7 +93,9 @@ class GPRegression(eqx.Module):
         if clash:
             raise ValueError(f"the kernel has a hyperparameter called {clash.pop()!r}; rename it.")
 
-    def __call__(self, X, y=None, mask=None):
+    def __call__(
+        self, X: Inputs, y: JaxArrayLike | None = None, mask: ArrayLike | None = None
+    ) -> JaxArrayLike:
         kernel = hyper.sample(self.kernel)
         noise = hyper.sample_value("noise", self.noise, constraints.nonnegative)
         mean = self.mean
@@ -102,8 +108,10 @@ class GPRegression(eqx.Module):
         mean = self.mean if is_function(self.mean) else hyper.show(self.mean)
         return f"GPRegression({self.kernel!r}, noise={hyper.show(self.noise)}, mean={mean})"
 
-    def prepare(self, X, y=None, mask=None) -> tuple[GPRegression, tuple]:
-        """Check the data and resolve column names, before anything is traced.
+    def prepare(
+        self, X: Inputs, y: ArrayLike | None = None, mask: ArrayLike | None = None
+    ) -> tuple[Self, tuple]:
+        """Check the data and resolve column names, before any tracing.
 
         Args:
             X: Inputs, shape (n, d) or (n,), or a data frame.
@@ -113,32 +121,44 @@ class GPRegression(eqx.Module):
         Returns:
             The model for these columns, and its arguments (X, y) or (X, y, mask).
         """
-        X, columns = validation.inputs(X)
-        y = None if y is None else validation.outputs(y, X.shape[0])
-        model = self._for(X, y, columns, mask)
-        return model, (X, y) if mask is None else (X, y, jnp.asarray(mask, bool))
+        points, columns = validation.inputs(X)
+        targets = None if y is None else validation.outputs(y, points.shape[0])
+        model = self._for(points, targets, columns, mask)
+        observed = () if mask is None else (jnp.asarray(mask, bool),)
+        return model, (points, targets, *observed)
 
-    def resolve(self, columns: tuple[str, ...] | None) -> GPRegression:
-        """A copy that takes data with these columns."""
+    def resolve(self, columns: tuple[str, ...] | None) -> Self:
+        """Copy that takes data with these columns."""
         return dataclasses.replace(self, kernel=self.kernel.resolve(columns), columns=columns)
 
-    def restore(self, args: tuple, columns, classes) -> tuple[GPRegression, tuple]:
-        """The model as it was prepared, and its arguments, for `bk.load`."""
+    def restore(
+        self, args: tuple, columns: tuple[str, ...] | None, classes: tuple | None
+    ) -> tuple[Self, tuple]:
+        """The prepared model and its arguments, for `bk.load`."""
         X, y, *mask = args
         return self._for(X, y, columns, *mask), args
 
-    def _for(self, X, y, columns, mask=None) -> GPRegression:
-        """A copy for these data, which are looked at before anything is traced."""
+    def _for(
+        self,
+        X: Array,
+        y: Array | None,
+        columns: tuple[str, ...] | None,
+        mask: ArrayLike | None = None,
+    ) -> Self:
+        """Copy for these data, whose structure decides the solver before any tracing."""
         model = self.resolve(columns)
         solver = solver_of(model.kernel, X, self.solver, self.noise, mask)
         outputs = None if y is None or y.ndim == 1 else y.shape[1]
         return dataclasses.replace(model, prepared=solver, outputs=outputs)
 
-    def at(self, values: dict) -> GPRegression:
-        """A copy with the given hyperparameters set.
+    def at(self, values: dict) -> Self:
+        """Copy with the given hyperparameters set.
 
         Args:
             values: Values by the names of their sites.
+
+        Returns:
+            The copy.
 
         Raises:
             ValueError: If a name is unknown.
@@ -149,29 +169,43 @@ class GPRegression(eqx.Module):
         paths = [(name,) for name in noise_and_mean]
         return hyper.replace(model, paths, noise_and_mean.values())
 
-    def condition(self, X, y, mask=None) -> ConditionedGP:
+    def condition(self, X: Inputs, y: ArrayLike, mask: ArrayLike | None = None) -> ConditionedGP:
         """Condition on data, if every hyperparameter is a number.
 
         Args:
             X: Inputs, shape (n, d) or (n,), or a data frame.
             y: Observations, shape (n,).
             mask: Shape (n,), True where y is observed.
-        """
-        return self._process(X, mask).condition(y)
 
-    def _process(self, X, mask=None) -> GaussianProcess:
+        Returns:
+            The conditioned process.
+        """
+        return self.process(X, mask).condition(y)
+
+    def process(self, X: Inputs, mask: ArrayLike | None = None) -> GaussianProcess:
+        """Distribution of one output, for a model whose hyperparameters are all numbers."""
         solver = self.prepared or self.solver
         return GaussianProcess(self.kernel, X, self.noise, self.mean, mask, solver)
 
     def _for_outputs(self, process: GaussianProcess) -> GaussianProcess | IndependentProcesses:
         return process if self.outputs is None else IndependentProcesses(process, self.outputs)
 
-    def exact(self, X, y=None, mask=None) -> ClosedForm:
-        """The posterior of the latent function `f` at X, if every hyperparameter is a number.
+    def exact(
+        self, X: Array, y: ArrayLike | None = None, mask: ArrayLike | None = None
+    ) -> ClosedForm:
+        """Posterior of the latent function `f` at X, if every hyperparameter is a number.
+
+        Args:
+            X: Inputs, shape (n, d).
+            y: Observations, shape (n,), or of several outputs (n, k).
+            mask: Shape (n,), True where y is observed.
+
+        Returns:
+            The posterior in closed form.
 
         Raises:
-            NoClosedFormError: If a hyperparameter is to be inferred, naming it, y is None, or the
-                solver is an approximation.
+            NoClosedFormError: If a hyperparameter is to be inferred, y is None, or the solver is an
+                approximation.
         """
         values = {**self.kernel.hyperparameters(), "noise": self.noise}
         if not is_function(self.mean):
@@ -183,92 +217,112 @@ class GPRegression(eqx.Module):
                 f"the posterior of this GPRegression has no closed form: {reason}. Fix them with "
                 "model.at({...}), or take method='auto'."
             )
-        process = self._process(X, mask)
+        process = self.process(X, mask)
         if process.solver.approximate:
             raise NoClosedFormError(
-                f"solver={process.solver.name!r} has the posterior of this GPRegression about, not "
-                "in closed form. Take model.condition(X, y).predict(X_new), or solver='dense'."
+                f"solver={process.solver.name!r} approximates the posterior of this GPRegression, "
+                "which then has no closed form. Take model.condition(X, y).predict(X_new), or "
+                "solver='dense'."
             )
-        y = jnp.asarray(y)
-        gps = _conditioned(process, y)
+        targets = jnp.asarray(y)
+        gps = _conditioned(process, targets)
         mean = evaluate_mean(process.prior_mean, process.X)
-        f = _predictive([ProcessPredictive(gp, None, gp.X, mean, jnp.zeros(())) for gp in gps])
+        f = _joint([ProcessPredictive(gp, None, gp.X, mean, jnp.zeros(())) for gp in gps])
 
         def draw(key, n):
-            return {"f": _sample_jit(f, key, n).reshape(n, *y.shape)}
+            return {"f": _sample_jit(f, key, n).reshape(n, *targets.shape)}
 
-        log_evidence = float(self._for_outputs(process).log_prob(y))
-        return ClosedForm(draw, log_evidence, max(gp.residual for gp in gps))
+        log_marginal = float(self._for_outputs(process).log_prob(targets))
+        return ClosedForm(draw, log_marginal, max(gp.residual for gp in gps))
 
     def predictive(
-        self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0
-    ) -> Prediction:
+        self,
+        draws: dict[str, Array],
+        data: tuple,
+        X_new: Inputs,
+        latent: bool = False,
+        seed: int = 0,
+    ) -> Prediction | OutputsPrediction:
         """Predict at X_new: the mixture of the processes at each draw of the hyperparameters.
 
         Args:
-            draws: Posterior draws by site, each of shape (S, ...); other sites may be among them.
+            draws: Posterior draws by site, each of shape (S, ...); other sites are ignored.
             data: (X, y) or (X, y, mask), as `prepare` returned them.
             X_new: New inputs, shape (m, d) or (m,), or a data frame.
-            latent: Whether to predict f itself, rather than a new observation.
+            latent: Predict f itself, rather than a new observation.
             seed: Not used: the prediction is in closed form, and its `sample` takes its own seed.
 
         Returns:
             A `Prediction` with the additive components of the kernel; an `OutputsPrediction` if y
             has several columns.
         """
-        X_new = new_points(X_new, data[0], self.columns)
+        points = new_points(X_new, data[0], self.columns)
         names = {*self.kernel.hyperparameters(), "noise", "mean"}
         draws = {name: value for name, value in draws.items() if name in names}
-        prediction = predict_over(self, thin(draws), data, X_new, latent)
+        prediction = predict_over(self, thin(draws), data, points, latent)
         return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
 
 
-# -- draws of the hyperparameters -> Prediction ----------------------------------------------------
+# -- draws of the hyperparameters to a Prediction --------------------------------------------------
 
 
-def condition_at(model, draw, data) -> ConditionedGP:
-    """The process of a GPRegression at one draw of its hyperparameters, given data."""
+def condition_at(model: GPRegression, draw: dict[str, Array], data: tuple) -> ConditionedGP:
+    """Process of a GPRegression at one draw of its hyperparameters, given data."""
     X, y, *mask = data
     return model.at(draw).condition(X, y, *mask)
 
 
-def predictive_at(model, data, latent: bool, name: str | None, draw, X_new) -> NewValues:
-    """The process at X_new at one draw, or its component of this name, without mean and noise.
+def predictive_at(
+    model: GPRegression,
+    data: tuple,
+    latent: bool,
+    name: str | None,
+    draw: dict[str, Array],
+    X_new: Array,
+) -> NewValues:
+    """Process at X_new at one draw, or its component `name` without mean and noise.
 
     Several outputs at one point follow one another.
     """
     X, y, *mask = data
-    gps = _conditioned(model.at(draw)._process(X, *mask), y)
+    gps = _conditioned(model.at(draw).process(X, *mask), y)
     mean = noise = jnp.zeros(())
     if name is None:
         mean = gps[0].new_mean(None, X_new)
         noise = noise if latent else None
-    return _predictive([ProcessPredictive(gp, name, X_new, mean, noise) for gp in gps])
+    return _joint([ProcessPredictive(gp, name, X_new, mean, noise) for gp in gps])
 
 
-def _conditioned(process: GaussianProcess, y) -> tuple[ConditionedGP, ...]:
+def _conditioned(process: GaussianProcess, y: Array) -> tuple[ConditionedGP, ...]:
     """The process given y (n,), or given each column of y (n, k)."""
     if y.ndim == 1:
         return (process.condition(y),)
     return IndependentProcesses(process, y.shape[1]).condition(y)
 
 
-def _predictive(parts: Sequence[ProcessPredictive]) -> NewValues:
+def _joint(parts: Sequence[ProcessPredictive]) -> ProcessPredictive | OutputsPredictive:
     return parts[0] if len(parts) == 1 else OutputsPredictive(tuple(parts))
 
 
 _sample_jit = eqx.filter_jit(lambda predictive, key, n: predictive.sample(key, n))
 
 
-def predict_over(model, draws, data, X_new, latent: bool, name: str | None = None) -> Prediction:
-    """The mixture over draws of the hyperparameters: of the process, or of one component."""
+def predict_over(
+    model: GPRegression,
+    draws: dict[str, Array],
+    data: tuple,
+    X_new: Array,
+    latent: bool,
+    name: str | None = None,
+) -> Prediction:
+    """Mixture over draws of the hyperparameters, of the process or of its component `name`."""
     conditional_at = eqx.Partial(predictive_at, model, data, latent, name)
     n = data[0].shape[0]
     if name is not None:
         return mixture(conditional_at, draws, X_new, n)
 
-    def of_component(name):
+    def component(name):
         return predict_over(model, draws, data, X_new, True, name)
 
     names = tuple(component_names(model.kernel))
-    return mixture(conditional_at, draws, X_new, n, of_component, names)
+    return mixture(conditional_at, draws, X_new, n, component, names)

@@ -1,14 +1,16 @@
-"""What every likelihood is: the distribution of y given the linear predictor eta."""
+"""Contract of likelihoods: the distribution of y given the linear predictor eta."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple, Self
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
 from numpyro.distributions import Distribution
 
 from bayeskern import hyperparameters as hyper
@@ -18,47 +20,47 @@ from bayeskern.likelihoods.links import LINKS
 
 
 class Prepared(NamedTuple):
-    """What `Likelihood.prepare` returns: a likelihood that knows its data, and those data.
+    """Result of `Likelihood.prepare`: a likelihood adapted to its data, and those data.
 
     Attributes:
         likelihood: The likelihood with its default priors set and its classes known.
-        y: The targets, shape (n,), or (n, outputs) for compositions; None if there were none.
-        extra: The values that it needs of each row beside y (`exposure`, `trials`), by name, each
-            of shape (n,).
+        y: Targets, shape (n,), or (n, outputs) for compositions; None if there were none.
+        extra: Values that the likelihood needs of each row beside y (`exposure`, `trials`), by
+            name, each of shape (n,).
     """
 
     likelihood: Likelihood
-    y: jax.Array | None
-    extra: dict[str, jax.Array]
+    y: Array | None
+    extra: dict[str, Array]
 
 
 class Likelihood(Parametrized):
-    """The distribution p(y | eta) of observations, eta being a linear predictor or latent function.
+    """Distribution p(y | eta) of observations, given a linear predictor or latent function eta.
 
     A link g relates the two: g(E[y]) = eta. Hyperparameters are numbers, NumPyro distributions or
     `Free`, as in kernels; one that is None gets a default prior from the data.
 
     To write one, subclass it, declare its hyperparameters with `bayeskern.kernels.hyperparameter`,
-    and define `distribution`. The other methods have defaults. Those that a subclass most often
-    overrides are `in_support` (which values of y are possible), `with_default_priors` (priors on
-    the scale of y), `eta_location_scale` (where eta lies, for the default priors of linear models)
-    and `vanishing_tails` (whether the data bound eta).
+    and define `distribution`. The other methods have defaults. Subclasses most often override
+    `in_support` (possible values of y), `with_default_priors` (priors on the scale of y),
+    `eta_location_scale` (location of eta, for the default priors of linear models) and
+    `vanishing_tails` (whether the data bound eta).
 
     Args:
-        link: The name of the link, one of `links`; the first of them by default.
+        link: Name of the link, one of `links`; the first of them by default.
 
     Attributes:
-        links: The links it knows, by name, the default first.
-        needs: The values that it needs of each row beside y, by name, each with the value where
-            it is not given, or None if it must be given.
-        log_concave: Whether log p(y | eta) is concave in eta whatever the hyperparameters.
-        kinked: Whether log p(y | eta) has kinks in eta, so that its curvature says nothing.
+        links: Names of the supported links, the default first.
+        needs: Values that the likelihood needs of each row beside y: name -> default, or None if
+            the value is required.
+        log_concave: Whether log p(y | eta) is concave in eta for all hyperparameters.
+        kinked: Whether log p(y | eta) has kinks in eta, so that its curvature is not informative.
         classifies: Whether y is one of several classes. It then has `probabilities(eta)`.
-        classes: The labels of these classes, once they are known; None elsewhere.
+        classes: Labels of these classes, once they are known; None elsewhere.
         is_ordered: Whether these classes have an order.
         takes_intercept: Whether eta takes an intercept; False if the likelihood has one of its
             own, such as the cutpoints of `Ordered`.
-        support_description: The values that y may take, in words, for error messages.
+        support_description: Possible values of y in words, for error messages.
 
     References:
         McCullagh and Nelder (1989), Generalized Linear Models.
@@ -102,34 +104,34 @@ It must be a whole number of at least 0.
         if self.link is not None:
             validation.one_of("link", self.link, self.links)
 
-    # -- what every likelihood has to say ---------------------------------------------------------
+    # -- required of every likelihood -------------------------------------------------------------
 
     @abstractmethod
-    def distribution(self, eta, **extra) -> Distribution:
-        """The distribution of y given eta.
+    def distribution(self, eta: Array, **extra: Array) -> Distribution:
+        """Distribution of y given eta.
 
         Args:
-            eta: The linear predictor or latent function, shape (n,), or (n, outputs).
+            eta: Linear predictor or latent function, shape (n,), or (n, outputs).
             **extra: The values named in `needs`, each of shape (n,).
 
         Returns:
             A NumPyro distribution with batch shape (n,).
         """
 
-    # -- what it may say otherwise ----------------------------------------------------------------
+    # -- defaults that subclasses override --------------------------------------------------------
 
     @property
     def outputs(self) -> int | None:
-        """The number of linear predictors of each row; None for one, without an axis of its own."""
+        """Number of linear predictors of each row; None for one, without an axis of its own."""
         return None
 
     @property
-    def noise_variance(self):
-        """The variance of Gaussian noise; None where y is not eta with Gaussian noise."""
+    def noise_variance(self) -> Array | None:
+        """Variance of Gaussian noise; None unless y is eta with Gaussian noise."""
         return None
 
-    def mean(self, eta, **extra):
-        """The mean E[y | eta].
+    def mean(self, eta: Array, **extra: Array) -> Array:
+        """Mean E[y | eta].
 
         Args:
             eta: Shape (n,), or (n, outputs).
@@ -140,14 +142,29 @@ It must be a whole number of at least 0.
         """
         return self.distribution(eta, **extra).mean
 
-    def vanishing_tails(self, y, **extra) -> tuple[np.ndarray, np.ndarray]:
-        """Tell in which rows the density of y vanishes as eta grows to infinity, and to -infinity.
-
-        A value at an end of the support, such as a class or a count of 0, leaves eta unbounded on
-        one side. Under flat priors this finds data that are separated.
+    def probabilities(self, eta: Array, **extra: Array) -> Array:
+        """Probability of each class given eta, for likelihoods of classes.
 
         Args:
-            y: The targets as `prepare` returned them, shape (n,).
+            eta: Shape (n,), or (n, outputs).
+            **extra: The values named in `needs`, each of shape (n,).
+
+        Returns:
+            Shape (n, K).
+
+        Raises:
+            NotImplementedError: If y is not one of several classes.
+        """
+        raise NotImplementedError(f"y of {type(self).__name__} is no class.")
+
+    def vanishing_tails(self, y: np.ndarray, **extra: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Mark rows whose density vanishes as eta grows to infinity, and to -infinity.
+
+        A value at an end of the support, such as a class or a count of 0, leaves eta unbounded on
+        one side. Under flat priors this detects separated data.
+
+        Args:
+            y: Targets as `prepare` returned them, shape (n,).
             **extra: The values named in `needs`, each of shape (n,).
 
         Returns:
@@ -155,12 +172,12 @@ It must be a whole number of at least 0.
         """
         return np.ones(len(y), bool), np.ones(len(y), bool)
 
-    def eta_location_scale(self, y, extra: dict) -> tuple[float, float]:
-        """Guess from the data where eta lies and how far it varies, for default priors on it.
+    def eta_location_scale(self, y: np.ndarray, extra: Mapping[str, Array]) -> tuple[float, float]:
+        """Estimate the location and the scale of eta from the data, for default priors on it.
 
         Args:
-            y: The targets as `prepare` returned them.
-            extra: The values named in `needs`, as `prepare` returned them.
+            y: Targets as `prepare` returned them.
+            extra: Values named in `needs`, as `prepare` returned them.
 
         Returns:
             The location and the standard deviation, the same for all outputs; (0, 1) by default.
@@ -168,67 +185,76 @@ It must be a whole number of at least 0.
         """
         return 0.0, 1.0
 
-    def read_targets(self, y, n: int):
-        """Turn y as a user gives it into an array with one row for each of n points.
+    def read_targets(self, y: ArrayLike, n: int) -> Array:
+        """Convert y to an array with one row for each of n points.
+
+        Args:
+            y: The targets of the user.
+            n: Number of points.
+
+        Returns:
+            An array of n rows.
 
         Raises:
             ValueError: If y is not numeric, has NaN or infinite values, or has not n rows.
         """
         return validation.targets(y, n)
 
-    def in_support(self, y: np.ndarray, **extra) -> np.ndarray:
-        """Tell which rows of y lie in the support: a boolean array of shape (n,)."""
+    def in_support(self, y: np.ndarray, **extra: np.ndarray) -> np.ndarray:
+        """Mark the rows of y in the support: a boolean array of shape (n,)."""
         return np.ones(y.shape, bool)
 
     def with_default_priors(self, y: np.ndarray) -> Self:
-        """Return a copy whose hyperparameters that are None have default priors on the scale of y.
+        """Copy with default priors, on the scale of y, for hyperparameters that are None.
 
         `with_hyperparameters` makes such a copy.
         """
         return self
 
-    # -- what it offers its users -----------------------------------------------------------------
+    # -- for users of a likelihood ----------------------------------------------------------------
 
     @property
     def link_name(self) -> str:
-        """The name of the link that it uses."""
+        """Name of the link in use."""
         return self.link or self.links[0]
 
-    def inverse_link(self, eta):
+    def inverse_link(self, eta: Array) -> Array:
         """E[y] from eta: the inverse of the link."""
         return LINKS[self.link_name](eta)
 
-    def prepare(self, y, n: int, extra: dict | None = None) -> Prepared:
+    def prepare(
+        self, y: ArrayLike | None, n: int, extra: Mapping[str, ArrayLike] | None = None
+    ) -> Prepared:
         """Read targets for n points: check them, learn the classes, set default priors.
 
         Args:
-            y: The targets, one for each point; None if there are none.
-            n: The number of points.
-            extra: The values named in `needs`, each one number or n of them.
+            y: Targets, one for each point; None if there are none.
+            n: Number of points.
+            extra: Values named in `needs`, each one number or n of them.
 
         Returns:
-            The likelihood that knows these data, the targets and the extra values as arrays.
+            The likelihood adapted to these data, the targets and the extra values as arrays.
 
         Raises:
             ValueError: If a row of y lies outside the support (the first is named), if `extra` has
-                a name that is not in `needs`, or if a value that it needs is missing.
+                a name that is not in `needs`, or if a required value is missing.
         """
-        extra = self.read_extra(extra or {}, n)
+        values = self.read_extra(extra or {}, n)
         if y is None:
-            return Prepared(self, None, extra)
-        y = self.read_targets(y, n)
-        if any(validation.is_traced(value) for value in (y, *extra.values())):
-            return Prepared(self, y, extra)
-        targets = np.asarray(y)
-        self._require_support(targets, **extra)
-        return Prepared(self.with_default_priors(targets), y, extra)
+            return Prepared(self, None, values)
+        targets = self.read_targets(y, n)
+        if any(validation.is_traced(value) for value in (targets, *values.values())):
+            return Prepared(self, targets, values)
+        known = np.asarray(targets)
+        self._require_support(known, **values)
+        return Prepared(self.with_default_priors(known), targets, values)
 
-    def read_extra(self, extra: dict, n: int) -> dict[str, jax.Array]:
-        """Read the values that it needs of each of n rows beside y.
+    def read_extra(self, extra: Mapping[str, ArrayLike], n: int) -> dict[str, Array]:
+        """Read the values that the likelihood needs of each of n rows beside y.
 
         Args:
-            extra: The values by name, each one number or n of them.
-            n: The number of rows.
+            extra: Values by name, each one number or n of them.
+            n: Number of rows.
 
         Returns:
             Every value named in `needs`, each of shape (n,).
@@ -252,19 +278,19 @@ It must be a whole number of at least 0.
         """Sample the hyperparameters inside a NumPyro model.
 
         Args:
-            prefix: What the names of the sites begin with, before a dot; "" for nothing.
+            prefix: Prefix of the site names, before a dot; "" for none.
 
         Returns:
-            A copy whose hyperparameters are these values.
+            A copy with the sampled hyperparameters.
         """
         return hyper.sample(self, prefix)
 
-    def with_hyperparameters(self, **values) -> Self:
-        """Return a copy with these hyperparameters: numbers, distributions or `Free`."""
+    def with_hyperparameters(self, **values: object) -> Self:
+        """Copy with these hyperparameters: numbers, distributions or `Free`."""
         hyperparameters = [hyper.as_hyperparameter(value) for value in values.values()]
         return hyper.replace(self, [(name,) for name in values], hyperparameters)
 
-    def _require_support(self, y: np.ndarray, **extra) -> None:
+    def _require_support(self, y: np.ndarray, **extra: Array) -> None:
         inside = self.in_support(y, **{name: np.asarray(value) for name, value in extra.items()})
         if not np.all(inside):
             row = int(np.argmin(inside))
@@ -274,19 +300,21 @@ It must be a whole number of at least 0.
                 f"{row}: {y[row]}{row_extra}. It must be {self.support_description}."
             )
 
-    def _read_one_extra(self, name: str, value, default: float | None, n: int):
+    def _read_one_extra(
+        self, name: str, value: ArrayLike | None, default: float | None, n: int
+    ) -> Array:
         value = default if value is None else value
         if value is None:
             raise ValueError(
                 f"{type(self).__name__} needs {name}: give it as one number for all rows, or as "
                 f"one for each of the {n}."
             )
-        value = jnp.full(n, value, float) if np.ndim(value) == 0 else value
-        value = validation.targets(value, n, name)
-        if not validation.is_traced(value) and not np.all(np.asarray(value) > 0):
-            row = int(np.argmin(np.asarray(value) > 0))
-            raise ValueError(f"{name} must be above 0; row {row} has {value[row]}.")
-        return value
+        value = jnp.full(n, jnp.asarray(value), float) if np.ndim(value) == 0 else value
+        array = validation.targets(value, n, name)
+        if not validation.is_traced(array) and not np.all(np.asarray(array) > 0):
+            row = int(np.argmin(np.asarray(array) > 0))
+            raise ValueError(f"{name} must be above 0; row {row} has {array[row]}.")
+        return array
 
     def _arguments(self) -> list[str]:
         shown = [] if self.link in (None, self.links[0]) else [f"link={self.link!r}"]

@@ -1,15 +1,18 @@
-"""Likelihoods of classes, and two without an order: Bernoulli and categorical."""
+"""Likelihoods of classes: their common base, Bernoulli and categorical."""
 
 from __future__ import annotations
 
 import dataclasses
-from abc import abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
+from jax import Array
+from numpy.typing import ArrayLike
 
 from bayeskern.likelihoods import labels
 from bayeskern.likelihoods.base import Likelihood, Prepared
@@ -17,18 +20,19 @@ from bayeskern.likelihoods.distributions import BernoulliLogProbs
 from bayeskern.likelihoods.links import LOG_PROBABILITIES
 
 
-class Classifier(Likelihood):
-    """A likelihood of K classes: booleans, whole numbers or text, coded as 0, ..., K - 1.
+def _plain_labels(classes: tuple | None) -> tuple | None:
+    return None if classes is None else tuple(map(labels.plain, classes))
 
-    `prepare` learns the classes that occur in y and keeps them, sorted, as `classes`; ordered
-    pandas categories and polars enums keep their order. If they are given, y may have no others.
+
+class Classifier(Likelihood):
+    """Likelihood of K classes: booleans, whole numbers or text, coded as 0, ..., K - 1.
+
+    `prepare` learns the classes in y and keeps them, sorted, as `classes`; ordered pandas
+    categories and polars enums keep their order. If `classes` is given, y may have no others.
     """
 
     classes: tuple | None = eqx.field(
-        static=True,
-        default=None,
-        kw_only=True,
-        converter=lambda names: None if names is None else tuple(map(labels.plain, names)),
+        static=True, default=None, kw_only=True, converter=_plain_labels
     )
 
     classifies: ClassVar = True
@@ -45,49 +49,51 @@ class Classifier(Likelihood):
                 f"{type(self).__name__} needs two classes or more, but y is {self.classes[0]!r} in "
                 "every row. If others were possible, name them all in classes=(...)."
             )
-        self._check_classes()
+        self._check_classes(self.classes)
 
-    def _check_classes(self) -> None:
-        for label in self.classes:
+    def _check_classes(self, classes: tuple) -> None:
+        for label in classes:
             if isinstance(label, float):
                 raise ValueError(
                     f"y has {label}, which is not a whole number: a class is a boolean, a whole "
                     "number or text. Is y a measurement? Gaussian() and others take those."
                 )
 
-    @abstractmethod
-    def probabilities(self, eta):
-        """The probability of each class given eta: (n, K)."""
-
-    def prepare(self, y, n: int, extra: dict | None = None) -> Prepared:
+    def prepare(
+        self, y: ArrayLike | None, n: int, extra: Mapping[str, ArrayLike] | None = None
+    ) -> Prepared:
         """Read labels for n points, learn the classes unless they are known, set default priors.
 
         Args:
-            y: The labels, one for each point, in an array or a data frame's column; None if there
+            y: Labels, one for each point, in an array or a column of a data frame; None if there
                 are none.
-            n: The number of points.
-            extra: The values named in `needs`.
+            n: Number of points.
+            extra: Values named in `needs`.
 
         Returns:
-            The likelihood that knows its classes, the codes of the labels, and the extra values.
+            The likelihood with its classes, the codes of the labels, and the extra values.
 
         Raises:
-            ValueError: If labels are missing, if there is one class alone, or if a label is not
-                among the classes that are known.
+            ValueError: If labels are missing, if there is only one class, or if a label is not
+                among the known classes.
         """
         if y is None:
             return super().prepare(None, n, extra)
-        y, order = labels.read(y, n)
-        likelihood = self._learn_classes(y, order) if self.classes is None else self
-        codes = labels.encode(y, likelihood.classes)
+        array, order = labels.read(y, n)
+        likelihood = self._learn_classes(array, order) if self.classes is None else self
+        codes = labels.encode(array, likelihood._known_classes())
         return super(Classifier, likelihood).prepare(codes, n, extra)
 
-    def _learn_classes(self, y, order: tuple | None) -> Self:
-        """A copy that knows the classes in y; order: the one that y declares, or None."""
+    def _learn_classes(self, y: np.ndarray, order: tuple | None) -> Self:
+        """Copy that knows the classes in y; order: the order that y declares, or None."""
         return dataclasses.replace(self, classes=labels.learn(y, order))
 
-    def read_targets(self, y, n):
+    def read_targets(self, y: ArrayLike, n: int) -> Array:
         return jnp.asarray(y)
+
+    def mean(self, eta: Array, **extra: Array) -> Array:
+        """Probability of each class, since a class has no mean: (n, K)."""
+        return self.probabilities(eta, **extra)
 
     def _known_classes(self) -> tuple:
         if self.classes is None:
@@ -97,7 +103,7 @@ class Classifier(Likelihood):
             )
         return self.classes
 
-    def _arguments(self):
+    def _arguments(self) -> list[str]:
         shown = [] if self.classes is None else [f"classes={self.classes!r}"]
         return [*super()._arguments(), *shown]
 
@@ -106,7 +112,7 @@ class Bernoulli(Classifier):
     """One of two classes: y ~ Bernoulli(g^-1(eta)).
 
     P(y = 1) = g^-1(eta), where 1 is the second of `classes`: True, the larger number, the later in
-    the alphabet, or the higher of two ordered categories. Any two numbers will do.
+    the alphabet, or the higher of two ordered categories. Any two numbers are allowed.
 
     Args:
         classes: The two labels; by default `prepare` learns them from y.
@@ -121,23 +127,27 @@ class Bernoulli(Classifier):
 
     links: ClassVar = ("logit", "probit", "cloglog")
 
-    def distribution(self, eta):
+    def distribution(self, eta: Array) -> BernoulliLogProbs:
         return BernoulliLogProbs(*LOG_PROBABILITIES[self.link_name](eta))
 
-    def probabilities(self, eta):
-        """The probabilities of the first class and the second given eta: (n, 2)."""
+    def mean(self, eta: Array) -> Array:
+        """Probability of the second class: (n,)."""
+        return self.distribution(eta).mean
+
+    def probabilities(self, eta: Array) -> Array:
+        """Probabilities of the first class and the second given eta: (n, 2)."""
         log_p, log_q = LOG_PROBABILITIES[self.link_name](eta)
         return jnp.exp(jnp.stack([log_q, log_p], -1))
 
-    def vanishing_tails(self, y):
+    def vanishing_tails(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return y == 0, y == 1
 
-    def _check_classes(self):
-        if len(self.classes) > 2:
-            shown = ", ".join(map(repr, self.classes[:5]))
+    def _check_classes(self, classes: tuple) -> None:
+        if len(classes) > 2:
+            shown = ", ".join(map(repr, classes[:5]))
             raise ValueError(
-                f"Bernoulli takes two classes, but there are {len(self.classes)} ({shown}"
-                f"{', ...' if len(self.classes) > 5 else ''}). Use Categorical(), or Ordered() if "
+                f"Bernoulli takes two classes, but there are {len(classes)} ({shown}"
+                f"{', ...' if len(classes) > 5 else ''}). Use Categorical(), or Ordered() if "
                 "they have an order."
             )
 
@@ -158,17 +168,13 @@ class Categorical(Classifier):
     def outputs(self) -> int:
         return len(self._known_classes())
 
-    def inverse_link(self, eta):
-        """The probability of each class given eta: (n, K)."""
+    def inverse_link(self, eta: Array) -> Array:
+        """Probability of each class given eta: (n, K)."""
         return jax.nn.softmax(eta, -1)
 
-    def distribution(self, eta):
+    def distribution(self, eta: Array) -> dist.CategoricalLogits:
         return dist.CategoricalLogits(eta)
 
-    def probabilities(self, eta):
-        """The probability of each class given eta: (n, K)."""
+    def probabilities(self, eta: Array) -> Array:
+        """Probability of each class given eta: (n, K)."""
         return jax.nn.softmax(eta, -1)
-
-    def mean(self, eta):
-        """The probability of each class, since a class has no mean: (n, K)."""
-        return self.probabilities(eta)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Self
 
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
+from jax import Array
 
 from bayeskern.hyperparameters import (
     DefaultedHyperparameter,
@@ -16,29 +18,26 @@ from bayeskern.hyperparameters import (
 )
 from bayeskern.likelihoods.base import Likelihood
 
-#: the ratio of the standard deviation of a Gaussian to its median absolute deviation
-SD_PER_MAD = 1.4826022185056018
-
 
 class RealValued(Likelihood):
-    """A likelihood of real numbers, whose eta is in the units of y."""
+    """Likelihood of real numbers, whose eta is in the units of y."""
 
-    def eta_location_scale(self, y, extra):
-        y = np.asarray(y)
+    def eta_location_scale(self, y: np.ndarray, extra: Mapping[str, Array]) -> tuple[float, float]:
         mean = np.mean(y)
         return float(mean), _positive(np.std(y), mean)
 
 
 class HeavyTailed(RealValued):
-    """A likelihood with heavy tails and a `scale`, whose defaults outliers must not set."""
+    """Likelihood with heavy tails and a `scale`, whose default prior resists outliers."""
 
-    def eta_location_scale(self, y, extra):
+    def eta_location_scale(self, y: np.ndarray, extra: Mapping[str, Array]) -> tuple[float, float]:
         y = np.asarray(y)
         median = np.median(y)
         return float(median), _positive(_robust_sd(y), median)
 
-    def with_default_priors(self, y):
-        if self.scale is not None:
+    def with_default_priors(self, y: np.ndarray) -> Self:
+        # Subclasses declare the field `scale`, in the order of their arguments.
+        if self.scale is not None:  # pyright: ignore[reportAttributeAccessIssue]
             return self
         prior_mean = _require_spread(self, "scale", _spread(_robust_sd, y), y[0], len(y))
         return self.with_hyperparameters(scale=dist.Exponential(1.0 / prior_mean))
@@ -48,27 +47,31 @@ class Gaussian(RealValued):
     """Real numbers with Gaussian noise: y ~ N(eta, noise).
 
     Args:
-        noise: The variance. By default its square root is Exponential with mean sd(y), in the
-            units of y; `prepare` raises ValueError if y is constant, and so sets no scale.
+        noise: Variance. By default its square root is Exponential with mean sd(y), in the units of
+            y; `prepare` raises ValueError if y is constant and the noise has no scale.
     """
 
     noise: DefaultedHyperparameter = hyperparameter(None)
 
-    def distribution(self, eta):
-        return dist.Normal(eta, jnp.sqrt(self.noise))
+    def distribution(self, eta: Array) -> dist.Normal:
+        # `prepare` replaces None by a prior.
+        return dist.Normal(eta, jnp.sqrt(self.noise))  # pyright: ignore[reportArgumentType]
 
     @property
-    def noise_variance(self):
-        """The variance of the noise."""
+    def noise_variance(self) -> Array | None:
+        """Variance of the noise."""
         return self.noise
 
     def with_default(self, sd: float, level: float, n: int) -> Self:
-        """Return a copy whose noise has the default prior for n values, unless it is given.
+        """Copy whose noise has the default prior for n values, unless it is given.
 
         Args:
-            sd: The standard deviation of the values.
-            level: The value that they all have if sd is 0.
-            n: Their number.
+            sd: Standard deviation of the values.
+            level: Common value of all of them if sd is 0, for the error message.
+            n: Number of values.
+
+        Returns:
+            The copy.
 
         Raises:
             ValueError: If sd is 0.
@@ -78,7 +81,7 @@ class Gaussian(RealValued):
         prior_mean = _require_spread(self, "noise", sd, level, n)
         return self.with_hyperparameters(noise=from_sd(dist.Exponential(1.0 / prior_mean)))
 
-    def with_default_priors(self, y):
+    def with_default_priors(self, y: np.ndarray) -> Self:
         return self.with_default(_spread(np.std, y), y[0], len(y))
 
 
@@ -89,10 +92,10 @@ class StudentT(HeavyTailed):
     median for every df and the mean for df > 1.
 
     Args:
-        df: The degrees of freedom, Gamma(2, 0.1) by default.
-        scale: The scale, in the units of y. By default Exponential with a mean that outliers do
-            not move: 1.4826 times the median absolute deviation of y, or sd(y) if more than half
-            of y is one value. `prepare` raises ValueError if y is constant.
+        df: Degrees of freedom, Gamma(2, 0.1) by default.
+        scale: Scale, in the units of y. By default Exponential with a mean that resists outliers:
+            1.4826 times the median absolute deviation of y, or sd(y) if more than half of y is one
+            value. `prepare` raises ValueError if y is constant.
 
     References:
         Juarez and Steel (2010), Model-based clustering of non-Gaussian panel data.
@@ -103,10 +106,10 @@ class StudentT(HeavyTailed):
 
     log_concave: ClassVar = False
 
-    def distribution(self, eta):
+    def distribution(self, eta: Array) -> dist.StudentT:
         return dist.StudentT(self.df, eta, self.scale)
 
-    def mean(self, eta):
+    def mean(self, eta: Array) -> Array:
         """eta: (n,)."""
         return eta
 
@@ -117,7 +120,7 @@ class Laplace(HeavyTailed):
     The log density has a kink at eta = y, and no curvature elsewhere.
 
     Args:
-        scale: The scale, in the units of y. By default Exponential with mean 1.4826 times the
+        scale: Scale, in the units of y. By default Exponential with mean 1.4826 times the
             median absolute deviation of y, or sd(y) if more than half of y is one value.
             `prepare` raises ValueError if y is constant.
     """
@@ -126,7 +129,7 @@ class Laplace(HeavyTailed):
 
     kinked: ClassVar = True
 
-    def distribution(self, eta):
+    def distribution(self, eta: Array) -> dist.Laplace:
         return dist.Laplace(eta, self.scale)
 
 
@@ -143,32 +146,35 @@ class Heteroscedastic(RealValued):
     def outputs(self) -> int:
         return 2
 
-    def distribution(self, eta):
+    def distribution(self, eta: Array) -> dist.Normal:
         return dist.Normal(eta[..., 0], jnp.exp(eta[..., 1]))
 
-    def eta_location_scale(self, y, extra):
-        """0, and one sd that suffices for both outputs: |mean(y)| + sd(y), but at least 1."""
+    def eta_location_scale(self, y: np.ndarray, extra: Mapping[str, Array]) -> tuple[float, float]:
+        """0, and one sd for both outputs: |mean(y)| + sd(y), but at least 1."""
         mean, sd = super().eta_location_scale(y, extra)
         return 0.0, max(abs(mean) + sd, 1.0)
 
 
-def _positive(sd, location) -> float:
-    """sd, or if y is constant its absolute value, at least 1."""
+def _positive(sd: float, location: float) -> float:
+    """sd, or for constant y the absolute value of y, at least 1."""
     return float(sd) if sd > 0.0 else max(abs(float(location)), 1.0)
 
 
-def _robust_sd(y) -> float:
-    """The sd by the median absolute deviation; the plain one if more than half of y is equal."""
-    return SD_PER_MAD * np.median(np.abs(y - np.median(y))) or np.std(y)
+def _robust_sd(y: np.ndarray) -> float:
+    """sd by the median absolute deviation; the ordinary one if more than half of y is equal."""
+    # The ratio of the sd of a Gaussian to its median absolute deviation.
+    return 1.4826022185056018 * np.median(np.abs(y - np.median(y))) or np.std(y)
 
 
-def _spread(measure, y) -> float:
-    """A measure of spread, exactly 0 for constant y, of which rounding might leave a little."""
+def _spread(measure: Callable[[np.ndarray], float], y: np.ndarray) -> float:
+    """Measure of spread, exactly 0 for constant y, without rounding errors."""
     return 0.0 if np.ptp(y) == 0.0 else float(measure(y))
 
 
-def _require_spread(likelihood, name: str, spread: float, value: float, n: int) -> float:
-    """The spread of y, the mean of the default prior on `name`. ValueError if y is constant."""
+def _require_spread(
+    likelihood: Likelihood, name: str, spread: float, value: float, n: int
+) -> float:
+    """The spread of y, for the default prior on `name`; raise ValueError if y is constant."""
     if not spread > 0.0:
         kind = type(likelihood).__name__
         raise ValueError(

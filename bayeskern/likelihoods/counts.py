@@ -7,7 +7,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from numpyro.distributions import constraints
+from jax import Array
+from numpy.typing import ArrayLike
+from numpyro.distributions import Distribution, constraints
 
 from bayeskern.core import validation
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
@@ -24,14 +26,14 @@ from bayeskern.likelihoods.positive import PositiveMean, on_inverse_root
 class Count(PositiveMean):
     """Whole numbers of at least 0 with mean exposure * g^-1(eta).
 
-    exposure is the time, area or population at risk, shape (n,); 1 where it is not given.
+    exposure: time, area or population at risk, shape (n,); 1 by default.
     """
 
     links: ClassVar = ("log", "identity", "softplus")
     needs: ClassVar = {"exposure": 1.0}
     support_description: ClassVar = "a whole number of at least 0"
 
-    def in_support(self, y, exposure):
+    def in_support(self, y: np.ndarray, exposure: np.ndarray) -> np.ndarray:
         return (y >= 0) & (y == np.round(y))
 
 
@@ -50,7 +52,7 @@ class Poisson(Count):
         Array(2., dtype=float64, weak_type=True)
     """
 
-    def of_log_mean(self, log_mean, exposure):
+    def of_log_mean(self, log_mean: Array, exposure: Array) -> Distribution:
         return PoissonLogMean(log_mean + jnp.log(exposure))
 
 
@@ -77,20 +79,20 @@ class NegativeBinomial(Count):
     def log_concave(self) -> bool:
         return self.link_name == "log"
 
-    def of_log_mean(self, log_mean, exposure):
+    def of_log_mean(self, log_mean: Array, exposure: Array) -> Distribution:
         return NegativeBinomialLogMean(log_mean + jnp.log(exposure), self.concentration)
 
 
 class ZeroInflated(NegativeBinomial):
     """Counts with more zeros: 0 with probability gate, negative binomial otherwise.
 
-    The mean is (1 - gate) mu with mu = exposure * g^-1(eta), that of the counts. It takes
+    The mean is (1 - gate) mu with mu = exposure * g^-1(eta), the mean of the counts. It takes
     `exposure=` beside y, as `Poisson` does.
 
     Args:
-        concentration: As of `NegativeBinomial`; the larger it is, the nearer the counts are to a
-            Poisson distribution.
-        gate: The probability of a zero that is no count. Uniform(0, 1) by default.
+        concentration: As in `NegativeBinomial`; as it grows, the counts approach a Poisson
+            distribution.
+        gate: Probability of a zero beside those of the counts. Uniform(0, 1) by default.
         link: "log" (default), "identity" or "softplus".
 
     References:
@@ -102,14 +104,16 @@ class ZeroInflated(NegativeBinomial):
         dist.Uniform(0.0, 1.0), constraint=constraints.unit_interval
     )
 
-    log_concave: ClassVar = False
+    @property
+    def log_concave(self) -> bool:
+        return False
 
-    def of_log_mean(self, log_mean, exposure):
+    def of_log_mean(self, log_mean: Array, exposure: Array) -> Distribution:
         counts = super().of_log_mean(log_mean, exposure)
         return dist.ZeroInflatedDistribution(counts, gate=self.gate)
 
-    def vanishing_tails(self, y, **extra):
-        # A zero may be none of the counts, however large their mean is.
+    def vanishing_tails(self, y: np.ndarray, **extra: Array) -> tuple[np.ndarray, np.ndarray]:
+        # A zero may come from the gate, however large the mean of the counts is.
         high, low = super().vanishing_tails(y, **extra)
         return high & (y > 0), low
 
@@ -128,20 +132,22 @@ class Binomial(Likelihood):
     needs: ClassVar = {"trials": None}
     support_description: ClassVar = "a whole number from 0 to trials"
 
-    def distribution(self, eta, trials):
+    def distribution(self, eta: Array, trials: Array) -> BinomialLogProbs:
         return BinomialLogProbs(*LOG_PROBABILITIES[self.link_name](eta), trials)
 
-    def vanishing_tails(self, y, trials):
+    def vanishing_tails(self, y: np.ndarray, trials: Array) -> tuple[np.ndarray, np.ndarray]:
         return y < trials, y > 0
 
-    def in_support(self, y, trials):
+    def in_support(self, y: np.ndarray, trials: np.ndarray) -> np.ndarray:
         return (y >= 0) & (y <= trials) & (y == np.round(y))
 
-    def _read_one_extra(self, name, value, default, n):
-        value = super()._read_one_extra(name, value, default, n)
-        if not validation.is_traced(value):
-            whole = np.asarray(value) == np.round(np.asarray(value))
+    def _read_one_extra(
+        self, name: str, value: ArrayLike | None, default: float | None, n: int
+    ) -> Array:
+        array = super()._read_one_extra(name, value, default, n)
+        if not validation.is_traced(array):
+            whole = np.asarray(array) == np.round(np.asarray(array))
             if not whole.all():
                 row = int(np.argmin(whole))
-                raise ValueError(f"{name} must be whole numbers; row {row} has {value[row]}.")
-        return value
+                raise ValueError(f"{name} must be whole numbers; row {row} has {array[row]}.")
+        return array

@@ -1,6 +1,6 @@
-"""Distributions given by the logarithm of their mean, or by log probabilities.
+"""Distributions parametrised by the logarithm of their mean, or by log probabilities.
 
-NumPyro's own take the mean itself, which underflows or rounds to 1 far out in the tails; the log
+NumPyro's own take the mean itself, which underflows or rounds to 1 in the tails, and the log
 density and its derivatives are then lost.
 """
 
@@ -10,101 +10,99 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from jax import random
+from jax import Array, random
 from jax.nn import softplus
 from jax.scipy.special import gammaln, xlogy
 from numpyro.distributions import Distribution, constraints
+
+Shape = tuple[int, ...]
 
 
 class PoissonLogMean(Distribution):
     """y ~ Poisson(exp(log_mean))."""
 
     arg_constraints: ClassVar = {"log_mean": constraints.real}
-    support = constraints.nonnegative_integer
+    support = constraints.nonnegative_integer  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, log_mean, *, validate_args=None):
+    def __init__(self, log_mean: Array, *, validate_args: bool | None = None):
         self.log_mean = log_mean
         super().__init__(jnp.shape(log_mean), validate_args=validate_args)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Array) -> Array:
         return value * self.log_mean - jnp.exp(self.log_mean) - gammaln(value + 1.0)
 
-    def sample(self, key, sample_shape=()):
+    def sample(self, key: Array, sample_shape: Shape = ()) -> Array:
         return random.poisson(key, self.mean, sample_shape + self.batch_shape)
 
     @property
-    def mean(self):
+    def mean(self) -> Array:
         return jnp.exp(self.log_mean)
 
     @property
-    def variance(self):
+    def variance(self) -> Array:
         return self.mean
 
 
-class NegativeBinomialLogMean(Distribution):
-    """Negative binomial with mean mu = exp(log_mean) and variance mu + mu^2 / concentration."""
+class ConcentratedLogMean(Distribution):
+    """Distribution with mean mu = exp(log_mean) and a concentration."""
 
     arg_constraints: ClassVar = {
         "log_mean": constraints.real,
         "concentration": constraints.positive,
     }
-    support = constraints.nonnegative_integer
 
-    def __init__(self, log_mean, concentration, *, validate_args=None):
+    def __init__(
+        self, log_mean: Array, concentration: Array | float, *, validate_args: bool | None = None
+    ):
         self.log_mean, self.concentration = log_mean, concentration
         batch = jnp.broadcast_shapes(jnp.shape(log_mean), jnp.shape(concentration))
         super().__init__(batch, validate_args=validate_args)
 
-    def log_prob(self, value):
+    @property
+    def mean(self) -> Array:
+        return jnp.broadcast_to(jnp.exp(self.log_mean), self.batch_shape)
+
+    def _gamma_draws(self, key: Array, sample_shape: Shape) -> Array:
+        """Draws of a gamma distribution with this mean and concentration."""
+        shape = sample_shape + self.batch_shape
+        return random.gamma(key, self.concentration, shape) * self.mean / self.concentration
+
+
+class NegativeBinomialLogMean(ConcentratedLogMean):
+    """Negative binomial with mean mu = exp(log_mean) and variance mu + mu^2 / concentration."""
+
+    support = constraints.nonnegative_integer  # pyright: ignore[reportAssignmentType]
+
+    def log_prob(self, value: Array) -> Array:
         a = self.concentration
         log_odds = self.log_mean - jnp.log(a)
         log_coefficient = log_rising(a, value) - gammaln(value + 1.0)
         return log_coefficient - a * softplus(log_odds) - value * softplus(-log_odds)
 
-    def sample(self, key, sample_shape=()):
+    def sample(self, key: Array, sample_shape: Shape = ()) -> Array:
         key_rate, key_count = random.split(key)
-        shape = sample_shape + self.batch_shape
-        rate = random.gamma(key_rate, self.concentration, shape) * self.mean / self.concentration
-        return random.poisson(key_count, rate)
+        return random.poisson(key_count, self._gamma_draws(key_rate, sample_shape))
 
     @property
-    def mean(self):
-        return jnp.broadcast_to(jnp.exp(self.log_mean), self.batch_shape)
-
-    @property
-    def variance(self):
+    def variance(self) -> Array:
         return self.mean + self.mean**2 / self.concentration
 
 
-class GammaLogMean(Distribution):
+class GammaLogMean(ConcentratedLogMean):
     """Gamma with mean mu = exp(log_mean) and variance mu^2 / concentration."""
 
-    arg_constraints: ClassVar = {
-        "log_mean": constraints.real,
-        "concentration": constraints.positive,
-    }
-    support = constraints.positive
+    support = constraints.positive  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, log_mean, concentration, *, validate_args=None):
-        self.log_mean, self.concentration = log_mean, concentration
-        batch = jnp.broadcast_shapes(jnp.shape(log_mean), jnp.shape(concentration))
-        super().__init__(batch, validate_args=validate_args)
-
-    def log_prob(self, value):
+    def log_prob(self, value: Array) -> Array:
         k = self.concentration
         in_eta = k * (self.log_mean + value * jnp.exp(-self.log_mean))
         return xlogy(k, k) - gammaln(k) + xlogy(k - 1.0, value) - in_eta
 
-    def sample(self, key, sample_shape=()):
-        shape = sample_shape + self.batch_shape
-        return random.gamma(key, self.concentration, shape) * self.mean / self.concentration
+    def sample(self, key: Array, sample_shape: Shape = ()) -> Array:
+        return self._gamma_draws(key, sample_shape)
 
     @property
-    def mean(self):
-        return jnp.broadcast_to(jnp.exp(self.log_mean), self.batch_shape)
-
-    @property
-    def variance(self):
+    def variance(self) -> Array:
         return self.mean**2 / self.concentration
 
 
@@ -112,30 +110,30 @@ class BernoulliLogProbs(Distribution):
     """1 with log probability log_p, 0 with log probability log_q."""
 
     arg_constraints: ClassVar = {"log_p": constraints.real, "log_q": constraints.real}
-    support = constraints.boolean
+    support = constraints.boolean  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, log_p, log_q, *, validate_args=None):
+    def __init__(self, log_p: Array, log_q: Array, *, validate_args: bool | None = None):
         self.log_p, self.log_q = log_p, log_q
         super().__init__(jnp.shape(log_p), validate_args=validate_args)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Array) -> Array:
         return value * self.log_p + (1 - value) * self.log_q
 
-    def sample(self, key, sample_shape=()):
+    def sample(self, key: Array, sample_shape: Shape = ()) -> Array:
         draws = random.bernoulli(key, self.mean, sample_shape + self.batch_shape)
         return draws.astype(jnp.result_type(int))
 
     @property
-    def mean(self):
+    def mean(self) -> Array:
         return jnp.exp(self.log_p)
 
     @property
-    def variance(self):
+    def variance(self) -> Array:
         return jnp.exp(self.log_p + self.log_q)
 
 
 class BinomialLogProbs(Distribution):
-    """The number of successes in `trials`, each with log probability log_p; of failures log_q."""
+    """Number of successes in `trials`: log probability log_p of success, log_q of failure."""
 
     arg_constraints: ClassVar = {
         "log_p": constraints.real,
@@ -143,67 +141,73 @@ class BinomialLogProbs(Distribution):
         "trials": constraints.nonnegative_integer,
     }
 
-    def __init__(self, log_p, log_q, trials, *, validate_args=None):
+    def __init__(
+        self, log_p: Array, log_q: Array, trials: Array, *, validate_args: bool | None = None
+    ):
         self.log_p, self.log_q, self.trials = log_p, log_q, trials
         batch = jnp.broadcast_shapes(jnp.shape(log_p), jnp.shape(trials))
         super().__init__(batch, validate_args=validate_args)
 
-    @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self):
+    @constraints.dependent_property(is_discrete=True, event_dim=0)  # pyright: ignore[reportArgumentType]
+    def support(self) -> constraints.Constraint:
         return constraints.integer_interval(0, self.trials)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Array) -> Array:
         failures = self.trials - value
         log_coefficient = gammaln(self.trials + 1.0) - gammaln(value + 1.0)
         log_coefficient = log_coefficient - gammaln(failures + 1.0)
         return log_coefficient + value * self.log_p + failures * self.log_q
 
-    def sample(self, key, sample_shape=()):
+    def sample(self, key: Array, sample_shape: Shape = ()) -> Array:
         shape = sample_shape + self.batch_shape
         draws = random.binomial(key, self.trials, jnp.exp(self.log_p), shape)
         return draws.astype(jnp.result_type(int))
 
     @property
-    def mean(self):
+    def mean(self) -> Array:
         return self.trials * jnp.exp(self.log_p)
 
     @property
-    def variance(self):
+    def variance(self) -> Array:
         return self.trials * jnp.exp(self.log_p + self.log_q)
 
 
 class DirichletLogMean(Distribution):
-    """Dirichlet(precision * exp(log_mean)); log_mean: (..., K), the exponentials summing to one."""
+    """Dirichlet(precision * exp(log_mean)); log_mean: (..., K), exp(log_mean) summing to one."""
 
     arg_constraints: ClassVar = {
         "log_mean": constraints.real_vector,
         "precision": constraints.positive,
     }
-    support = constraints.simplex
+    support = constraints.simplex  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, log_mean, precision, *, validate_args=None):
+    def __init__(self, log_mean: Array, precision: Array, *, validate_args: bool | None = None):
         self.log_mean, self.precision = log_mean, precision
         *batch, parts = jnp.shape(log_mean)
         batch = jnp.broadcast_shapes(tuple(batch), jnp.shape(precision))
         super().__init__(batch, (parts,), validate_args=validate_args)
 
-    def log_prob(self, value):
-        return _dirichlet_log_prob(self.log_mean, self.precision, jnp.log(value))
+    def log_prob(self, value: Array) -> Array:
+        return self.log_prob_of_logs(jnp.log(value))
 
-    def sample(self, key, sample_shape=()):
-        return dist.Dirichlet(self._concentration).sample(key, sample_shape)
+    def log_prob_of_logs(self, log_value: Array) -> Array:
+        """Log density by the logarithms of the parts: (..., K) -> (...)."""
+        precision = jnp.expand_dims(self.precision, -1)
+        a = precision * jnp.exp(self.log_mean)
+        # Gamma(a) is written as Gamma(1 + a) / a, so that a may underflow to 0.
+        parts = jnp.log(precision) + self.log_mean - gammaln(1.0 + a) + (a - 1.0) * log_value
+        return gammaln(precision)[..., 0] + jnp.sum(parts, -1)
 
-    @property
-    def _concentration(self):
+    def sample(self, key: Array, sample_shape: Shape = ()) -> Array:
         a = jnp.expand_dims(self.precision, -1) * self.mean
-        return jnp.maximum(a, jnp.finfo(a.dtype).tiny)
+        return dist.Dirichlet(jnp.maximum(a, jnp.finfo(a.dtype).tiny)).sample(key, sample_shape)
 
     @property
-    def mean(self):
+    def mean(self) -> Array:
         return jnp.broadcast_to(jnp.exp(self.log_mean), self.batch_shape + self.event_shape)
 
     @property
-    def variance(self):
+    def variance(self) -> Array:
         return self.mean * (1.0 - self.mean) / (1.0 + jnp.expand_dims(self.precision, -1))
 
 
@@ -215,40 +219,39 @@ class BetaLogMean(Distribution):
         "log_q": constraints.real,
         "precision": constraints.positive,
     }
-    support = constraints.unit_interval
+    support = constraints.unit_interval  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, log_p, log_q, precision, *, validate_args=None):
+    def __init__(
+        self, log_p: Array, log_q: Array, precision: Array, *, validate_args: bool | None = None
+    ):
         self.log_p, self.log_q, self.precision = log_p, log_q, precision
         batch = jnp.broadcast_shapes(jnp.shape(log_p), jnp.shape(precision))
         super().__init__(batch, validate_args=validate_args)
 
     @property
-    def _as_dirichlet(self):
+    def _as_dirichlet(self) -> DirichletLogMean:
         return DirichletLogMean(jnp.stack([self.log_p, self.log_q], -1), self.precision)
 
-    def log_prob(self, value):
-        return _dirichlet_log_prob(
-            self._as_dirichlet.log_mean,
-            self.precision,
-            jnp.stack([jnp.log(value), jnp.log1p(-value)], -1),
-        )
+    def log_prob(self, value: Array) -> Array:
+        log_value = jnp.stack([jnp.log(value), jnp.log1p(-value)], -1)
+        return self._as_dirichlet.log_prob_of_logs(log_value)
 
-    def sample(self, key, sample_shape=()):
+    def sample(self, key: Array, sample_shape: Shape = ()) -> Array:
         return self._as_dirichlet.sample(key, sample_shape)[..., 0]
 
     @property
-    def mean(self):
+    def mean(self) -> Array:
         return self._as_dirichlet.mean[..., 0]
 
     @property
-    def variance(self):
+    def variance(self) -> Array:
         return jnp.exp(self.log_p + self.log_q) / (1.0 + self.precision)
 
 
-def log_rising(a, y):
+def log_rising(a: Array | float, y: Array) -> Array:
     """log(Gamma(a + y) / Gamma(a)), y >= 0."""
-    # For large a the difference of two log gammas loses all digits. That of two Stirling series
-    # keeps them, and from 1e3 on the series are exact in floats.
+    # For large a the difference of two log gammas loses all digits. The difference of two Stirling
+    # series keeps them, and from 1e3 on the series are exact in floats.
     is_large = a > 1e3
     large, small = jnp.where(is_large, a, 1e3), jnp.where(is_large, 1e3, a)
     top = large + y
@@ -257,45 +260,34 @@ def log_rising(a, y):
     return jnp.where(is_large, series, gammaln(small + y) - gammaln(small))
 
 
-def _dirichlet_log_prob(log_mean, precision, log_value):
-    """The log density; Gamma(a) is written as Gamma(1 + a) / a, so that a may underflow to 0."""
-    precision = jnp.expand_dims(precision, -1)
-    a = precision * jnp.exp(log_mean)
-    parts = jnp.log(precision) + log_mean - gammaln(1.0 + a) + (a - 1.0) * log_value
-    return gammaln(precision)[..., 0] + jnp.sum(parts, -1)
-
-
 class Within(Distribution):
-    """`base` where `inside` is True; elsewhere a distribution that does not exist.
+    """`base` where `inside` is True; undefined elsewhere.
 
     Outside, the log density is -inf with a gradient of 0, and mean and draws are NaN. Draws are
-    floats, so that they can be.
+    floats, which can be NaN.
     """
 
     arg_constraints: ClassVar = {}
     pytree_data_fields = ("base", "inside")
 
-    def __init__(self, base, inside, *, validate_args=None):
+    def __init__(self, base: Distribution, inside: Array, *, validate_args: bool | None = None):
         self.base, self.inside = base, inside
         super().__init__(base.batch_shape, base.event_shape, validate_args=validate_args)
 
     @property
-    def support(self):
+    def support(self) -> constraints.Constraint | None:
         return self.base.support
 
-    def _where_inside(self, value, outside):
-        return jnp.where(self.inside, value, outside)
+    def log_prob(self, value: Array) -> Array:
+        return jnp.where(self.inside, self.base.log_prob(value), -jnp.inf)
 
-    def log_prob(self, value):
-        return self._where_inside(self.base.log_prob(value), -jnp.inf)
-
-    def sample(self, key, sample_shape=()):
-        return self._where_inside(self.base.sample(key, sample_shape), jnp.nan)
+    def sample(self, key: Array, sample_shape: Shape = ()) -> Array:
+        return jnp.where(self.inside, self.base.sample(key, sample_shape), jnp.nan)
 
     @property
-    def mean(self):
-        return self._where_inside(self.base.mean, jnp.nan)
+    def mean(self) -> Array:
+        return jnp.where(self.inside, self.base.mean, jnp.nan)
 
     @property
-    def variance(self):
-        return self._where_inside(self.base.variance, jnp.nan)
+    def variance(self) -> Array:
+        return jnp.where(self.inside, self.base.variance, jnp.nan)

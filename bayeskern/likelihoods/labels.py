@@ -1,31 +1,34 @@
-"""Reading class labels: booleans, whole numbers or text, in arrays and data frames."""
+"""Class labels: booleans, whole numbers or text, in arrays and data frames."""
 
 from __future__ import annotations
 
 import narwhals as nw
 import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
 
-#: the kinds of NumPy arrays that labels may be, in words
-KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text"}
+#: names of the kinds of NumPy arrays that labels may be
+KIND_NAMES = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "text"}
 
 
-def read(y, n: int) -> tuple[np.ndarray, tuple | None]:
+def read(y: ArrayLike, n: int) -> tuple[np.ndarray, tuple | None]:
     """Read labels as an (n,) array, with their order if y declares one (categories, enums).
 
     Raises ValueError if labels are missing, of several kinds, or not labels at all.
     """
     order = None
-    y = nw.from_native(y, eager_only=True, allow_series=True, pass_through=True)
-    if isinstance(y, nw.DataFrame) and y.shape[1] == 1:
-        y = y[y.columns[0]]
-    if isinstance(y, nw.Series):
-        _no_missing(y.is_null().to_numpy())
-        order = tuple(y.dtype.categories) if y.dtype == nw.Enum else None
-        y = y.to_numpy()
-    elif getattr(y, "ordered", False):
-        order = tuple(y.categories)
-    # NumPy would make text of numbers in a list that has both.
-    labels = np.asarray(y, object if isinstance(y, list | tuple) else None)
+    values = nw.from_native(y, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(values, nw.DataFrame) and values.shape[1] == 1:
+        values = values[values.columns[0]]
+    if isinstance(values, nw.Series):
+        _require_present(values.is_null().to_numpy())
+        order = tuple(values.dtype.categories) if isinstance(values.dtype, nw.Enum) else None
+        values = values.to_numpy()
+    elif getattr(values, "ordered", False):
+        # A pandas Categorical.
+        order = tuple(getattr(values, "categories", ()))
+    # NumPy would turn numbers into text in a list with both.
+    labels = np.asarray(values, object if isinstance(values, list | tuple) else None)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1 or not len(labels):
         raise ValueError(f"y must be one class for each point, shape (n,), got {labels.shape}.")
@@ -34,29 +37,29 @@ def read(y, n: int) -> tuple[np.ndarray, tuple | None]:
     return _typed(labels), order
 
 
-def _typed(labels) -> np.ndarray:
+def _typed(labels: np.ndarray) -> np.ndarray:
     """Labels as an array of booleans, numbers or text."""
     if labels.dtype.kind == "O":
-        _no_missing(np.array([v is None or (isinstance(v, float) and v != v) for v in labels]))
+        _require_present(np.array([v is None or (isinstance(v, float) and v != v) for v in labels]))
         kinds = {np.asarray(v).dtype.kind: v for v in labels}
-        names = {KINDS.get(kind) for kind in kinds}
+        names = {KIND_NAMES.get(kind) for kind in kinds}
         if len(names) > 1:
             examples = " and ".join(repr(v) for v in kinds.values())
             raise ValueError(f"y mixes classes of several kinds, as {examples}. Make them alike.")
         labels = np.array(labels.tolist())
     if labels.dtype.kind == "T":
         labels = labels.astype(str)
-    if labels.dtype.kind not in KINDS:
+    if labels.dtype.kind not in KIND_NAMES:
         raise ValueError(
             f"y has values of type {type(labels[0]).__name__}, such as {labels[0]!r}. A class is a "
             "boolean, a whole number or text."
         )
     if labels.dtype.kind == "f":
-        _no_missing(np.isnan(labels))
+        _require_present(np.isnan(labels))
     return labels
 
 
-def _no_missing(missing) -> None:
+def _require_present(missing: np.ndarray) -> None:
     if missing.any():
         raise ValueError(
             f"y has {int(missing.sum())} missing labels, the first in row {int(missing.argmax())}. "
@@ -65,22 +68,22 @@ def _no_missing(missing) -> None:
 
 
 def learn(labels: np.ndarray, order: tuple | None) -> tuple:
-    """The classes that occur, sorted, or in the order that is declared."""
+    """Classes among the labels, sorted, or in the declared order."""
     classes = [plain(label) for label in np.unique(labels).tolist()]
     return tuple(classes if order is None else sorted(classes, key=list(map(plain, order)).index))
 
 
-def plain(label):
-    """A label as a Python object, with 2.0 as 2."""
+def plain(label: object) -> object:
+    """Label as a Python object, with 2.0 as 2."""
     label = label.item() if isinstance(label, np.generic) else label
     return int(label) if isinstance(label, float) and label.is_integer() else label
 
 
 def encode(labels: np.ndarray, classes: tuple) -> np.ndarray:
-    """The positions of labels in `classes`. Raises ValueError at the first that is not there."""
+    """Indices of labels in `classes`. Raises ValueError at the first unknown label."""
     unique, inverse = np.unique(labels, return_inverse=True)
-    positions = {label: position for position, label in enumerate(classes)}
-    codes = np.array([positions.get(label, -1) for label in unique.tolist()])[inverse]
+    indices = {label: i for i, label in enumerate(classes)}
+    codes = np.array([indices.get(label, -1) for label in unique.tolist()])[inverse]
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         raise ValueError(
@@ -90,6 +93,6 @@ def encode(labels: np.ndarray, classes: tuple) -> np.ndarray:
     return codes
 
 
-def decode(codes, classes: tuple | None):
-    """The labels of codes, the inverse of `encode`; y as it is if there are no classes."""
+def decode(codes: ArrayLike | Array, classes: tuple | None) -> ArrayLike | Array:
+    """Labels of codes, the inverse of `encode`; the codes themselves if there are no classes."""
     return codes if classes is None else np.asarray(classes)[np.asarray(codes, int)]

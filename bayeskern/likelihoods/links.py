@@ -1,17 +1,20 @@
 """Inverse links: from the linear predictor eta to a mean, a log mean, or log probabilities.
 
-Each is computed from eta itself, never from an intermediate that has lost its digits, so that log
-densities and their first two derivatives are right far out in the tails.
+Each is computed from eta itself, never from a rounded intermediate, so that log densities and their
+first two derivatives are right far out in the tails.
 """
+
+from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 from jax.nn import log_sigmoid
 from jax.scipy.special import log_ndtr, ndtr
 
 
-def log1mexp(x):
-    """log(1 - exp(-x)) for x > 0; beyond 40 it is 0 to the last digit, with derivative 0."""
+def log1mexp(x: Array) -> Array:
+    """log(1 - exp(-x)) for x > 0; 0 with derivative 0 beyond 40, to the last digit."""
     # JAX's own has derivatives of inf / inf for large x.
     return jax.nn.log1mexp(jnp.minimum(x, 40.0))
 
@@ -19,7 +22,7 @@ def log1mexp(x):
 # JAX differentiates both branches of a `where`, so each gets an argument at which it is finite.
 
 
-def log_softplus(eta):
+def log_softplus(eta: Array) -> Array:
     """log(log(1 + exp(eta)))."""
     small = eta < -12.0
     t = jnp.exp(jnp.where(small, eta, -12.0))
@@ -27,15 +30,14 @@ def log_softplus(eta):
     return jnp.where(small, series, jnp.log(jax.nn.softplus(jnp.where(small, -12.0, eta))))
 
 
-def log_cloglog(eta):
+def log_cloglog(eta: Array) -> Array:
     """log(1 - exp(-exp(eta)))."""
     small = eta < -9.0
     t = jnp.exp(jnp.where(small, eta, -9.0))
     series = eta - t / 2.0 + t**2 / 24.0
     # Above 4 the value rounds to 0; the exponential must not overflow.
-    return jnp.where(
-        small, series, log1mexp(jnp.exp(jnp.where(small, -9.0, jnp.minimum(eta, 4.0))))
-    )
+    moderate = jnp.where(small, -9.0, jnp.minimum(eta, 4.0))
+    return jnp.where(small, series, log1mexp(jnp.exp(moderate)))
 
 
 #: eta -> E[y]
@@ -49,16 +51,13 @@ LINKS = {
     "cloglog": lambda eta: -jnp.expm1(-jnp.exp(eta)),
 }
 
-#: eta -> log E[y], for means that are positive
+#: eta -> log E[y], for positive means
 LOG_MEANS = {
     "log": lambda eta: eta,
     "softplus": log_softplus,
     "identity": jnp.log,
     "inverse": lambda eta: -jnp.log(eta),
 }
-
-#: the links whose mean is positive only where eta is positive
-HALF_LINE = ("identity", "inverse")
 
 #: eta -> (log p, log(1 - p)), for probabilities and proportions
 LOG_PROBABILITIES = {

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro.distributions as dist
+from jax import Array
 from jax.nn import log_sigmoid
 from jax.scipy.special import gammaln, log_ndtr
+from jax.typing import ArrayLike
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
@@ -21,13 +25,13 @@ from bayeskern.likelihoods.links import log1mexp
 class Ordered(Classifier):
     """One of K classes in order: P(y <= k) = F(c_k - eta), F being logistic or normal.
 
-    The cutpoints c take the place of an intercept: the data could not tell one in eta from them.
+    The cutpoints c include the intercept: data cannot separate one in eta from them.
 
     Args:
         cutpoints: K - 1 ascending numbers. By default the order statistics of K - 1 draws from F,
             which makes all divisions of probability between the classes equally likely at eta = 0.
         classes: The K labels in order. By default `prepare` learns them from y: numbers in
-            ascending order, ordered pandas categories and polars enums in theirs. Other text has
+            ascending order, ordered pandas categories and polars enums in their own. Other text has
             no order, and is refused.
         link: "logit" (default) or "probit".
 
@@ -43,21 +47,17 @@ class Ordered(Classifier):
     is_ordered: ClassVar = True
     takes_intercept: ClassVar = False
 
-    def distribution(self, eta):
+    def distribution(self, eta: Array) -> OrderedCategorical:
         return OrderedCategorical(eta, self.cutpoints, self.link_name)
 
-    def probabilities(self, eta):
-        """The probability of each class given eta: (n, K)."""
+    def probabilities(self, eta: Array) -> Array:
+        """Probability of each class given eta: (n, K)."""
         return self.distribution(eta).probs
 
-    def mean(self, eta):
-        """The probability of each class, since a class has no mean: (n, K)."""
-        return self.probabilities(eta)
-
-    def vanishing_tails(self, y):
+    def vanishing_tails(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return y < len(self._known_classes()) - 1, y > 0
 
-    def _learn_classes(self, y, order):
+    def _learn_classes(self, y: np.ndarray, order: tuple | None) -> Self:
         if y.dtype.kind == "U" and order is None:
             examples = ", ".join(map(repr, labels.learn(y, None)[:5]))
             raise ValueError(
@@ -67,15 +67,16 @@ class Ordered(Classifier):
             )
         return super()._learn_classes(y, order)
 
-    def with_default_priors(self, y):
-        count = len(self._known_classes()) - 1
+    def with_default_priors(self, y: np.ndarray) -> Self:
+        classes = self._known_classes()
+        count = len(classes) - 1
         if self.cutpoints is None:
             base = dist.Logistic(0.0, 1.0) if self.link_name == "logit" else dist.Normal(0.0, 1.0)
             return self.with_hyperparameters(cutpoints=OrderStatistics(base, count))
         if (shape := hyper.shape(self.cutpoints)) != (count,):
             raise ValueError(
                 f"Ordered.cutpoints must have shape ({count},), one less than there are classes "
-                f"({', '.join(map(repr, self.classes))}), got {shape}."
+                f"({', '.join(map(repr, classes))}), got {shape}."
             )
         return self
 
@@ -86,73 +87,87 @@ class OrderedCategorical(Distribution):
     eta: (n,); cutpoints: (K - 1,).
     """
 
-    arg_constraints: ClassVar = {
-        "eta": constraints.real,
-        "cutpoints": constraints.ordered_vector,
-    }
+    arg_constraints: ClassVar = {"eta": constraints.real, "cutpoints": constraints.ordered_vector}
     pytree_aux_fields = ("link",)
 
-    def __init__(self, eta, cutpoints, link="logit", *, validate_args=None):
+    def __init__(
+        self,
+        eta: Array,
+        cutpoints: ArrayLike,
+        link: str = "logit",
+        *,
+        validate_args: bool | None = None,
+    ):
         self.eta, self.cutpoints, self.link = eta, jnp.asarray(cutpoints), link
         super().__init__(jnp.shape(eta), validate_args=validate_args)
 
-    @constraints.dependent_property(is_discrete=True, event_dim=0)
-    def support(self):
+    @constraints.dependent_property(is_discrete=True, event_dim=0)  # pyright: ignore[reportArgumentType]
+    def support(self) -> constraints.Constraint:
         return constraints.integer_interval(0, jnp.shape(self.cutpoints)[-1])
 
-    def log_prob(self, value):
+    def log_prob(self, value: ArrayLike) -> Array:
         value, top = jnp.asarray(value).astype(int), jnp.shape(self.cutpoints)[-1]
         first, last = value == 0, value == top
         below = self.cutpoints[jnp.maximum(value - 1, 0)]
         above = self.cutpoints[jnp.minimum(value, top - 1)]
-        # The end classes have one cutpoint; in place of the second, any other one will do.
+        # The end classes have one cutpoint; any number serves as the second.
         below = jnp.where(first, above - 1.0, below)
         above = jnp.where(last, below + 1.0, above)
-        between = BETWEEN[self.link](below - self.eta, above - self.eta)
-        log_cdf = LOG_CDF[self.link]
-        ends = jnp.where(first, log_cdf(above - self.eta), log_cdf(self.eta - below))
+        noise = LATENT_NOISES[self.link]
+        between = noise.log_probability_between(below - self.eta, above - self.eta)
+        ends = jnp.where(first, noise.log_cdf(above - self.eta), noise.log_cdf(self.eta - below))
         return jnp.where(first | last, ends, between)
 
-    def sample(self, key, sample_shape=()):
-        draw = jax.random.logistic if self.link == "logit" else jax.random.normal
-        latent = self.eta + draw(key, sample_shape + self.batch_shape)
-        return jnp.sum(latent[..., None] > self.cutpoints, -1)
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
+        noise = LATENT_NOISES[self.link].draw(key, sample_shape + self.batch_shape)
+        return jnp.sum((self.eta + noise)[..., None] > self.cutpoints, -1)
 
     @property
-    def probs(self):
-        """The probability of each class: (n, K)."""
+    def probs(self) -> Array:
+        """Probability of each class: (n, K)."""
         codes = jnp.arange(jnp.shape(self.cutpoints)[-1] + 1)
         return jnp.exp(jax.vmap(self.log_prob, out_axes=-1)(codes))
 
 
-def _between_logistic(a, b):
+def _log_logistic_between(a: Array, b: Array) -> Array:
     """log(F(b) - F(a)) = log F(b) + log F(-a) + log(1 - exp(a - b))."""
     return log_sigmoid(b) + log_sigmoid(-a) + log1mexp(b - a)
 
 
-def _between_normal(a, b):
+def _log_normal_between(a: Array, b: Array) -> Array:
     """log(F(b) - F(a)), moved to the lower tail, where log F keeps its digits."""
     upper = a + b > 0.0
     a, b = jnp.where(upper, -b, a), jnp.where(upper, -a, b)
     return log_ndtr(b) + log1mexp(log_ndtr(b) - log_ndtr(a))
 
 
-LOG_CDF = {"logit": log_sigmoid, "probit": log_ndtr}
-BETWEEN = {"logit": _between_logistic, "probit": _between_normal}
+class LatentNoise(NamedTuple):
+    """Noise e of the latent eta + e that the cutpoints divide into classes."""
+
+    log_cdf: Callable[[Array], Array]
+    log_probability_between: Callable[[Array, Array], Array]
+    draw: Callable[[Array, tuple[int, ...]], Array]
+
+
+#: by the name of the link
+LATENT_NOISES = {
+    "logit": LatentNoise(log_sigmoid, _log_logistic_between, jax.random.logistic),
+    "probit": LatentNoise(log_ndtr, _log_normal_between, jax.random.normal),
+}
 
 
 class OrderStatistics(Distribution):
     """`count` independent draws of `base`, in ascending order: count! prod_k f(c_k)."""
 
     arg_constraints: ClassVar = {"base": constraints.dependent}
-    support = constraints.ordered_vector
+    support = constraints.ordered_vector  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, base, count, *, validate_args=None):
+    def __init__(self, base: Distribution, count: int, *, validate_args: bool | None = None):
         self.base = base
         super().__init__((), (count,), validate_args=validate_args)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Array) -> Array:
         return gammaln(self.event_shape[0] + 1.0) + jnp.sum(self.base.log_prob(value), -1)
 
-    def sample(self, key, sample_shape=()):
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         return jnp.sort(self.base.sample(key, sample_shape + self.event_shape), -1)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
 import numpy as np
 import numpyro.distributions as dist
+from jax import Array
+from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.hyperparameters import Hyperparameter, hyperparameter
@@ -37,10 +39,10 @@ class Beta(Likelihood):
     log_concave: ClassVar = False
     support_description: ClassVar = "strictly between 0 and 1"
 
-    def distribution(self, eta):
+    def distribution(self, eta: Array) -> BetaLogMean:
         return BetaLogMean(*LOG_PROBABILITIES[self.link_name](eta), self.precision)
 
-    def in_support(self, y):
+    def in_support(self, y: np.ndarray) -> np.ndarray:
         return (y > 0) & (y < 1)
 
 
@@ -52,7 +54,7 @@ class Dirichlet(Likelihood):
 
     Args:
         precision: By default 1 / sqrt(precision) is HalfNormal(1).
-        parts: K; `prepare` learns it from y by default.
+        parts: Number of parts K; `prepare` learns it from y by default.
         link: "softmax", the only one.
     """
 
@@ -72,29 +74,29 @@ class Dirichlet(Likelihood):
             )
         return self.parts
 
-    def inverse_link(self, eta):
+    def inverse_link(self, eta: Array) -> Array:
         """E[y], from eta: (n, K)."""
         return jax.nn.softmax(eta, -1)
 
-    def distribution(self, eta):
+    def distribution(self, eta: Array) -> DirichletLogMean:
         return DirichletLogMean(jax.nn.log_softmax(eta, -1), self.precision)
 
-    def read_targets(self, y, n):
-        y, _ = validation.inputs(y, "y")
-        rows, parts = y.shape
+    def read_targets(self, y: ArrayLike, n: int) -> Array:
+        shares, _ = validation.inputs(y, "y")
+        rows, parts = shares.shape
         if rows != n:
             raise ValueError(f"y has {rows} rows but X has {n} points; they must match.")
         if parts < 2 or self.parts not in (None, parts):
             expected = "at least 2" if self.parts is None else self.parts
             raise ValueError(f"y must have a column for each of {expected} parts, got {parts}.")
-        return y
+        return shares
 
-    def in_support(self, y):
+    def in_support(self, y: np.ndarray) -> np.ndarray:
         return np.all(y > 0, axis=1) & (np.abs(np.sum(y, axis=1) - 1.0) <= 1e-6)
 
-    def with_default_priors(self, y):
+    def with_default_priors(self, y: np.ndarray) -> Self:
         return dataclasses.replace(self, parts=y.shape[1])
 
-    def _arguments(self):
+    def _arguments(self) -> list[str]:
         shown = [] if self.parts is None else [f"parts={self.parts}"]
         return [*super()._arguments(), *shown]

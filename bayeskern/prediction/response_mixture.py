@@ -42,15 +42,15 @@ class Response(ABC):
     largest: ClassVar[float] = np.inf
 
     @abstractmethod
-    def log_density(self, f, y, theta):
+    def log_density(self, f, y, theta) -> np.ndarray:
         """log p(y | f)."""
 
     @abstractmethod
-    def information(self, f, y, theta):
+    def information(self, f, y, theta) -> np.ndarray:
         """Minus the second derivative of log p(y | f) in f, or its mean over y: Fisher's."""
 
     @abstractmethod
-    def below(self, y, f, theta):
+    def below(self, y, f, theta) -> np.ndarray:
         """The probability of y or less, for y that can be."""
 
     @abstractmethod

@@ -1,157 +1,281 @@
-"""R = (K + W^-1)^-1 factored, W being the curvature of the log likelihood: Laplace's approximation.
+"""Factors of R = (K + W^-1)^-1, with W the curvature of the log likelihood.
 
-Arrays as in laplace.py: K (C, n, n), f (C, n), W (C, C, n), and (C n, C n) for what joins them.
+Arrays as in `laplace`: K (C, n, n), f (C, n), W (C, C, n), and (C n, C n) for matrices over all
+latent functions.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import Array
 from jax.scipy.linalg import block_diag, cho_solve, solve_triangular
 
-from bayeskern.kernels.base import Kernel
-from bayeskern.linalg import DenseFactor
+from bayeskern.linalg import DenseFactor, lapack
+
+Multiply = Callable[[Array], Array]
 
 
 class LaplaceFactor(eqx.Module):
     """R = (K + W^-1)^-1, factored."""
 
     @abstractmethod
-    def newton_direction(self, multiply, r):
-        """(I - R K) r: what to add to a = K^-1 (f - m) where the gradient in f is r (C, n).
+    def newton_direction(self, multiply: Multiply, r: Array) -> Array:
+        """Newton step (I - R K) r of a = K^-1 (f - m), where the gradient in f is r (C, n).
 
         multiply: v -> K v.
         """
 
     @abstractmethod
-    def logdet(self):
+    def logdet(self) -> Array:
         """log |I + K W|."""
 
 
-class MatrixFactor(LaplaceFactor):
-    """One by which n x n matrices are held."""
-
-    @abstractmethod
-    def quadratic_forms(self, V, joint: bool = False):
-        """V_c' R_cd V_d for V (C, n, m): its diagonals (C, C, m), or all of it (C, m, C, m)."""
-
-
-class DiagonalFactor(MatrixFactor):
+class DiagonalFactor(LaplaceFactor):
     """One latent function, W >= 0: the Cholesky factor L of B = I + W^1/2 K W^1/2.
 
     Rasmussen and Williams (2006), equation 3.26.
     """
 
-    root: jax.Array
-    L: jax.Array
+    root: Array
+    L: Array
 
     @classmethod
-    def compute(cls, K, W) -> DiagonalFactor:
+    def compute(cls, K: Array, W: Array) -> DiagonalFactor:
+        """Factor B for K (1, n, n) and W (1, 1, n)."""
         root = jnp.sqrt(W[0, 0])
         B = jnp.eye(K.shape[-1], dtype=K.dtype) + root[:, None] * K[0] * root
         return cls(root, jnp.linalg.cholesky(B, symmetrize_input=False))
 
-    def newton_direction(self, multiply, r):
+    def newton_direction(self, multiply: Multiply, r: Array) -> Array:
         v = self.root * multiply(r)[0]
         return r - self.root * cho_solve((self.L, True), v)
 
-    def quadratic_forms(self, V, joint=False):
-        return inner_products(self._whiten(V), joint)
+    def quadratic_forms(self, V: Array, joint: bool = False) -> Array:
+        """V_c' R_cd V_d for V (C, n, m): diagonals (C, C, m), or full matrices (C, m, C, m)."""
+        whitened = solve_triangular(self.L, self.root[:, None] * V[0], lower=True)[None]
+        return _inner_products(whitened, joint)
 
-    def _whiten(self, V):
-        return solve_triangular(self.L, self.root[:, None] * V[0], lower=True)[None]
-
-    def logdet(self):
+    def logdet(self) -> Array:
         return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.L)))
 
 
-class BlockFactor(MatrixFactor):
+class BlockFactor(LaplaceFactor):
     """Any W: the Cholesky factor of M = I + L' W L, where K = L L' (with a jitter).
 
     M is positive definite exactly where K^-1 + W is, so that f^ is a maximum. R = W - W S W with
     the posterior covariance S = L M^-1 L'.
     """
 
-    roots: jax.Array
-    W: jax.Array
-    M: jax.Array
+    roots: Array
+    W: Array
+    M: Array
 
     @classmethod
-    def compute(cls, roots, W) -> BlockFactor:
-        """roots: the Cholesky factors of K."""
-        P = roots.shape[0] * roots.shape[1]
-        eye = jnp.eye(P, dtype=W.dtype)
+    def compute(cls, roots: Array, W: Array) -> BlockFactor:
+        """Factor M for W (C, C, n) and the Cholesky factors `roots` (C, n, n) of K."""
         C, _, n = W.shape
         joined = jnp.einsum("cji,cdj,djk->cidk", roots, W, roots).reshape(C * n, C * n)
+        eye = jnp.eye(C * n, dtype=W.dtype)
         return cls(roots, W, jnp.linalg.cholesky(eye + joined, symmetrize_input=False))
 
-    def newton_direction(self, multiply, r):
+    def newton_direction(self, multiply: Multiply, r: Array) -> Array:
         step = jnp.einsum("cji,cj->ci", self.roots, r)
         step = cho_solve((self.M, True), step.ravel()).reshape(r.shape)
         step = jnp.einsum("cij,cj->ci", self.roots, step)
         return r - jnp.einsum("cdi,di->ci", self.W, step)
 
-    def covariance(self):
+    def covariance(self) -> Array:
         """S: (C n, C n)."""
         T = solve_triangular(self.M, block_diag(*self.roots).T, lower=True)
         return T.T @ T
 
-    def quadratic_forms(self, V, joint=False):
+    def quadratic_forms(self, V: Array, joint: bool = False) -> Array:
+        """V_c' R_cd V_d for V (C, n, m): diagonals (C, C, m), or full matrices (C, m, C, m)."""
         subscripts = "cin,cdi,dim->cndm" if joint else "cim,cdi,dim->cdm"
         WV = jnp.einsum("dci,cim->cdim", self.W, V)
         LWV = jnp.einsum("dji,cdjm->cdim", self.roots, WV)
         C, n, m = V.shape
         T = jax.vmap(lambda B: solve_triangular(self.M, B, lower=True))(LWV.reshape(C, C * n, m))
-        return jnp.einsum(subscripts, V, self.W, V) - inner_products(T, joint)
+        return jnp.einsum(subscripts, V, self.W, V) - _inner_products(T, joint)
 
-    def logdet(self):
+    def logdet(self) -> Array:
         return 2.0 * jnp.sum(jnp.log(jnp.diagonal(self.M)))
 
 
-class NoiseFreeFactor(MatrixFactor):
-    """The limit in which f itself is observed: R = K^-1, from the Cholesky factors of K."""
+class NoiseFreeFactor(eqx.Module):
+    """R = K^-1, where f itself is observed, by the Cholesky factors of K."""
 
-    roots: jax.Array
+    roots: Array
 
-    def newton_direction(self, multiply, r):
-        return jnp.zeros_like(r)
-
-    def quadratic_forms(self, V, joint=False):
+    def quadratic_forms(self, V: Array, joint: bool = False) -> Array:
+        """V_c' R_cd V_d for V (C, n, m): diagonals (C, C, m), or full matrices (C, m, C, m)."""
         T = jax.vmap(lambda L, B: solve_triangular(L, B, lower=True))(self.roots, V)
-        same = jnp.eye(V.shape[0], dtype=V.dtype)
-        return inner_products(T, joint) * (same[:, None, :, None] if joint else same[:, :, None])
-
-    def logdet(self):
-        return jnp.asarray(jnp.inf)
+        eye = jnp.eye(V.shape[0], dtype=V.dtype)
+        return _inner_products(T, joint) * (eye[:, None, :, None] if joint else eye[:, :, None])
 
 
-def repeat_kernels(kernels, C: int) -> tuple[Kernel, ...]:
-    """One kernel for each of C latent functions."""
-    return kernels if len(kernels) == C else kernels * C
+def _inner_products(T: Array, joint: bool) -> Array:
+    """T_c' T_d for T (C, q, m): diagonals (C, C, m), or full matrices (C, m, C, m)."""
+    return jnp.einsum("cqn,dqm->cndm" if joint else "cqm,dqm->cdm", T, T)
 
 
-def factorizer(K, concave: bool):
-    """How to factor at any W: a function of W (C, C, n)."""
-    if concave and K.shape[0] == 1:
-        return lambda W: DiagonalFactor.compute(K, W)
-    roots = cholesky(K)
-    return lambda W: BlockFactor.compute(roots, W)
+# -- covariance matrices ---------------------------------------------------------------------------
 
 
-def cholesky(K):
-    """The Cholesky factor of each K: (C, n, n)."""
-    return jnp.stack([DenseFactor.compute(K_c).L for K_c in K])
+class LatentNewtonOptions(NamedTuple):
+    """Options of the search for the mode of latent functions.
+
+    A step takes O(n^2) with an old factor and O(n^3) with a new one, so each factor is kept as long
+    as its steps still reduce the decrement by the factor `contraction`.
+    """
+
+    max_factors: int = 60
+    max_halvings: int = 40
+    contraction: float = 0.1
+    # Below this decrement rounding dominates.
+    converged_decrement: float = 1e-20
 
 
-def mul(K, v):
-    """K v for each latent function: (C, n)."""
-    return (K[0] @ v[0])[None] if K.shape[0] == 1 else jnp.einsum("cij,cj->ci", K, v)
+class LatentCovariance(eqx.Module):
+    """K of the latent functions: its products, and factors of (K + W^-1)^-1."""
+
+    newton: ClassVar[LatentNewtonOptions] = LatentNewtonOptions()
+
+    @abstractmethod
+    def multiply(self, v: Array) -> Array:
+        """K v for each latent function: (C, n)."""
+
+    @abstractmethod
+    def factorizer(self, concave: bool) -> Callable[[Array], LaplaceFactor]:
+        """Function that factors (K + W^-1)^-1 for W (C, C, n); concave: whether W >= 0."""
+
+    @abstractmethod
+    def inverse(self, W: Array, concave: bool) -> LatentInverse:
+        """R = (K + W^-1)^-1 for products R v."""
+
+    @abstractmethod
+    def half_logdet_tangent(
+        self, inverse: LatentInverse, W: Array, d_covariance: LatentCovariance, dW: Array
+    ) -> Array:
+        """Tangent of 1/2 log |I + K W|."""
 
 
-def times(W, V):
+class LatentInverse(Protocol):
+    """R = (K + W^-1)^-1."""
+
+    def solve(self, v: Array) -> Array:
+        """R v: (C, n)."""
+        ...
+
+
+class DenseCovariance(LatentCovariance):
+    """Covariance matrices K (C, n, n) of C latent functions."""
+
+    K: Array
+
+    def multiply(self, v: Array) -> Array:
+        K = self.K
+        return (K[0] @ v[0])[None] if K.shape[0] == 1 else jnp.einsum("cij,cj->ci", K, v)
+
+    def factorizer(self, concave: bool) -> Callable[[Array], LaplaceFactor]:
+        if concave and self.K.shape[0] == 1:
+            return partial(DiagonalFactor.compute, self.K)
+        return partial(BlockFactor.compute, self.roots())
+
+    def roots(self) -> Array:
+        """Cholesky factor of each covariance matrix: (C, n, n)."""
+        return jnp.stack([DenseFactor.compute(K).L for K in self.K])
+
+    def inverse(self, W: Array, concave: bool) -> DenseInverse:
+        R, S, _ = dense_inverse(self.K, W, concave)
+        return DenseInverse(R, S)
+
+    def half_logdet_tangent(
+        self, inverse: DenseInverse, W: Array, d_covariance: DenseCovariance, dW: Array
+    ) -> Array:
+        return 0.5 * (jnp.sum(inverse.R * _joined(d_covariance.K)) + jnp.sum(inverse.S * dW))
+
+
+class DenseInverse(NamedTuple):
+    """R (C n, C n), and the posterior covariance S (C, C, n) at each row."""
+
+    R: Array
+    S: Array
+
+    def solve(self, v: Array) -> Array:
+        """R v: (C, n)."""
+        return (self.R @ v.ravel()).reshape(v.shape)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def dense_inverse(K: Array, W: Array, concave: bool) -> tuple[Array, Array, Array]:
+    """R, S and log |I + K W|, the last not finite where K^-1 + W is not positive definite."""
+    C, n, _ = K.shape
+    if C > 1 or not concave:
+        factor = BlockFactor.compute(DenseCovariance(K).roots(), W)
+        covariance = factor.covariance()
+        WS = _times(W, covariance)
+        R = _times(W, jnp.eye(C * n, dtype=K.dtype)) - _times(W, WS.T)
+        S = jnp.einsum("cidi->cdi", covariance.reshape(C, n, C, n))
+        return R, S, factor.logdet()
+    root = jnp.sqrt(W[0, 0])
+    inverse, logdet = _inverse_of_B(K, W)
+    # B^-1 = I - W^1/2 S W^1/2. Nothing that follows depends on S where W is 0.
+    curved = root > 0.0
+    S = (1.0 - jnp.diagonal(inverse)) / jnp.where(curved, W[0, 0], 1.0)
+    S = jnp.where(curved, S, jnp.diagonal(K[0]))
+    return root[:, None] * inverse * root, S[None, None], logdet
+
+
+@dense_inverse.defjvp
+def _dense_inverse_jvp(concave, primals, tangents):
+    (K, W), (dK, dW) = primals, tangents
+    R, S, logdet = dense_inverse(K, W, concave)
+    C, K, dK = K.shape[0], _joined(K), _joined(dK)
+    A = jnp.eye(K.shape[0], dtype=K.dtype) - R @ K
+    covariance = K @ A
+    dR = A @ _times(dW, A.T) - R @ dK @ R
+    dS = _row_blocks(A, dK @ A, C) - _row_blocks(covariance, _times(dW, covariance), C)
+    return (R, S, logdet), (dR, dS, jnp.sum(R * dK) + jnp.sum(S * dW))
+
+
+def _inverse_of_B(K: Array, W: Array) -> tuple[Array, Array]:
+    """B^-1 and log |B| for B = I + W^1/2 K W^1/2, K (1, n, n)."""
+    n = K.shape[-1]
+    if lapack.is_faster(n):
+        shapes = [jax.ShapeDtypeStruct(s, K.dtype) for s in ((n, n), ())]
+        root = jnp.sqrt(W[0, 0])
+        return jax.pure_callback(_by_lapack, shapes, K[0], root, vmap_method="sequential")
+    factor = DiagonalFactor.compute(K, W)
+    return cho_solve((factor.L, True), jnp.eye(n, dtype=K.dtype)), factor.logdet()
+
+
+def _by_lapack(K: Array, root: Array) -> tuple[np.ndarray, np.ndarray]:
+    """`_inverse_of_B` for NumPy arrays."""
+    K_, root_ = np.asarray(K), np.asarray(root)
+    B = root_[:, None] * K_ * root_
+    B[np.diag_indices(len(B))] += 1.0
+    L = lapack.cholesky(B)
+    if L is None:
+        return np.zeros_like(B), np.array(np.nan, B.dtype)
+    logdet = lapack.logdet(L)
+    return lapack.inverse(L), np.asarray(logdet, B.dtype)
+
+
+def _joined(K: Array) -> Array:
+    """Block-diagonal matrix of K (C, n, n): (C n, C n)."""
+    return K[0] if K.shape[0] == 1 else block_diag(*K)
+
+
+def _times(W: Array, V: Array) -> Array:
     """W V for V (C n, q)."""
     C, _, n = W.shape
     if C == 1:
@@ -159,20 +283,7 @@ def times(W, V):
     return jnp.einsum("cdi,diq->ciq", W, V.reshape(C, n, -1)).reshape(C * n, -1)
 
 
-def row_blocks(X, Y, C: int):
-    """The C x C block of X' Y at each row: (C, C, n), for X and Y (P, C n)."""
+def _row_blocks(X: Array, Y: Array, C: int) -> Array:
+    """C x C block of X' Y at each row: (C, C, n), for X and Y (P, C n)."""
     shape = (X.shape[0], C, -1)
     return jnp.einsum("qci,qdi->cdi", X.reshape(shape), Y.reshape(shape))
-
-
-def inner_products(T, joint):
-    """T_c' T_d for T (C, q, m): its diagonals, or all of it."""
-    return jnp.einsum("cqn,dqm->cndm" if joint else "cqm,dqm->cdm", T, T)
-
-
-def positive_part(W):
-    """The curvature with its negative eigenvalues set to 0."""
-    if W.shape[0] == 1:
-        return jnp.maximum(W, 0.0)
-    values, vectors = jnp.linalg.eigh(jnp.moveaxis(W, -1, 0))
-    return jnp.einsum("ncd,nd,ned->cen", vectors, jnp.maximum(values, 0.0), vectors)

@@ -1,13 +1,17 @@
-"""The log likelihood of latent functions, with its gradient and curvature.
+"""Log likelihood of latent functions, with its gradient and curvature.
 
 C latent functions at n rows are an array f (C, n); a likelihood takes them as (n,) or (n, C).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
 
 from bayeskern.likelihoods.base import Likelihood
 
@@ -19,46 +23,51 @@ class LogLikelihood(eqx.Module):
     """
 
     likelihood: Likelihood
-    y: jax.Array
-    extra: dict[str, jax.Array]
+    y: Array
+    extra: dict[str, Array]
 
     @classmethod
-    def of(cls, likelihood: Likelihood, y, extra: dict) -> LogLikelihood:
-        extra = {name: jnp.asarray(value) for name, value in extra.items()}
-        return cls(jax.tree.map(jnp.asarray, likelihood), jnp.asarray(y), extra)
+    def of(
+        cls, likelihood: Likelihood, y: ArrayLike, extra: Mapping[str, ArrayLike]
+    ) -> LogLikelihood:
+        """The log likelihood with all of its leaves as arrays."""
+        arrays = {name: jnp.asarray(value) for name, value in extra.items()}
+        return cls(jax.tree.map(jnp.asarray, likelihood), jnp.asarray(y), arrays)
 
     @property
     def concave(self) -> bool:
+        """True if log p(y | f) is known to be concave in f."""
         return self.likelihood.log_concave
 
-    def log_densities(self, f):
+    def log_densities(self, f: Array) -> Array:
         """log p(y_i | f_i): (n,)."""
-        return self.likelihood.distribution(eta(self.likelihood, f), **self.extra).log_prob(self.y)
+        distribution = self.likelihood.distribution(eta(self.likelihood, f), **self.extra)
+        return jnp.asarray(distribution.log_prob(self.y))
 
-    def log_density(self, f):
+    def log_density(self, f: Array) -> Array:
         """log p(y | f), a number."""
         return jnp.sum(self.log_densities(f))
 
-    def gradient(self, f):
+    def gradient(self, f: Array) -> Array:
         """d log p(y | f) / df: (C, n)."""
         return jax.grad(self.log_density)(f)
 
-    def curvature(self, f):
+    def curvature(self, f: Array) -> Array:
         """W = -d2 log p(y_i | f_i) / df_i df_i': (C, C, n).
 
-        For one latent function it is at least 0 where the likelihood is known to be log-concave.
+        At least 0 for one latent function and a likelihood that is known to be log-concave.
         """
-        # Rows are independent, so that one direction gives the derivatives in all of them.
+        # Rows are independent, so one direction gives the derivatives in all of them.
         directions = jnp.eye(f.shape[0], dtype=f.dtype)[:, :, None] * jnp.ones_like(f)
         W = -jax.vmap(lambda e: jax.jvp(self.gradient, (f,), (e,))[1])(directions)
         return jnp.maximum(W, 0.0) if self.concave and f.shape[0] == 1 else W
 
 
-def eta(likelihood, f):
-    """Latent functions (C, n) as the likelihood takes them: (n,), or (n, C)."""
+def eta(likelihood: Likelihood, f: Array) -> Array:
+    """Latent functions (C, n) in the shape that the likelihood takes: (n,), or (n, C)."""
     return f[0] if likelihood.outputs is None else f.T
 
 
-def count_latents(likelihood) -> int:
-    """How many latent functions a likelihood has."""
+def count_latents(likelihood: Likelihood) -> int:
+    """Number of latent functions of a likelihood."""
     return likelihood.outputs or 1

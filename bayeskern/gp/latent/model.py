@@ -1,58 +1,67 @@
-"""Gaussian processes seen through any likelihood, with priors: classes, counts, heavy tails."""
+"""Latent Gaussian processes with priors, for any likelihood: classes, counts, heavy tails."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import equinox as eqx
-import jax
+import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
+from jax import Array
+from jax.typing import ArrayLike as JaxArrayLike
+from numpy.typing import ArrayLike
 from numpyro.distributions import constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.gp.latent.log_likelihood import eta
-from bayeskern.gp.latent.posterior import ConditionedLatent
-from bayeskern.gp.latent.prediction import LatentMixture, latent_prediction, response_prediction
-from bayeskern.gp.latent.process import LatentProcess, read_solver
-from bayeskern.gp.prior import is_function, mean_function, new_points, positive_definite
+from bayeskern.gp.latent.posterior import (
+    ConditionedLatent,
+    LatentMixture,
+    latent_prediction,
+    response_prediction,
+)
+from bayeskern.gp.latent.process import LatentProcess, check_likelihood, read_solver
+from bayeskern.gp.prior import Inputs, is_function, mean_function, new_points, positive_definite
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.likelihoods.labels import decode
 from bayeskern.linalg import SOLVERS, Solver
-from bayeskern.prediction.mixture import MOST_DRAWS, thin
-from bayeskern.prediction.response import from_prior
+from bayeskern.prediction.empirical import Predictions, SampledPrediction
+from bayeskern.prediction.mixture import MOST_DRAWS, Prediction, thin
+from bayeskern.prediction.response import ResponsePrediction, from_prior
 
-# These methods draw the latent function themselves, and need not integrate it out.
-SAMPLED = ("nuts", "svi", "pathfinder")
-# The number of observations drawn for a prediction.
-OBSERVATIONS = 1000
+
+def _positive_definite_kernels(kernel: Kernel | tuple[Kernel, ...]) -> Kernel | tuple[Kernel, ...]:
+    if isinstance(kernel, tuple | list):
+        return tuple(positive_definite(k) for k in kernel)
+    return positive_definite(kernel)
 
 
 class LatentGP(eqx.Module):
-    """A Gaussian process seen through a likelihood: y ~ likelihood(f), f ~ GP(mean, kernel).
+    """Gaussian process observed through a likelihood: y ~ likelihood(f), f ~ GP(mean, kernel).
 
     It is itself a NumPyro model, model(X, y=None, **extra), for classes, counts, proportions or
-    heavy-tailed noise. Its sites are the hyperparameters of the kernel by their dotted names (those
-    of a tuple of kernels behind `f0.`, `f1.`, unless a kernel is named), `likelihood.<name>`,
+    heavy-tailed noise. Its sites are the hyperparameters of the kernel by their dotted names (of a
+    tuple of kernels with the prefixes `f0.`, `f1.`, unless a kernel is named), `likelihood.<name>`,
     `mean` and the observed `y`. Where f is kept there are also `white`, standard normal, and the
     deterministic f = mean + L white with K = L L': shape (n,), or (outputs, n).
 
     Args:
-        kernel: The covariance function, or a tuple with one for each output of the likelihood. One
-            kernel for several outputs is shared by independent processes. Hyperparameters are
-            numbers, NumPyro distributions or `Free(init)`.
+        kernel: Covariance function, or a tuple with one for each output of the likelihood. Several
+            outputs may share one kernel, as independent processes. Hyperparameters are numbers,
+            NumPyro distributions or `Free(init)`.
         likelihood: One of `bayeskern.likelihoods`.
-        mean: The prior mean of f: a number, a distribution, `Free`, or a function of one point.
+        mean: Prior mean of f: a number, a distribution, `Free`, or a function of one point.
         integrate: True integrates f out by Laplace's approximation, False samples f, which is
-            exact, and None, the default, leaves it to the method of inference.
-        solver: How covariance matrices are factored, as for `LatentProcess`; `prepare` chooses
-            where it is "auto".
-        columns: The columns of the data frame it was fitted to; set by `prepare`.
+            exact, and None, the default, lets the method of inference decide.
+        solver: Solver of the covariance matrices, as for `LatentProcess`; `prepare` resolves
+            "auto".
+        columns: Columns of the data frame of the fit; set by `prepare`.
 
     Raises:
         TypeError: If the kernel is no kernel, or the likelihood none of `bayeskern.likelihoods`.
@@ -72,51 +81,57 @@ class LatentGP(eqx.Module):
         array([1.3])
     """
 
-    kernel: Kernel | tuple[Kernel, ...] = eqx.field(converter=lambda k: _read_kernels(k))
+    kernel: Kernel | tuple[Kernel, ...] = eqx.field(converter=_positive_definite_kernels)
     likelihood: Likelihood
-    mean: jax.Array | Callable = eqx.field(default=0.0, converter=lambda m: mean_function(m))
+    mean: Array | Callable = eqx.field(default=0.0, converter=mean_function)
     integrate: bool | None = eqx.field(static=True, default=None)
     solver: str = eqx.field(static=True, default="auto", kw_only=True)
-    #: predictions average over at most this many draws
+    #: largest number of draws that predictions average over
     most_draws: ClassVar[int] = MOST_DRAWS
-    #: the columns of the data frame it was fitted to, which new points must have too
+    #: columns of the data frame of the fit, which new points must have too
     columns: tuple[str, ...] | None = eqx.field(static=True, default=None, kw_only=True)
-    #: the solver for the inputs that it was prepared for
+    #: solver of the inputs that the model was prepared for
     prepared: Solver | None = eqx.field(default=None, kw_only=True)
 
     def __check_init__(self):
-        if not isinstance(self.likelihood, Likelihood):
-            kind = type(self.likelihood).__name__
-            raise TypeError(f"likelihood must be one of bayeskern.likelihoods, got {kind}.")
+        check_likelihood(self.likelihood)
         validation.one_of("solver", self.solver, ("auto", *SOLVERS))
-        names = ["white", "f", "y", *(name for name, _, _ in self._sites())]
+        names = ["white", "f", "y", *(site.name for site in self._sites())]
         repeated = [name for name, count in Counter(names).items() if count > 1]
         if repeated:
             raise ValueError(
                 f"the name {repeated[0]!r} stands for several values; name the kernels differently."
             )
 
-    def __call__(self, X, y=None, extra: dict | None = None, **extras):
+    def __call__(
+        self,
+        X: Inputs,
+        y: JaxArrayLike | None = None,
+        extra: dict[str, Array] | None = None,
+        **extras: ArrayLike,
+    ) -> JaxArrayLike:
         likelihood, kernels, mean = self.sample_parameters()
-        extra = {**(extra or {}), **extras}
-        process = LatentProcess(kernels, X, likelihood, mean, extra, self.prepared or self.solver)
+        values = {**(extra or {}), **extras}
+        process = LatentProcess(kernels, X, likelihood, mean, values, self.prepared or self.solver)
         if self.integrate:
             return numpyro.sample("y", process, obs=y)
         means = process.means()
         shape = means.shape if likelihood.outputs else means.shape[1:]
         white = numpyro.sample("white", dist.Normal().expand(shape).to_event(len(shape)))
-        f = means + process.prior.root(white.reshape(means.shape))
+        f = means + process.prior.root(jnp.reshape(white, means.shape))
         numpyro.deterministic("f", f.reshape(shape))
         observed = likelihood.distribution(eta(likelihood, f), **process.extra)
         return numpyro.sample("y", observed, obs=y)
 
-    def sample_parameters(self):
-        """Values for all hyperparameters: of the likelihood, of the kernels, and of the mean."""
+    def sample_parameters(self) -> tuple[Likelihood, tuple[Kernel, ...], ArrayLike | Callable]:
+        """Sample the likelihood, the kernels and the mean, inside a NumPyro model."""
         likelihood = self.likelihood.sample()
         kernels = tuple(hyper.sample(k, prefix) for prefix, k in self._prefixed())
         if is_function(self.mean):
             return likelihood, kernels, self.mean
-        return likelihood, kernels, hyper.sample_value("mean", self.mean, constraints.real)
+        mean = hyper.sample_value("mean", self.mean, constraints.real)
+        # A `Free` mean is a NumPyro param, whose value is never None inside a model.
+        return likelihood, kernels, mean  # pyright: ignore[reportReturnType]
 
     def __repr__(self) -> str:
         mean = self.mean if is_function(self.mean) else hyper.show(self.mean)
@@ -124,51 +139,63 @@ class LatentGP(eqx.Module):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels as a tuple."""
         return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
 
-    def for_method(self, name: str) -> LatentGP:
-        """A copy that integrates f out, or does not, as suits the method of inference.
+    def for_method(self, name: str) -> Self:
+        """Copy that integrates f out or samples it, as the method of inference requires.
 
-        nuts, svi and pathfinder sample f; the others would have to find a mode in as many
-        dimensions as there are points, or could not. It is never integrated out where the
-        likelihood has kinks, nor where nothing else is left to infer.
+        nuts, svi and pathfinder sample f; other methods would have to find a mode in as many
+        dimensions as there are points, or have no way to sample it. f is always sampled where the
+        likelihood has kinks or nothing else is left to infer.
         """
         if self.integrate is not None:
             return self
         inferred = any(map(hyper.is_specified, self.hyperparameters().values()))
-        integrate = inferred and name not in SAMPLED and not self.likelihood.kinked
+        samples_f = name in ("nuts", "svi", "pathfinder")
+        integrate = inferred and not samples_f and not self.likelihood.kinked
         return dataclasses.replace(self, integrate=integrate)
 
-    def prepare(self, X, y=None, **extra) -> tuple[LatentGP, tuple]:
-        """Check the data, resolve column names and set default priors, before anything is traced.
+    def prepare(
+        self, X: Inputs, y: ArrayLike | None = None, **extra: ArrayLike
+    ) -> tuple[Self, tuple]:
+        """Check the data, resolve column names and set default priors, before any tracing.
 
         Args:
             X: Inputs, shape (n, d) or (n,), or a data frame.
             y: Observations, shape (n,) or as the likelihood takes them, or None.
-            **extra: What the likelihood needs of each row, such as `exposure` or `trials`.
+            **extra: Values that the likelihood needs of each row, such as `exposure` or `trials`.
 
         Returns:
             The prepared model, and its arguments (X, y, extra).
         """
-        X, columns = validation.inputs(X)
-        prepared = self.likelihood.prepare(y, X.shape[0], extra)
+        points, columns = validation.inputs(X)
+        prepared = self.likelihood.prepare(y, points.shape[0], extra)
         model = dataclasses.replace(self.resolve(columns), likelihood=prepared.likelihood)
-        model = dataclasses.replace(model, prepared=model._solver_for(X))
-        return model, (X, prepared.y, prepared.extra)
+        model = dataclasses.replace(model, prepared=model._solver_for(points))
+        return model, (points, prepared.y, prepared.extra)
 
-    def _solver_for(self, X) -> Solver:
+    def _solver_for(self, X: Array) -> Solver:
         return read_solver(self.solver, self.kernels, X, self.likelihood)
 
-    def resolve(self, columns: tuple[str, ...] | None) -> LatentGP:
-        """A copy that takes data with these columns."""
+    def resolve(self, columns: tuple[str, ...] | None) -> Self:
+        """Copy that takes data with these columns."""
         kernels = tuple(k.resolve(columns) for k in self.kernels)
         kernel = kernels if isinstance(self.kernel, tuple) else kernels[0]
         return dataclasses.replace(self, kernel=kernel, columns=columns)
 
-    def restore(self, args: tuple, columns, classes) -> tuple[LatentGP, tuple]:
-        """The model, prepared again from the arguments that a file has kept, and its arguments.
+    def restore(
+        self, args: tuple, columns: tuple[str, ...] | None, classes: tuple | None
+    ) -> tuple[Self, tuple]:
+        """Prepare the model again from the arguments in a file.
 
-        columns, classes: those of the data it was fitted to; None if there were none.
+        Args:
+            args: (X, y, extra), as `prepare` returned them.
+            columns: Columns of the data frame of the fit, or None.
+            classes: Labels of the classes of y, or None.
+
+        Returns:
+            The model and its arguments.
         """
         X, y, extra = args
         model = self.resolve(columns)
@@ -180,89 +207,110 @@ class LatentGP(eqx.Module):
 
     @property
     def classes(self) -> tuple | None:
-        """The labels of the classes of y; None if y has no classes."""
+        """Labels of the classes of y; None if y has no classes."""
         return self.likelihood.classes
 
     def hyperparameters(self) -> dict:
         """Every hyperparameter by the name of its site."""
-        return {name: hyper.get(self, path) for name, path, _ in self._sites()}
+        return {site.name: hyper.get(self, site.path) for site in self._sites()}
 
-    def at(self, values: dict) -> LatentGP:
-        """A copy with the given hyperparameters set.
+    def at(self, values: dict) -> Self:
+        """Copy with the given hyperparameters set.
 
         Args:
             values: Values by the names of their sites.
 
+        Returns:
+            The copy.
+
         Raises:
             ValueError: If a name is unknown, or a value is not allowed.
         """
-        sites = {name: (path, constraint) for name, path, constraint in self._sites()}
+        sites = {site.name: site for site in self._sites()}
         for name, value in values.items():
             validation.one_of("hyperparameter", name, sites)
-            hyper.check(name, value, sites[name][1])
-        paths = [sites[name][0] for name in values]
+            hyper.check(name, value, sites[name].constraint)
+        paths = [sites[name].path for name in values]
         return hyper.replace(self, paths, [hyper.as_hyperparameter(v) for v in values.values()])
 
-    def process(self, X, extra: dict | None = None) -> LatentProcess:
-        """The distribution of y, for a model whose hyperparameters are all numbers."""
+    def process(self, X: Inputs, extra: dict | None = None) -> LatentProcess:
+        """Distribution of y, for a model whose hyperparameters are all numbers."""
         solver = self.prepared or self.solver
         return LatentProcess(self.kernels, X, self.likelihood, self.mean, extra, solver)
 
-    def condition(self, X, y, **extra) -> ConditionedLatent:
+    def condition(self, X: Inputs, y: ArrayLike, **extra: ArrayLike) -> ConditionedLatent:
         """Condition on data, if every hyperparameter is a number.
 
         Args:
             X: Inputs, shape (n, d) or (n,), or a data frame.
             y: Observations, shape (n,) or as the likelihood takes them.
-            **extra: What the likelihood needs of each row.
+            **extra: Values that the likelihood needs of each row.
+
+        Returns:
+            Laplace's approximation of the latent functions given y.
 
         Raises:
             TypeError: If a hyperparameter is still a distribution or `Free`.
-            NotPositiveDefiniteError: If no mode of the latent functions is found.
+            NotPositiveDefiniteError: If the latent functions have no mode.
         """
-        model, (X, y, extra) = self.prepare(X, y, **extra)
-        return model.process(X, extra).condition(y)
+        model, (points, targets, values) = self.prepare(X, y, **extra)
+        return model.process(points, values).condition(targets)
 
     def predictive(
-        self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
-    ):
+        self,
+        draws: dict[str, Array],
+        data: tuple,
+        X_new: Inputs,
+        latent: bool = False,
+        seed: int = 0,
+        **extra: ArrayLike,
+    ) -> Prediction | Predictions | ResponsePrediction:
         """Predict at X_new: the mixture of the processes at each draw.
 
-        Where the draws hold `white`, f at X is known in each of them; else it is integrated out by
-        Laplace's approximation.
+        Draws that hold `white` determine f at X; without it, f is integrated out by Laplace's
+        approximation.
 
         Args:
-            draws: Posterior draws by site, each of shape (S, ...); other sites may be among them.
+            draws: Posterior draws by site, each of shape (S, ...); other sites are ignored.
             data: (X, y, extra), as `prepare` returned them.
             X_new: New inputs, shape (m, d) or (m,), or a data frame.
-            latent: Whether to predict f rather than new observations.
-            seed: The same seed gives the same draws of new observations.
-            **extra: What the likelihood needs of each new row, such as `exposure` or `trials`.
+            latent: Predict f rather than new observations.
+            seed: Seed of the draws of new observations.
+            **extra: Values that the likelihood needs of each new row, such as `exposure`.
 
         Returns:
             A `ResponsePrediction` of new observations. With `latent=True` a `Prediction` of f with
             the components of its kernel; for several outputs `Predictions`, one for each.
         """
-        X_new = new_points(X_new, data[0], self.columns)
+        points = new_points(X_new, data[0], self.columns)
         names = {*self.hyperparameters(), "white"}
         draws = {name: value for name, value in draws.items() if name in names}
         draws = thin(draws, self.most_draws)
+        data = self._conditioning_data(data)
         condition_at, n = eqx.Partial(_condition_at, self, data), data[0].shape[0]
         mixture = LatentMixture(condition_at, draws, self.kernels, self.likelihood, n)
         if latent:
-            return latent_prediction(mixture, X_new)
-        extra = self.likelihood.read_extra(extra, X_new.shape[0])
-        return response_prediction(mixture, X_new, extra, OBSERVATIONS, seed)
+            return latent_prediction(mixture, points)
+        values = self.likelihood.read_extra(extra, points.shape[0])
+        # A thousand draws of each new observation.
+        return response_prediction(mixture, points, values, 1000, seed)
 
-    def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
+    def prior_predictive(
+        self,
+        X: Inputs,
+        y: ArrayLike | None = None,
+        draws: int = 1000,
+        seed: int = 0,
+        **extra: ArrayLike,
+    ) -> SampledPrediction:
         """Draw new observations from the prior.
 
         Args:
             X: Inputs, shape (n, d) or (n,), or a data frame.
-            y: Observations, only for default priors, which are on their scale.
-            draws: How many.
-            seed: The same seed gives the same draws.
-            **extra: What the likelihood needs of each row.
+            y: Observations, which set the scale of default priors only.
+            draws: Number of draws.
+            seed: Seed of the draws.
+            **extra: Values that the likelihood needs of each row.
 
         Returns:
             A `SampledPrediction` of y.
@@ -272,8 +320,16 @@ class LatentGP(eqx.Module):
         """
         if self.columns is not None:
             X, _ = validation.inputs(X, "X", self.columns)
-        model, (X, _, extra) = self.prepare(X, y, **extra)
-        return from_prior(model, (X, None, extra), draws, seed)
+        model, (points, _, values) = self.prepare(X, y, **extra)
+        return from_prior(model._for_all_rows(), (points, None, values), draws, seed)
+
+    def _conditioning_data(self, data: tuple) -> tuple:
+        """(X, y, extra) at which draws determine f, for data as `prepare` returned them."""
+        return data
+
+    def _for_all_rows(self) -> Self:
+        """Copy without minibatches."""
+        return self
 
     def _prefixed(self) -> list[tuple[str, Kernel]]:
         """Each kernel with the prefix of its site names."""
@@ -281,30 +337,28 @@ class LatentGP(eqx.Module):
             return [("", self.kernel)]
         return [("" if k.own_name() else f"f{i}", k) for i, k in enumerate(self.kernel)]
 
-    def _sites(self) -> list[tuple]:
-        """(name, path, constraint) of every hyperparameter of the whole model."""
-        sites = [] if is_function(self.mean) else [("mean", ("mean",), constraints.real)]
-        parts = [("likelihood", ("likelihood",), self.likelihood)]
+    def _sites(self) -> list[hyper.Site]:
+        """Every hyperparameter of the model: name, path and constraint."""
+        sites = [] if is_function(self.mean) else [hyper.Site("mean", ("mean",), constraints.real)]
+        parts: list[tuple[str, tuple, Kernel | Likelihood]] = [
+            ("likelihood", ("likelihood",), self.likelihood)
+        ]
         for i, (prefix, kernel) in enumerate(self._prefixed()):
             path = ("kernel", i) if isinstance(self.kernel, tuple) else ("kernel",)
             parts.append((prefix, path, kernel))
         for prefix, path, part in parts:
             dotted = f"{prefix}." if prefix else ""
-            sites += [(dotted + s.name, path + s.path, s.constraint) for s in hyper.sites(part)]
+            sites += [
+                hyper.Site(dotted + s.name, path + s.path, s.constraint) for s in hyper.sites(part)
+            ]
         return sites
 
 
-def _condition_at(model: LatentGP, data: tuple, draw: dict) -> ConditionedLatent:
+def _condition_at(model: LatentGP, data: tuple, draw: dict[str, Array]) -> ConditionedLatent:
     """The latent processes given data, at one draw."""
     X, y, extra = data
     at_draw = model.at({name: value for name, value in draw.items() if name != "white"})
     process = at_draw.process(X, extra)
     if "white" in draw:
-        return ConditionedLatent.noise_free(process, draw["white"].reshape(-1, X.shape[0]))
+        return process.condition_on_white(draw["white"].reshape(-1, X.shape[0]))
     return process.condition(y)
-
-
-def _read_kernels(kernel):
-    if isinstance(kernel, tuple | list):
-        return tuple(positive_definite(k) for k in kernel)
-    return positive_definite(kernel)

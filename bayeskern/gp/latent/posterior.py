@@ -1,47 +1,60 @@
-"""Latent Gaussian processes given data: predictions of f and of y, leave-one-out."""
+"""Latent Gaussian processes given data: predictions of f and y, leave-one-out, mixtures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import Array
 from jax.scipy.special import logsumexp
+from numpy.typing import ArrayLike
 
 from bayeskern.gp.latent.laplace import LatentMode
-from bayeskern.gp.latent.laplace_factor import LaplaceFactor
-from bayeskern.gp.latent.log_likelihood import LogLikelihood
-from bayeskern.gp.latent.prediction import LatentMixture, latent_prediction, response_prediction
-from bayeskern.gp.latent.prior import LatentPrior
+from bayeskern.gp.latent.log_likelihood import LogLikelihood, count_latents, eta
+from bayeskern.gp.latent.prior import LatentFactor, LatentPoints, LatentPrior, repeat_kernels
 from bayeskern.gp.latent.quadrature import (
-    BATCH,
+    NODES_PER_BATCH,
     draw_responses,
+    gaussian_expectation,
     log_normal,
-    mean_response,
     nodes,
 )
-from bayeskern.gp.prior import new_points
+from bayeskern.gp.prior import Inputs, new_points, require_known_mean
 from bayeskern.kernels.base import Kernel
+from bayeskern.kernels.components import component_names
 from bayeskern.likelihoods.base import Likelihood
+from bayeskern.prediction.empirical import Predictions
+from bayeskern.prediction.mixture import (
+    Prediction,
+    count_draws,
+    map_draws,
+    mixture,
+    shuffled,
+    without_nan,
+)
+from bayeskern.prediction.response import ResponsePrediction
 
 
 class ConditionedLatent(eqx.Module):
     """Latent Gaussian processes given data, as `LatentProcess.condition` returns them.
 
-    By Laplace's approximation f is about N(f^, (K^-1 + W)^-1) at the data, f^ being its mode and W
+    By Laplace's approximation f is about N(f^, (K^-1 + W)^-1) at the data, with f^ its mode and W
     the curvature of the log likelihood there. C functions at n points are arrays (C, n).
 
     Attributes:
         prior: The latent functions at the inputs before data, without their means.
         likelihood: The likelihood.
-        prior_mean: The prior mean m: a number, an array, or a function of one point.
+        prior_mean: Prior mean m: a number, an array, or a function of one point.
         weights: K^-1 (f^ - m), shape (C, n).
         factor: (K + W^-1)^-1, factored.
-        columns: The columns of the data frame that X was, or None.
-        log_likelihood: The log likelihood of the data; None if f itself is known.
-        mode: The mode of f, with how it was found; None if f itself is known.
-        W: The curvature, shape (C, C, n); None if f itself is known.
+        columns: Columns of the data frame X, or None.
+        log_likelihood: Log likelihood of the data; None if f itself is known.
+        mode: Mode of f with the record of its search; None if f itself is known.
+        W: Curvature, shape (C, C, n); None if f itself is known.
 
     References:
         Rasmussen and Williams (2006), sections 3.4 and 3.5.
@@ -49,21 +62,13 @@ class ConditionedLatent(eqx.Module):
 
     prior: LatentPrior
     likelihood: Likelihood
-    prior_mean: jax.Array | Callable
-    weights: jax.Array
-    factor: LaplaceFactor
+    prior_mean: Array | Callable
+    weights: Array
+    factor: LatentFactor
     columns: tuple[str, ...] | None = eqx.field(static=True)
     log_likelihood: LogLikelihood | None = None
     mode: LatentMode | None = None
-    W: jax.Array | None = None
-
-    @classmethod
-    def noise_free(cls, process, white) -> ConditionedLatent:
-        """A LatentProcess given f = m + L white at X, K = L L'; white: (C, n)."""
-        weights, factor = process.prior.noise_free(white)
-        return cls(
-            process.prior, process.likelihood, process.prior_mean, weights, factor, process.columns
-        )
+    W: Array | None = None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -71,35 +76,44 @@ class ConditionedLatent(eqx.Module):
         return self.prior.kernels
 
     @property
-    def X(self) -> jax.Array:
+    def X(self) -> Array:
         """The inputs, shape (n, d)."""
         return self.prior.X
 
-    def moments(self, X_new, component: tuple[int, str] | None = None):
+    def moments(self, at: LatentPoints) -> tuple[Array, Array]:
         """Means (C, m) of the latent functions, and their C x C covariances at each point.
 
-        With the component (c, name) in the place of the function c the prior mean is left out.
+        Without the prior mean for a component.
         """
-        mean, covariance = self.prior.moments(self.weights, self.factor, X_new, component)
-        return mean + (self._prior_means(X_new) if component is None else 0.0), covariance
+        mean, covariance = self.prior.moments(self.weights, self.factor, at)
+        return mean + self._prior_means(at), covariance
 
-    def draws(self, X_new, key, n: int, component: tuple[int, str] | None = None):
+    def draws(self, at: LatentPoints, key: Array, n: int) -> Array:
         """Joint draws of the latent functions: (n, C, m)."""
-        mean, _ = self.moments(X_new, component)
-        return mean + self.prior.deviations(self.factor, X_new, key, n, component)
+        mean, _ = self.prior.moments(self.weights, self.factor, at)
+        return mean + self._prior_means(at) + self.prior.deviations(self.factor, at, key, n)
 
-    def _prior_means(self, X_new):
-        return latent_means(self.prior_mean, X_new, self.weights.shape[0])
+    def _prior_means(self, at: LatentPoints) -> Array | float:
+        if at.component is not None:
+            return 0.0
+        return latent_means(self.prior_mean, at.X, self.weights.shape[0])
 
-    def predict(self, X_new, latent: bool = False, extra=None, draws: int = 1000, seed: int = 0):
-        """The predictive distribution at new points.
+    def predict(
+        self,
+        X_new: Inputs,
+        latent: bool = False,
+        extra: Mapping[str, ArrayLike] | None = None,
+        draws: int = 1000,
+        seed: int = 0,
+    ) -> Prediction | Predictions | ResponsePrediction:
+        """Predictive distribution at new points.
 
         Args:
             X_new: New inputs, shape (m, d) or (m,), or a data frame with the same columns.
-            latent: Whether to predict f rather than new observations.
-            extra: What the likelihood needs of each new row, by name.
-            draws: How many new observations are drawn.
-            seed: The same seed gives the same draws.
+            latent: Predict f rather than new observations.
+            extra: Values that the likelihood needs of each new row, by name.
+            draws: Number of draws of new observations.
+            seed: Seed of these draws.
 
         Returns:
             A `ResponsePrediction` of new observations. With `latent=True` a `Prediction` of f; of
@@ -107,90 +121,239 @@ class ConditionedLatent(eqx.Module):
 
         Raises:
             ValueError: If the prior mean at X_new is unknown, X_new has other columns, or `extra`
-                lacks what the likelihood needs.
+                lacks a value that the likelihood needs.
         """
         X_new = new_points(X_new, self.X, self.columns)
-        mean = self.prior_mean
-        if not callable(mean) and jnp.ndim(mean) == 1 and self.weights.shape[0] == 1:
-            raise ValueError(
-                "the prior mean was given as an array, so its values at X_new are unknown: make "
-                "the mean a function of one point."
-            )
+        if self.weights.shape[0] == 1:
+            require_known_mean(self.prior_mean)
         n = self.X.shape[0]
-        condition_at = eqx.Partial(_same_at_every_draw, self)
+        condition_at = eqx.Partial(_at_the_only_draw, self)
         mixture = LatentMixture(condition_at, {}, self.kernels, self.likelihood, n)
         if latent:
             return latent_prediction(mixture, X_new)
-        extra = self.likelihood.read_extra(extra or {}, X_new.shape[0])
-        return response_prediction(mixture, X_new, extra, draws, seed)
+        values = self.likelihood.read_extra(dict(extra or {}), X_new.shape[0])
+        return response_prediction(mixture, X_new, values, draws, seed)
 
     @eqx.filter_jit
-    def loo(self):
-        """log p(y_i | y_-i) for each observation, shape (n,).
+    def loo(self) -> Array:
+        """log p(y_i | y_-i) of each observation, shape (n,).
 
         References:
             Vehtari et al. (2016), section 3.2, as in `LatentProcess.pointwise`.
         """
-        _, S = self.prior.moments(self.weights, self.factor, self.X)
+        assert self.mode is not None and self.W is not None and self.log_likelihood is not None
+        log_densities = self.log_likelihood.log_densities
+        _, S = self.prior.moments(self.weights, self.factor, LatentPoints(self.X))
         S, W = jnp.moveaxis(S, -1, 0), jnp.moveaxis(self.W, -1, 0)
         f, gradient = self.mode.f, self.log_likelihood.gradient(self.mode.f)
         # The cavity distribution, without y_i: about N(f^ - V g, V) with V^-1 = S^-1 - W.
         V = jnp.linalg.solve(jnp.eye(S.shape[-1]) - S @ W, S)
         V = 0.5 * (V + jnp.swapaxes(V, -1, -2))
         cavity = f.T - jnp.einsum("ncd,dn->nc", V, gradient)
-        # Nodes where the product with the likelihood lies: about N(f^, S).
+        # The nodes cover the product with the likelihood, about N(f^, S).
         z, w = nodes(f.shape[0])
         step = jnp.einsum("ncd,qd->qnc", jnp.linalg.cholesky(S), z)
 
-        def at(step):
+        def log_product(step):
             point = f.T + step
-            return self.log_likelihood.log_densities(point.T) + log_normal(point - cavity, V)
+            return log_densities(point.T) + log_normal(point - cavity, V)
 
-        values = jax.lax.map(at, step, batch_size=BATCH) - log_normal(step, S)
+        values = jax.lax.map(log_product, step, batch_size=NODES_PER_BATCH) - log_normal(step, S)
         return logsumexp(values, b=jnp.asarray(w)[:, None], axis=0)
 
 
-def _same_at_every_draw(posterior: ConditionedLatent, draw) -> ConditionedLatent:
-    """A `condition_at` for a process without hyperparameters to draw, whose one draw is empty."""
+def _at_the_only_draw(posterior: ConditionedLatent, draw: object) -> ConditionedLatent:
+    """`condition_at` of a process without hyperparameters: it has one empty draw."""
     return posterior
 
 
 class NewResponses(eqx.Module):
     """Observations at X (m, d), given those that latent processes were conditioned on.
 
-    prior_mean: that of the latent functions at X, (C, m). extra: what the likelihood needs.
+    prior_mean: prior mean of the latent functions at X, (C, m). extra: values that the likelihood
+    needs.
     """
 
     posterior: ConditionedLatent
-    X: jax.Array
-    prior_mean: jax.Array
-    extra: dict[str, jax.Array]
+    X: Array
+    prior_mean: Array
+    extra: dict[str, Array]
 
-    def mean(self) -> jax.Array:
-        """Their means: (m,)."""
-        posterior = self.posterior
-        mean, covariance = posterior.prior.moments(posterior.weights, posterior.factor, self.X)
-        return mean_response(posterior.likelihood, mean + self.prior_mean, covariance, self.extra)
+    def mean(self) -> Array:
+        """Means: (m,)."""
+        likelihood = self.posterior.likelihood
+        mean, covariance = self._latent_moments()
+        return gaussian_expectation(
+            lambda f: likelihood.mean(eta(likelihood, f), **self.extra), mean, covariance
+        )
 
-    def moments(self):
+    def _latent_moments(self) -> tuple[Array, Array]:
+        posterior, at = self.posterior, LatentPoints(self.X)
+        mean, covariance = posterior.prior.moments(posterior.weights, posterior.factor, at)
+        return mean + self.prior_mean, covariance
+
+    def moments(self) -> tuple[Array, Array]:
+        """Raise ValueError: the observations are not Gaussian."""
         raise ValueError(
             "an observation of a latent process is not Gaussian, so this prediction has a mean and "
             "draws, but no quantiles. Use bk.LatentGP, or predict f from process.condition(y)."
         )
 
-    def sample(self, key, n: int) -> jax.Array:
+    def sample(self, key: Array, n: int) -> Array:
         """Joint draws: (n, m)."""
         key_f, key_y = jax.random.split(key)
-        posterior = self.posterior
-        mean, _ = posterior.prior.moments(posterior.weights, posterior.factor, self.X)
-        f = mean + self.prior_mean + posterior.prior.deviations(posterior.factor, self.X, key_f, n)
-        return draw_responses(posterior.likelihood, f, self.extra, key_y)
+        prior, factor = self.posterior.prior, self.posterior.factor
+        mean, _ = self._latent_moments()
+        f = mean + prior.deviations(factor, LatentPoints(self.X), key_f, n)
+        return draw_responses(self.posterior.likelihood, f, self.extra, key_y)
 
 
-def latent_means(mean, X, C: int):
-    """The prior mean of each latent function at X: (C, m)."""
+def latent_means(mean: Array | Callable, X: Array, C: int) -> Array:
+    """Prior mean of each latent function at X: (C, m)."""
     if callable(mean):
         values = jax.vmap(mean)(X).reshape(X.shape[0], -1).T
     else:
         values = mean[:, None] if C > 1 and jnp.ndim(mean) == 1 else mean
     return jnp.broadcast_to(values, (C, X.shape[0]))
+
+
+# -- mixtures over draws of the hyperparameters ----------------------------------------------------
+
+
+class LatentMixture(eqx.Module):
+    """Latent processes given data, at draws of their hyperparameters.
+
+    condition_at: draw -> ConditionedLatent. draws: a pytree with the draws along the first axis of
+    its leaves. kernels, likelihood: of the model, which name the latent functions. n: number of
+    data points.
+    """
+
+    condition_at: Callable[[Any], ConditionedLatent]
+    draws: Any
+    kernels: tuple[Kernel, ...]
+    likelihood: Likelihood
+    n: int = eqx.field(static=True)
+
+
+class LatentFunction(eqx.Module):
+    """Latent function c at X (m, d) given data, or its component called `name`."""
+
+    posterior: ConditionedLatent
+    X: Array
+    c: int = eqx.field(static=True)
+    name: str | None = eqx.field(static=True)
+
+    def mean(self) -> Array:
+        """Means: (m,)."""
+        return self.moments()[0]
+
+    def moments(self) -> tuple[Array, Array]:
+        """Means and variances: (m,), (m,)."""
+        mean, covariance = self.posterior.moments(self._points)
+        return mean[self.c], covariance[self.c, self.c]
+
+    def sample(self, key: Array, n: int) -> Array:
+        """Joint draws: (n, m)."""
+        return self.posterior.draws(self._points, key, n)[:, self.c]
+
+    @property
+    def _points(self) -> LatentPoints:
+        return LatentPoints(self.X, None if self.name is None else (self.c, self.name))
+
+
+def latent_prediction(latents: LatentMixture, X_new: Array) -> Prediction | Predictions:
+    """Latent function at X_new; of several, one Prediction for each, by name.
+
+    A function has the name of its kernel, or f0, f1, ...
+    """
+    C, kernels = count_latents(latents.likelihood), latents.kernels
+    names = [k.own_name() for k in kernels] if len(kernels) == C else [None] * C
+    predictions = {
+        name or f"f{c}": _predict_latent(latents, X_new, c) for c, name in enumerate(names)
+    }
+    return Predictions(predictions) if C > 1 else next(iter(predictions.values()))
+
+
+def _predict_latent(
+    latents: LatentMixture, X_new: Array, c: int, name: str | None = None
+) -> Prediction:
+    at = eqx.Partial(_latent_at, latents.condition_at, c, name)
+    if name is not None:
+        return mixture(at, latents.draws, X_new, latents.n)
+    kernel = repeat_kernels(latents.kernels, count_latents(latents.likelihood))[c]
+
+    def component(name):
+        return _predict_latent(latents, X_new, c, name)
+
+    names = tuple(component_names(kernel))
+    return mixture(at, latents.draws, X_new, latents.n, component, names)
+
+
+def _latent_at(
+    condition_at: Callable, c: int, name: str | None, draw: object, X_new: Array
+) -> LatentFunction:
+    """Latent function at one draw, or its component called `name`."""
+    return LatentFunction(condition_at(draw), X_new, c, name)
+
+
+# -- observations ----------------------------------------------------------------------------------
+
+
+def response_prediction(
+    latents: LatentMixture, X_new: Array, extra: dict[str, Array], size: int, seed: int
+) -> ResponsePrediction:
+    """New observations at X_new: their mean, `size` draws, and the probabilities of classes.
+
+    Draws are joint over chunks of 512 points, which are independent given the hyperparameters.
+    """
+    per_draw = -(-size // count_draws(latents.draws))
+    key, key_order = jax.random.split(jax.random.key(seed))
+    chunks = []
+    for i in range(0, X_new.shape[0], 512):
+        rows = slice(i, i + 512)
+        chunk_extra = {name: value[rows] for name, value in extra.items()}
+        key, chunk_key = jax.random.split(key)
+        chunk = _responses(latents, X_new[rows], chunk_extra, chunk_key, per_draw)
+        chunks.append(jax.device_get(chunk))
+    averages, samples = zip(*chunks, strict=True)
+    reason = (
+        "the prediction is NaN: no mode of the latent function was found for at least one draw of "
+        "the hyperparameters. Look at posterior.trust."
+    )
+    mean, *probabilities = (
+        without_nan(np.concatenate(parts), reason) for parts in zip(*averages, strict=True)
+    )
+    y = shuffled(np.concatenate(samples, axis=2), key_order, size)
+    likelihood = latents.likelihood
+    if not likelihood.classifies:
+        return ResponsePrediction(y, mean)
+    return ResponsePrediction(
+        y, mean, probabilities[0], likelihood.classes, ordered=likelihood.is_ordered
+    )
+
+
+@eqx.filter_jit
+def _responses(
+    latents: LatentMixture, X_new: Array, extra: dict[str, Array], key: Array, number: int
+) -> tuple[list[Array], Array]:
+    """Averages over draws, (m,) and (m, K), and `number` draws of y for each: (S, number, m)."""
+
+    points = LatentPoints(X_new)
+
+    def at_draw(draw, key):
+        posterior = latents.condition_at(draw)
+        likelihood = posterior.likelihood
+
+        def response(f):
+            mean = likelihood.mean(eta(likelihood, f), **extra)
+            if not likelihood.classifies:
+                return [mean]
+            return [mean, likelihood.probabilities(eta(likelihood, f), **extra)]
+
+        averages = gaussian_expectation(response, *posterior.moments(points))
+        key_f, key_y = jax.random.split(key)
+        f = posterior.draws(points, key_f, number)
+        return averages, draw_responses(likelihood, f, extra, key_y)
+
+    averages, y = map_draws(at_draw, latents.draws, key)
+    return [jnp.mean(values, axis=0) for values in averages], y

@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
 from numpyro.distributions import Distribution, constraints
 
 from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
+from bayeskern.gp.latent.laplace import LatentMode
+from bayeskern.gp.latent.laplace_factor import LaplaceFactor
 from bayeskern.gp.latent.log_likelihood import LogLikelihood, count_latents, eta
 from bayeskern.gp.latent.posterior import ConditionedLatent, NewResponses, latent_means
 from bayeskern.gp.latent.prior import DensePrior, LatentPrior
 from bayeskern.gp.latent.quadrature import sample_responses
 from bayeskern.gp.latent.solver_prior import SolverPrior
-from bayeskern.gp.prior import is_function, mean_function, positive_definite
+from bayeskern.gp.prior import Inputs, is_function, mean_function, positive_definite
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg import SOLVERS, Solver, solver_of
 
 
 class LatentProcess(Distribution):
-    """The distribution of y ~ likelihood(f), f ~ GP(mean, kernel), with f integrated out.
+    """Distribution of y ~ likelihood(f), f ~ GP(mean, kernel), with f integrated out.
 
     It is a NumPyro distribution. `log_prob` is Laplace's approximation of log p(y), exact for a
-    Gaussian likelihood, and -inf where no mode of f is found; `sample` is exact.
+    Gaussian likelihood, and -inf where f has no mode; `sample` is exact.
 
     Args:
-        kernel: The covariance function, with a number for every hyperparameter, or a tuple with
-            one for each output of the likelihood. One kernel for several outputs is shared by
-            independent processes.
+        kernel: Covariance function, with a number for every hyperparameter, or a tuple with one for
+            each output of the likelihood. Several outputs may share one kernel, as independent
+            processes.
         X: Inputs, shape (n, d) or (n,), or a data frame.
         likelihood: One of `bayeskern.likelihoods`, with a number for every hyperparameter.
-        mean: The prior mean: a number, an array of shape (n,), or a function of one point. For
-            several outputs also one number for each, instead of an array.
-        extra: What the likelihood needs of each row, by name, such as `exposure` or `trials`.
-        solver: "auto" for the fastest that fits, or its name, as for `GaussianProcess`. For any but
-            "dense" there has to be one latent function, and a log-concave likelihood.
+        mean: Prior mean: a number, an array of shape (n,), or a function of one point. For several
+            outputs also one number for each, instead of an array.
+        extra: Values that the likelihood needs of each row, by name, such as `exposure` or
+            `trials`.
+        solver: "auto" for the fastest solver that fits, or its name, as for `GaussianProcess`. All
+            but "dense" require one latent function and a log-concave likelihood.
 
     Attributes:
         kernels: The kernels, a tuple.
         X: The inputs, shape (n, d).
         likelihood: The likelihood.
         prior_mean: The prior mean.
-        solver: The solver that was taken.
+        solver: The chosen solver.
 
     Raises:
         TypeError: If a kernel or the likelihood still holds distributions or `Free`.
@@ -69,32 +76,35 @@ class LatentProcess(Distribution):
 
     def __init__(
         self,
-        kernel,
-        X,
+        kernel: Kernel | tuple[Kernel, ...],
+        X: Inputs,
         likelihood: Likelihood,
-        mean=0.0,
-        extra=None,
-        solver="auto",
+        mean: ArrayLike | Callable = 0.0,
+        extra: Mapping[str, ArrayLike] | None = None,
+        solver: str | Solver = "auto",
         *,
-        validate_args=None,
+        validate_args: bool | None = None,
     ):
-        X, self.columns = validation.inputs(X)
+        points, self.columns = validation.inputs(X)
         self.likelihood = check_likelihood(likelihood).require_concrete()
         self.kernels = tuple(
-            k.resolve(self.columns).require_concrete() for k in read_kernels(kernel, likelihood)
+            k.resolve(self.columns).require_concrete() for k in _read_kernels(kernel, likelihood)
         )
-        self.X = X
-        self.prior_mean = read_mean(mean, count_latents(likelihood), X.shape[0])
-        self.extra = likelihood.read_extra(extra or {}, X.shape[0])
-        self.solver = read_solver(solver, self.kernels, X, self.likelihood)
+        self.X = points
+        self.prior_mean = _read_mean(mean, count_latents(likelihood), points.shape[0])
+        self.extra = likelihood.read_extra(dict(extra or {}), points.shape[0])
+        self.solver = read_solver(solver, self.kernels, points, self.likelihood)
         at_0 = self._likelihood_at_0()
         event = at_0.batch_shape + at_0.event_shape
         super().__init__(batch_shape=(), event_shape=event, validate_args=validate_args)
 
     @property
-    def support(self):
+    def support(self) -> constraints.Constraint:
         at_0 = self._likelihood_at_0()
-        return constraints.independent(at_0.support, len(at_0.batch_shape))
+        return constraints.independent(
+            at_0.support,  # pyright: ignore[reportArgumentType]
+            len(at_0.batch_shape),
+        )
 
     def _likelihood_at_0(self) -> Distribution:
         f = jnp.zeros((count_latents(self.likelihood), self.X.shape[0]))
@@ -107,53 +117,42 @@ class LatentProcess(Distribution):
             return DensePrior(self.kernels, self.X, count_latents(self.likelihood))
         return SolverPrior(self.kernels, self.X, self.solver)
 
-    def means(self):
-        """The prior mean of the latent functions: (C, n)."""
+    def means(self) -> Array:
+        """Prior mean of the latent functions: (C, n)."""
         return latent_means(self.prior_mean, self.X, count_latents(self.likelihood))
 
-    def sample(self, key, sample_shape=()):
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         key_f, key_y = jax.random.split(key)
         C, n = self.means().shape
         white = jax.random.normal(key_f, (*sample_shape, C, n), self.X.dtype)
         f = self.means() + self.prior.root(white)
         return sample_responses(self.likelihood, f, self.extra, key_y)
 
-    def log_prob(self, value):
-        """Laplace's approximation of log p(y), twice differentiable in all that it depends on."""
+    def log_prob(self, value: ArrayLike) -> Array:
+        """Laplace's approximation of log p(y), twice differentiable in all arguments."""
         check_smooth(self.likelihood)
 
-        def log_evidence(y):
+        def log_marginal(y):
             log_likelihood = LogLikelihood.of(self.likelihood, y, self.extra)
-            return self.prior.log_evidence(self.means(), log_likelihood)
+            return self.prior.log_marginal(self.means(), log_likelihood)
 
-        return self._vectorize(log_evidence, "->()")(jnp.asarray(value))
+        return self._vectorize(log_marginal, "->()")(jnp.asarray(value))
 
-    def condition(self, y) -> ConditionedLatent:
-        """Condition on data, with one factorization for all that follows.
+    def condition(self, y: ArrayLike) -> ConditionedLatent:
+        """Condition on data, with one factorization for all predictions.
 
         Args:
             y: Observations, of the shape of this distribution's events.
 
+        Returns:
+            Laplace's approximation of the latent functions given y.
+
         Raises:
-            NotPositiveDefiniteError: If no mode of the latent functions is found.
+            NotPositiveDefiniteError: If the latent functions have no mode.
             ValueError: If the log likelihood has kinks, or y another shape.
         """
-        check_smooth(self.likelihood)
-        y = jnp.asarray(y)
-        if y.shape != self.event_shape:
-            raise ValueError(f"y has shape {y.shape} but X asks for {self.event_shape}.")
-        log_likelihood = LogLikelihood.of(self.likelihood, y, self.extra)
-        mode, W, factor = self.prior.approximate(self.means(), log_likelihood)
-        if not is_traced(mode.decrement) and not (
-            mode.found and np.isfinite(float(factor.logdet()))
-        ):
-            raise NotPositiveDefiniteError(
-                f"no mode of the latent function was found in {int(mode.steps)} Newton steps: "
-                "the covariance of the kernel is not positive definite, or the log likelihood is "
-                "not finite or not curved downwards there. Look at the hyperparameters, and try "
-                "bayeskern.kernels.check_psd(kernel, X)."
-            )
-        # Where JAX traces nothing can be raised: NaN weights make every prediction NaN instead.
+        log_likelihood, mode, W, factor = self._approximate(y)
+        # Nothing can be raised under a trace: NaN weights make every prediction NaN instead.
         usable = mode.found & jnp.isfinite(factor.logdet())
         weights = jnp.where(usable, mode.weights, jnp.nan)
         return ConditionedLatent(
@@ -161,17 +160,42 @@ class LatentProcess(Distribution):
             log_likelihood, mode, W,
         )  # fmt: skip
 
-    def pointwise(self, y):
-        """The log density of each observation given all others, log p(y_i | y_-i).
+    def _approximate(self, y: ArrayLike) -> tuple[LogLikelihood, LatentMode, Array, LaplaceFactor]:
+        """Log likelihood, mode, curvature and factor; raise where there is no mode."""
+        check_smooth(self.likelihood)
+        y = jnp.asarray(y)
+        if y.shape != self.event_shape:
+            raise ValueError(f"y has shape {y.shape} but X asks for {self.event_shape}.")
+        log_likelihood = LogLikelihood.of(self.likelihood, y, self.extra)
+        mode, W, factor = self.prior.approximate(self.means(), log_likelihood)
+        usable = mode.found & jnp.isfinite(factor.logdet())
+        if not is_traced(usable) and not usable:
+            raise NotPositiveDefiniteError(
+                f"no mode of the latent function was found in {int(mode.steps)} Newton steps: "
+                "the covariance of the kernel is not positive definite, or the log likelihood is "
+                "not finite or not curved downwards there. Look at the hyperparameters, and try "
+                "bayeskern.kernels.check_psd(kernel, X)."
+            )
+        return log_likelihood, mode, W, factor
 
-        The observation's own Gaussian part is taken out of the approximation, and its density
-        averaged over what remains.
+    def condition_on_white(self, white: Array) -> ConditionedLatent:
+        """Condition on f = m + L white at X, with K = L L' and white (C, n)."""
+        weights, factor = self.prior.noise_free(white)
+        return ConditionedLatent(
+            self.prior, self.likelihood, self.prior_mean, weights, factor, self.columns
+        )
+
+    def pointwise(self, y: ArrayLike) -> tuple[Array, Array]:
+        """Log density of each observation given all others, log p(y_i | y_-i).
+
+        The factor of the observation itself is removed from the approximation, and its density is
+        averaged over the remaining Gaussian.
 
         Args:
             y: Observations, of the shape of this distribution's events, or a batch of them.
 
         Returns:
-            The log densities, shape (..., n), and which of them count, shape (n,).
+            The log densities, shape (..., n), and a mask of the rows that count, shape (n,).
 
         References:
             Vehtari et al. (2016), "Bayesian leave-one-out cross-validation approximations for
@@ -180,39 +204,53 @@ class LatentProcess(Distribution):
         loo = self._vectorize(lambda y: self.condition(y).loo(), "->(n)")
         return loo(jnp.asarray(y)), jnp.ones(self.X.shape[0], bool)
 
-    def log_ratio(self, y, key, n: int):
-        """n draws f from the approximation q, of evidence Z, and log [p(y | f) p(f) / (q(f) Z)].
+    def log_ratio(self, y: ArrayLike, key: Array, n: int) -> tuple[Array, Array]:
+        """Draws f from the approximation q and their log weights log [p(y, f) / (q(f) Z)].
 
-        (n, C, points) and (n,), of some of very many points. The ratios are all 0 where the
-        approximation is exact; the mean of their exponentials is p(y) / Z.
+        Z is the marginal likelihood of q. The log weights are all 0 where the approximation is
+        exact; the mean of their exponentials is p(y) / Z.
+
+        Args:
+            y: Observations, of the shape of this distribution's events.
+            key: A random key.
+            n: Number of draws.
+
+        Returns:
+            Draws (n, C, points), at no more than a few thousand of the points of X, and the log
+            weights (n,).
         """
-        given = self.condition(y)
-        return self.prior.log_ratio(given.mode, given.W, given.factor, given.log_likelihood, key, n)
+        log_likelihood, mode, W, factor = self._approximate(y)
+        return self.prior.log_ratio(mode, W, factor, log_likelihood, key, n)
 
-    def given(self, y, new: LatentProcess, rows) -> NewResponses:
-        """The distribution of observations at new points, given those of this process.
+    def given(self, y: ArrayLike, new: LatentProcess, rows: Array) -> NewResponses:
+        """Distribution of observations at new points, given those of this process.
 
         Args:
             y: Observations of this process.
             new: The same process at m other points.
-            rows: Which of these points, shape (k,).
+            rows: Indices of the points of `new` to predict, shape (k,).
+
+        Returns:
+            Their joint distribution.
         """
         posterior = self.condition(y)
         prior = latent_means(new.prior_mean, new.X, count_latents(self.likelihood))[:, rows]
         extra = {name: value[rows] for name, value in new.extra.items()}
         return NewResponses(posterior, new.X[rows], prior, extra)
 
-    def _vectorize(self, function, out):
-        """The function of one set of observations, applied to a batch of them."""
+    def _vectorize(self, function: Callable, out: str) -> Callable:
+        """Function of one set of observations, applied to a batch of them."""
         axes = "(n)" if len(self.event_shape) == 1 else "(n,k)"
         return jnp.vectorize(function, signature=axes + out)
 
 
-# -- small pieces ----------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
-def read_solver(solver: str | Solver, kernels, X, likelihood) -> Solver:
-    """The solver of K + W^-1: the dense one where there are several K, or W may be negative."""
+def read_solver(
+    solver: str | Solver, kernels: tuple[Kernel, ...], X: Array, likelihood: Likelihood
+) -> Solver:
+    """Solver of K + W^-1: the dense one for several K, or a W that may be negative."""
     name = type(likelihood).__name__
     if isinstance(solver, Solver):
         return solver
@@ -221,18 +259,20 @@ def read_solver(solver: str | Solver, kernels, X, likelihood) -> Solver:
     elif not likelihood.log_concave:
         obstacle = f"log p(y | f) of {name} is not known to be concave"
     else:
-        # The inverse of a curvature that differs from row to row is the noise.
+        # The noise is the inverse of a curvature that differs from row to row.
         chosen = solver_of(kernels[0], X, solver, noise=np.ones(X.shape[0]))
         if not chosen.approximate:
             return chosen
-        obstacle = "it stands for K + W^-1 alone, and the search for the mode needs K too"
+        obstacle = "it approximates K + W^-1 alone, and the search for the mode needs K too"
     if solver not in ("auto", "dense"):
         validation.one_of("solver", solver, SOLVERS)
         raise ValueError(f"solver={solver!r} does not fit: {obstacle}. Leave solver='auto'.")
     return solver_of(kernels[0], X, "dense")
 
 
-def read_kernels(kernel, likelihood) -> tuple[Kernel, ...]:
+def _read_kernels(
+    kernel: Kernel | tuple[Kernel, ...], likelihood: Likelihood
+) -> tuple[Kernel, ...]:
     """The kernels as a tuple: one, or one for each latent function."""
     kernels = tuple(kernel) if isinstance(kernel, tuple | list) else (kernel,)
     C = count_latents(likelihood)
@@ -244,8 +284,8 @@ def read_kernels(kernel, likelihood) -> tuple[Kernel, ...]:
     return tuple(positive_definite(k) for k in kernels)
 
 
-def check_likelihood(likelihood) -> Likelihood:
-    """Refuse anything but a likelihood."""
+def check_likelihood(likelihood: Likelihood) -> Likelihood:
+    """Return the likelihood, or raise TypeError if it is none."""
     if not isinstance(likelihood, Likelihood):
         raise TypeError(
             f"likelihood must be one of bayeskern.likelihoods, got {type(likelihood).__name__}."
@@ -253,8 +293,8 @@ def check_likelihood(likelihood) -> Likelihood:
     return likelihood
 
 
-def check_smooth(likelihood) -> None:
-    """Refuse a likelihood without curvature."""
+def check_smooth(likelihood: Likelihood) -> None:
+    """Raise ValueError for a likelihood without curvature."""
     if likelihood.kinked:
         raise ValueError(
             f"log p(y | f) of {type(likelihood).__name__} has kinks, so Laplace's approximation "
@@ -263,8 +303,8 @@ def check_smooth(likelihood) -> None:
         )
 
 
-def read_mean(mean, C: int, n: int | None = None):
-    """A prior mean as it is kept: a function, a number, one for each of C functions, or (n,)."""
+def _read_mean(mean: ArrayLike | Callable, C: int, n: int) -> Array | Callable:
+    """Prior mean: a function, a number, one number for each of C functions, or (n,)."""
     if is_function(mean):
         return mean_function(mean)
     if hyper.is_specified(mean):

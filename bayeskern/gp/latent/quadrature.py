@@ -1,23 +1,22 @@
-"""Observations whose latent functions are Gaussian: averages by quadrature, and draws."""
+"""Expectations and draws of observations whose latent functions are Gaussian."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from scipy.special import ndtri
 
 from bayeskern.gp.latent.log_likelihood import eta
+from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg.root import square_root
 
-# The number of nodes on an axis, and the sds that they reach: in one dimension, and in two.
-NODES_1D, NODES_2D = (240, 12.0), (32, 8.0)
-# The number of nodes in more dimensions.
-SOBOL_POINTS = 1024
-# The number of nodes evaluated together, which divides each of the numbers above.
-BATCH = 16
+# Nodes evaluated together; divides every number of nodes.
+NODES_PER_BATCH = 16
 
 
 @cache
@@ -25,19 +24,19 @@ def nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
     """(Q, C) nodes and (Q,) weights for E[g(z)], z ~ N(0, I): sum_q w_q g(z_q).
 
     In one and two dimensions the trapezoidal rule: under a Gaussian it converges as fast as
-    Gauss-Hermite where g is smooth, and a good deal faster where it is a steep sigmoid (Trefethen
-    and Weideman 2014, "The exponentially convergent trapezoidal rule"). Scrambled Sobol points,
-    with a fixed seed, in more.
+    Gauss-Hermite where g is smooth, and much faster where g is a steep sigmoid (Trefethen and
+    Weideman 2014, "The exponentially convergent trapezoidal rule"). In more dimensions scrambled
+    Sobol points with a fixed seed.
     """
     if C > 2:
-        return sobol(C, SOBOL_POINTS)
-    count, reach = NODES_1D if C == 1 else NODES_2D
-    x = np.linspace(-reach, reach, count)
+        return sobol(C, 1024)
+    count, reach_sds = (240, 12.0) if C == 1 else (32, 8.0)
+    x = np.linspace(-reach_sds, reach_sds, count)
     return product_rule(x, np.exp(-0.5 * np.square(x)), C)
 
 
-def product_rule(x, weights, C: int) -> tuple[np.ndarray, np.ndarray]:
-    """A rule in C dimensions from nodes and weights in one: (Q, C), (Q,) with sum 1."""
+def product_rule(x: np.ndarray, weights: np.ndarray, C: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rule in C dimensions from nodes and weights in one: (Q, C), (Q,) with sum 1."""
     grid = np.stack(np.meshgrid(*[x] * C, indexing="ij"), -1).reshape(-1, C)
     products = np.stack(np.meshgrid(*[weights] * C, indexing="ij"), -1).reshape(-1, C)
     products = np.prod(products, axis=1)
@@ -45,14 +44,15 @@ def product_rule(x, weights, C: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sobol(C: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scrambled Sobol points (count, C) under N(0, I), all of one weight."""
-    # Here, since scipy.stats takes a while to import.
+    """Scrambled Sobol points (count, C) under N(0, I), with equal weights."""
+    # scipy.stats takes long to import.
     from scipy.stats import qmc
 
-    return ndtri(qmc.Sobol(C, seed=0).random(count)), np.full(count, 1.0 / count)
+    points = qmc.Sobol(C, seed=0).random(count)  # pyright: ignore[reportCallIssue]
+    return ndtri(points), np.full(count, 1.0 / count)
 
 
-def gaussian_expectation(function, mean, covariance):
+def gaussian_expectation(function: Callable, mean: Array, covariance: Array):
     """E[function(f)] for f ~ N(mean, covariance) at each point: f (C, m) -> arrays (m, ...)."""
     z, w = nodes(mean.shape[0])
     L = covariance_roots(covariance)
@@ -62,26 +62,19 @@ def gaussian_expectation(function, mean, covariance):
         values = jax.vmap(lambda z: function(mean + jnp.einsum("cdm,d->cm", L, z)))(z)
         return jax.tree.map(lambda t, v: t + jnp.tensordot(w, v, 1), total, values), None
 
-    batches = z.reshape(-1, BATCH, z.shape[1]), w.reshape(-1, BATCH)
+    batches = z.reshape(-1, NODES_PER_BATCH, z.shape[1]), w.reshape(-1, NODES_PER_BATCH)
     zero = jax.tree.map(jnp.zeros_like, function(mean))
     return jax.lax.scan(add, zero, jax.tree.map(jnp.asarray, batches))[0]
 
 
-def covariance_roots(covariance):
-    """A square root of the C x C covariance at each point: (C, C, m)."""
+def covariance_roots(covariance: Array) -> Array:
+    """Square root of the C x C covariance at each point: (C, C, m)."""
     if covariance.shape[0] == 1:
         return jnp.sqrt(covariance)
     return jnp.moveaxis(square_root(jnp.moveaxis(covariance, -1, 0)), 0, -1)
 
 
-def mean_response(likelihood, mean, covariance, extra):
-    """E[y] where the latent functions are Gaussian: (m,)."""
-    return gaussian_expectation(
-        lambda f: likelihood.mean(eta(likelihood, f), **extra), mean, covariance
-    )
-
-
-def draw_responses(likelihood, f, extra, key):
+def draw_responses(likelihood: Likelihood, f: Array, extra: dict[str, Array], key: Array) -> Array:
     """y given each of n draws of f (n, C, m), one after the other: (n, m)."""
 
     def draw(f_and_key):
@@ -91,11 +84,14 @@ def draw_responses(likelihood, f, extra, key):
     return jax.lax.map(draw, (f, jax.random.split(key, f.shape[0])))
 
 
-def sample_responses(likelihood, f, extra, key):
+def sample_responses(
+    likelihood: Likelihood, f: Array, extra: dict[str, Array], key: Array
+) -> Array:
     """y given draws of f (..., C, m), all at once: (..., m)."""
 
     def draw(f, key):
-        return likelihood.distribution(eta(likelihood, f), **extra).sample(key)
+        distribution = likelihood.distribution(eta(likelihood, f), **extra)
+        return jnp.asarray(distribution.sample(key))
 
     sample_shape = f.shape[:-2]
     keys = jax.random.split(key, sample_shape) if sample_shape else key
@@ -104,11 +100,10 @@ def sample_responses(likelihood, f, extra, key):
     return draw(f, keys)
 
 
-def log_normal(r, S):
+def log_normal(r: Array, S: Array) -> Array:
     """log N(r; 0, S) for r (..., n, C) and S (n, C, C)."""
     L = jnp.linalg.cholesky(S)
     z = jnp.einsum("ncd,...nd->...nc", jnp.linalg.inv(L), r)
     half_logdet = jnp.sum(jnp.log(jnp.diagonal(L, axis1=-2, axis2=-1)), -1)
-    return (
-        -0.5 * jnp.sum(jnp.square(z), -1) - half_logdet - 0.5 * r.shape[-1] * jnp.log(2.0 * jnp.pi)
-    )
+    log_2pi = jnp.log(2.0 * jnp.pi)
+    return -0.5 * jnp.sum(jnp.square(z), -1) - half_logdet - 0.5 * r.shape[-1] * log_2pi

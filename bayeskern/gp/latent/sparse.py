@@ -1,10 +1,10 @@
-"""Gaussian processes for many rows: their values at a few inducing points, and minibatches."""
+"""Sparse Gaussian processes for many rows: inducing points and minibatches."""
 
 from __future__ import annotations
 
 import dataclasses
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -12,37 +12,40 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from numpyro.distributions import Distribution
+from jax import Array
+from jax.typing import ArrayLike as JaxArrayLike
+from numpy.typing import ArrayLike
+from numpyro.distributions import Distribution, constraints
 
 from bayeskern.core import validation
 from bayeskern.gp.latent.log_likelihood import count_latents, eta
 from bayeskern.gp.latent.model import LatentGP
-from bayeskern.gp.latent.posterior import ConditionedLatent
+from bayeskern.gp.latent.prior import LatentPoints
 from bayeskern.gp.latent.process import LatentProcess
 from bayeskern.gp.latent.quadrature import covariance_roots, product_rule, sample_responses, sobol
+from bayeskern.gp.prior import Inputs
+from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg import SOLVERS, Solver
-
-# Nodes for the average of a log density over one latent function, over each of two, and over more.
-NODES_1D, NODES_2D, SOBOL_POINTS = 20, 10, 128
+from bayeskern.linalg.factor import AnyArray
 
 
 class SparseGP(LatentGP):
     """A `LatentGP` for many rows, through its values u at m inducing points.
 
     n rows cost O(n m^2), not O(n^3). Each y_i counts with E[log p(y_i | f_i)] under the prior of
-    f_i given u, so that the density of this model is a lower bound of that of the whole process,
-    and full-rank SVI on it is the sparse variational Gaussian process. A verdict on its posterior
-    speaks of this model; that the inducing points are enough is seen by adding more. Sites are
-    those of `LatentGP`, `white` being that of u.
+    f_i given u, so that the density of this model is a lower bound on the density of the whole
+    process, and full-rank SVI on it is the sparse variational Gaussian process. A verdict on its
+    posterior refers to this model; to check that there are enough inducing points, add more. Sites
+    are those of `LatentGP`, with `white` for u.
 
     Args:
         kernel: As in `LatentGP`.
         likelihood: As in `LatentGP`.
         mean: As in `LatentGP`.
         integrate: Not used: u is always kept.
-        columns: The columns of the data frame it was fitted to; set by `prepare`.
-        inducing: How many inducing points, found by k-means, or the points, shape (m, d).
-        batch: How many rows SVI looks at in each step; None for all.
+        columns: Columns of the data frame of the fit; set by `prepare`.
+        inducing: Number of inducing points, which k-means then finds, or the points, shape (m, d).
+        batch: Number of rows in each step of SVI; None for all.
 
     References:
         Titsias (2009), "Variational learning of inducing variables in sparse Gaussian processes";
@@ -61,36 +64,45 @@ class SparseGP(LatentGP):
         (3, 1)
     """
 
-    # Each costs O(m^3) only.
+    # Each draw costs O(m^3) only.
     most_draws: ClassVar[int] = 1000
 
-    inducing: Any = eqx.field(default=100, kw_only=True)
+    inducing: int | ArrayLike = eqx.field(default=100, kw_only=True)
     batch: int | None = eqx.field(static=True, default=None, kw_only=True)
 
-    def __call__(self, X, y=None, extra: dict | None = None, **extras):
+    def __call__(
+        self,
+        X: AnyArray,
+        y: AnyArray | None = None,
+        extra: dict[str, Array] | None = None,
+        **extras: ArrayLike,
+    ) -> JaxArrayLike:
         if isinstance(self.inducing, int):
             # NumPyro's own inference traces the model, though the data are known.
             with jax.ensure_compile_time_eval():
                 model, args = self.prepare(X, y, **(extra or {}), **extras)
             return model(*args)
         likelihood, kernels, mean = self.sample_parameters()
-        shape = (count_latents(likelihood), len(self.inducing))
+        inducing = jnp.asarray(self.inducing)
+        shape = (count_latents(likelihood), len(inducing))
         site_shape = shape if likelihood.outputs else shape[1:]
         normal = dist.Normal().expand(site_shape).to_event(len(site_shape))
         white = numpyro.sample("white", normal)
-        given = (self.inducing, likelihood, mean, self._inducing_extra)
-        process = LatentProcess(kernels, *given, solver="dense")
-        u = ConditionedLatent.noise_free(process, white.reshape(shape))
-        n = X.shape[0]
-        with numpyro.plate("rows", n, subsample_size=self.batch) as rows:
+        process = LatentProcess(
+            kernels, inducing, likelihood, mean, self._inducing_extra, solver="dense"
+        )
+        u = process.condition_on_white(jnp.reshape(white, shape))
+        with numpyro.plate("rows", X.shape[0], subsample_size=self.batch) as rows:
             batch_extra = {name: value[rows] for name, value in (extra or {}).items()}
-            observed = ExpectedLogLikelihood(likelihood, *u.moments(X[rows]), batch_extra)
+            moments = u.moments(LatentPoints(X[rows]))
+            observed = ExpectedLogLikelihood(likelihood, *moments, batch_extra)
             return numpyro.sample("y", observed, obs=None if y is None else y[rows])
 
-    def for_method(self, name: str) -> SparseGP:
+    def for_method(self, name: str) -> Self:
+        """The model itself: every method samples u."""
         return self
 
-    def _solver_for(self, X) -> Solver:
+    def _solver_for(self, X: Array) -> Solver:
         if self.solver not in ("auto", "dense"):
             raise ValueError(
                 f"solver={self.solver!r} does not fit: the only covariance matrix is that of the "
@@ -98,51 +110,53 @@ class SparseGP(LatentGP):
             )
         return SOLVERS["dense"]
 
-    def prepare(self, X, y=None, **extra):
+    def prepare(
+        self, X: Inputs, y: ArrayLike | None = None, **extra: ArrayLike
+    ) -> tuple[Self, tuple]:
         """As `LatentGP.prepare`; finds the inducing points too."""
-        model, (X, y, extra) = super().prepare(X, y, **extra)
-        Z = _inducing_points(self.inducing, np.asarray(X), model.columns or self.columns)
-        if self.batch is not None:
-            validation.positive_integer(self.batch, "batch")
-        batch = None if self.batch is None else min(self.batch, X.shape[0])
-        return dataclasses.replace(model, inducing=jnp.asarray(Z), batch=batch), (X, y, extra)
+        model, (points, targets, values) = super().prepare(X, y, **extra)
+        columns = model.columns or self.columns
+        inducing = jnp.asarray(_inducing_points(self.inducing, np.asarray(points), columns))
+        batch = self.batch
+        if batch is not None:
+            batch = min(validation.positive_integer(batch, "batch"), points.shape[0])
+        model = dataclasses.replace(model, inducing=inducing, batch=batch)
+        return model, (points, targets, values)
 
-    def predictive(
-        self, draws: dict, data: tuple, X_new, latent: bool = False, seed: int = 0, **extra
-    ):
-        inducing_data = (self.inducing, None, self._inducing_extra)
-        return super().predictive(draws, inducing_data, X_new, latent, seed, **extra)
+    def _conditioning_data(self, data: tuple) -> tuple:
+        return self.inducing, None, self._inducing_extra
 
-    def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
-        without_batches = dataclasses.replace(self, batch=None)
-        return super(SparseGP, without_batches).prior_predictive(X, y, draws, seed, **extra)
+    def _for_all_rows(self) -> Self:
+        return dataclasses.replace(self, batch=None)
 
     @property
     def _inducing_extra(self) -> dict[str, float]:
-        """What the likelihood needs beside y, at inducing points, where nothing is observed."""
+        """Placeholders for the values that the likelihood needs at inducing points."""
         return dict.fromkeys(self.likelihood.needs, 1.0)
 
 
 class ExpectedLogLikelihood(Distribution):
-    """y ~ likelihood(f), f Gaussian; its log density is averaged over f, not its density.
+    """y ~ likelihood(f), f Gaussian, with E[log p(y | f)] as its log density.
 
     mean: (C, n); covariance: (C, C, n), at each row.
     """
 
-    def __init__(self, likelihood, mean, covariance, extra):
+    def __init__(
+        self, likelihood: Likelihood, mean: Array, covariance: Array, extra: dict[str, Array]
+    ):
         self.likelihood, self.latent_mean, self.covariance = likelihood, mean, covariance
         self.extra = extra
         at_mean = self._at(mean)
         super().__init__(batch_shape=at_mean.batch_shape, event_shape=at_mean.event_shape)
 
     @property
-    def support(self):
+    def support(self) -> constraints.Constraint | None:
         return self._at(self.latent_mean).support
 
-    def _at(self, f):
+    def _at(self, f: Array) -> Distribution:
         return self.likelihood.distribution(eta(self.likelihood, f), **self.extra)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Array) -> Array:
         """E[log p(y | f)], by quadrature."""
         roots = covariance_roots(self.covariance)
 
@@ -154,7 +168,7 @@ class ExpectedLogLikelihood(Distribution):
         nodes = jax.tree.map(jnp.asarray, _nodes(self.latent_mean.shape[0]))
         return jax.lax.scan(add, jnp.zeros(self.batch_shape), nodes)[0]
 
-    def sample(self, key, sample_shape=()):
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Array:
         key_f, key_y = jax.random.split(key)
         roots = covariance_roots(self.covariance)
         white = jax.random.normal(key_f, (*sample_shape, *self.latent_mean.shape))
@@ -164,14 +178,16 @@ class ExpectedLogLikelihood(Distribution):
 
 @cache
 def _nodes(C: int) -> tuple[np.ndarray, np.ndarray]:
-    """(Q, C) nodes and (Q,) weights under N(0, I)."""
+    """(Q, C) nodes and (Q,) weights under N(0, I) for log densities, which are smooth."""
     if C > 2:
-        return sobol(C, SOBOL_POINTS)
-    return product_rule(*np.polynomial.hermite_e.hermegauss(NODES_1D if C == 1 else NODES_2D), C)
+        return sobol(C, 128)
+    return product_rule(*np.polynomial.hermite_e.hermegauss(20 if C == 1 else 10), C)
 
 
-def _inducing_points(inducing, X, columns) -> np.ndarray:
-    """The inducing points, (m, d): as given, or for a number m the centers that k-means finds."""
+def _inducing_points(
+    inducing: int | ArrayLike, X: np.ndarray, columns: tuple[str, ...] | None
+) -> np.ndarray:
+    """Inducing points, (m, d): as given, or for a number m the centers of k-means."""
     if not isinstance(inducing, int | np.integer):
         Z = np.asarray(validation.inputs(inducing, "inducing", columns)[0])
         if Z.shape[1] != X.shape[1]:
@@ -179,7 +195,7 @@ def _inducing_points(inducing, X, columns) -> np.ndarray:
                 f"inducing has {Z.shape[1]} columns but X has {X.shape[1]}; give points like those."
             )
         return Z
-    # Here, since scikit-learn takes a while to import.
+    # scikit-learn takes long to import.
     from sklearn.cluster import MiniBatchKMeans
 
     count = validation.positive_integer(inducing, "inducing")
@@ -188,5 +204,9 @@ def _inducing_points(inducing, X, columns) -> np.ndarray:
         return distinct
     scale = np.std(X, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    clustering = MiniBatchKMeans(count, random_state=0, n_init=3).fit(X / scale)
-    return clustering.cluster_centers_ * scale
+    clustering = MiniBatchKMeans(
+        count,
+        random_state=0,
+        n_init=3,  # pyright: ignore[reportArgumentType]
+    ).fit(X / scale)
+    return np.asarray(clustering.cluster_centers_) * scale

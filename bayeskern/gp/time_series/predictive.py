@@ -1,7 +1,7 @@
-"""What is known of the next values, at each of several draws of the hyperparameters, in NumPy.
+"""Joint distribution of the next values, at each of several draws of the hyperparameters.
 
-A normal distribution is conditioned on one more value without the factor of the covariance of
-those before: what they say of the next ones is in its mean and its covariance.
+Conditioning a normal distribution on one more value needs no factor of the covariance of earlier
+values: its mean and covariance carry all that they say about later ones.
 """
 
 from __future__ import annotations
@@ -10,23 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Times that differ by less than this share of the last one are rounded from the same one.
-SAME = 1e-9
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
 class JointPredictive:
-    """The joint distribution of new values given those before, at S draws of the hyperparameters.
+    """Joint distribution of new values given earlier ones, at S draws of the hyperparameters.
 
     y(x) = f(x) + e, with f ~ N(mean, covariance) and e ~ N(0, noise), at each draw.
 
     Attributes:
-        log_densities: Of the values before and of the hyperparameters, (S,).
-        x: Sorted times of new values, (m,); none where only the log densities are known.
-        means: (S, m).
-        covariances: Of f, (S, m, m).
-        noise: (S,).
+        log_densities: Log densities of the earlier values and the hyperparameters, (S,).
+        x: Sorted times of new values, (m,); empty where only the log densities are known.
+        means: Means of f, (S, m).
+        covariances: Covariances of f, (S, m, m).
+        noise: Noise variances, (S,).
     """
 
     log_densities: np.ndarray
@@ -37,51 +35,49 @@ class JointPredictive:
 
     @classmethod
     def unknown(cls, log_densities: np.ndarray) -> JointPredictive:
-        """That of which only the log densities are known."""
+        """Log densities (S,) without a distribution of new values."""
         S = len(log_densities)
         return cls(log_densities, np.zeros(0), np.zeros((S, 0)), np.zeros((S, 0, 0)), np.zeros(S))
 
-    def covers(self, x) -> bool:
-        """Whether times x (k,) are all among those here."""
+    def covers(self, x: np.ndarray) -> bool:
+        """Check that all of the times x (k,) are times of the distribution."""
         if len(self.x) == 0:
             return False
-        return bool(np.all(np.abs(self.x[self._places(x)] - x) <= self._near))
+        return bool(np.all(np.abs(self.x[self._indices(x)] - x) <= self._time_tol))
 
-    def moments(self, rows, x) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of values at times x (k,) among those here: (len(rows), k) each.
-
-        rows: the draws that are asked for.
-        """
-        at, rows = self._places(x), np.asarray(rows)[:, None]
+    def moments(self, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances at times x (k,), for some of the draws: (len(rows), k) each."""
+        at, rows = self._indices(x), np.asarray(rows)[:, None]
         variances = np.maximum(self.covariances[rows, at, at], 0.0)
         return self.means[rows, at], variances + self.noise[rows]
 
-    def given(self, x, y) -> JointPredictive:
-        """The distribution of later values, given values y at times x (k,) among those here too.
+    def given(self, x: np.ndarray, y: np.ndarray) -> JointPredictive:
+        """Distribution of later values, given values y at times x (k,) among those here too.
 
         Rasmussen and Williams (2006), equations 2.25 and 2.26, for one value after the other.
         """
-        places, gains = self._places(x), 0.0
+        indices, log_gains = self._indices(x), 0.0
         means, C = self.means, self.covariances
+        # Overflow is no error: it gives the value -inf.
         with np.errstate(all="ignore"):
-            # What overflows has no density, and that is said by its value.
-            for place, value in zip(places, y, strict=True):
-                own, residual = C[:, place], value - means[:, place]
-                variance = np.maximum(own[:, place], 0.0) + self.noise
-                gains -= 0.5 * (np.square(residual) / variance + np.log(variance) + LOG_2PI)
+            for index, value in zip(indices, y, strict=True):
+                own, residual = C[:, index], value - means[:, index]
+                variance = np.maximum(own[:, index], 0.0) + self.noise
+                log_gains -= 0.5 * (np.square(residual) / variance + np.log(variance) + LOG_2PI)
                 weights = own / variance[:, None]
                 means = means + weights * residual[:, None]
                 C = C - weights[:, :, None] * own[:, None]
-        densities = self.log_densities + np.where(np.isnan(gains), -np.inf, gains)
-        # Copies, so that the memory of what is past is given back.
-        later = slice(places[-1] + 1, None)
+        densities = self.log_densities + np.where(np.isnan(log_gains), -np.inf, log_gains)
+        # Copies release the memory of earlier times.
+        later = slice(indices[-1] + 1, None)
         means, C = means[:, later].copy(), C[:, later, later].copy()
         return JointPredictive(densities, self.x[later].copy(), means, C, self.noise)
 
-    def _places(self, x) -> np.ndarray:
-        """Where times x are among those here."""
-        return np.searchsorted(self.x, x - self._near).clip(max=len(self.x) - 1)
+    def _indices(self, x: np.ndarray) -> np.ndarray:
+        """Indices of times x among those of the distribution."""
+        return np.searchsorted(self.x, x - self._time_tol).clip(max=len(self.x) - 1)
 
     @property
-    def _near(self) -> float:
-        return SAME * abs(self.x[-1])
+    def _time_tol(self) -> float:
+        """Largest rounding error of equal times."""
+        return 1e-9 * abs(self.x[-1])

@@ -12,6 +12,7 @@ from sklearn.gaussian_process import kernels as sk
 
 from bayeskern import likelihoods
 from bayeskern.gp.latent import laplace
+from bayeskern.gp.latent.laplace_factor import DenseCovariance, dense_inverse
 from bayeskern.gp.latent.log_likelihood import LogLikelihood
 from bayeskern.kernels import RBF
 from bayeskern.linalg import lapack
@@ -37,9 +38,15 @@ def observed(likelihood, y, **extra):
     return LogLikelihood.of(likelihood, y, extra)
 
 
-find_mode = jax.jit(laplace.find_mode)
-log_evidence = jax.jit(laplace.log_evidence)
-value_and_grads = jax.jit(jax.value_and_grad(laplace.log_evidence, argnums=(0, 1)))
+find_mode = jax.jit(lambda K, *rest: laplace.find_mode(DenseCovariance(K), *rest))
+
+
+def log_marginal(K, m, log_likelihood):
+    return laplace.log_marginal(DenseCovariance(K), m, log_likelihood)
+
+
+log_evidence = jax.jit(log_marginal)
+value_and_grads = jax.jit(jax.value_and_grad(log_marginal, argnums=(0, 1)))
 
 
 # -- against scikit-learn --------------------------------------------------------------------------
@@ -59,7 +66,7 @@ def test_binary_evidence_and_its_gradient_are_those_of_scikit_learn(n):
     @jax.value_and_grad
     def evidence(theta):
         kernel = RBF(variance=jnp.exp(theta[0]), lengthscale=jnp.exp(theta[1]))
-        return laplace.log_evidence(kernel.evaluate(jnp.asarray(X))[None], jnp.zeros((1, n)), data)
+        return log_marginal(kernel.evaluate(jnp.asarray(X))[None], jnp.zeros((1, n)), data)
 
     for theta in np.log([[2.0, 0.8], [50.0, 0.4], [0.2, 3.0]]):
         value, gradient = peer.log_marginal_likelihood(theta, eval_gradient=True)
@@ -216,7 +223,7 @@ def test_gradient_and_hessian_are_those_of_finite_differences(name):
         # One kernel for three classes.
         K = K if len(K) == C else jnp.broadcast_to(K[:1], (C, *K.shape[1:]))
         mean = jnp.arange(1.0, C + 1.0)[:, None] * theta[2] * jnp.ones((C, len(X)))
-        return laplace.log_evidence(K, mean, LogLikelihood.of(make(theta[3:]), y, extra))
+        return log_marginal(K, mean, LogLikelihood.of(make(theta[3:]), y, extra))
 
     theta = jnp.asarray([0.3, -0.2, 0.15, *values])
 
@@ -264,8 +271,10 @@ def test_what_the_derivatives_are_made_of_is_what_dense_algebra_makes(n, likelih
     X = points(n)
     y = (np.add(*wave(X)) > 0).astype(float)
     K, data = gram(X) + 0.05 * np.eye(n), observed(likelihood, y)
-    f, R, S, logdet = jax.jit(laplace._solution)(jnp.asarray(K)[None], jnp.zeros((1, n)), data)
-    W = np.asarray(data.curvature(f))[0, 0]
+    mode = find_mode(jnp.asarray(K)[None], jnp.zeros((1, n)), data)
+    inverse = jax.jit(dense_inverse, static_argnums=2)
+    R, S, logdet = inverse(jnp.asarray(K)[None], data.curvature(mode.f), data.concave)
+    W = np.asarray(data.curvature(mode.f))[0, 0]
     inner = np.eye(n) + W[:, None] * K
     np.testing.assert_allclose(R, np.linalg.solve(inner, np.diag(W)), rtol=0, atol=1e-10)
     covariance = np.linalg.inv(np.linalg.inv(K) + np.diag(W))

@@ -14,6 +14,7 @@ from scipy.special import gammaln
 import bayeskern as bk
 from bayeskern import likelihoods
 from bayeskern.gp import LatentGP, LatentProcess
+from bayeskern.gp.latent.prior import LatentPoints
 from bayeskern.kernels import RBF, Linear, Matern32, Multiquadric
 from tests.marks import few
 
@@ -128,7 +129,7 @@ def test_with_nothing_else_to_infer_every_method_infers_f():
     # In the coordinates of `white` its mode and curvature are those of f.
     given = LatentProcess(RBF(0.8), X, likelihoods.Poisson(), 0.2).condition(y)
     np.testing.assert_allclose(posterior.optimum.z, _white(given), atol=1e-5)
-    sd = np.sqrt(given.moments(X[:, None])[1][0, 0])
+    sd = np.sqrt(given.moments(LatentPoints(X[:, None]))[1][0, 0])
     np.testing.assert_allclose(posterior.flat["f"].std(axis=0), sd, rtol=0.08)
 
 

@@ -16,6 +16,7 @@ import bayeskern as bk
 from bayeskern import likelihoods
 from bayeskern.core.validation import NotPositiveDefiniteError
 from bayeskern.gp import LatentProcess
+from bayeskern.gp.latent.prior import LatentPoints
 from bayeskern.kernels import RBF, Custom, Linear, Matern32, Multiquadric
 from bayeskern.prediction.response import ResponsePrediction
 from tests.compilations import compilations
@@ -235,7 +236,7 @@ def test_predictions_of_two_latent_functions_are_those_of_dense_algebra():
     np.testing.assert_allclose([p.mean for p in found.values()], mean.reshape(2, 3), atol=1e-8)
     variances = np.diagonal(covariance).reshape(2, 3)
     np.testing.assert_allclose([p.variance for p in found.values()], variances, atol=1e-8)
-    both = given.moments(jnp.asarray(X_new)[:, None])[1]
+    both = given.moments(LatentPoints(jnp.asarray(X_new)[:, None]))[1]
     np.testing.assert_allclose(both[0, 1], np.diagonal(covariance[:3, 3:]), atol=1e-8)
     # E[y] is the first of them; var y has both in it.
     new = given.predict(X_new, draws=20_000)

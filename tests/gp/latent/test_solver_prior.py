@@ -9,7 +9,6 @@ import pytest
 import bayeskern as bk
 from bayeskern import likelihoods
 from bayeskern.gp import LatentProcess
-from bayeskern.gp.latent.posterior import ConditionedLatent
 from bayeskern.kernels import Linear, Matern32, Matern52
 
 rng = np.random.default_rng(0)
@@ -122,7 +121,7 @@ def test_where_f_is_known_predictions_interpolate_it():
     white = np.random.default_rng(1).normal(size=(1, N))
     markov = process("markov")
     f = np.asarray(markov.prior.root(white)[0])
-    known = ConditionedLatent.noise_free(markov, jnp.asarray(white)).predict(NEW, latent=True)
+    known = markov.condition_on_white(jnp.asarray(white)).predict(NEW, latent=True)
     kernel = markov.kernels[0]
     K = kernel(T) + 1e-10 * np.mean(kernel.diag(T)) * np.eye(N)
     explained = np.linalg.solve(K, kernel(T, NEW))
