@@ -42,19 +42,19 @@ def test_links_to_files_hold(page):
     assert [address for address in local if not (page.parent / address).exists()] == []
 
 
-def test_floors_are_those_of_the_contract():
+def test_documented_layers_are_those_of_the_contract():
     contract = configparser.ConfigParser()
     contract.read(ROOT / ".importlinter")
     layers = [
         re.findall(r"\w+", contract[f"importlinter:contract:{name}"]["layers"])
-        for name in ("floors", "inference", "forecast")
+        for name in ("layers", "inference", "forecast")
     ]
-    floors, inside = layers[0][1:], layers[1] + layers[2]  # __main__ only calls the command line.
+    packages, inside = layers[0][1:], layers[1] + layers[2]  # __main__ only calls the command line.
     page = (ROOT / "docs" / "architecture.md").read_text()
     rows = re.findall(r"^\| \[`(\w+)`\]", page.partition("## Where to find")[0], flags=re.MULTILINE)
-    assert rows == floors + inside
-    picture = (ROOT / "docs" / "floors.svg").read_text()
-    assert re.findall(r'font-weight="600">(\w+)<', picture) == floors
+    assert rows == packages + inside
+    picture = (ROOT / "docs" / "layers.svg").read_text()
+    assert re.findall(r'font-weight="600">(\w+)<', picture) == packages
 
 
 def sections(page):
