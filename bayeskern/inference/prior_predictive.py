@@ -2,51 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 import jax
 import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import forbid_value_inspection, model_arguments
-from bayeskern.inference.model.trace.axes import DatasetMaker
+from bayeskern.inference.model.trace.axes import dataset
 from bayeskern.inference.model.trace.handlers import DrawObserved
 from bayeskern.inference.model.trace.sites import ModelSite, trace_at
 from bayeskern.inference.model.trace.validation import is_factor
 from bayeskern.inference.posterior.predictive import from_prior
-from bayeskern.inference.problem import bind
+from bayeskern.inference.problem import Problem, bind
+
+if TYPE_CHECKING:
+    # xarray takes a while to import.
+    import xarray as xr
 
 
 def prior_predictive(
-    problem,
-    *args,
+    problem: Problem | Callable,
+    *args: Any,
     draws: int = 1000,
     seed: int = 0,
     model_kwargs: dict | None = None,
-    **kwargs,
-):
-    """Parameters from the prior, and data given them.
+    **kwargs: Any,
+) -> xr.DataTree:
+    """Draws of parameters from the prior, and of data given them.
 
     Args:
         problem: A NumPyro model with its arguments, `prior_predictive(model, X, y)`, or a
-            `Problem`. The data say which sites are observed and in what shape; their values matter
-            only to default priors.
-        *args: The arguments of the model.
-        draws: How many.
-        seed: A whole number from which everything random follows.
+            `Problem`. The data determine which sites are observed and in what shape; their values
+            matter only to default priors.
+        *args: Arguments of the model.
+        draws: Number of draws.
+        seed: A whole number that determines all random numbers.
         model_kwargs: Named arguments of the model that have the name of an option here.
         **kwargs: Other named arguments of the model.
 
     Returns:
-        An xarray DataTree as ArviZ takes it, with one chain. Its groups are prior (latents,
-        discrete ones too, and deterministics), prior_predictive (the observed sites, masked-out
+        An xarray DataTree in ArviZ's layout, with one chain. Its groups are prior (latents,
+        discrete ones too, and deterministics), prior_predictive (the observed sites, masked
         observations included), and observed_data.
 
     Raises:
         ValueError: If a prior is improper or missing (`Free`), nothing is observed, or the
-            model has a `numpyro.factor`; the message names the site. If an option may be meant for
-            the model.
+            model has a `numpyro.factor`; the message names the site. Also if an option may be
+            meant for the model.
     """
-    # xarray takes a while to import.
     import xarray as xr
 
     validation.positive_integer(draws, "draws")
@@ -56,26 +63,34 @@ def prior_predictive(
     target = bound.target()
     prior, data = simulate(target, draws, seed)
     observed = target.observed({s.name: prior[s.name][0] for s in target.latents})
-    maker = DatasetMaker("prior", target.sites(), bound.coords, bound.dims)
+    labelled = partial(
+        dataset, method="prior", sites=target.sites(), coords=bound.coords, dims=bound.dims
+    )
     groups = {}
     if prior:
-        groups["prior"] = maker.dataset({name: v[None] for name, v in prior.items()})
-    groups["prior_predictive"] = maker.dataset({name: v[None] for name, v in data.items()})
-    groups["observed_data"] = maker.dataset(observed, sample_dims=[])
+        groups["prior"] = labelled({name: v[None] for name, v in prior.items()})
+    groups["prior_predictive"] = labelled({name: v[None] for name, v in data.items()})
+    groups["observed_data"] = labelled(observed, sample_dims=[])
     return xr.DataTree.from_dict(groups)
 
 
-def simulate(target: Target, count: int, seed: int) -> tuple[dict, dict]:
-    """Latents (discrete ones too) and deterministics, and the data, each (count, *site), together.
+def simulate(
+    target: Target, count: int, seed: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Draws of latents and deterministics from the prior, and of data given them.
 
-    Raises ValueError, naming the site, where they cannot be drawn.
+    Returns:
+        Latents, discrete ones too, and deterministics; and observed sites; each (count, *site).
+
+    Raises:
+        ValueError: If they cannot be drawn; the message names the site.
     """
     sites = _drawable(target)
     size = sum(int(np.prod(site.shape)) for site in sites.values())
     keys = jax.random.split(jax.random.key(validation.seed(seed)), count)
     draws = from_prior(target, keys, tuple(sites), size)
 
-    def of_kind(kind):
+    def of_kind(kind: str) -> dict[str, np.ndarray]:
         return {name: draws[name] for name in sites if sites[name].kind == kind}
 
     latents = {s.name: draws[s.name] for s in target.latents}
@@ -83,7 +98,7 @@ def simulate(target: Target, count: int, seed: int) -> tuple[dict, dict]:
 
 
 def _drawable(target: Target) -> dict[str, ModelSite]:
-    """The sites of the model, by name. Raises ValueError if one of them cannot be drawn."""
+    """Sites of the model, by name. Raises ValueError if one of them cannot be drawn."""
     if target.without_prior:
         raise ValueError(
             f"{', '.join(map(repr, target.without_prior))} has no prior that could be drawn from: "
@@ -95,9 +110,9 @@ def _drawable(target: Target) -> dict[str, ModelSite]:
             "the model observes nothing with these arguments, so there are no data to draw. Give "
             "data as for infer: they say which sites are observed, and in what shape."
         )
-    factors = []
+    factors: list[str] = []
 
-    def run():
+    def run() -> None:
         model = DrawObserved(target.model)
         trace = trace_at(model, {}, jax.random.key(0), target.args, target.kwargs)
         samples = {name: site for name, site in trace.items() if site["type"] == "sample"}

@@ -16,7 +16,7 @@ from bayeskern.inference.assessment import latent_laplace
 from bayeskern.inference.estimate import Estimate
 from bayeskern.inference.findings import Findings
 from bayeskern.inference.model.checks.forgotten_data import forgets_data
-from bayeskern.inference.model.evaluation import constrain, log_densities
+from bayeskern.inference.model.evaluation import constrain, join_chains, log_densities
 from bayeskern.inference.model.marginalized import Marginalized
 from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import model_arguments
@@ -163,17 +163,23 @@ class Posterior:
         return self.fit.marginalized
 
     @property
+    def known_target(self) -> Target:
+        """The model and its data; ValueError where it was loaded without the model."""
+        self.require_model()
+        assert self.target is not None
+        return self.target
+
+    @property
     def fitted_target(self) -> Target:
-        """What z are the coordinates of: the target itself, or its marginal."""
-        return self.target if self.marginalized is None else self.marginalized.target
+        """The target whose coordinates z are: the model's own, or its marginal."""
+        return self.known_target if self.marginalized is None else self.marginalized.target
 
     @cached_property
     def fitted_draws(self) -> dict[str, np.ndarray]:
         """The draws of what the method moved over, with chains joined: each site (S, *site)."""
         if self.marginalized is None:
             return self.flat
-        by_chain = constrain(self.fitted_target, self.z)
-        return {name: v.reshape(-1, *v.shape[2:]) for name, v in by_chain.items()}
+        return join_chains(constrain(self.fitted_target, self.z))
 
     # -- how far to trust it ----------------------------------------------------------------------
 
@@ -254,7 +260,7 @@ class Posterior:
     @property
     def flat(self) -> dict[str, np.ndarray]:
         """The draws with chains joined: each site (chains x draws, *site)."""
-        return {name: v.reshape(-1, *v.shape[2:]) for name, v in self.draws.items()}
+        return join_chains(self.draws)
 
     def point(self, statistic: str = "mean") -> PointEstimate:
         """One value for each site, for whatever takes a kernel of numbers.
@@ -344,11 +350,8 @@ class Posterior:
             ValueError: If a latent has another shape at the new arguments, naming the site; if
                 `seed` may be meant for the model.
         """
-        self.require_model()
-        options = {"seed": seed, "extend": extend}
-        named = model_arguments(
-            self.predict, self.target.model, new_args, kwargs, model_kwargs, options
-        )
+        model, options = self.known_target.model, {"seed": seed, "extend": extend}
+        named = model_arguments(self.predict, model, new_args, kwargs, model_kwargs, options)
         return predictive.predict(self, new_args, seed, extend, named)
 
     def deterministics(
@@ -374,11 +377,8 @@ class Posterior:
         Raises:
             ValueError: As `predict` does.
         """
-        self.require_model()
-        options = {"seed": seed, "extend": extend}
-        named = model_arguments(
-            self.deterministics, self.target.model, new_args, kwargs, model_kwargs, options
-        )
+        model, options = self.known_target.model, {"seed": seed, "extend": extend}
+        named = model_arguments(self.deterministics, model, new_args, kwargs, model_kwargs, options)
         return predictive.deterministics(self, new_args, seed, extend, named)
 
     def infer_discrete(self, seed: int = 0) -> dict[str, np.ndarray]:

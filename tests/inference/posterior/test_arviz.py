@@ -214,7 +214,7 @@ def test_an_improper_prior_has_no_prior_groups():
 
 @pytest.mark.slow
 def test_large_predictives_are_thinned_and_say_so(monkeypatch):
-    monkeypatch.setattr(arviz, "MOST_NUMBERS", 20 * 100)
+    monkeypatch.setattr(arviz, "MAX_REPLICATE_NUMBERS", 20 * 100)
     posterior = fit(plain, X)
     found = posterior.to_arviz().posterior_predictive
     assert found.sizes["draw"] == 100 and found.attrs["thinned"].startswith("100 of 400 draws")

@@ -1,9 +1,8 @@
-"""The arguments of a model, as compiled functions take them.
+"""Arguments of a model as compiled functions take them.
 
-Arrays of numbers are traced, so that new data of the same shapes do not compile again; everything
-else is static. A model that looks at the values of its arrays, as in `len(np.unique(group))`,
-cannot have them traced: they become static (`StaticArray`), as a number is, and other data compile
-again.
+Numeric arrays are traced, so that new data of the same shapes do not compile again; everything else
+is static. A model that reads the values of its arrays, as in `len(np.unique(group))`, cannot have
+them traced: they become static (`StaticArray`), and other data compile again.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ import copy
 import inspect
 import numbers
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ import numpy as np
 
 from bayeskern.core.formatting import counted
 
-# What JAX raises where a model looks at the value of a tracer.
+# Errors of JAX where a model reads the value of a tracer.
 CONCRETIZATION_ERRORS = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
@@ -29,16 +29,11 @@ CONCRETIZATION_ERRORS = (
     jax.errors.TracerIntegerConversionError,
     jax.errors.NonConcreteBooleanIndexError,
 )
-# What JAX says of arrays that have no numbers, or some that are missing.
-NOT_NUMERIC = re.compile("abstract array|masked array|valid JAX|dtype object")
 
 
 @contextmanager
-def forbid_value_inspection():
-    """Raise ValueError where a model looks at a value that JAX has yet to compute.
-
-    For models whose arguments are static, so that the value cannot be one of theirs.
-    """
+def forbid_value_inspection() -> Iterator[None]:
+    """Raise ValueError where a model with static arguments reads a value that JAX traces."""
     try:
         yield
     except CONCRETIZATION_ERRORS as error:
@@ -49,70 +44,77 @@ def forbid_value_inspection():
         ) from error
 
 
-@jax.tree_util.register_pytree_node_class
+@jax.tree_util.register_static
 class StaticArray:
-    """An array that is never traced. Two are equal if their values are."""
+    """Array that is never traced; two are equal if their values are."""
 
-    def __init__(self, array):
-        self.array = array
+    def __init__(self, array: np.ndarray) -> None:
+        self.value = array
         self._key = (array.shape, str(array.dtype), array.tobytes())
         # Computed once, since every call of a compiled function asks for it.
         self._hash = hash(self._key)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, StaticArray) and self._key == other._key)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return self._hash
 
-    def tree_flatten(self):
-        return (), self
 
-    @classmethod
-    def tree_unflatten(cls, static, _):
-        return static
-
-
-@jax.tree_util.register_pytree_node_class
+@jax.tree_util.register_static
 class StaticObject:
-    """A copy of an object that cannot be hashed, such as a Namespace; equal if its contents are.
+    """Copy of an object without a hash, such as a Namespace; two are equal if their contents are.
 
-    A copy, since a change of the object must not go unseen by what was compiled for it.
+    A copy, since compiled functions would not notice a change of the object itself.
     """
 
-    def __init__(self, value):
-        self.value = copy.deepcopy(value)
+    def __init__(self, value: object) -> None:
+        self._value = copy.deepcopy(value)
 
-    def __eq__(self, other):
+    @property
+    def value(self) -> object:
+        """A copy of the object."""
+        return copy.deepcopy(self._value)
+
+    def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, StaticObject) or type(self.value) is not type(other.value):
+        if not isinstance(other, StaticObject) or type(self._value) is not type(other._value):
             return False
         try:
-            return bool(self.value == other.value)
+            return bool(self._value == other._value)
         except (TypeError, ValueError):
-            # Arrays inside cannot be compared as a whole: another object, compiled again.
+            # Objects that hold arrays cannot be compared as a whole, and compile again.
             return False
 
-    def __hash__(self):
-        return hash(type(self.value))
-
-    def tree_flatten(self):
-        return (), self
-
-    @classmethod
-    def tree_unflatten(cls, static, _):
-        return static
+    def __hash__(self) -> int:
+        return hash(type(self._value))
 
 
 def model_arguments(
-    caller: Callable, model, args: tuple, kwargs: dict, model_kwargs: dict | None, options: dict
+    caller: Callable,
+    model: Callable,
+    args: tuple,
+    kwargs: dict,
+    model_kwargs: dict | None,
+    options: dict,
 ) -> dict:
-    """The named arguments of a model, from those given to a function that has options of its own.
+    """Named arguments of a model, from those of a function that has options of its own.
 
-    caller: that function; kwargs, model_kwargs: what it was given for the model; options: the
-    values of its own options. Raises ValueError where a name is given twice, or where an option may
-    have been meant for the model, which has an argument of that name.
+    Args:
+        caller: The function.
+        model: The model.
+        args: Positional arguments of the model.
+        kwargs: Named arguments that were passed to the function for the model.
+        model_kwargs: Further named arguments of the model.
+        options: Values of the function's own options.
+
+    Returns:
+        The named arguments.
+
+    Raises:
+        ValueError: If a name is passed twice, or an option may have been meant for the model, which
+            has an argument of that name.
     """
     model_kwargs = dict(model_kwargs or {})
     twice = sorted(kwargs.keys() & model_kwargs)
@@ -121,12 +123,12 @@ def model_arguments(
     named = {**kwargs, **model_kwargs}
     try:
         signature = inspect.signature(model)
-        taken = signature.bind_partial(*args, **named).arguments
+        bound = signature.bind_partial(*args, **named).arguments
     except (TypeError, ValueError):
-        # The call of the model says what is wrong.
+        # The call of the model will raise a clearer error.
         return named
     defaults = inspect.signature(caller).parameters
-    for name in options.keys() & signature.parameters.keys() - taken.keys():
+    for name in options.keys() & signature.parameters.keys() - bound.keys():
         value, default = options[name], defaults[name].default
         if value is not default and value != default:
             raise ValueError(
@@ -136,57 +138,50 @@ def model_arguments(
     return named
 
 
-def as_jax(arguments):
-    """Arguments with numeric arrays and data frames as JAX arrays, other arrays as static ones.
+def as_jax(arguments: Any) -> Any:
+    """A tree of arguments with numeric arrays and data frames as JAX arrays, others static.
 
     NumPy's integers and booleans become Python's, which are static, as are objects of other kinds.
     """
-    return jax.tree.map(_read, arguments, is_leaf=_is_frame)
+    return jax.tree.map(_as_jax, arguments, is_leaf=_is_frame)
 
 
-def _read(x):
+def _as_jax(x: Any) -> Any:
     if _is_frame(x):
         x = np.asarray(x.to_numpy())
     if isinstance(x, np.bool_ | np.integer):
         return x.item()
-    if isinstance(x, np.ndarray) and not is_numeric(x):
-        # Strings and dates cannot be traced.
-        return StaticArray(x)
-    if is_numeric(x):
-        # A plate's indices are traced, and cannot pick the rows of a NumPy array.
-        return jnp.asarray(x)
-    return x if isinstance(x, jax.Array | Hashable) else StaticObject(x)
+    if isinstance(x, np.ndarray | np.floating):
+        # Strings and dates cannot be traced. Numbers become arrays of JAX, since the indices of a
+        # plate are traced and cannot index a NumPy array.
+        return jnp.asarray(x) if x.dtype.kind in "biufc" else StaticArray(x)
+    return x if isinstance(x, jax.Array | Hashable) else StaticObject(x)  # pyright: ignore[reportGeneralTypeIssues]
 
 
-def _is_frame(x) -> bool:
-    """Whether this is a data frame or a column of one, of whatever library."""
+def _is_frame(x: object) -> bool:
+    """True for a data frame or one of its columns, of any library."""
     return hasattr(x, "to_numpy")
 
 
-def is_numeric(x) -> bool:
-    return isinstance(x, np.ndarray | np.floating) and np.asarray(x).dtype.kind in "biufc"
-
-
-def make_static(arguments):
-    """Arguments with every array as a StaticArray, which is not traced."""
+def make_static(arguments: Any) -> Any:
+    """A tree of arguments with every array as a StaticArray, which is not traced."""
     return jax.tree.map(
         lambda x: StaticArray(np.asarray(x)) if isinstance(x, jax.Array | np.ndarray) else x,
         arguments,
     )
 
 
-def without_static(arguments):
-    """The arguments as they came: the inverse of `make_static`, and of `StaticObject`."""
-    kinds = {StaticArray: lambda x: x.array, StaticObject: lambda x: copy.deepcopy(x.value)}
-    return jax.tree.map(
-        lambda x: kinds.get(type(x), lambda x: x)(x),
-        arguments,
-        is_leaf=lambda x: isinstance(x, StaticArray | StaticObject),
-    )
+def _is_static(x: object) -> bool:
+    return isinstance(x, StaticArray | StaticObject)
+
+
+def without_static(arguments: Any) -> Any:
+    """A tree of arguments as the user passed it: the inverse of StaticArray and StaticObject."""
+    return jax.tree.map(lambda x: x.value if _is_static(x) else x, arguments, is_leaf=_is_static)
 
 
 def named_arrays(model: Callable, args: tuple, kwargs: dict) -> list[tuple[str, np.ndarray]]:
-    """The arrays, frames and numbers among the arguments, with their names: `X`, `data['x']`."""
+    """Arrays, frames and numbers among the arguments, with their names: `X`, `data['x']`."""
     try:
         named = inspect.signature(model).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
@@ -201,31 +196,29 @@ def named_arrays(model: Callable, args: tuple, kwargs: dict) -> list[tuple[str, 
     return arrays
 
 
-def _dtype(x) -> np.dtype:
+def _dtype(x: Any) -> np.dtype:
     """The dtype of an array, traced or not, or of a list."""
     return getattr(x, "dtype", None) or np.asarray(x).dtype
 
 
-def _holds_objects(x) -> bool:
-    return jnp.issubdtype(_dtype(x), np.object_)
-
-
-def missing(array) -> np.ndarray:
-    """True for each element that is masked, None, NaN, NaT or pandas.NA, which is no number."""
+def missing(array: Any) -> np.ndarray:
+    """True for each element that is masked, or an object such as None, NaN, NaT or pandas.NA."""
     if isinstance(array, np.ma.MaskedArray):
         return np.ma.getmaskarray(array)
-    if not _holds_objects(array):
+    if not jnp.issubdtype(_dtype(array), np.object_):
         return np.zeros(np.shape(array), bool)
-    array = np.asarray(array)
-    kinds = [x is None or type(x).__name__ in ("NAType", "NaTType") for x in array.ravel()]
-    is_nan = [isinstance(x, float) and x != x for x in array.ravel()]
-    return np.logical_or(kinds, is_nan).reshape(array.shape)
+    # pandas takes a while to import.
+    import pandas as pd
+
+    return np.asarray(pd.isna(np.asarray(array)))
 
 
-def refuse_no_numbers(owner: str, values) -> None:
-    """Raise ValueError where values are missing, or where they are no numbers.
+def refuse_no_numbers(owner: str, values: Any) -> None:
+    """Raise ValueError where values are missing, or are not numbers.
 
-    owner: whose values they are, as "the argument 'X'".
+    Args:
+        owner: Their owner in a message, such as "the argument 'X'".
+        values: The values.
     """
     absent = missing(values)
     if absent.any():
@@ -235,12 +228,13 @@ def refuse_no_numbers(owner: str, values) -> None:
             f"{owner} has {count} (None or masked), the first in row {row}. Drop those rows, or "
             "fill them in before the call."
         )
-    if _holds_objects(values) and all(isinstance(x, numbers.Number) for x in np.ravel(values)):
+    dtype = _dtype(values)
+    is_object = jnp.issubdtype(dtype, np.object_)
+    if is_object and all(isinstance(x, numbers.Number) for x in np.ravel(values)):
         raise ValueError(
             f"{owner} has numbers of type object. Make them floats before the call, as in "
             "`y.astype(float)`."
         )
-    dtype = _dtype(values)
     if not (jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, bool)):
         raise ValueError(
             f"{owner} has values that are no numbers, of type {dtype}. Code them first, as in "
@@ -249,9 +243,10 @@ def refuse_no_numbers(owner: str, values) -> None:
 
 
 def explained(error: Exception, model: Callable, args: tuple, kwargs: dict) -> Exception | None:
-    """A clearer error, where it is known why a model raised one when it was first called."""
+    """A clearer error for an error in the first call of a model, where its cause is known."""
     leaves = jax.tree.leaves((args, kwargs), is_leaf=_is_frame)
     frames = [x for x in leaves if hasattr(x, "columns")]
+    message = str(error)
     if frames and isinstance(error, IndexError | AttributeError | TypeError):
         columns = list(frames[0].columns)
         first = columns[0] if columns else "x"
@@ -259,13 +254,15 @@ def explained(error: Exception, model: Callable, args: tuple, kwargs: dict) -> E
             f"the model gets a data frame as an array, with the columns {columns}, and failed with "
             f"it: {error}. Give it the columns that it needs, as infer(model, df[{first!r}], ...)."
         )
-    if isinstance(error, TypeError) and "carry" in str(error) and re.search(r"\w+32\[", str(error)):
+    if isinstance(error, TypeError) and "carry" in message and re.search(r"\w+32\[", message):
         return TypeError(
             "the carry of a scan starts with 32 bits, and goes on with 64, in which bayeskern "
             "computes: start it without a dtype, as by jnp.zeros(()) or jnp.asarray(0), or end the "
             f"step with .astype of the type that it started with. JAX says: {error}"
         )
-    if isinstance(error, TypeError | ValueError) and NOT_NUMERIC.search(str(error)):
+    # Messages of JAX about arrays without numbers, or with missing ones.
+    not_numeric = re.search("abstract array|masked array|valid JAX|dtype object", message)
+    if isinstance(error, TypeError | ValueError) and not_numeric:
         try:
             for name, array in named_arrays(model, args, kwargs):
                 refuse_no_numbers(f"the argument {name!r}", array)

@@ -1,6 +1,9 @@
-"""Names and labels for the axes of sites, and data sets that have them, as ArviZ takes them."""
+"""Names and labels of the axes of sites, and data sets that carry them, as ArviZ reads them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,12 +11,22 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import counted
 from bayeskern.inference.model.trace.sites import ModelSite
 
+if TYPE_CHECKING:
+    # xarray takes a while to import.
+    import xarray as xr
 
-def require_axes(sites: dict[str, ModelSite], coords: dict, dims: dict) -> None:
-    """Refuse, before a fit, coords and dims that do not go with the sites.
 
-    sites: what `Target.sites` returns. Raises ValueError naming the site and the axis, TypeError
-    where names or labels have another type.
+def require_axes(sites: dict[str, ModelSite], coords: Mapping, dims: Mapping) -> None:
+    """Check, before a fit, that coords and dims match the sites.
+
+    Args:
+        sites: Sites of the model, from `Target.sites`.
+        coords: Labels along named axes.
+        dims: Names for the axes of sites.
+
+    Raises:
+        ValueError: If a site, an axis or a number of labels does not match.
+        TypeError: If names or labels have another type.
     """
     for name, names in dims.items():
         validation.one_of("dims: site", name, sites)
@@ -34,108 +47,98 @@ def require_axes(sites: dict[str, ModelSite], coords: dict, dims: dict) -> None:
                 f"coords of {axis!r} must be a list of labels, one for each place; got {labels!r}."
             )
     for name, site in sites.items():
-        axes = _axes(name, site.shape, site, dims)
-        _require_labels(name, site.shape, axes, coords)
+        _axes(name, site.shape, site, coords, dims)
 
 
-def _axes(name: str, shape, site, dims: dict) -> list[str | None]:
-    """The names of the axes of values of this shape, by plates and by dims."""
-    names = list(site.names[: len(shape)]) if site else []
-    if site is None or site.shape[: len(shape)] != tuple(shape):
-        # A plate that was subsampled, or a site that the model itself does not have.
-        names = [None] * len(shape)
-    given_names = list(dims.get(name, []))
+def _axes(
+    name: str, shape: tuple[int, ...], site: ModelSite | None, coords: Mapping, dims: Mapping
+) -> list[str | None]:
+    """Names of the axes of values of this shape, by plates and by dims, with as many labels."""
+    names: list[str | None] = [None] * len(shape)
+    # Sizes differ where a plate was subsampled; some sites are not in the model.
+    if site and site.shape[: len(shape)] == tuple(shape):
+        names = list(site.names[: len(shape)])
+    own_names = list(dims.get(name, []))
     ndim = len(site.shape) if site else len(shape)
-    if len(given_names) > ndim:
+    if len(own_names) > ndim:
         has = f"has {ndim}" if ndim else "is one number"
         raise ValueError(
-            f"dims names {counted(len(given_names), 'axis', 'axes')} of {name!r}, {given_names}, "
+            f"dims names {counted(len(own_names), 'axis', 'axes')} of {name!r}, {own_names}, "
             f"but it {has}."
         )
     # Fewer names than axes name the last axes.
-    first = ndim - len(given_names)
-    names[first:] = given_names[: max(0, len(shape) - first)]
-    return names
-
-
-def _require_labels(name: str, shape, axes, coords) -> None:
-    for axis, size in zip(axes, shape, strict=True):
+    first = ndim - len(own_names)
+    names[first:] = own_names[: max(0, len(shape) - first)]
+    for axis, size in zip(names, shape, strict=True):
         if axis in coords and len(coords[axis]) != size:
             raise ValueError(
                 f"coords has {counted(len(coords[axis]), 'label')} for {axis!r}, but that "
                 f"axis of {name!r} has {counted(size, 'place')}."
             )
+    return names
 
 
-class DatasetMaker:
-    """Makes the data set of one group: names for the axes, labels along them.
+def dataset(
+    values: Mapping[str, np.ndarray],
+    method: str,
+    sites: dict[str, ModelSite],
+    coords: Mapping,
+    dims: Mapping,
+    masks: Mapping[str, np.ndarray] | None = None,
+    sample_dims: Sequence[str] = ("chain", "draw"),
+    rows: np.ndarray | None = None,
+    thinned: str | None = None,
+) -> xr.Dataset:
+    """Data set of one group, with named and labelled axes.
 
-    sites: what `Target.sites` returns; masks: where observations count, by site, if not everywhere;
-    rows: which draws of each chain are there, if not all.
+    Args:
+        values: Arrays by site, each (*sample_dims, *site).
+        method: Name of the inference method, an attribute of the data set.
+        sites: Sites of the model, from `Target.sites`.
+        coords: Labels along named axes.
+        dims: Names for the axes of sites.
+        masks: True for the observations that `values` hold, in the shape of the site; by site, all
+            of them for a site that is not there.
+        sample_dims: Names of the first axes.
+        rows: Indices of the draws of each chain, where not all are there.
+        thinned: Note on thinned draws, an attribute of the data set.
+
+    Returns:
+        The data set.
+
+    Raises:
+        ValueError: If labels or names do not match.
     """
+    # arviz takes a while to import.
+    import arviz as az
+    import numpyro
 
-    def __init__(
-        self,
-        method: str,
-        sites: dict[str, ModelSite],
-        coords: dict,
-        dims: dict,
-        masks: dict | None = None,
-        rows=None,
-    ):
-        self.method, self.sites, self.dims = method, sites, dims
-        self.masks = dict(masks or {})
-        self.coords = {axis: np.asarray(labels) for axis, labels in coords.items()}
-        if rows is not None:
-            self.coords["draw"] = rows
-
-    def dataset(self, values: dict, sample_dims=("chain", "draw"), **attributes):
-        """The data set of some sites, with named and labelled axes.
-
-        values: arrays by site, (*sample_dims, *site); attributes: of the data set, empty ones left
-        out. Raises ValueError if labels or names do not fit.
-        """
-        # arviz takes a while to import.
-        import arviz as az
-        import numpyro
-
-        skip = len(sample_dims)
-        dims = {name: self._dims(name, np.shape(v)[skip:]) for name, v in values.items()}
-        dims = {k: [d and d.replace("/", ".") for d in axes] for k, axes in dims.items()}
-        return az.dict_to_dataset(
-            {netcdf_name(name, values): np.asarray(value) for name, value in values.items()},
-            dims={netcdf_name(name, values): dims[name] for name in values},
-            coords={axis.replace("/", "."): labels for axis, labels in self.coords.items()},
-            sample_dims=list(sample_dims),
-            attrs={"method": self.method, **{k: v for k, v in attributes.items() if v}},
-            inference_library=numpyro,
-        )
-
-    def _dims(self, name: str, shape) -> list[str | None]:
-        if name in self.masks:
-            return [self._masked(name)]
-        names = _axes(name, shape, self.sites.get(name), self.dims)
-        _require_labels(name, shape, names, self.coords)
-        return names
-
-    def _masked(self, name: str) -> str:
-        """The axis of the observations that count, labelled by their places among all."""
-        mask = self.masks[name]
-        (*_, last), axis = (None, *self._dims_of_all(name)), f"{name}_observed"
-        labels = self.coords.get(last) if mask.ndim == 1 else None
-        labels = np.arange(mask.size) if labels is None else np.asarray(labels)
-        self.coords[axis] = labels[mask.ravel()]
-        return axis
-
-    def _dims_of_all(self, name: str) -> list[str | None]:
-        mask = self.masks.pop(name)
-        try:
-            return self._dims(name, mask.shape)
-        finally:
-            self.masks[name] = mask
+    labels = {axis: np.asarray(places) for axis, places in coords.items()}
+    if rows is not None:
+        labels["draw"] = rows
+    named_axes: dict[str, list[str | None]] = {}
+    for name, value in values.items():
+        mask = (masks or {}).get(name)
+        shape = np.shape(value)[len(sample_dims) :] if mask is None else mask.shape
+        names = _axes(name, shape, sites.get(name), labels, dims)
+        if mask is not None:
+            # Unmasked observations lie along one axis, labelled by their index among all.
+            observed = f"{name}_observed"
+            index = labels.get(names[0]) if mask.ndim == 1 and names[0] is not None else None
+            labels[observed] = (np.arange(mask.size) if index is None else index)[mask.ravel()]
+            names = [observed]
+        named_axes[name] = [axis and axis.replace("/", ".") for axis in names]
+    return az.dict_to_dataset(
+        {netcdf_name(name, values): np.asarray(value) for name, value in values.items()},
+        dims={netcdf_name(name, values): axes for name, axes in named_axes.items()},
+        coords={axis.replace("/", "."): places for axis, places in labels.items()},
+        sample_dims=list(sample_dims),
+        attrs={"method": method} | ({"thinned": thinned} if thinned else {}),
+        inference_library=numpyro,
+    )
 
 
-def netcdf_name(name: str, names=()) -> str:
+def netcdf_name(name: str, names: Mapping | Sequence[str] = ()) -> str:
     """A name that may stand in a netCDF file, where "/" divides groups."""
     safe = name.replace("/", ".")
     if safe != name and safe in names:

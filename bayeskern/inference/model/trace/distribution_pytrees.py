@@ -1,4 +1,4 @@
-"""Distributions whose leaves always come in the same order.
+"""Distributions whose leaves have the same order in every process.
 
 NumPyro lists the parameters of a distribution in the order of a set of names, which differs from
 one process to the next. Compiled functions that take a model as an argument would then differ too,
@@ -7,16 +7,22 @@ and JAX's cache of compiled functions would be hit only by chance.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import jax
 from numpyro.distributions import Distribution
 
 
 @jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True)
 class _SortedLeaves:
-    """A distribution taken apart: its parameters by the order of their names."""
+    """Distribution of a kind taken apart: its parameters in the order of their names."""
 
-    def __init__(self, kind, names, static, values):
-        self.kind, self.names, self.static, self.values = kind, names, static, values
+    kind: type[Distribution]
+    names: tuple[str, ...]
+    static: Any
+    values: tuple
 
     @classmethod
     def of(cls, distribution: Distribution) -> _SortedLeaves:
@@ -32,15 +38,16 @@ class _SortedLeaves:
         values = [restore_leaves(by_name[name]) for name in self.kind.gather_pytree_data_fields()]
         return self.kind.tree_unflatten(self.static, values)
 
-    def tree_flatten(self):
+    def tree_flatten(self) -> tuple[tuple, tuple]:
         return self.values, (self.kind, self.names, self.static)
 
     @classmethod
-    def tree_unflatten(cls, static, values):
-        return cls(*static, tuple(values))
+    def tree_unflatten(cls, static: tuple, values: Any) -> _SortedLeaves:
+        kind, names, distribution_static = static
+        return cls(kind, names, distribution_static, tuple(values))
 
 
-def sort_leaves(tree):
+def sort_leaves(tree: Any) -> Any:
     """The tree with every distribution in it taken apart."""
     return jax.tree.map(
         lambda x: _SortedLeaves.of(x) if isinstance(x, Distribution) else x,
@@ -49,7 +56,7 @@ def sort_leaves(tree):
     )
 
 
-def restore_leaves(tree):
+def restore_leaves(tree: Any) -> Any:
     """The inverse of `sort_leaves`."""
     return jax.tree.map(
         lambda x: x.distribution() if isinstance(x, _SortedLeaves) else x,

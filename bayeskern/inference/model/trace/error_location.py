@@ -1,4 +1,4 @@
-"""The statement of a model at which a library raised an error, and the site that it makes."""
+"""Site or line of a model at which a library raised an error."""
 
 from __future__ import annotations
 
@@ -7,48 +7,60 @@ import linecache
 import traceback
 from pathlib import Path
 
-import equinox as eqx
+import equinox
 import jax
-import numpy as np
+import numpy
 import numpyro
-
-PACKAGE = str(Path(__file__).parents[3])
-LIBRARIES = (PACKAGE, *(str(Path(m.__file__).parent) for m in (jax, numpyro, np, eqx)))
 
 
 def located(error: Exception) -> Exception | None:
     """The error with the site, or the file and line of the model, before its message.
 
-    None where the place is unknown, or where the model or this package raised the error on purpose.
+    None where the line is unknown, or where the model or this package raised the error on purpose.
     """
+    package = str(Path(__file__).parents[3])
+    libraries = (package, *(module.__path__[0] for module in (jax, numpyro, numpy, equinox)))
     frames = traceback.extract_tb(error.__traceback__)
-    in_model = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
+    in_model = [frame for frame in frames if not frame.filename.startswith(libraries)]
     if type(error) not in (ValueError, TypeError) or not in_model:
         return None
-    place = in_model[-1]
-    try:
-        nodes = [*ast.walk(ast.parse("".join(linecache.getlines(place.filename))))]
-    except SyntaxError:
-        # A cell of a notebook, with commands that are no Python.
-        nodes = []
-    around = [n for n in nodes if getattr(n, "lineno", np.inf) <= place.lineno <= n.end_lineno]
+    frame = in_model[-1]
+    around = _nodes_at(frame.filename, frame.lineno or 0)
     raised_here = any(isinstance(node, ast.Raise) for node in around)
-    if raised_here or frames[-1].filename.startswith(PACKAGE):
+    if raised_here or frames[-1].filename.startswith(package):
         return None
-    where = f"{Path(place.filename).name}, line {place.lineno}"
-    # The last one in the tree's order of breadth is the innermost.
-    sites = [node.args[0].value for node in around if _makes_site(node)]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}"
+    sites = [name for node in around if (name := _site_name(node))]
     if sites:
+        # The last node in breadth-first order is the innermost.
         where = f"site {sites[-1]!r} ({where})"
-    elif place.line:
-        where = f"{where}, `{place.line}`"
+    elif frame.line:
+        where = f"{where}, `{frame.line}`"
     return type(error)(f"{where}: {error}")
 
 
-def _makes_site(node: ast.AST) -> bool:
-    """True for a call with a string first, as in `numpyro.sample("y", ...)`."""
+def _nodes_at(filename: str, line: int) -> list[ast.AST]:
+    """Nodes of the syntax tree of a file that span a line, breadth first."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(filename)))
+    except SyntaxError:
+        # A cell of a notebook with magic commands is not Python.
+        return []
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt | ast.expr)
+        and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+
+
+def _site_name(node: ast.AST) -> str | None:
+    """The name of a site, for a call such as `numpyro.sample("y", ...)`."""
     if not isinstance(node, ast.Call) or not node.args:
-        return False
+        return None
     function = getattr(node.func, "attr", getattr(node.func, "id", ""))
-    named = isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
-    return named and function in ("sample", "factor", "deterministic", "param", "plate")
+    first = node.args[0]
+    if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
+        return None
+    makes_site = function in ("sample", "factor", "deterministic", "param", "plate")
+    return first.value if makes_site else None

@@ -1,6 +1,9 @@
-"""NumPyro effect handlers: values at latent sites, all rows of a plate, data drawn anew."""
+"""NumPyro effect handlers: values at latent sites, full plates, and new draws of data."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,22 +18,22 @@ from bayeskern.inference.model.trace.validation import is_factor, is_improper, r
 
 
 class FullPlates(Messenger):
-    """Makes every plate of a model take all of its rows, whatever its subsample_size."""
+    """Make every plate of a model take all of its rows, whatever its subsample_size."""
 
-    def process_message(self, msg):
+    def process_message(self, msg: dict) -> None:
         if msg["type"] == "plate":
             size = msg["args"][0]
             msg["args"], msg["value"] = (size, size), jnp.arange(size)
 
 
 class OneParamEach(Messenger):
-    """Makes a param site that holds a network one site for each array of it.
+    """Replace a param site that holds a network by one site for each of its arrays.
 
-    `<net>$params.<array>`, with the array named as NumPyro names those that have a prior:
-    `layers[0].weight`.
+    The sites are called `<net>$params.<array>`, with the names of arrays that NumPyro gives to
+    those with a prior: `layers[0].weight`.
     """
 
-    def process_message(self, msg):
+    def process_message(self, msg: dict) -> None:
         if msg["type"] != "param" or msg["value"] is not None:
             return
         network = msg["fn"](*msg["args"], **msg["kwargs"])
@@ -41,42 +44,42 @@ class OneParamEach(Messenger):
             numpyro.param(f"{msg['name']}.{_path(path)}", array, **msg["kwargs"])
             for path, array in arrays
         ]
-        # The handlers outside see the arrays only.
+        # The outer handlers see the arrays only.
         msg["value"], msg["stop"] = jax.tree.unflatten(structure, values), True
 
 
-def _path(path) -> str:
+def _path(path: Iterable[Any]) -> str:
     parts = (f".{part.key}" if hasattr(part, "key") else str(part) for part in path)
     return "".join(parts).lstrip(".")
 
 
-def is_network(site) -> bool:
-    """Whether a param site holds a tree of arrays, as those of equinox and Flax do."""
+def is_network(site: dict) -> bool:
+    """True if a param site holds a tree of arrays, as networks of equinox and Flax are."""
     return site["type"] == "param" and not jax.tree_util.all_leaves([site["value"]])
 
 
-def has_prior(name: str, trace) -> bool:
-    """Whether an array of a network, a param site, is drawn from a prior by another site."""
+def has_prior(name: str, trace: dict) -> bool:
+    """True if an array of a network, a param site, is drawn from a prior by another site."""
     net, _, array = name.partition("$params.")
     return f"{net}/{array}" in trace
 
 
 class AtData(Messenger):
-    """Puts other values at observed sites."""
+    """Put other values at observed sites."""
 
-    def __init__(self, fn, values: dict):
+    def __init__(self, fn: Callable, values: dict) -> None:
         self.values = values
         super().__init__(fn)
 
-    def process_message(self, msg):
+    def process_message(self, msg: dict) -> None:
         if msg["type"] == "sample" and msg["is_observed"] and msg["name"] in self.values:
             msg["value"] = self.values[msg["name"]]
 
 
 class Unmasked(Messenger):
-    """Takes the densities of sample sites without mask and scale, as they are drawn from."""
+    """Remove masks and scales from the densities of sample sites."""
 
-    def process_message(self, msg):
+    def process_message(self, msg: dict) -> None:
         if msg["type"] != "sample":
             return
         while isinstance(msg["fn"], MaskedDistribution):
@@ -85,25 +88,31 @@ class Unmasked(Messenger):
 
 
 class DrawObserved(Messenger):
-    """Draws the observed sites too, in the shape of their data; those in `zero` become zero.
+    """Draw the observed sites too, in the shape of their data.
 
-    Sites in `given` stay at their data. In a scan, each step is drawn after those drawn before;
-    where there are fewer data than steps, the first steps stay at them. Raises CannotDrawError
-    where a distribution has no `sample`.
+    Each step of a scan is drawn after the steps before it. Where there are fewer data than steps,
+    the first steps stay at their data. Raises CannotDrawError where a distribution has no `sample`.
+
+    Args:
+        fn: The model.
+        zero: Observed sites that become zero.
+        given: Observed sites that stay at their data.
     """
 
-    def __init__(self, fn, zero=(), given=()):
+    def __init__(
+        self, fn: Callable, zero: Collection[str] = (), given: Collection[str] = ()
+    ) -> None:
         self.zero, self.given = zero, given
         self._continued: set[str] = set()
         super().__init__(fn)
 
-    def process_message(self, msg):
+    def process_message(self, msg: dict) -> None:
         if msg["type"] == "control_flow" and msg["fn"] is scan_wrapper:
             self._enter(msg)
         if msg["type"] != "sample" or is_factor(msg) or msg["name"] in self.given:
             return
         if msg.get("_control_flow_done", False):
-            # It was drawn inside the scan.
+            # The site was drawn inside the scan.
             msg["is_observed"] = msg["is_observed"] and msg["name"] not in self._continued
         elif msg["name"] in self.zero:
             msg["value"], msg["is_observed"] = jnp.zeros(msg["fn"].shape()), False
@@ -115,8 +124,8 @@ class DrawObserved(Messenger):
             msg["fn"] = fn.expand(np.broadcast_shapes(batch, fn.batch_shape))
             msg["value"], msg["is_observed"] = None, False
 
-    def _enter(self, scan) -> None:
-        """Take the data out of a scan, and go along into its steps."""
+    def _enter(self, scan: dict) -> None:
+        """Remove the data of a scan, and handle its steps."""
         step, start, xs, length, reverse = scan["args"]
         steps = length if length is not None else len(jax.tree.leaves(xs)[0])
         scan["args"] = (DrawObserved(step, self.zero, self.given), start, xs, length, reverse)
@@ -125,8 +134,8 @@ class DrawObserved(Messenger):
             for kind, values in scan["kwargs"]["substitute_stack"]
         ]
 
-    def _without_data(self, values, steps: int):
-        """What `condition` leaves in a scan: what is given, and data of fewer steps."""
+    def _without_data(self, values: Callable | dict, steps: int) -> Callable | dict:
+        """Values that `condition` keeps in a scan: given sites, and data of fewer steps."""
         if callable(values):
             return lambda site: values(site) if site["name"] in self.given else None
         short = {name for name, v in values.items() if 0 < len(jnp.atleast_1d(v)) < steps}
@@ -134,20 +143,23 @@ class DrawObserved(Messenger):
         return {name: v for name, v in values.items() if name in short or name in self.given}
 
 
-def without_data(model):
+def without_data(model: Callable) -> Callable:
     """The model without its observed sites, whose density is that of the prior."""
     return handlers.block(
         model, hide_fn=lambda site: site["type"] == "sample" and site["is_observed"]
     )
 
 
-def at_unconstrained(model, values: dict, key):
-    """The model with its latent sites at the images of unconstrained values.
+def at_unconstrained(model: Callable, values: dict[str, jax.Array], key: jax.Array) -> Callable:
+    """The model with latent sites at the images of unconstrained values.
 
-    Whatever it draws beside them is drawn from the key.
+    Args:
+        model: The model.
+        values: Unconstrained values by site.
+        key: Random key for all other draws.
     """
 
-    def substitute(site):
+    def substitute(site: dict) -> jax.Array | None:
         if site["name"] not in values or site["type"] not in ("sample", "param"):
             return None
         transform, u = biject_to(support(site)), values[site["name"]]
@@ -156,24 +168,24 @@ def at_unconstrained(model, values: dict, key):
         step = site["infer"].get("_scan_current_index")
         event_dims = transform.domain.event_dim - transform.codomain.event_dim
         if step is not None and jnp.ndim(u) > len(site["fn"].shape()) + event_dims:
-            # One step of a scan takes its own part.
+            # The part of one step of a scan.
             u = u[step]
         return transform(u)
 
     return handlers.substitute(handlers.seed(model, key), substitute_fn=substitute)
 
 
-def centre_improper(site):
-    """A value for a site that cannot be sampled: the image of 0. For `substitute_fn`."""
+def centre_improper(site: dict) -> jax.Array | None:
+    """A value for a site that cannot be drawn: the image of 0. For `substitute_fn`."""
     fn = site.get("fn")
-    if site["type"] != "sample" or not is_improper(fn):
+    if fn is None or site["type"] != "sample" or not is_improper(fn):
         return None
     transform = biject_to(fn.support)
     return transform(jnp.zeros(transform.inverse_shape(fn.batch_shape + fn.event_shape)))
 
 
-def support(site) -> constraints.Constraint:
-    """Where the values of a sample or a param site lie."""
+def support(site: dict) -> constraints.Constraint:
+    """Support of the values of a sample or a param site."""
     if site["type"] == "param":
         return site["kwargs"].get("constraint", constraints.real)
     return site["fn"].support

@@ -1,8 +1,9 @@
-"""What is known of each site of a model, and the trace of a model at one draw of its latents."""
+"""Sites of a model, and its trace at one draw of its latents."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -20,12 +21,35 @@ from bayeskern.inference.model.trace.validation import is_factor, is_observed, r
 from bayeskern.protocols import ConditionsOnData
 
 
-class ModelSite(NamedTuple):
-    """What is known of a site of a model.
+class Latent(NamedTuple):
+    """A latent site.
 
-    kind: "latent", "discrete" (a latent that is summed out), "deterministic" or "observed"; shape:
-    of its value; names: of its axes, None where an axis has none; conditional: whether its
-    distribution conditions new values on those that were observed.
+    Attributes:
+        name: Its name.
+        is_param: True for a `numpyro.param`.
+        shape: Shape of its value.
+        unconstrained_shape: Shape of its value mapped to the real line.
+    """
+
+    name: str
+    is_param: bool
+    shape: tuple[int, ...]
+    unconstrained_shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of unconstrained coordinates."""
+        return int(np.prod(self.unconstrained_shape, dtype=int))
+
+
+class ModelSite(NamedTuple):
+    """A site of a model.
+
+    Attributes:
+        kind: "latent", "discrete" (a latent that is summed out), "deterministic" or "observed".
+        shape: Shape of its value.
+        names: Names of its axes, None for an axis without a name.
+        conditional: True if its distribution conditions new values on the observed ones.
     """
 
     kind: str
@@ -34,24 +58,31 @@ class ModelSite(NamedTuple):
     conditional: bool
 
 
-def inspect_sites(target) -> dict[str, ModelSite]:
-    """Every latent, discrete, deterministic and observed site, by name; nothing is computed."""
-    sites = {}
-    latents = [s.name for s in target.latents]
+class TracedModel(Protocol):
+    """A model with its arguments and latent sites, as a Target has them."""
 
-    def run():
+    @property
+    def model(self) -> Callable: ...
+    @property
+    def args(self) -> tuple: ...
+    @property
+    def kwargs(self) -> dict: ...
+    @property
+    def latents(self) -> tuple[Latent, ...]: ...
+    @property
+    def discrete(self) -> tuple[str, ...]: ...
+
+
+def inspect_sites(target: TracedModel) -> dict[str, ModelSite]:
+    """Latent, discrete, deterministic and observed sites by name, from an abstract trace."""
+    sites: dict[str, ModelSite] = {}
+
+    def run() -> None:
         draw = {s.name: jnp.zeros(s.shape) for s in target.latents}
         trace = trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
         for name, site in trace.items():
-            if name in latents:
-                kind = "latent"
-            elif name in target.discrete:
-                kind = "discrete"
-            elif site["type"] == "deterministic":
-                kind = "deterministic"
-            elif is_observed(site):
-                kind = "observed"
-            else:
+            kind = _kind(name, site, target)
+            if kind is None:
                 continue
             shape = jnp.shape(site["value"])
             conditional = kind == "observed" and isinstance(innermost(site["fn"]), ConditionsOnData)
@@ -61,29 +92,36 @@ def inspect_sites(target) -> dict[str, ModelSite]:
                     "a mask or to_event; its values could not be conditioned on. Give each process "
                     "a site of its own (and mask= to the process)."
                 )
-            sites[name] = ModelSite(kind, shape, _names(site, shape), conditional)
+            sites[name] = ModelSite(kind, shape, _axis_names(site, shape), conditional)
 
     jax.eval_shape(run)
     return sites
 
 
-def conditional_sites(target) -> tuple[str, ...]:
-    """The observed sites whose distribution conditions new values on the old ones."""
+def _kind(name: str, site: dict, target: TracedModel) -> str | None:
+    if any(name == latent.name for latent in target.latents):
+        return "latent"
+    if name in target.discrete:
+        return "discrete"
+    if site["type"] == "deterministic":
+        return "deterministic"
+    return "observed" if is_observed(site) else None
+
+
+def conditional_sites(target: TracedModel) -> tuple[str, ...]:
+    """Observed sites whose distribution conditions new values on the observed ones."""
     return tuple(name for name, site in inspect_sites(target).items() if site.conditional)
 
 
-def observed_values(target, draw: dict) -> dict[str, np.ndarray]:
-    """The values of the observed sites, in the order of the model."""
+def observed_values(target: TracedModel, draw: dict) -> dict[str, np.ndarray]:
+    """Values of the observed sites, in the order of the model."""
     values = jax.device_get(_observed(target, draw))
-    return {
-        name: values[name]
-        for name, site in inspect_sites(target).items()
-        if site.kind == "observed"
-    }
+    sites = inspect_sites(target)
+    return {name: values[name] for name, site in sites.items() if site.kind == "observed"}
 
 
 @eqx.filter_jit
-def _observed(target, draw):
+def _observed(target: TracedModel, draw: dict) -> dict[str, jax.Array]:
     trace = trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
     return {name: jnp.asarray(site["value"]) for name, site in trace.items() if is_observed(site)}
 
@@ -91,26 +129,40 @@ def _observed(target, draw):
 class Upstream(NamedTuple):
     """Observed sites on whose values other sites depend.
 
-    given: all of them, such as a covariate with a distribution of its own; fixed: those that
-    depend on no latent, such as a parameter that `condition` holds at a value.
+    Attributes:
+        given: All of them, such as a covariate with a distribution of its own.
+        fixed: Those that depend on no latent, such as a parameter that `condition` fixes.
     """
 
     given: frozenset[str]
     fixed: frozenset[str]
 
 
-def upstream_sites(target, args=None, kwargs=None, shapes: dict | None = None) -> Upstream:
-    """The observed sites that others depend on, at these arguments or the model's own.
+def upstream_sites(
+    target: TracedModel,
+    args: tuple | None = None,
+    kwargs: dict | None = None,
+    shapes: dict[str, tuple[int, ...]] | None = None,
+) -> Upstream:
+    """Observed sites that others depend on, by the provenance of the densities.
 
-    By the provenance of the densities; nothing is computed. shapes: of the latents, where they are
-    not those of the fit.
+    Args:
+        target: The model.
+        args: Positional arguments; by default those of the fit.
+        kwargs: Named arguments, together with `args`.
+        shapes: Shapes of latents that differ from those of the fit.
+
+    Returns:
+        The sites, from abstract traces.
     """
-    args, kwargs = (target.args, target.kwargs) if args is None else (args, kwargs)
+    args = target.args if args is None else args
+    kwargs = target.kwargs if kwargs is None else kwargs
     shapes = {s.name: s.shape for s in target.latents} | (shapes or {})
     latents = {s.name: jax.ShapeDtypeStruct(shapes[s.name], float) for s in target.latents}
-    order, data = [], {}
+    order: list[str] = []
+    data: dict[str, jax.ShapeDtypeStruct] = {}
 
-    def look(draw):
+    def collect(draw: dict) -> None:
         for name, site in trace_at(target.model, draw, jax.random.key(0), args, kwargs).items():
             if site["type"] != "sample" or is_factor(site):
                 continue
@@ -120,14 +172,13 @@ def upstream_sites(target, args=None, kwargs=None, shapes: dict | None = None) -
                 value = jnp.asarray(site["value"])
                 data[name] = jax.ShapeDtypeStruct(value.shape, value.dtype)
 
-    jax.eval_shape(look, latents)
+    jax.eval_shape(collect, latents)
     if not any(order.index(name) < len(order) - 1 for name in data):
         return Upstream(frozenset(), frozenset())
 
-    def densities(**values):
+    def densities(**values: jax.Array) -> dict[str, jax.Array]:
         draw = {name: values[name] for name in latents}
-        observed = {name: values[name] for name in data}
-        model = AtData(target.model, observed)
+        model = AtData(target.model, {name: values[name] for name in data})
         trace = trace_at(model, draw, jax.random.key(0), args, kwargs)
         return {name: trace[name]["fn"].log_prob(trace[name]["value"]).sum() for name in order}
 
@@ -138,37 +189,51 @@ def upstream_sites(target, args=None, kwargs=None, shapes: dict | None = None) -
 
 
 @by_one_thread
-def trace_at(model, draw: dict, key, args, kwargs, extend: bool = False) -> dict:
-    """NumPyro's trace with latents at the values of `draw`, all else drawn, no plate subsampled.
+def trace_at(
+    model: Callable, draw: dict, key: jax.Array, args: tuple, kwargs: dict, extend: bool = False
+) -> dict[str, dict]:
+    """NumPyro's trace with latents at the values of a draw, and full plates.
 
-    extend: draw the latents of those members of a plate that come after the ones in `draw`. Raises
-    ValueError, naming the site, if a value does not have the shape of its site.
+    Args:
+        model: The model.
+        draw: Values of latents by site.
+        key: Random key for all other sites.
+        args: Positional arguments of the model.
+        kwargs: Named arguments of the model.
+        extend: Draw the latents of those members of a plate that come after the ones in `draw`.
+
+    Returns:
+        Sites by name.
+
+    Raises:
+        ValueError: If a value does not have the shape of its site; the message names the site.
     """
 
-    def place(site):
+    def value_of(site: dict) -> jax.Array | None:
         if site["type"] not in ("sample", "param") or site["name"] not in draw:
             return None
         value = draw[site["name"]]
         if site["type"] == "sample":
-            if extend and _has_new_members(site, jnp.shape(value)):
+            shape = jnp.shape(value)
+            if extend and _has_new_members(site, shape):
                 require_sample(site["name"], site["fn"])
                 fresh = site["fn"].sample(site["kwargs"]["rng_key"], _sample_shape(site))
-                return fresh.at[tuple(map(slice, jnp.shape(value)))].set(value)
-            _require_same_shape(site, jnp.shape(value))
+                return fresh.at[tuple(map(slice, shape))].set(value)
+            _require_same_shape(site, shape)
         return value
 
     model = handlers.seed(FullPlates(model), key)
-    return handlers.trace(handlers.substitute(model, substitute_fn=place)).get_trace(
+    return handlers.trace(handlers.substitute(model, substitute_fn=value_of)).get_trace(
         *without_static(args), **without_static(kwargs)
     )
 
 
-def _sample_shape(site) -> tuple[int, ...]:
+def _sample_shape(site: dict) -> tuple[int, ...]:
     return site["kwargs"].get("sample_shape", ())
 
 
-def _has_new_members(site, shape) -> bool:
-    """Whether a site has the shape of its draws but for plates, of which some are longer."""
+def _has_new_members(site: dict, shape: tuple[int, ...]) -> bool:
+    """True if the shape of a draw differs from that of its site in longer plates only."""
     fn, expected = site["fn"], (*_sample_shape(site), *site["fn"].shape())
     if len(shape) != len(expected) or is_step(site):
         return False
@@ -177,14 +242,14 @@ def _has_new_members(site, shape) -> bool:
     return 0 < len(grown & in_plates) == len(grown) and all(shape[a] < expected[a] for a in grown)
 
 
-def _require_same_shape(site, shape) -> None:
+def _require_same_shape(site: dict, shape: tuple[int, ...]) -> None:
     expected = (*_sample_shape(site), *site["fn"].shape())
     if is_step(site):
-        # One step of a scan, which takes its own part of the values.
+        # The part of one step of a scan.
         shape = shape[1:]
-    if shape != tuple(expected):
+    if shape != expected:
         raise ValueError(
-            f"the latent site {site['name']!r} has shape {tuple(expected)} at these arguments, but "
+            f"the latent site {site['name']!r} has shape {expected} at these arguments, but "
             f"its draws have shape {shape}: there are no draws of it for new groups or points. "
             "Keep its plate as it was; draw what is new at a site of another name; or, where its "
             "plate has new members after the old ones, take extend=True, which draws them from "
@@ -192,8 +257,8 @@ def _require_same_shape(site, shape) -> None:
         )
 
 
-def _names(site, shape) -> tuple[str | None, ...]:
-    """The names of the axes of a site: of its plates, and of `infer={"event_dims": [...]}`."""
+def _axis_names(site: dict, shape: tuple[int, ...]) -> tuple[str | None, ...]:
+    """Names of the axes of a site: of its plates, and of `infer={"event_dims": [...]}`."""
     names: list[str | None] = [None] * len(shape)
     batch = len(shape) - (site["fn"].event_dim if site["type"] == "sample" else 0)
     for frame in site["cond_indep_stack"]:

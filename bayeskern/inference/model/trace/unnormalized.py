@@ -1,4 +1,4 @@
-"""A bare log density as a model, for whatever has no sites of its own."""
+"""A bare log density as a model."""
 
 from __future__ import annotations
 
@@ -16,32 +16,38 @@ from bayeskern.inference.model.trace.arguments import CONCRETIZATION_ERRORS
 
 
 class Unnormalized(dist.ImproperUniform):
-    """The distribution of z (size,) with density exp(f(z)) / Z: it can be weighed, not drawn."""
+    """Distribution of z (size,) with density exp(f(z)) / Z, which cannot be drawn from."""
 
     pytree_aux_fields = ("f",)
 
-    def __init__(self, f: Callable, size: int, *, validate_args=None):
+    def __init__(
+        self,
+        f: Callable[[jax.Array], jax.Array],
+        size: int,
+        *,
+        validate_args: bool | None = None,
+    ) -> None:
         self.f = f
         super().__init__(constraints.real_vector, (), (size,), validate_args=validate_args)
 
-    def log_prob(self, value):
+    def log_prob(self, value: jax.Array) -> jax.Array:
         return jnp.vectorize(self.f, signature="(d)->()")(value)
 
 
 class LogDensity(eqx.Module):
     """A bare log density on R^size as a model without data: log p(z) = f(z) - log Z.
 
-    `bk.infer(bk.LogDensity(f, size))` draws its one site `z` by any method, and `log_evidence` is
-    log Z, the log of the integral of exp(f), where the method has one.
+    `bk.infer(bk.LogDensity(f, size))` draws its one site `z` by any method. `log_evidence` is
+    log Z, the log of the integral of exp(f), where the method estimates it.
 
     Args:
-        f: A function of one point, (size,) -> a number, written in JAX.
-        size: How many coordinates there are, d.
+        f: Function of one point, (size,) to a number, written in JAX.
+        size: Number of coordinates, d.
 
     Raises:
-        TypeError: If f is no function, or cannot be traced by JAX at such a point.
-        ValueError: If size is no whole number of at least 1, f does not give one number, or it is
-            NaN or infinite at 0, where the methods begin.
+        TypeError: If f is not a function, or JAX cannot trace it.
+        ValueError: If size is not a whole number of at least 1, f does not return one number, or f
+            is NaN or infinite at 0, where the methods begin.
 
     Examples:
         >>> import jax.numpy as jnp
@@ -52,20 +58,20 @@ class LogDensity(eqx.Module):
         (1.837877, 1.837877)
     """
 
-    f: Callable
+    f: Callable[[jax.Array], jax.Array]
     size: int = eqx.field(static=True)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if not callable(self.f):
             raise TypeError(f"f must be a function of one point, got {type(self.f).__name__}.")
         if isinstance(self.size, bool) or self.size != int(self.size) or self.size < 1:
             raise ValueError(f"size must be a whole number of at least 1, got {self.size!r}.")
 
-    def __call__(self):
+    def __call__(self) -> None:
         numpyro.sample("z", Unnormalized(self.f, self.size))
 
-    def prepare(self, *data, **named) -> tuple[LogDensity, tuple]:
-        """Look at the density where the methods begin, before anything is traced."""
+    def prepare(self, *data: object, **named: object) -> tuple[LogDensity, tuple]:
+        """Evaluate the density at 0, where the methods begin, before anything is traced."""
         if data or named:
             raise TypeError(
                 f"a LogDensity has no data, got {len(data) + len(named)}: write them into f."
