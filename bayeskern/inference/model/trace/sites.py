@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,6 +19,9 @@ from bayeskern.inference.model.trace.enumeration import is_step
 from bayeskern.inference.model.trace.handlers import AtData, FullPlates
 from bayeskern.inference.model.trace.validation import is_factor, is_observed, require_sample
 from bayeskern.protocols import ConditionsOnData
+
+if TYPE_CHECKING:
+    from bayeskern.inference.model.target import Target
 
 
 class Latent(NamedTuple):
@@ -58,22 +61,7 @@ class ModelSite(NamedTuple):
     conditional: bool
 
 
-class TracedModel(Protocol):
-    """A model with its arguments and latent sites, as a Target has them."""
-
-    @property
-    def model(self) -> Callable: ...
-    @property
-    def args(self) -> tuple: ...
-    @property
-    def kwargs(self) -> dict: ...
-    @property
-    def latents(self) -> tuple[Latent, ...]: ...
-    @property
-    def discrete(self) -> tuple[str, ...]: ...
-
-
-def inspect_sites(target: TracedModel) -> dict[str, ModelSite]:
+def inspect_sites(target: Target) -> dict[str, ModelSite]:
     """Latent, discrete, deterministic and observed sites by name, from an abstract trace."""
     sites: dict[str, ModelSite] = {}
 
@@ -98,7 +86,7 @@ def inspect_sites(target: TracedModel) -> dict[str, ModelSite]:
     return sites
 
 
-def _kind(name: str, site: dict, target: TracedModel) -> str | None:
+def _kind(name: str, site: dict, target: Target) -> str | None:
     if any(name == latent.name for latent in target.latents):
         return "latent"
     if name in target.discrete:
@@ -108,12 +96,12 @@ def _kind(name: str, site: dict, target: TracedModel) -> str | None:
     return "observed" if is_observed(site) else None
 
 
-def conditional_sites(target: TracedModel) -> tuple[str, ...]:
+def conditional_sites(target: Target) -> tuple[str, ...]:
     """Observed sites whose distribution conditions new values on the observed ones."""
     return tuple(name for name, site in inspect_sites(target).items() if site.conditional)
 
 
-def observed_values(target: TracedModel, draw: dict) -> dict[str, np.ndarray]:
+def observed_values(target: Target, draw: dict) -> dict[str, np.ndarray]:
     """Values of the observed sites, in the order of the model."""
     values = jax.device_get(_observed(target, draw))
     sites = inspect_sites(target)
@@ -121,7 +109,7 @@ def observed_values(target: TracedModel, draw: dict) -> dict[str, np.ndarray]:
 
 
 @eqx.filter_jit
-def _observed(target: TracedModel, draw: dict) -> dict[str, jax.Array]:
+def _observed(target: Target, draw: dict) -> dict[str, jax.Array]:
     trace = trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
     return {name: jnp.asarray(site["value"]) for name, site in trace.items() if is_observed(site)}
 
@@ -139,7 +127,7 @@ class Upstream(NamedTuple):
 
 
 def upstream_sites(
-    target: TracedModel,
+    target: Target,
     args: tuple | None = None,
     kwargs: dict | None = None,
     shapes: dict[str, tuple[int, ...]] | None = None,
