@@ -1,143 +1,139 @@
-"""Values that stand out: outside of what all other values of the series say of them."""
+"""Values outside their leave-one-out predictive intervals."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.files import atomic_write
 from bayeskern.forecast.combine.predictive import predictive_of_others
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import plot
-from bayeskern.forecast.show.printing import number_format
+from bayeskern.forecast.show.printing import number_format, right_aligned
+from bayeskern.forecast.show.saving import write_files
 from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.response_mixture import ResponseMixture
 
-# The most of them that are shown.
-ROWS = 20
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Number of anomalies that a printed result lists.
+MAX_ROWS_SHOWN = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Anomalies:
-    """The values of a series, and those that lie outside of their leave-one-out intervals.
+    """Values of a series with their leave-one-out intervals. Returned by `anomalies`.
 
-    Each value is left out in turn, and foretold from all others before and after it by the
-    structures of the forecast, averaged over them and their hyperparameters. Returned by
-    `anomalies`.
+    Each value is predicted from all others, before and after it, by the structures of the forecast,
+    averaged over structures and hyperparameters.
 
     Attributes:
-        forecast: The forecast of the series, whose structures and draws these are.
-        level: The probability of the central intervals.
+        forecast: The forecast of the series, with its structures and draws.
+        level: Probability of the central intervals.
     """
 
     forecast: Forecast
     level: float
 
     @cached_property
-    def _others(self) -> QuantileAverage | ResponseMixture:
+    def _predictive(self) -> QuantileAverage | ResponseMixture:
         return predictive_of_others(self.forecast.parts, self.forecast.seed)
 
     @property
     def times(self) -> np.ndarray:
-        """The times of the values that were fitted, (n,)."""
+        """Times of the fitted values, (n,)."""
         return self.forecast.series.times[self.forecast.series.observed]
 
     @property
     def values(self) -> np.ndarray:
-        """The values that were fitted, (n,)."""
+        """Fitted values, (n,)."""
         return self.forecast.series.values[self.forecast.series.observed]
 
     @cached_property
     def median(self) -> np.ndarray:
-        """The median of each value given all others, (n,)."""
-        if not self.forecast.parts:
-            return self.values
-        return self._others.quantile(0.5)
+        """Leave-one-out median of each value, (n,)."""
+        return self._predictive.quantile(0.5) if self.forecast.parts else self.values
 
     @cached_property
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper ends of the interval of each value given all others, (n,) both."""
+        """Lower and upper ends of the leave-one-out intervals, (n,) each."""
         if not self.forecast.parts:
             return self.values, self.values
         tail = 0.5 * (1.0 - self.level)
-        lower, upper = self._others.quantile([tail, 1.0 - tail])
+        lower, upper = self._predictive.quantile([tail, 1.0 - tail])
         return lower, upper
 
     @property
     def outside(self) -> np.ndarray:
-        """Which values lie outside of their intervals, (n,)."""
+        """Mask of the values outside their intervals, (n,)."""
         lower, upper = self.interval
         return (self.values < lower) | (self.values > upper)
 
-    def to_frame(self):
-        """A pandas frame with a row for each value outside: value, median, lower and upper."""
+    def to_frame(self) -> pd.DataFrame:
+        """Data frame with a row for each value outside: value, median, lower and upper."""
         import pandas as pd  # slow to import
 
-        pick, (lower, upper) = self.outside, self.interval
-        zone, name = self.forecast.series.calendar.tz, self.forecast.series.time_name
-        index = pd.Index(self.times[pick], name=name)
-        if zone is not None:
-            index = index.tz_localize("UTC").tz_convert(zone)
+        (lower, upper), series = self.interval, self.forecast.series
         columns = {"value": self.values, "median": self.median, "lower": lower, "upper": upper}
-        return pd.DataFrame({key: column[pick] for key, column in columns.items()}, index=index)
+        index = series.calendar.index(self.times, series.time_name)
+        return pd.DataFrame(columns, index=index)[self.outside]
 
-    def plot(self, ax=None):
-        """The values over their intervals, those outside marked; returns the figure."""
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Plot the values over their intervals, with those outside marked."""
         return plot.anomalies(self, ax)
 
-    def save(self, folder) -> list[Path]:
-        """Write anomalies.csv and anomalies.png; returns their paths."""
-        paths = [Path(folder) / "anomalies.csv", Path(folder) / "anomalies.png"]
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write anomalies.csv and anomalies.png; return their paths."""
         table = self.to_frame()
         table.index = self.forecast.time_labels(self.times[self.outside])
-        table.index.name = self.forecast.series.time_name
-        with atomic_write(paths[0]) as path:
-            table.to_csv(path, float_format="%.10g", lineterminator="\n")
-        with atomic_write(paths[1]) as path:
-            self.plot().savefig(path)
-        return paths
+        label = self.forecast.series.time_name
+        text = table.to_csv(index_label=label, float_format="%.10g", lineterminator="\n")
+        return write_files(folder, {"anomalies.csv": text, "anomalies.png": self.plot()})
 
     def __repr__(self) -> str:
-        f, pick = self.forecast, np.flatnonzero(self.outside)
-        show = number_format(self.values)
-        chance = f"{(1.0 - self.level) * len(self.values):.2g} would by chance"
-        head = [
-            f"{f.series.name}: {len(pick)} of {len(self.values)} values of {f.series.value_name} "
+        f, rows = self.forecast, np.flatnonzero(self.outside)
+        show, (lower, upper) = number_format(self.values), self.interval
+        by_chance = f"{(1.0 - self.level) * len(self.values):.2g} would by chance"
+        lines = [
+            f"{f.series.name}: {len(rows)} of {len(self.values)} values of {f.series.value_name} "
             "stand out",
-            f"  level     outside of {100 * self.level:.6g} % intervals given all others; {chance}",
+            f"  level     outside of {100 * self.level:.6g} % intervals given all others; "
+            f"{by_chance}",
             *([f"  problem   {f.problem}"] if f.problem else []),
             *(f"  remark    {remark}" for remark in f.series.remarks),
         ]
+        if not len(rows):
+            return "\n".join(lines)
         cells = [[f.series.time_name, "value", "median", "interval"]]
-        for i in pick[:ROWS]:
-            interval = f"{show(self.interval[0][i])} to {show(self.interval[1][i])}"
+        for i in rows[:MAX_ROWS_SHOWN]:
+            interval = f"{show(lower[i])} to {show(upper[i])}"
             label = f.time_labels(self.times[[i]])[0]
             cells.append([label, show(self.values[i]), show(self.median[i]), interval])
-        widths = [max(len(row[i]) for row in cells) for i in range(4)]
-        rows = [
-            "  " + "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-            for row in cells[: None if len(pick) else 0]
-        ]
-        more = [f"  and {len(pick) - ROWS} more"] if len(pick) > ROWS else []
-        return "\n".join([*head, *([""] if rows else []), *rows, *more])
+        lines += ["", *right_aligned(cells)]
+        if len(rows) > MAX_ROWS_SHOWN:
+            lines.append(f"  and {len(rows) - MAX_ROWS_SHOWN} more")
+        return "\n".join(lines)
 
 
-def anomalies(series, level: float = 0.999, **options) -> Anomalies:
-    """Find the values of a series that all others speak against.
+def anomalies(series: Any, level: float = 0.999, **options: Any) -> Anomalies:
+    """Find values of a series that are improbable given all other values.
 
     Args:
-        series: What `forecast` takes.
-        level: The probability of the central leave-one-out intervals; of ordinary values a share
-            of 1 - level lies outside as well.
+        series: A series, or a source that `forecast` accepts.
+        level: Probability of the central leave-one-out intervals. A share of 1 - level of ordinary
+            values lies outside as well.
         **options: Further arguments of `forecast`: season, trend, model, seed, ...
 
     Returns:
-        The values with their intervals, and those outside.
+        The values with their intervals.
 
     Raises:
         ValueError: As `forecast`.
@@ -148,9 +144,9 @@ def anomalies(series, level: float = 0.999, **options) -> Anomalies:
 
     Examples:
         ```python
-        found = bk.anomalies("meter.csv")
-        found.to_frame()
-        found.plot()
+        result = bk.anomalies("meter.csv")
+        result.to_frame()
+        result.plot()
         ```
     """
     level = validation.level(level)

@@ -1,39 +1,47 @@
-"""Rolling-origin evaluation: forecast from past dates and look at what came true."""
+"""Rolling-origin evaluation: forecasts from past dates, scored by the values that followed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.core.files import atomic_write
+from bayeskern.core.formatting import aligned
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
 from bayeskern.forecast.data.series import FEWEST, Series
 from bayeskern.forecast.data.times import parse_times
-from bayeskern.forecast.evaluate.scores import PROBABILITIES, WANTED, score
+from bayeskern.forecast.evaluate.scores import CRPS_PROBABILITIES, SCORED_PROBABILITIES, score
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.configuration import MAX_STEPS, require_within_reach
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show import plot
+from bayeskern.forecast.show.saving import write_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A forecast from one past date, and what came true.
+    """A forecast from one past date, with the values that followed.
 
     Attributes:
-        count: How many of the times the forecast saw.
+        count: Number of times known to the forecast.
         forecast: The forecast.
-        naive: The seasonal-naive forecast beside it.
-        pick: Which of its steps can be scored, counted from 0.
-        times: The times of those steps.
-        actual: The values that came true at those steps.
+        naive: The seasonal-naive forecast.
+        pick: Steps that can be scored, counted from 0.
+        times: Times of those steps.
+        actual: Values at those steps.
     """
 
     count: int
@@ -46,14 +54,12 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """Scores of forecasts made at past dates, beside those of the seasonal-naive forecast.
-
-    Returned by `backtest`.
+    """Scores of forecasts from past dates, beside seasonal naive. Returned by `backtest`.
 
     Attributes:
-        series: The data as they were read.
-        season: The season of the seasonal-naive forecast, in steps; 1 for none.
-        folds: A forecast from each of the past dates, with what came true.
+        series: The series.
+        season: Season of the seasonal-naive forecast, in steps; 1 for none.
+        folds: A forecast from each past date, with the values that followed.
     """
 
     series: Series
@@ -62,11 +68,11 @@ class Backtest:
 
     @cached_property
     def scores(self) -> dict[str, dict[str, float]]:
-        """Model -> score -> its mean over all forecast values.
+        """Mean scores over all forecast values, by model and by score.
 
-        mae, rmse, crps in the units of the series; mase: mae over the in-sample mae of the
-        seasonal-naive forecast; log_score: mean log predictive density (higher is better);
-        coverage_80: share of values inside the central 80 % interval.
+        mae, rmse, crps are in the units of the series. mase is mae over the in-sample mae of the
+        seasonal-naive forecast. log_score is the mean log predictive density (higher is better).
+        coverage_80 is the share of values inside the central 80 % interval.
         """
         return {
             "forecast": _mean_scores([(fold.forecast, fold) for fold in self.folds]),
@@ -75,7 +81,7 @@ class Backtest:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What to know of the scores: fits that did not converge, and where the naive one wins."""
+        """Remarks on fits that did not converge, and on a smaller error of seasonal naive."""
         bad = sum(fold.forecast.problem is not None for fold in self.folds)
         remarks = [f"{bad} of {len(self.folds)} fits did not converge"] if bad else []
         ours, naive = (self.scores[model]["mae"] for model in ("forecast", "seasonal naive"))
@@ -85,55 +91,45 @@ class Backtest:
             )
         return tuple(remarks)
 
-    def to_frame(self):
-        """A pandas data frame: a row for each model, a column for each score."""
+    def to_frame(self) -> pd.DataFrame:
+        """Data frame with a row for each model and a column for each score."""
         import pandas as pd  # slow to import
 
         return pd.DataFrame.from_dict(self.scores, orient="index")
 
     def to_csv(self) -> str:
-        """The scores as CSV text: a row for each model."""
-        rows = [["model", *next(iter(self.scores.values()))]]
-        rows += [[m, *(f"{v:.10g}" for v in s.values())] for m, s in self.scores.items()]
-        return "\n".join(",".join(row) for row in rows) + "\n"
+        """The scores as CSV text, with a row for each model."""
+        format = {"float_format": "%.10g", "na_rep": "nan", "lineterminator": "\n"}
+        return self.to_frame().to_csv(index_label="model", **format)
 
-    def save(self, folder) -> list[Path]:
-        """Write backtest.csv and backtest.png; returns their paths."""
-        paths = [Path(folder) / "backtest.csv", Path(folder) / "backtest.png"]
-        with atomic_write(paths[0]) as path:
-            path.write_text(self.to_csv(), encoding="utf-8")
-        with atomic_write(paths[1]) as path:
-            self.plot().savefig(path)
-        return paths
+    def save(self, folder: str | Path) -> list[Path]:
+        """Write backtest.csv and backtest.png; return their paths."""
+        return write_files(folder, {"backtest.csv": self.to_csv(), "backtest.png": self.plot()})
 
-    def plot(self, ax=None, level: float = 0.8):
-        """The forecasts over what came true; returns the figure."""
+    def plot(self, ax: Axes | None = None, level: float = 0.8) -> Figure:
+        """Plot the forecasts, with intervals of a level, over the values that followed."""
         return plot.backtest(self, ax, level)
 
     def __repr__(self) -> str:
         horizon = max(fold.forecast.horizon for fold in self.folds)
         count = sum(len(fold.actual) for fold in self.folds)
         head = f"{self.series.name}: {len(self.folds)} forecasts of {horizon} steps, {count} values"
-        names = list(next(iter(self.scores.values())))
-        cells = [["", *names]]
-        cells += [[m, *(_format(k, v) for k, v in s.items())] for m, s in self.scores.items()]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [head, *(f"  remark    {remark}" for remark in self.remarks), ""]
-        for first, *row in cells:
-            rest = "  ".join(cell.rjust(w) for cell, w in zip(row, widths[1:], strict=True))
-            lines.append(f"  {first:<{widths[0]}}  {rest}")
-        return "\n".join(lines)
+        cells = [["", *next(iter(self.scores.values()))]]
+        for model, scores in self.scores.items():
+            texts = (
+                f"{100 * v:.0f} %" if name.startswith("coverage") else f"{v:.4g}"
+                for name, v in scores.items()
+            )
+            cells.append([model, *texts])
+        remarks = (f"  remark    {remark}" for remark in self.remarks)
+        return "\n".join([head, *remarks, "", *(f"  {line}" for line in aligned(cells))])
 
 
-def _format(score: str, value: float) -> str:
-    return f"{100 * value:.0f} %" if score.startswith("coverage") else f"{value:.4g}"
-
-
-def _mean_scores(pairs: list[tuple[Forecast | SeasonalNaive, Fold]]) -> dict[str, float]:
-    """Score -> its mean over the values of all folds, from pairs of a forecast and its fold."""
+def _mean_scores(pairs: Sequence[tuple[Forecast | SeasonalNaive, Fold]]) -> dict[str, float]:
+    """Mean scores over the values of all folds, by name."""
     by_fold = [_scores(model, fold) for model, fold in pairs]
     per_value = {name: np.concatenate([scores[name] for scores in by_fold]) for name in by_fold[0]}
-    # A value that was ruled out is not made good by a constant series that hit another.
+    # One value without density makes the mean -inf, even beside the density inf of a point mass.
     if np.any(np.isneginf(per_value["log_score"])):
         per_value["log_score"] = np.array([-np.inf])
     means = {name: float(np.mean(values)) for name, values in per_value.items()}
@@ -141,14 +137,14 @@ def _mean_scores(pairs: list[tuple[Forecast | SeasonalNaive, Fold]]) -> dict[str
 
 
 def _scores(model: Forecast | SeasonalNaive, fold: Fold) -> dict[str, np.ndarray]:
-    """Score -> shape (values that can be scored,); the square of the error for the rmse."""
+    """Scores of each value by name; under "rmse" the squared errors."""
     y = fold.actual
-    quantiles = model.quantile(WANTED)
+    quantiles = model.quantile(SCORED_PROBABILITIES)
     scores = score(quantiles[:, fold.pick], y)
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = np.abs(scores.errors) / np.float64(fold.naive.in_sample_mae)
-    # Steps that cannot be scored need some value, which is not looked at.
-    path = quantiles[len(PROBABILITIES)].copy()
+    # Steps without a value take the median, whose density is ignored.
+    path = quantiles[len(CRPS_PROBABILITIES)].copy()
     path[fold.pick] = y
     return {
         "mae": np.abs(scores.errors),
@@ -161,33 +157,34 @@ def _scores(model: Forecast | SeasonalNaive, fold: Fold) -> dict[str, np.ndarray
 
 
 def backtest(
-    series,
+    series: Any,
     horizon: int | str,
-    cutoffs=3,
+    cutoffs: Any = 3,
     *,
-    regressors=None,
+    regressors: Any = None,
     progress: bool = True,
-    **options,
+    **options: Any,
 ) -> Backtest:
-    """Forecast `horizon` steps from each of several past dates and score what came true.
+    """Forecast `horizon` steps from each of several past dates and score the forecasts.
 
-    The rolling forecasting origin of Hyndman and Athanasopoulos (2021), Forecasting: Principles and
+    Rolling forecasting origin: Hyndman and Athanasopoulos (2021), Forecasting: Principles and
     Practice, section 5.10.
 
     Args:
-        series: What `forecast` takes; its times must be regular, gaps allowed.
-        horizon: How many steps each forecast goes ahead; or a time, "90 days".
-        cutoffs: How many past dates, the last one `horizon` steps before the end and each `horizon`
-            steps before the next; or the dates themselves, the last that each forecast may see.
-        regressors: As in `forecast`; what they were at past dates counts as known then.
-        progress: Whether to show a progress bar.
+        series: A series, or a source that `forecast` accepts. Times must be regular; gaps are
+            allowed.
+        horizon: Number of steps of each forecast; or a duration, "90 days".
+        cutoffs: Number of past dates, `horizon` steps apart, of which the last is `horizon` steps
+            before the end; or the dates themselves, the last that each forecast may use.
+        regressors: As in `forecast`; their values after a past date count as known then.
+        progress: Show a progress bar.
         **options: Further arguments of `forecast`: season, holidays, model, seed, ...
 
     Returns:
         The forecasts and their scores.
 
     Raises:
-        ValueError: Where the times are irregular, or too little is left to learn from or to score.
+        ValueError: For irregular times, and for dates that leave too few values to fit or to score.
 
     Examples:
         ```python
@@ -207,69 +204,60 @@ def backtest(
     counts = _counts(series, horizon, cutoffs)
     folds = []
     with Progress("backtest", len(counts), progress) as bar:
-        for i, count in enumerate(counts):
+        for count in counts:
             folds.append(_fold(series, count, horizon, options))
-            bar.to(i + 1)
+            bar.advance()
     return Backtest(series, folds[-1].forecast.season_in_steps, tuple(folds))
 
 
-def _counts(series: Series, horizon: int, cutoffs) -> list[int]:
-    """How many of the times each forecast sees."""
+def _counts(series: Series, horizon: int, cutoffs: Any) -> list[int]:
+    """Number of times known to each forecast.
+
+    Raises ValueError if one of the forecasts has too few values to fit or none to score.
+    """
     if isinstance(cutoffs, int | np.integer) and not isinstance(cutoffs, bool):
         steps = series.calendar.steps()
-        number = validation.positive_integer(cutoffs, "cutoffs")
-        # However many there are, the first is refused below if it lies before all times.
-        number = min(number, int(steps[-1]) + 1)
+        # Of too many cutoffs the first lies before all times, and is refused below.
+        number = min(validation.positive_integer(cutoffs, "cutoffs"), int(steps[-1]) + 1)
         ends = steps[-1] - horizon * np.arange(number, 0, -1)
         counts = np.searchsorted(steps, ends, side="right")
     else:
-        counts = np.searchsorted(series.times, _cutoff_times(series, cutoffs), side="right")
+        times = np.sort(parse_times(np.atleast_1d(cutoffs), "cutoffs"))
+        if len(times) == 0:
+            raise ValueError("cutoffs: came none, wanted how many, or their dates.")
+        if (times.dtype.kind == "M") != (series.times.dtype.kind == "M"):
+            wanted = "dates" if series.times.dtype.kind == "M" else "numbers"
+            raise ValueError(f"cutoffs: came {times[0]}, but the times of the series are {wanted}.")
+        counts = np.searchsorted(series.times, times, side="right")
     for count in counts:
-        _require_enough(series, count, horizon)
+        if np.sum(series.observed[:count]) < FEWEST:
+            raise ValueError(
+                f"a cutoff leaves {count} of {len(series.times)} times to learn from; wanted at "
+                f"least {FEWEST} values. Take fewer cutoffs, later ones, or a shorter horizon."
+            )
+        if len(_scored_rows(series, count, horizon)) == 0:
+            last = series.calendar.labels(series.times[[count - 1]])[0]
+            raise ValueError(
+                f"the cutoff after {last} leaves no value to score in the next {horizon} steps; "
+                "take an earlier one."
+            )
     return [int(count) for count in counts]
 
 
-def _cutoff_times(series: Series, cutoffs) -> np.ndarray:
-    times = np.sort(parse_times(np.atleast_1d(cutoffs), "cutoffs"))
-    if len(times) == 0:
-        raise ValueError("cutoffs: came none, wanted how many, or their dates.")
-    if (times.dtype.kind == "M") != (series.times.dtype.kind == "M"):
-        wanted = "dates" if series.times.dtype.kind == "M" else "numbers"
-        raise ValueError(f"cutoffs: came {times[0]}, but the times of the series are {wanted}.")
-    return times
-
-
-def _require_enough(series: Series, count: int, horizon: int) -> None:
-    """Raise ValueError where a forecast from the first `count` times learns or scores nothing."""
-    if np.sum(series.observed[:count]) < FEWEST:
-        raise ValueError(
-            f"a cutoff leaves {count} of {len(series.times)} times to learn from; wanted at least "
-            f"{FEWEST} values. Take fewer cutoffs, later ones, or a shorter horizon."
-        )
-    if len(_scored_rows(series, count, horizon)) == 0:
-        last = series.calendar.labels(series.times[[count - 1]])[0]
-        raise ValueError(
-            f"the cutoff after {last} leaves no value to score in the next {horizon} steps; "
-            "take an earlier one."
-        )
-
-
 def _scored_rows(series: Series, count: int, horizon: int) -> np.ndarray:
-    """The rows after the first `count` that a forecast from them reaches, with a value."""
+    """Rows with a value within the horizon of a forecast from the first `count` times."""
     steps, last = series.calendar.steps(), np.flatnonzero(series.observed[:count])[-1]
     rows = np.arange(count, len(series.times))
     return rows[series.observed[rows] & (steps[rows] <= steps[last] + horizon)]
 
 
-def _fold(series: Series, count: int, horizon: int, options: dict) -> Fold:
+def _fold(series: Series, count: int, horizon: int, options: dict[str, Any]) -> Fold:
+    """Forecast from the first `count` times, and the values that followed."""
     past = series.until(count)
     with hidden_progress():
         f = forecast(past, horizon, **options)
     rows = _scored_rows(series, count, horizon)
     pick = series.calendar.steps()[rows] - past.calendar.steps()[-1] - 1
-    return Fold(count, f, _naive(f), pick, series.times[rows], series.values[rows])
-
-
-def _naive(f: Forecast) -> SeasonalNaive:
-    values = f.series.on_grid()
-    return SeasonalNaive.of(values, f.horizon, min(f.season_in_steps, len(values) - 1))
+    known = f.series.on_grid()
+    naive = SeasonalNaive.of(known, f.horizon, min(f.season_in_steps, len(known) - 1))
+    return Fold(count, f, naive, pick, series.times[rows], series.values[rows])

@@ -16,6 +16,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from bayeskern.core import validation
@@ -34,23 +37,22 @@ from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import is_constant
 from bayeskern.forecast.result import Forecast
-from bayeskern.inference import Posterior
 from bayeskern.inference.infer import as_method, fit_target
 from bayeskern.prediction.mixture import thin
 
-# Recent fits: people ask again, with another horizon or for a figure.
+# Recent fits and combinations, since users repeat a forecast with another horizon or for a figure.
 _fits, _combinations = Memory(4), Memory(4)
 
 
 def forecast(
-    series,
+    series: Any,
     horizon: int | str,
     *,
-    season=None,
+    season: float | Sequence[float] | None = None,
     trend: str | None = None,
-    regressors=None,
+    regressors: Any = None,
     holidays: str | None = None,
-    events=None,
+    events: Mapping[str, Any] | None = None,
     likelihood: str | None = None,
     model: StructuralModel = StructuralModel(),
     seed: int = 0,
@@ -148,47 +150,38 @@ def forecast(
 def _fitted_forecast(
     series: Series, horizon: int, choices: Choices, model: StructuralModel, seed: int
 ) -> Forecast:
-    """Forecast from the structures, fitted by the method of the model; flat if constant."""
+    """Fit the structures by the method of the model and combine them; flat if constant."""
     y = series.values[series.observed]
     if is_constant(y):
         return Forecast(series, horizon, choices, None, seed)
-    t = series.calendar.positions(series.times[series.observed])
+    x = series.calendar.positions(series.times[series.observed])
     season = min((round(p / choices.step) for p in choices.seasons.values()), default=1)
-    steps = series.calendar.steps()[series.observed]
-    origins = origins_of(steps, horizon, season)
-    fits = _candidates(t, y, choices)
+    origins = origins_of(series.calendar.steps()[series.observed], horizon, season)
+
+    def fit() -> tuple[Fitted, ...]:
+        return tuple(candidates(x, y, choices))
+
+    # Kernels of the user may hold arrays, which cannot be keys.
+    key = (x.tobytes(), y.tobytes(), choices.key)
+    fits = fit() if choices.kernels is not None else _fits.recall(key, fit)
+    posterior = None
     if choices.whole_history:
         key = (fits, horizon)
         combination = _combinations.recall(key, lambda: alone(fits[0].as_point(), origins))
-        return Forecast(series, horizon, choices, combination, seed)
-    if model.method is None:
+    elif model.method is None:
         later, _ = likely_times(series, horizon, choices)
         key = (fits, seed, horizon, later.tobytes())
         combination = _combinations.recall(key, lambda: combine(fits, origins, seed, later))
-        return Forecast(series, horizon, choices, combination, seed)
-    best = max(fits, key=lambda fitted: fitted.log_evidence)
-    if model.is_map:
-        key = (best, model.method, horizon)
-        combination = _combinations.recall(key, lambda: alone(best.at_mode(), origins))
-        return Forecast(series, horizon, choices, combination, seed)
-    target = bound(best.model, t, best.scale.forward(y))
-    posterior = fit_target(as_method(model.method), target, seed, progress=True)
-    combination = alone(_draws_of(posterior, best), origins)
+    else:
+        best = max(fits, key=lambda fitted: fitted.log_evidence)
+        if model.is_map:
+            key = (best, model.method, horizon)
+            combination = _combinations.recall(key, lambda: alone(best.at_mode(), origins))
+        else:
+            target = bound(best.model, x, best.scale.forward(y))
+            posterior = fit_target(as_method(model.method), target, seed, progress=True)
+            # Equally weighted draws, at most 200.
+            z = posterior.z.reshape(-1, posterior.z.shape[-1])
+            z = np.asarray(thin({"z": z})["z"])
+            combination = alone(Draws(best, z, np.zeros(len(z))), origins)
     return Forecast(series, horizon, choices, combination, seed, posterior)
-
-
-def _candidates(x, y, choices: Choices) -> tuple[Fitted, ...]:
-    """Likely structures at their modes, remembered for the last few series."""
-
-    def fit():
-        return tuple(candidates(x, y, choices))
-
-    # A kernel of the user may hold arrays, which are no keys.
-    key = (x.tobytes(), y.tobytes(), choices.key)
-    return fit() if choices.kernels is not None else _fits.recall(key, fit)
-
-
-def _draws_of(posterior: Posterior, fitted: Fitted) -> Draws:
-    """Equally weighted draws of the posterior of a structure, at most 200."""
-    z = np.asarray(thin({"z": posterior.z.reshape(-1, posterior.z.shape[-1])})["z"])
-    return Draws(fitted, z, np.zeros(len(z)))

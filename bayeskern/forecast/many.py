@@ -1,11 +1,11 @@
-"""Forecasts of many series: of a frame with a column that names them, a dict or a list."""
+"""Forecasts of many series: of a frame with a column that names them, a mapping or a list."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,20 +15,25 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.files import atomic_write
 from bayeskern.core.formatting import counted
-from bayeskern.core.progress import hidden_progress
+from bayeskern.forecast.data.columns import Selection
 from bayeskern.forecast.data.reading_many import read_many
+from bayeskern.forecast.data.series import Notation, Series
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.workers import MOST_DEATHS, run_all
+from bayeskern.forecast.workers import run_all
 
-# The most failures that are shown.
-ROWS = 10
+# Number of failed series that a printed result names.
+MAX_FAILURES_SHOWN = 10
 
 
-class One(NamedTuple):
-    """The forecast of one series, or why there is none.
+class ForecastSummary(NamedTuple):
+    """Forecast of one series in numbers, or the reason why there is none.
 
-    times: (horizon,) by the clocks of their zone; columns: as in `Forecast.to_frame`; verdict: ""
-    if not asked for; problem: None if there is none.
+    Attributes:
+        times: Future times by the clocks of their zone, (horizon,).
+        columns: Columns of `Forecast.to_frame`.
+        verdict: The verdict; "" if it was not requested.
+        remarks: Remarks on the forecast.
+        problem: Reason why there is no forecast, else None.
     """
 
     times: np.ndarray
@@ -38,57 +43,39 @@ class One(NamedTuple):
     problem: str | None
 
 
-class Job(NamedTuple):
-    """What a process needs to forecast one series: how it is read, and the options."""
-
-    read: Callable
-    horizon: int | str
-    levels: tuple[float, ...]
-    verdict: bool
-    options: dict
-
-    def run(self) -> One:
-        """Forecast; a mistake in the data is a result too."""
-        try:
-            with hidden_progress():
-                return self._forecast()
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
-            return failed(" ".join(str(error).split()))
-
-    def _forecast(self) -> One:
-        f = forecast(self.read(), self.horizon, **self.options)
-        table = f.to_frame(self.levels)
-        columns = {name: table[name].to_numpy() for name in table.columns}
-        verdict, remarks = f.trust.verdict if self.verdict else "", f.remarks
-        if f.problem and not self.verdict:
-            remarks = (*remarks, f.problem)
-        return One(f.series.calendar.wall(f.times), columns, verdict, remarks, None)
-
-
-def failed(problem: str) -> One:
-    """No forecast, and why."""
-    return One(np.empty(0), {}, "", (), problem)
-
-
-# What there is of a series on which several workers died.
-DIED = failed(f"{MOST_DEATHS} workers died on the way, of memory it may be; take fewer.")
+def summarise(
+    series: Series,
+    horizon: int | str,
+    levels: Sequence[float],
+    verdict: bool,
+    options: dict[str, Any],
+) -> ForecastSummary:
+    """Forecast one series. Arguments as in `forecast_many`."""
+    f = forecast(series, horizon, **options)
+    table = f.to_frame(levels)
+    columns = {name: table[name].to_numpy() for name in table.columns}
+    remarks = f.remarks
+    if f.problem and not verdict:
+        remarks = (*remarks, f.problem)
+    times = f.series.calendar.wall(f.times)
+    return ForecastSummary(times, columns, f.trust.verdict if verdict else "", remarks, None)
 
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """Forecasts of many series, in the order in which they came. Returned by `forecast_many`.
+    """Forecasts of many series, in the order of the input. Returned by `forecast_many`.
 
     Attributes:
-        ids: What names each series.
-        found: The forecast of each, or why there is none.
-        id_name: The column of the names.
-        time_name: The column of the times.
-        backend: The kind of frame that came, "pandas" or "polars".
-        remarks: What was done to read the file or the frame.
+        ids: Name of each series.
+        found: Forecast of each series, or the reason why there is none.
+        id_name: Column of the names.
+        time_name: Column of the times.
+        backend: Kind of the input frame, "pandas" or "polars".
+        remarks: Decisions made while reading the file or the frame.
     """
 
-    ids: tuple
-    found: tuple[One, ...]
+    ids: tuple[Any, ...]
+    found: tuple[ForecastSummary, ...]
     id_name: str
     time_name: str
     backend: Any = "pandas"
@@ -99,36 +86,39 @@ class Forecasts:
 
     @cached_property
     def failed(self) -> dict[Any, str]:
-        """Name -> why there is no forecast of that series."""
+        """Reason why there is no forecast, by name of the series."""
         pairs = zip(self.ids, self.found, strict=True)
-        return {name: one.problem for name, one in pairs if one.problem is not None}
+        return {name: result.problem for name, result in pairs if result.problem is not None}
 
-    def to_frame(self):
-        """One frame of the kind that came: a row for each future time of each series.
+    def to_frame(self) -> Any:
+        """All forecasts as one frame of the same kind as the input.
 
-        Columns: the name, the time, median, mean, sd, lower_95 and so on, verdict, remarks and
-        problem. A series without a forecast has one row, empty but for its problem.
+        Returns:
+            A row for each future time of each series, with columns for the name, the time, median,
+            mean, sd, lower_95 and so on, verdict, remarks and problem. A series without a forecast
+            has one row, empty but for its problem.
         """
         import narwhals as nw  # slow to import
 
-        columns: dict[str, list] = {self.id_name: [], self.time_name: []}
-        names = next((list(one.columns) for one in self.found if one.columns), [])
+        columns: dict[str, list[Any]] = {self.id_name: [], self.time_name: []}
+        names = next((list(result.columns) for result in self.found if result.columns), [])
         columns |= {name: [] for name in (*names, "verdict", "remarks", "problem")}
-        dated = all(one.times.dtype.kind == "M" for one in self.found if one.problem is None)
-        for name, one in zip(self.ids, self.found, strict=True):
-            n = max(1, len(one.times))
-            times = one.times.astype("M8[us]").tolist() if dated else list(map(str, one.times))
+        dated = all(r.times.dtype.kind == "M" for r in self.found if r.problem is None)
+        for name, result in zip(self.ids, self.found, strict=True):
+            n = max(1, len(result.times))
+            times = result.times
+            times = times.astype("M8[us]").tolist() if dated else list(map(str, times))
             columns[self.id_name] += [name] * n
             columns[self.time_name] += times or [None]
             for key in names:
-                columns[key] += one.columns[key].tolist() if one.columns else [None]
-            columns["verdict"] += [one.verdict or None] * n
-            columns["remarks"] += ["; ".join(one.remarks) or None] * n
-            columns["problem"] += [one.problem] * n
+                columns[key] += result.columns[key].tolist() if result.columns else [None]
+            columns["verdict"] += [result.verdict or None] * n
+            columns["remarks"] += ["; ".join(result.remarks) or None] * n
+            columns["problem"] += [result.problem] * n
         return nw.from_dict(columns, backend=self.backend).to_native()
 
-    def save(self, path) -> Path:
-        """Write the frame as Parquet, if that is how the name ends, or as CSV; returns its path."""
+    def save(self, path: str | Path) -> Path:
+        """Write the frame as CSV, or as Parquet if the name ends in .parquet; return its path."""
         import narwhals as nw  # slow to import
 
         path, frame = Path(path), nw.from_native(self.to_frame())
@@ -142,19 +132,19 @@ class Forecasts:
     def __repr__(self) -> str:
         good = len(self) - len(self.failed)
         lines = [f"forecasts of {good} of {counted(len(self), 'series', 'series')}"]
-        verdicts = [one.verdict for one in self.found if one.verdict]
-        shares = [f"{v} {verdicts.count(v)}" for v in dict.fromkeys(sorted(verdicts))]
+        verdicts = Counter(result.verdict for result in self.found if result.verdict)
+        shares = [f"{verdict} {count}" for verdict, count in sorted(verdicts.items())]
         lines += [f"  verdicts  {', '.join(shares)}"] if shares else []
         lines += [f"  remark    {remark}" for remark in self.remarks]
-        for name, problem in list(self.failed.items())[:ROWS]:
+        for name, problem in list(self.failed.items())[:MAX_FAILURES_SHOWN]:
             lines.append(f"  no forecast of {name}: {problem}")
-        if len(self.failed) > ROWS:
-            lines.append(f"  and of {len(self.failed) - ROWS} more")
+        if len(self.failed) > MAX_FAILURES_SHOWN:
+            lines.append(f"  and of {len(self.failed) - MAX_FAILURES_SHOWN} more")
         return "\n".join(lines)
 
 
 def forecast_many(
-    series,
+    series: Any,
     horizon: int | str,
     *,
     id: str | None = None,
@@ -172,61 +162,65 @@ def forecast_many(
     sheet: str | None = None,
     encoding: str | None = None,
     progress: bool = True,
-    **options,
+    **options: Any,
 ) -> Forecasts:
-    """Forecast many series on all cores; each is the forecast that `forecast` makes of it alone.
+    """Forecast many series on all cores, each as `forecast` would by itself.
 
-    A series that cannot be forecast has a row that says why, and stops none.
+    A series that cannot be forecast has a row with the reason; the others are not affected.
 
     Args:
         series: A pandas or polars frame, or the path of a file, with a row for each value of each
-            series; a dict, name -> what `forecast` takes; or a list of these, named 0, 1, ...
-        horizon: How many steps each; or "90 days", or "until 2025-12".
-        id: The column that names the series, for frames and files.
-        time: The column of times; guessed if None.
-        value: The column of values; needed if there are several.
-        regressors: Columns of the frame that are known for the future too, in rows whose value is
-            missing.
-        level: The probabilities of the central intervals.
-        verdict: Whether to compute the verdict of each forecast.
-        workers: How many processes; one for each core if None, none at all if 1.
-        scheduler: The address of a scheduler of Dask, "tcp://host:8786", whose machines share the
-            series; or "local" to start one here (`pip install bayeskern[dask]`).
-        every: The period of which each value shall be one, as in `read_series`.
-        by: How values of shorter periods make one.
-        date_format: How times are written, where they do not tell.
-        decimal: The mark before decimals, where numbers do not tell.
-        sheet: The sheet of a workbook.
-        encoding: The encoding of a file of text.
-        progress: Whether to show a progress bar.
+            series; a mapping from names to sources that `forecast` takes; or a list of sources,
+            named 0, 1, ...
+        horizon: Number of steps; or "90 days", or "until 2025-12".
+        id: Column that names the series, for frames and files.
+        time: Time column; guessed if None.
+        value: Value column; required if there are several.
+        regressors: Columns of the frame that are known for the future too, in rows without a value.
+        level: Probabilities of the central intervals.
+        verdict: Compute the verdict of each forecast.
+        workers: Number of processes; None for one per core, 1 to run in this process.
+        scheduler: Address of a Dask scheduler, "tcp://host:8786", whose machines share the series;
+            or "local" to start one here (`pip install bayeskern[dask]`).
+        every: Period of aggregation, as in `read_series`.
+        by: How values are aggregated, as in `read_series`.
+        date_format: Form of the times, if they are ambiguous.
+        decimal: Decimal mark, if the numbers are ambiguous.
+        sheet: Sheet of a workbook.
+        encoding: Encoding of a text file.
+        progress: Show a progress bar.
         **options: Further arguments of `forecast`: season, trend, model, seed, ...
 
     Returns:
-        The forecasts, in the order in which the series came.
+        The forecasts, in the order of the series.
 
     Raises:
-        ValueError: If the frame cannot be read at all: no such column, or cells that may be two
-            things; or if no series can be forecast.
-        TypeError: For an option that `forecast` has not.
+        ValueError: If the input as a whole cannot be read, because of a missing column or of cells
+            that are ambiguous; or if no series can be forecast.
+        TypeError: For an option that `forecast` does not have.
 
     Examples:
         ```python
-        found = bk.forecast_many(sales, 28, id="store", time="day", value="units")
-        found.to_frame()
-        found.failed
+        forecasts = bk.forecast_many(sales, 28, id="store", time="day", value="units")
+        forecasts.to_frame()
+        forecasts.failed
         ```
     """
     levels = tuple(validation.level(p) for p in np.ravel(level))
-    # Python says here which argument is none, and not a worker.
+    # A wrong argument raises TypeError here rather than in every worker.
     signature(forecast).bind(series, horizon, **options)
-    notation = {"date_format": date_format, "decimal": decimal, "every": every, "by": by}
-    many = read_many(series, id, time, value, regressors, sheet, encoding, notation)
-    jobs = [Job(read, horizon, levels, verdict, options) for read in many.reads]
-    found = run_all(jobs, DIED, workers, scheduler, progress)
-    problems = Counter(one.problem for one in found)
-    if None not in problems:
-        # Nothing to give back; and what is wrong with most may be wrong with what was asked for.
+    selection = Selection(time, value, tuple(regressors), sheet, encoding)
+    many = read_many(series, id, selection, Notation(date_format, decimal, every, by))
+    work = partial(summarise, horizon=horizon, levels=levels, verdict=verdict, options=options)
+    results = run_all(work, many.reads, workers, scheduler, progress)
+    problems = Counter(result for result in results if isinstance(result, str))
+    if problems.total() == len(results):
+        # The most common problem may lie in the request rather than in the data.
         (problem, count), *_ = problems.most_common(1)
-        raise ValueError(f"no series can be forecast; {count} of {len(jobs)}: {problem}")
+        raise ValueError(f"no series can be forecast; {count} of {len(results)}: {problem}")
+    found = [
+        ForecastSummary(np.empty(0), {}, "", (), problem=r) if isinstance(r, str) else r
+        for r in results
+    ]
     names = many.id_name, many.time_name
     return Forecasts(tuple(many.ids), tuple(found), *names, many.backend, many.remarks)

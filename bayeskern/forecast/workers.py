@@ -1,113 +1,127 @@
-"""Many forecasts, shared out over processes of this machine or over machines."""
+"""Parallel forecasts on the cores of this machine or on the machines of a Dask scheduler."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any, Protocol
+from typing import Any
+
+import numpy as np
 
 from bayeskern.core import extras, validation
-from bayeskern.core.progress import Progress
+from bayeskern.core.progress import Progress, hidden_progress
+from bayeskern.forecast.data.series import Series
 
-# For fewer series than this it does not pay to start processes.
-FEW = 8
-# So many workers may die before the series that are left are given up.
-MOST_DEATHS = 3
-# How many series a machine is given at a time: each way there and back takes a while.
-TOGETHER = 4
-# The name of a scheduler that is started here.
-LOCAL = "local"
+# Number of times that processes are started again after one of them was killed.
+MAX_RESTARTS = 3
 
 
-class Work(Protocol):
-    """What a process needs to do its part."""
+def run_all[Result](
+    work: Callable[[Series], Result],
+    reads: Sequence[Callable[[], Series]],
+    workers: int | None,
+    scheduler: str | None,
+    progress: bool,
+) -> list[Result | str]:
+    """Results for all series, in their order; for a series that fails, the reason as text.
 
-    def run(self):
-        """The result, which goes back to this process."""
+    If a worker is killed, its series are given to another one.
 
-
-def run_all(
-    jobs: Sequence[Work], died, workers: int | None, scheduler: str | None, progress: bool
-) -> list:
-    """The results in the order of the jobs. A worker that dies loses none of them.
-
-    died: the result of a job on which several workers died; workers: how many processes; scheduler:
-    that of Dask, "local" for one of this machine.
+    Args:
+        work: Function of a series.
+        reads: Functions without arguments that read the series.
+        workers: Number of processes; None for one per core.
+        scheduler: Address of a Dask scheduler, or "local" to start one here; None for processes.
+        progress: Show a progress bar.
     """
     if workers is not None:
         workers = validation.positive_integer(workers, "workers")
     if scheduler is not None:
-        done = _on_machines(jobs, workers, scheduler)
+        numbered = _run_on_dask(work, reads, workers, scheduler)
     else:
-        few = 1 if len(jobs) < FEW else min(os.cpu_count() or 1, len(jobs))
-        done = _on_cores(jobs, workers or few)
-    found = {}
-    with Progress("forecasts", len(jobs), progress, estimate=True) as bar:
-        for i, one in done:
-            found[i] = one
+        # Starting processes takes longer than a few forecasts.
+        default = 1 if len(reads) < 8 else min(os.cpu_count() or 1, len(reads))
+        numbered = _run_on_cores(work, reads, workers or default)
+    results = {}
+    with Progress("forecasts", len(reads), progress, estimate=True) as bar:
+        for i, result in numbered:
+            results[i] = result
             bar.advance()
-    return [found.get(i, died) for i in range(len(jobs))]
+    killed = f"{MAX_RESTARTS} workers died on the way, of memory it may be; take fewer."
+    return [results.get(i, killed) for i in range(len(reads))]
 
 
-def _on_cores(jobs: Sequence[Work], workers: int) -> Iterator[tuple[int, Any]]:
-    """Results with the numbers of their jobs, as they come, from processes of this machine."""
+def _run[Result](
+    work: Callable[[Series], Result], numbered: Sequence[tuple[int, Callable[[], Series]]]
+) -> list[tuple[int, Result | str]]:
+    """Numbered results of some series; an error in the data becomes its message."""
+    results = []
+    for i, read in numbered:
+        try:
+            with hidden_progress():
+                result = work(read())
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            result = " ".join(str(error).split())
+        results.append((i, result))
+    return results
+
+
+def _run_on_cores(
+    work: Callable[[Series], Any], reads: Sequence[Callable[[], Series]], workers: int
+) -> Iterator[tuple[int, Any]]:
+    """Numbered results from processes of this machine, as they arrive."""
+    remaining = dict(enumerate(reads))
     if workers == 1:
-        for i, job in enumerate(jobs):
-            yield i, job.run()
+        for item in remaining.items():
+            yield from _run(work, [item])
         return
-    # Here, since it takes a while to import.
-    from joblib import Parallel, delayed
+    from joblib import Parallel, delayed  # slow to import
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    left = dict(enumerate(jobs))
-    for _ in range(MOST_DEATHS):
+    for _ in range(MAX_RESTARTS):
         pool = Parallel(n_jobs=workers, return_as="generator_unordered")
         try:
-            for i, one in pool(delayed(_numbered)(i, job) for i, job in [*left.items()]):
-                del left[i]
-                yield i, one
+            batches = pool(delayed(_run)(work, [item]) for item in [*remaining.items()])
+            for ((i, result),) in batches or ():
+                del remaining[i]
+                yield i, result
             return
         except TerminatedWorkerError:
-            # What it had in hand is done again.
             continue
 
 
-def _on_machines(
-    jobs: Sequence[Work], workers: int | None, scheduler: str
+def _run_on_dask(
+    work: Callable[[Series], Any],
+    reads: Sequence[Callable[[], Series]],
+    workers: int | None,
+    scheduler: str,
+    batch_size: int = 4,
 ) -> Iterator[tuple[int, Any]]:
-    """The same from the workers of a scheduler of Dask, which gives again what one had in hand."""
+    """Numbered results from the workers of a Dask scheduler, as they arrive.
+
+    batch_size: Series per message, since each message takes a while.
+    """
     with extras.needed_for("scheduler=", package="distributed", extra="dask"):
         from dask.distributed import Client, KilledWorker, LocalCluster, as_completed
-    if scheduler != LOCAL and workers is not None:
+    if scheduler != "local" and workers is not None:
         raise ValueError("workers= is for this machine: those of a scheduler are what it has.")
-    with ExitStack() as opened:
-        if scheduler == LOCAL:
-            # Processes of one thread, since NumPy takes more where it can; no page of its own.
-            one = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
-            address = opened.enter_context(LocalCluster(n_workers=workers, **one))
+    with ExitStack() as stack:
+        if scheduler == "local":
+            # One thread per process, since NumPy uses more by itself; no dashboard.
+            options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+            address = stack.enter_context(LocalCluster(n_workers=workers, **options))
         else:
             address = scheduler
         try:
-            client = opened.enter_context(Client(address, timeout="30s"))
+            client = stack.enter_context(Client(address, timeout="30s"))
         except (OSError, ValueError) as error:
             raise ValueError(f"scheduler={scheduler!r} does not answer: {error}") from None
-        parts = [range(i, min(i + TOGETHER, len(jobs))) for i in range(0, len(jobs), TOGETHER)]
-        futures = {
-            client.submit(_several, [jobs[i] for i in part], pure=False): part for part in parts
-        }
-        for future in as_completed(futures):
+        numbered = [*enumerate(reads)]
+        batches = [numbered[i : i + batch_size] for i in range(0, len(reads), batch_size)]
+        for future in as_completed([client.submit(_run, work, b, pure=False) for b in batches]):
             try:
-                results = future.result()
+                yield from future.result()
             except KilledWorker:
-                # Several workers died on it, which is said of its series.
+                # Several workers died on this batch: its series have no results.
                 continue
-            yield from zip(futures[future], results, strict=True)
-
-
-def _numbered(i: int, job: Work) -> tuple[int, Any]:
-    return i, job.run()
-
-
-def _several(jobs: Sequence[Work]) -> list:
-    return [job.run() for job in jobs]

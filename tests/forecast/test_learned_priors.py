@@ -40,7 +40,7 @@ def crps(shops, priors):
     found = []
     for y in shops:
         f = bk.forecast(y[:KNOWN], AHEAD, **with_priors(priors))
-        found.append(scores.score(f.quantile(scores.WANTED), y[KNOWN:]).crps.mean())
+        found.append(scores.score(f.quantile(scores.SCORED_PROBABILITIES), y[KNOWN:]).crps.mean())
     return np.mean(found)
 
 

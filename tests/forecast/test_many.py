@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import polars as pl
 import pytest
 
 import bayeskern as bk
-from bayeskern.forecast.many import DIED, Job
+from bayeskern.forecast.many import summarise
 from bayeskern.forecast.workers import run_all
 
 MONTHS = pd.date_range("2020-01-01", periods=30, freq="MS")
@@ -150,18 +151,18 @@ def test_workers_give_what_one_process_gives(sales):
 
 
 def killed_once(seeds, marker):
-    """Jobs of `forecast_many`; the process that reads the second series first is killed by that."""
+    """Readers of series; the process that reads the second series first is killed by that."""
 
-    def job(seed):
+    def reader(seed):
         def read():
             if seed == seeds[1] and not marker.exists():
                 marker.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             return bk.read_series(walk(seed))
 
-        return Job(read, 3, (0.95,), True, ONE)
+        return read
 
-    return [job(seed) for seed in seeds]
+    return [reader(seed) for seed in seeds]
 
 
 @pytest.mark.slow
@@ -169,7 +170,8 @@ def killed_once(seeds, marker):
 @pytest.mark.parametrize("scheduler", [None, "local"])
 def test_a_worker_that_is_killed_loses_no_series(tmp_path, scheduler):
     seeds, marker = range(12), tmp_path / "killed"
-    found = run_all(killed_once(seeds, marker), DIED, 2, scheduler, progress=False)
+    work = partial(summarise, horizon=3, levels=(0.95,), verdict=True, options=ONE)
+    found = run_all(work, killed_once(seeds, marker), 2, scheduler, progress=False)
     assert marker.exists() and len(found) == len(seeds)
     for seed, one in zip(seeds, found, strict=True):
         alone = bk.forecast(walk(seed), 3, **ONE)

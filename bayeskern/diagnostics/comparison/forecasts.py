@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeskern.core.formatting import aligned, counted
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.evaluate.scores import COVERAGES, WANTED, Scores, joined, score
+from bayeskern.forecast.evaluate.scores import COVERAGES, SCORED_PROBABILITIES, Scores, joined, score
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.result import Forecast
 
@@ -154,12 +154,12 @@ def _of_peer(name: str, model: Peer, series: Series, origins: Sequence[Origin]) 
 
 
 def _quantiles(model: Peer, past: np.ndarray, ahead: int) -> np.ndarray:
-    """Quantiles at WANTED from the intervals of a peer, (len(WANTED), ahead)."""
-    widths = np.round(200.0 * np.abs(WANTED - 0.5), 10)
+    """Quantiles at SCORED_PROBABILITIES from the intervals of a peer, (len(SCORED_PROBABILITIES), ahead)."""
+    widths = np.round(200.0 * np.abs(SCORED_PROBABILITIES - 0.5), 10)
     levels = sorted({*widths.tolist()} - {0.0})
     forecasts = model.forecast(y=past, h=ahead, level=levels)
     rows = []
-    for p, width in zip(WANTED, widths.tolist(), strict=True):
+    for p, width in zip(SCORED_PROBABILITIES, widths.tolist(), strict=True):
         key = "mean" if width == 0.0 else f"{'lo' if p < 0.5 else 'hi'}-{width}"
         rows.append(np.asarray(forecasts[key], float))
     return np.stack(rows)

@@ -1,1 +1,1 @@
-"""A series: read from files, frames and arrays, on a time axis with a known frequency."""
+"""Series and their time axes, read from files, frames and arrays."""

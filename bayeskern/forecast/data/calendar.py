@@ -1,10 +1,10 @@
-"""The time axis of a series: what its times mean, how often they come and how they go on."""
+"""The time axis of a series: its frequency, its positions in years, and its future times."""
 
 from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,41 +12,33 @@ from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.data.zones import to_utc, to_wall
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["Calendar", "dates_in", "seconds_of"]
 
 DAYS_PER_YEAR = 365.25
 SECONDS_PER_YEAR = DAYS_PER_YEAR * 86400.0
-# Steps that differ by less than this share are one, with rounding errors.
-SAME = 1e-6
-# Lengths of time that have a name, in years, the longest first.
-LENGTHS = {
-    "year": 1.0,
-    "month": 1.0 / 12.0,
-    "week": 7.0 / DAYS_PER_YEAR,
-    "day": 1.0 / DAYS_PER_YEAR,
-    "hour": 1.0 / (24.0 * DAYS_PER_YEAR),
-}
 
 Kind = Literal["month", "business month", "day", "business", "second", "number"]
 
 
 @dataclass(frozen=True, eq=False)
 class Calendar:
-    """The time axis of a series: what its times mean, its frequency and its future.
+    """The time axis of a series.
 
     Attributes:
-        times: Sorted times, shape (n,), datetime64 or numbers; naive UTC where there is a zone.
-        kind: What `every` counts: months, days, business days, ticks of `times` ("second") or
-            plain numbers.
-        every: The step from one time to the next, in units of `kind`.
-        regular: Whether all times lie on the grid of that step, gaps allowed.
+        times: Sorted times, (n,), datetime64 or numbers; naive UTC if there is a zone.
+        kind: Unit of `every`: months, days, business days, ticks of `times` ("second") or numbers.
+        every: Step from one time to the next.
+        regular: True if all times lie on the grid of that step; gaps are allowed.
         description: The frequency in words.
-        unit: The unit of `positions` and of `step`: years, or steps for plain numbers.
+        unit: Unit of `positions` and `step`: years, or steps for numbers.
         step: The step in that unit.
-        remarks: What a user should know about the times, such as gaps.
-        tz: The time zone, by its IANA name. Months and days are those of its wall clock.
-        clock: The time of day, for months and days.
-        day: The day of the month, for months; 31 for their end.
+        remarks: Remarks on the times, such as gaps.
+        tz: IANA name of the time zone, whose clocks define months and days.
+        clock: Time of day, for months and days.
+        day: Day of the month, for months; 31 for the last day.
     """
 
     times: np.ndarray
@@ -62,10 +54,12 @@ class Calendar:
     day: int | None = None
 
     def positions(self, times: Any) -> np.ndarray:
-        """Years (steps, for plain numbers) since the first time.
+        """Years since the first time; steps for numbers.
 
-        Months count 1/12 each, whatever their length; other dates count elapsed time.
-        Raises ValueError for times of another kind than the calendar's.
+        Each month counts 1/12, whatever its length. Other dates count elapsed time.
+
+        Raises:
+            ValueError: For dates on an axis of numbers, or the reverse.
         """
         times = parse_times(times)
         if (times.dtype.kind == "M") != (self.kind != "number"):
@@ -78,11 +72,11 @@ class Calendar:
         wall, start = self.wall(times), self.wall(self.times[:1])
         if "month" in self.kind:
             return (self._months(wall) - self._months(start)) / 12.0
-        # Divided in two steps, so that a period of 7 / 365.25 is 7 days exactly.
+        # Two divisions make a period of 7 / 365.25 exactly seven days.
         return seconds_of(wall - start) / 86400.0 / DAYS_PER_YEAR
 
     def future(self, horizon: int) -> np.ndarray:
-        """The next `horizon` times after the last one, in the form of `times`."""
+        """The next `horizon` times after the last one, (horizon,)."""
         horizon = operator.index(horizon)
         if horizon < 0:
             raise ValueError(f"horizon: came {horizon}, wanted 0 or more steps")
@@ -95,13 +89,13 @@ class Calendar:
         if "month" in self.kind:
             wall = self._in_months(last.astype("M8[M]") + ahead.astype("m8[M]"))
         elif self.kind == "business":
-            wall = np.busday_offset(last.astype("M8[D]"), ahead) + self.clock
+            wall = self._at_clock(np.busday_offset(last.astype("M8[D]"), ahead.astype(int)))
         else:
-            wall = last.astype("M8[D]") + ahead.astype("m8[D]") + self.clock
+            wall = self._at_clock(last.astype("M8[D]") + ahead.astype("m8[D]"))
         return to_utc(wall, self.tz) if self.tz else wall
 
     def steps(self) -> np.ndarray:
-        """The place of each time on the regular grid, from 0; its number if times are irregular."""
+        """Index of each time on the regular grid, from 0; its row number if times are irregular."""
         if not self.regular:
             return np.arange(len(self.times))
         if self.kind == "business":
@@ -110,25 +104,25 @@ class Calendar:
         return np.round(self.positions(self.times) / self.step).astype(np.int64)
 
     def grid(self, horizon: int) -> np.ndarray:
-        """The times without gaps, and the next `horizon` ones."""
+        """All times of the grid, gaps filled, followed by the next `horizon` times."""
         if not self.regular:
             return np.concatenate([self.times, self.future(horizon)])
         first = replace(self, times=self.times[:1])
         return np.concatenate([first.times, first.future(int(self.steps()[-1]) + horizon)])
 
-    def goes_on_as(self, other: Calendar) -> bool:
-        """Whether the times have the frequency of the other ones; irregular times have none."""
+    def continues(self, other: Calendar) -> bool:
+        """True if both calendars have the same frequency, or both are irregular."""
         if (self.kind, self.day, self.regular) != (other.kind, other.day, other.regular):
             return False
-        return not self.regular or bool(np.isclose(self.every, other.every, rtol=SAME, atol=0.0))
+        return not self.regular or bool(np.isclose(self.every, other.every, rtol=1e-6, atol=0.0))
 
     def seasons(self) -> dict[str, float]:
-        """Name -> period in years, of the seasons at least two steps long and seen twice."""
+        """Periods in years of the seasons that have two steps and occur twice, by name."""
         if self.unit == "steps":
             return {}
         span = self.positions(self.future(1))[0]
         periods = {"daily": 1 / DAYS_PER_YEAR, "weekly": 7 / DAYS_PER_YEAR, "yearly": 1.0}
-        # Two years of weeks are 728 days, and two years of days 730.
+        # 1.99 instead of 2, since two years of weeks are 728 days and two years of days are 730.
         return {
             name: period
             for name, period in periods.items()
@@ -136,15 +130,22 @@ class Calendar:
         }
 
     def in_words(self, period: float) -> str:
-        """A period in years (steps, for plain numbers) as people say it: "1 week", "12 steps"."""
-        for name, length in LENGTHS.items() if self.unit == "years" else ():
+        """A period in years (steps, for numbers) in words: "1 week", "12 steps"."""
+        years = {
+            "year": 1.0,
+            "month": 1.0 / 12.0,
+            "week": 7.0 / DAYS_PER_YEAR,
+            "day": 1.0 / DAYS_PER_YEAR,
+            "hour": 1.0 / (24.0 * DAYS_PER_YEAR),
+        }
+        for name, length in years.items() if self.unit == "years" else ():
             count = period / length
             if abs(count - round(count)) < 1e-6 and round(count) > 0:
                 return counted(round(count), name)
         return counted(f"{period / self.step:.4g}", "step")
 
     def labels(self, times: np.ndarray) -> list[str]:
-        """Times as one writes them: numbers, dates, or dates with a time of day."""
+        """Times as text: numbers, dates, or dates with a time of day."""
         if self.kind == "number":
             integers = np.asarray(times).dtype.kind in "iu"
             return [str(time) if integers else f"{time:.12g}" for time in times]
@@ -152,23 +153,34 @@ class Calendar:
         days = wall.astype("M8[D]")
         return [str(time) for time in (days if (wall == days).all() else wall)]
 
+    def index(self, times: np.ndarray, name: str) -> pd.Index:
+        """Times as a pandas index, in their time zone."""
+        import pandas as pd  # slow to import
+
+        if self.tz is None:
+            return pd.Index(times, name=name)
+        return pd.DatetimeIndex(times, name=name).tz_localize("UTC").tz_convert(self.tz)
+
     def wall(self, times: np.ndarray) -> np.ndarray:
-        """Times as the clocks of the zone show them."""
+        """Times by the clocks of the zone."""
         return to_wall(times, self.tz) if self.tz else times
 
     def _in_months(self, months: np.ndarray) -> np.ndarray:
-        return dates_in(months, self.kind, self.day) + self.clock
+        return self._at_clock(dates_in(months, self.kind, self.day or 31))
+
+    def _at_clock(self, days: np.ndarray) -> np.ndarray:
+        return days if self.clock is None else days + self.clock
 
     def _months(self, wall: np.ndarray) -> np.ndarray:
-        """Months since 1970, whole at the calendar's own dates and in proportion between them."""
+        """Months since 1970: integers at the dates of the calendar, linear between them."""
         months = wall.astype("M8[M]")
         months = months - (wall < self._in_months(months)).astype("m8[M]")
         start, stop = self._in_months(months), self._in_months(months + np.timedelta64(1, "M"))
         return months.astype(np.int64) + (wall - start) / (stop - start)
 
 
-def dates_in(months: np.ndarray, kind: Kind, day: int) -> np.ndarray:
-    """The date in each month: the day of that number, or the last one of a shorter month."""
+def dates_in(months: np.ndarray, kind: str, day: int) -> np.ndarray:
+    """Date in each month: the given day, or the last day of a shorter month."""
     ends = (months + np.timedelta64(1, "M")).astype("M8[D]") - np.timedelta64(1, "D")
     if kind == "business month":
         return np.busday_offset(ends, 0, roll="backward")

@@ -1,37 +1,29 @@
-"""Cells of a table as numbers, in the notation of the column."""
+"""Cells of a table as numbers, in the notation of their column."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-MISSING = {
-    "", "na", "n/a", "<na>", "#n/a", "nan", "nat", "null", "none", ".", "-", "--", "\u2013",
-    "\u2014",
-}  # fmt: skip
-CURRENCIES = r"[$\u20ac\u00a3\u00a5\u20b9]|USD|EUR|GBP|CHF|JPY"
-# Where commas part thousands, and money has two decimals or none; fuel costs 1,859 EUR a litre.
-COMMAS_GROUP = {"$", "\u00a3", "\u00a5", "\u20b9", "USD", "GBP", "JPY"}
-# A number with what people write around it: (1,022) is negative, as in accounts.
-CELL = re.compile(
-    rf"(?P<open>\()?\s*(?P<sign>[+\-\u2212])?\s*(?P<before>{CURRENCIES})?\s*(?P<inner>[+\-\u2212])?"
-    r"(?P<digits>[\d.,'\u2019 \u00a0\u202f]*[\d.,](?:[eE][+-]?\d+)?)"
-    rf"\s*(?P<percent>%)?\s*(?P<after>{CURRENCIES})?\s*(?P<close>\))?"
-)
-GROUP = r"['\u2019 \u00a0\u202f]"
-EXPONENT = r"(?:[eE][+-]?\d+)?"
+if TYPE_CHECKING:
+    import pandas as pd
+
+GROUP_MARKS = r"['\u2019 \u00a0\u202f]"
 
 
-def _notation(decimal: str, group: str) -> re.Pattern:
-    """Digits with this mark before decimals and, all of them alike, that one between thousands."""
+def _notation(decimal: str, group: str) -> re.Pattern[str]:
+    """Pattern of digits with this decimal mark and, consistently, one mark between thousands."""
+    group = rf"(?P<g>{re.escape(group)}|{GROUP_MARKS})"
+    whole = rf"(?:\d+|[1-9]\d{{0,2}}{group}\d{{3}}(?:(?P=g)\d{{3}})*)"
     decimal = re.escape(decimal)
-    whole = rf"(?:\d+|[1-9]\d{{0,2}}(?P<g>{re.escape(group)}|{GROUP})\d{{3}}(?:(?P=g)\d{{3}})*)"
-    return re.compile(rf"(?:{whole}(?:{decimal}\d*)?|{decimal}\d+){EXPONENT}", re.ASCII)
+    return re.compile(
+        rf"(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?", flags=re.ASCII
+    )
 
 
-# By the mark before decimals.
+# Decimal mark -> pattern of the digits.
 NOTATIONS = {".": _notation(".", ","), ",": _notation(",", ".")}
 
 
@@ -40,27 +32,28 @@ class AmbiguousError(ValueError):
 
 
 class Numbers(NamedTuple):
-    """A column as numbers, (n,), NaN where one is missing, and what was made of its text."""
+    """A column as numbers, (n,), NaN where missing, with remarks on how its text was read."""
 
     values: np.ndarray
     remarks: tuple[str, ...] = ()
 
 
 def read_numbers(
-    cells, name: str, decimal: str | None = None, points_may_group: bool = False
+    cells: Any, name: str, decimal: str | None = None, points_may_group: bool = False
 ) -> Numbers:
-    """Numbers out of the cells of a column.
+    """Read the cells of a column as numbers.
+
+    Text may hold currencies, per cent signs, brackets for negative values, and marks before
+    decimals and between thousands, as long as the column can be read in one way only.
 
     Args:
-        cells: Numbers, or text with currencies, per cent signs, brackets for what is negative, and
-            marks before decimals and between thousands, as long as all cells can be read in one way
-            only.
-        name: The column, for messages.
-        decimal: The mark before decimals, "." or ",", where that is known.
-        points_may_group: Whether 1.234 may be a thousand as well.
+        cells: Numbers or text, (n,).
+        name: Name of the column, for messages.
+        decimal: The decimal mark, "." or ","; None to infer it.
+        points_may_group: True if 1.234 may mean a thousand as well.
 
     Raises:
-        ValueError: For the first cell that is no number, with its row, or that may be two.
+        ValueError: At the first cell that is not a number or is ambiguous, with its row.
     """
     if decimal not in (None, *NOTATIONS):
         raise ValueError(f"decimal={decimal!r} is no mark before decimals; wanted '.' or ','.")
@@ -72,68 +65,92 @@ def read_numbers(
         missing = is_missing(cells)
         text = cells.map(lambda cell: isinstance(cell, str)) & ~missing
         if text.any():
-            plain, remarks = _plain(cells[text], name, decimal, points_may_group)
+            plain, remarks = _plain_text(cells[text], name, decimal, points_may_group)
             cells = cells.mask(text, plain)
-        # pandas takes a complex number for a number.
+        # pandas.to_numeric accepts complex numbers.
         real = cells.mask(missing | cells.map(np.iscomplexobj))
-        numbers = pd.to_numeric(real, errors="coerce").to_numpy(float)
-        unreadable = np.isnan(numbers) & ~missing.to_numpy()
+        numbers = np.asarray(pd.to_numeric(real, errors="coerce"), float)
+        unreadable = np.isnan(numbers) & ~np.asarray(missing)
         if unreadable.any():
             row = int(unreadable.argmax())
-            raise _no_number(name, row, cells[row])
+            raise _not_a_number(name, row, cells[row])
     if np.isinf(numbers).any():
         raise ValueError(f"{name}, row {np.isinf(numbers).argmax() + 1}: the value is infinite.")
     return Numbers(numbers.astype(float), remarks)
 
 
-def is_missing(cells):
-    """Which cells of a pandas series hold nothing, or a word for it."""
-    return cells.isna() | cells.astype(str).str.strip().str.lower().isin(MISSING)
+def is_missing(cells: pd.Series) -> pd.Series:
+    """Mask of the cells that are empty or hold a word for a missing value."""
+    words = {
+        "", "na", "n/a", "<na>", "#n/a", "nan", "nat", "null", "none", ".", "-", "--", "\u2013",
+        "\u2014",
+    }  # fmt: skip
+    return cells.isna() | cells.astype(str).str.strip().str.lower().isin(words)
 
 
-def _plain(cells, name: str, decimal: str | None, points_may_group: bool):
-    """Text of a pandas series as Python writes numbers, and remarks."""
-    matches = cells.map(lambda cell: CELL.fullmatch(cell.strip()))
-    words = cells.str.strip().str.lower().isin({"inf", "+inf", "-inf", "infinity", "-infinity"})
-    for row, match in matches[~words].items():
-        if match is None or (match["open"] is None) != (match["close"] is None):
-            raise _no_number(name, row, cells[row])
-    found = matches[~words]
-    # As objects, since the patterns are those of Python and not of Arrow.
-    digits = found.map(lambda match: match["digits"].strip()).astype(object)
-    percent = found.map(lambda match: match["percent"] is not None)
+def _plain_text(
+    cells: pd.Series, name: str, decimal: str | None, points_may_group: bool
+) -> tuple[pd.Series, tuple[str, ...]]:
+    """Text cells in the number format of Python, and remarks."""
+    currency = r"[$\u20ac\u00a3\u00a5\u20b9]|USD|EUR|GBP|CHF|JPY"
+    # In accounts (1,022) is negative.
+    pattern = (
+        rf"^(?P<open>\()?\s*(?P<sign>[+\-\u2212])?\s*(?P<before>{currency})?\s*"
+        r"(?P<inner>[+\-\u2212])?"
+        r"(?P<digits>[\d.,'\u2019 \u00a0\u202f]*[\d.,](?:[eE][+-]?\d+)?)"
+        rf"\s*(?P<percent>%)?\s*(?P<after>{currency})?\s*(?P<close>\))?$"
+    )
+    text = cells.str.strip()
+    infinite = text.str.lower().isin(["inf", "+inf", "-inf", "infinity", "-infinity"])
+    parts = text[~infinite].str.extract(pattern).fillna("")
+    bracket = parts["open"] != ""
+    unreadable = (parts["digits"] == "") | (bracket != (parts["close"] != ""))
+    digits, percent = parts["digits"].str.strip(), parts["percent"] != ""
+    if unreadable.any():
+        row = unreadable.idxmax()
+        raise _not_a_number(name, row, cells[row])
     if percent.any() and not percent.all():
         row, other = percent.idxmax(), (~percent).idxmax()
         raise ValueError(
             f"{name}: row {row + 1} is {cells[row]!r} and row {other + 1} {cells[other]!r}; wanted "
             "per cent in all rows or in none."
         )
-    currencies = {m for match in found for m in (match["before"], match["after"]) if m}
+    currencies = {*parts["before"], *parts["after"]} - {""}
     if len(currencies) > 1:
         raise ValueError(f"{name} has values in {' and '.join(sorted(currencies))}; wanted one.")
-    # Three digits of such money, or in accounts, are thousands.
-    commas_group = bool(currencies & COMMAS_GROUP) or any(match["open"] for match in found)
-    mark = decimal or _decimal(digits, cells, name, points_may_group, commas_group)
-    for row, text in digits.items():
-        if not NOTATIONS[mark].fullmatch(text):
-            raise _no_number(name, row, cells[row])
-    group = "," if mark == "." else "."
-    plain = digits.str.replace(rf"{re.escape(group)}|{GROUP}", "", regex=True)
-    plain = plain.str.replace(mark, ".", regex=False)
-    negative = found.map(lambda m: bool(m["open"]) or {m["sign"], m["inner"]} & {"-", "\u2212"})
-    plain = plain.mask(negative.astype(bool), "-" + plain).astype(object)
+    if decimal is None:
+        # Amounts of these currencies have two decimals or none, so that three digits after a comma
+        # are thousands, as in accounts. In euros they may be decimals: a litre costs 1,859 EUR.
+        comma_groups = {"$", "\u00a3", "\u00a5", "\u20b9", "USD", "GBP", "JPY"} & currencies
+        commas_group = bool(comma_groups) or bool(bracket.any())
+        decimal = _decimal_mark(digits, cells, name, points_may_group, commas_group)
+    readable = digits.str.fullmatch(NOTATIONS[decimal]).astype(bool)
+    if not readable.all():
+        row = readable.idxmin()
+        raise _not_a_number(name, row, cells[row])
+    group = "," if decimal == "." else "."
+    plain = digits.str.replace(rf"{re.escape(group)}|{GROUP_MARKS}", "", regex=True)
+    plain = plain.str.replace(decimal, ".", regex=False)
+    minus = ["-", "\u2212"]
+    negative = bracket | parts["sign"].isin(minus) | parts["inner"].isin(minus)
+    plain = plain.mask(negative, "-" + plain).astype(object)
     remarks = (f"{name} is in per cent",) if percent.any() else ()
     return plain.reindex(cells.index).fillna(cells), remarks
 
 
-def _decimal(digits, cells, name: str, points_may_group: bool, commas_group: bool) -> str:
-    """The mark before decimals that lets all cells be read."""
-    fits = {mark: digits.str.fullmatch(form) for mark, form in NOTATIONS.items()}
+def _decimal_mark(
+    digits: pd.Series, cells: pd.Series, name: str, points_may_group: bool, commas_group: bool
+) -> str:
+    """The decimal mark by which all cells can be read.
+
+    Raises AmbiguousError if both marks fit and the readings differ.
+    """
+    fits = {mark: digits.str.fullmatch(form).astype(bool) for mark, form in NOTATIONS.items()}
     if not all(fit.all() for fit in fits.values()):
-        # The row that most others do not fit is the one to blame.
+        # If neither fits all cells, an error names a cell that differs from the majority.
         return max(fits, key=lambda mark: (fits[mark].all(), fits[mark].sum()))
-    commas = digits.str.contains(",", regex=False)
-    points = digits.str.contains(".", regex=False)
+    commas = digits.str.contains(",", regex=False).astype(bool)
+    points = digits.str.contains(".", regex=False).astype(bool)
     if commas.any() and commas_group:
         return "."
     if commas.any() or (points.any() and points_may_group):
@@ -147,7 +164,7 @@ def _decimal(digits, cells, name: str, points_may_group: bool, commas_group: boo
     return "."
 
 
-def _no_number(name: str, row: int, cell) -> ValueError:
+def _not_a_number(name: str, row: int, cell: Any) -> ValueError:
     return ValueError(
         f"{name}, row {row + 1}: {str(cell)!r} is not a number, or not in the notation of the "
         "others. Write all of them as in 1234.5; leave the cell empty if the value is missing."

@@ -1,139 +1,138 @@
-"""How people write dates, and what each form is in ISO 8601.
+"""Written forms of dates, and their conversion to ISO 8601.
 
-A form is a pattern and what its match is in ISO 8601. Only text that fits exactly is read; that 31
-February is no date, pandas finds afterwards. English names of months; years of two digits are 1969
-to 2068, as in POSIX.
+Only text that matches a form exactly is read; pandas rejects dates such as 31 February afterwards.
+Names of months are English. Years of two digits are 1969 to 2068, as in POSIX.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bayeskern.forecast.data.cells import AmbiguousError
 
-MONTHS = (
+MONTH_NAMES = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
     "october", "november", "december",
 )  # fmt: skip
-NAME = rf"(?P<name>{'|'.join(MONTHS)}|{'|'.join(month[:3] for month in MONTHS)}|sept)\.?"
-YEAR, SHORT = r"(?P<y>\d{4})", r"(?P<y>\d{4}|'?\d\d)"
-MONTH, DAY = r"(?P<m>\d{1,2})", r"(?P<d>\d{1,2})"
-CLOCK = (
-    r"(?:(?:T|,?\s+)(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d(?:[.,]\d+)?))?)?"
-    r"\s*(?P<half>[ap]\.?m\.?)?\s*(?P<offset>Z|[+-]\d\d(?::?\d\d)?)?)?"
-)
-
-Form = tuple[re.Pattern, Callable[[re.Match], str]]
-
-
-def _form(pattern: str, iso: Callable[[re.Match], str]) -> Form:
-    return re.compile(pattern, re.ASCII | re.IGNORECASE), iso
-
-
-def _date(match: re.Match) -> str:
-    """The date, or the month, and the time of day of a match."""
-    parts = match.groupdict()
-    year = parts["y"].lstrip("'")
-    if len(year) == 2:
-        year = f"{'20' if int(year) < 69 else '19'}{year}"
-    if parts.get("name"):
-        name = parts["name"].lower()
-        month = next(i for i, known in enumerate(MONTHS, start=1) if known.startswith(name[:3]))
-    else:
-        month = int(parts["m"])
-    iso = f"{year}-{month:02}"
-    if parts.get("d") is None:
-        return iso
-    return f"{iso}-{int(parts['d']):02}{_clock(parts)}"
+# Parts of dates by name, for the patterns below.
+PARTS = {
+    "name": rf"(?P<name>{'|'.join(MONTH_NAMES)}|{'|'.join(n[:3] for n in MONTH_NAMES)}|sept)\.?",
+    "year": r"(?P<y>\d{4})",
+    "short": r"(?P<y>\d{4}|'?\d\d)",
+    "month": r"(?P<m>\d{1,2})",
+    "day": r"(?P<d>\d{1,2})",
+    "clock": (
+        r"(?:(?:T|,?\s+)(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d(?:[.,]\d+)?))?)?"
+        r"\s*(?P<half>[ap]\.?m\.?)?\s*(?P<offset>Z|[+-]\d\d(?::?\d\d)?)?)?"
+    ),
+    # Digits that are read as a date rather than as an integer: 20190113 and 201901.
+    "yyyymmdd": (r"(?P<y>1[6-9]\d\d|2[01]\d\d)(?P<m>0[1-9]|1[0-2])(?P<d>0[1-9]|[12]\d|3[01])"),
+    "yyyymm": r"(?P<y>1[6-9]\d\d|2[01]\d\d)(?P<m>0[1-9]|1[0-2])",
+    "hh": r"(?P<hour>[01]\d|2[0-3])",
+}
 
 
-def _clock(parts: dict) -> str:
-    if parts.get("hour") is None:
-        return ""
-    hour, half = int(parts["hour"]), (parts.get("half") or "").lower()[:1]
-    if half:
-        if not 1 <= hour <= 12:
-            return "T99"  # no time of day, as pandas will find
-        hour = hour % 12 + 12 * (half == "p")
-    second = (parts["second"] or "00").replace(",", ".")
-    offset = (parts.get("offset") or "").upper()
-    return f"T{hour:02}:{parts['minute'] or '00'}:{second}{offset}"
+def _form(template: str) -> re.Pattern[str]:
+    return re.compile(template.format(**PARTS), re.ASCII | re.IGNORECASE)
 
 
-def _quarter(match: re.Match) -> str:
-    return f"{match['y']}-{3 * int(match['q']) - 2:02}"
-
-
-def _week(match: re.Match) -> str:
-    return f"{match['y']}-W{match['w']}-{match['d'] or 1}"
-
-
-# Digits that are read as a date rather than as an integer.
-DIGITS = (
-    _form(r"(?P<y>1[6-9]\d\d|2[01]\d\d)(?P<m>0[1-9]|1[0-2])(?P<d>0[1-9]|[12]\d|3[01])", _date),
-    _form(r"(?P<y>1[6-9]\d\d|2[01]\d\d)(?P<m>0[1-9]|1[0-2])", _date),
-)
-# 20190113213000, and 201901132130; ten digits may be seconds since 1970 as well.
-TIMES_BY_DIGITS = _form(
-    DIGITS[0][0].pattern + r"(?P<hour>[01]\d|2[0-3])(?P<minute>[0-5]\d)(?P<second>[0-5]\d)?", _date
-)
-HOURS_BY_DIGITS = re.compile(DIGITS[0][0].pattern + r"([01]\d|2[0-3])", re.ASCII)
-ISO = _form(rf"{YEAR}-(?P<m>\d\d)(?:-(?P<d>\d\d){CLOCK})?", _date)
-WEEK = _form(r"(?P<y>\d{4})-?W(?P<w>\d\d)(?:-?(?P<d>[1-7]))?", _week)
+DATES_OF_DIGITS = (_form("{yyyymmdd}"), _form("{yyyymm}"))
+# Ten digits may also be seconds since 1970.
+HOURS_OF_DIGITS = _form("{yyyymmdd}{hh}")
+ISO_DATE = _form(r"{year}-(?P<m>\d\d)(?:-(?P<d>\d\d){clock})?")
+ISO_WEEK = _form(r"{year}-?W(?P<w>\d\d)(?:-?(?P<d>[1-7]))?")
 FORMS = (
-    *DIGITS,
-    TIMES_BY_DIGITS,
-    ISO,
-    WEEK,
-    _form(r"(?P<y>\d{4})[-/ ]?Q(?P<q>[1-4])", _quarter),
-    _form(r"Q(?P<q>[1-4])[-/ ]?(?P<y>\d{4})", _quarter),
-    _form(r"(?P<y>\d{4})[- ]?M(?P<m>0?[1-9]|1[0-2])", _date),
-    _form(rf"{YEAR}/{MONTH}(?:/{DAY}{CLOCK})?", _date),
-    _form(rf"{YEAR}\.{MONTH}\.{DAY}{CLOCK}", _date),
-    # Points stand between day, month and year, in this order, wherever they are used.
-    _form(rf"{DAY}\.{MONTH}\.{SHORT}{CLOCK}", _date),
-    _form(rf"{DAY}[- /]{NAME}[- /,]+{SHORT}{CLOCK}", _date),
-    _form(rf"{NAME} {DAY},? {YEAR}{CLOCK}", _date),
-    _form(rf"{NAME}[- /,]*{YEAR}", _date),
-    # "Jan 19" may be a day.
-    _form(rf"{NAME}(?:[-/]'?| ?')(?P<y>\d\d)", _date),
-    _form(rf"{YEAR}[- /]{NAME}(?:[- /]{DAY})?", _date),
-    _form(rf"{MONTH}/{YEAR}", _date),
-)
-# Day and month in an order that only the column can tell.
-EITHER = _form(rf"(?P<a>\d{{1,2}})(?P<mark>[-/])(?P<b>\d{{1,2}})(?P=mark){SHORT}{CLOCK}", _date)
-DAY_FIRST, MONTH_FIRST = (
-    _form(EITHER[0].pattern.replace("<a>", f"<{a}>").replace("<b>", f"<{b}>"), _date)
-    for a, b in (("d", "m"), ("m", "d"))
+    *DATES_OF_DIGITS,
+    _form(r"{yyyymmdd}{hh}(?P<minute>[0-5]\d)(?P<second>[0-5]\d)?"),
+    ISO_DATE,
+    ISO_WEEK,
+    _form("{year}[-/ ]?Q(?P<q>[1-4])"),
+    _form("Q(?P<q>[1-4])[-/ ]?{year}"),
+    _form("{year}[- ]?M(?P<m>0?[1-9]|1[0-2])"),
+    _form("{year}/{month}(?:/{day}{clock})?"),
+    _form(r"{year}\.{month}\.{day}{clock}"),
+    # With points the order is day, month, year wherever it is in use.
+    _form(r"{day}\.{month}\.{short}{clock}"),
+    _form("{day}[- /]{name}[- /,]+{short}{clock}"),
+    _form("{name} {day},? {year}{clock}"),
+    _form("{name}[- /,]*{year}"),
+    # "Jan 19" may be a day, "Jan-19" and "Jan '19" are not.
+    _form(r"{name}(?:[-/]'?| ?')(?P<y>\d\d)"),
+    _form("{year}[- /]{name}(?:[- /]{day})?"),
+    _form("{month}/{year}"),
 )
 
 
-def form_of(texts: Sequence[str], name: str) -> Form | None:
-    """The form that a column is written in, told by its first row; None if it is in none.
+def form_of(texts: Sequence[str], name: str) -> re.Pattern[str] | None:
+    """Written form of a column of dates, by its first row; None if it has no known form.
 
     Raises:
-        AmbiguousError: If day and month may be either, naming both readings.
+        AmbiguousError: If day and month may be interchanged, naming both readings.
     """
     for form in FORMS:
-        if form[0].fullmatch(texts[0]):
+        if form.fullmatch(texts[0]):
             return form
-    if not EITHER[0].fullmatch(texts[0]):
+    # The column as a whole decides the order of day and month.
+    day_first = _form(r"{day}(?P<mark>[-/]){month}(?P=mark){short}{clock}")
+    month_first = _form(r"{month}(?P<mark>[-/]){day}(?P=mark){short}{clock}")
+    first = day_first.fullmatch(texts[0])
+    if first is None:
         return None
-    found = [match for match in map(EITHER[0].fullmatch, texts) if match]
-    if any(int(match["a"]) > 12 for match in found):
-        return DAY_FIRST
-    if any(int(match["b"]) > 12 for match in found):
-        return MONTH_FIRST
-    mark, year = found[0]["mark"], "%Y" if len(found[0]["y"]) == 4 else "%y"
+    matches = [match for match in map(day_first.fullmatch, texts) if match]
+    if any(int(match["d"]) > 12 for match in matches):
+        return day_first
+    if any(int(match["m"]) > 12 for match in matches):
+        return month_first
+    mark, year = first["mark"], "%Y" if len(first["y"]) == 4 else "%y"
     readings = [
-        f"{form[1](form[0].fullmatch(texts[0]))[:10]} (--date-format {written}{year})"
-        for form, written in (
-            (DAY_FIRST, f"%d{mark}%m{mark}"),
-            (MONTH_FIRST, f"%m{mark}%d{mark}"),
+        f"{iso_date(form, texts[0])[:10]} (--date-format {order}{year})"
+        for form, order in (
+            (day_first, f"%d{mark}%m{mark}"),
+            (month_first, f"%m{mark}%d{mark}"),
         )
     ]
     raise AmbiguousError(
         f"{name}, row 1: {texts[0]!r} may be {' or '.join(readings)}, and no row tells. Say which, "
         "or write ISO dates (2020-01-31)."
     )
+
+
+def iso_date(form: re.Pattern[str], text: str) -> str:
+    """Text of a written form in ISO 8601: a month, a week, a date, or a date and time.
+
+    Returns an empty string for text that does not match the form.
+    """
+    match = form.fullmatch(text)
+    if match is None:
+        return ""
+    parts = match.groupdict()
+    year = parts["y"].lstrip("'")
+    if len(year) == 2:
+        year = f"{'20' if int(year) < 69 else '19'}{year}"
+    if "q" in parts:
+        return f"{year}-{3 * int(parts['q']) - 2:02}"
+    if "w" in parts:
+        return f"{year}-W{parts['w']}-{parts['d'] or 1}"
+    if parts.get("name"):
+        name = parts["name"].lower()
+        month = next(i for i, full in enumerate(MONTH_NAMES, 1) if full.startswith(name[:3]))
+    else:
+        month = int(parts["m"])
+    if parts.get("d") is None:
+        return f"{year}-{month:02}"
+    return f"{year}-{month:02}-{int(parts['d']):02}{_clock(parts)}"
+
+
+def _clock(parts: dict[str, str | None]) -> str:
+    """Time of day in ISO 8601, with its offset; empty if the date has none."""
+    if parts.get("hour") is None:
+        return ""
+    hour, half = int(parts["hour"] or 0), (parts.get("half") or "").lower()[:1]
+    if half:
+        if not 1 <= hour <= 12:
+            return "T99"  # rejected by pandas
+        hour = hour % 12 + 12 * (half == "p")
+    second = (parts["second"] or "00").replace(",", ".")
+    offset = (parts.get("offset") or "").upper()
+    return f"T{hour:02}:{parts['minute'] or '00'}:{second}{offset}"

@@ -1,12 +1,12 @@
-"""Finding the frequency of a series from its times.
+"""Inference of the frequency of a series from its times.
 
-`pandas.infer_freq` knows no gaps, no business days with holidays left out and no rule such as "on
-day 30, or the last day of February"; dates with gaps are the usual case here.
+`pandas.infer_freq` allows no gaps, no business days with holidays left out and no rule such as "day
+30, or the last day of February". Dates with gaps are common here.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,18 +24,37 @@ from bayeskern.forecast.data.zones import to_utc, to_wall, zone_of
 
 __all__ = ["infer_calendar"]
 
-UNITS = {"day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0}
-UNITS |= {"millisecond": 1e-3, "microsecond": 1e-6, "nanosecond": 1e-9}
-MONTHLY = {1: "monthly", 3: "quarterly", 6: "half-yearly", 12: "yearly"}
-WEEKDAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays")
+SECONDS_PER_UNIT = {
+    "day": 86400.0,
+    "hour": 3600.0,
+    "minute": 60.0,
+    "second": 1.0,
+    "millisecond": 1e-3,
+    "microsecond": 1e-6,
+    "nanosecond": 1e-9,
+}
+
+
+class _DatePattern(NamedTuple):
+    """Rule of a series of dates, with the fields of `Calendar`."""
+
+    kind: Kind
+    every: int
+    regular: bool
+    day: int | None
+    remarks: tuple[str, ...]
 
 
 def infer_calendar(times: Any, tz: str | None = None, name: str = "time") -> Calendar:
-    """Find the frequency of a series from its times, gaps allowed.
+    """Infer the frequency of a series from its times; gaps are allowed.
 
-    times: shape (n,), in any order, anything that `parse_times` takes; naive UTC if a zone `tz` is
-    given, which datetimes of one zone bring along.
-    Raises ValueError for fewer than two times, repeated or missing times and an unknown zone.
+    Args:
+        times: Times that `parse_times` accepts, (n,), in any order; naive UTC if `tz` is given.
+        tz: Time zone; None for the zone of aware datetimes.
+        name: Name of the times, for messages.
+
+    Raises:
+        ValueError: For fewer than two times, repeated or missing times, and an unknown zone.
     """
     tz = tz or zone_of(times)
     times = np.sort(parse_times(times, name))
@@ -52,7 +71,7 @@ def infer_calendar(times: Any, tz: str | None = None, name: str = "time") -> Cal
     days = wall.astype("M8[D]")
     clocks, counts = np.unique(wall - days, return_counts=True)
     clock = clocks[counts.argmax()]
-    # Compared in UTC: where midnight does not exist, a daily time is at 1:00 for once.
+    # Compared in UTC: on a day without midnight, a daily time at midnight is at 1:00.
     if (times == (to_utc(days + clock, tz) if tz else days + clock)).all():
         return _infer_from_days(times, days, clock, tz)
     return _infer_from_ticks(times, tz)
@@ -86,11 +105,12 @@ def _infer_from_numbers(times: np.ndarray) -> Calendar:
 def _infer_from_days(
     times: np.ndarray, days: np.ndarray, clock: np.timedelta64, tz: str | None
 ) -> Calendar:
+    """Calendar of times at the same time of each day."""
     kind, every, regular, day, remarks = _month_pattern(days) or _day_pattern(days)
-    if "month" in kind:
+    if day is not None:
         description, step = _describe_months(every, kind, day, days[0]), every / 12.0
     elif kind == "business":
-        # Five of them are a week.
+        # Five business days are a week.
         description, step = "business days", 1.4 / DAYS_PER_YEAR
     elif regular:
         description, step = _describe_days(every, days[0]), every / DAYS_PER_YEAR
@@ -103,6 +123,7 @@ def _infer_from_days(
 
 
 def _infer_from_ticks(times: np.ndarray, tz: str | None) -> Calendar:
+    """Calendar of times at different times of day."""
     tick = seconds_of(np.ones(1, np.diff(times).dtype))[0]
     gaps = np.diff(times).astype(np.int64)
     every, regular = _common_step(gaps)
@@ -112,61 +133,60 @@ def _infer_from_ticks(times: np.ndarray, tz: str | None) -> Calendar:
         remarks = _gap_remark(gaps != every)
     else:
         every, description, remarks = _median_step(gaps, tick)
-        if _shifts_by_an_hour(gaps * tick):
+        # Whole days but for an hour: local times written in UTC.
+        beyond_days = (gaps * tick + 3600.0) % 86400.0 - 3600.0
+        if np.isin(beyond_days, [-3600.0, 0.0, 3600.0]).all() and _is_most_common(beyond_days, 0.0):
             remarks += ("some days are an hour longer or shorter: give the time zone",)
     step = every * tick / SECONDS_PER_YEAR
     return Calendar(times, "second", every, regular, description, "years", step, remarks, tz)
 
 
-def _month_pattern(days: np.ndarray) -> tuple | None:
-    """(kind, every, regular, day, remarks) of dates by one rule in every month, or None."""
+def _month_pattern(days: np.ndarray) -> _DatePattern | None:
+    """Rule of dates on the same day of each month; None if there is none."""
     months = days.astype("M8[M]")
     gaps = np.diff(months).astype(np.int64)
     latest = int((days - months).astype(np.int64).max()) + 1
-    for kind, day in (("month", 31), ("business month", 31), ("month", latest)):
+    candidates: tuple[tuple[Kind, int], ...]
+    candidates = (("month", 31), ("business month", 31), ("month", latest))
+    for kind, day in candidates:
         if (days == dates_in(months, kind, day)).all():
             every, regular = _common_step(gaps)
-            return (kind, every, True, day, _gap_remark(gaps != every)) if regular else None
+            if not regular:
+                return None
+            return _DatePattern(kind, every, True, day, _gap_remark(gaps != every))
     return None
 
 
-def _day_pattern(days: np.ndarray) -> tuple:
-    """(kind, every, regular, day, remarks) of dates that count days or business days."""
+def _day_pattern(days: np.ndarray) -> _DatePattern:
+    """Rule of dates that are counted in days or business days."""
     gaps = np.diff(days).astype(np.int64)
     every, regular = _common_step(gaps)
     business_days = np.busday_count(days[:-1], days[1:])
     skips_weekends = np.is_busday(days).all() and business_days.sum() < gaps.sum()
     if regular and every == 1 and skips_weekends:
-        return "business", 1, True, None, _gap_remark(business_days > 1)
-    return "day", every, regular, None, _gap_remark(gaps != every)
+        return _DatePattern("business", 1, True, None, _gap_remark(business_days > 1))
+    return _DatePattern("day", every, regular, None, _gap_remark(gaps != every))
 
 
 def _common_step(gaps: np.ndarray) -> tuple[int, bool]:
-    """The greatest common divisor of integer gaps, and whether it is the most common of them."""
+    """Greatest common divisor of integer gaps, and whether it is the most common gap."""
     every = int(np.gcd.reduce(gaps))
     return every, _is_most_common(gaps, every)
-
-
-def _median_step(gaps: np.ndarray, seconds: float) -> tuple[int, str, tuple[str, ...]]:
-    """(every, description, remarks) of irregular times, their gaps in units of so many seconds."""
-    median = float(np.median(gaps))
-    every = max(1, round(median))
-    description = f"irregular, about every {_duration(median * seconds)}"
-    return every, description, _irregular_remark(_duration(every * seconds))
 
 
 def _is_most_common(gaps: np.ndarray, value: float) -> bool:
     count = (gaps == value).sum()
     counts = np.unique(gaps, return_counts=True)[1]
-    # A tie of many different gaps, once each, says nothing; one step and one gap do.
+    # A tie is decisive only if the value makes up half of the gaps: one step and one gap.
     return bool(count == counts.max() and ((counts == count).sum() == 1 or 2 * count >= len(gaps)))
 
 
-def _shifts_by_an_hour(gaps: np.ndarray) -> bool:
-    """Whether gaps in seconds are whole days but for an hour: local times written in UTC."""
-    beyond_days = (gaps + 3600.0) % 86400.0 - 3600.0
-    by_an_hour = bool(np.isin(beyond_days, [-3600.0, 0.0, 3600.0]).all())
-    return by_an_hour and _is_most_common(beyond_days, 0.0)
+def _median_step(gaps: np.ndarray, seconds: float) -> tuple[int, str, tuple[str, ...]]:
+    """Step, description and remarks of irregular times; gaps in units of `seconds`."""
+    median = float(np.median(gaps))
+    every = max(1, round(median))
+    description = f"irregular, about every {_duration(median * seconds)}"
+    return every, description, _irregular_remark(_duration(every * seconds))
 
 
 def _refuse_duplicates(times: np.ndarray, name: str) -> None:
@@ -183,7 +203,7 @@ def _refuse_duplicates(times: np.ndarray, name: str) -> None:
     )
 
 
-# -- in words --------------------------------------------------------------------------------------
+# -- descriptions ----------------------------------------------------------------------------------
 
 
 def _describe_months(every: int, kind: Kind, day: int, first: np.datetime64) -> str:
@@ -197,25 +217,29 @@ def _describe_months(every: int, kind: Kind, day: int, first: np.datetime64) -> 
         where = "at quarter start" if every == 3 and month % 3 == 0 else "at month start"
     if kind == "business month":
         where = where.replace("at ", "at business ")
-    return f"{MONTHLY.get(every, f'every {every} months')}, {where}"
+    words = {1: "monthly", 3: "quarterly", 6: "half-yearly", 12: "yearly"}
+    return f"{words.get(every, f'every {every} months')}, {where}"
 
 
 def _describe_days(every: int, first: np.datetime64) -> str:
     if every % 7:
         return "daily" if every == 1 else f"every {every} days"
-    weekday = WEEKDAYS[(int(first.astype(np.int64)) + 3) % 7]  # 1970-01-01 was a Thursday
-    return f"{'weekly' if every == 7 else f'every {every // 7} weeks'}, on {weekday}"
+    # 1970-01-01 was a Thursday.
+    weekdays = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"]
+    weekday = weekdays[int(first.astype(np.int64)) % 7]
+    return f"{'weekly' if every == 7 else f'every {every // 7} weeks'}, on {weekday}s"
 
 
 def _duration(seconds: float) -> str:
-    """About how long, in the largest unit that fits: '3.5 days'."""
-    unit = next((unit for unit, size in UNITS.items() if seconds >= size), "nanosecond")
-    return counted(f"{seconds / UNITS[unit]:.3g}", unit)
+    """Approximate duration in the largest unit that fits: '3.5 days'."""
+    unit = next((u for u, size in SECONDS_PER_UNIT.items() if seconds >= size), "nanosecond")
+    return counted(f"{seconds / SECONDS_PER_UNIT[unit]:.3g}", unit)
 
 
 def _exact_duration(seconds: float) -> str:
-    """How long in whole units: '84 hours', 'hour'; never in days, which clocks change."""
-    for unit, size in UNITS.items():
+    """Duration in whole units: '84 hours', 'hour'; never in days, whose length clocks change."""
+    unit, count = "nanosecond", seconds
+    for unit, size in SECONDS_PER_UNIT.items():
         count = seconds / size
         if unit != "day" and round(count) and abs(count - round(count)) < 1e-9 * count:
             break

@@ -1,129 +1,120 @@
-"""Many series as they come: below one another in a frame or a file, in a dict or a list."""
+"""Many series, as rows of one frame or file, or in a mapping or a list."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayeskern.forecast.data.cells import AmbiguousError, Numbers, read_numbers
+from bayeskern.forecast.data.cells import AmbiguousError, read_numbers
+from bayeskern.forecast.data.columns import Selection, choose_columns, require_column
 from bayeskern.forecast.data.files import read_table
-from bayeskern.forecast.data.files.parts_of_time import joined
-from bayeskern.forecast.data.reading import (
-    choose_columns,
-    columns_of,
-    read_series,
-    require_column,
-    require_source,
-    series_of,
-)
-from bayeskern.forecast.data.series import remarks_on_times
+from bayeskern.forecast.data.reading import columns_of, read_series, require_source
+from bayeskern.forecast.data.series import Notation, Series, remarks_on_times
 from bayeskern.forecast.data.times import parse_times
 
 
-class Many(NamedTuple):
-    """Many series that have yet to be read, in the order in which they came.
+class SeriesReaders(NamedTuple):
+    """Names of many series, with functions that read them, in the order of the input.
 
-    ids: what names each; reads: functions without arguments, which read them; id_name, time_name:
-    the columns of names and times; backend: the kind of frame that came, "pandas" or "polars";
-    remarks: what was done to read the file or the frame.
+    Attributes:
+        ids: Name of each series.
+        reads: A function without arguments for each series, which reads it.
+        id_name: Column of the names.
+        time_name: Column of the times.
+        backend: Kind of the frame, "pandas" or "polars" or their module.
+        remarks: Decisions made while reading the file or the frame.
     """
 
-    ids: list
-    reads: list[Callable]
+    ids: list[Any]
+    reads: Sequence[Callable[[], Series]]
     id_name: str
     time_name: str
     backend: Any
     remarks: tuple[str, ...]
 
 
-def read_many(series, id, time, value, regressors, sheet, encoding, notation: dict) -> Many:
-    """Find the series of what `forecast_many` takes.
+def read_many(
+    series: Any, id: str | None, selection: Selection, notation: Notation
+) -> SeriesReaders:
+    """Find the series in the input of `forecast_many`.
 
-    notation: further arguments of `series_of`. Raises ValueError if it cannot be read at all.
+    Raises ValueError if the input as a whole cannot be read.
     """
     is_file = isinstance(series, str | Path)
-    if not is_file and (sheet is not None or encoding is not None):
+    if not is_file and selection[3:] != (None, None):
         raise ValueError("sheet= and encoding= are for files, and these series are none.")
     if is_file or hasattr(series, "columns"):
-        table = read_table(require_source(series), sheet, encoding) if is_file else None
-        columns = columns_of(series) if table is None else dict(table.columns)
-        group = table is not None and table.points_may_group
-        ids, reads, time_name, remarks = _long(
-            columns, id, time, value, regressors, notation, group
-        )
-        id_name, backend = id, _backend(series)
-        remarks = (*(table.remarks if table is not None else ()), *remarks)
+        if is_file:
+            table = read_table(require_source(series), selection.sheet, selection.encoding)
+            columns, remarks, backend = dict(table.columns), table.remarks, "pandas"
+            notation = notation._replace(points_may_group=table.points_may_group)
+        else:
+            import narwhals as nw  # slow to import
+
+            columns, remarks = columns_of(series), ()
+            backend = nw.get_native_namespace(series)
+        readers = _from_columns(columns, id, selection, notation)
+        readers = readers._replace(backend=backend, remarks=(*remarks, *readers.remarks))
     else:
-        if any(name is not None for name in (id, time, value)) or regressors:
+        if id is not None or selection != Selection():
             raise ValueError("id=, time=, value= and regressors= name columns: this is no frame.")
         named = series if isinstance(series, Mapping) else dict(enumerate(series))
-        ids, id_name, time_name, backend, remarks = [*named], "id", "time", "pandas", ()
-        reads = [partial(read_series, one, **notation) for one in named.values()]
-    if not ids:
+        reads = [partial(read_series, source, **notation.options()) for source in named.values()]
+        readers = SeriesReaders([*named], reads, "id", "time", "pandas", ())
+    if not readers.ids:
         raise ValueError("there is no series to forecast.")
-    return Many(ids, reads, id_name, time_name, backend, remarks)
+    return readers
 
 
-def _long(columns: dict, id: str | None, time, value, beside, notation, group: bool):
-    """Names, readers, the column of times and remarks, of series below one another."""
+def _from_columns(
+    columns: dict[str, Any], id: str | None, selection: Selection, notation: Notation
+) -> SeriesReaders:
+    """Series in the rows of a table, with a column of their names."""
     if id is None:
         raise ValueError(f"which column names the series? id= one of {', '.join(columns)}.")
     require_column("id", id, list(columns))
     names = columns[id]
-    columns = {name: cells for name, cells in columns.items() if name != id}
-    if time is None:
-        columns, time = joined(columns)
-    time, value = choose_columns(list(columns), time, value, beside)
-    # Together, since one series may tell how the others are written.
-    numbers = _together(
-        partial(read_numbers, columns[value], value, notation["decimal"], group),
-        Numbers(columns[value]),
-    )
-    times, remarks = columns[time], numbers.remarks
+    others = {name: cells for name, cells in columns.items() if name != id}
+    columns, time, value = choose_columns(others, selection)
+    times, values, remarks = columns[time], columns[value], ()
+    # Columns are read as a whole, since one series may determine the notation of the others. If
+    # that fails, each series is read by itself, and only the series with the wrong cell fails.
+    try:
+        values, remarks = read_numbers(values, value, notation.decimal, notation.points_may_group)
+    except ValueError as error:
+        if isinstance(error, AmbiguousError):
+            raise
     if any(isinstance(cell, str) for cell in times[:1]):
         remarks += remarks_on_times(times, time)
-        times = _together(partial(parse_times, times, time, notation["date_format"]), times)
+        try:
+            times = parse_times(times, time, notation.date_format)
+        except ValueError as error:
+            if isinstance(error, AmbiguousError):
+                raise
     rows: dict[Any, list[int]] = {}
     for row, name in enumerate(names):
-        rows.setdefault(None if name is None or name != name else name, []).append(row)
-    if None in rows:
-        row = rows[None][0] + 1
-        raise ValueError(f"{id}, row {row}: no name, so that its series is not known.")
-    reads = []
-    for name, own in rows.items():
-        cells = _rows(times, own), _rows(numbers.values, own)
-        options = {"regressors": {column: _rows(columns[column], own) for column in beside}}
-        options |= {"points_may_group": group, **notation}
-        reads.append(partial(series_of, str(name), time, value, *cells, **options))
-    return [*rows], reads, time, remarks
+        if name is None or name != name:
+            raise ValueError(f"{id}, row {row + 1}: no name, so that its series is not known.")
+        rows.setdefault(name, []).append(row)
+    reads = [
+        partial(
+            Series.of,
+            str(name),
+            time,
+            value,
+            _rows(times, own),
+            _rows(values, own),
+            notation,
+            {column: _rows(columns[column], own) for column in selection.regressors},
+        )
+        for name, own in rows.items()
+    ]
+    return SeriesReaders([*rows], reads, id, time, "pandas", remarks)
 
 
-def _together(read: Callable, otherwise):
-    """A column as it is read; otherwise where a row cannot be, as the series that has it will say.
-
-    Raises AmbiguousError, which is the affair of all.
-    """
-    try:
-        return read()
-    except AmbiguousError:
-        raise
-    except ValueError:
-        return otherwise
-
-
-def _rows(cells, rows: list[int]):
-    """Some of the cells of a column."""
+def _rows(cells: Any, rows: list[int]) -> Any:
     return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]
-
-
-def _backend(series):
-    """The kind of frame that came."""
-    if isinstance(series, str | Path):
-        return "pandas"
-    import narwhals as nw  # slow to import
-
-    return nw.get_native_namespace(series)

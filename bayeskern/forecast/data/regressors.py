@@ -1,9 +1,10 @@
-"""Columns that are known beside a series: those of a table, dates of events, holidays."""
+"""Variables known beside a series: columns of a table, events and public holidays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +16,11 @@ from bayeskern.forecast.data.times import parse_times
 
 @dataclass(frozen=True, eq=False)
 class Regressors:
-    """Columns of numbers at times, (m,), of which some may lie after the series.
+    """Columns of numbers, which may continue after the end of the series.
 
     Attributes:
-        times: Sorted, naive UTC where there is a zone.
-        columns: Name -> values (m,), NaN where missing.
+        times: Sorted times, (m,), naive UTC if there is a zone.
+        columns: Values by name, (m,) each, NaN where missing.
     """
 
     times: np.ndarray
@@ -27,9 +28,25 @@ class Regressors:
 
     @classmethod
     def of(
-        cls, times, columns: Mapping[str, Sequence], time_name: str, date_format=None, decimal=None
+        cls,
+        times: Any,
+        columns: Mapping[str, Any],
+        time_name: str,
+        date_format: str | None = None,
+        decimal: str | None = None,
     ) -> Regressors:
-        """Read them from cells, as those of a series. Raises ValueError as it does."""
+        """Read regressors from cells.
+
+        Args:
+            times: Times that `parse_times` accepts, (m,).
+            columns: Cells that `read_numbers` accepts, (m,) each, by name.
+            time_name: Name of the times, for messages.
+            date_format: Form of the times; None to infer it.
+            decimal: Decimal mark; None to infer it.
+
+        Raises:
+            ValueError: For cells that cannot be read and for repeated times.
+        """
         times = parse_times(times, time_name, date_format)
         if len(np.unique(times)) < len(times):
             raise ValueError(f"{time_name} of the regressors has a time twice; wanted each once.")
@@ -41,19 +58,25 @@ class Regressors:
 def known_at(
     regressors: Regressors, times: np.ndarray, count: int, calendar: Calendar
 ) -> dict[str, np.ndarray]:
-    """The columns at times of a series, of which the first `count` have values.
+    """Values of the regressors at given times.
+
+    Args:
+        regressors: The regressors.
+        times: Times of the series and of the forecast, (m,).
+        count: Number of times that belong to the series.
+        calendar: Calendar of the series, for messages.
 
     Raises:
-        ValueError: If one has no value at such a time, naming the first.
+        ValueError: If a regressor has no value at one of the times, naming the first.
     """
     if regressors.times.dtype.kind != times.dtype.kind:
         raise ValueError("the regressors are at dates and the series at numbers, or the reverse.")
-    place = np.searchsorted(regressors.times, times).clip(max=len(regressors.times) - 1)
-    there = regressors.times[place] == times
-    found = {}
+    rows = np.searchsorted(regressors.times, times).clip(max=len(regressors.times) - 1)
+    present = regressors.times[rows] == times
+    columns = {}
     for name, values in regressors.columns.items():
-        found[name] = np.where(there, values[place], np.nan)
-        missing = ~np.isfinite(found[name])
+        columns[name] = np.where(present, values[rows], np.nan)
+        missing = ~np.isfinite(columns[name])
         if missing.any():
             first = int(np.argmax(missing))
             where = "the future" if first >= count else "the series"
@@ -62,50 +85,57 @@ def known_at(
                 f"{name} has no value at {label}, in {where}: a regressor needs one at each time "
                 "of the series and of the forecast. Give it, or take a shorter horizon."
             )
-    return found
+    return columns
 
 
-def on_dates(events: Mapping, times: np.ndarray, calendar: Calendar) -> dict[str, np.ndarray]:
-    """A column for each event, 1 at the times whose day, week or month has one of its dates.
+def on_dates(
+    events: Mapping[str, Any], times: np.ndarray, calendar: Calendar
+) -> dict[str, np.ndarray]:
+    """Indicator of each event, by name: 1 at times whose day, week or month contains its dates.
 
-    events: name -> dates.
+    Raises ValueError for an event outside the times.
     """
-    found = {}
+    columns = {}
     for name, dates in events.items():
         dates = np.atleast_1d(np.asarray(dates, object))
         days = parse_times(dates, str(name)).astype("M8[D]")
-        on = np.isin(*_periods(times, days, calendar)).astype(float)
-        if not on.any():
+        indicator = _contains(times, days, calendar)
+        if not indicator.any():
             raise ValueError(f"no date of {name} is one of the series or of the forecast.")
-        found[str(name)] = on
-    return found
+        columns[str(name)] = indicator
+    return columns
 
 
-def _periods(times: np.ndarray, days: np.ndarray, calendar: Calendar):
-    """The periods of times, and those of days: numbers of days, of weeks or of months."""
+def _contains(times: np.ndarray, days: np.ndarray, calendar: Calendar) -> np.ndarray:
+    """Indicator of the times whose period (day, week, month) contains one of the days."""
     if calendar.kind == "number":
         raise ValueError("holidays and events are for dates, and these times are numbers.")
     wall = calendar.wall(times)
-    if "month" in calendar.kind:
-        every = int(calendar.every)
-        first = int(wall[0].astype("M8[M]").astype(int))
-        return tuple((t.astype("M8[M]").astype(int) - first) // every for t in (wall, days))
-    if calendar.kind == "day":
-        every, first = int(calendar.every), wall[0].astype("M8[D]").astype(int)
-        return tuple((t.astype("M8[D]").astype(int) - first) // every for t in (wall, days))
-    return wall.astype("M8[D]"), days
+    unit = "M8[M]" if "month" in calendar.kind else "M8[D]"
+    if calendar.kind not in ("month", "business month", "day"):
+        return np.isin(wall.astype(unit), days).astype(float)
+    first, every = wall[0].astype(unit).astype(int), int(calendar.every)
+    periods, event_periods = ((t.astype(unit).astype(int) - first) // every for t in (wall, days))
+    return np.isin(periods, event_periods).astype(float)
 
 
 def holiday_columns(
     country: str, window: tuple[int, int], times: np.ndarray, count: int, calendar: Calendar
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """A column for each public holiday that the series has seen, and for days around it.
+    """Indicators of the public holidays of a country, and of days around them.
 
-    window: How many days before and after have an effect of their own, as in (1, 0). The names of
-    those that lie in the future only, of whose effect nothing is known, come second.
+    Args:
+        country: Code of the country, such as "DE".
+        window: Number of days before and after a holiday with an effect of their own.
+        times: Times of the series and of the forecast, (m,).
+        count: Number of times that belong to the series.
+        calendar: Calendar of the series.
+
+    Returns:
+        Indicators by name, (m,) each, and the names of holidays that occur in the future only.
 
     Raises:
-        ValueError: For an unknown country and for times longer than weeks.
+        ValueError: For an unknown country, and for times longer than weeks.
     """
     with extras.needed_for("holidays=", package="holidays", extra="holidays"):
         import holidays
@@ -116,27 +146,27 @@ def holiday_columns(
     wall = calendar.wall(times)
     years = range(*(wall[[0, -1]].astype("M8[Y]").astype(int) + np.array([1969, 1972])))
     try:
-        found = holidays.country_holidays(country, years=list(years))
+        known = holidays.country_holidays(country, years=list(years))
     except (NotImplementedError, KeyError, TypeError):
         raise ValueError(
             f"holidays={country!r} is no country that is known; wanted a code such as 'DE' or 'US'."
         ) from None
-    dates: dict[str, list] = {}
-    for date, names in sorted(found.items()):
+    dates: dict[str, list[np.datetime64]] = {}
+    for date, names in sorted(known.items()):
         for name in names.split("; "):
             for shift in range(-before, after + 1):
                 label = f"{name} {shift:+d} d" if shift else name
                 day = np.datetime64(date, "D") + np.timedelta64(shift, "D")
                 dates.setdefault(label, []).append(day)
-    columns, unseen = {}, []
+    columns, future_only = {}, []
     for name, days in dates.items():
-        on = np.isin(*_periods(times, np.array(days), calendar)).astype(float)
-        seen = int(on[:count].sum())
-        # One that is on all the time, as in every week of a short series, is the level of it.
-        if 0 < seen < count:
-            columns[name] = on
-        elif seen == 0 and on.any():
-            unseen.append(name)
+        indicator = _contains(times, np.array(days), calendar)
+        occurrences = int(indicator[:count].sum())
+        # An indicator that is 1 at all times, as in every week of a short series, is the level.
+        if 0 < occurrences < count:
+            columns[name] = indicator
+        elif occurrences == 0 and indicator.any():
+            future_only.append(name)
     if not columns:
         raise ValueError(f"no holiday of {country} falls on a day of the series.")
-    return columns, tuple(unseen)
+    return columns, tuple(future_only)

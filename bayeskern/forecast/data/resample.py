@@ -1,4 +1,4 @@
-"""Values of longer periods: sums, means or last values of days, weeks, months, ..."""
+"""Aggregation of values to longer periods: sums, means or last values of days, weeks, months."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
 
-# How pandas calls them. Weeks begin on Mondays.
+# Names of periods and their pandas frequencies. Weeks begin on Mondays.
 PERIODS = {
     "minute": "min",
     "hour": "h",
@@ -17,48 +17,57 @@ PERIODS = {
     "quarter": "QS",
     "year": "YS",
 }
-WAYS = ("sum", "mean", "last")
 
 
-def resample(times: np.ndarray, values: np.ndarray, every: str, by: str | None):
-    """(times, values, remarks) of whole periods, each at its start.
+def resample(
+    times: np.ndarray, values: np.ndarray, every: str, by: str | None
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Aggregate values to whole periods.
 
     A period at either end that the times do not fill is dropped, so that it is not taken for a
-    small one; of "last", only at the end. A sum or mean that misses a value is missing.
+    small value; for "last", only at the end. A sum or mean with a missing value is missing.
 
     Args:
-        times: Sorted dates, shape (n,), by the clocks of their zone; some may be there repeatedly.
-        values: Shape (n,), NaN where missing.
-        every: A name of PERIODS.
-        by: One of WAYS.
+        times: Sorted dates by the clocks of their zone, (n,); they may be repeated.
+        values: Values, (n,), NaN where missing.
+        every: A key of `PERIODS`.
+        by: "sum", "mean" or "last".
+
+    Returns:
+        Starts of the periods, their values, and remarks.
 
     Raises:
-        ValueError: For other names, for numbers in place of dates, and if no period is whole.
+        ValueError: For other names, for numbers instead of dates, and if no period is whole.
     """
     import pandas as pd  # slow to import
 
-    rule = PERIODS[validation.one_of("every", every, PERIODS)]
+    frequency = PERIODS[validation.one_of("every", every, PERIODS)]
+    aggregations = ("sum", "mean", "last")
     if by is None:
-        raise ValueError(f"every={every!r}: say how, by= (--by) one of {', '.join(WAYS)}.")
-    validation.one_of("by", by, WAYS)
+        raise ValueError(f"every={every!r}: say how, by= (--by) one of {', '.join(aggregations)}.")
+    validation.one_of("by", by, aggregations)
     if times.dtype.kind != "M":
         raise ValueError(f"every={every!r} is for dates, and these times are numbers.")
     observed = pd.Series(values, pd.DatetimeIndex(times.astype("M8[ns]")))
-    periods = observed.resample(rule, closed="left", label="left")
-    counts, there = periods.size(), periods.count()
-    found = periods.last() if by == "last" else periods.agg(by).where(there == counts)
-    found = found.where(there > 0)
-    gap = np.median(np.diff(np.unique(times))) if len(np.unique(times)) > 1 else None
-    starts, end = found.index, found.index[-1] + pd.tseries.frequencies.to_offset(rule)
-    first = int(by != "last" and gap is not None and times[0] - gap >= starts[0])
-    last = len(found) - int(gap is not None and times[-1] + gap < end)
+    groups = observed.resample(frequency, closed="left", label="left")
+    present = np.asarray(groups.count())
+    starts = pd.DatetimeIndex(groups.count().index)
+    totals = np.array(groups.agg(by), float)
+    # pandas.agg skips missing values; its "last" is the last observed value.
+    complete = (present > 0) if by == "last" else (present > 0) & (present == groups.size())
+    totals[~np.asarray(complete)] = np.nan
+    distinct = np.unique(times)
+    first, last = 0, len(starts)
+    if len(distinct) > 1:
+        gap = np.median(np.diff(distinct))
+        end = starts[-1] + pd.tseries.frequencies.to_offset(frequency)
+        first = int(by != "last" and times[0] - gap >= starts[0])
+        last -= int(times[-1] + gap < end)
     if last <= first:
         raise ValueError(f"every={every!r}: the times fill no {every}.")
-    remarks = [f"each {every} has the {by} of its values"]
-    dropped = first + len(found) - last
+    remarks = (f"each {every} has the {by} of its values",)
+    dropped = first + len(starts) - last
     if dropped:
-        remarks.append(
-            f"{counted(dropped, every)} at the ends, which the times do not fill, left out"
-        )
-    found = found.iloc[first:last]
-    return found.index.to_numpy(), found.to_numpy(), tuple(remarks)
+        said = f"{counted(dropped, every)} at the ends, which the times do not fill, left out"
+        remarks += (said,)
+    return starts.to_numpy()[first:last], totals[first:last], remarks

@@ -1,32 +1,55 @@
-"""A series: values at sorted times, and the remarks on how they came to be so."""
+"""A series: values at sorted times, with remarks on how they were read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayeskern.core.formatting import counted
 from bayeskern.forecast.data.calendar import Calendar
+from bayeskern.forecast.data.cells import read_numbers
 from bayeskern.forecast.data.frequency import infer_calendar
 from bayeskern.forecast.data.regressors import Regressors
 from bayeskern.forecast.data.resample import resample
 from bayeskern.forecast.data.times import epoch_unit, parse_times
 from bayeskern.forecast.data.zones import has_offset, to_utc, to_wall, zone_of
 
-# Fewer values than this cannot show a level, a change and a spread.
+# Fewer values determine no level, change and spread.
 FEWEST = 3
-EPOCH_WORDS = {
-    "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
-}  # fmt: skip
 
 
-def remarks_on_times(times, name: str) -> tuple[str, ...]:
-    """What times that are about to be read will be taken for: Unix epochs, and times in UTC."""
+class Notation(NamedTuple):
+    """Notation of dates and numbers, and the period to which values are aggregated.
+
+    Attributes:
+        date_format: Form of dates as text; None to infer it.
+        decimal: Decimal mark; None to infer it.
+        every: Period of aggregation, a name of `resample.PERIODS`; None for none.
+        by: Aggregation: "sum", "mean" or "last".
+        points_may_group: True if 1.234 may mean a thousand.
+    """
+
+    date_format: str | None = None
+    decimal: str | None = None
+    every: str | None = None
+    by: str | None = None
+    points_may_group: bool = False
+
+    def options(self) -> dict[str, str | None]:
+        """Arguments of `read_series`."""
+        return dict(zip(self._fields[:4], self[:4], strict=True))
+
+
+def remarks_on_times(times: Any, name: str) -> tuple[str, ...]:
+    """Remarks on times before they are parsed: Unix epochs, and times shown in UTC."""
     unit = epoch_unit(times)
     if unit is not None:
-        return (f"{name} is read as times since 1970, in {EPOCH_WORDS[unit]}, UTC",)
+        prefix = {"s": "", "ms": "milli", "us": "micro", "ns": "nano"}[unit]
+        return (f"{name} is read as times since 1970, in {prefix}seconds, UTC",)
     if zone_of(times) is None and has_offset(times):
         return ("times with an offset are shown in UTC: give datetimes of a time zone",)
     return ()
@@ -34,7 +57,17 @@ def remarks_on_times(times, name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Values at sorted times, NaN where missing; the last one is not."""
+    """Values at sorted times; the last value is not missing.
+
+    Attributes:
+        name: Name of the series.
+        time_name: Name of the times.
+        value_name: Name of the values.
+        values: Values, (n,), NaN where missing.
+        calendar: Times and their frequency.
+        remarks: Decisions made while reading.
+        regressors: Columns of regressors, if there are any.
+    """
 
     name: str
     time_name: str
@@ -50,44 +83,55 @@ class Series:
         name: str,
         time_name: str,
         value_name: str,
-        times,
-        values,
-        date_format: str | None = None,
-        every: str | None = None,
-        by: str | None = None,
+        times: Any,
+        cells: Any,
+        notation: Notation,
+        regressors: Mapping[str, Any] | None = None,
         remarks: Sequence[str] = (),
-        regressors: Mapping[str, Sequence] | None = None,
     ) -> Series:
-        """Sort the values, drop what is missing at the end, infer the calendar; say what was done.
+        """Read and sort values, drop missing values at the end, and infer the calendar.
 
-        times: (n,), anything that `parse_times` takes, in the form `date_format` if that is given;
-        values: (n,), NaN where missing; every, by: as `resample` has them, if they are to be those
-        of longer periods; remarks: those on how they were read; regressors: columns of numbers at
-        the same times.
-        Raises ValueError for fewer than three values and for times that make no series.
+        Args:
+            name: Name of the series.
+            time_name: Name of the times.
+            value_name: Name of the values.
+            times: Times that `parse_times` accepts, (n,).
+            cells: Cells that `read_numbers` accepts, (n,).
+            notation: Notation of the cells and the times, and aggregation.
+            regressors: Columns at the same times, in the same notation.
+            remarks: Earlier remarks.
+
+        Raises:
+            ValueError: For cells that cannot be read and for fewer than three values.
         """
-        values = np.asarray(values, float)
+        grouping = notation.decimal, notation.points_may_group
+        numbers = read_numbers(cells, value_name, *grouping)
+        values, remarks = numbers.values, [*remarks, *numbers.remarks]
+        read = {n: read_numbers(own, n, *grouping).values for n, own in (regressors or {}).items()}
         if not np.any(np.isfinite(values)):
-            what = "is empty" if len(values) == 0 else f"has {len(values)} rows but no value"
-            raise ValueError(f"{value_name}: the series {what}; wanted at least {FEWEST} numbers.")
-        beside = None
-        if regressors:
-            if every is not None:
+            problem = "is empty" if len(values) == 0 else f"has {len(values)} rows but no value"
+            raise ValueError(
+                f"{value_name}: the series {problem}; wanted at least {FEWEST} numbers."
+            )
+        known = None
+        if read:
+            if notation.every is not None:
                 raise ValueError("every= makes other times than those of the regressors.")
-            beside = Regressors.of(times, regressors, time_name, date_format)
-        remarks, tz = [*remarks, *remarks_on_times(times, time_name)], zone_of(times)
-        times = parse_times(times, time_name, date_format)
+            known = Regressors.of(times, read, time_name, notation.date_format)
+        remarks += remarks_on_times(times, time_name)
+        tz = zone_of(times)
+        times = parse_times(times, time_name, notation.date_format)
         order = np.argsort(times, kind="stable")
         if not np.array_equal(order, np.arange(len(order))):
             times, values = times[order], values[order]
             remarks.append("the times were not in order and have been sorted")
-        if every is not None:
+        if notation.every is not None:
             wall = times if tz is None else to_wall(times, tz)
-            wall, values, said = resample(wall, values, every, by)
+            wall, values, resampled = resample(wall, values, notation.every, notation.by)
             times = parse_times(wall if tz is None else to_utc(wall, tz))
-            remarks += said
-        elif by is not None:
-            raise ValueError(f"by={by!r} says how to resample: say every= (--every) too.")
+            remarks += resampled
+        elif notation.by is not None:
+            raise ValueError(f"by={notation.by!r} says how to resample: say every= (--every) too.")
         count = int(np.flatnonzero(np.isfinite(values))[-1]) + 1
         if count < len(values):
             rows = "row at the end has" if len(values) - count == 1 else "rows at the end have"
@@ -102,36 +146,42 @@ class Series:
             )
         calendar = infer_calendar(times, tz, time_name)
         remarks += calendar.remarks
-        return cls(name, time_name, value_name, values, calendar, tuple(remarks), beside)
+        return cls(name, time_name, value_name, values, calendar, tuple(remarks), known)
 
     @property
     def times(self) -> np.ndarray:
+        """Times, (n,)."""
         return self.calendar.times
 
     @property
     def observed(self) -> np.ndarray:
-        """Which values are there."""
+        """Mask of the values that are not missing, (n,)."""
         return np.isfinite(self.values)
 
     def on_grid(self) -> np.ndarray:
-        """The values at each step of the calendar, NaN in its gaps."""
+        """Values at each step of the calendar, NaN in gaps."""
         steps = self.calendar.steps()
         values = np.full(steps[-1] + 1, np.nan)
         values[steps] = self.values
         return values
 
     def last(self, count: int) -> Series:
-        """The last `count` values that are there, and what is missing between them."""
+        """The last `count` observed values, with missing values between them."""
         start = int(np.flatnonzero(self.observed)[-count])
         calendar = replace(self.calendar, times=self.times[start:])
-        fewer = f"only the last {count:,} of {int(self.observed.sum()):,} values are fitted"
-        remarks = (*self.remarks, fewer)
+        remark = f"only the last {count:,} of {int(self.observed.sum()):,} values are fitted"
+        remarks = (*self.remarks, remark)
         return replace(self, values=self.values[start:], calendar=calendar, remarks=remarks)
 
-    def extended(self, values, times=None) -> Series:
-        """The series and more values, (m,), at later times; at the next ones if None.
+    def extended(self, values: ArrayLike, times: Any = None) -> Series:
+        """The series with later values.
 
-        Raises ValueError where they are none, or not at times that go on as those before.
+        Args:
+            values: New values, (m,), NaN where missing.
+            times: Their times, (m,); if None, the next times of the calendar.
+
+        Raises:
+            ValueError: If there are no values, or if the times do not continue the calendar.
         """
         values = np.atleast_1d(np.asarray(values, float))
         name, calendar = self.time_name, self.calendar
@@ -148,23 +198,23 @@ class Series:
             raise ValueError(f"update: the new times must come after {last}, in their order.")
         count = int(np.flatnonzero(np.isfinite(values))[-1]) + 1
         joined = np.append(self.times, new[:count].astype(self.times.dtype))
-        found = infer_calendar(joined, calendar.tz, name)
-        if not found.goes_on_as(calendar):
+        extended = infer_calendar(joined, calendar.tz, name)
+        if not extended.continues(calendar):
             raise ValueError(
-                f"update: the times were {calendar.description}, and are {found.description} with "
-                "the new ones. Forecast the longer series instead."
+                f"update: the times were {calendar.description}, and are {extended.description} "
+                "with the new ones. Forecast the longer series instead."
             )
-        # The unit of the positions stays: a step that is a mean or a median may be another now.
-        found = replace(found, every=calendar.every, step=calendar.step)
+        # Positions keep their unit, although a mean or median step may have changed.
+        extended = replace(extended, every=calendar.every, step=calendar.step)
         remarks, missing = self.remarks, int(np.sum(~np.isfinite(values[:count])))
         if missing:
-            says = f"{counted(missing, 'missing value')} among those that came later left out"
-            remarks = (*remarks, says)
+            remark = f"{counted(missing, 'missing value')} among those that came later left out"
+            remarks = (*remarks, remark)
         together = np.append(self.values, values[:count])
-        return replace(self, values=together, calendar=found, remarks=remarks)
+        return replace(self, values=together, calendar=extended, remarks=remarks)
 
     def until(self, count: int) -> Series:
-        """The series up to the last value among the first `count` times, its frequency known."""
+        """The series up to the last observed value among the first `count` times."""
         end = int(np.flatnonzero(self.observed[:count])[-1]) + 1
         calendar = replace(self.calendar, times=self.times[:end], remarks=())
         return replace(self, values=self.values[:end], calendar=calendar, remarks=())

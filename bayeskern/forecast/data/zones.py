@@ -1,4 +1,4 @@
-"""Time zones: which one times bring along, and its wall clock in and out of UTC."""
+"""Time zones: the zone of aware times, and conversion between wall clocks and UTC."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["has_offset", "to_utc", "to_wall", "zone_of"]
 
 
 def zone_of(times: Any) -> str | None:
-    """The IANA name of the zone that all of `times` (aware datetimes) share, else None."""
+    """IANA name of the zone of aware datetimes; None if they share none."""
     if isinstance(times, np.ndarray) and times.dtype != object:
         return None
     zones = {getattr(time, "tzinfo", None) for time in times}
-    # zoneinfo calls it key; pytz, which pandas took up to version 2, zone.
+    # The name is `key` in zoneinfo, and `zone` in pytz, which pandas used up to version 2.
     names = {getattr(zone, "key", None) or getattr(zone, "zone", None) for zone in zones}
     return names.pop() if len(names) == 1 else None
 
 
 def has_offset(times: Any) -> bool:
-    """Whether `times`, text or datetimes, are written with an offset from UTC other than 0."""
+    """True if the first time, text or datetime, has an offset from UTC other than 0."""
     first = next(iter(times), None)
     if isinstance(first, str):
         return re.search(r"\d[T ]\d.*[+-](?!00:?00)\d\d:?\d\d$", first.strip()) is not None
@@ -31,21 +31,22 @@ def has_offset(times: Any) -> bool:
 
 
 def to_wall(utc: np.ndarray, tz: str) -> np.ndarray:
-    """Naive UTC -> what the clocks of zone `tz` show. Raises ValueError for an unknown zone."""
+    """Convert naive UTC to the clocks of a zone. Raises ValueError for an unknown zone."""
     import pandas as pd  # slow to import
 
     return pd.DatetimeIndex(utc, tz="UTC").tz_convert(_zone(tz)).tz_localize(None).to_numpy()
 
 
 def to_utc(wall: np.ndarray, tz: str) -> np.ndarray:
-    """What the clocks of zone `tz` show -> naive UTC. Raises ValueError for an unknown zone.
+    """Convert times by the clocks of a zone to naive UTC. Raises ValueError for an unknown zone.
 
-    A time that clocks show twice is the first one; one that they skip moves forward by the skip.
+    A time that clocks show twice means the first; a time that they skip moves forward by the skip.
     """
     import pandas as pd  # slow to import
 
     first = np.ones(len(wall), bool)
-    # pandas can move a skipped time to the edge of the skip, but not by it: its offset before does.
+    # pandas can move a skipped time to the edge of the skip, but not by its length. The offset
+    # before the skip does both.
     aware = pd.DatetimeIndex(wall).tz_localize(
         _zone(tz), ambiguous=first, nonexistent="shift_backward"
     )

@@ -1,24 +1,25 @@
-"""The seasonal-naive forecast, which any other should beat."""
+"""The seasonal-naive forecast, a benchmark for other forecasts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 
 @dataclass(frozen=True)
 class SeasonalNaive:
-    """The value one season ago, with the spread of past seasonal differences.
+    """Forecast by the value one season ago, with the spread of past seasonal differences.
 
     Hyndman and Athanasopoulos (2021), Forecasting: Principles and Practice, section 5.5: the sd of
-    the step h is that of the differences times sqrt(k + 1), with k the full seasons before h.
+    step h is that of the differences times sqrt(k + 1), with k the number of full seasons before h.
 
     Attributes:
-        mean: The forecast, shape (horizon,).
-        sd: Its standard deviation, shape (horizon,).
-        in_sample_mae: The mean absolute seasonal difference, the scale of the MASE.
+        mean: Mean, (horizon,).
+        sd: Standard deviation, (horizon,).
+        in_sample_mae: Mean absolute seasonal difference, the scale of the MASE.
     """
 
     mean: np.ndarray
@@ -27,7 +28,13 @@ class SeasonalNaive:
 
     @classmethod
     def of(cls, values: np.ndarray, horizon: int, season: int) -> SeasonalNaive:
-        """values: regular, NaN where missing; season: in steps, 1 for the plain naive forecast."""
+        """Forecast of regular values.
+
+        Args:
+            values: Values, (n,), NaN where missing.
+            horizon: Number of steps.
+            season: Season in steps; 1 for the naive forecast.
+        """
         filled = values.copy()
         for i in range(season, len(filled)):
             if np.isnan(filled[i]):
@@ -35,26 +42,20 @@ class SeasonalNaive:
         last_season = filled[-season:]
         last_season = np.where(np.isnan(last_season), np.nanmean(values), last_season)
         steps = np.arange(horizon)
-        differences = seasonal_differences(values, season)
+        differences = values[season:] - values[:-season]
+        differences = differences[np.isfinite(differences)]
         if len(differences) == 0:
             differences = values[np.isfinite(values)] - np.nanmean(values)
-        spread = np.sqrt(np.mean(np.square(differences)))
-        sd = spread * np.sqrt(steps // season + 1.0)
+        sd = np.sqrt(np.mean(np.square(differences))) * np.sqrt(steps // season + 1.0)
         return cls(last_season[steps % season], sd, float(np.mean(np.abs(differences))))
 
-    def quantile(self, q) -> np.ndarray:
-        """Quantiles at each step: (horizon,), or (len(q), horizon) for several."""
+    def quantile(self, q: ArrayLike) -> np.ndarray:
+        """Quantiles at each step, (horizon,), or (len(q), horizon) for several probabilities."""
         return self.mean + self.sd * ndtri(np.asarray(q))[..., None]
 
-    def log_density(self, y) -> np.ndarray:
-        """Log predictive density of the values y (horizon,): (horizon,)."""
+    def log_density(self, y: np.ndarray) -> np.ndarray:
+        """Log predictive density of the values y (horizon,), by step."""
         if not np.any(self.sd):
             return np.where(y == self.mean, np.inf, -np.inf)
         z = (y - self.mean) / self.sd
         return -0.5 * z**2 - np.log(self.sd) - 0.5 * np.log(2.0 * np.pi)
-
-
-def seasonal_differences(values: np.ndarray, season: int) -> np.ndarray:
-    """y_t - y_(t - season), where both are there."""
-    differences = values[season:] - values[:-season]
-    return differences[np.isfinite(differences)]

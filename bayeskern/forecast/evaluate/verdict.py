@@ -1,41 +1,60 @@
-"""The verdict on a forecast: what its own past says of its intervals and of its error."""
+"""Verdict on a forecast, by the coverage and the error of its past forecasts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from bayeskern.forecast.evaluate.look_back import LookBack, compared
+from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.inference.verdict import Trust
 
-# By how much the coverage may be off, beyond twice its standard error, in a good forecast, and the
-# coverage of 80 % intervals that is bad, beyond twice its standard error.
-TOLERANCE, BAD_COVERAGE = 0.05, 0.5
-# The error over that of seasonal naive, at which a forecast is no better, and much worse.
-NO_BETTER, MUCH_WORSE = 1.0, 1.3
-# Fewer past values, and fewer origins, say little.
-MIN_VALUES, MIN_ORIGINS = 10, 4
+
+@dataclass(frozen=True)
+class ForecastLimits:
+    """Limits of the verdict on a forecast. Coverages may miss them by two standard errors.
+
+    Attributes:
+        coverage_tol: Largest deviation of the coverage in a good forecast.
+        min_coverage_80: Coverage of 80 % intervals below which a forecast is bad.
+        max_good_error_ratio: Error relative to seasonal naive at which a forecast is not good.
+        max_error_ratio: Error relative to seasonal naive above which a forecast is bad.
+        min_values: Fewest past values for a good verdict.
+        min_origins: Fewest past origins for a good verdict.
+    """
+
+    coverage_tol: float = 0.05
+    min_coverage_80: float = 0.5
+    max_good_error_ratio: float = 1.0
+    max_error_ratio: float = 1.3
+    min_values: int = 10
+    min_origins: int = 4
 
 
 def assess_forecast(
-    problem: str | None, back: LookBack | None, horizon: int, whole: bool = False
+    problem: str | None,
+    past: RollingOriginScores | None,
+    horizon: int,
+    discrete: bool = False,
+    limits: ForecastLimits = ForecastLimits(),
 ) -> Trust:
-    """The verdict on a forecast.
+    """Verdict on a forecast.
 
-    good: its past intervals held what they promised, within error, and its past error was below
-    that of repeating the last season. bad: much worse than that, or numbers that cannot be trusted.
-    caution: anything between, with what to do.
+    good: the past intervals have their nominal coverage, within error, and the past error is below
+    that of seasonal naive. bad: coverage or error far from that, or unusable numbers. caution:
+    between these, with advice.
 
     Args:
-        problem: What is wrong with the numbers, if anything is.
-        back: The forecasts from earlier origins; None where there are none.
-        horizon: The number of steps that are forecast.
-        whole: Whether ends of intervals have a probability of their own, as whole numbers and
-            bounds have. Such intervals hold more than they say.
+        problem: Defect of the numbers; None if there is none.
+        past: Scores of the forecasts from earlier origins; None if there are none.
+        horizon: Number of steps of the forecast.
+        discrete: True if interval ends have positive probability, as for counts and at bounds.
+            Such intervals contain more than their level.
+        limits: Limits of the verdict.
     """
-    if back is None:
+    if past is None:
         if problem:
             return Trust("bad", problem)
         advice = (
@@ -44,57 +63,60 @@ def assess_forecast(
         )
         return Trust("not assessable", advice)
     evidence = {
-        "past_values": back.count,
-        "past_origins": len(back.origins),
-        "past_steps": back.steps,
-        "error_ratio": back.error_ratio,
-        "crps_ratio": back.crps_ratio,
+        "past_values": past.count,
+        "past_origins": len(past.origins),
+        "past_steps": past.steps,
+        "error_ratio": past.error_ratio,
+        "crps_ratio": past.crps_ratio,
     }
     for level in COVERAGES:
         name = f"coverage_{100 * level:.0f}"
-        evidence[name], evidence[f"{name}_error"] = back.coverage(level), back.coverage_error(level)
-    said = f"{back}."
-    if problem:
-        return Trust("bad", f"{said} {problem}", evidence)
-    for found in _failures(back):
-        return Trust("bad", f"{said} {found}", evidence)
-    for found in _doubts(back, horizon, whole):
-        return Trust("caution", f"{said} {found}", evidence)
-    return Trust("good", said, evidence)
+        evidence[name], evidence[f"{name}_error"] = past.coverage(level), past.coverage_error(level)
+    summary = f"{past}."
+    failure = problem or next(_failures(past, limits), None)
+    if failure:
+        return Trust("bad", f"{summary} {failure}", evidence)
+    doubt = next(_doubts(past, horizon, discrete, limits), None)
+    if doubt:
+        return Trust("caution", f"{summary} {doubt}", evidence)
+    return Trust("good", summary, evidence)
 
 
-def _failures(back: LookBack) -> Iterator[str]:
-    """What makes a forecast bad."""
-    if back.coverage(0.8) + 2.0 * back.coverage_error(0.8) < BAD_COVERAGE:
+def _failures(past: RollingOriginScores, limits: ForecastLimits) -> Iterator[str]:
+    """Reasons for a bad verdict, with advice."""
+    if past.coverage(0.8) + 2.0 * past.coverage_error(0.8) < limits.min_coverage_80:
         yield (
             "The intervals are much too narrow for how the series behaves: take a shorter horizon, "
             "or only the part of it since it last changed its ways (last=)."
         )
-    if back.error_ratio > MUCH_WORSE and back.crps_ratio > 1.0:
+    if past.error_ratio > limits.max_error_ratio and past.crps_ratio > 1.0:
         yield (
             f"Repeating the last season had a much smaller error: this one was "
-            f"{compared(back.error_ratio)} it. Use that, or give another season= or last=."
+            f"{compared(past.error_ratio)} it. Use that, or give another season= or last=."
         )
 
 
-def _doubts(back: LookBack, horizon: int, whole: bool) -> Iterator[str]:
-    """What keeps a forecast from being good, the weightiest first."""
+def _doubts(
+    past: RollingOriginScores, horizon: int, discrete: bool, limits: ForecastLimits
+) -> Iterator[str]:
+    """Reasons against a good verdict, the most important first."""
     for level in (0.8, 0.95):
-        off, error = back.coverage(level) - level, back.coverage_error(level)
-        held = f"{100 * level:.0f} % intervals held {100 * back.coverage(level):.0f} %"
-        if off < -TOLERANCE - 2.0 * error:
+        deviation = past.coverage(level) - level
+        tolerance = limits.coverage_tol + 2.0 * past.coverage_error(level)
+        held = f"{100 * level:.0f} % intervals held {100 * past.coverage(level):.0f} %"
+        if deviation < -tolerance:
             yield f"{held}: expect more surprises than they promise, or take a shorter horizon."
-        if off > TOLERANCE + 2.0 * error and not whole:
+        if deviation > tolerance and not discrete:
             yield f"{held}: they are wider than need be. Use lower levels for tight decisions."
-    if np.isfinite(back.error_ratio) and back.error_ratio >= NO_BETTER:
+    if np.isfinite(past.error_ratio) and past.error_ratio >= limits.max_good_error_ratio:
         yield (
             "Repeating the last season did as well: use the intervals, and do not read much into "
             "the course of the median. Regressors or another season= may help."
         )
-    if back.count < MIN_VALUES or len(back.origins) < MIN_ORIGINS:
+    if past.count < limits.min_values or len(past.origins) < limits.min_origins:
         yield "So few past values say little: a longer history would tell more."
-    if back.steps < horizon // 3:
+    if past.steps < horizon // 3:
         yield (
-            f"Only {back.steps} of the {horizon} steps have a past to compare with: trust the "
+            f"Only {past.steps} of the {horizon} steps have a past to compare with: trust the "
             "later ones less, or take a shorter horizon."
         )

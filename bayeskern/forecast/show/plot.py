@@ -1,139 +1,152 @@
-"""Pictures of a forecast: history and future, components, and forecasts from past dates."""
+"""Plots of forecasts, components, anomalies and backtests."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import short
 from bayeskern.core.plotting import concise_dates, figure, tidy
+from bayeskern.forecast.data.series import Series
 
-HISTORY, FUTURE, PAST, NAIVE = "#333333", "#1f5fa8", "#8a8a8a", "#c2571a"
-# More history than this many horizons hides what is asked for.
-HORIZONS_SHOWN = 3
-# Longer lines than this show no dot for each value.
-MOST_DOTS = 150
-# Longer names would not fit.
-LETTERS = 32
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from bayeskern.forecast.anomalies import Anomalies
+    from bayeskern.forecast.backtest import Backtest
+    from bayeskern.forecast.result import Forecast
+
+HISTORY_COLOR, FORECAST_COLOR, NOTE_COLOR, NAIVE_COLOR = "#333333", "#1f5fa8", "#8a8a8a", "#c2571a"
+# Longest name in a title.
+MAX_LETTERS = 32
 
 
-def forecast(f, ax=None, levels=(0.5, 0.8, 0.95), whole: bool = False):
-    """The history and the forecast: median and a fan of central intervals; returns the figure.
+def forecast(
+    f: Forecast,
+    ax: Axes | None = None,
+    levels: float | Sequence[float] = (0.5, 0.8, 0.95),
+    whole: bool = False,
+) -> Figure:
+    """Plot the history, and the forecast as its median with a fan of central intervals.
 
-    whole: whether to show all of the history, not only its last seasons.
+    whole: Show the whole history, rather than its last seasons.
     """
     ax = figure().subplots() if ax is None else ax
-    levels = np.ravel(levels)
+    levels = sorted(map(validation.level, np.ravel(levels)), reverse=True)
     calendar = f.series.calendar
-    _history(ax, f.series, 0 if whole else first_shown(f))
-    # The forecast is joined to the last value, so that the eye does not have to jump.
+    _plot_history(ax, f.series, 0 if whole else first_shown(f))
+    # The forecast is joined to the last value, so that the lines are connected.
     last_value = f.series.values[-1]
     x = calendar.wall(np.concatenate([f.series.times[-1:], f.times]))
-    for i, level in enumerate(sorted(levels, reverse=True)):
-        lower, upper = (
-            np.concatenate([[last_value], side]) for side in f.interval(validation.level(level))
-        )
+    for i, level in enumerate(levels):
+        lower, upper = (np.concatenate([[last_value], side]) for side in f.interval(level))
         shade = _shade((i + 1) / (len(levels) + 1.0))
         label = f"{100 * level:g} % interval"
         ax.fill_between(x, lower, upper, color=shade, linewidth=0, label=label)
     median = np.concatenate([[last_value], f.median])
-    ax.plot(x, median, color=FUTURE, linewidth=1.6, label="median")
-    title = f"{short(f.series.name, LETTERS)}: {f.horizon} steps ahead"
+    ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.6, label="median")
+    title = f"{short(f.series.name, MAX_LETTERS)}: {f.horizon} steps ahead"
     concise_dates(ax, x)
     return _finish(ax, f.series, title, f"{calendar.description}; fitted to {f.described}")
 
 
-def components(f, fig=None, level: float = 0.95):
-    """One panel for each component, over history and future; returns the figure."""
+def components(f: Forecast, fig: Figure | None = None, level: float = 0.95) -> Figure:
+    """Plot each component over history and future, in a panel of its own."""
     fig = figure() if fig is None else fig
     calendar = f.series.calendar
     times = calendar.grid(f.horizon)
     intervals = f.decompose(times, level)
     now = calendar.wall(f.series.times[-1:])[0]
+    unit = "" if f.choices.likelihood is None else f.choices.likelihood.unit
     fig.set_size_inches(9.0, 1.2 + 1.9 * len(intervals))
     panels = np.atleast_1d(fig.subplots(len(intervals), 1, sharex=False))
     for ax, (name, interval) in zip(panels, intervals.items(), strict=True):
         window = _window(f, name, len(times))
         x = calendar.wall(times[window])
         lower, median, upper = (interval[side][window] for side in ("lower", "median", "upper"))
-        ax.axvspan(max(x[0], now), x[-1], color=FUTURE, alpha=0.07, linewidth=0)
-        ax.fill_between(x, lower, upper, color=FUTURE, alpha=0.22, linewidth=0)
-        ax.plot(x, median, color=FUTURE, linewidth=1.3)
+        ax.axvspan(max(x[0], now), x[-1], color=FORECAST_COLOR, alpha=0.07, linewidth=0)
+        ax.fill_between(x, lower, upper, color=FORECAST_COLOR, alpha=0.22, linewidth=0)
+        ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.3)
         is_level = name == f.components[0]
         if not is_level:
-            ax.axhline(1.0 if f.scale.log else 0.0, color=PAST, linewidth=0.7, zorder=0)
-        unit = "" if f.choices.likelihood is None else f.choices.likelihood.unit
+            neutral = 1.0 if f.scale.log else 0.0
+            ax.axhline(neutral, color=NOTE_COLOR, linewidth=0.7, zorder=0)
         note = f" ({unit})" if unit else ""
         if f.scale.log and not is_level:
             note = f" (factor of the {unit})" if unit else " (factor)"
-        title = short(name.replace("_", " "), LETTERS) + note
+        title = short(name.replace("_", " "), MAX_LETTERS) + note
         ax.set_title(title, loc="left", fontsize=10, parse_math=False)
         concise_dates(ax, x)
         tidy(ax)
-    title = f"{short(f.series.name, LETTERS)}: components"
+    title = f"{short(f.series.name, MAX_LETTERS)}: components"
     note = f"{100 * level:g} % intervals; shaded: the future"
     fig.suptitle(f"{title} ({note})", fontsize=11, parse_math=False)
     return fig
 
 
-def anomalies(found, ax=None):
-    """The fitted values over the intervals that all others give them, and those outside."""
+def anomalies(result: Anomalies, ax: Axes | None = None) -> Figure:
+    """Plot the values over their leave-one-out intervals, with those outside marked."""
     ax = figure().subplots() if ax is None else ax
-    series, times = found.forecast.series, found.times
-    x = series.calendar.wall(times)
-    lower, upper = found.interval
-    label = f"{100 * found.level:.6g} % interval given all others"
-    ax.fill_between(x, lower, upper, color=FUTURE, alpha=0.2, linewidth=0, label=label)
-    ax.plot(x, found.values, color=HISTORY, linewidth=1.0, label=short(series.value_name, LETTERS))
-    outside = found.outside
-    style = {"linestyle": "none", "marker": "o", "markersize": 5.5, "color": NAIVE}
-    ax.plot(x[outside], found.values[outside], label="outside", zorder=3, **style)
+    series, outside = result.forecast.series, result.outside
+    x = series.calendar.wall(result.times)
+    lower, upper = result.interval
+    label = f"{100 * result.level:.6g} % interval given all others"
+    ax.fill_between(x, lower, upper, color=FORECAST_COLOR, alpha=0.2, linewidth=0, label=label)
+    name = short(series.value_name, MAX_LETTERS)
+    ax.plot(x, result.values, color=HISTORY_COLOR, linewidth=1.0, label=name)
+    style = {"linestyle": "none", "marker": "o", "markersize": 5.5, "color": NAIVE_COLOR}
+    ax.plot(x[outside], result.values[outside], label="outside", zorder=3, **style)
     concise_dates(ax, x)
-    title = f"{short(series.name, LETTERS)}: {int(outside.sum())} of {len(times)} values stand out"
+    title = f"{short(series.name, MAX_LETTERS)}: {outside.sum()} of {len(x)} values stand out"
     return _finish(ax, series, title, series.calendar.description)
 
 
-def backtest(result, ax=None, level: float = 0.8):
-    """The forecasts made at each cutoff over what came true; returns the figure."""
+def backtest(result: Backtest, ax: Axes | None = None, level: float = 0.8) -> Figure:
+    """Plot the forecasts of all folds over the values that followed."""
     ax = figure().subplots() if ax is None else ax
     series, first_fold = result.series, result.folds[0]
     wall = series.calendar.wall
     # The history begins a little before the first cutoff.
     cutoff_step = int(series.calendar.steps()[first_fold.count - 1])
-    _history(ax, series, max(0, cutoff_step + 1 - 3 * first_fold.forecast.horizon))
-    # The legend names the lines of one fold.
-    labels = {"median": f"median and {100 * level:g} % interval", "naive": "seasonal naive"}
+    _plot_history(ax, series, max(0, cutoff_step + 1 - 3 * first_fold.forecast.horizon))
     for fold in result.folds:
+        # The legend names the lines of one fold.
+        labels = [f"median and {100 * level:g} % interval", "seasonal naive"]
+        median_label, naive_label = labels if fold is first_fold else (None, None)
         lower, upper = fold.forecast.interval(level)
         x, pick = wall(fold.times), fold.pick
         median, naive = fold.forecast.median[pick], fold.naive.mean[pick]
-        ax.fill_between(x, lower[pick], upper[pick], color=FUTURE, alpha=0.2, linewidth=0)
-        ax.plot(x, median, color=FUTURE, linewidth=1.5, label=labels.pop("median", None))
-        style = {"color": NAIVE, "linewidth": 0.9, "linestyle": ":"}
-        ax.plot(x, naive, label=labels.pop("naive", None), **style)
+        ax.fill_between(x, lower[pick], upper[pick], color=FORECAST_COLOR, alpha=0.2, linewidth=0)
+        ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.5, label=median_label)
+        style = {"color": NAIVE_COLOR, "linewidth": 0.9, "linestyle": ":"}
+        ax.plot(x, naive, label=naive_label, **style)
         cutoff = wall(series.times[[fold.count - 1]])[0]
-        ax.axvline(cutoff, color=PAST, linewidth=0.7, linestyle="--")
-    concise_dates(ax, x)
-    title = f"{short(series.name, LETTERS)}: forecasts from {len(result.folds)} past dates"
+        ax.axvline(cutoff, color=NOTE_COLOR, linewidth=0.7, linestyle="--")
+    concise_dates(ax, wall(result.folds[-1].times))
+    title = f"{short(series.name, MAX_LETTERS)}: forecasts from {len(result.folds)} past dates"
     return _finish(ax, series, title, "dashed: the last value each forecast saw")
 
 
-def _shade(weight: float):
-    """The colour of the future mixed with white: opaque, so that the legend shows what is drawn."""
+def _shade(weight: float) -> tuple[float, ...]:
+    """The colour of the forecast mixed with white; opaque, so that the legend matches."""
     from matplotlib.colors import to_rgb  # slow to import
 
-    return tuple(1.0 - 0.6 * weight * (1.0 - c) for c in to_rgb(FUTURE))
+    return tuple(1.0 - 0.6 * weight * (1.0 - c) for c in to_rgb(FORECAST_COLOR))
 
 
-def first_shown(f) -> int:
-    """The first step of the history that is shown: as much as the horizon and the season ask."""
+def first_shown(f: Forecast) -> int:
+    """First step of the history in a plot: at least three horizons, three seasons or 30 steps."""
     season = min(f.seasons.values(), default=0.0) / f.series.calendar.step
     count = int(f.series.calendar.steps()[-1]) + 1
-    return max(0, count - int(max(HORIZONS_SHOWN * f.horizon, 3 * season, 30)))
+    return max(0, count - int(max(3 * f.horizon, 3 * season, 30)))
 
 
-def _window(f, name: str, count: int) -> slice:
-    """Which of `count` times to show: of a season, a few periods around the last observation."""
+def _window(f: Forecast, name: str, count: int) -> slice:
+    """Range of `count` times to show: for a season, a few periods around the last value."""
     period = f.seasons.get(name)
     if period is None:
         return slice(0, count)
@@ -142,29 +155,30 @@ def _window(f, name: str, count: int) -> slice:
     return slice(max(0, now - steps), min(count, now + steps))
 
 
-def _history(ax, series, start: int = 0) -> None:
-    """What was observed, from a step of the calendar on."""
-    # NaN breaks the line, so that a gap is seen as a gap.
+def _plot_history(ax: Axes, series: Series, start: int = 0) -> None:
+    """Plot the observed values from a step of the calendar on."""
+    # NaN breaks the line at gaps.
     x, y = series.calendar.wall(series.calendar.grid(0))[start:], series.on_grid()[start:]
-    dots = len(x) <= MOST_DOTS
-    style = {"color": HISTORY, "linewidth": 1.0, "markersize": 2.6}
+    # Dots of many values would cover the line.
+    dots = len(x) <= 150
+    style = {"color": HISTORY_COLOR, "linewidth": 1.0, "markersize": 2.6}
     ax.plot(x, y, marker="o" if dots else None, label="observed", **style)
-    # A value between two gaps is no line.
-    there = np.pad(np.isfinite(y), 1)
-    alone = np.isfinite(y) & ~there[:-2] & ~there[2:]
+    # A single value between two gaps has no line.
+    present = np.pad(np.isfinite(y), 1)
+    alone = np.isfinite(y) & ~present[:-2] & ~present[2:]
     if not dots and alone.any():
         ax.plot(x[alone], y[alone], "o", **style)
 
 
-def _finish(ax, series, title: str, note: str):
-    """Titles, the axis of values and a legend below the panel, where it hides nothing."""
-    # A name may have dollars in it, which are no formulas.
+def _finish(ax: Axes, series: Series, title: str, note: str) -> Figure:
+    """Add titles, the label of the values, and a legend below the panel; return the figure."""
+    # Names may contain dollar signs, which are no formulas.
     ax.set_title(title, loc="left", fontsize=12, parse_math=False)
-    ax.set_title(note, loc="right", fontsize=8.5, color=PAST)
-    ax.set_ylabel(short(series.value_name, LETTERS), parse_math=False)
+    ax.set_title(note, loc="right", fontsize=8.5, color=NOTE_COLOR)
+    ax.set_ylabel(short(series.value_name, MAX_LETTERS), parse_math=False)
     tidy(ax)
     ax.legend(
         loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=5, frameon=False, fontsize=9,
         borderaxespad=0.0,
     )  # fmt: skip
-    return ax.figure
+    return cast("Figure", ax.figure)

@@ -1,31 +1,30 @@
-"""A forecast as text for people to read."""
+"""Forecasts as text."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-# How wide the text is.
-WIDTH = 100
-# The most effects that are shown.
-MOST_EFFECTS = 6
+if TYPE_CHECKING:
+    from bayeskern.forecast.result import Forecast
 
 
-def summary(f, rows: int = 6, level: float = 0.95) -> str:
-    """What was inferred, the fit, and the next few values, for people to read.
+def summary(f: Forecast, rows: int = 6, level: float = 0.95) -> str:
+    """Summary of a forecast: the series, the structures, the verdict and the next values.
 
     Args:
         f: The forecast.
-        rows: How many future times to show; the last one is shown beside them.
-        level: The probability of the intervals.
+        rows: Number of future times to show, besides the last one.
+        level: Probability of the intervals.
 
     Returns:
         Text of several lines.
 
     Examples:
-        A constant series takes no fit:
+        A constant series is not fitted:
 
         >>> from bayeskern.forecast.forecast import forecast
         >>> print(summary(forecast([3.0, 3.0, 3.0, 3.0], 2)))
@@ -56,29 +55,32 @@ def summary(f, rows: int = 6, level: float = 0.95) -> str:
     lines = [f"{series.name}: {count} values of {series.value_name}, {first} to {last}"]
     for name, text in facts:
         lines += textwrap.wrap(
-            text, WIDTH, initial_indent=f"  {name:<10}", subsequent_indent=" " * 12
+            text, width=100, initial_indent=f"  {name:<10}", subsequent_indent=" " * 12
         )
     return "\n".join([*lines, "", *_value_lines(f, rows, level)])
 
 
-def _effects(f) -> str:
-    """What regressors, events and holidays do, those that are surest first."""
+def _effects(f: Forecast, most: int = 6) -> str:
+    """Effects of regressors, events and holidays, the most certain first."""
+    effects = f.choices.effects
+    if effects is None:
+        return ""
     table = f.effects()
     none, by = (1.0, "x ") if f.scale.log else (0.0, "")
     distance = abs(table["median"] - none) / (table["upper"] - table["lower"])
-    shown = table.loc[distance.sort_values(ascending=False, kind="stable").index[:MOST_EFFECTS]]
-    said = [
-        f"{name} {by}{row['median']:{'.3g' if f.scale.log else '+.3g'}} "
-        f"({row['lower']:.3g} to {row['upper']:.3g})"
-        for name, row in shown.iterrows()
+    shown = table.loc[distance.sort_values(ascending=False, kind="stable").index[:most]]
+    texts = [
+        f"{row.Index} {by}{row.median:{'.3g' if f.scale.log else '+.3g'}} "
+        f"({row.lower:.3g} to {row.upper:.3g})"
+        for row in shown.itertuples()
     ]
-    effects = f.choices.effects
-    said += [f"{name} by its kernel" for name in effects.columns[effects.linear :]]
-    more = len(table) - len(shown)
-    return "; ".join([*said, *([f"and {more} more"] if more else [])])
+    texts += [f"{name} by its kernel" for name in effects.columns[effects.linear :]]
+    if len(table) > len(shown):
+        texts.append(f"and {len(table) - len(shown)} more")
+    return "; ".join(texts)
 
 
-def _value_lines(f, rows: int, level: float) -> list[str]:
+def _value_lines(f: Forecast, rows: int, level: float) -> list[str]:
     """The first future values and the last one, in columns."""
     lower, upper = f.interval(level)
     labels, median = f.time_labels(f.times), f.median
@@ -91,16 +93,18 @@ def _value_lines(f, rows: int, level: float) -> list[str]:
             cells.append([labels[i], show(median[i]), f"{show(lower[i])} to {show(upper[i])}"])
         elif i == rows:
             cells.append(["...", "", ""])
-    widths = [max(len(row[i]) for row in cells) for i in range(3)]
-    lines = (
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in cells
-    )
-    return [f"  {line}".rstrip() for line in lines]
+    return right_aligned(cells)
+
+
+def right_aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Indented lines of a table with right-aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rows = ([cell.rjust(w) for cell, w in zip(row, widths, strict=True)] for row in cells)
+    return [f"  {'  '.join(row)}".rstrip() for row in rows]
 
 
 def number_format(values: np.ndarray) -> Callable[[float], str]:
-    """How to write numbers so that about four figures of the spread of the series show."""
+    """Formatter of numbers that shows about four digits of the spread of the values."""
     spread = float(np.ptp(values)) or float(np.max(np.abs(values))) or 1.0
     digits = int(3 - np.floor(np.log10(spread)))
     return "{:.4g}".format if digits > 9 or digits < -9 else f"{{:,.{max(digits, 0)}f}}".format

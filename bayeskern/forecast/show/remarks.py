@@ -1,30 +1,29 @@
-"""What is noticed about a forecast, for people to read."""
+"""Remarks on a forecast: observations and advice."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayeskern.forecast.show.printing import number_format
 
-# With so many values or fewer the hyperparameters are hardly known.
-FEW_VALUES = 10
-# Whole numbers about this, or below, are told from others by how they vary.
-SMALL_COUNTS = 10.0
-# A value so many sds from what the others foretell is remarked on: chance makes one in a million.
-WILD = 5.0
+if TYPE_CHECKING:
+    from bayeskern.forecast.result import Forecast
 
 
-def remarks_on(f) -> tuple[str, ...]:
-    """The remarks on the series of a forecast, and on the forecast itself."""
+def remarks_on(f: Forecast) -> tuple[str, ...]:
+    """Remarks on the series of a forecast, followed by those on the forecast."""
     if not f.parts:
         constant = "the series is constant: the forecast is flat and its interval has no width"
         return (*f.series.remarks, constant)
     remarks, y = list(f.series.remarks), f.series.values[f.series.observed]
-    if len(y) <= FEW_VALUES:
-        says = "the intervals rest on the priors more than on the series"
+    # Ten values hardly determine the hyperparameters.
+    if len(y) <= 10:
+        consequence = "the intervals rest on the priors more than on the series"
         if f.parts[0].draws.is_point:
-            says = "intervals built on a point estimate may be much too narrow"
-        remarks.append(f"with {len(y)} values, {says}")
+            consequence = "intervals built on a point estimate may be much too narrow"
+        remarks.append(f"with {len(y)} values, {consequence}")
     if f.choices.ranks:
         zeros = int(np.sum(y == 0.0))
         remarks.append(
@@ -37,16 +36,17 @@ def remarks_on(f) -> tuple[str, ...]:
             f"{', '.join(effects.unseen)} falls within the forecast, and not within the series, so "
             "that nothing is known of what it does: taken to do nothing"
         )
-    wild = "" if f.choices.likelihood is not None else _wild_value(f)
-    if wild:
-        advice = "" if f.choices.robust else ", else take StructuralModel(robust=True) (--robust)"
-        remarks.append(
-            f"{wild} is far from what all other values say of it: leave it out if it is an "
-            f"error{advice}"
-        )
     if f.choices.likelihood is not None:
         return tuple(remarks)
-    if np.min(y) >= 0 and np.median(y) <= SMALL_COUNTS and np.array_equal(y, np.round(y)):
+    outlier = _outlier(f)
+    if outlier:
+        advice = "" if f.choices.robust else ", else take StructuralModel(robust=True) (--robust)"
+        remarks.append(
+            f"{outlier} is far from what all other values say of it: leave it out if it is an "
+            f"error{advice}"
+        )
+    # Larger whole numbers vary like continuous ones.
+    if np.min(y) >= 0 and np.median(y) <= 10.0 and np.array_equal(y, np.round(y)):
         remarks.append(
             "the values are small counts, and the intervals those of numbers that need not be "
             "whole: likelihood='negative_binomial' (--likelihood negative_binomial) is for counts"
@@ -59,13 +59,16 @@ def remarks_on(f) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def _wild_value(f) -> str:
-    """The value that is furthest from what the others foretell, with its time, if it is far."""
-    fitted = f.leading
+def _outlier(f: Forecast, min_sds: float = 5.0) -> str | None:
+    """The value furthest from its leave-one-out prediction, with its time, beyond `min_sds`.
+
+    By chance a normal error exceeds five sds once in a million values.
+    """
+    fitted = f.parts[0].fitted
     means, variances, _ = fitted.evidence.loo(fitted.mode[None])
     distance = np.abs(fitted.scale.forward(fitted.y) - means[0]) / np.sqrt(variances[0])
     worst = int(np.argmax(distance))
-    if not distance[worst] > WILD:
-        return ""
+    if not distance[worst] > min_sds:
+        return None
     label = f.time_labels(f.series.times[f.series.observed][[worst]])[0]
     return f"{number_format(fitted.y)(fitted.y[worst])} at {label}"

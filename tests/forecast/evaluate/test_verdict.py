@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayeskern.forecast.evaluate.look_back import CORRELATION, LookBack
+from bayeskern.forecast.evaluate.rolling_origin import CORRELATION, RollingOriginScores
 from bayeskern.forecast.evaluate.scores import COVERAGES, Scores
 from bayeskern.forecast.evaluate.verdict import assess_forecast
 
@@ -25,7 +25,7 @@ def past(
     theirs = Scores(np.full(n, naive), np.full(n, naive), inside)
     known = 20 + np.repeat(np.arange(origins), per_origin)
     place = 40 + np.arange(n) % (per_origin if shared else n)
-    return LookBack(steps, 3.0, ours, theirs, known, place)
+    return RollingOriginScores(steps, 3.0, ours, theirs, known, place)
 
 
 def verdict_of(*args, horizon=HORIZON, **options):
@@ -146,7 +146,7 @@ def test_origins_that_differ_are_as_uncertain_as_their_mean():
     back = past({0.8: 8}, origins=40, per_origin=10)
     inside = np.repeat(np.arange(40) % 4 != 0, 10)
     ours = back.ours._replace(inside=dict.fromkeys(COVERAGES, inside))
-    differing = LookBack(6, 3.0, ours, back.naive, back.known, back.place)
+    differing = RollingOriginScores(6, 3.0, ours, back.naive, back.known, back.place)
     # The standard error of the mean of 40 shares that are 0 or 1.
     shares = np.arange(40) % 4 != 0
     expected = np.std(shares, ddof=1) / np.sqrt(40)
@@ -176,7 +176,7 @@ def test_the_standard_error_covers_the_scatter_of_the_coverage():
         own = rng.random(48) < 0.8
         inside = np.where(rng.random(48) < np.sqrt(CORRELATION), common, own)
         ours = back.ours._replace(inside=dict.fromkeys(COVERAGES, inside))
-        one = LookBack(6, 3.0, ours, back.naive, back.known, back.place)
+        one = RollingOriginScores(6, 3.0, ours, back.naive, back.known, back.place)
         shares.append(one.coverage(0.8))
         errors.append(one.coverage_error(0.8))
     assert 0.8 < np.mean(errors) / np.std(shares) < 1.4

@@ -10,7 +10,7 @@ from typing import Any
 from bayeskern.diagnostics.report.blocks import Block, missing, text
 from bayeskern.diagnostics.report.evidence import measures
 from bayeskern.diagnostics.report.subject import Subject
-from bayeskern.forecast.evaluate.look_back import compared
+from bayeskern.forecast.evaluate.rolling_origin import compared
 from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.forecast.result import Forecast
 

@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import norm
 
 import bayeskern as bk
-from bayeskern.forecast.evaluate.look_back import LookBack, compared
-from bayeskern.forecast.evaluate.scores import COVERAGES, WANTED, Scores, score
+from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, compared
+from bayeskern.forecast.evaluate.scores import COVERAGES, SCORED_PROBABILITIES, Scores, score
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 from bayeskern.forecast.evaluate.verdict import assess_forecast
 
@@ -82,7 +82,7 @@ def made(inside, known=None, error=1.0, naive=2.0, steps=6):
     known = 10 + np.arange(n) // steps if known is None else known
     levels = {level: inside for level in COVERAGES}
     ours, theirs = (Scores(np.full(n, e), np.full(n, e), levels) for e in (error, naive))
-    return LookBack(steps, 1.0, ours, theirs, known, np.arange(n))
+    return RollingOriginScores(steps, 1.0, ours, theirs, known, np.arange(n))
 
 
 def test_the_error_of_independent_values_is_binomial():
@@ -105,7 +105,7 @@ def test_the_error_is_never_nothing():
 def test_scores_of_a_standard_normal():
     """Gneiting and Raftery (2007), equation 21."""
     y = np.array([0.0, 1.3])
-    found = score(np.repeat(norm.ppf(WANTED)[:, None], 2, axis=1), y)
+    found = score(np.repeat(norm.ppf(SCORED_PROBABILITIES)[:, None], 2, axis=1), y)
     expected = y * (2 * norm.cdf(y) - 1) + 2 * norm.pdf(y) - 1 / np.sqrt(np.pi)
     np.testing.assert_allclose(found.crps, expected, rtol=0.005)
     np.testing.assert_allclose(found.errors, y, atol=1e-12)
@@ -183,7 +183,7 @@ def test_the_verdict_follows_from_the_past(back, verdict, says):
 
 
 def test_intervals_between_whole_numbers_may_hold_more():
-    assert assess_forecast(None, made(np.ones(60, bool)), HORIZON, whole=True).verdict == "good"
+    assert assess_forecast(None, made(np.ones(60, bool)), HORIZON, discrete=True).verdict == "good"
 
 
 def test_numbers_that_cannot_be_trusted_are_bad():

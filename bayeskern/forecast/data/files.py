@@ -1,0 +1,288 @@
+"""Tables in files: CSV and similar text, Excel, Parquet and JSON, each optionally gzipped.
+
+The content decides what a file is, since file names are often wrong.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import datetime as dt
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+from bayeskern.core import extras
+from bayeskern.core.formatting import counted
+
+# Commas come last: where another delimiter is present, commas stand in names and decimals.
+DELIMITERS = ";\t|,"
+# First bytes of files that hold no table, what they are, and what to do about it.
+NOT_TABLES = {
+    b"%PDF": ("a PDF", "copy its table into a spreadsheet"),
+    b"\xd0\xcf\x11\xe0": ("a spreadsheet of Excel 97 (.xls)", "save it as .xlsx or CSV"),
+    b"{\\rtf": ("a text of a word processor", "save it as CSV"),
+    b"<!doctype html": ("a web page", "save the data behind it, not the page"),
+    b"<html": ("a web page", "save the data behind it, not the page"),
+    b"<?xml": ("XML", "save it as CSV"),
+    b"\x89png": ("a picture", "wanted the numbers themselves"),
+    b"\xff\xd8\xff": ("a picture", "wanted the numbers themselves"),
+    b"sqlite format 3": ("a database of SQLite", "export the table as CSV"),
+    b"\x89hdf": ("HDF5 or NetCDF", "read it by xarray and pass a series"),
+    b"cdf": ("NetCDF", "read it by xarray and pass a series"),
+    b"\x80\x04\x95": ("a pickle of Python", "save it as CSV or Parquet"),
+}
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """Columns of a file by name.
+
+    Attributes:
+        columns: The cells of each column, as text or as typed values.
+        header: The header line, where it might be a row of data; None where it cannot.
+        points_may_group: True if 1.234 may mean a thousand, since commas separate no columns.
+        remarks: Decisions made while reading.
+    """
+
+    columns: Mapping[str, Any]
+    header: str | None = None
+    points_may_group: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+def read_table(path: Path, sheet: str | None = None, encoding: str | None = None) -> FileTable:
+    """Read the columns of a file.
+
+    Args:
+        path: The file.
+        sheet: The sheet of a workbook; required if several sheets hold data.
+        encoding: Encoding of text; by default UTF-8, or else Windows-1252.
+
+    Raises:
+        ValueError: If the file is of another kind, naming the kind, or holds no table.
+    """
+    content = path.read_bytes()
+    if content.startswith(b"\x1f\x8b"):
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{path} is a gzip file that cannot be unpacked: {error}.") from None
+    head = content[:64].lstrip().lower()
+    for start, (kind, advice) in NOT_TABLES.items():
+        if head.startswith(start.lower()):
+            raise ValueError(f"{path} looks like {kind}: {advice}.")
+    is_workbook = content.startswith(b"PK\x03\x04")
+    if sheet is not None and not is_workbook:
+        raise ValueError(f"sheet={sheet!r} is for workbooks of Excel, and {path} is none.")
+    if is_workbook:
+        return _read_workbook(path, content, sheet)
+    if content.startswith(b"PAR1"):
+        return _read_parquet(path, content)
+    if head[:1] in (b"{", b"["):
+        return _read_json(path, content)
+    return _read_text(path, content, encoding)
+
+
+def _with_header(path: Path, rows: Sequence[Sequence[Any]], **fields: Any) -> FileTable:
+    """Table whose first row names its columns.
+
+    Raises ValueError if rows differ in length from the header or a name occurs twice.
+    """
+    if len(rows) < 2:
+        problem = "a header but no rows" if rows else "no rows"
+        raise ValueError(
+            f"{path} has {problem}; wanted a header and at least 3 rows of a time and a value."
+        )
+    header, *body = rows
+    names = [str(name).strip() for name in header]
+    for number, row in enumerate(body, start=1):
+        if len(row) != len(names):
+            raise ValueError(
+                f"{path}, row {number}: {len(row)} cells, but the header has {len(names)}."
+            )
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path} has two columns of the same name: {', '.join(names)}.")
+    return FileTable(dict(zip(names, map(list, zip(*body, strict=True)), strict=True)), **fields)
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def _read_text(path: Path, content: bytes, encoding: str | None) -> FileTable:
+    """Columns of delimited text; cells stay text."""
+    text, remarks = _decoded(path, content, encoding)
+    lines = [line for line in text.splitlines(keepends=True) if line.strip()]
+    data_lines = [line for line in lines if not line.lstrip().startswith("#")]
+    if len(data_lines) < len(lines):
+        remarks += (f"{counted(len(lines) - len(data_lines), 'comment line')} left out",)
+    # The most frequent delimiter of the header, outside quotes.
+    unquoted = re.sub(r'"[^"]*"', "", data_lines[0] if data_lines else ",")
+    delimiter = max(DELIMITERS, key=unquoted.count)
+    try:
+        rows = list(csv.reader(io.StringIO("".join(data_lines)), delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise ValueError(
+            f"{path} is not a CSV file: {error}. Is a quotation mark left open?"
+        ) from None
+    rows = [row for row in ([cell.strip() for cell in row] for row in rows) if any(row)]
+    return _with_header(
+        path,
+        rows,
+        header=delimiter.join(rows[0]) if rows else None,
+        points_may_group=delimiter == ";" and len(rows) > 0 and len(rows[0]) > 1,
+        remarks=remarks,
+    )
+
+
+def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, tuple[str, ...]]:
+    """Text, with a remark where its encoding had to be guessed."""
+    byte_order_marks = {
+        codecs.BOM_UTF8: "utf-8-sig",
+        codecs.BOM_UTF16_LE: "utf-16",
+        codecs.BOM_UTF16_BE: "utf-16",
+    }
+    marked = next((e for mark, e in byte_order_marks.items() if content.startswith(mark)), None)
+    not_text = ValueError(
+        f"{path} is no table: neither text nor Excel, Parquet or JSON. If it is text, name its "
+        "encoding by --encoding."
+    )
+    try:
+        text = content.decode(encoding or marked or "utf-8")
+    except LookupError:
+        raise ValueError(f"encoding={encoding!r} is not known; wanted utf-8, cp1252, ...") from None
+    except UnicodeDecodeError as error:
+        if encoding or marked:
+            raise ValueError(f"{path} is not text in {encoding or marked}: {error}.") from None
+        # Control characters occur in no text, but Windows-1252 would decode most of them.
+        if re.search(rb"[\x00-\x08\x0e-\x1f]", content):
+            raise not_text from None
+        text = content.decode("cp1252", errors="replace")
+        return text, ("read as Windows-1252, since it is not UTF-8: --encoding names another",)
+    if "\x00" in text:
+        raise not_text
+    return text, ()
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def _read_json(path: Path, content: bytes) -> FileTable:
+    """Columns of records, lists by name, one record a line, or values by time.
+
+    A list of records inside an object is read if it is the only one.
+    """
+    wanted = (
+        'wanted a list of records, [{"month": "2020-01", "sales": 3}, ...], one record a line, '
+        'columns, {"month": [...], "sales": [...]}, or values by time, {"2020-01": 3, ...}'
+    )
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is JSON that is not in UTF-8: {error}.") from None
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        try:
+            data = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except json.JSONDecodeError:
+            raise ValueError(f"{path} is not JSON: {error}.") from None
+    if isinstance(data, dict):
+        tables = [value for value in data.values() if _is_records(value)]
+        data = tables[0] if len(tables) == 1 else data
+    by_name = data if isinstance(data, dict) else {}
+    cells = list(by_name.values())
+    columns: dict[str, Any]
+    if _is_records(data):
+        names = dict.fromkeys(name for record in data for name in record)
+        columns = {name: [record.get(name) for record in data] for name in names}
+    elif cells and not any(isinstance(cell, list | dict) for cell in cells):
+        columns = {"time": list(by_name), "value": cells}
+    elif cells and all(isinstance(c, list) for c in cells) and len({len(c) for c in cells}) == 1:
+        columns = by_name
+    else:
+        raise ValueError(f"{path} holds no table: {wanted}.")
+    for name, column in columns.items():
+        if any(isinstance(cell, list | dict) for cell in column):
+            raise ValueError(f"{path}: {name} holds lists or objects in its cells; {wanted}.")
+    return FileTable(columns)
+
+
+def _is_records(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(v, dict) for v in value)
+
+
+# -- Parquet and Excel -----------------------------------------------------------------------------
+
+
+def _read_parquet(path: Path, content: bytes) -> FileTable:
+    import pandas as pd  # slow to import
+
+    try:
+        with extras.needed_for(f"{path}, a Parquet file,", package="pyarrow", extra="parquet"):
+            frame = pd.read_parquet(io.BytesIO(content))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} is Parquet that cannot be read: {error}.") from None
+    # An unnamed index of integers holds the row numbers left over from a selection or a join.
+    if frame.index.name is not None or frame.index.dtype.kind not in "iu":
+        frame = frame.reset_index()
+    return FileTable({str(name): list(frame[name]) for name in frame.columns})
+
+
+def _read_workbook(path: Path, content: bytes, sheet: str | None) -> FileTable:
+    """The only table on a sheet of an Excel workbook; cells keep their types.
+
+    Raises ValueError if several sheets hold data and none is named, or for several tables.
+    """
+    import pandas as pd  # slow to import
+
+    try:
+        with extras.needed_for(f"{path}, a workbook of Excel,", package="openpyxl", extra="excel"):
+            sheets = pd.read_excel(io.BytesIO(content), sheet_name=None, header=None, dtype=object)
+    except (ValueError, KeyError, BadZipFile) as error:
+        raise ValueError(f"{path} is a zip file, and no workbook of Excel: {error}.") from None
+    filled = {name: cells for name, cells in sheets.items() if cells.notna().to_numpy().any()}
+    names = ", ".join(map(str, filled))
+    if sheet is None and len(filled) > 1:
+        raise ValueError(f"{path}: which sheet? {names} hold data; name one by sheet= or --sheet.")
+    if not filled:
+        raise ValueError(f"{path} has no cells that hold anything.")
+    name = next(iter(filled)) if sheet is None else sheet
+    if name not in filled:
+        raise ValueError(f"{path} has no sheet {name!r} with data; there are {names}.")
+    cells = filled[name]
+    has_data = cells.notna().to_numpy()
+    for axis, kind in ((1, "row"), (0, "column")):
+        # An empty row or column between others separates two tables.
+        for before, after in pairwise(has_data.any(axis=axis).nonzero()[0]):
+            if after > before + 1:
+                between = f"{kind} {after} is"
+                if after > before + 2:
+                    between = f"{kind}s {before + 2} to {after} are"
+                raise ValueError(
+                    f"{path}, sheet {name} has two tables, or more: {between} empty between them. "
+                    "Keep one of them on the sheet."
+                )
+    cells = cells.dropna(how="all").dropna(how="all", axis=1)
+    rows = [[None if pd.isna(cell) else cell for cell in row] for row in cells.to_numpy(object)]
+    header = ", ".join(_cell_text(cell) for cell in rows[0])
+    if any(cell is None for cell in rows[0]):
+        raise ValueError(
+            f"{path}, sheet {name}: its first row, {header}, does not name all columns. "
+            "Leave no title above the table, and name each column."
+        )
+    return _with_header(path, rows, header=header)
+
+
+def _cell_text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return cell.date().isoformat() if isinstance(cell, dt.datetime) else str(cell)

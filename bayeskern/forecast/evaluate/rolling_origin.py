@@ -1,0 +1,127 @@
+"""Scores of forecasts from earlier origins of a series, beside seasonal naive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayeskern.core.formatting import counted
+from bayeskern.forecast.combine.stacking import Combination
+from bayeskern.forecast.data.series import Series
+from bayeskern.forecast.evaluate.scores import SCORED_PROBABILITIES, Scores, joined, score
+from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
+
+# Assumed correlation between the values of one origin: whether their intervals contain them.
+CORRELATION = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class RollingOriginScores:
+    """Scores of forecasts from past origins, of N values in all.
+
+    Attributes:
+        steps: Largest number of steps ahead.
+        spread: Standard deviation of the series.
+        ours: Scores of the forecasts, (N,) each.
+        naive: Scores of the seasonal-naive forecasts, (N,) each.
+        known: Number of values known to the forecast of each value, (N,).
+        place: Row of each value in the series, (N,); origins may share values.
+    """
+
+    steps: int
+    spread: float
+    ours: Scores
+    naive: Scores
+    known: np.ndarray
+    place: np.ndarray
+
+    @property
+    def origins(self) -> list[int]:
+        """Number of values known at each origin."""
+        return np.unique(self.known).tolist()
+
+    @property
+    def count(self) -> int:
+        """Number of distinct values that were forecast."""
+        return len(np.unique(self.place))
+
+    def coverage(self, level: float) -> float:
+        """Share of the values inside the central intervals of a level."""
+        return float(np.mean(self.ours.inside[level]))
+
+    def coverage_error(self, level: float) -> float:
+        """Standard error of the coverage.
+
+        Values of one origin are dependent, so that the error is estimated from the shares of the
+        origins. It is at least the binomial error (Agresti and Coull, 1998) of values with
+        correlation `CORRELATION` within origins, since a few origins may agree by chance.
+        """
+        inside, groups = self.ours.inside[level], self.origins
+        share = (inside.sum() + 2.0) / (len(inside) + 4.0)
+        effective = self.count / (1.0 + CORRELATION * max(0.0, self.count / len(groups) - 1.0))
+        least = np.sqrt(share * (1.0 - share) / (effective + 4.0))
+        if len(groups) < 2:
+            return float(least)
+        deviations = [np.sum(inside[self.known == g] - self.coverage(level)) for g in groups]
+        squares = np.sum(np.square(deviations)) * len(groups) / (len(groups) - 1.0)
+        return float(max(least, np.sqrt(squares) / len(inside)))
+
+    @property
+    def error_ratio(self) -> float:
+        """Mean absolute error, as a ratio to that of seasonal naive."""
+        return self._ratio(np.abs(self.ours.errors), np.abs(self.naive.errors))
+
+    @property
+    def crps_ratio(self) -> float:
+        """Mean CRPS, as a ratio to that of seasonal naive."""
+        return self._ratio(self.ours.crps, self.naive.crps)
+
+    def _ratio(self, ours: np.ndarray, naive: np.ndarray) -> float:
+        """Ratio of the means; NaN if the reference is rounding error, below 1e-6 of the spread."""
+        reference = np.mean(naive)
+        return float(np.mean(ours) / reference) if reference > 1e-6 * self.spread else np.nan
+
+    def __str__(self) -> str:
+        values = counted(self.count, "past value")
+        held = f"80 % intervals held {100 * self.coverage(0.8):.0f} % of {values}"
+        return f"{held}; error {compared(self.error_ratio)} seasonal naive"
+
+
+def compared(ratio: float) -> str:
+    """Ratio to another error in words: "31 % below"."""
+    if not np.isfinite(ratio):
+        return "not comparable with"
+    percent = 100.0 * (ratio - 1.0)
+    return f"{abs(percent):.0f} % {'below' if percent < 0 else 'above'}"
+
+
+def score_past_origins(
+    series: Series, combination: Combination, season: int
+) -> RollingOriginScores | None:
+    """Score the forecasts of a combination from earlier origins; None if there are none.
+
+    season: Season of the seasonal-naive forecast, in steps.
+    """
+    if combination.past is None:
+        return None
+    y, on_grid = series.values[series.observed], series.on_grid()
+    steps, rows = series.calendar.steps()[series.observed], combination.past_places
+    errors = combination.errors(np.arange(combination.reach))
+    past = combination.past.with_errors(errors.at(combination.past_steps))
+    naive, known = [], []
+    for origin in combination.origins:
+        before = on_grid[: steps[origin.count - 1] + 1]
+        horizon = int(origin.steps[-1]) + 1
+        reference = SeasonalNaive.of(before, horizon, min(season, len(before) - 1))
+        quantiles = reference.quantile(SCORED_PROBABILITIES)[:, origin.steps]
+        naive.append(score(quantiles, y[origin.ahead]))
+        known.append(np.full(len(origin.steps), origin.count))
+    return RollingOriginScores(
+        combination.reach,
+        float(np.std(y)),
+        score(past.quantile(SCORED_PROBABILITIES), y[rows]),
+        joined(naive),
+        np.concatenate(known),
+        rows,
+    )
