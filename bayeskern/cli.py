@@ -1,7 +1,7 @@
 """The command line.
 
-`bayeskern forecast`, `backtest`, `anomalies` and `datasets` are for series; `models`, `fit`,
-`compare` and `report` are for models. The docstring of each command is its `--help`.
+`bayeskern forecast`, `forecast-many`, `backtest`, `anomalies` and `datasets` are for series;
+`models`, `fit`, `compare` and `report` are for models. The docstring of a command is its `--help`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import signal
 import sys
 import textwrap
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -22,46 +23,45 @@ import bayeskern as bk
 from bayeskern import gallery
 from bayeskern.core import files, validation
 from bayeskern.forecast.show.printing import number_format
+from bayeskern.forecast.show.saving import write_files
 from bayeskern.inference import METHODS
 from bayeskern.inference.verdict import WIDTH
 
 app = App(
     name="bayeskern",
-    help="Forecasts with honest uncertainty, and Bayesian models that say how far to trust them.",
+    help="Forecasts with honest uncertainty, and Bayesian models with a verdict on each result.",
     version=bk.__version__,
     version_flags=["--version"],
+    default_parameter=Parameter(negative=()),
 )
 
 
-def _whole(kind, tokens) -> int:
-    # By hand, since cyclopts would turn 2.5 into 2.
+def _whole(kind: Any, tokens: Sequence[Any]) -> int:
+    # cyclopts would convert 2.5 to 2.
     try:
         return int(tokens[0].value)
     except ValueError:
         raise ValueError(f"wanted a whole number, got {tokens[0].value!r}") from None
 
 
-# The most rows of a summary that are shown.
-ROWS = 30
-
 Whole = Annotated[int, Parameter(converter=_whole)]
-Debug = Annotated[bool, Parameter(negative="", help="Show the traceback of an error.")]
+Debug = Annotated[bool, Parameter(help="Show the traceback of an error.")]
 
 
 @Parameter(name="*")
 @dataclass
 class Reading:
-    """How a file is read.
+    """Options on how a file is read.
 
     Attributes:
-        time: The column of times; guessed if not given.
-        value: The column of values; needed if there are several.
-        every: Make values of longer periods: hour, day, week, month, quarter or year.
-        by: How: sum, mean or last.
-        date_format: How dates are written, such as %d/%m/%Y, if they do not tell.
-        decimal: The mark before decimals, a point or a comma, if numbers do not tell.
-        sheet: The sheet of a workbook.
-        encoding: The encoding of text; UTF-8, or else Windows-1252, if not given.
+        time: Time column; guessed by default.
+        value: Value column; required if there are several.
+        every: Aggregate to one value per hour, day, week, month, quarter or year.
+        by: How values are aggregated: sum, mean or last.
+        date_format: Form of the dates, such as %d/%m/%Y, if they are ambiguous.
+        decimal: Decimal mark, a point or a comma, if the numbers are ambiguous.
+        sheet: Sheet of a workbook.
+        encoding: Encoding of a text file; by default UTF-8, or else Windows-1252.
     """
 
     time: str | None = None
@@ -77,35 +77,36 @@ class Reading:
 @Parameter(name="*")
 @dataclass
 class Modelling:
-    """What is known of a series.
+    """Options on how a series is modelled.
 
     Attributes:
-        season: Steps in a season, such as 12; may be repeated; 0 for none. Inferred from dates.
+        season: Length of a season in steps, such as 12; may be repeated; 0 for none. By default
+            inferred from the dates.
         positive: Keep the forecast above zero.
-        lower: The least value that there can be.
-        upper: The largest value that there can be.
+        lower: Smallest possible value.
+        upper: Largest possible value.
         likelihood: For counts, poisson, negative_binomial or zero_inflated; for shares, beta.
-        trend: Use this trend only: slope, drift, reverting or smooth. All are averaged by default.
-        log: Model the logarithm of the values, or the values. Both are averaged by default.
-        robust: Let single wild values count for little.
-        holidays: The code of a country, such as DE, whose holidays have an effect.
-        holiday_window: Days before and after a holiday that have an effect too: 1 2.
-        seed: The same seed gives the same numbers.
+        trend: Use this trend only: slope, drift, reverting or smooth. By default all are averaged.
+        log: Model the logarithm of the values, or the values. By default both are averaged.
+        robust: Limit the effect of outliers, by Student t noise.
+        holidays: Code of a country, such as DE, whose holidays have an effect.
+        holiday_window: Days before and after a holiday with an effect of their own, such as 1 2.
+        seed: Random seed.
     """
 
-    season: Annotated[list[float] | None, Parameter(negative="")] = None
-    positive: Annotated[bool, Parameter(negative="")] = False
+    season: list[float] | None = None
+    positive: bool = False
     lower: float | None = None
     upper: float | None = None
     likelihood: str | None = None
     trend: str | None = None
-    log: bool | None = None
-    robust: Annotated[bool, Parameter(negative="")] = False
+    log: Annotated[bool | None, Parameter(negative="--no-log")] = None
+    robust: bool = False
     holidays: str | None = None
-    holiday_window: Annotated[tuple[int, int], Parameter(negative="")] = (0, 0)
+    holiday_window: tuple[int, int] = (0, 0)
     seed: Whole = 0
 
-    def options(self, changes=None) -> dict:
+    def options(self, changes: str | list[str] | None = None) -> dict[str, Any]:
         """Arguments of `forecast`, with change points for its model."""
         if self.positive and self.log is False:
             raise ValueError(
@@ -119,14 +120,8 @@ class Modelling:
             lower=self.lower,
             upper=self.upper,
         )
-        return {
-            "season": self.season,
-            "trend": self.trend,
-            "holidays": self.holidays,
-            "likelihood": self.likelihood,
-            "model": model,
-            "seed": self.seed,
-        }
+        names = ("season", "trend", "holidays", "likelihood", "seed")
+        return {"model": model, **{name: getattr(self, name) for name in names}}
 
 
 @app.command
@@ -136,40 +131,40 @@ def forecast(
     horizon: str,
     reading: Reading = Reading(),  # noqa: B008
     known: Modelling = Modelling(),  # noqa: B008
-    level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
-    change: Annotated[list[str] | None, Parameter(negative="")] = None,
-    regressor: Annotated[list[str] | None, Parameter(negative="")] = None,
+    level: list[float] = [0.8, 0.95],  # noqa: B006
+    change: list[str] | None = None,
+    regressor: list[str] | None = None,
     total: str | None = None,
     backtest: Whole = 0,
-    report: bool = True,
+    report: Annotated[bool, Parameter(negative="--no-report")] = True,
     output: Path = Path("out"),
     debug: Debug = False,
 ) -> None:
     """Forecast a series and write forecast.csv, forecast.png, components.png and report.html.
 
     Args:
-        series: A data set (see `bayeskern datasets`) or a file with times and values: CSV and its
-            like, Excel, Parquet, JSON.
-        horizon: How many steps ahead; or "90 days", or "until 2025-12".
+        series: A data set (see `bayeskern datasets`), or a file with times and values: CSV or
+            similar text, Excel, Parquet, JSON.
+        horizon: Number of steps; or "90 days", or "until 2025-12".
         level: Probability of an interval, such as 0.8; may be repeated.
-        change: When level and slope changed; may be repeated; "find" to look for it.
-        regressor: A column that is known for the future too, in rows whose value is empty; may be
+        change: Date of a change of level and slope; may be repeated; "find" to search for changes.
+        regressor: A column that is known for the future too, in rows without a value; may be
             repeated.
-        total: Also write totals.csv, sums of each month, quarter or year, known values included.
-        backtest: Also score forecasts from this many past dates.
+        total: Also write totals.csv, sums over each month, quarter or year, with known values.
+        backtest: Also score forecasts from this number of past dates.
         report: Write the report too.
-        output: The folder to write to.
+        output: Folder for the files.
     """
     levels = sorted({validation.level(p) for p in level})
-    files.require_writable(output)
-    _require_other(output / "forecast.csv", series)
-    _import_matplotlib()
+    _require_target(output / "forecast.csv", series)
+    # Imported while the model is fitted: on two cores that takes no time.
+    threading.Thread(target=importlib.import_module, args=("matplotlib.figure",)).start()
     options = known.options("find" if change == ["find"] else change)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
-    # First, since it finds mistakes in the input before anything is fitted.
+    # The backtest comes first, since it finds mistakes in the input before anything is fitted.
     scores = bk.backtest(data, horizon, backtest, **options) if backtest else None
     future = bk.forecast(data, horizon, **options)
-    # Before anything is written, since there may be none.
+    # Totals may fail, and come before anything is written.
     sums = None if total is None else future.totals(total, levels)
     print(bk.summary(future, level=levels[-1]))
     if sums is not None:
@@ -178,9 +173,8 @@ def forecast(
         print(f"\n{scores}")
     written = future.save(output, levels)
     if sums is not None:
-        written.append(output / "totals.csv")
-        with files.atomic_write(written[-1]) as path:
-            sums.to_csv(path, float_format="%.10g", lineterminator="\n")
+        text = sums.to_csv(float_format="%.10g", lineterminator="\n")
+        written += write_files(output, {"totals.csv": text})
     if report:
         written.append(_write_report(future, output / "report.html", known.seed))
     _print_written(written)
@@ -194,36 +188,35 @@ def forecast_many(
     horizon: str,
     reading: Reading = Reading(),  # noqa: B008
     known: Modelling = Modelling(),  # noqa: B008
-    level: Annotated[list[float], Parameter(negative="")] = [0.8, 0.95],  # noqa: B006
-    regressor: Annotated[list[str] | None, Parameter(negative="")] = None,
-    verdict: bool = True,
+    level: list[float] = [0.8, 0.95],  # noqa: B006
+    regressor: list[str] | None = None,
+    verdict: Annotated[bool, Parameter(negative="--no-verdict")] = True,
     workers: Whole | None = None,
     scheduler: str | None = None,
-    learn_priors: Annotated[bool, Parameter(negative="")] = False,
+    learn_priors: bool = False,
     output: Path = Path("out"),
     debug: Debug = False,
 ) -> None:
     """Forecast all series of a file on all cores, and write forecasts.csv.
 
-    A series that cannot be forecast has a row that says why. From Parquet comes Parquet,
-    forecasts.parquet.
+    A series that cannot be forecast has a row with the reason. From a Parquet file comes a Parquet
+    file, forecasts.parquet.
 
     Args:
         series: A file with a row for each value of each series.
-        id: The column that names the series.
-        horizon: How many steps ahead; or "90 days", or "until 2025-12".
+        id: Column that names the series.
+        horizon: Number of steps; or "90 days", or "until 2025-12".
         level: Probability of an interval; may be repeated.
-        regressor: A column that is known for the future too, in rows whose value is empty; may be
+        regressor: A column that is known for the future too, in rows without a value; may be
             repeated.
         verdict: Compute the verdict of each forecast.
-        workers: How many processes; one for each core if not given.
-        scheduler: The address of a scheduler of Dask, tcp://host:8786; "local" starts one here.
-        learn_priors: Learn priors from all series first, which helps short ones that are alike.
-        output: The folder to write to.
+        workers: Number of processes; by default one per core.
+        scheduler: Address of a Dask scheduler, tcp://host:8786; "local" to start one here.
+        learn_priors: First learn priors from all series, which helps short series that are alike.
+        output: Folder for the file.
     """
-    written = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
-    files.require_writable(output)
-    _require_other(written, series)
+    target = output / ("forecasts.parquet" if series.endswith(".parquet") else "forecasts.csv")
+    _require_target(target, series)
     options = known.options() | {"regressors": regressor or (), "id": id, **vars(reading)}
     options |= {"workers": workers, "scheduler": scheduler}
     if learn_priors:
@@ -233,7 +226,7 @@ def forecast_many(
         series, horizon, level=sorted({*level}), verdict=verdict, **options
     )
     print(forecasts)
-    _print_written([forecasts.save(written)])
+    _print_written([forecasts.save(target)])
 
 
 @app.command
@@ -242,25 +235,24 @@ def backtest(
     *,
     horizon: str,
     cutoffs: Whole = 3,
-    cutoff: Annotated[list[str] | None, Parameter(negative="")] = None,
+    cutoff: list[str] | None = None,
     reading: Reading = Reading(),  # noqa: B008
     known: Modelling = Modelling(),  # noqa: B008
-    regressor: Annotated[list[str] | None, Parameter(negative="")] = None,
+    regressor: list[str] | None = None,
     output: Path = Path("out"),
     debug: Debug = False,
 ) -> None:
-    """Forecast from past dates, score what came true, write backtest.csv and backtest.png.
+    """Score forecasts from past dates, and write backtest.csv and backtest.png.
 
     Args:
         series: A data set or a file.
-        horizon: How many steps ahead; or "90 days".
-        cutoffs: From how many past dates, `horizon` steps apart.
-        cutoff: A past date, the last that a forecast may see; may be repeated. Instead of cutoffs.
+        horizon: Number of steps; or "90 days".
+        cutoffs: Number of past dates, `horizon` steps apart.
+        cutoff: A past date, the last that a forecast may use, instead of cutoffs; may be repeated.
         regressor: A column that is known for the future too; may be repeated.
-        output: The folder to write to.
+        output: Folder for the files.
     """
-    files.require_writable(output)
-    _require_other(output / "backtest.csv", series)
+    _require_target(output / "backtest.csv", series)
     data = bk.read_series(series, regressors=regressor, **vars(reading))
     scores = bk.backtest(data, horizon, cutoff or cutoffs, **known.options())
     print(scores)
@@ -277,19 +269,18 @@ def anomalies(
     output: Path = Path("out"),
     debug: Debug = False,
 ) -> None:
-    """Find values that all others speak against, write anomalies.csv and anomalies.png.
+    """Find values that are improbable given all others; write anomalies.csv and anomalies.png.
 
     Args:
         series: A data set or a file.
-        level: Probability of the intervals, outside of which a value stands out.
-        output: The folder to write to.
+        level: Probability of the intervals, outside of which a value is an anomaly.
+        output: Folder for the files.
     """
-    files.require_writable(output)
-    _require_other(output / "anomalies.csv", series)
+    _require_target(output / "anomalies.csv", series)
     data = bk.read_series(series, **vars(reading))
-    found = bk.anomalies(data, level, **known.options())
-    print(found)
-    _print_written(found.save(output))
+    result = bk.anomalies(data, level, **known.options())
+    print(result)
+    _print_written(result.save(output))
 
 
 @app.command
@@ -314,16 +305,16 @@ def fit(
     method: str = "auto",
     seed: Whole = 0,
     output: Path = Path("out"),
-    report: Annotated[bool, Parameter(negative="")] = False,
+    report: bool = False,
     debug: Debug = False,
 ) -> None:
-    """Fit a model, say how far to trust the result, and write posterior.nc.
+    """Fit a model, print a verdict on the result, and write posterior.nc.
 
     Args:
         model: A name (see `bayeskern models`), or a Python file with a function problem().
         method: auto, exact, map, mle, laplace, svi, importance, pathfinder, smc or nuts.
-        seed: The same seed gives the same numbers.
-        output: The folder to write to.
+        seed: Random seed.
+        output: Folder for the files.
         report: Also write report.html.
     """
     validation.one_of("method", method, METHODS)
@@ -332,20 +323,21 @@ def fit(
     problem = gallery.load(path)
     with gallery.blame(path):
         posterior = problem.fit(method, seed=seed)
-    # Saved first, so that nothing that fails later can lose it.
-    saved = output / "posterior.nc"
-    posterior.save(saved)
+    # Saved first, so that no later failure loses it.
+    written = [output / "posterior.nc"]
+    posterior.save(written[0])
     print(_verdict(f"{path.stem} by {posterior.method}", posterior))
     print(f"\n{_summary(posterior)}")
-    pages = [_write_report(posterior, output / "report.html", seed)] if report else []
-    _print_written([saved, *pages])
+    if report:
+        written.append(_write_report(posterior, output / "report.html", seed))
+    _print_written(written)
 
 
 @app.command
 def compare(
     model: str,
     *,
-    methods: Annotated[list[str], Parameter(negative="", consume_multiple=True)] = [  # noqa: B006
+    methods: Annotated[list[str], Parameter(consume_multiple=True)] = [  # noqa: B006
         "laplace",
         "svi",
         "importance",
@@ -355,12 +347,12 @@ def compare(
     report: Path | None = None,
     debug: Debug = False,
 ) -> None:
-    """Fit a model by several methods and put the results side by side.
+    """Fit a model by several methods and compare the results.
 
     Args:
         model: A name (see `bayeskern models`), or a Python file with a function problem().
         methods: Any of auto, exact, map, mle, laplace, svi, importance, pathfinder, smc and nuts.
-        seed: The same seed gives the same numbers.
+        seed: Random seed.
         report: Also write a report to this HTML file.
     """
     if not methods:
@@ -384,7 +376,7 @@ def compare(
     if not posteriors:
         first = failures[methods[0]]
         if len(methods) > 1 and len({*map(str, failures.values())}) == 1:
-            # All methods fail alike, so it is the model that is wrong.
+            # If all methods fail alike, the mistake is in the model.
             raise first
         reasons = "; ".join(f"{m}: {str(error).rstrip('.')}" for m, error in failures.items())
         raise ValueError(reasons) from first
@@ -405,13 +397,13 @@ def report(
     seed: Whole = 0,
     debug: Debug = False,
 ) -> None:
-    """Write a report on posteriors that were saved, such as out/posterior.nc.
+    """Write a report on saved posteriors, such as out/posterior.nc.
 
     Args:
         posteriors: One file, or several to compare.
-        model: What was fitted, as for `bayeskern fit`, for what needs the model itself.
-        output: The HTML file to write.
-        seed: The same seed gives the same numbers.
+        model: The fitted model, as for `bayeskern fit`, for sections that need it.
+        output: The HTML file.
+        seed: Random seed.
     """
     files.require_file(output, "report.html")
     if not posteriors:
@@ -424,23 +416,30 @@ def report(
         loaded = dict(zip(stems, loaded.values(), strict=True))
     for name, posterior in loaded.items():
         print(_verdict(name, posterior))
-    _print_written([_write_report(loaded if len(loaded) > 1 else posterior, output, seed)])
+    subject = loaded if len(loaded) > 1 else next(iter(loaded.values()))
+    _print_written([_write_report(subject, output, seed)])
 
 
-def _require_other(written: Path, *inputs) -> None:
+def _require_target(target: Path, source: str) -> None:
+    """Refuse a folder that cannot be written to, and a file that is the source."""
+    files.require_writable(target.parent)
+    _require_other(target, source)
+
+
+def _require_other(target: Path, *sources: str | Path) -> None:
     """Refuse to write over a file that is read."""
-    for path in inputs:
-        if Path(path).resolve() == written.resolve():
+    for path in sources:
+        if Path(path).resolve() == target.resolve():
             raise ValueError(f"{path} is read here and would be replaced; write to another place.")
 
 
-def _verdict(name: str, posterior) -> str:
-    """The verdict and the advice, and the methods tried if there were several."""
+def _verdict(name: str, posterior: bk.Posterior) -> str:
+    """Verdict with its advice, and the attempted methods if there are several."""
     trust, seconds = posterior.trust, posterior.timing["total"]
     lines = [_wrapped(f"{name}: {trust.verdict} ({seconds:.1f} s). {trust.advice}")]
     if len(posterior.attempts) > 1:
-        tried = ", ".join(f"{a.method} {a.verdict}" for a in posterior.attempts)
-        lines.append(_wrapped(f"Tried: {tried}."))
+        attempts = ", ".join(f"{a.method} {a.verdict}" for a in posterior.attempts)
+        lines.append(_wrapped(f"Tried: {attempts}."))
     return "\n".join(lines)
 
 
@@ -448,38 +447,40 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), WIDTH, subsequent_indent="  ")
 
 
-def _summary(posterior) -> str:
+def _summary(posterior: bk.Posterior, most: int = 30) -> str:
     """The first rows of the summary table."""
     table = posterior.summary()
-    more = len(table) - ROWS
-    shown = table.head(ROWS).to_string()
-    return shown if more <= 0 else f"{shown}\n... and {more} more rows"
+    hidden = len(table) - most
+    text = table.head(most).to_string()
+    return text if hidden <= 0 else f"{text}\n... and {hidden} more rows"
 
 
-def _write_report(subject, path: Path, seed: int) -> Path:
-    # Here, since it takes a while to import.
-    from bayeskern.diagnostics.report import report
+def _write_report(
+    subject: bk.Forecast | bk.Posterior | Mapping[str, bk.Posterior], path: Path, seed: int
+) -> Path:
+    from bayeskern.diagnostics.report import report  # slow to import
 
     return report(subject, path, seed=seed)
 
 
-def _import_matplotlib() -> None:
-    """Import matplotlib while the model is being fitted: on two cores that costs no time."""
-    threading.Thread(target=importlib.import_module, args=("matplotlib.figure",)).start()
-
-
-def _print_written(paths: list[Path]) -> None:
+def _print_written(paths: Sequence[Path]) -> None:
     print("\nwritten:", *(f"  {path}" for path in paths), sep="\n")
 
 
-def main(arguments=None) -> None:
-    """Run the command line; a mistake in the input is one line on stderr and exit status 2."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line.
+
+    A mistake in the input is one line on the standard error, and exit status 2.
+
+    Args:
+        arguments: The arguments; by default those of the process.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         try:
             app(arguments)
         finally:
-            # Here, so that a failure to write is reported below and not at exit.
+            # Flushed here, so that a failure to write is reported below and not at exit.
             sys.stdout.flush()
     except BrokenPipeError:
         # The reader has closed the pipe, as `head` does; Python must not write to it at exit.

@@ -1,4 +1,4 @@
-"""Sums over rows, shared out over several devices or machines by JAX's own distributed runtime."""
+"""Sums over rows on several devices or machines, by the distributed runtime of JAX."""
 
 from __future__ import annotations
 
@@ -6,36 +6,32 @@ import jax
 
 from bayeskern.core import sharding, validation
 
-# Seconds of silence after which a process counts as dead, and the others end.
-SILENCE = 30
-
 
 def initialize(
     coordinator_address: str | None = None,
     num_processes: int | None = None,
     process_id: int | None = None,
 ) -> jax.sharding.Mesh | None:
-    """Connect the processes of one program, and share rows out over all their devices.
+    """Connect the processes of a program, and distribute rows over all their devices.
 
-    Under SLURM, Open MPI, Kubernetes or on Cloud TPUs `jax.distributed` finds the arguments by
-    itself. It has to be called before anything is computed. If a process dies, the others end with
-    an error.
+    Call it before any computation. Under SLURM, Open MPI, Kubernetes or on Cloud TPUs,
+    `jax.distributed` finds the arguments. If a process dies, the others end with an error.
 
     Args:
-        coordinator_address: "host:port" of process 0, on a port that is free there.
-        num_processes: How many there are; 1 for the devices of this process alone.
-        process_id: The place of this one, from 0.
+        coordinator_address: "host:port" of process 0, with a free port.
+        num_processes: Number of processes; 1 for the devices of this process alone.
+        process_id: Number of this process, from 0.
 
     Returns:
-        The devices, as a mesh with the axis "rows"; None if there is but one.
+        The devices, as a mesh with the axis "rows"; None for a single device.
 
     Raises:
-        RuntimeError: JAX has computed already, or is connected already.
-        ValueError: An argument is missing that is not found either.
+        RuntimeError: If JAX has computed already, or is connected already.
+        ValueError: If an argument is missing and no cluster provides it.
 
     Examples:
         >>> import bayeskern as bk
-        >>> bk.distributed.initialize(num_processes=1)    # one device here, nothing to share out
+        >>> bk.distributed.initialize(num_processes=1)    # one device here, nothing to distribute
         >>> bk.distributed.shutdown()
     """
     if num_processes is not None:
@@ -46,7 +42,8 @@ def initialize(
                 coordinator_address,
                 num_processes,
                 process_id,
-                heartbeat_timeout_seconds=SILENCE,
+                # A process counts as dead after this time without a message.
+                heartbeat_timeout_seconds=30,
             )
         except ValueError as error:
             raise ValueError(
@@ -59,7 +56,7 @@ def initialize(
 
 
 def shutdown() -> None:
-    """Compute on one device from now on, and part from the other processes."""
+    """Return to computing on one device, and disconnect from the other processes."""
     sharding.share_over([])
     if jax.distributed.is_initialized():
         jax.distributed.shutdown()

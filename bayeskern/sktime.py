@@ -1,12 +1,13 @@
-"""`forecast` as a forecaster of sktime, for its pipelines, tuning and evaluation.
+"""`forecast` as an sktime forecaster, for pipelines, tuning and evaluation.
 
-It takes sktime: pip install bayeskern[sktime].
+Requires sktime: pip install bayeskern[sktime].
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,22 +20,19 @@ from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.result import Forecast
 
-# Draws that covariances of several steps rest on.
-DRAWS = 1000
-
 
 class BayeskernForecaster(BaseForecaster):
-    """Forecaster that predicts by `bayeskern.forecast`, a weighted average of structural models.
+    """Forecaster by `bayeskern.forecast`, a weighted average of structural models.
 
-    It predicts medians, quantiles, intervals and variances at future times. The series may have
+    Predicts medians, quantiles, intervals and variances at future times. The series may have
     missing values. Columns X must be known for the future too; each has a linear effect.
 
     Args:
-        season: The length of a season in steps, or several; 0 for none; None infers them.
+        season: Length of a season in steps, or several lengths; 0 for none; None infers them.
         trend: "slope", "drift", "reverting" or "smooth"; None averages all four.
         likelihood: "poisson", "negative_binomial" or "zero_inflated" for counts, "beta" for shares.
         model: Further options, such as `bayeskern.StructuralModel(log=True)`; None for defaults.
-        seed: The same seed gives the same numbers.
+        seed: Random seed.
 
     Examples:
         >>> import pandas as pd
@@ -65,25 +63,25 @@ class BayeskernForecaster(BaseForecaster):
 
     def __init__(
         self,
-        season=None,
-        trend=None,
-        likelihood=None,
-        model=None,
-        seed=0,
+        season: float | Sequence[float] | None = None,
+        trend: str | None = None,
+        likelihood: str | None = None,
+        model: StructuralModel | None = None,
+        seed: int = 0,
     ):
         self.season, self.trend, self.likelihood = season, trend, likelihood
         self.model, self.seed = model, seed
         super().__init__()
 
-    def forecast(self, fh=None, X=None) -> Forecast:
-        """The forecast behind the predictions, with its verdict, components and pictures.
+    def forecast(self, fh: Any = None, X: pd.DataFrame | None = None) -> Forecast:
+        """The forecast behind the predictions, with its verdict, components and plots.
 
         Args:
-            fh: The forecasting horizon, if it was not given to `fit`; it reaches as far as that.
-            X: What is known of these times, if `fit` was given X.
+            fh: Forecasting horizon, if `fit` was given none; the forecast ends with it.
+            X: Columns known at future times, if `fit` was given X.
 
         Returns:
-            As `bayeskern.forecast`.
+            The result of `bayeskern.forecast`.
         """
         self.check_is_fitted()
         return self._forecast(self._steps(self._check_fh(fh)).max(), X)
@@ -91,18 +89,18 @@ class BayeskernForecaster(BaseForecaster):
     def _fit(self, y, X, fh):
         self._known_y, self._known_X = y, X
         if X is None:
-            # The fit is remembered. With X it waits for what X will be.
+            # The fit is kept by `bayeskern.forecast`. With X it needs the future X.
             self._forecast(1)
         return self
 
     def _update(self, y, X=None, update_params=True):
-        # sktime goes through a series again by updates: what comes after this one is not known.
+        # sktime replays a series by updates, so that values after y are not known yet.
         self._known_y = y.combine_first(self._known_y).loc[: y.index[-1]]
         if X is not None:
             self._known_X = X.combine_first(self._known_X)
         return self
 
-    def _forecast(self, horizon: int, X=None) -> Forecast:
+    def _forecast(self, horizon: int, X: pd.DataFrame | None = None) -> Forecast:
         y, regressors = self._known_y, None
         if self._known_X is not None:
             known = self._known_X if X is None else X.combine_first(self._known_X)
@@ -111,19 +109,19 @@ class BayeskernForecaster(BaseForecaster):
         series = read_series(y.to_numpy(float), _times(y.index))
         series = replace(series, regressors=regressors)
         options = self.get_params(deep=False)
-        # The checks of sktime allow only plain values as defaults.
+        # The checks of sktime allow no objects as default arguments.
         options["model"] = StructuralModel() if self.model is None else self.model
         with hidden_progress():
             return forecast(series, int(horizon), **options)
 
     def _steps(self, fh) -> np.ndarray:
-        """Which steps of the forecast are asked for, from 1."""
+        """Steps of the forecast in the horizon, from 1."""
         steps = fh.to_relative(self.cutoff).to_numpy().astype(int)
-        # The forecast begins after the last value that is there.
+        # The forecast begins after the last observed value.
         return steps + int(np.argmax(self._known_y.notna().to_numpy()[::-1]))
 
     def _at(self, fh, X):
-        """The forecast, which of its steps are asked for, from 0, and their index."""
+        """The forecast, its steps in the horizon, from 0, and their index."""
         steps = self._steps(fh)
         return self._forecast(steps.max(), X), steps - 1, fh.to_absolute_index(self.cutoff)
 
@@ -140,17 +138,17 @@ class BayeskernForecaster(BaseForecaster):
     def _predict_var(self, fh, X=None, cov=False):
         f, steps, index = self._at(fh, X)
         if cov:
-            draws = f.sample(DRAWS, self.seed)[:, steps]
+            draws = f.sample(1000, self.seed)[:, steps]
             return pd.DataFrame(np.cov(draws.T).reshape(len(steps), -1), index, index)
         return pd.DataFrame(np.square(f.sd[steps]), index=index, columns=self._get_varnames())
 
     @classmethod
     def get_test_params(cls, parameter_set="default"):
-        """Parameters with which sktime tests it."""
+        """Parameters for the tests of sktime."""
         model = StructuralModel(log=False)
         return [{"season": 0, "trend": "drift"}, {"trend": "slope", "model": model, "season": 0}]
 
 
 def _times(index: pd.Index) -> np.ndarray:
-    """The times of an index, as `read_series` takes them."""
+    """Times of an index, in a form that `read_series` accepts."""
     return (index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index).to_numpy()

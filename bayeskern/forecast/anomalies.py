@@ -84,7 +84,7 @@ class Anomalies:
         (lower, upper), series = self.interval, self.forecast.series
         columns = {"value": self.values, "median": self.median, "lower": lower, "upper": upper}
         index = series.calendar.index(self.times, series.time_name)
-        return pd.DataFrame(columns, index=index)[self.outside]
+        return pd.DataFrame(columns, index=index).loc[self.outside]
 
     def plot(self, ax: Axes | None = None) -> Figure:
         """Plot the values over their intervals, with those outside marked."""
@@ -114,9 +114,11 @@ class Anomalies:
             return "\n".join(lines)
         cells = [[f.series.time_name, "value", "median", "interval"]]
         for i in rows[:MAX_ROWS_SHOWN]:
-            interval = f"{show(lower[i])} to {show(upper[i])}"
+            value, median, low, high = map(
+                show, (self.values[i], self.median[i], lower[i], upper[i])
+            )
             label = f.time_labels(self.times[[i]])[0]
-            cells.append([label, show(self.values[i]), show(self.median[i]), interval])
+            cells.append([label, value, median, f"{low} to {high}"])
         lines += ["", *right_aligned(cells)]
         if len(rows) > MAX_ROWS_SHOWN:
             lines.append(f"  and {len(rows) - MAX_ROWS_SHOWN} more")

@@ -99,8 +99,8 @@ class Backtest:
 
     def to_csv(self) -> str:
         """The scores as CSV text, with a row for each model."""
-        format = {"float_format": "%.10g", "na_rep": "nan", "lineterminator": "\n"}
-        return self.to_frame().to_csv(index_label="model", **format)
+        table = self.to_frame().rename_axis("model")
+        return table.to_csv(float_format="%.10g", na_rep="nan", lineterminator="\n")
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write backtest.csv and backtest.png; return their paths."""

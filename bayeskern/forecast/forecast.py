@@ -32,7 +32,6 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.fit.modes import Draws, Fitted
 from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.configuration import MAX_STEPS, Request, configure
-from bayeskern.forecast.model.evidence import bound
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import is_constant
@@ -178,8 +177,7 @@ def _fitted_forecast(
             key = (best, model.method, horizon)
             combination = _combinations.recall(key, lambda: alone(best.at_mode(), origins))
         else:
-            target = bound(best.model, x, best.scale.forward(y))
-            posterior = fit_target(as_method(model.method), target, seed, progress=True)
+            posterior = fit_target(as_method(model.method), best.target, seed, progress=True)
             # Equally weighted draws, at most 200.
             z = posterior.z.reshape(-1, posterior.z.shape[-1])
             z = np.asarray(thin({"z": z})["z"])

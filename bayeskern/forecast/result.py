@@ -294,8 +294,8 @@ class Forecast(Quantiles):
             )
         if self.choices.likelihood is not None:
             added = np.flatnonzero(np.isfinite(new))
-            later = series.times[len(self.series.values) :][added]
-            require_possible(new[added], self.choices.likelihood, lambda: self.time_labels(later))
+            times = series.times[len(self.series.values) :][added]
+            require_possible(new[added], self.choices.likelihood, lambda: self.time_labels(times))
         if self.combination is None:
             raise ValueError("a constant series taught nothing: forecast the longer one.")
         x = series.calendar.positions(series.times[series.observed])

@@ -83,7 +83,7 @@ def _run_on_cores(
         pool = Parallel(n_jobs=workers, return_as="generator_unordered")
         try:
             batches = pool(delayed(_run)(work, [item]) for item in [*remaining.items()])
-            for ((i, result),) in batches or ():
+            for ((i, result),) in batches:  # pyright: ignore[reportOptionalIterable]
                 del remaining[i]
                 yield i, result
             return

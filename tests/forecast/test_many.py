@@ -186,7 +186,7 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
     with pytest.raises(ValueError, match="workers= is for this machine"):
         bk.forecast_many(series, 3, workers=2, scheduler="tcp://127.0.0.1:1", progress=False)
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
-    with pytest.raises(ValueError, match=r"bayeskern\[dask\]"):
+    with pytest.raises(ImportError, match=r"bayeskern\[dask\]"):
         bk.forecast_many(series, 3, scheduler="local", progress=False)
 
 

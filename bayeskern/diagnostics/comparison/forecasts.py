@@ -10,7 +10,13 @@ import numpy as np
 
 from bayeskern.core.formatting import aligned, counted
 from bayeskern.forecast.data.series import Series
-from bayeskern.forecast.evaluate.scores import COVERAGES, SCORED_PROBABILITIES, Scores, joined, score
+from bayeskern.forecast.evaluate.scores import (
+    COVERAGES,
+    SCORED_PROBABILITIES,
+    Scores,
+    joined,
+    score,
+)
 from bayeskern.forecast.fit.rolling import Origin
 from bayeskern.forecast.result import Forecast
 
@@ -154,7 +160,7 @@ def _of_peer(name: str, model: Peer, series: Series, origins: Sequence[Origin]) 
 
 
 def _quantiles(model: Peer, past: np.ndarray, ahead: int) -> np.ndarray:
-    """Quantiles at SCORED_PROBABILITIES from the intervals of a peer, (len(SCORED_PROBABILITIES), ahead)."""
+    """Quantiles at SCORED_PROBABILITIES from the intervals of a peer, (probabilities, ahead)."""
     widths = np.round(200.0 * np.abs(SCORED_PROBABILITIES - 0.5), 10)
     levels = sorted({*widths.tolist()} - {0.0})
     forecasts = model.forecast(y=past, h=ahead, level=levels)

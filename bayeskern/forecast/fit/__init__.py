@@ -1,1 +1,1 @@
-"""Fits of one model to a series: modes, draws, Student t noise and change points."""
+"""Modes, draws, robust noise, change points and earlier origins of one structure."""

@@ -1,4 +1,4 @@
-"""Student t noise by the variational method: what each value's noise variance is multiplied by.
+"""Student t noise by a variational approximation: a factor of the noise variance of each value.
 
 y_i = f_i + e_i / sqrt(l_i), with e_i ~ N(0, noise) and l_i ~ Gamma(nu / 2, nu / 2), is Student's t.
 The posterior is approximated by q(f) q(l), each l_i with a gamma distribution: Tipping and Lawrence
@@ -11,34 +11,35 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma, gammaln
 
-# The degrees of freedom: Gelman et al. (2013), "Bayesian data analysis", section 17.2.
+# Degrees of freedom: Gelman et al. (2013), "Bayesian data analysis", section 17.2.
 DEGREES = 4.0
-SHAPE = 0.5 * (DEGREES + 1.0)
 
 
-def noise_factors(squares, noise: float, trusted=False) -> tuple[np.ndarray, float]:
-    """The factors of the noise variance, (n,), and what they add to the log evidence.
+def noise_factors(
+    squares: np.ndarray, noise: float, trusted: np.ndarray | bool = False
+) -> tuple[np.ndarray, float]:
+    """Factors of the noise variance, (n,), and their term of the log marginal likelihood.
 
-    With the factors, the log marginal likelihood of Gaussian noise and the sum that is returned are
-    together a lower bound on that of Student t noise.
+    The log marginal likelihood of Gaussian noise with these factors, plus the term, is a lower
+    bound on the log marginal likelihood of Student t noise.
 
     Args:
         squares: Expected squared residuals E[(y - f)^2], (n,).
-        noise: The noise variance.
-        trusted: Which values have Gaussian noise and so a factor of 1, (n,): those of holidays and
-            events, whose effects would pass for outliers.
+        noise: Noise variance.
+        trusted: Mask of the values with Gaussian noise and so a factor of 1, (n,): those of
+            holidays and events, whose effects would pass for outliers.
     """
+    shape, half = 0.5 * (DEGREES + 1.0), 0.5 * DEGREES
     rate = 0.5 * (DEGREES + squares / noise)
-    precision = SHAPE / rate
-    # E[log l] - log E[l], and the divergence of q(l) from its prior.
-    spread = digamma(SHAPE) - np.log(SHAPE)
-    half = 0.5 * DEGREES
+    precision = shape / rate
+    # E[log l] - log E[l], and the KL divergence of q(l) from its prior.
+    spread = digamma(shape) - np.log(shape)
     divergence = (
-        (SHAPE - half) * digamma(SHAPE)
-        - gammaln(SHAPE)
+        (shape - half) * digamma(shape)
+        - gammaln(shape)
         + gammaln(half)
         + half * (np.log(rate) - np.log(half))
-        + SHAPE * (half - rate) / rate
+        + shape * (half - rate) / rate
     )
     gain = np.where(trusted, 0.0, 0.5 * spread - divergence)
     return np.where(trusted, 1.0, 1.0 / precision), float(np.sum(gain))

@@ -1,7 +1,7 @@
-"""Forecasts from earlier origins, at the hyperparameters that all values gave.
+"""Earlier origins of a series, for forecasts at the hyperparameters of the whole series.
 
-Hyndman and Athanasopoulos (2021), "Forecasting: principles and practice", section 5.10. Nothing is
-fitted again: each origin is a conditional of the same process.
+Hyndman and Athanasopoulos (2021), "Forecasting: principles and practice", section 5.10. Structures
+are not fitted again: a forecast from an origin is a conditional of the same process.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-# The most origins, and the fewest values that one knows.
+# Most origins, and fewest values known at an origin.
 MAX_ORIGINS, MIN_KNOWN = 10, 5
 
 
 class Origin(NamedTuple):
-    """A past date, from which the next values are forecast.
+    """A past date, from which the next k values are forecast.
 
     Attributes:
-        count: How many values are known.
-        steps: How many steps ahead the next ones lie, from 0 on: (k,).
+        count: Number of known values.
+        steps: Steps from the first future time to each of the next values, (k,).
     """
 
     count: int
@@ -27,17 +27,17 @@ class Origin(NamedTuple):
 
     @property
     def ahead(self) -> slice:
-        """The places of the values that are forecast."""
+        """Rows of the values that are forecast."""
         return slice(self.count, self.count + len(self.steps))
 
 
 def origins_of(steps: np.ndarray, horizon: int, season: int = 1) -> tuple[Origin, ...]:
-    """Origins in the second half of a series, evenly spaced; none where it is too short.
+    """Evenly spaced origins in the second half of a series; none if it is too short.
 
     Args:
-        steps: The place of each value on the grid of the calendar, (n,).
-        horizon: How many steps are forecast from each, where there are as many.
-        season: The season in steps, of which an origin knows one and a bit where that is possible.
+        steps: Step of each value on the grid of the calendar, (n,).
+        horizon: Largest number of steps that are forecast from an origin.
+        season: Season in steps. If the series has two seasons, each origin knows more than one.
     """
     n = len(steps)
     first = max(MIN_KNOWN, n // 2, season + 2 if n > 2 * season else 0)
