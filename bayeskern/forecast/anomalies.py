@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Number of anomalies that a printed result lists.
-MAX_ROWS_SHOWN = 20
-
 
 @dataclass(frozen=True, eq=False)
 class Anomalies:
@@ -99,7 +96,7 @@ class Anomalies:
         return write_files(folder, {"anomalies.csv": text, "anomalies.png": self.plot()})
 
     def __repr__(self) -> str:
-        f, rows = self.forecast, np.flatnonzero(self.outside)
+        f, rows, most = self.forecast, np.flatnonzero(self.outside), 20
         show, (lower, upper) = number_format(self.values), self.interval
         by_chance = f"{(1.0 - self.level) * len(self.values):.2g} would by chance"
         lines = [
@@ -113,15 +110,15 @@ class Anomalies:
         if not len(rows):
             return "\n".join(lines)
         cells = [[f.series.time_name, "value", "median", "interval"]]
-        for i in rows[:MAX_ROWS_SHOWN]:
+        for i in rows[:most]:
             value, median, low, high = map(
                 show, (self.values[i], self.median[i], lower[i], upper[i])
             )
             label = f.time_labels(self.times[[i]])[0]
             cells.append([label, value, median, f"{low} to {high}"])
         lines += ["", *right_aligned(cells)]
-        if len(rows) > MAX_ROWS_SHOWN:
-            lines.append(f"  and {len(rows) - MAX_ROWS_SHOWN} more")
+        if len(rows) > most:
+            lines.append(f"  and {len(rows) - most} more")
         return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from bayeskern.core.formatting import aligned
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.forecast.data.horizon import steps_ahead
 from bayeskern.forecast.data.reading import read_series
-from bayeskern.forecast.data.series import FEWEST, Series
+from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.evaluate.scores import CRPS_PROBABILITIES, SCORED_PROBABILITIES, score
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
@@ -230,10 +230,10 @@ def _counts(series: Series, horizon: int, cutoffs: Any) -> list[int]:
             raise ValueError(f"cutoffs: came {times[0]}, but the times of the series are {wanted}.")
         counts = np.searchsorted(series.times, times, side="right")
     for count in counts:
-        if np.sum(series.observed[:count]) < FEWEST:
+        if np.sum(series.observed[:count]) < MIN_VALUES:
             raise ValueError(
                 f"a cutoff leaves {count} of {len(series.times)} times to learn from; wanted at "
-                f"least {FEWEST} values. Take fewer cutoffs, later ones, or a shorter horizon."
+                f"least {MIN_VALUES} values. Take fewer cutoffs, later ones, or a shorter horizon."
             )
         if len(_scored_rows(series, count, horizon)) == 0:
             last = series.calendar.labels(series.times[[count - 1]])[0]

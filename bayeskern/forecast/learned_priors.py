@@ -26,9 +26,6 @@ from bayeskern.forecast.model.priors import SAME_STEP, Priors
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.workers import run_all
 
-# Fewest series to learn from. A hyperparameter of fewer series keeps its default prior.
-MIN_SERIES = 10
-
 
 class HyperparameterMoments(NamedTuple):
     """Posterior moments of one hyperparameter in one structure of a series.
@@ -130,16 +127,20 @@ def learn_priors(
 
 def _pooled(
     results: Sequence[tuple[float, list[HyperparameterMoments]] | str],
+    min_series: int = 10,
     min_scale: float = 0.3,
     max_scale: float = 2.0,
 ) -> Priors:
-    """Normal priors with the moments of all series, their scales within bounds."""
+    """Normal priors with the moments of all series, their scales within bounds.
+
+    A hyperparameter of fewer than `min_series` series keeps its default prior.
+    """
     fitted = [result for result in results if not isinstance(result, str)]
-    if len(fitted) < MIN_SERIES:
+    if len(fitted) < min_series:
         problems = Counter(r for r in results if isinstance(r, str)).most_common(1)
         why = f" {problems[0][1]} cannot: {problems[0][0]}" if problems else ""
         raise ValueError(
-            f"{counted(len(fitted), 'series', 'series')} can be learned from; wanted {MIN_SERIES} "
+            f"{counted(len(fitted), 'series', 'series')} can be learned from; wanted {min_series} "
             f"or more, or the priors as they are.{why}"
         )
     steps = np.array([step for step, _ in fitted])
@@ -155,7 +156,7 @@ def _pooled(
     values = {}
     for name, row in rows.items():
         share, mean, variance = np.array(row).T
-        if share.sum() >= MIN_SERIES:
+        if share.sum() >= min_series:
             location = float(np.average(mean, weights=share))
             spread = np.average(variance + np.square(mean - location), weights=share)
             values[name] = location, float(np.clip(np.sqrt(spread), min_scale, max_scale))

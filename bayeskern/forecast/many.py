@@ -21,9 +21,6 @@ from bayeskern.forecast.data.series import Notation, Series
 from bayeskern.forecast.forecast import forecast
 from bayeskern.forecast.workers import run_all
 
-# Number of failed series that a printed result names.
-MAX_FAILURES_SHOWN = 10
-
 
 class ForecastSummary(NamedTuple):
     """Forecast of one series in numbers, or the reason why there is none.
@@ -136,11 +133,10 @@ class Forecasts:
         shares = [f"{verdict} {count}" for verdict, count in sorted(verdicts.items())]
         lines += [f"  verdicts  {', '.join(shares)}"] if shares else []
         lines += [f"  remark    {remark}" for remark in self.remarks]
-        for name, problem in list(self.failed.items())[:MAX_FAILURES_SHOWN]:
-            lines.append(f"  no forecast of {name}: {problem}")
-        if len(self.failed) > MAX_FAILURES_SHOWN:
-            lines.append(f"  and of {len(self.failed) - MAX_FAILURES_SHOWN} more")
-        return "\n".join(lines)
+        failures = [f"  no forecast of {name}: {why}" for name, why in self.failed.items()]
+        if len(failures) > 10:
+            failures[10:] = [f"  and of {len(failures) - 10} more"]
+        return "\n".join([*lines, *failures])
 
 
 def forecast_many(

@@ -13,9 +13,6 @@ from bayeskern.core import extras, validation
 from bayeskern.core.progress import Progress, hidden_progress
 from bayeskern.forecast.data.series import Series
 
-# Number of times that processes are started again after one of them was killed.
-MAX_RESTARTS = 3
-
 
 def run_all[Result](
     work: Callable[[Series], Result],
@@ -23,6 +20,7 @@ def run_all[Result](
     workers: int | None,
     scheduler: str | None,
     progress: bool,
+    max_starts: int = 3,
 ) -> list[Result | str]:
     """Results for all series, in their order; for a series that fails, the reason as text.
 
@@ -34,6 +32,7 @@ def run_all[Result](
         workers: Number of processes; None for one per core.
         scheduler: Address of a Dask scheduler, or "local" to start one here; None for processes.
         progress: Show a progress bar.
+        max_starts: Number of times that processes are started, if some of them are killed.
     """
     if workers is not None:
         workers = validation.positive_integer(workers, "workers")
@@ -42,13 +41,13 @@ def run_all[Result](
     else:
         # Starting processes takes longer than a few forecasts.
         default = 1 if len(reads) < 8 else min(os.cpu_count() or 1, len(reads))
-        numbered = _run_on_cores(work, reads, workers or default)
+        numbered = _run_on_cores(work, reads, workers or default, max_starts)
     results = {}
     with Progress("forecasts", len(reads), progress, estimate=True) as bar:
         for i, result in numbered:
             results[i] = result
             bar.advance()
-    killed = f"{MAX_RESTARTS} workers died on the way, of memory it may be; take fewer."
+    killed = f"{max_starts} workers died on the way, of memory it may be; take fewer."
     return [results.get(i, killed) for i in range(len(reads))]
 
 
@@ -68,7 +67,10 @@ def _run[Result](
 
 
 def _run_on_cores(
-    work: Callable[[Series], Any], reads: Sequence[Callable[[], Series]], workers: int
+    work: Callable[[Series], Any],
+    reads: Sequence[Callable[[], Series]],
+    workers: int,
+    max_starts: int,
 ) -> Iterator[tuple[int, Any]]:
     """Numbered results from processes of this machine, as they arrive."""
     remaining = dict(enumerate(reads))
@@ -79,7 +81,7 @@ def _run_on_cores(
     from joblib import Parallel, delayed  # slow to import
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    for _ in range(MAX_RESTARTS):
+    for _ in range(max_starts):
         pool = Parallel(n_jobs=workers, return_as="generator_unordered")
         try:
             batches = pool(delayed(_run)(work, [item]) for item in [*remaining.items()])

@@ -37,31 +37,29 @@ def _form(template: str) -> re.Pattern[str]:
     return re.compile(template.format(**PARTS), re.ASCII | re.IGNORECASE)
 
 
-DATES_OF_DIGITS = (_form("{yyyymmdd}"), _form("{yyyymm}"))
-# Ten digits may also be seconds since 1970.
+# Ten digits, which may also be seconds since 1970.
 HOURS_OF_DIGITS = _form("{yyyymmdd}{hh}")
-ISO_DATE = _form(r"{year}-(?P<m>\d\d)(?:-(?P<d>\d\d){clock})?")
-ISO_WEEK = _form(r"{year}-?W(?P<w>\d\d)(?:-?(?P<d>[1-7]))?")
-FORMS = (
-    *DATES_OF_DIGITS,
-    _form(r"{yyyymmdd}{hh}(?P<minute>[0-5]\d)(?P<second>[0-5]\d)?"),
-    ISO_DATE,
-    ISO_WEEK,
-    _form("{year}[-/ ]?Q(?P<q>[1-4])"),
-    _form("Q(?P<q>[1-4])[-/ ]?{year}"),
-    _form("{year}[- ]?M(?P<m>0?[1-9]|1[0-2])"),
-    _form("{year}/{month}(?:/{day}{clock})?"),
-    _form(r"{year}\.{month}\.{day}{clock}"),
+FORMS = {
+    "yyyymmdd": _form("{yyyymmdd}"),
+    "yyyymm": _form("{yyyymm}"),
+    "digits with a time": _form(r"{yyyymmdd}{hh}(?P<minute>[0-5]\d)(?P<second>[0-5]\d)?"),
+    "ISO date": _form(r"{year}-(?P<m>\d\d)(?:-(?P<d>\d\d){clock})?"),
+    "ISO week": _form(r"{year}-?W(?P<w>\d\d)(?:-?(?P<d>[1-7]))?"),
+    "2020Q1": _form("{year}[-/ ]?Q(?P<q>[1-4])"),
+    "Q1 2020": _form("Q(?P<q>[1-4])[-/ ]?{year}"),
+    "2020M01": _form("{year}[- ]?M(?P<m>0?[1-9]|1[0-2])"),
+    "2020/1/31": _form("{year}/{month}(?:/{day}{clock})?"),
+    "2020.1.31": _form(r"{year}\.{month}\.{day}{clock}"),
     # With points the order is day, month, year wherever it is in use.
-    _form(r"{day}\.{month}\.{short}{clock}"),
-    _form("{day}[- /]{name}[- /,]+{short}{clock}"),
-    _form("{name} {day},? {year}{clock}"),
-    _form("{name}[- /,]*{year}"),
-    # "Jan 19" may be a day, "Jan-19" and "Jan '19" are not.
-    _form(r"{name}(?:[-/]'?| ?')(?P<y>\d\d)"),
-    _form("{year}[- /]{name}(?:[- /]{day})?"),
-    _form("{month}/{year}"),
-)
+    "31.1.2020": _form(r"{day}\.{month}\.{short}{clock}"),
+    "31 Jan 2020": _form("{day}[- /]{name}[- /,]+{short}{clock}"),
+    "Jan 31, 2020": _form("{name} {day},? {year}{clock}"),
+    "Jan 2020": _form("{name}[- /,]*{year}"),
+    # "Jan 20" may be a day, "Jan-20" and "Jan '20" are not.
+    "Jan-20": _form(r"{name}(?:[-/]'?| ?')(?P<y>\d\d)"),
+    "2020 Jan 31": _form("{year}[- /]{name}(?:[- /]{day})?"),
+    "1/2020": _form("{month}/{year}"),
+}
 
 
 def form_of(texts: Sequence[str], name: str) -> re.Pattern[str] | None:
@@ -70,7 +68,7 @@ def form_of(texts: Sequence[str], name: str) -> re.Pattern[str] | None:
     Raises:
         AmbiguousError: If day and month may be interchanged, naming both readings.
     """
-    for form in FORMS:
+    for form in FORMS.values():
         if form.fullmatch(texts[0]):
             return form
     # The column as a whole decides the order of day and month.

@@ -10,8 +10,6 @@ from bayeskern.core import validation
 from bayeskern.forecast.data.calendar import Calendar
 from bayeskern.forecast.data.date_forms import form_of, iso_date
 
-MONTHS = {"month": 1, "quarter": 3, "year": 12}
-
 
 def steps_ahead(horizon: int | str, calendar: Calendar, most: int) -> int:
     """Number of steps of a horizon.
@@ -36,10 +34,11 @@ def steps_ahead(horizon: int | str, calendar: Calendar, most: int) -> int:
     units = r"(\d+)\s*(minute|hour|day|week|month|quarter|year)s?"
     if match := re.fullmatch(units, text, re.IGNORECASE):
         count, unit = int(match[1]), match[2].lower()
+        months = {"month": 1, "quarter": 3, "year": 12}
         if calendar.kind == "number":
             raise ValueError(f"horizon={horizon!r}, but these times are numbers; wanted {wanted}.")
-        if unit in MONTHS and "month" in calendar.kind:
-            steps = count * MONTHS[unit] // int(calendar.every)
+        if unit in months and "month" in calendar.kind:
+            steps = count * months[unit] // int(calendar.every)
         else:
             steps = _steps_until(_end_of_duration(count, unit, text, calendar), calendar, most)
     elif match := re.fullmatch(r"until\s+(\S.*)", text, re.IGNORECASE):

@@ -19,7 +19,7 @@ from bayeskern.forecast.data.times import epoch_unit, parse_times
 from bayeskern.forecast.data.zones import has_offset, to_utc, to_wall, zone_of
 
 # Fewer values determine no level, change and spread.
-FEWEST = 3
+MIN_VALUES = 3
 
 
 class Notation(NamedTuple):
@@ -111,7 +111,7 @@ class Series:
         if not np.any(np.isfinite(values)):
             problem = "is empty" if len(values) == 0 else f"has {len(values)} rows but no value"
             raise ValueError(
-                f"{value_name}: the series {problem}; wanted at least {FEWEST} numbers."
+                f"{value_name}: the series {problem}; wanted at least {MIN_VALUES} numbers."
             )
         known = None
         if read:
@@ -140,9 +140,10 @@ class Series:
         missing = int(np.sum(~np.isfinite(values)))
         if missing:
             remarks.append(f"{counted(missing, 'missing value')} left out of the fit")
-        if count - missing < FEWEST:
+        if count - missing < MIN_VALUES:
             raise ValueError(
-                f"{value_name} has {counted(count - missing, 'value')}; wanted at least {FEWEST}."
+                f"{value_name} has {counted(count - missing, 'value')}; wanted at least "
+                f"{MIN_VALUES}."
             )
         calendar = infer_calendar(times, tz, time_name)
         remarks += calendar.remarks

@@ -16,14 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeskern.forecast.data.cells import AmbiguousError, is_missing
-from bayeskern.forecast.data.date_forms import (
-    DATES_OF_DIGITS,
-    HOURS_OF_DIGITS,
-    ISO_DATE,
-    ISO_WEEK,
-    form_of,
-    iso_date,
-)
+from bayeskern.forecast.data.date_forms import FORMS, HOURS_OF_DIGITS, form_of, iso_date
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,8 +96,8 @@ def _refuse_hours_of_digits(seconds: np.ndarray, name: str) -> None:
 
 def is_dated_by_digits(integers: np.ndarray) -> bool:
     """True if all integers could be dates written as YYYYMM or YYYYMMDD."""
-    texts = [str(integer) for integer in integers]
-    return any(all(form.fullmatch(text) for text in texts) for form in DATES_OF_DIGITS)
+    texts, dates = [str(integer) for integer in integers], (FORMS["yyyymmdd"], FORMS["yyyymm"])
+    return any(all(form.fullmatch(text) for text in texts) for form in dates)
 
 
 def _in_coarsest_unit(times: np.ndarray) -> np.ndarray:
@@ -154,9 +147,9 @@ def _parse_text(texts: list[str], name: str, date_format: str | None) -> np.ndar
 
         _require_readable([number.fullmatch(text) is not None for text in texts], texts, name)
         return np.asarray(pd.to_numeric(np.array(texts, object), errors="coerce"))
-    form = form or ISO_DATE
+    form = form or FORMS["ISO date"]
     iso = [iso_date(form, text) for text in texts]
-    times = _parse_format(iso, "%G-W%V-%u" if form is ISO_WEEK else "ISO8601")
+    times = _parse_format(iso, "%G-W%V-%u" if form is FORMS["ISO week"] else "ISO8601")
     _require_readable(times.notna(), texts, name)
     offset = re.compile(r".*\d[T ]\d.*(Z|[+-]\d\d(:?\d\d)?)")
     _require_alike([offset.fullmatch(text) is not None for text in iso], texts, name)

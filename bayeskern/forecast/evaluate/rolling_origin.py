@@ -12,9 +12,6 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.scores import SCORED_PROBABILITIES, Scores, joined, score
 from bayeskern.forecast.evaluate.seasonal_naive import SeasonalNaive
 
-# Assumed correlation between the values of one origin: whether their intervals contain them.
-CORRELATION = 0.5
-
 
 @dataclass(frozen=True, eq=False)
 class RollingOriginScores:
@@ -50,16 +47,16 @@ class RollingOriginScores:
         """Share of the values inside the central intervals of a level."""
         return float(np.mean(self.ours.inside[level]))
 
-    def coverage_error(self, level: float) -> float:
+    def coverage_error(self, level: float, correlation: float = 0.5) -> float:
         """Standard error of the coverage.
 
         Values of one origin are dependent, so that the error is estimated from the shares of the
-        origins. It is at least the binomial error (Agresti and Coull, 1998) of values with
-        correlation `CORRELATION` within origins, since a few origins may agree by chance.
+        origins. It is at least the binomial error (Agresti and Coull, 1998) of values with this
+        correlation within origins, since a few origins may agree by chance.
         """
         inside, groups = self.ours.inside[level], self.origins
         share = (inside.sum() + 2.0) / (len(inside) + 4.0)
-        effective = self.count / (1.0 + CORRELATION * max(0.0, self.count / len(groups) - 1.0))
+        effective = self.count / (1.0 + correlation * max(0.0, self.count / len(groups) - 1.0))
         least = np.sqrt(share * (1.0 - share) / (effective + 4.0))
         if len(groups) < 2:
             return float(least)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeskern.core import validation
 from bayeskern.core.formatting import counted
-from bayeskern.forecast.data.series import FEWEST, Series
+from bayeskern.forecast.data.series import MIN_VALUES, Series
 from bayeskern.forecast.data.times import parse_times
 from bayeskern.forecast.model.effects import Effects, effects_of
 from bayeskern.forecast.model.kernels import CYCLES, HISTORY, LEVEL, TRENDS, name_seasons
@@ -157,10 +157,10 @@ def _ordinary_values(series: Series) -> Series:
     if not remarks:
         return series
     kept = int(np.sum(np.isfinite(usable)))
-    if kept < FEWEST:
+    if kept < MIN_VALUES:
         raise ValueError(
             f"{series.value_name} has {counted(kept, 'value')} below {MAX_SIZE:g} in size; wanted "
-            f"at least {FEWEST}."
+            f"at least {MIN_VALUES}."
         )
     values = series.values.copy()
     values[series.observed] = usable

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from bayeskern.forecast.data.series import FEWEST
+from bayeskern.forecast.data.series import MIN_VALUES
 from bayeskern.forecast.model.kernels import GIVEN
 from bayeskern.forecast.model.priors import Priors
 from bayeskern.inference import Method
@@ -167,7 +167,8 @@ def _require_last(last) -> None:
     if last is None:
         return
     is_integer = isinstance(last, int | np.integer) and not isinstance(last, bool)
-    if not is_integer or last < FEWEST:
+    if not is_integer or last < MIN_VALUES:
         raise ValueError(
-            f"StructuralModel(last=...) must be a whole number of at least {FEWEST}; got {last!r}."
+            f"StructuralModel(last=...) must be a whole number of at least {MIN_VALUES}; got "
+            f"{last!r}."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from bayeskern.forecast.result import Forecast
 
 HISTORY_COLOR, FORECAST_COLOR, NOTE_COLOR, NAIVE_COLOR = "#333333", "#1f5fa8", "#8a8a8a", "#c2571a"
-# Longest name in a title.
-MAX_LETTERS = 32
+# Names in titles, shortened to fit.
+_short = partial(short, most=32)
 
 
 def forecast(
@@ -49,7 +50,7 @@ def forecast(
         ax.fill_between(x, lower, upper, color=shade, linewidth=0, label=label)
     median = np.concatenate([[last_value], f.median])
     ax.plot(x, median, color=FORECAST_COLOR, linewidth=1.6, label="median")
-    title = f"{short(f.series.name, MAX_LETTERS)}: {f.horizon} steps ahead"
+    title = f"{_short(f.series.name)}: {f.horizon} steps ahead"
     concise_dates(ax, x)
     return _finish(ax, f.series, title, f"{calendar.description}; fitted to {f.described}")
 
@@ -78,11 +79,11 @@ def components(f: Forecast, fig: Figure | None = None, level: float = 0.95) -> F
         note = f" ({unit})" if unit else ""
         if f.scale.log and not is_level:
             note = f" (factor of the {unit})" if unit else " (factor)"
-        title = short(name.replace("_", " "), MAX_LETTERS) + note
+        title = _short(name.replace("_", " ")) + note
         ax.set_title(title, loc="left", fontsize=10, parse_math=False)
         concise_dates(ax, x)
         tidy(ax)
-    title = f"{short(f.series.name, MAX_LETTERS)}: components"
+    title = f"{_short(f.series.name)}: components"
     note = f"{100 * level:g} % intervals; shaded: the future"
     fig.suptitle(f"{title} ({note})", fontsize=11, parse_math=False)
     return fig
@@ -96,12 +97,12 @@ def anomalies(result: Anomalies, ax: Axes | None = None) -> Figure:
     lower, upper = result.interval
     label = f"{100 * result.level:.6g} % interval given all others"
     ax.fill_between(x, lower, upper, color=FORECAST_COLOR, alpha=0.2, linewidth=0, label=label)
-    name = short(series.value_name, MAX_LETTERS)
+    name = _short(series.value_name)
     ax.plot(x, result.values, color=HISTORY_COLOR, linewidth=1.0, label=name)
     style = {"linestyle": "none", "marker": "o", "markersize": 5.5, "color": NAIVE_COLOR}
     ax.plot(x[outside], result.values[outside], label="outside", zorder=3, **style)
     concise_dates(ax, x)
-    title = f"{short(series.name, MAX_LETTERS)}: {outside.sum()} of {len(x)} values stand out"
+    title = f"{_short(series.name)}: {outside.sum()} of {len(x)} values stand out"
     return _finish(ax, series, title, series.calendar.description)
 
 
@@ -127,7 +128,7 @@ def backtest(result: Backtest, ax: Axes | None = None, level: float = 0.8) -> Fi
         cutoff = wall(series.times[[fold.count - 1]])[0]
         ax.axvline(cutoff, color=NOTE_COLOR, linewidth=0.7, linestyle="--")
     concise_dates(ax, wall(result.folds[-1].times))
-    title = f"{short(series.name, MAX_LETTERS)}: forecasts from {len(result.folds)} past dates"
+    title = f"{_short(series.name)}: forecasts from {len(result.folds)} past dates"
     return _finish(ax, series, title, "dashed: the last value each forecast saw")
 
 
@@ -175,7 +176,7 @@ def _finish(ax: Axes, series: Series, title: str, note: str) -> Figure:
     # Names may contain dollar signs, which are no formulas.
     ax.set_title(title, loc="left", fontsize=12, parse_math=False)
     ax.set_title(note, loc="right", fontsize=8.5, color=NOTE_COLOR)
-    ax.set_ylabel(short(series.value_name, MAX_LETTERS), parse_math=False)
+    ax.set_ylabel(_short(series.value_name), parse_math=False)
     tidy(ax)
     ax.legend(
         loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=5, frameon=False, fontsize=9,

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from bayeskern.forecast.evaluate.rolling_origin import CORRELATION, RollingOriginScores
+from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores
 from bayeskern.forecast.evaluate.scores import COVERAGES, Scores
 from bayeskern.forecast.evaluate.verdict import assess_forecast
 
 HORIZON = 6
+# Correlation of the values of one origin that the error of the coverage allows for.
+CORRELATION = 0.5
 
 
 def past(

@@ -6,9 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayeskern.forecast.fit.modes import Fitted
-from bayeskern.forecast.fit.rolling import MAX_ORIGINS, MIN_KNOWN, origins_of
+from bayeskern.forecast.fit.rolling import origins_of
 from bayeskern.forecast.model.structure import Structure
 from tests.forecast.tables import choices_for
+
+# Defaults of origins_of.
+MAX_ORIGINS, MIN_KNOWN = 10, 5
 
 
 def counts(origins):
