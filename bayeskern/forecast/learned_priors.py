@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,39 +27,27 @@ from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.workers import run_all
 
 
-class HyperparameterMoments(NamedTuple):
-    """Posterior moments of one hyperparameter in one structure of a series.
-
-    Attributes:
-        name: Name of the hyperparameter.
-        share: Weight of the structure in the forecast.
-        mean: Posterior mean, in the unconstrained coordinate.
-        variance: Posterior variance.
-    """
-
-    name: str
-    share: float
-    mean: float
-    variance: float
-
-
 def posterior_moments(
     series: Series, options: dict[str, Any]
-) -> tuple[float, list[HyperparameterMoments]]:
-    """Step of a series, and posterior moments of the hyperparameters of its structures."""
+) -> tuple[float, list[tuple[str, float, float, float]]]:
+    """Step of a series, and posterior moments of the hyperparameters of its structures.
+
+    Returns:
+        The step; and for each hyperparameter of each structure its name, the weight of the
+        structure, and the posterior mean and variance in the unconstrained coordinate.
+    """
     f = forecast(series, 1, **options)
     if not f.parts:
         raise ValueError("the series is constant")
-    moments = []
+    rows = []
     for part in f.parts:
         shares, z = part.draws.shares, part.draws.z
         means = shares @ z
         variances = shares @ np.square(z - means)
-        for name, mean, variance in zip(
-            part.fitted.evidence.names, means.tolist(), variances.tolist(), strict=True
-        ):
-            moments.append(HyperparameterMoments(name, part.weight, mean, variance))
-    return f.series.calendar.step, moments
+        weights = [part.weight] * len(means)
+        names = part.fitted.evidence.names
+        rows += zip(names, weights, means.tolist(), variances.tolist(), strict=True)
+    return f.series.calendar.step, rows
 
 
 def learn_priors(
@@ -126,7 +114,7 @@ def learn_priors(
 
 
 def _pooled(
-    results: Sequence[tuple[float, list[HyperparameterMoments]] | str],
+    results: Sequence[tuple[float, list[tuple[str, float, float, float]]] | str],
     min_series: int = 10,
     min_scale: float = 0.3,
     max_scale: float = 2.0,
@@ -149,10 +137,10 @@ def _pooled(
             f"the series have steps from {steps.min():.3g} to {steps.max():.3g}, which have no "
             "priors in common: learn from those of one frequency."
         )
-    rows: dict[str, list[tuple[float, ...]]] = {}
+    rows: dict[str, list[list[float]]] = {}
     for _, moments in fitted:
         for name, *row in moments:
-            rows.setdefault(name, []).append(tuple(row))
+            rows.setdefault(name, []).append(row)
     values = {}
     for name, row in rows.items():
         share, mean, variance = np.array(row).T

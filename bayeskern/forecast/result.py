@@ -20,6 +20,7 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.forecast.evaluate.rolling_origin import RollingOriginScores, score_past_origins
 from bayeskern.forecast.evaluate.verdict import assess_forecast
 from bayeskern.forecast.fit.modes import Fitted
+from bayeskern.forecast.model.kernels import GIVEN, TRENDS
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import Scale, require_possible
 from bayeskern.forecast.show import plot
@@ -27,7 +28,6 @@ from bayeskern.forecast.show.printing import summary
 from bayeskern.forecast.show.remarks import remarks_on
 from bayeskern.forecast.show.saving import write_files
 from bayeskern.forecast.show.totals import level_name, totals
-from bayeskern.forecast.show.wording import weighed
 from bayeskern.gp import GPRegression, LatentGP
 from bayeskern.inference import Posterior, Trust
 from bayeskern.prediction.mixture import Quantiles
@@ -137,11 +137,19 @@ class Forecast(Quantiles):
     @property
     def structure(self) -> str:
         """The structures and their weights, in words."""
-        scales = self.weights["scale"] if len(self.choices.logs) > 1 else None
-        text = weighed(self.weights["trend"], scales)
-        if not self.changes.size:
-            return text
-        return f"{text}; level and slope change at {', '.join(self.time_labels(self.changes))}"
+        if self.choices.whole_history:
+            return "trend, seasons and short memory, by basis functions"
+        trends = [
+            f"{TRENDS.get(name, name)} {100.0 * weight:.0f} %"
+            for name, weight in self.weights["trend"].items()
+            if name != GIVEN and weight >= 0.05
+        ]
+        text = ", ".join(trends) or "the kernel as given"
+        if len(self.choices.logs) > 1:
+            text += f"; logarithm {100.0 * self.weights['scale']['logarithm']:.0f} %"
+        if self.changes.size:
+            text += f"; level and slope change at {', '.join(self.time_labels(self.changes))}"
+        return text
 
     @property
     def changes(self) -> np.ndarray:

@@ -93,7 +93,8 @@ def read_series(
     selection = Selection(time, value, names, sheet, encoding)
     if isinstance(source, Series):
         options = {"times": times, **selection._asdict(), **notation.options()}
-        ignored = [f"{name}=" for name, option in options.items() if option not in (None, ())]
+        options["regressors"] = names or None
+        ignored = [f"{name}=" for name, option in options.items() if option is not None]
         if ignored:
             raise ValueError(
                 f"this series is read already: pass {', '.join(ignored)} to read_series, with the "
