@@ -356,11 +356,11 @@ def compare(
         report: Also write a report to this HTML file.
     """
     if not methods:
-        raise ValueError(f"methods: came none, wanted some of {', '.join(METHODS)}.")
+        raise ValueError(f"methods is empty; choose from {', '.join(METHODS)}.")
     for method in methods:
         validation.one_of("methods", method, METHODS)
         if methods.count(method) > 1:
-            raise ValueError(f"methods: {method} is there twice; wanted each once.")
+            raise ValueError(f"methods: {method} is given twice; give each method once.")
     path = gallery.find(model)
     if report is not None:
         files.require_file(report, "report.html")
@@ -430,7 +430,7 @@ def _require_other(target: Path, *sources: str | Path) -> None:
     """Refuse to write over a file that is read."""
     for path in sources:
         if Path(path).resolve() == target.resolve():
-            raise ValueError(f"{path} is read here and would be replaced; write to another place.")
+            raise ValueError(f"{path} is an input and would be replaced; write to another file.")
 
 
 def _verdict(name: str, posterior: bk.Posterior) -> str:

@@ -404,7 +404,7 @@ def test_nothing_that_is_read_is_replaced(here, tmp_path, monkeypatch):
     ):
         status, out, err = here(*arguments)
         assert (status, out) == (2, "")
-        assert f"bayeskern: {read} is read here and would be replaced" in one_line(err)
+        assert f"bayeskern: {read} is an input and would be replaced" in one_line(err)
     assert {name: Path(name).read_text() for name in texts} == texts
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*texts, "link.html"])
 
@@ -445,8 +445,8 @@ def test_a_report_is_written_where_it_is_asked_for(here, tmp_path, monkeypatch):
         (["fit", "broken.py"], "broken.py, line 10: NameError: name 'sd' is not defined"),
         (["fit", "empty.py"], "empty.py has no function problem()"),
         (["compare", "coin", "--methods", "exact", "nutz"], "methods='nutz' is not known."),
-        (["compare", "coin", "--methods"], "methods: came none, wanted some of auto, "),
-        (["compare", "coin", "--methods", "nuts", "nuts"], "methods: nuts is there twice"),
+        (["compare", "coin", "--methods"], "methods is empty; choose from auto, "),
+        (["compare", "coin", "--methods", "nuts", "nuts"], "methods: nuts is given twice"),
         (["compare", "coin", "--report", "two.csv/x.html"], "two.csv is not a folder"),
         (["fit", "text.py"], "the observed site 'y' has values that are no numbers, of type <U1"),
         (["fit", "dims.py"], "dims names 1 axis of 'mu', ['a'], but it is one number"),

@@ -224,7 +224,7 @@ def _counts(series: Series, horizon: int, cutoffs: Any) -> list[int]:
     else:
         times = np.sort(parse_times(np.atleast_1d(cutoffs), "cutoffs"))
         if len(times) == 0:
-            raise ValueError("cutoffs: came none, wanted how many, or their dates.")
+            raise ValueError("cutoffs is empty; give their number, or their dates.")
         if (times.dtype.kind == "M") != (series.times.dtype.kind == "M"):
             wanted = "dates" if series.times.dtype.kind == "M" else "numbers"
             raise ValueError(f"cutoffs: came {times[0]}, but the times of the series are {wanted}.")

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from operator import add, mul
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -231,8 +230,8 @@ def search_kernel(
     x = x - x[0]
     if len(y) < OPTIONS.min_values or not x[-1] > 0.0:
         raise ValueError(
-            f"there are {len(y)} values at {len(np.unique(x))} places; wanted {OPTIONS.min_values} "
-            "values or more to search for a kernel."
+            f"there are {len(y)} values at {len(np.unique(x))} distinct times; wanted "
+            f"{OPTIONS.min_values} values or more to search for a kernel."
         )
     if is_constant(y):
         raise ValueError("the series is constant: there is nothing to search for.")
@@ -251,7 +250,7 @@ def _from_arrays(
     X = np.asarray(validation.inputs(X)[0])
     if X.shape[1] != 1:
         raise ValueError(
-            f"X has {X.shape[1]} columns; kernels of one are searched for: take one column, or "
+            f"X has {X.shape[1]} columns; the search takes one: choose a column, or "
             "compare GPRegression models of several by their log_evidence."
         )
     if len(X) > OPTIONS.max_values:
@@ -427,13 +426,14 @@ class _Search:
         return ChangePoint(before, after, expression.change, width).named("change")
 
     def _sum(self, terms: tuple[Term, ...], prefix: str = "") -> Kernel:
+        """Sum of the named products of terms."""
         products = [
-            reduce(mul, [self._leaf(leaf, i == 0) for i, leaf in enumerate(term)]).named(
+            reduce(Kernel.__mul__, [self._leaf(leaf, i == 0) for i, leaf in enumerate(term)]).named(
                 prefix + name
             )
             for name, term in _named(terms)
         ]
-        return reduce(add, products)
+        return reduce(Kernel.__add__, products)
 
     def _leaf(self, leaf: Leaf, first: bool) -> Kernel:
         """Kernel of a leaf with priors; the first factor of a product has the variance.

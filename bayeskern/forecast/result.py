@@ -305,7 +305,7 @@ class Forecast(Quantiles):
             times = series.times[len(self.series.values) :][added]
             require_possible(new[added], self.choices.likelihood, lambda: self.time_labels(times))
         if self.combination is None:
-            raise ValueError("a constant series taught nothing: forecast the longer one.")
+            raise ValueError("a constant series has no fit to update: forecast the longer series.")
         x = series.calendar.positions(series.times[series.observed])
         later = likely_times(series, self.horizon, self.choices, SPARE_STEPS_AFTER_UPDATE)
         parts = updated(self.parts, x, series.values[series.observed], *later)

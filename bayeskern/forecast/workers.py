@@ -47,7 +47,7 @@ def run_all[Result](
         for i, result in numbered:
             results[i] = result
             bar.advance()
-    killed = f"{max_starts} workers died on the way, of memory it may be; take fewer."
+    killed = f"{max_starts} workers died, possibly for lack of memory; take fewer workers."
     return [results.get(i, killed) for i in range(len(reads))]
 
 

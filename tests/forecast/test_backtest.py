@@ -260,7 +260,7 @@ def test_bad_backtests():
     for cutoffs in (0, -1, True, 2.5):
         with pytest.raises(ValueError, match="cutoffs"):
             bk.backtest(values, HORIZON, cutoffs)
-    with pytest.raises(ValueError, match="cutoffs: came none"):
+    with pytest.raises(ValueError, match="cutoffs is empty"):
         bk.backtest(values, HORIZON, [])
     with pytest.raises(ValueError, match=r"cutoffs: came 1950, but the times .* are dates"):
         bk.backtest(values, HORIZON, [1950])

@@ -169,7 +169,7 @@ def test_what_is_shown_says_counts(tmp_path):
     f = fitted("negative_binomial")
     text = str(f)
     assert "the logarithm of the mean of negative binomial counts" in text
-    assert "wider than need be" not in text
+    assert "too wide" not in text
     written = f.save(tmp_path)
     table = np.genfromtxt(written[0], delimiter=",", names=True, dtype=None, encoding="utf-8")
     assert np.array_equal(table["median"], np.round(table["median"]))

@@ -56,7 +56,7 @@ def read_numbers(
         ValueError: At the first cell that is not a number or is ambiguous, with its row.
     """
     if decimal not in (None, *NOTATIONS):
-        raise ValueError(f"decimal={decimal!r} is no mark before decimals; wanted '.' or ','.")
+        raise ValueError(f"decimal={decimal!r} is not a decimal mark; wanted '.' or ','.")
     numbers, remarks = np.asarray(cells), ()
     if numbers.dtype.kind not in "iuf":
         import pandas as pd  # slow to import
@@ -158,8 +158,7 @@ def _decimal_mark(
         decimals, thousands = (re.sub("[.,]", by, digits[row]) for by in (".", ""))
         raise AmbiguousError(
             f"{name}, row {row + 1}: {cells[row]!r} may be {decimals} or {thousands}, and no row "
-            "tells. Say which mark stands before decimals: --decimal . or --decimal , "
-            "(decimal= of read_series)."
+            "tells. Name the decimal mark: --decimal . or --decimal , (decimal= of read_series)."
         )
     return "."
 

@@ -82,7 +82,7 @@ def read_table(path: Path, sheet: str | None = None, encoding: str | None = None
             raise ValueError(f"{path} looks like {kind}: {advice}.")
     is_workbook = content.startswith(b"PK\x03\x04")
     if sheet is not None and not is_workbook:
-        raise ValueError(f"sheet={sheet!r} is for workbooks of Excel, and {path} is none.")
+        raise ValueError(f"sheet={sheet!r} is for Excel workbooks, and {path} is not one.")
     if is_workbook:
         return _read_workbook(path, content, sheet)
     if content.startswith(b"PAR1"):
@@ -152,7 +152,7 @@ def _decoded(path: Path, content: bytes, encoding: str | None) -> tuple[str, tup
     }
     marked = next((e for mark, e in byte_order_marks.items() if content.startswith(mark)), None)
     not_text = ValueError(
-        f"{path} is no table: neither text nor Excel, Parquet or JSON. If it is text, name its "
+        f"{path} is not a table: neither text nor Excel, Parquet or JSON. If it is text, name its "
         "encoding by --encoding."
     )
     try:
@@ -245,16 +245,16 @@ def _read_workbook(path: Path, content: bytes, sheet: str | None) -> FileTable:
     import pandas as pd  # slow to import
 
     try:
-        with extras.needed_for(f"{path}, a workbook of Excel,", package="openpyxl", extra="excel"):
+        with extras.needed_for(f"{path}, an Excel workbook,", package="openpyxl", extra="excel"):
             sheets = pd.read_excel(io.BytesIO(content), sheet_name=None, header=None, dtype=object)
     except (ValueError, KeyError, BadZipFile) as error:
-        raise ValueError(f"{path} is a zip file, and no workbook of Excel: {error}.") from None
+        raise ValueError(f"{path} is a zip file, but not an Excel workbook: {error}.") from None
     filled = {name: cells for name, cells in sheets.items() if cells.notna().to_numpy().any()}
     names = ", ".join(map(str, filled))
     if sheet is None and len(filled) > 1:
         raise ValueError(f"{path}: which sheet? {names} hold data; name one by sheet= or --sheet.")
     if not filled:
-        raise ValueError(f"{path} has no cells that hold anything.")
+        raise ValueError(f"{path} has no cells with data.")
     name = next(iter(filled)) if sheet is None else sheet
     if name not in filled:
         raise ValueError(f"{path} has no sheet {name!r} with data; there are {names}.")

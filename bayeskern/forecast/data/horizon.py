@@ -73,7 +73,7 @@ def _end_of_duration(count: int, unit: str, text: str, calendar: Calendar) -> np
         offset = pd.DateOffset(**{f"{unit}s": count})  # pyright: ignore[reportArgumentType]
         return (last + offset).to_datetime64()
     except (OverflowError, ValueError):
-        raise ValueError(f"horizon: {text} go beyond what dates can hold; take less.") from None
+        raise ValueError(f"horizon: {text} are beyond the range of dates; take less.") from None
 
 
 def _end_of_period(text: str, calendar: Calendar) -> np.datetime64 | float:

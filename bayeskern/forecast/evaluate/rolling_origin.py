@@ -23,7 +23,7 @@ class RollingOriginScores:
         ours: Scores of the forecasts, (N,) each.
         naive: Scores of the seasonal-naive forecasts, (N,) each.
         known: Number of values known to the forecast of each value, (N,).
-        place: Row of each value in the series, (N,); origins may share values.
+        rows: Row of each value in the series, (N,); origins may share values.
     """
 
     steps: int
@@ -31,7 +31,7 @@ class RollingOriginScores:
     ours: Scores
     naive: Scores
     known: np.ndarray
-    place: np.ndarray
+    rows: np.ndarray
 
     @property
     def origins(self) -> list[int]:
@@ -41,7 +41,7 @@ class RollingOriginScores:
     @property
     def count(self) -> int:
         """Number of distinct values that were forecast."""
-        return len(np.unique(self.place))
+        return len(np.unique(self.rows))
 
     def coverage(self, level: float) -> float:
         """Share of the values inside the central intervals of a level."""

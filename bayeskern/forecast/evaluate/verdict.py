@@ -58,8 +58,8 @@ def assess_forecast(
         if problem:
             return Trust("bad", problem)
         advice = (
-            "The series is too short for forecasts from earlier dates: nothing in it shows how far "
-            "the intervals hold. A longer history would."
+            "The series is too short for forecasts from earlier dates, so that the coverage of the "
+            "intervals cannot be checked. Give a longer history."
         )
         return Trust("not assessable", advice)
     evidence = {
@@ -86,13 +86,13 @@ def _failures(past: RollingOriginScores, limits: ForecastLimits) -> Iterator[str
     """Reasons for a bad verdict, with advice."""
     if past.coverage(0.8) + 2.0 * past.coverage_error(0.8) < limits.min_coverage_80:
         yield (
-            "The intervals are much too narrow for how the series behaves: take a shorter horizon, "
-            "or only the part of it since it last changed its ways (last=)."
+            "The intervals are much too narrow: take a shorter horizon, or only the values since "
+            "the series last changed its behaviour (last=)."
         )
     if past.error_ratio > limits.max_error_ratio and past.crps_ratio > 1.0:
         yield (
-            f"Repeating the last season had a much smaller error: this one was "
-            f"{compared(past.error_ratio)} it. Use that, or give another season= or last=."
+            f"Repeating the last season had a much smaller error: that of this forecast was "
+            f"{compared(past.error_ratio)} it. Use seasonal naive, or give another season= or last=."
         )
 
 
@@ -105,18 +105,21 @@ def _doubts(
         tolerance = limits.coverage_tol + 2.0 * past.coverage_error(level)
         held = f"{100 * level:.0f} % intervals held {100 * past.coverage(level):.0f} %"
         if deviation < -tolerance:
-            yield f"{held}: expect more surprises than they promise, or take a shorter horizon."
+            yield (
+                f"{held}: expect more values outside than their level says, or take a shorter "
+                "horizon."
+            )
         if deviation > tolerance and not discrete:
-            yield f"{held}: they are wider than need be. Use lower levels for tight decisions."
+            yield f"{held}: they are too wide. Use a lower level where a narrow interval matters."
     if np.isfinite(past.error_ratio) and past.error_ratio >= limits.max_good_error_ratio:
         yield (
-            "Repeating the last season did as well: use the intervals, and do not read much into "
-            "the course of the median. Regressors or another season= may help."
+            "Repeating the last season had no larger error: rely on the intervals rather than on "
+            "the median. Regressors or another season= may help."
         )
     if past.count < limits.min_values or len(past.origins) < limits.min_origins:
-        yield "So few past values say little: a longer history would tell more."
+        yield "So few past values are weak evidence: a longer history would give a firmer verdict."
     if past.steps < horizon // 3:
         yield (
-            f"Only {past.steps} of the {horizon} steps have a past to compare with: trust the "
+            f"Only {past.steps} of the {horizon} steps could be checked on past values: trust the "
             "later ones less, or take a shorter horizon."
         )

@@ -33,8 +33,8 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
     effects = f.choices.effects
     if effects is not None and effects.unseen:
         remarks.append(
-            f"{', '.join(effects.unseen)} falls within the forecast, and not within the series, so "
-            "that nothing is known of what it does: taken to do nothing"
+            f"{', '.join(effects.unseen)} occurs in the forecast but not in the series: its effect "
+            "is unknown, and taken as none"
         )
     if f.choices.likelihood is not None:
         return tuple(remarks)
@@ -42,20 +42,23 @@ def remarks_on(f: Forecast) -> tuple[str, ...]:
     if outlier:
         advice = "" if f.choices.robust else ", else take StructuralModel(robust=True) (--robust)"
         remarks.append(
-            f"{outlier} is far from what all other values say of it: leave it out if it is an "
+            f"{outlier} is far from its prediction from all other values: leave it out if it is an "
             f"error{advice}"
         )
     # Larger whole numbers vary like continuous ones.
     if np.min(y) >= 0 and np.median(y) <= 10.0 and np.array_equal(y, np.round(y)):
         remarks.append(
-            "the values are small counts, and the intervals those of numbers that need not be "
-            "whole: likelihood='negative_binomial' (--likelihood negative_binomial) is for counts"
+            "the values are small counts, but the intervals are those of continuous values: "
+            "likelihood='negative_binomial' (--likelihood negative_binomial) is for counts"
         )
     if np.min(y) >= 0 and np.min(f.interval()[0]) < 0:
-        advice = "if none can be, set a bound (StructuralModel(lower=0), --lower 0)"
+        advice = "set a bound (StructuralModel(lower=0), --lower 0)"
         if np.min(y) > 0:
-            advice = "if none can be, model the logarithm (StructuralModel(log=True), --positive)"
-        remarks.append(f"no value is negative, but the 95 % interval reaches there: {advice}")
+            advice = "model the logarithm (StructuralModel(log=True), --positive)"
+        remarks.append(
+            "no value is negative, but the 95 % interval has negative values: if these are "
+            f"impossible, {advice}"
+        )
     return tuple(remarks)
 
 

@@ -366,13 +366,13 @@ REFUSED = {
     "Excel 97": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"looks like .*\.xls.*: save it as \.xlsx"),
     "a web page": (b"<!DOCTYPE html><html></html>", "looks like a web page"),
     "a picture": (b"\x89PNG\r\n\x1a\n", "looks like a picture"),
-    "a zip file": (b"PK\x03\x04nothing", "is a zip file, and no workbook"),
+    "a zip file": (b"PK\x03\x04nothing", "is a zip file, but not an Excel workbook"),
     "a broken gzip": (b"\x1f\x8bnothing", "is a gzip file that cannot be unpacked"),
     "broken Parquet": (b"PAR1nothing", "is Parquet that cannot be read"),
     "broken JSON": (b'{"day": [1, 2', "is not JSON"),
     "JSON in Latin-1": ('{"größe": [1, 2]}'.encode("latin-1"), "is JSON that is not in UTF-8"),
     "JSON of something else": (b'{"a": {"b": 1}}', "holds no table: wanted a list of records"),
-    "bytes": (bytes(range(256)), "is no table: neither text nor"),
+    "bytes": (bytes(range(256)), "is not a table: neither text nor"),
     "two currencies": (
         lines(ISO_DAYS, ["$1", "£2", "$3", "$4"]).encode(),
         r"sales has values in \$ and £; wanted one",
@@ -425,9 +425,9 @@ def test_options_that_are_for_other_things_are_refused(tmp_path):
     path = tmp_path / "sales.csv"
     path.write_text(PLAIN)
     for options, message in (
-        ({"sheet": "a"}, "is for workbooks of Excel"),
+        ({"sheet": "a"}, "is for Excel workbooks"),
         ({"encoding": "utf-9"}, "encoding='utf-9' is not known"),
-        ({"decimal": ";"}, "decimal=';' is no mark"),
+        ({"decimal": ";"}, "decimal=';' is not a decimal mark"),
         ({"date_format": "%Q"}, "date_format='%Q' is no format"),
         ({"date_format": "%d.%m.%Y"}, "day, row 1: cannot read '2019-01-13'; wanted %d.%m.%Y"),
     ):

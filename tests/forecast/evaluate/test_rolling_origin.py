@@ -34,7 +34,7 @@ def test_origins_lie_in_the_second_half_and_see_nothing_later(f):
     assert back.steps == HORIZON and back.origins == counts and back.count == 24
     ahead = [min(HORIZON, N - count) for count in counts]
     np.testing.assert_array_equal(back.known, np.repeat(counts, ahead))
-    assert np.all(back.place >= back.known)
+    assert np.all(back.rows >= back.known)
 
 
 def test_the_naive_scores_are_those_of_the_naive_forecast(f):
@@ -161,17 +161,17 @@ def test_its_coverage_is_the_true_one_within_its_error():
         (
             made(np.arange(240) % 3 != 0),
             "caution",
-            "95 % intervals held 67 %: expect more surprises",
+            "95 % intervals held 67 %: expect more values outside",
         ),
         (made(np.arange(240) % 3 == 0), "bad", "much too narrow"),
-        (made(np.ones(60, bool)), "caution", "wider than need be"),
+        (made(np.ones(60, bool)), "caution", "too wide"),
         (
             made(np.arange(40) % 5 != 0, error=2.1),
             "caution",
-            "Repeating the last season did as well",
+            "Repeating the last season had no larger error",
         ),
         (made(np.arange(40) % 5 != 0, error=3.0), "bad", "had a much smaller error"),
-        (made([True] * 4 + [False], steps=1), "caution", "So few past values say little"),
+        (made([True] * 4 + [False], steps=1), "caution", "So few past values are weak evidence"),
         (made(np.arange(40) % 5 != 0, steps=1), "caution", "Only 1 of the 6 steps"),
     ],
     ids=["good", "narrow", "hopeless", "wide", "no better", "much worse", "few", "short reach"],

@@ -53,14 +53,14 @@ def test_intervals_that_held_what_they_say_are_good():
 @pytest.mark.parametrize(
     ("level", "count", "verdict", "says"),
     [
-        (0.8, 20, "caution", "80 % intervals held 100 %: they are wider than need be"),
+        (0.8, 20, "caution", "80 % intervals held 100 %: they are too wide"),
         (0.8, 17, "good", "80 % intervals held 85 %"),
         (0.8, 15, "good", "80 % intervals held 75 %"),
-        (0.8, 10, "caution", "80 % intervals held 50 %: expect more surprises"),
+        (0.8, 10, "caution", "80 % intervals held 50 %: expect more values outside"),
         (0.8, 4, "bad", "The intervals are much too narrow"),
         (0.95, 20, "good", "80 % intervals held 80 %"),
         (0.95, 18, "good", "80 % intervals held 80 %"),
-        (0.95, 14, "caution", "95 % intervals held 70 %: expect more surprises"),
+        (0.95, 14, "caution", "95 % intervals held 70 %: expect more values outside"),
     ],
 )
 def test_coverage_from_both_sides(level, count, verdict, says):
@@ -83,11 +83,11 @@ def test_bounds_are_beyond_twice_the_standard_error():
     ("error", "crps", "verdict", "says"),
     [
         (1.98, 1.5, "good", "error 1 % below seasonal naive"),
-        (2.0, 1.5, "caution", "Repeating the last season did as well"),
-        (2.58, 2.1, "caution", "Repeating the last season did as well"),
-        (2.62, 2.1, "bad", "had a much smaller error: this one was 31 % above it"),
+        (2.0, 1.5, "caution", "Repeating the last season had no larger error"),
+        (2.58, 2.1, "caution", "Repeating the last season had no larger error"),
+        (2.62, 2.1, "bad", "had a much smaller error: that of this forecast was 31 % above it"),
         # A worse median, and a distribution that is no worse.
-        (2.62, 1.9, "caution", "Repeating the last season did as well"),
+        (2.62, 1.9, "caution", "Repeating the last season had no larger error"),
     ],
 )
 def test_the_error_from_both_sides(error, crps, verdict, says):
@@ -103,21 +103,21 @@ def test_few_origins_and_few_values_say_little(origins, per_origin, verdict):
     held = {0.8: round(0.8 * per_origin), 0.95: per_origin}
     trust = verdict_of(held, origins, per_origin)
     assert trust.verdict == verdict
-    assert ("So few past values say little" in trust.advice) == (verdict == "caution")
+    assert ("So few past values are weak evidence" in trust.advice) == (verdict == "caution")
 
 
 @pytest.mark.parametrize(("steps", "verdict"), [(6, "good"), (4, "good"), (3, "caution")])
 def test_a_horizon_far_beyond_the_past_ones(steps, verdict):
     trust = verdict_of(**RIGHT, steps=steps, horizon=12)
     assert trust.verdict == verdict
-    assert ("Only 3 of the 12 steps have a past" in trust.advice) == (verdict == "caution")
+    assert ("Only 3 of the 12 steps could be checked" in trust.advice) == (verdict == "caution")
 
 
 def test_the_weightiest_doubt_comes_first():
     """Narrow intervals before an error no better than naive, and both before few values."""
     options = {"held": {0.8: 10, 0.95: 19}, "per_origin": 20, "origins": 12, "error": 2.1}
-    assert "expect more surprises" in verdict_of(**options).advice
-    assert "did as well" in verdict_of(**(options | {"held": RIGHT["held"]})).advice
+    assert "expect more values outside" in verdict_of(**options).advice
+    assert "had no larger error" in verdict_of(**(options | {"held": RIGHT["held"]})).advice
 
 
 def test_a_series_that_is_too_short_is_not_assessed():
@@ -148,7 +148,7 @@ def test_origins_that_differ_are_as_uncertain_as_their_mean():
     back = past({0.8: 8}, origins=40, per_origin=10)
     inside = np.repeat(np.arange(40) % 4 != 0, 10)
     ours = back.ours._replace(inside=dict.fromkeys(COVERAGES, inside))
-    differing = RollingOriginScores(6, 3.0, ours, back.naive, back.known, back.place)
+    differing = RollingOriginScores(6, 3.0, ours, back.naive, back.known, back.rows)
     # The standard error of the mean of 40 shares that are 0 or 1.
     shares = np.arange(40) % 4 != 0
     expected = np.std(shares, ddof=1) / np.sqrt(40)
@@ -178,7 +178,7 @@ def test_the_standard_error_covers_the_scatter_of_the_coverage():
         own = rng.random(48) < 0.8
         inside = np.where(rng.random(48) < np.sqrt(CORRELATION), common, own)
         ours = back.ours._replace(inside=dict.fromkeys(COVERAGES, inside))
-        one = RollingOriginScores(6, 3.0, ours, back.naive, back.known, back.place)
+        one = RollingOriginScores(6, 3.0, ours, back.naive, back.known, back.rows)
         shares.append(one.coverage(0.8))
         errors.append(one.coverage_error(0.8))
     assert 0.8 < np.mean(errors) / np.std(shares) < 1.4
