@@ -111,8 +111,9 @@ class Anomalies:
             return "\n".join(lines)
         cells = [[f.series.time_name, "value", "median", "interval"]]
         for i in rows[:most]:
-            value, median, low, high = map(
-                show, (self.values[i], self.median[i], lower[i], upper[i])
+            value, median, low, high = (
+                show(float(number))
+                for number in (self.values[i], self.median[i], lower[i], upper[i])
             )
             label = f.time_labels(self.times[[i]])[0]
             cells.append([label, value, median, f"{low} to {high}"])

@@ -85,7 +85,7 @@ def _run_on_cores(
         pool = Parallel(n_jobs=workers, return_as="generator_unordered")
         try:
             batches = pool(delayed(_run)(work, [item]) for item in [*remaining.items()])
-            for ((i, result),) in batches:  # pyright: ignore[reportOptionalIterable]
+            for ((i, result),) in batches:  # pyright: ignore[reportGeneralTypeIssues]
                 del remaining[i]
                 yield i, result
             return

@@ -91,8 +91,9 @@ def _failures(past: RollingOriginScores, limits: ForecastLimits) -> Iterator[str
         )
     if past.error_ratio > limits.max_error_ratio and past.crps_ratio > 1.0:
         yield (
-            f"Repeating the last season had a much smaller error: that of this forecast was "
-            f"{compared(past.error_ratio)} it. Use seasonal naive, or give another season= or last=."
+            "Repeating the last season had a much smaller error: that of this forecast was "
+            f"{compared(past.error_ratio)} it. Use seasonal naive, or give another season= or "
+            "last=."
         )
 
 
