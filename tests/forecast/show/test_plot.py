@@ -129,7 +129,7 @@ def test_backtest(series):
     assert [text.get_text() for text in ax.get_legend().texts] == [
         "observed", "median and 50 % interval", "seasonal naive",
     ]  # fmt: skip
-    medians = [item for item in ax.lines if item.get_color() == plot.FUTURE]
+    medians = [item for item in ax.lines if item.get_color() == plot.FORECAST_COLOR]
     for fold, drawn in zip(result.folds, medians, strict=True):
         np.testing.assert_array_equal(drawn.get_xdata(), fold.times)
         np.testing.assert_array_equal(drawn.get_ydata(), fold.forecast.median[fold.pick])
@@ -154,7 +154,7 @@ def test_saving_leaves_no_state(f, tmp_path):
     for path in paths[1:]:
         image = plt.imread(path)
         # Something is drawn, in the colour of the future, too.
-        near = np.abs(image[..., :3] - to_rgb(plot.FUTURE)).max(axis=-1) < 0.05
+        near = np.abs(image[..., :3] - to_rgb(plot.FORECAST_COLOR)).max(axis=-1) < 0.05
         assert image.shape[1] == 1170 and near.sum() > 500
 
 
