@@ -28,21 +28,31 @@ MIN_TIE = 1e-6
 
 
 class Transformation(Protocol):
-    """A non-decreasing function T of z, by which a value of y is forecast.
+    """A non-decreasing function T of z, by which a value of y is forecast."""
 
-    Attributes:
-        is_affine: Whether T(z) = shift + size z.
-        shift, size: Of T, if it is affine.
-        atoms: Values that T has at many z: (k,).
-    """
+    @property
+    def is_affine(self) -> bool:
+        """True if T(z) = shift + size z."""
+        ...
 
-    is_affine: bool
-    shift: float
-    size: float
-    atoms: np.ndarray
+    @property
+    def shift(self) -> float:
+        """Shift of an affine T."""
+        ...
 
-    def ahead(self, mean, deviation) -> np.ndarray:
-        """T(mean + deviation), where z has that mean: of (..., m) both."""
+    @property
+    def size(self) -> float:
+        """Size of an affine T."""
+        ...
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Values that T has at many z, (k,)."""
+        ...
+
+    def ahead(self, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+        """T(mean + deviation), (..., m), where z has that mean."""
+        ...
 
 
 class QuantileAverage(Quantiles):
