@@ -13,7 +13,6 @@ import pytest
 
 import bayeskern as bk
 from bayeskern import MAP
-from bayeskern.distributed import SILENCE
 from tests import program_of_processes as program
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -115,7 +114,7 @@ def test_where_a_process_is_killed_the_others_end_and_a_checkpoint_goes_on(tmp_p
         time.sleep(0.01)
     processes[killed].send_signal(signal.SIGKILL)
     # An error, in less time than would look like a hang.
-    output, _ = processes[1 - killed].communicate(timeout=4 * SILENCE)
+    output, _ = processes[1 - killed].communicate(timeout=4 * 30.0)
     assert processes[1 - killed].returncode != 0, output.decode()
     processes[killed].communicate()
 
