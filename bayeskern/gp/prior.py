@@ -100,16 +100,19 @@ def above_rounding(variance: Array, prior: Array) -> Array:
     return jnp.maximum(variance, jnp.finfo(prior.dtype).eps * prior)
 
 
-def per_point(name: str, value: object, n: int) -> Array:
+def per_point(name: str, value: object, n: int, units: str = "points") -> Array:
     """Read one number, (), or one for each of n points, (n,).
 
     Raises TypeError if it is a distribution or free, and ValueError if it has another shape.
     """
     if hyper.is_specified(value):
-        raise TypeError(f"{name} must be a number here, got {hyper.show(value)}; see GPRegression.")
+        raise TypeError(
+            f"{name} must be a number here, got {hyper.show(value)}; GPRegression and LatentGP "
+            "take priors."
+        )
     value = value if isinstance(value, Array) else jnp.asarray(np.asarray(value, float))
     if value.shape not in ((), (n,)):
         raise ValueError(
-            f"{name} must be one number or one for each of {n} points, got {value.shape}."
+            f"{name} must be one number or one for each of {n} {units}, got {value.shape}."
         )
     return value

@@ -152,13 +152,31 @@ def _positive_part(W: Array) -> Array:
     return jnp.einsum("ncd,nd,ned->cen", vectors, jnp.maximum(values, 0.0), vectors)
 
 
+class LaplaceApproximation(NamedTuple):
+    """Posterior N(f^, (K^-1 + W)^-1) of the latent functions.
+
+    mode: f^; W: curvature of the log likelihood there; factor: (K + W^-1)^-1, factored.
+    """
+
+    log_likelihood: LogLikelihood
+    mode: LatentMode
+    W: Array
+    factor: LaplaceFactor
+
+    @property
+    def usable(self) -> Array:
+        """True if there is a mode and K^-1 + W is positive definite there."""
+        return self.mode.found & jnp.isfinite(self.factor.logdet())
+
+
 def approximate(
     covariance: LatentCovariance, m: Array, log_likelihood: LogLikelihood
-) -> tuple[LatentMode, Array, LaplaceFactor]:
-    """Mode of f, the curvature W there, and (K + W^-1)^-1, factored."""
+) -> LaplaceApproximation:
+    """Approximate the posterior of f, for prior means m (C, n)."""
     mode = find_mode(covariance, m, log_likelihood)
     W = log_likelihood.curvature(mode.f)
-    return mode, W, covariance.factorizer(log_likelihood.concave)(W)
+    factor = covariance.factorizer(log_likelihood.concave)(W)
+    return LaplaceApproximation(log_likelihood, mode, W, factor)
 
 
 def log_marginal(covariance: LatentCovariance, m: Array, log_likelihood: LogLikelihood) -> Array:
@@ -167,7 +185,7 @@ def log_marginal(covariance: LatentCovariance, m: Array, log_likelihood: LogLike
     -inf, with a gradient of 0, where there is no mode. Newton's steps are not differentiated.
     """
     fixed = jax.lax.stop_gradient((covariance, m, log_likelihood))
-    mode, _, factor = approximate(*fixed)
+    _, mode, _, factor = approximate(*fixed)
     value = mode.value - 0.5 * factor.logdet()
     usable = mode.found & jnp.isfinite(value)
     # Without a mode, NaN derivatives end here.

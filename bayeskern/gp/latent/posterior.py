@@ -13,8 +13,8 @@ from jax import Array
 from jax.scipy.special import logsumexp
 from numpy.typing import ArrayLike
 
-from bayeskern.gp.latent.laplace import LatentMode
-from bayeskern.gp.latent.log_likelihood import LogLikelihood, count_latents, eta
+from bayeskern.gp.latent.laplace import LaplaceApproximation
+from bayeskern.gp.latent.log_likelihood import count_latents, eta
 from bayeskern.gp.latent.prior import LatentFactor, LatentPoints, LatentPrior, repeat_kernels
 from bayeskern.gp.latent.quadrature import (
     NODES_PER_BATCH,
@@ -52,9 +52,7 @@ class ConditionedLatent(eqx.Module):
         weights: K^-1 (f^ - m), shape (C, n).
         factor: (K + W^-1)^-1, factored.
         columns: Columns of the data frame X, or None.
-        log_likelihood: Log likelihood of the data; None if f itself is known.
-        mode: Mode of f with the record of its search; None if f itself is known.
-        W: Curvature, shape (C, C, n); None if f itself is known.
+        approximation: Laplace's approximation; None if f itself is known.
 
     References:
         Rasmussen and Williams (2006), sections 3.4 and 3.5.
@@ -66,14 +64,7 @@ class ConditionedLatent(eqx.Module):
     weights: Array
     factor: LatentFactor
     columns: tuple[str, ...] | None = eqx.field(static=True)
-    log_likelihood: LogLikelihood | None = None
-    mode: LatentMode | None = None
-    W: Array | None = None
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        """One kernel, or one for each function."""
-        return self.prior.kernels
+    approximation: LaplaceApproximation | None = None
 
     @property
     def X(self) -> Array:
@@ -128,7 +119,7 @@ class ConditionedLatent(eqx.Module):
             require_known_mean(self.prior_mean)
         n = self.X.shape[0]
         condition_at = eqx.Partial(_at_the_only_draw, self)
-        mixture = LatentMixture(condition_at, {}, self.kernels, self.likelihood, n)
+        mixture = LatentMixture(condition_at, {}, self.prior.kernels, self.likelihood, n)
         if latent:
             return latent_prediction(mixture, X_new)
         values = self.likelihood.read_extra(dict(extra or {}), X_new.shape[0])
@@ -141,11 +132,11 @@ class ConditionedLatent(eqx.Module):
         References:
             Vehtari et al. (2016), section 3.2, as in `LatentProcess.pointwise`.
         """
-        assert self.mode is not None and self.W is not None and self.log_likelihood is not None
-        log_densities = self.log_likelihood.log_densities
+        assert self.approximation is not None, "f itself is known"
+        log_likelihood, mode, W, _ = self.approximation
         _, S = self.prior.moments(self.weights, self.factor, LatentPoints(self.X))
-        S, W = jnp.moveaxis(S, -1, 0), jnp.moveaxis(self.W, -1, 0)
-        f, gradient = self.mode.f, self.log_likelihood.gradient(self.mode.f)
+        S, W = jnp.moveaxis(S, -1, 0), jnp.moveaxis(W, -1, 0)
+        f, gradient = mode.f, log_likelihood.gradient(mode.f)
         # The cavity distribution, without y_i: about N(f^ - V g, V) with V^-1 = S^-1 - W.
         V = jnp.linalg.solve(jnp.eye(S.shape[-1]) - S @ W, S)
         V = 0.5 * (V + jnp.swapaxes(V, -1, -2))
@@ -156,7 +147,7 @@ class ConditionedLatent(eqx.Module):
 
         def log_product(step):
             point = f.T + step
-            return log_densities(point.T) + log_normal(point - cavity, V)
+            return log_likelihood.log_densities(point.T) + log_normal(point - cavity, V)
 
         values = jax.lax.map(log_product, step, batch_size=NODES_PER_BATCH) - log_normal(step, S)
         return logsumexp(values, b=jnp.asarray(w)[:, None], axis=0)

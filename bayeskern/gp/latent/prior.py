@@ -15,7 +15,7 @@ from jax import Array
 from jax.scipy.linalg import solve_triangular
 
 from bayeskern.gp.latent import laplace
-from bayeskern.gp.latent.laplace import LatentMode
+from bayeskern.gp.latent.laplace import LaplaceApproximation
 from bayeskern.gp.latent.laplace_factor import (
     BlockFactor,
     DenseCovariance,
@@ -60,20 +60,12 @@ class LatentPrior(eqx.Module):
         """Laplace's approximation of log p(y), for prior means m (C, n)."""
         return _log_marginal(self.covariance, m, log_likelihood)
 
-    def approximate(
-        self, m: Array, log_likelihood: LogLikelihood
-    ) -> tuple[LatentMode, Array, LaplaceFactor]:
-        """Mode of f, the curvature W there, and (K + W^-1)^-1, factored."""
+    def approximate(self, m: Array, log_likelihood: LogLikelihood) -> LaplaceApproximation:
+        """Laplace's approximation of the posterior of f, for prior means m (C, n)."""
         return _approximate(self.covariance, m, log_likelihood)
 
     def log_ratio(
-        self,
-        mode: LatentMode,
-        W: Array,
-        factor: LaplaceFactor,
-        log_likelihood: LogLikelihood,
-        key: Array,
-        size: int,
+        self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> tuple[Array, Array]:
         """Draws of f from the approximation q and their log weights log [p(y, f) / (q(f) Z)].
 
@@ -83,8 +75,8 @@ class LatentPrior(eqx.Module):
             Draws (size, C, points), at no more than a few thousand of the points of X, and the log
             weights (size,).
         """
-        d = self.approximate_deviations(W, factor, key, size)
-        return mode.f + d, _log_weights(mode.f, d, W, log_likelihood)
+        d = self.approximate_deviations(posterior, key, size)
+        return posterior.mode.f + d, _log_weights(posterior, d)
 
     @abstractmethod
     def root(self, white: Array) -> Array:
@@ -109,7 +101,7 @@ class LatentPrior(eqx.Module):
 
     @abstractmethod
     def approximate_deviations(
-        self, W: Array, factor: LaplaceFactor, key: Array, size: int
+        self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> Array:
         """Joint draws at X from Laplace's approximation, minus its mode: (size, C, n)."""
 
@@ -119,13 +111,14 @@ _approximate = jax.jit(laplace.approximate)
 
 
 @jax.jit
-def _log_weights(f: Array, d: Array, W: Array, log_likelihood: LogLikelihood) -> Array:
+def _log_weights(posterior: LaplaceApproximation, d: Array) -> Array:
     """log p(y | f + d) minus its quadratic approximation at the mode f, for each of d: (size,)."""
-    g, at_mode = log_likelihood.gradient(f), log_likelihood.log_density(f)
+    log_likelihood, mode, W, _ = posterior
+    g, at_mode = log_likelihood.gradient(mode.f), log_likelihood.log_density(mode.f)
 
     def remainder(d):
         quadratic = jnp.sum(g * d) - 0.5 * jnp.einsum("ci,cdi,di->", d, W, d)
-        return log_likelihood.log_density(f + d) - at_mode - quadratic
+        return log_likelihood.log_density(mode.f + d) - at_mode - quadratic
 
     return jax.lax.map(remainder, d)
 
@@ -174,9 +167,9 @@ class DensePrior(LatentPrior):
         return drawn.reshape(size, self.C, -1)
 
     def approximate_deviations(
-        self, W: Array, factor: LaplaceFactor, key: Array, size: int
+        self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> Array:
-        return _whitened_deviations(self.covariance, W, key, size)
+        return _whitened_deviations(self.covariance, posterior.W, key, size)
 
     def _across(self, at: LatentPoints) -> tuple[list[Kernel], Array]:
         """The kernels, one of them replaced by its component, and each k(X, X_new): (C, n, m)."""

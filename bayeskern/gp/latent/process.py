@@ -11,17 +11,15 @@ from jax import Array
 from numpy.typing import ArrayLike
 from numpyro.distributions import Distribution, constraints
 
-from bayeskern import hyperparameters as hyper
 from bayeskern.core import validation
 from bayeskern.core.validation import NotPositiveDefiniteError, is_traced
-from bayeskern.gp.latent.laplace import LatentMode
-from bayeskern.gp.latent.laplace_factor import LaplaceFactor
+from bayeskern.gp.latent.laplace import LaplaceApproximation
 from bayeskern.gp.latent.log_likelihood import LogLikelihood, count_latents, eta
 from bayeskern.gp.latent.posterior import ConditionedLatent, NewResponses, latent_means
 from bayeskern.gp.latent.prior import DensePrior, LatentPrior
 from bayeskern.gp.latent.quadrature import sample_responses
 from bayeskern.gp.latent.solver_prior import SolverPrior
-from bayeskern.gp.prior import Inputs, is_function, mean_function, positive_definite
+from bayeskern.gp.prior import Inputs, is_function, mean_function, per_point, positive_definite
 from bayeskern.kernels.base import Kernel
 from bayeskern.likelihoods.base import Likelihood
 from bayeskern.linalg import SOLVERS, Solver, solver_of
@@ -151,39 +149,34 @@ class LatentProcess(Distribution):
             NotPositiveDefiniteError: If the latent functions have no mode.
             ValueError: If the log likelihood has kinks, or y another shape.
         """
-        log_likelihood, mode, W, factor = self._approximate(y)
+        posterior = self._approximate(y)
         # Nothing can be raised under a trace: NaN weights make every prediction NaN instead.
-        usable = mode.found & jnp.isfinite(factor.logdet())
-        weights = jnp.where(usable, mode.weights, jnp.nan)
-        return ConditionedLatent(
-            self.prior, self.likelihood, self.prior_mean, weights, factor, self.columns,
-            log_likelihood, mode, W,
-        )  # fmt: skip
+        weights = jnp.where(posterior.usable, posterior.mode.weights, jnp.nan)
+        process = self.prior, self.likelihood, self.prior_mean
+        return ConditionedLatent(*process, weights, posterior.factor, self.columns, posterior)
 
-    def _approximate(self, y: ArrayLike) -> tuple[LogLikelihood, LatentMode, Array, LaplaceFactor]:
-        """Log likelihood, mode, curvature and factor; raise where there is no mode."""
+    def _approximate(self, y: ArrayLike) -> LaplaceApproximation:
+        """Approximate the posterior of f; raise where there is no mode."""
         check_smooth(self.likelihood)
         y = jnp.asarray(y)
         if y.shape != self.event_shape:
             raise ValueError(f"y has shape {y.shape} but X asks for {self.event_shape}.")
         log_likelihood = LogLikelihood.of(self.likelihood, y, self.extra)
-        mode, W, factor = self.prior.approximate(self.means(), log_likelihood)
-        usable = mode.found & jnp.isfinite(factor.logdet())
-        if not is_traced(usable) and not usable:
+        posterior = self.prior.approximate(self.means(), log_likelihood)
+        if not is_traced(posterior.usable) and not posterior.usable:
             raise NotPositiveDefiniteError(
-                f"no mode of the latent function was found in {int(mode.steps)} Newton steps: "
-                "the covariance of the kernel is not positive definite, or the log likelihood is "
-                "not finite or not curved downwards there. Look at the hyperparameters, and try "
-                "bayeskern.kernels.check_psd(kernel, X)."
+                f"no mode of the latent function was found in {int(posterior.mode.steps)} Newton "
+                "steps: the covariance of the kernel is not positive definite, or the log "
+                "likelihood is not finite or not curved downwards there. Look at the "
+                "hyperparameters, and try bayeskern.kernels.check_psd(kernel, X)."
             )
-        return log_likelihood, mode, W, factor
+        return posterior
 
     def condition_on_white(self, white: Array) -> ConditionedLatent:
         """Condition on f = m + L white at X, with K = L L' and white (C, n)."""
         weights, factor = self.prior.noise_free(white)
-        return ConditionedLatent(
-            self.prior, self.likelihood, self.prior_mean, weights, factor, self.columns
-        )
+        process = self.prior, self.likelihood, self.prior_mean
+        return ConditionedLatent(*process, weights, factor, self.columns)
 
     def pointwise(self, y: ArrayLike) -> tuple[Array, Array]:
         """Log density of each observation given all others, log p(y_i | y_-i).
@@ -219,8 +212,7 @@ class LatentProcess(Distribution):
             Draws (n, C, points), at no more than a few thousand of the points of X, and the log
             weights (n,).
         """
-        log_likelihood, mode, W, factor = self._approximate(y)
-        return self.prior.log_ratio(mode, W, factor, log_likelihood, key, n)
+        return self.prior.log_ratio(self._approximate(y), key, n)
 
     def given(self, y: ArrayLike, new: LatentProcess, rows: Array) -> NewResponses:
         """Distribution of observations at new points, given those of this process.
@@ -307,10 +299,6 @@ def _read_mean(mean: ArrayLike | Callable, C: int, n: int) -> Array | Callable:
     """Prior mean: a function, a number, one number for each of C functions, or (n,)."""
     if is_function(mean):
         return mean_function(mean)
-    if hyper.is_specified(mean):
-        raise TypeError(f"mean must be a number here, got {hyper.show(mean)}; see LatentGP.")
-    mean = jnp.asarray(hyper.as_hyperparameter(mean))
-    if mean.shape not in ((), (C,) if C > 1 else (n,)):
-        units = f"{C} latent functions" if C > 1 else f"{n} points"
-        raise ValueError(f"mean must be one number or one for each of {units}, got {mean.shape}.")
-    return mean
+    if C > 1:
+        return per_point("mean", mean, C, "latent functions")
+    return per_point("mean", mean, n)

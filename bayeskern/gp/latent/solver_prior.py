@@ -16,14 +16,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from bayeskern.core.batching import evenly
-from bayeskern.gp.latent.laplace import LatentMode
+from bayeskern.gp.latent.laplace import LaplaceApproximation
 from bayeskern.gp.latent.laplace_factor import (
     LaplaceFactor,
     LatentCovariance,
     LatentNewtonOptions,
     Multiply,
 )
-from bayeskern.gp.latent.log_likelihood import LogLikelihood
 from bayeskern.gp.latent.prior import LatentPoints, LatentPrior
 from bayeskern.gp.prior import above_rounding
 from bayeskern.kernels.base import Kernel
@@ -131,20 +130,14 @@ class SolverPrior(LatentPrior):
         return self.solver.deviations(C, name, factor.factor, at.X, key, size)[:, None]
 
     def approximate_deviations(
-        self, W: Array, factor: SolverFactor, key: Array, size: int
+        self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> Array:
-        return _deviations_jit(self, factor, key, size)
+        return _deviations_jit(self, posterior.factor, key, size)
 
     def log_ratio(
-        self,
-        mode: LatentMode,
-        W: Array,
-        factor: SolverFactor,
-        log_likelihood: LogLikelihood,
-        key: Array,
-        size: int,
+        self, posterior: LaplaceApproximation, key: Array, size: int
     ) -> tuple[Array, Array]:
-        draws, log_weights = super().log_ratio(mode, W, factor, log_likelihood, key, size)
+        draws, log_weights = super().log_ratio(posterior, key, size)
         # A verdict needs no more points than this.
         return draws[:, :, evenly(self.X.shape[0], 2000)], log_weights
 

@@ -136,7 +136,7 @@ def test_with_nothing_else_to_infer_every_method_infers_f():
 def _white(given):
     """L^-1 (f^ - m) at the mode, K = L L'."""
     K = np.exp(-0.5 * np.square((given.X - given.X.T) / 0.8))
-    return np.linalg.solve(np.linalg.cholesky(K), np.asarray(given.mode.f[0]) - 0.2)
+    return np.linalg.solve(np.linalg.cholesky(K), np.asarray(given.approximation.mode.f[0]) - 0.2)
 
 
 @pytest.mark.slow

@@ -178,7 +178,7 @@ def test_leave_one_out_is_near_that_of_honest_refits(name):
         integral = quad(joint, m - 9 * s, m + 9 * s)
         refitted.append(np.log(integral[0]))
     found, _ = LatentProcess(KERNEL, X, likelihood).pointwise(y)
-    alone = log_p(y, LatentProcess(KERNEL, X, likelihood).condition(y).mode.f[0])
+    alone = log_p(y, LatentProcess(KERNEL, X, likelihood).condition(y).approximation.mode.f[0])
     # The mode moves a little when an observation goes; without leaving out it is far off.
     np.testing.assert_allclose(found, refitted, rtol=0, atol=0.06)
     assert abs(np.sum(found) - np.sum(refitted)) < 0.15
@@ -221,12 +221,12 @@ def test_predictions_of_two_latent_functions_are_those_of_dense_algebra():
     assert list(found) == ["level", "f1"]
     zero = np.zeros((15, 15))
     K = np.block([[kernels[0](X), zero], [zero, kernels[1](X)]]) + 1e-12 * np.eye(30)
-    W = np.block([[np.diag(given.W[c, d]) for d in (0, 1)] for c in (0, 1)])
+    W = np.block([[np.diag(given.approximation.W[c, d]) for d in (0, 1)] for c in (0, 1)])
     R = np.linalg.solve(np.eye(30) + W @ K, W)
     gradient = np.concatenate(
         [
-            (y - given.mode.f[0]) / np.exp(2 * given.mode.f[1]),
-            ((y - given.mode.f[0]) / np.exp(given.mode.f[1])) ** 2 - 1,
+            (y - given.approximation.mode.f[0]) / np.exp(2 * given.approximation.mode.f[1]),
+            ((y - given.approximation.mode.f[0]) / np.exp(given.approximation.mode.f[1])) ** 2 - 1,
         ]
     )
     zero = np.zeros((15, 3))

@@ -111,7 +111,7 @@ def test_weights_of_draws_from_the_approximation_recover_the_same_evidence():
 def test_the_root_makes_the_covariance_matrix():
     prior = process("markov").prior
     root = np.asarray(prior.root(jnp.eye(N)[:, None]))[:, 0].T
-    K = prior.kernel(T) + 1e-10 * np.mean(prior.kernel.diag(T)) * np.eye(N)
+    K = prior.kernels[0](T) + 1e-10 * np.mean(prior.kernels[0].diag(T)) * np.eye(N)
     np.testing.assert_allclose(root @ root.T, K, rtol=0, atol=1e-13)
 
 
