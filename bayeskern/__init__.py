@@ -1,10 +1,11 @@
 """bayeskern: kernels, Gaussian processes and Bayesian inference on NumPyro, JAX and ArviZ."""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from bayeskern.core import jax_settings as _jax_settings
 
-# Before anything else of ours makes an array.
+# Before any array is made.
 _jax_settings.apply()
 
 from bayeskern import datasets, distributed, kernels, likelihoods
@@ -167,9 +168,9 @@ __all__ = [
 ]
 
 
-# scikit-learn takes a quarter of a second to import, so only those who want its kind wait, and so
-# does what makes a report.
-def __getattr__(name: str):
+# scikit-learn takes a quarter of a second to import: estimators and reports are imported on first
+# use.
+def __getattr__(name: str) -> _Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
@@ -180,5 +181,5 @@ def __getattr__(name: str):
     return ridge if name == "ridge" else getattr(ridge, name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

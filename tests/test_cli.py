@@ -160,7 +160,10 @@ BAD = {
     "a negative horizon": (["nile", "--horizon", -2], "wanted a number of steps"),
     "a level in per cent": (["nile", "--horizon", 6, "--level", 95], "strictly between 0 and 1"),
     "a horizon without end": (["nile", "--horizon", 10**7], "at most 100000 steps"),
-    "no season and one": (["nile", "--horizon", 6, "--season", 0, "--season", 12], "0 is for none"),
+    "no season and one": (
+        ["nile", "--horizon", 6, "--season", 0, "--season", 12],
+        "means no season",
+    ),
     "a season of one step": (["nile", "--horizon", 6, "--season", 1], "season must be"),
     "a column that is not there": (["nile", "--horizon", 6, "--value", "flo"], "mean 'flow'"),
     "too many past dates": (["nile", "--horizon", 40, "--backtest", 5], "a cutoff leaves"),

@@ -1,1 +1,1 @@
-"""What all packages share: checks of input, batching, formatting, files, figures, timing."""
+"""Shared utilities: checks of input, batching, formatting, files, figures, timing."""

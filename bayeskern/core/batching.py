@@ -1,30 +1,37 @@
-"""Work over many draws, some at a time, so that memory stays bounded."""
+"""Computations over many draws in batches, so that memory stays bounded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 
-# The number of draws worked on at once: enough to fill the vector units, with little memory.
+# Number of draws in a batch: enough to fill the vector units, with little memory.
 BATCH = 32
-# The most draws of one chunk, and about the most numbers that its results have.
-CHUNK_DRAWS = 256
+# About the largest number of values in the results of one chunk.
 CHUNK = 2**22
-# About the most numbers that the results of one batch have.
-BATCH_NUMBERS = 2**20
 
 
-def by_chunk(function: Callable, items, size: int, report: Callable = lambda done: None):
-    """function(items) as NumPy arrays, computed chunk by chunk along the first axis of `items`.
+def by_chunk(
+    function: Callable[[Any], Any],
+    items: Any,
+    size: int,
+    report: Callable[[int], None] = lambda done: None,
+) -> Any:
+    """function(items) as NumPy arrays, computed chunk by chunk along the first axis.
 
-    items: a pytree of arrays (S, ...). size: how many numbers the function makes for each item.
-    report: called after each chunk with the number of items done. All chunks have one shape, so
-    that the function is compiled once.
+    All chunks have one shape, so that the function is compiled once.
+
+    Args:
+        function: Function of a pytree with a shorter first axis.
+        items: Pytree of arrays (S, ...).
+        size: Number of values that the function makes for each item.
+        report: Called after each chunk with the number of items done.
     """
     count = len(jax.tree.leaves(items)[0])
-    step = max(1, min(count, CHUNK_DRAWS, CHUNK // max(1, size)))
+    step = max(1, min(count, 256, CHUNK // max(1, size)))
     # A remainder beside full batches would be compiled once more.
     step = -(-step // BATCH) * BATCH if step > BATCH else step
     results = None
@@ -41,8 +48,8 @@ def by_chunk(function: Callable, items, size: int, report: Callable = lambda don
 
 
 def batch_size(size: int) -> int | None:
-    """How many draws to work on at once if each makes `size` numbers; None for one by one."""
-    batch = min(BATCH, BATCH_NUMBERS // max(1, size))
+    """Number of draws in a batch if each makes `size` values; None for one at a time."""
+    batch = min(BATCH, 2**20 // max(1, size))
     return batch if batch > 1 else None
 
 

@@ -1,4 +1,4 @@
-"""Writing files: completely or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def require_writable(folder) -> None:
-    """Raise OSError, naming the folder, if files could not be written to it; nothing is created."""
+def require_writable(folder: str | os.PathLike[str]) -> None:
+    """Raise OSError if files cannot be written to a folder; nothing is created."""
     folder = Path(folder)
     existing = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     if not existing.is_dir():
@@ -20,11 +20,16 @@ def require_writable(folder) -> None:
         raise _unwritable(folder, os.strerror(errno.EACCES))
 
 
-def require_file(path, example: str) -> Path:
-    """The path of a file that could be written; nothing is created.
+def require_file(path: str | os.PathLike[str], example: str) -> Path:
+    """Path of a file that can be written; nothing is created.
 
-    example: a file name for the messages. Raises TypeError if it is not a path, and OSError if it
-    is a folder, or if files could not be written to the folder it is in.
+    Args:
+        path: The path.
+        example: File name for error messages.
+
+    Raises:
+        TypeError: It is not a path.
+        OSError: It is a folder, or its folder is not writable.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be that of a file, such as {example!r}; got {path!r}.")
@@ -38,15 +43,16 @@ def require_file(path, example: str) -> Path:
     return file
 
 
-def _unwritable(folder, reason) -> OSError:
+def _unwritable(folder: Path, reason: object) -> OSError:
     return OSError(f"cannot write to {folder}: {reason}; choose another folder")
 
 
 @contextmanager
-def atomic_write(path) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path, whose file is renamed to `path` if the block succeeds.
 
-    Raises OSError, naming the folder, if it cannot be written to.
+    Raises:
+        OSError: The folder is not writable.
     """
     path = Path(path)
     try:

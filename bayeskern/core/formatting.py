@@ -1,21 +1,23 @@
-"""Numbers and names as text, with the digits that matter beside their spread."""
+"""Numbers and names as text, with as many digits as their spread supports."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable, Sequence
+from typing import SupportsFloat
 
-# Smaller and larger numbers are written in powers of ten.
-TINY, HUGE = 1e-4, 1e7
-# A spread below this fraction of the values counts as rounding.
-ROUNDING = 1e-13
+import numpy as np
+from numpy.typing import ArrayLike
+
+# A spread below this fraction of the values counts as rounding error.
+ROUNDING_ERROR = 1e-13
 
 
 def counted(number: int | str, noun: str, plural: str = "") -> str:
-    """A number with its noun: 1 draw, 2 draws."""
+    """A number with its noun: "1 draw", "2 draws"."""
     return f"{number} {noun if str(number) == '1' else plural or f'{noun}s'}"
 
 
-def number(x, digits: int = 3) -> str:
+def number(x: SupportsFloat, digits: int = 3) -> str:
     """A number with three significant digits, whole numbers in full; a dash for NaN."""
     x = float(x)
     if x != x:
@@ -29,26 +31,30 @@ def number(x, digits: int = 3) -> str:
     return f"{x:.{digits}g}"
 
 
-def three_digits(x) -> np.ndarray:
-    """Numbers rounded to be read."""
+def three_digits(x: ArrayLike) -> np.ndarray:
+    """Numbers rounded to three significant digits."""
     return np.reshape([float(f"{v:.3g}") for v in np.ravel(x)], np.shape(x))
 
 
-def alike(values, spread: float, digits: int = 4) -> tuple[str, ...]:
-    """Numbers that are read beside one another, with the same decimals, trailing zeros included.
+def alike(values: ArrayLike, spread: float, digits: int = 4) -> tuple[str, ...]:
+    """Numbers with the same decimals, trailing zeros included, to be read side by side.
 
-    They show a hundredth of the spread, and `digits` digits of the largest. spread: their sd; if it
-    is 0 or unknown, each number is formatted by itself. So is a number close to 0 among numbers
-    above 0, such as the end of a heavy tail.
+    The decimals show a hundredth of the spread, and `digits` digits of the largest number. A number
+    close to 0 among positive numbers, such as the end of a heavy tail, is formatted by itself.
+
+    Args:
+        values: The numbers.
+        spread: Their sd; if it is 0 or unknown, each number is formatted by itself.
+        digits: Fewest significant digits of the largest number.
     """
     values = np.asarray(values, float)
     largest = float(np.max(np.abs(values), where=np.isfinite(values), initial=0.0))
-    if not (ROUNDING * largest < spread < np.inf):
+    if not (ROUNDING_ERROR * largest < spread < np.inf):
         return tuple(number(x, digits) for x in values)
     decimals = 2 - int(np.floor(np.log10(spread)))
     if largest > 0.0:
         decimals = max(decimals, digits - 1 - int(np.floor(np.log10(largest))))
-    tiny = largest < TINY
+    tiny = largest < 1e-4
     near_0 = np.all(values > 0.0) & (values < 10.0 ** (1 - max(0, decimals))) & (not tiny)
     separate = near_0 | ~np.isfinite(values)
     return tuple(
@@ -58,20 +64,20 @@ def alike(values, spread: float, digits: int = 4) -> tuple[str, ...]:
 
 
 def _fixed(x: float, decimals: int, tiny: bool) -> str:
-    """A number with this many decimals; -1 and -2 stand for tens and hundreds."""
-    if x != 0.0 and (tiny or abs(x) >= HUGE):
+    """A number with this many decimals; -1 and -2 round to tens and hundreds."""
+    if x != 0.0 and (tiny or abs(x) >= 1e7):
         return f"{x:.{max(0, int(np.floor(np.log10(abs(x)))) + decimals)}e}"
     return f"{x:z,.{max(0, decimals)}f}"
 
 
 def short(name: str, most: int) -> str:
-    """A name in at most `most` letters; of a long one both ends stay, since names differ there."""
+    """A name in at most `most` letters; a long name keeps both ends, where names differ."""
     head = (most - 1) // 2
     return name if len(name) <= most else f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
 
 
-def aligned(rows) -> list[str]:
-    """Rows of cells as lines of a table: the first column to the left, the others to the right."""
+def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines of a table, first column left-aligned, others right-aligned."""
     rows = list(rows)
     first_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
     lines = []

@@ -1,29 +1,35 @@
-"""Figures without a window and without pyplot's global state, their colours and their axes."""
+"""Figures without a window or pyplot's global state: colours, axes, legends."""
 
 from __future__ import annotations
 
 import io
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-# Okabe and Ito: told apart by people who see red and green alike.
-BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-COLORS = (BLUE, ORANGE, GREEN, PINK, "#E69F00", "#56B4E9", "#000000", "#F0E442")
-# At so many points a curve is smooth.
-CURVE = 201
-# The most dates along an axis.
-MAX_DATES = 8
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette for colour-blind readers.
+BLUE, ORANGE = "#0072B2", "#D55E00"
+COLORS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 
 
-def figure(size=(9.0, 4.8)):
-    """An empty figure, to draw in and to save, which a notebook displays. size: in inches."""
-    # matplotlib is slow to import, and only those who plot need it.
+def figure(size: tuple[float, float] = (9.0, 4.8)) -> Figure:
+    """Empty figure that a notebook displays.
+
+    Args:
+        size: Width and height in inches.
+    """
+    # matplotlib is slow to import, and only plots need it.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     class NotebookFigure(Figure):
         def _repr_png_(self) -> bytes:
-            # By themselves notebooks display figures of pyplot only.
+            # Notebooks display only pyplot's figures by default.
             png = io.BytesIO()
             self.savefig(png, format="png", dpi=90)
             return png.getvalue()
@@ -33,40 +39,41 @@ def figure(size=(9.0, 4.8)):
     return empty
 
 
-def concise_dates(ax, x) -> None:
-    """Where x are dates: so few of them along the axis, and so short, that each can be read."""
+def concise_dates(ax: Axes, x: ArrayLike) -> None:
+    """Readable labels on the axis of x if x are dates."""
     if np.asarray(x).dtype.kind != "M":
         return
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter  # slow to import
 
-    locator = AutoDateLocator(minticks=3, maxticks=MAX_DATES)
+    locator = AutoDateLocator(minticks=3, maxticks=8)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
-def tidy(ax) -> None:
-    """Light axes: no frame above and to the right, faint lines for the values."""
+def tidy(ax: Axes) -> None:
+    """Light axes: no frame above and to the right, faint horizontal lines."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="#dddddd", linewidth=0.6)
     ax.set_axisbelow(True)
     ax.margins(x=0.01)
 
 
-def legend_above(ax) -> None:
-    """The legend above the panel, where it hides nothing."""
+def legend_above(ax: Axes) -> None:
+    """Place the legend above the panel."""
     legend = ax.legend(
         loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False, fontsize=9,
         borderaxespad=0.2,
     )  # fmt: skip
     for text in legend.get_texts():
-        # A name may have dollars in it, which are no formulas.
+        # Dollar signs in names are not formulas.
         text.set_parse_math(False)
 
 
-def along(X, name: str) -> np.ndarray:
-    """CURVE points of one column from the least to the greatest of X: (CURVE, 1).
+def along(X: ArrayLike, name: str) -> np.ndarray:
+    """201 points of one column from the smallest to the largest of X: (201, 1).
 
-    Raises ValueError, naming the argument, if X (n, d) has several columns, or one point only.
+    Raises:
+        ValueError: X (n, d), called `name`, has several columns, or one point only.
     """
     X = np.asarray(X)
     if X.shape[1] != 1:
@@ -76,5 +83,5 @@ def along(X, name: str) -> np.ndarray:
         )
     low, high = X.min(), X.max()
     if low == high:
-        raise ValueError(f"{name} has one point only, {low:g}: give two, between which to draw.")
-    return np.linspace(low, high, CURVE)[:, None]
+        raise ValueError(f"{name} has one point only, {low:g}: give at least two.")
+    return np.linspace(low, high, 201)[:, None]

@@ -7,19 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
+from typing import Self
 
 from tqdm import tqdm
 
 from bayeskern.core.sharding import processes
 
-# Seconds after which work that nobody sees a bar of says how long it will take.
-LONG = 3.0
 _is_hidden: ContextVar[bool] = ContextVar("is_hidden", default=False)
 
 
 @contextmanager
 def hidden_progress() -> Iterator[None]:
-    """Hide all progress bars in this context: for parts of work that has a bar of its own."""
+    """Hide all progress bars in this context, for parts of work with its own bar."""
     token = _is_hidden.set(True)
     try:
         yield
@@ -28,7 +27,13 @@ def hidden_progress() -> Iterator[None]:
 
 
 class Progress:
-    """`with Progress("MAP", total, enabled) as bar: bar.to(done, "a note")`."""
+    """`with Progress("MAP", total, enabled) as bar: bar.to(done, "a note")`.
+
+    Attributes:
+        estimate_after: Seconds after which an estimate is written if there is no terminal.
+    """
+
+    estimate_after: float = 3.0
 
     def __init__(
         self,
@@ -38,11 +43,16 @@ class Progress:
         delay: float = 0.0,
         estimate: bool = False,
     ):
-        """delay: the seconds after which the bar appears.
+        """Show a bar on a terminal.
 
-        estimate: whether to write one line where there is no terminal, on how long it will take.
+        Args:
+            title: Text before the bar.
+            total: Number of steps.
+            enabled: False for no output at all.
+            delay: Seconds after which the bar appears.
+            estimate: True to write one line with the remaining time if there is no terminal.
         """
-        # Of several processes the first one speaks.
+        # The first of several processes shows the bar.
         first, _ = processes()
         enabled = enabled and first == 0 and not _is_hidden.get()
         terminal = sys.stderr.isatty()
@@ -52,23 +62,23 @@ class Progress:
             total=total, desc=title, disable=not (enabled and terminal), leave=False, delay=delay
         )
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         self._bar.close()
 
     def to(self, done: int, note: str = "") -> None:
-        """Show that `done` of the total is done."""
+        """Show that `done` steps of the total are done."""
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._done)
         self._done = done
         taken = perf_counter() - self._start
-        if self._estimate and done and taken > LONG:
+        if self._estimate and done and taken > self.estimate_after:
             more = taken * max(self._total - done, 0) / done
             print(f"{self._title}: about {more:.0f} s more", file=sys.stderr)
             self._estimate = False
 
     def advance(self) -> None:
-        """Show that one more is done."""
+        """Show that one more step is done."""
         self.to(self._done + 1)

@@ -1,4 +1,4 @@
-"""Random numbers: NumPy's on the host, where nothing is compiled, and seeds for JAX's from them."""
+"""Random numbers by NumPy on the host, and seeds for JAX drawn from them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 
 def stream(seed: int, purpose: str) -> np.random.Generator:
-    """The random numbers of a seed for one purpose, as "starts".
+    """Random generator of a seed for one purpose, such as "starts".
 
-    Two parts of a run, given the same seed, would otherwise have the same numbers.
+    Different purposes have independent numbers for the same seed.
     """
     return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
 
 
 def jax_seed(rng: np.random.Generator) -> np.uint32:
-    """A seed for JAX's random numbers."""
+    """Draw a seed for JAX."""
     return np.uint32(rng.integers(2**32))

@@ -1,17 +1,20 @@
-"""The single numbers of a model's sites: their names, and their draws side by side."""
+"""Scalar parameters of a model: names of the elements of sites, and their draws as columns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def scalar_name(site: str, index) -> str:
-    """The name of one of the numbers of a site: `site`, or `site[i,j]`."""
+def scalar_name(site: str, index: Sequence[int]) -> str:
+    """Name of an element of a site: `site`, or `site[i,j]`."""
     return f"{site}[{','.join(map(str, index))}]" if len(index) else site
 
 
-def scalar_columns(draws: dict) -> tuple[list[str], np.ndarray]:
-    """The numbers of all sites, each (S, *site), side by side: m names, and an array (S, m)."""
+def scalar_columns(draws: Mapping[str, ArrayLike]) -> tuple[list[str], np.ndarray]:
+    """Elements of all sites, each (S, *site), as columns: m names, and an array (S, m)."""
     names, blocks = [], []
     for site, values in draws.items():
         values = np.asarray(values)

@@ -1,15 +1,16 @@
-"""Work on rows that is shared out over devices, those of this process and those of others.
+"""Sums over rows, divided over the devices of this process and of other processes.
 
-Every process runs the same program on the same data. Where many rows are summed over, each device
-takes a share of them, and all get the sum. JAX runs under several processes only what all of them
-run, in the same order.
+Every process runs the same program on the same data. Each device sums a share of the rows, and all
+get the total. Under several processes, all of them must run the same JAX programs in the same
+order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,48 +19,51 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-# The axis of the mesh that rows are shared out over.
+# Axis of the mesh over which rows are divided.
 AXIS = "rows"
 _mesh: Mesh | None = None
 
 
-def share_over(devices) -> None:
-    """Share rows out over these devices from now on; over none if there are fewer than two."""
+def share_over(devices: Sequence[jax.Device]) -> None:
+    """Divide rows over these devices from now on; not at all for fewer than two."""
     global _mesh
     _mesh = Mesh(np.asarray(devices), (AXIS,)) if len(devices) > 1 else None
 
 
 def current_mesh() -> Mesh | None:
-    """The devices that rows are shared out over; None if it is but the default one.
+    """Mesh of the devices that share rows; None for the default device alone.
 
-    What is compiled has to be given it as an argument that does not change, or it would go on
-    computing for the devices of the day.
+    Pass it to compiled functions as a static argument. Otherwise they keep the mesh they were
+    compiled with.
     """
     return _mesh
 
 
-def own_devices() -> list:
-    """The devices of this process that take a share."""
+def own_devices() -> list[jax.Device | None]:
+    """Devices of this process that take a share; [None] for the default device."""
     return [None] if _mesh is None else list(_mesh.local_devices)
 
 
 def processes() -> tuple[int, int]:
-    """The place of this process among those that share rows, and how many these are."""
+    """Index of this process among the processes that share rows, and their number."""
     return (0, 1) if _mesh is None else (jax.process_index(), jax.process_count())
 
 
 def own[T](items: Iterable[T]) -> Iterator[T]:
-    """Those of the items that are left to this process."""
+    """Share of the items of this process."""
     first, step = processes()
     return islice(items, first, None, step)
 
 
-def sum_over(add: Callable, zeros, given, items, mesh: Mesh | None):
-    """The sum, over the items, of what `sums = add(given, sums, item)` adds for each.
+def sum_over(add: Callable, zeros: Any, given: Any, items: Any, mesh: Mesh | None) -> Any:
+    """Sum over items, by `sums = add(given, sums, item)` for each item.
 
-    zeros: a pytree of arrays. given: a pytree of what each item is computed from, which `add` must
-    not close over. items: a pytree of arrays (count, ...); an item of zeros adds nothing. mesh:
-    over which the items are shared out.
+    Args:
+        add: Function that adds one item; it must not close over arrays.
+        zeros: Initial sums, a pytree of arrays.
+        given: Pytree that `add` needs for every item.
+        items: Pytree of arrays (count, ...); an item of zeros must add nothing.
+        mesh: Devices over which the items are divided.
     """
 
     def share(zeros, given, items):
@@ -72,7 +76,7 @@ def sum_over(add: Callable, zeros, given, items, mesh: Mesh | None):
         return jnp.pad(x, [(0, -len(x) % mesh.size), *[(0, 0)] * (x.ndim - 1)])
 
     def of_device(zeros, given, items):
-        # As numbers of this device alone: derivatives by what all have are sums over all.
+        # Marked as varying by device, so that derivatives in shared values are summed over devices.
         zeros, given = jax.tree.map(_varying, (zeros, given))
         return jax.lax.psum(share(zeros, given, items), AXIS)
 
@@ -85,25 +89,25 @@ def _varying(x):
     return jax.lax.pcast(x, AXIS, to="varying")
 
 
-def total(sums):
+def total[T](sums: T) -> T:
     """Sum a pytree of NumPy arrays over the processes; each gets the same numbers."""
     _, count = processes()
-    if count == 1:
+    if _mesh is None or count == 1:
         return sums
     first = {device.process_index: device for device in reversed(_mesh.devices)}
     mesh = Mesh(np.asarray([first[i] for i in range(count)]), (AXIS,))
     by_process = NamedSharding(mesh, P(AXIS))
 
-    def of(x):
+    def of_array(x):
         x = np.asarray(x)
         parts = jax.make_array_from_process_local_data(by_process, x[None])
         return np.asarray(_sum(parts, NamedSharding(mesh, P()))).astype(x.dtype)
 
-    return jax.tree.map(of, sums)
+    return jax.tree.map(of_array, sums)
 
 
-def gather(arrays) -> list:
-    """The arrays of each process, in the order of processes; they have the same shapes on all."""
+def gather[T](arrays: T) -> list[T]:
+    """Pytrees of arrays of all processes, in order; all have the same shapes."""
     _, count = processes()
     if count == 1:
         return [arrays]
@@ -111,8 +115,8 @@ def gather(arrays) -> list:
     return [jax.tree.map(lambda x, i=i: x[i], stacked) for i in range(count)]
 
 
-def from_first(arrays):
-    """The arrays of the first process, on all of them; each has some of the same shapes."""
+def from_first[T](arrays: T) -> T:
+    """Pytree of arrays of the first process, on all of them; all have the same shapes."""
     return arrays if processes()[1] == 1 else multihost_utils.broadcast_one_to_all(arrays)
 
 

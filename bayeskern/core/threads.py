@@ -1,19 +1,15 @@
-"""How linear algebra is divided over threads."""
+"""Threads of linear algebra, and work divided over threads."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from threading import Lock
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
-
-# From matrices of so many rows on NumPy spends its time where other threads can run.
-PARALLEL_FROM = 200
-# From matrices of so many rows on two threads factor and invert one faster than one thread does.
-SEVERAL_FROM = 256
 
 _lock = Lock()
 _users = 0
@@ -27,10 +23,11 @@ def _controller() -> ThreadpoolController:
 
 
 @contextmanager
-def one_blas_thread():
-    """A context in which NumPy and SciPy take one thread, for work that is divided in another way.
+def one_blas_thread() -> Iterator[None]:
+    """Context in which NumPy and SciPy use one thread, for work that is divided in another way.
 
-    It may be entered again inside, and from several threads: the last to leave restores what was.
+    It is reentrant and may be entered by several threads. The last to leave restores the number of
+    threads.
     """
     global _users, _limits
     with _lock:
@@ -43,38 +40,43 @@ def one_blas_thread():
     finally:
         with _lock:
             _users -= 1
-            if _users == 0:
+            if _users == 0 and _limits is not None:
                 with _in_control():
                     _limits.restore_original_limits()
 
 
 @contextmanager
-def _in_control():
-    """A context in which this thread can set the number of threads of OpenBLAS.
+def _in_control() -> Iterator[None]:
+    """Context in which this thread can set the number of threads of OpenBLAS.
 
-    The first thread that sets it would otherwise be the only one that can, for as long as it lives.
+    Otherwise only the first thread that sets it can, for as long as it lives.
     """
     OpenBLASController.clear_controlling_thread(force=True)
     yield
     OpenBLASController.clear_controlling_thread(force=True)
 
 
-def blas_threads_for(n: int):
-    """A context for linear algebra on one matrix n x n: one thread where several would only wait.
+def blas_threads_for(n: int, several_from: int = 256) -> AbstractContextManager:
+    """Context for linear algebra on one n x n matrix: one thread for small matrices.
 
-    They wait by spinning, which takes the processor from whatever else runs.
+    Idle threads spin, which takes the processor from other work.
+
+    Args:
+        n: Number of rows.
+        several_from: Number of rows from which two threads factor and invert faster than one.
     """
-    return one_blas_thread() if n < SEVERAL_FROM else nullcontext()
+    return one_blas_thread() if n < several_from else nullcontext()
 
 
-def side_by_side(function, items, n: int) -> list:
-    """function(item) of each, in threads where matrices of n x n make that faster."""
-    if n < PARALLEL_FROM or len(items) < 2:
+def side_by_side[T, R](function: Callable[[T], R], items: Sequence[T], n: int) -> list[R]:
+    """function(item) of each item, in threads if that is faster for n x n matrices."""
+    # From 200 rows on NumPy spends its time in code that releases the interpreter lock.
+    if n < 200 or len(items) < 2:
         return [function(item) for item in items]
     return in_threads(function, items)
 
 
-def in_threads(function, items) -> list:
-    """function(item) of each, as many at a time as there are processors."""
+def in_threads[T, R](function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """function(item) of each item, in as many threads as there are processors."""
     with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(function, items))

@@ -1,8 +1,9 @@
-"""How long a fit took, and how much of that was compilation."""
+"""Run time of a fit, and the part of it that is compilation."""
 
 from __future__ import annotations
 
 import time
+from typing import Self
 
 import jax
 
@@ -20,15 +21,15 @@ class Stopwatch:
     Compilation is the time that JAX reports for tracing, lowering and compiling.
     """
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.seconds: dict[str, float] = {}
         self._spans, self._start = [], time.perf_counter()
         _running.append(self)
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         _running.remove(self)
-        # Traces are nested and run on several threads: count the time that they cover once.
+        # Traces are nested and run on several threads: overlapping spans count once.
         compiling, covered = 0.0, self._start
         for start, end in sorted(self._spans):
             compiling += max(0.0, end - max(start, covered))
@@ -42,10 +43,10 @@ class Stopwatch:
         self._spans.append((end - duration, end))
 
 
-def _listen(event: str, duration: float, **_) -> None:
+def _listen(event: str, duration_secs: float, **_: str | int) -> None:
     if event in _COMPILATION_EVENTS:
         for watch in list(_running):
-            watch.add(duration)
+            watch.add(duration_secs)
 
 
 jax.monitoring.register_event_duration_secs_listener(_listen)

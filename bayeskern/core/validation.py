@@ -1,7 +1,7 @@
-"""The checks of input, for everyone.
+"""Checks of input.
 
-Each check takes the name of the argument, so that its message can say what came, what was expected
-and what to do next. Values that JAX is tracing are checked by shape only.
+Each check takes the name of the argument for its message, which says what was passed, what is
+accepted and what to do. Values traced by JAX are checked by shape only.
 """
 
 from __future__ import annotations
@@ -11,57 +11,59 @@ import keyword
 import math
 import os
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from bayeskern.core.formatting import counted
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
-    """A covariance matrix that ought to be positive definite is not.
+    """A covariance matrix is not positive definite.
 
-    The message has its eigenvalues, or the kernel, and what to do. Under `jax.jit`, where nothing
-    can be raised, a log density is -inf instead.
+    The message has its eigenvalues or the kernel, and what to do. `jax.jit` cannot raise errors; a
+    log density is -inf there.
     """
 
 
-def is_traced(value) -> bool:
-    """Whether JAX is tracing the value, so that it has a shape but no numbers yet."""
-    return isinstance(value, jax.core.Tracer)
+def is_traced(value: object) -> bool:
+    """True if JAX traces the value, which then has a shape but no numbers."""
+    return isinstance(value, Tracer)
 
 
 def machine_memory() -> float:
-    """The memory of this machine, in bytes; infinite where the system does not tell."""
+    """Memory of this machine in bytes; infinite if the system does not tell."""
     if os.name != "posix":
         return math.inf
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def joint_points(m: int) -> None:
-    """Refuse, before it is taken, a joint covariance of so many points that no memory holds it."""
+    """Raise ValueError if the joint covariance of m points does not fit into memory."""
     taken = 3.0 * 8.0 * m**2
     if taken > machine_memory():
         raise ValueError(
             f"the joint covariance of {m:,} points takes {taken / 1e9:,.0f} GB, and this machine "
-            f"has {machine_memory() / 1e9:,.0f}. Take fewer points at a time; `predict` has means "
-            "and standard deviations of as many as you like."
+            f"has {machine_memory() / 1e9:,.0f}. Use fewer points at a time; `predict` gives means "
+            "and standard deviations of any number of points."
         )
 
 
-def one_of(name: str, value: str, options: Iterable[str]) -> str:
-    """Return `value` if it is among `options`; otherwise raise, naming the nearest option."""
+def one_of(name: str, value: object, options: Iterable[str]) -> str:
+    """Return `value` if it is among `options`; otherwise raise ValueError with the nearest one."""
     options = list(options)
-    if value in options:
+    if isinstance(value, str) and value in options:
         return value
     closest = difflib.get_close_matches(str(value).lower(), options, n=1)
     hint = f" Did you mean {closest[0]!r}?" if closest else ""
     raise ValueError(f"{name}={value!r} is not known.{hint} Choose from {', '.join(options)}.")
 
 
-def level(value: float, name: str = "level") -> float:
-    """A central probability, strictly between 0 and 1."""
+def level(value: object, name: str = "level") -> float:
+    """Return a central probability, strictly between 0 and 1."""
     number = _number(value)
     if not 0.0 < number < 1.0:
         raise ValueError(
@@ -70,8 +72,8 @@ def level(value: float, name: str = "level") -> float:
     return number
 
 
-def probabilities(value, name: str = "q") -> np.ndarray:
-    """A probability in (0, 1), or several."""
+def probabilities(value: Any, name: str = "q") -> np.ndarray:
+    """Return one or several probabilities, strictly between 0 and 1, as an array."""
     try:
         numbers = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -94,16 +96,16 @@ def penalties(value, name: str) -> np.ndarray:
     return numbers
 
 
-def number(value, name: str) -> float:
-    """A finite number."""
+def number(value: object, name: str) -> float:
+    """Return a finite number."""
     converted = _number(value)
     if not math.isfinite(converted):
         raise ValueError(f"{name} must be a finite number, got {value!r}.")
     return converted
 
 
-def positive(value, name: str, zero: bool = False) -> float:
-    """A finite number above 0, or of at least 0 if zero is allowed."""
+def positive(value: object, name: str, zero: bool = False) -> float:
+    """Return a finite number above 0, or of at least 0 if zero is allowed."""
     number = _number(value)
     if not math.isfinite(number) or number < 0.0 or (number == 0.0 and not zero):
         raise ValueError(
@@ -112,23 +114,23 @@ def positive(value, name: str, zero: bool = False) -> float:
     return number
 
 
-def positive_integer(value, name: str) -> int:
-    """A whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+def positive_integer(value: object, name: str, least: int = 1) -> int:
+    """Return an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return int(value)
 
 
-def _number(value) -> float:
+def _number(value: object) -> float:
     """The value as a float, NaN if it is not a number."""
     try:
-        return float(value)
+        return float(value)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
         return math.nan
 
 
-def seed(value) -> int:
-    """A whole number from 0 to 2^32 - 1, from which everything random follows."""
+def seed(value: object) -> int:
+    """Return a random seed, an integer from 0 to 2^32 - 1."""
     is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_integer or not 0 <= value < 2**32:
         raise ValueError(f"seed must be a whole number from 0 to 2**32 - 1, got {value!r}.")
@@ -136,13 +138,20 @@ def seed(value) -> int:
 
 
 def inputs(
-    X, name: str = "X", required: Sequence[str] | None = None
+    X: Any, name: str = "X", required: Sequence[str] | None = None
 ) -> tuple[jax.Array, tuple[str, ...] | None]:
     """Read points as an (n, d) array; a vector of length n is n points in one dimension.
 
-    required: the columns to take from a data frame, in this order (by default all). Returns the
-    array and the column names (None unless X is a data frame). Raises ValueError on NaN,
-    infinities, text, an empty array, or more than two dimensions.
+    Args:
+        X: Array, or data frame of pandas, polars or another library.
+        name: Name of the argument.
+        required: Columns to take from a data frame, in this order; all by default.
+
+    Returns:
+        The array, and the column names, None unless X is a data frame.
+
+    Raises:
+        ValueError: X has NaN, infinities, text or more than two dimensions, or is empty.
     """
     columns = None
     if not is_traced(X) and hasattr(X, "columns"):
@@ -160,10 +169,11 @@ def inputs(
     return _known(X), columns
 
 
-def targets(y, n: int | None = None, name: str = "y") -> jax.Array:
-    """Read one number per point as an (n,) array; a column (n, 1) will do.
+def targets(y: Any, n: int | None = None, name: str = "y") -> jax.Array:
+    """Read one number per point, of shape (n,) or (n, 1), as an (n,) array.
 
-    Raises ValueError on NaN, infinities, text, an empty array, or another number than n.
+    Raises:
+        ValueError: y has NaN, infinities or text, is empty, or has another length than n.
     """
     y = _floats(y, name)
     if y.ndim == 2 and y.shape[1] == 1:
@@ -178,10 +188,11 @@ def targets(y, n: int | None = None, name: str = "y") -> jax.Array:
     return _known(y)
 
 
-def outputs(y, n: int, name: str = "y") -> jax.Array:
-    """Read one number per point, (n,), or several, (n, k): a column for each output.
+def outputs(y: Any, n: int, name: str = "y") -> jax.Array:
+    """Read one number per point, (n,), or one column for each of k outputs, (n, k).
 
-    Raises ValueError as `targets` does; of NaN and infinities it names the column.
+    Raises:
+        ValueError: As in `targets`; the message names the columns with NaN or infinities.
     """
     array = _floats(y, name)
     if array.ndim != 2 or array.shape[1] < 2:
@@ -200,8 +211,8 @@ def outputs(y, n: int, name: str = "y") -> jax.Array:
     return _known(array)
 
 
-def finite(array, name: str) -> None:
-    """Refuse NaN and infinities, naming the first row that has one."""
+def finite(array: np.ndarray | jax.Array, name: str) -> None:
+    """Raise ValueError with the first row that has NaN or an infinity."""
     if is_traced(array):
         return
     bad = ~np.isfinite(np.asarray(array))
@@ -214,15 +225,15 @@ def finite(array, name: str) -> None:
         )
 
 
-def _known(array) -> jax.Array:
-    """The numbers as an array of JAX's, which are known even where JAX traces what is around."""
-    if is_traced(array):
+def _known(array: np.ndarray | jax.Array) -> jax.Array:
+    """JAX array with known values, even inside a traced function."""
+    if isinstance(array, Tracer):
         return array
     with jax.ensure_compile_time_eval():
         return jnp.asarray(array)
 
 
-def _floats(value, name: str) -> np.ndarray | jax.Array:
+def _floats(value: Any, name: str) -> np.ndarray | jax.Array:
     """Read numbers as an array of floats; ValueError if they are text, dates or complex."""
     try:
         array = value if is_traced(value) else np.asarray(value)
@@ -238,9 +249,9 @@ def _floats(value, name: str) -> np.ndarray | jax.Array:
         raise ValueError(f"{name} must be numeric, got {kind}. Encode it as numbers.") from None
 
 
-def _frame(X, name: str, required) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The numbers of a data frame (n, d), and the names of its columns."""
-    # narwhals is slow to import, and only those with data frames need it.
+def _frame(X: Any, name: str, required: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Numbers of a data frame (n, d), and the names of its columns."""
+    # narwhals is slow to import, and only data frames need it.
     import narwhals as nw
 
     frame = nw.from_native(X, eager_only=True)
@@ -256,7 +267,7 @@ def _frame(X, name: str, required) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def has_columns(name: str, columns: Iterable, required: Sequence[str]) -> list[str]:
-    """Return the required columns if all are there; otherwise raise, naming the first missing."""
+    """Return the required columns; raise ValueError with the first one missing."""
     columns = list(map(str, columns))
     for column in required:
         if column not in columns:
@@ -267,8 +278,8 @@ def has_columns(name: str, columns: Iterable, required: Sequence[str]) -> list[s
     return list(required)
 
 
-def columns(columns) -> tuple[int | str, ...]:
-    """Read one column or several, each an index or a name, none of them twice."""
+def columns(columns: Any) -> tuple[int | str, ...]:
+    """Read one column or several, each an index or a name, without repetition."""
     columns = [columns] if isinstance(columns, str | int) else list(columns)
     if not columns or not all(isinstance(c, str | int | np.integer) for c in columns):
         raise ValueError(f"columns must be indices or names, at least one, got {columns!r}.")
@@ -278,16 +289,17 @@ def columns(columns) -> tuple[int | str, ...]:
 
 
 def column_indices(selection: Sequence[int | str], columns: Sequence[str]) -> tuple[int, ...]:
-    """Positions of the selected columns, given by name or by index, among all columns.
+    """Indices of selected columns, given by name or by index, among all columns.
 
-    Raises ValueError, naming the column, if one is not there.
+    Raises:
+        ValueError: A column does not exist.
     """
     indices = []
     for column in selection:
         if isinstance(column, str):
-            one_of("column", column, columns)
-            column = list(columns).index(column)
-        elif not -len(columns) <= column < len(columns):
+            indices.append(list(columns).index(one_of("column", column, columns)))
+            continue
+        if not -len(columns) <= column < len(columns):
             raise ValueError(
                 f"column {column} is not there: the data have {len(columns)} columns, "
                 f"{', '.join(map(str, columns))}."
@@ -297,24 +309,26 @@ def column_indices(selection: Sequence[int | str], columns: Sequence[str]) -> tu
 
 
 def array_columns(selection: Sequence[int | str], d: int) -> np.ndarray:
-    """The indices of selected columns of an array with d columns, which have no names.
+    """Indices of selected columns of an array with d columns, which have no names.
 
-    Raises ValueError if a selected column is a name, or out of range.
+    Raises:
+        ValueError: A selected column is a name, or out of range.
     """
     names = [column for column in selection if isinstance(column, str)]
+    indices = [column for column in selection if not isinstance(column, str)]
     if names:
         raise ValueError(
             f"columns {names} are names, but X is an array without names. "
             "Pass a data frame, or call kernel.resolve(columns) first."
         )
     # JAX clamps an index that is out of range instead of refusing it.
-    if max(selection) >= d or min(selection) < -d:
-        raise ValueError(f"columns {list(selection)} wanted, but X has {d} columns.")
-    return np.array(selection)
+    if max(indices) >= d or min(indices) < -d:
+        raise ValueError(f"columns {indices} wanted, but X has {d} columns.")
+    return np.array(indices)
 
 
-def kernel_name(name) -> str:
-    """An identifier that may name a kernel and its component."""
+def kernel_name(name: object) -> str:
+    """Return an identifier that can name a kernel and its component."""
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"a kernel's name must be an identifier such as 'trend', got {name!r}.")
     if name == "rest" or keyword.iskeyword(name):

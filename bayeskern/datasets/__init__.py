@@ -1,15 +1,15 @@
-"""Small real series to try things on, each with its source and its licence (in SOURCES.md)."""
+"""Small real series for examples, each with its source and its licence (in SOURCES.md)."""
 
 import csv
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from bayeskern.core import validation
+
 __all__ = ["Dataset", "load", "names"]
 
-_HERE = Path(__file__).parent
 _PUBLIC = "public domain (as stated by statsmodels)"
 _FACTS = "measured numbers as published; the source states no licence"
 
@@ -53,15 +53,15 @@ class Dataset:
     """A series that comes with the package.
 
     Attributes:
-        name: The name that `load` takes.
-        title: What was measured, where and when, and its unit.
+        name: Name for `load`.
+        title: Measured quantity, its unit, place and time.
         times: Dates (datetime64[D]), years (int64) or numbers (float64), shape (n,).
-        values: The values (float64), shape (n,); NaN where one is missing.
-        time_name: The name of the column of times.
-        value_name: The name of the column of values.
-        source: The publication that the numbers are from.
-        licence: The terms under which they may be used.
-        path: The CSV file.
+        values: Values (float64), shape (n,); NaN where one is missing.
+        time_name: Name of the column of times.
+        value_name: Name of the column of values.
+        source: Publication of the data.
+        licence: Terms of use.
+        path: CSV file.
     """
 
     name: str
@@ -76,18 +76,18 @@ class Dataset:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names that `load` takes, in alphabetical order."""
+    """Return the names of all series, in alphabetical order."""
     return tuple(_ABOUT)
 
 
 def load(name: str) -> Dataset:
-    """Read one of the series that come with the package.
+    """Load a series that comes with the package.
 
     Args:
         name: One of `names()`, such as "co2".
 
     Raises:
-        ValueError: If there is no series of that name; the message has the nearest one.
+        ValueError: No series has that name; the message has the nearest one.
 
     Examples:
         >>> from bayeskern import datasets
@@ -95,12 +95,8 @@ def load(name: str) -> Dataset:
         >>> nile.times[:2], nile.values[:2]
         (array([1871, 1872]), array([1120., 1160.]))
     """
-    if name not in _ABOUT:
-        nearest = difflib.get_close_matches(str(name).lower(), _ABOUT, n=1, cutoff=0.5)
-        hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-        raise ValueError(f"name: no dataset {name!r}; {hint}there are {', '.join(_ABOUT)}")
-    title, kind, source, licence = _ABOUT[name]
-    path = _HERE / f"{name}.csv"
+    title, kind, source, licence = _ABOUT[validation.one_of("name", name, _ABOUT)]
+    path = Path(__file__).with_name(f"{name}.csv")
     with path.open(newline="", encoding="utf-8") as file:
         (time_name, value_name), *rows = csv.reader(file)
     times = np.array([time for time, _ in rows]).astype(kind)

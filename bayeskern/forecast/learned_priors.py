@@ -22,7 +22,7 @@ from bayeskern.forecast.data.columns import Selection
 from bayeskern.forecast.data.reading_many import read_many
 from bayeskern.forecast.data.series import Notation, Series
 from bayeskern.forecast.forecast import forecast
-from bayeskern.forecast.model.priors import SAME_STEP, Priors
+from bayeskern.forecast.model.priors import Priors, same_steps
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.workers import run_all
 
@@ -132,7 +132,7 @@ def _pooled(
             f"or more, or the priors as they are.{why}"
         )
     steps = np.array([step for step, _ in fitted])
-    if not np.allclose(steps, steps[0], rtol=SAME_STEP):
+    if not same_steps(steps, steps[0]):
         raise ValueError(
             f"the series have steps from {steps.min():.3g} to {steps.max():.3g}, which have no "
             "priors in common: learn from those of one frequency."

@@ -1,6 +1,6 @@
-"""The gallery: real problems, each a Python file with a function `problem()`; and your own files.
+"""The gallery: real problems, each a Python file with a function `problem()`; also your own files.
 
-The files are in `models/` of the source, and beside this one where bayeskern is installed.
+The files are in `models/` of the source, and in this folder once bayeskern is installed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from bayeskern.protocols import DoesNotApplyError
 
 __all__ = ["blame", "find", "load", "names", "title"]
 
-_HERE = Path(__file__).resolve().parent
-_FOLDER = _HERE if (_HERE / "coin.py").exists() else _HERE.parents[1] / "models"
+_FOLDER = Path(__file__).resolve().parent
+if not (_FOLDER / "coin.py").exists():
+    _FOLDER = _FOLDER.parents[1] / "models"
 # So that `from bayeskern.gallery import coin` works in the source too.
 __path__ = [str(_FOLDER)]
 
@@ -41,7 +42,7 @@ def title(name: str) -> str:
         name: One of `names()`.
 
     Raises:
-        ValueError: If there is no problem of that name; the message has the nearest one.
+        ValueError: No problem has that name; the message has the nearest one.
 
     Examples:
         >>> from bayeskern import gallery
@@ -49,11 +50,11 @@ def title(name: str) -> str:
         'A coin thrown twenty times: the simplest posterior with a closed form.'
     """
     path = _FOLDER / f"{validation.one_of('model', name, names())}.py"
-    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))).partition("\n")[0]
+    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 
 def load(source: str | Path) -> Problem:
-    """Run a file of the gallery, or a Python file of your own, and return its problem.
+    """Run a file of the gallery, or your own Python file, and return its problem.
 
     Args:
         source: One of `names()`, or the path of a Python file with a function `problem()`.
@@ -62,8 +63,8 @@ def load(source: str | Path) -> Problem:
         The `bk.Problem` that `problem()` returns.
 
     Raises:
-        ValueError: If there is no problem of that name, if the file fails (the message has the
-            line), or if it has no `problem()` that returns a `bk.Problem`.
+        ValueError: No problem has that name; the file fails (the message has the line); or it has
+            no `problem()` that returns a `bk.Problem`.
 
     Examples:
         >>> from bayeskern import gallery
@@ -97,10 +98,10 @@ def find(source: str | Path) -> Path:
     """Return the path of a problem's file.
 
     Args:
-        source: One of `names()`, or a path, which is returned as it is.
+        source: One of `names()`, or a path, which is returned unchanged.
 
     Raises:
-        ValueError: If there is no such problem or file.
+        ValueError: There is no such problem or file.
     """
     path = Path(source)
     if path.suffix != ".py" and path.name == str(source):
@@ -108,18 +109,18 @@ def find(source: str | Path) -> Path:
     if path.is_file():
         return path
     nearest = difflib.get_close_matches(path.stem.lower(), names(), n=1)
-    hint = f" The gallery has {nearest[0]!r}, by that name alone." if nearest else ""
+    hint = f" The gallery has {nearest[0]!r}; give that name alone." if nearest else ""
     raise ValueError(f"there is no file {source}.{hint}")
 
 
 def _run(path: Path) -> ModuleType:
-    """Import a file from any folder; it can import the files beside it."""
+    """Import a file from any folder; it can import other files of that folder."""
     name = f"bayeskern_model_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
-    if spec is None:
+    if spec is None or spec.loader is None:
         raise ValueError(f"{path} is no Python file: its name must end in .py.")
     module = importlib.util.module_from_spec(spec)
-    # Python looks up the classes of a module here, for example those of dataclasses.
+    # Python looks up the module of a class here, for dataclasses for example.
     sys.modules[name] = module
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
@@ -134,13 +135,16 @@ def _run(path: Path) -> ModuleType:
 
 @contextmanager
 def blame(path: Path) -> Iterator[None]:
-    """Turn whatever a model's file raises into a ValueError that names the file and the line.
+    """Turn errors of a model's file into a ValueError with the file and the line.
 
-    Errors that say what is the matter pass as they are: `DoesNotApplyError`, and a ValueError,
-    OSError or FloatingPointError that no line of the file was part of.
+    `DoesNotApplyError` passes unchanged, and so do a ValueError, OSError or FloatingPointError with
+    no line of the file in their traceback.
 
     Args:
         path: The file.
+
+    Raises:
+        ValueError: The block fails in a line of the file.
     """
     try:
         yield
@@ -156,16 +160,16 @@ def blame(path: Path) -> Iterator[None]:
         if not lines and isinstance(error, ValueError | OSError | FloatingPointError):
             raise
         if not lines and f"{path.name}, line " in message:
-            # It names the line already.
+            # The message has the line already.
             raise ValueError(message) from error
         place = f"{path}, line {lines[-1]}" if lines else path
         raise ValueError(f"{place}: {type(error).__name__}: {message}") from error
 
 
 def _unpack(path: Path, text: str) -> tuple[str, list[str]]:
-    """The message of an error in compiled code (`equinox.error_if`), and the file's lines in it.
+    """Message of an error in compiled code (`equinox.error_if`), and lines of the file in it.
 
-    Such an error has its stack in its text. Any other text is returned as it is.
+    Such an error has its stack in its text. Any other text is returned unchanged.
     """
     stack, marker, message = text.partition("\nequinox.EquinoxRuntimeError: ")
     if not marker:
@@ -174,5 +178,5 @@ def _unpack(path: Path, text: str) -> tuple[str, list[str]]:
     return message.partition("\n")[0], lines
 
 
-def _is_in(path: Path, frame) -> bool:
+def _is_in(path: Path, frame: traceback.FrameSummary | SyntaxError) -> bool:
     return frame.filename == str(path.resolve())

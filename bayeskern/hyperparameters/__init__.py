@@ -5,8 +5,14 @@ distributions or free values is a *specification*; `sample` turns it into a conc
 NumPyro model.
 """
 
-from bayeskern.hyperparameters.names import Site, get, replace, sites
-from bayeskern.hyperparameters.parametrized import Parametrized, PointEstimate
+from bayeskern.hyperparameters.parametrized import (
+    Parametrized,
+    PointEstimate,
+    Site,
+    get,
+    replace,
+    sites,
+)
 from bayeskern.hyperparameters.sampling import at_medians, sample, sample_value
 from bayeskern.hyperparameters.values import (
     WRAPPERS,

@@ -1,28 +1,25 @@
-"""The base of everything that has hyperparameters: kernels, likelihoods, priors on weights."""
+"""Base of all modules with hyperparameters, and the dotted names of hyperparameters."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
+from numpyro.distributions.constraints import Constraint
 
 from bayeskern.core import validation
-from bayeskern.hyperparameters.names import get, replace, sites
-from bayeskern.hyperparameters.values import (
-    as_hyperparameter,
-    check,
-    is_specified,
-    show,
-)
-from bayeskern.hyperparameters.values import (
-    shape as shape_of,
-)
+from bayeskern.hyperparameters.values import as_hyperparameter, check, is_specified, show
+from bayeskern.hyperparameters.values import shape as shape_of
+
+Path = tuple[str | int, ...]
 
 
 class PointEstimate(dict):
     """One value for each site of a model, by name.
 
-    `Parametrized.at` takes from it the values of the hyperparameters, and leaves the other sites.
+    `Parametrized.at` uses its values of hyperparameters and ignores the other sites.
     """
 
 
@@ -30,49 +27,49 @@ class Parametrized(eqx.Module):
     """A module that declares hyperparameters with `hyperparameter(default)`.
 
     Each is a number, a NumPyro distribution or `Free`; `sample` gives each of them a value inside a
-    NumPyro model. The module may have children, which have hyperparameters too.
+    NumPyro model. The module may have children with hyperparameters.
 
     Attributes:
-        branches: Whether it holds several children, each of which needs a name of its own.
-        is_name: Whether it gives the child inside it a name.
+        branches: True if it holds several children, each with a name of its own.
+        is_name: True if it names the child inside it.
     """
 
     branches: ClassVar[bool] = False
     is_name: ClassVar[bool] = False
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         for name, path, constraint in self.own_hyperparameters():
             check(f"{type(self).__name__}.{name}", get(self, path), constraint)
         self._check_scalars()
 
-    def _check_scalars(self):
+    def _check_scalars(self) -> None:
         for name, field in self.__dataclass_fields__.items():
             if field.metadata.get("scalar") and (shape := shape_of(getattr(self, name))) != ():
                 raise ValueError(
                     f"{type(self).__name__}.{name} must be one number, got shape {shape}."
                 )
 
-    def own_hyperparameters(self):
-        """The hyperparameters of this module without its children: (name, path, constraint)."""
+    def own_hyperparameters(self) -> list[tuple[str, Path, Constraint]]:
+        """Hyperparameters of this module without its children: (name, path, constraint)."""
         return [
             (f, (f,), field.metadata["constraint"])
             for f, field in self.__dataclass_fields__.items()
             if "constraint" in field.metadata
         ]
 
-    def hyperparameters(self) -> dict:
+    def hyperparameters(self) -> dict[str, Any]:
         """Every hyperparameter by its dotted name: a number, a distribution or `Free`."""
         return {s.name: get(self, s.path) for s in sites(self)}
 
-    def at(self, values: dict) -> Self:
+    def at(self, values: Mapping[str, Any]) -> Self:
         """A copy with the named hyperparameters set.
 
         Args:
-            values: Values by dotted name. Of a `posterior.point("mean")`, which has every site of
-                the model, only those of hyperparameters that are distributions or free are used.
+            values: Values by dotted name; or the result of `posterior.point("mean")`, which sets
+                the hyperparameters that are distributions or free.
 
         Raises:
-            ValueError: A name is unknown, or a value is not allowed.
+            ValueError: A name is unknown, or a value violates its constraint.
         """
         by_name = {s.name: s for s in sites(self)}
         if isinstance(values, PointEstimate):
@@ -101,22 +98,22 @@ class Parametrized(eqx.Module):
             )
         return self
 
-    def children(self) -> list[tuple[tuple, Parametrized]]:
-        """The modules with hyperparameters that this one is made of: (path, child)."""
+    def children(self) -> Sequence[tuple[Path, Parametrized]]:
+        """Modules with hyperparameters inside this one: (path, child)."""
         return []
 
-    def nodes(self):
-        """This module and everything below it."""
+    def nodes(self) -> Iterator[Parametrized]:
+        """This module and all modules below it."""
         yield self
         for _, child in self.children():
             yield from child.nodes()
 
     def label(self) -> str:
-        """The segment of dotted names for an unnamed child of a sum or a product."""
+        """Segment of dotted names for an unnamed child of a sum or a product."""
         return type(self).__name__.lower()
 
     def own_name(self) -> str | None:
-        """The name given with `named`, seen through scales, powers and warpings."""
+        """Name given with `named`, also inside scales, powers and warpings."""
         return None
 
     def __repr__(self) -> str:
@@ -124,3 +121,97 @@ class Parametrized(eqx.Module):
 
     def _arguments(self) -> list[str]:
         return [f"{name}={show(get(self, path))}" for name, path, _ in self.own_hyperparameters()]
+
+
+class Site(NamedTuple):
+    """A hyperparameter of a tree: its dotted name, its path and its constraint."""
+
+    name: str
+    path: Path
+    constraint: Constraint
+
+
+def get(tree: Any, path: Path) -> Any:
+    """Value at a path of field names, indices and keys."""
+    for step in path:
+        tree = (
+            tree[step] if isinstance(step, int) or isinstance(tree, dict) else getattr(tree, step)
+        )
+    return tree
+
+
+def replace[T](tree: T, paths: Sequence[Path], values: Iterable[Any]) -> T:
+    """Copy of a tree with other values at some paths."""
+    if not paths:
+        return tree
+    return eqx.tree_at(
+        lambda t: [get(t, path) for path in paths],
+        tree,
+        list(values),
+        is_leaf=lambda x: x is None or is_specified(x),
+    )
+
+
+def sites(kernel: Parametrized) -> list[Site]:
+    """Every hyperparameter of a kernel, in the order in which they are printed.
+
+    Names are dotted paths: the names given with `named`, and for an unnamed child of a sum or a
+    product its class in lower case, with `_2` for a repeat. A lone leaf adds no segment. In
+    2 * (3 * k) the inner scale is `scale_2`.
+
+    Raises:
+        ValueError: Two hyperparameters have one name.
+    """
+    all_sites = list(_walk(kernel, (), ()))
+    repeated = [name for name, count in Counter(s.name for s in all_sites).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"the hyperparameter name {repeated[0]!r} stands for several values in {kernel!r}. "
+            "Give the terms different names with .named(...)."
+        )
+    return all_sites
+
+
+def _walk(
+    kernel: Parametrized,
+    names: tuple[str, ...],
+    path: Path,
+    named: bool = False,
+    above: tuple[str, ...] = (),
+) -> Iterator[Site]:
+    """Yield the sites of a kernel.
+
+    Args:
+        kernel: The kernel.
+        names: First segments of the dotted names.
+        path: Path of the kernel.
+        named: True if `names` has the name of this kernel already.
+        above: Hyperparameters of the wrappers around it, which share `names`.
+    """
+    if not named and (name := kernel.own_name()) is not None:
+        names, named, above = (*names, name), True, ()
+    for field, subpath, constraint in kernel.own_hyperparameters():
+        above = (*above, field)
+        repeat = "" if above.count(field) == 1 else f"_{above.count(field)}"
+        yield Site(".".join((*names, field + repeat)), path + subpath, constraint)
+    children = kernel.children()
+    if len(children) == 1 and not kernel.branches:
+        ((subpath, child),) = children
+        yield from _walk(child, names, path + subpath, named and not kernel.is_name, above)
+    else:
+        labels = _labels([child for _, child in children])
+        for label, (subpath, child) in zip(labels, children, strict=True):
+            yield from _walk(child, (*names, label), path + subpath, named=True)
+
+
+def _labels(children: Iterable[Parametrized]) -> list[str]:
+    """A segment for each child: its own name, or its class with `_2`, `_3` for repeats."""
+    counts, labels = Counter(), []
+    for child in children:
+        label = child.own_name()
+        if label is None:
+            label = child.label()
+            counts[label] += 1
+            label = label if counts[label] == 1 else f"{label}_{counts[label]}"
+        labels.append(label)
+    return labels

@@ -1,18 +1,21 @@
-"""From a specification to concrete values: sites of a NumPyro model, or medians of the priors."""
+"""Concrete values of a specification: sites of a NumPyro model, or medians of the priors."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpyro
 from numpyro.distributions import Distribution, constraints
+from numpyro.distributions.constraints import Constraint
 
-from bayeskern.hyperparameters.names import get, replace, sites
+from bayeskern.hyperparameters.parametrized import Parametrized, get, replace, sites
 from bayeskern.hyperparameters.values import Free, is_specified
 
 
-def sample_value(name: str, value, constraint=constraints.positive):
-    """Sample a distribution, register a free value, or pass a number through, as a NumPyro site."""
+def sample_value(name: str, value: Any, constraint: Constraint = constraints.positive) -> Any:
+    """Sample a distribution, register a free value, or return a number, as a NumPyro site."""
     if isinstance(value, Distribution):
         return numpyro.sample(name, value)
     if isinstance(value, Free):
@@ -20,25 +23,21 @@ def sample_value(name: str, value, constraint=constraints.positive):
     return value
 
 
-# Draws of a prior, of which the median is taken: its error is 1.3 % of the sd of a Gaussian.
-DRAWS = 10_001
-
-
-def sample(kernel, prefix: str = ""):
+def sample[K: Parametrized](kernel: K, prefix: str = "") -> K:
     """Give every hyperparameter of a kernel a value, inside a NumPyro model.
 
     Each distribution becomes a sample site and each `Free` a param site. A site has the dotted
     name of its hyperparameter, such as "season.rbf.lengthscale".
 
     Args:
-        kernel: A kernel, or whatever else has hyperparameters, such as a likelihood.
-        prefix: What the names of the sites begin with, before a dot; "" for nothing.
+        kernel: A kernel, a likelihood or another module with hyperparameters.
+        prefix: First segment of the names of the sites; "" for none.
 
     Returns:
-        A copy that holds numbers only and can be evaluated.
+        A copy that holds only numbers and can be evaluated.
 
     Raises:
-        ValueError: A hyperparameter waits for its default prior, which comes from the data.
+        ValueError: A hyperparameter has a default prior from the data, which is not set yet.
 
     Examples:
         >>> import numpyro.distributions as dist
@@ -62,35 +61,34 @@ def sample(kernel, prefix: str = ""):
     return replace(kernel, [s.path for s in specified], values)
 
 
-def at_medians(kernel):
-    """A copy that holds numbers only: the medians of the priors, the inits of what is `Free`.
+def at_medians[K: Parametrized](kernel: K) -> K:
+    """A copy that holds only numbers: medians of priors, and initial values of `Free`.
 
-    Where NumPyro has no quantile function of a prior, its median is that of 10,001 draws, always
-    the same ones, number by number.
+    If NumPyro has no quantile function for a prior, its median is estimated from 10,001 draws with
+    a fixed seed, element by element.
 
-    Raises ValueError, naming the hyperparameter, if its prior cannot be drawn from.
+    Raises:
+        ValueError: A prior cannot be drawn from.
     """
     specified = [s for s in sites(kernel) if is_specified(get(kernel, s.path))]
     values = [_median(s.name, get(kernel, s.path)) for s in specified]
     return replace(kernel, [s.path for s in specified], values)
 
 
-def _median(name: str, value):
+def _median(name: str, value: Distribution | Free) -> Any:
     if isinstance(value, Free):
         return value.init
     try:
         return jnp.broadcast_to(value.icdf(0.5), value.shape())
     except (NotImplementedError, ImportError):
-        # That of the Gamma distribution and its like is in another library, which may be missing.
-        return _median_of_draws(name, value)
-
-
-def _median_of_draws(name: str, prior: Distribution):
+        # The quantile function of the Gamma distribution needs a library that may be missing.
+        pass
     try:
-        draws = prior.sample(jax.random.key(0), (DRAWS,))
+        # The error of the median is 1.3 % of the sd of a Gaussian.
+        draws = value.sample(jax.random.key(0), (10_001,))
     except NotImplementedError:
         raise ValueError(
-            f"{name} has the prior {type(prior).__name__}, which cannot be drawn from, so that it "
+            f"{name} has the prior {type(value).__name__}, which cannot be drawn from, so that it "
             f"has no median. Set it with .at({{{name!r}: value}})."
         ) from None
     return jnp.median(draws, axis=0)

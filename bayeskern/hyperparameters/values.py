@@ -1,9 +1,9 @@
-"""The values that a hyperparameter may take: a number, a NumPyro distribution, or `Free(init)`."""
+"""Values of a hyperparameter: a number, a NumPyro distribution, or `Free(init)`."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import equinox as eqx
 import jax
@@ -17,23 +17,24 @@ from numpyro.distributions import (
     TransformedDistribution,
     constraints,
 )
+from numpyro.distributions.constraints import Constraint
 from numpyro.distributions.transforms import PowerTransform
 
 from bayeskern.core import validation
 
-# What NumPyro puts around a distribution without changing the density of a single value.
+# Wrappers of NumPyro that leave the density of a single value unchanged.
 WRAPPERS = (Independent, ExpandedDistribution, MaskedDistribution)
 
 
 class Free(eqx.Module):
     """A hyperparameter to be estimated without a prior.
 
-    It adds nothing to the objective of `mle` and `map`. It cannot be averaged over, so every other
-    inference method refuses it by name.
+    It adds nothing to the objective of `mle` and `map`. Every other inference method averages over
+    hyperparameters and raises an error.
 
     Args:
-        init: The value at which the optimization starts, a number or an array. It has the shape
-            and the units of the hyperparameter.
+        init: Starting value of the optimization, a number or an array, with the shape and the units
+            of the hyperparameter.
 
     Examples:
         >>> import bayeskern as bk
@@ -83,8 +84,8 @@ def from_sd(prior: Distribution) -> Distribution:
         prior: A NumPyro distribution on the positive numbers, in the units of the output.
 
     Returns:
-        The distribution of the square of such a number, in the squared units of the output, for
-        `variance` and `noise`.
+        The distribution of the square, in the squared units of the output, for `variance` and
+        `noise`.
 
     Raises:
         ValueError: The support of the prior is not the positive numbers.
@@ -99,22 +100,24 @@ def from_sd(prior: Distribution) -> Distribution:
         -2.8616 -2.8616
     """
     if not isinstance(prior, Distribution) or prior.support is not constraints.positive:
-        what = prior.support if isinstance(prior, Distribution) else type(prior).__name__
+        support = prior.support if isinstance(prior, Distribution) else type(prior).__name__
         raise ValueError(
             "from_sd needs a distribution on the positive numbers, such as HalfNormal, HalfCauchy "
-            f"or LogNormal; got {what}."
+            f"or LogNormal; got {support}."
         )
     return TransformedDistribution(prior, PowerTransform(2.0))
 
 
-def hyperparameter(default, constraint=constraints.positive, *, scalar: bool = True):
+def hyperparameter(
+    default: Any, constraint: Constraint = constraints.positive, *, scalar: bool = True
+) -> Any:
     """Declare a hyperparameter in the body of a kernel class.
 
     Args:
-        default: Its default value, a number or an array; None for a prior that is set later, from
-            the data.
-        constraint: The values it may take, a NumPyro constraint; positive by default.
-        scalar: Whether it has to be one number. False allows arrays.
+        default: Default value, a number, an array or a distribution; None for a prior that is set
+            from the data.
+        constraint: NumPyro constraint on its values; positive by default.
+        scalar: False to allow arrays.
 
     Returns:
         A dataclass field for an `equinox.Module`.
@@ -136,42 +139,43 @@ def hyperparameter(default, constraint=constraints.positive, *, scalar: bool = T
     )
 
 
-def as_hyperparameter(value):
-    """Return distributions, free values and JAX arrays as they are; read the rest as numbers."""
+def as_hyperparameter(value: Any) -> Any:
+    """Return distributions, free values and JAX arrays unchanged; read others as numbers."""
     if isinstance(value, Distribution):
-        # As arrays, so that another prior of the same family does not compile a second time.
+        # Arrays are traced: another prior of the same family does not recompile.
         return jax.tree.map(lambda v: np.asarray(v, float) if type(v) in (int, float) else v, value)
     if isinstance(value, Free | jax.Array):
         return value
     return _number(value, "a hyperparameter")
 
 
-def is_specified(value) -> bool:
-    """Whether a hyperparameter is a distribution or free, and still has to become a number."""
+def is_specified(value: object) -> TypeGuard[Distribution | Free]:
+    """True for a distribution or a free value, which is not a number yet."""
     return isinstance(value, Distribution | Free)
 
 
-def shape(value) -> tuple[int, ...]:
-    """The shape of a number, of a free value, or of what a distribution draws."""
+def shape(value: Any) -> tuple[int, ...]:
+    """Shape of a number, of a free value, or of a draw of a distribution."""
     if isinstance(value, Distribution):
         return tuple(value.shape())
     return np.shape(value.init if isinstance(value, Free) else value)
 
 
 def innermost(fn: Distribution) -> Distribution:
-    """The distribution of a single value (a single event, if it is multivariate)."""
+    """Distribution of a single value, or a single event if it is multivariate."""
     while isinstance(fn, WRAPPERS):
         fn = fn.base_dist
     return fn
 
 
-def check(name: str, value, constraint) -> None:
-    """Refuse a number, or a prior, outside its constraint; traced values are not looked at."""
+def check(name: str, value: Any, constraint: Constraint) -> None:
+    """Raise ValueError for a number or a prior outside its constraint; skip traced values."""
     if isinstance(value, Free):
         value = value.init
-    if isinstance(value, Distribution) and constraint in _POSITIVE and _reaches_below_0(value):
+    positive = constraint in (constraints.positive, constraints.nonnegative)
+    if isinstance(value, Distribution) and positive and _reaches_below_0(value):
         raise ValueError(
-            f"{name} must be {_in_words(constraint)}, but {show(value)} reaches below 0. Take a "
+            f"{name} must be {_in_words(constraint)}, but {show(value)} reaches below 0. Use a "
             "distribution on the positive numbers, such as HalfNormal, LogNormal or Gamma."
         )
     if value is None or isinstance(value, Distribution) or validation.is_traced(value):
@@ -181,21 +185,18 @@ def check(name: str, value, constraint) -> None:
         raise ValueError(f"{name} must be {_in_words(constraint)} and finite, got {show(value)}.")
 
 
-_POSITIVE = (constraints.positive, constraints.nonnegative)
-
-
 def _reaches_below_0(prior: Distribution) -> bool:
-    """Whether the support of a prior is known to have negative numbers in it."""
-    support = prior.support
-    while hasattr(support, "base_constraint"):
-        support = support.base_constraint
+    """True if the support of a prior is known to include negative numbers."""
+    support: object = prior.support
+    while (base := getattr(support, "base_constraint", None)) is not None:
+        support = base
     if support is constraints.real:
         return True
     low = getattr(support, "lower_bound", 0.0)
     return not validation.is_traced(low) and bool(np.any(np.asarray(low) < 0.0))
 
 
-def _in_words(constraint) -> str:
+def _in_words(constraint: Constraint) -> str:
     """A constraint in words: "positive", "lower cholesky", "interval 0.0 to 2.0"."""
     words = re.sub("(?<=[a-z])(?=[A-Z])", " ", type(constraint).__name__.strip("_")).lower()
     if constraint in (constraints.positive, constraints.nonnegative):
@@ -204,8 +205,8 @@ def _in_words(constraint) -> str:
     return f"{words} {' to '.join(str(b) for b in bounds if b is not None)}".strip()
 
 
-def show(value) -> str:
-    """A hyperparameter as the Python expression that makes it."""
+def show(value: Any) -> str:
+    """Python expression of a hyperparameter."""
     if isinstance(value, Free):
         return repr(value)
     if isinstance(value, Distribution):
@@ -225,7 +226,7 @@ def _show_distribution(d: Distribution) -> str:
     return f"{type(d).__name__}({shown})"
 
 
-def _number(value, name: str):
+def _number(value: Any, name: str) -> np.ndarray | jax.Array:
     if isinstance(value, jax.Array):
         return value
     try:

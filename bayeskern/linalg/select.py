@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core import validation
-from bayeskern.hyperparameters import is_specified
-from bayeskern.hyperparameters.names import get, replace, sites
+from bayeskern.hyperparameters import get, is_specified, replace, sites
 from bayeskern.hyperparameters.values import shape
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.truncation import harmonics_of, with_harmonics

@@ -115,7 +115,7 @@ def test_forecasts_show_one_bar(work, title):
 
 
 def test_long_work_says_once_how_long_it_takes_where_there_is_no_terminal(monkeypatch):
-    monkeypatch.setattr(progress, "LONG", 0.0)
+    monkeypatch.setattr(progress.Progress, "estimate_after", 0.0)
     with redirect_stderr(io.StringIO()) as file, progress.Progress("work", 4, estimate=True) as bar:
         bar.advance()
         bar.advance()

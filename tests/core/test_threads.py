@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bayeskern.core.threads import SEVERAL_FROM, blas_threads_for, in_threads, one_blas_thread
+from bayeskern.core.threads import blas_threads_for, in_threads, one_blas_thread
 
 
 def blas_threads() -> set[int]:
@@ -56,7 +56,7 @@ def test_work_in_threads_takes_one_each_and_keeps_its_order():
 
 
 def test_large_matrices_keep_their_threads():
-    with blas_threads_for(SEVERAL_FROM - 1):
+    with blas_threads_for(256 - 1):
         assert blas_threads() == {1}
-    with blas_threads_for(SEVERAL_FROM):
+    with blas_threads_for(256):
         assert blas_threads() == {2}

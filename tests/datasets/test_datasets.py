@@ -66,10 +66,10 @@ def test_motorcycle_has_repeated_times():
 
 @pytest.mark.parametrize(("name", "near"), [("c02", "co2"), ("sunspot", "sunspots")])
 def test_unknown_name(name, near):
-    with pytest.raises(ValueError, match=f"{name}.*did you mean '{near}'.*motorcycle"):
+    with pytest.raises(ValueError, match=f"{name}.*Did you mean '{near}'.*motorcycle"):
         datasets.load(name)
 
 
 def test_unlike_any_name():
-    with pytest.raises(ValueError, match="no dataset 'zzz'; there are airline"):
+    with pytest.raises(ValueError, match="name='zzz' is not known. Choose from airline"):
         datasets.load("zzz")

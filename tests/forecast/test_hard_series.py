@@ -106,8 +106,8 @@ def test_a_series_without_noise_converges_and_goes_on_as_before(y):
 
 def test_of_long_series_the_last_values_are_fitted(monkeypatch):
     module = importlib.import_module("bayeskern.forecast.model.configuration")
-    monkeypatch.setattr(module, "MAX_FITTED", 40)
-    monkeypatch.setattr(module, "MIN_PERIODS", 3)
+    limits = module.FitLimits(max_fitted=40, min_periods=3)
+    monkeypatch.setattr(module, "FitLimits", lambda: limits)
     long, last = pd.Series(seasonal(), months()), pd.Series(seasonal()[20:], months()[20:])
     one, other = (bk.forecast(s, HORIZON, **ONE_STRUCTURE) for s in (long, last))
     np.testing.assert_array_equal(one.times, other.times)

@@ -13,7 +13,7 @@ from numpyro.contrib.hsgp.spectral_densities import (
 from scipy.integrate import quad
 
 import bayeskern as bk
-from bayeskern.hyperparameters.names import sites
+from bayeskern.hyperparameters import sites
 from bayeskern.kernels import (
     RBF,
     HilbertSpace,

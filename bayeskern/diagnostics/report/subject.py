@@ -13,7 +13,7 @@ import xarray as xr
 from arviz_stats.base.array import array_stats
 
 from bayeskern.core.batching import evenly
-from bayeskern.core.formatting import ROUNDING
+from bayeskern.core.formatting import ROUNDING_ERROR
 from bayeskern.core.scalars import scalar_name
 from bayeskern.diagnostics.report.evidence import MAX_GOOD
 from bayeskern.diagnostics.report.priors import (
@@ -243,7 +243,7 @@ class Subject:
         return {
             name: x
             for name, x in self.examined_draws.items()
-            if np.isfinite(x).all() and np.ptp(x) > ROUNDING * np.max(np.abs(x))
+            if np.isfinite(x).all() and np.ptp(x) > ROUNDING_ERROR * np.max(np.abs(x))
         }
 
     def summary(self, draws: Mapping[str, np.ndarray], **options) -> Any:

@@ -16,7 +16,7 @@ from bayeskern.forecast.model.structure import Choices, Structure, log_prior_of_
 
 @dataclass(frozen=True)
 class CandidateOptions:
-    """Which structures are fitted to a series and kept.
+    """Limits of the structures that are fitted to a series and kept.
 
     Attributes:
         max_log_gap_nats: Largest gap of the log density at the mode to that of the best structure.
@@ -44,7 +44,7 @@ def candidates(
         x: Times, (n,).
         y: Values, (n,).
         choices: Structures to consider.
-        options: Which structures are kept.
+        options: Limits of the structures that are kept.
 
     Raises:
         ValueError: No structure has a density.
@@ -110,7 +110,7 @@ def _fit_all(
         y: Values, (n,).
         bar: Progress bar, advanced by each fit.
         start: Structure -> starting hyperparameters by name.
-        options: Which structures are kept.
+        options: Limits of the structures that are kept.
     """
 
     def fit(structure: Structure) -> Fitted:

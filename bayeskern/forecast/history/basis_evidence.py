@@ -236,7 +236,7 @@ class BasisEvidence:
         x_new, parts = np.asarray(x_new, float), []
         with self.threads():
             functions = self.basis.functions(x_new)
-            for posterior in self._posteriors(z, interpolate=self.history.is_future(x_new)):
+            for posterior in self._posteriors(z):
                 mean, variance = posterior.moments(functions, x_new)
                 parts.append((mean, variance + posterior.noise))
         means, variances = _stacked(parts)
@@ -252,8 +252,7 @@ class BasisEvidence:
         x_new, parts = np.asarray(x_new, float), []
         with self.threads(), np.errstate(all="ignore"):
             functions = self.basis.functions(x_new)
-            posteriors = self._posteriors(z, interpolate=self.history.is_future(x_new))
-            for row, posterior in zip(z, posteriors, strict=True):
+            for row, posterior in zip(z, self._posteriors(z), strict=True):
                 density = posterior.weights.log_marginal + self._log_prior(row)
                 parts.append((density, *posterior.joint(functions, x_new), posterior.noise))
         densities, means, covariances, noises = _stacked(parts)
@@ -291,16 +290,12 @@ class BasisEvidence:
                 pairs.append((mean, variance + posterior.noise))
         return pairs
 
-    def _posteriors(self, z: np.ndarray, interpolate: bool = False) -> Iterator[SeriesPosterior]:
-        """Posteriors at each of z (S, d), with interpolated statistics if that is allowed."""
-        pairs = [self.residual_parameters(row) for row in z]
-        if interpolate:
-            statistics = self.history.statistics_at(*np.array(pairs).T)
-        else:
-            statistics = (self.history.statistics(*pair) for pair in pairs)
-        for row, pair, known in zip(z, pairs, statistics, strict=True):
-            weights = self._posterior_of_basis(row, known)
-            yield SeriesPosterior(self.basis, self.history, weights, *pair)
+    def _posteriors(self, z: np.ndarray) -> Iterator[SeriesPosterior]:
+        """Posteriors at each of z (S, d)."""
+        for row in z:
+            residual = self.residual_parameters(row)
+            weights = self._posterior_of_basis(row, self.history.statistics(*residual))
+            yield SeriesPosterior(self.basis, self.history, weights, *residual)
 
     # -- observed values and components ------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 
 from bayeskern.core.memory import Memory
-from bayeskern.forecast.history.chebyshev_grid import ChebyshevGrid
 from bayeskern.forecast.history.residual_filter import Between, ResidualFilter
 
 
@@ -193,37 +192,3 @@ class History:
                 first = between.before < 0
                 means[first] = between.gain[first, None] * sums[0]
         return means, between
-
-    def statistics_at(
-        self, lengthscales: np.ndarray, ratios: np.ndarray, tol_nats: float = 1e-3
-    ) -> list[FilteredStatistics]:
-        """Sufficient statistics at several pairs, interpolated where that takes fewer passes.
-
-        Args:
-            lengthscales: (S,).
-            ratios: (S,).
-            tol_nats: Largest error of a log density from interpolation.
-        """
-        points = np.log(np.stack([lengthscales, ratios], axis=1))
-        unique = np.unique(points, axis=0)
-        if np.all(np.isfinite(points)):
-            grid = ChebyshevGrid.over(points, tol_nats / len(self.x))
-            if grid is not None and len(grid.nodes) < len(unique):
-                at_nodes = [self.statistics(*np.exp(node)) for node in grid.nodes]
-                return _combined(at_nodes, grid.weights(points))
-        pairs = zip(lengthscales.tolist(), ratios.tolist(), strict=True)
-        return [self.statistics(*pair) for pair in pairs]
-
-
-def _combined(
-    statistics: list[FilteredStatistics], weights: np.ndarray
-) -> list[FilteredStatistics]:
-    """Weighted sums of k statistics, for weights (S, k)."""
-    gram, state = (np.array([getattr(s, name) for s in statistics]) for name in ("gram", "state"))
-    scalars = np.array([(s.log_det, s.state_variance) for s in statistics])
-    sums = []
-    for w in weights:
-        log_det, variance = (w @ scalars).tolist()
-        total = np.tensordot(w, gram, 1)
-        sums.append(FilteredStatistics(total, log_det, w @ state, variance, statistics[0].n))
-    return sums

@@ -1,4 +1,4 @@
-"""Scale, kernel, model and log density of a structure for a series."""
+"""Scale, kernel, model and log density of a structure of a series."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import numpyro.distributions as dist
 
 from bayeskern.forecast.model.compiled_prior import CompiledPrior
 from bayeskern.forecast.model.kernels import (
-    CENTER,
     NOISE,
-    START,
     default_kernel,
     default_noise,
     history_kernel,
@@ -26,21 +24,14 @@ from bayeskern.gp.time_series.latent_evidence import NumpyLatentEvidence
 from bayeskern.gp.time_series.prior import NumpyPrior, ProcessPrior
 from bayeskern.kernels import Kernel
 
-# The width of a change, in steps: it is over from one value to the next.
-CHANGE_WIDTH_STEPS = 0.02
-# The size of a step of a series is at least this share of its sd.
-MIN_STEP_SHARE = 1e-3
-# The prior of the noise beside a kernel that was given.
-GIVEN_NOISE = (-1.5, 1.0)
-
 
 def build_scale(choices: Choices, structure: Structure, y: np.ndarray) -> Scale:
-    """The scale on which a structure describes values y (n,)."""
+    """Scale on which a structure describes values y (n,)."""
     if choices.likelihood is not None:
         return LatentScale(True, *choices.likelihood.location_scale(y))
     if choices.ranks:
         return NormalScores.of(y)
-    # A kernel that was given says itself how the series grows.
+    # A given kernel determines the growth itself.
     is_learned = structure.log and choices.kernels is None
     return Scale.of(y, structure.log, choices.learned.growth.linear_share(y) if is_learned else 0.0)
 
@@ -48,21 +39,27 @@ def build_scale(choices: Choices, structure: Structure, y: np.ndarray) -> Scale:
 def build_model(
     choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
 ) -> GPRegression | LatentGP:
-    """The model of a structure for values y at times x, (n,) both, on their scale."""
+    """Model of a structure for values y at times x, (n,) both, on their scale."""
     kernel, noise = build_kernel_and_noise(choices, structure, x, scale, y)
     if choices.likelihood is not None:
-        return LatentGP(scale.size**2 * kernel, choices.likelihood.model, mean=scale.shift)
+        # Equinox converts the mean.
+        return LatentGP(
+            scale.size**2 * kernel,
+            choices.likelihood.model,
+            mean=scale.shift,  # pyright: ignore[reportArgumentType]
+        )
     return GPRegression(kernel, noise)
 
 
 def build_evidence(
     choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
 ) -> NumpyEvidence:
-    """The log density of a structure given values y at times x, (n,) both, on their scale."""
+    """Log density of a structure given values y at times x, (n,) both, on their scale."""
     z = scale.forward(y)
     if choices.kernels is not None:
-        return NumpyEvidence(_prior_of(build_model(choices, structure, x, scale, y)), x, z)
-    form = structure.trend, tuple(choices.seasons.items()), structure.changes, _width(choices)
+        model = GPRegression(*build_kernel_and_noise(choices, structure, x, scale, y))
+        return NumpyEvidence(_prior_of(model), x, z)
+    form = structure.trend, tuple(choices.seasons.items()), structure.changes, choices.change_width
     standardised = _standardised(choices, scale, y)
     prior = _template(*form, choices.likelihood is None)
     prior = prior.with_numbers(_numbers(choices, structure, x, standardised))
@@ -78,39 +75,45 @@ def build_evidence(
 def build_kernel_and_noise(
     choices: Choices, structure: Structure, x: np.ndarray, scale: Scale, y: np.ndarray
 ) -> tuple[Kernel, dist.Distribution]:
-    """The kernel of a structure for values standardised, and the prior of the noise."""
+    """Kernel of a structure for standardised values, and prior of the noise variance."""
     if choices.kernels is not None:
-        return choices.kernels[structure.trend], default_noise(*GIVEN_NOISE)
+        return choices.kernels[structure.trend], default_noise(-1.5)
     if choices.whole_history:
         kernel = history_kernel(choices.seasons, float(np.mean(x)), float(x[0]))
-        return kernel, default_noise(*GIVEN_NOISE)
+        return kernel, default_noise(-1.5)
     z = _standardised(choices, scale, y)
-    kernel = default_kernel(structure.trend, choices.seasons, structure.changes, _width(choices))
+    kernel = default_kernel(
+        structure.trend, choices.seasons, structure.changes, choices.change_width
+    )
     priors = Priors(_priors(choices, structure, z), choices.step)
     kernel = priors.of_kernel(kernel).at(_numbers(choices, structure, x, z))
     return kernel, default_noise(*priors.values[NOISE])
 
 
 def _standardised(choices: Choices, scale: Scale, y: np.ndarray) -> np.ndarray:
-    """Values on the scale, or about there where they are seen through a likelihood."""
+    """Values on the scale; with a likelihood, the standardised values."""
     if choices.likelihood is None:
         return scale.forward(y)
     return (y - np.mean(y)) / (np.std(y) or 1.0)
 
 
-def _numbers(choices: Choices, structure: Structure, x, z) -> dict[str, float]:
-    """Hyperparameters that follow from the series: the start is wide, the pivot its middle."""
-    numbers = {START: 4.0 * float(np.var(z)) + 10.0 * _step_size(choices, z) ** 2}
-    if structure.trend in ("drift", "reverting", "smooth"):
-        numbers[CENTER] = float(np.mean(x))
+def _numbers(
+    choices: Choices, structure: Structure, x: np.ndarray, z: np.ndarray
+) -> dict[str, float]:
+    """Hyperparameters set from the series: a wide start, and a line through its middle."""
+    numbers = {"trend.start.variance": 4.0 * float(np.var(z)) + 10.0 * _step_size(choices, z) ** 2}
+    if structure.trend != "slope":
+        numbers["trend.drift.center"] = float(np.mean(x))
     return numbers
 
 
-def _priors(choices: Choices, structure: Structure, z) -> dict[str, tuple[float, float]]:
+def _priors(
+    choices: Choices, structure: Structure, z: np.ndarray
+) -> dict[str, tuple[float, float]]:
     """Name of a hyperparameter -> location and scale of its logarithm, for values z (n,)."""
     size, priors = _step_size(choices, z), {}
     for name, (location, scale) in choices.learned.priors[structure.trend].items():
-        # What was learned of a season is known of each.
+        # The learned prior of a season applies to each season.
         first, _, rest = name.partition(".")
         names = [f"{s}.{rest}" for s in choices.seasons] if first == "season" else [name]
         located = in_units(location, name, size, choices.step), scale
@@ -119,20 +122,15 @@ def _priors(choices: Choices, structure: Structure, z) -> dict[str, tuple[float,
 
 
 def _step_size(choices: Choices, z: np.ndarray) -> float:
-    """The size of a step of values z (n,): the sd of differences, or of seasonal ones."""
+    """Size of a step of values z (n,): the sd of differences, or of seasonal differences."""
     lags = [1, *(round(period / choices.step) for period in choices.seasons.values())]
     differences = [z[lag:] - z[:-lag] for lag in lags if len(z) > lag + 2]
     sizes = [np.sqrt(np.mean(np.square(d))) for d in differences if np.any(d)]
-    return float(max(min(sizes, default=np.std(z)), MIN_STEP_SHARE * np.std(z)))
-
-
-def _width(choices: Choices) -> float:
-    """The width of a change, in the unit of the times."""
-    return CHANGE_WIDTH_STEPS * choices.step
+    return float(max(min(sizes, default=np.std(z)), 1e-3 * np.std(z)))
 
 
 def _prior_of(model: GPRegression) -> ProcessPrior:
-    """The prior by formulas in NumPy, or by JAX where the kernel or its priors have none."""
+    """Prior by formulas in NumPy, or by JAX if the kernel or its priors have no such formulas."""
     try:
         return NumpyPrior(model.kernel, model.noise)
     except NotImplementedError:
@@ -143,6 +141,6 @@ def _prior_of(model: GPRegression) -> ProcessPrior:
 def _template(
     trend: str, seasons: tuple, changes: tuple, width: float, has_noise: bool
 ) -> NumpyPrior:
-    """The prior of a structure of any series: kernels with priors take long to make."""
+    """Prior of a structure of any series, cached because kernels are slow to build."""
     kernel = default_kernel(trend, dict(seasons), changes, width)
     return NumpyPrior(kernel, default_noise() if has_noise else 0.0)

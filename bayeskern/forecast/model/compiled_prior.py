@@ -1,4 +1,4 @@
-"""The prior of a process whose kernel has no formula in NumPy: Gram matrices by JAX."""
+"""Prior of a process whose kernel has no formula in NumPy: Gram matrices by JAX."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from bayeskern.kernels.gram_matrix import padded
 class CompiledPrior:
     """The `ProcessPrior` of any kernel and any priors of its hyperparameters.
 
-    Its gradient is that of autodiff, in one reverse pass, so that a kernel may have many
-    hyperparameters (the weights of a network).
+    Its gradient comes from one reverse pass of automatic differentiation, so that a kernel may have
+    many hyperparameters, such as the weights of a network.
 
     Args:
         model: Kernel, noise and priors; its mean is zero.

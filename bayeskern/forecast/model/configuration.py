@@ -1,8 +1,9 @@
-"""From the arguments of `forecast` to the values that are fitted and the structures for them."""
+"""Values to fit and structures to compare, from the arguments of `forecast`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,7 @@ from bayeskern.forecast.model.learned import frequency_of, learned
 from bayeskern.forecast.model.structural_model import StructuralModel
 from bayeskern.forecast.model.structure import Choices
 from bayeskern.forecast.model.transformation import (
-    MANY_ZEROS,
     MAX_SIZE,
-    MIN_RETURNS,
     bounds_of,
     is_constant,
     ordinary,
@@ -28,19 +27,34 @@ from bayeskern.forecast.model.transformation import (
 )
 from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS, NumpyLikelihood
 
-# Dense covariances of more values take gigabytes each, and a step of the fit takes minutes.
-MAX_VALUES = 10_000
-# Number of last values that are fitted by default: a fit takes cubic time, and the last values
-# determine the next ones. The larger limit is for seasons of which MAX_FITTED values hold fewer
-# than MIN_PERIODS. With a likelihood each step of a fit has a search of its own.
-MAX_FITTED, MAX_FITTED_LONG_SEASON, MAX_FITTED_WITH_LIKELIHOOD = 600, 1_000, 500
-MIN_PERIODS = 5
-# More steps are of no use, and from 1000 values this many take gigabytes.
+# Longest forecast, in steps: from 1000 values, one of this length takes gigabytes.
 MAX_STEPS = 100_000
 
 
+@dataclass(frozen=True)
+class FitLimits:
+    """Numbers of last values that are fitted.
+
+    A fit takes cubic time, and the last values determine the next ones.
+
+    Attributes:
+        max_values: Most values of any fit by covariances: more take gigabytes and minutes a step.
+        max_fitted: Most values by default.
+        max_fitted_long_season: The same if `max_fitted` values hold fewer than `min_periods` of the
+            longest season.
+        max_fitted_with_likelihood: The same with a likelihood, where each step has an inner search.
+        min_periods: Number of longest seasons that the values should hold.
+    """
+
+    max_values: int = 10_000
+    max_fitted: int = 600
+    max_fitted_long_season: int = 1_000
+    max_fitted_with_likelihood: int = 500
+    min_periods: int = 5
+
+
 class Request(NamedTuple):
-    """Arguments of `forecast` that say how a series is modelled."""
+    """Arguments of `forecast` that determine the model of a series."""
 
     model: StructuralModel = StructuralModel()
     season: Any = None
@@ -54,9 +68,9 @@ class Configuration(NamedTuple):
     """Values and structures to fit.
 
     Attributes:
-        series: The values that are fitted, with remarks on those that are not.
-        choices: The structures that are weighed against one another.
-        frequency: The entry of the learned table.
+        series: The values to fit, with remarks on values that are left out.
+        choices: Options of the structures that are compared.
+        frequency: Entry of the learned table.
     """
 
     series: Series
@@ -65,25 +79,33 @@ class Configuration(NamedTuple):
 
 
 def configure(series: Series, horizon: int, request: Request) -> Configuration:
-    """Values and structures that a request asks for.
+    """Values and structures for a request.
 
-    Raises ValueError for values and options that exclude one another.
+    Args:
+        series: The series.
+        horizon: Number of steps to forecast.
+        request: Arguments of `forecast`.
+
+    Raises:
+        ValueError: Values and options exclude one another.
     """
-    model = request.model
-    observed_through = _likelihood(request.likelihood, model)
+    model, limits = request.model, FitLimits()
+    likelihood = _likelihood(request.likelihood, model)
     trends = _trends(request.trend, model)
     seasons = name_seasons(series.calendar, request.season)
     series = _ordinary_values(series)
-    latest = series.values[series.observed][-(model.last or MAX_FITTED) :]
-    ranks = _takes_ranks(latest, model, observed_through)
-    needed = 0.0 if ranks else _values_needed(series, seasons)
-    whole = _takes_whole_history(int(series.observed.sum()), needed, request)
+    latest = series.values[series.observed][-(model.last or limits.max_fitted) :]
+    ranks = _takes_ranks(latest, model, likelihood)
+    # Number of values that hold enough of the longest season; ranks need no more.
+    longest = max(seasons.values(), default=0.0)
+    needed = 0.0 if ranks else limits.min_periods * longest / series.calendar.step
+    whole = _takes_whole_history(int(series.observed.sum()), needed, request, limits)
     if not whole:
-        limit = MAX_FITTED if needed <= MAX_FITTED else MAX_FITTED_LONG_SEASON
-        limit = limit if observed_through is None else MAX_FITTED_WITH_LIKELIHOOD
-        series = _fitted_values(series, model, limit)
+        most = limits.max_fitted if needed <= limits.max_fitted else limits.max_fitted_long_season
+        most = most if likelihood is None else limits.max_fitted_with_likelihood
+        series = _fitted_values(series, model, most, limits.max_values)
     require_within_reach(series, horizon)
-    series, bounds = _bounded(series, model, observed_through)
+    series, bounds = _bounded(series, model, likelihood)
     series, seasons, frequency = _visible(series, seasons)
     effects = effects_of(
         series,
@@ -96,13 +118,11 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
     _require_compatible(effects, model, seasons)
     if model.priors is not None:
         model.priors.require_step(series.calendar.step)
-    y = series.values[series.observed]
     finds_changes = isinstance(model.changes, str) and model.changes == "find"
-    logs = _logs(y, model, observed_through)
     choices = Choices(
         trends=(HISTORY,) if whole else trends,
         seasons=seasons,
-        logs=logs,
+        logs=_logs(series.values[series.observed], model, likelihood),
         learned=learned(frequency),
         step=series.calendar.step,
         unit=max([*seasons.values()], default=series.calendar.step),
@@ -113,7 +133,7 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
         kernels=model.kernels,
         effects=effects,
         bounds=bounds,
-        likelihood=observed_through,
+        likelihood=likelihood,
         priors=model.priors,
         whole_history=whole,
         end=float(series.calendar.positions(series.calendar.future(horizon))[-1]),
@@ -121,39 +141,37 @@ def configure(series: Series, horizon: int, request: Request) -> Configuration:
     return Configuration(series, choices, frequency)
 
 
-def _values_needed(series: Series, seasons) -> float:
-    """Number of values that hold MIN_PERIODS of the longest season."""
-    return MIN_PERIODS * max(seasons.values(), default=0.0) / series.calendar.step
-
-
-def _takes_whole_history(count: int, needed: float, request: Request) -> bool:
-    """True if basis functions describe all values: their season is too long for covariances.
+def _takes_whole_history(count: int, needed: float, request: Request, limits: FitLimits) -> bool:
+    """True to fit all values by basis functions: the season is too long for covariances.
 
     Args:
         count: Number of values.
-        needed: Number of values that hold MIN_PERIODS of the longest season.
-        request: What was asked for; a wish that basis functions do not meet excludes them.
+        needed: Number of values that hold enough of the longest season.
+        request: Arguments of `forecast`; options that basis functions lack exclude them.
+        limits: Numbers of values that are fitted.
     """
     model = request.model
     is_default = request.trend is None and request.likelihood is None and not model.robust
     replaced = (model.kernel, model.changes, model.effect_kernels, model.priors, model.last)
     is_default &= all(option is None for option in replaced)
     is_default &= model.method is None or model.is_map
-    # The larger limit pays only where it holds enough of the season.
-    limit = MAX_FITTED_LONG_SEASON if needed <= MAX_FITTED_LONG_SEASON else MAX_FITTED
-    return is_default and needed > MAX_FITTED and count > limit
+    # The larger limit pays only if it holds enough of the season.
+    is_short = needed <= limits.max_fitted_long_season
+    limit = limits.max_fitted_long_season if is_short else limits.max_fitted
+    return is_default and needed > limits.max_fitted and count > limit
+
+
+def _labels_of(series: Series) -> Callable[[], list[str]]:
+    """() -> times of the observed values as text."""
+    return lambda: series.calendar.labels(series.times[series.observed])
 
 
 def _ordinary_values(series: Series) -> Series:
-    """The series without numbers that are none, and remarks on them."""
+    """The series without numbers of an impossible size, and with remarks on them."""
     y = series.values[series.observed]
     if is_constant(y):
         return series
-
-    def labels():
-        return series.calendar.labels(series.times[series.observed])
-
-    usable, remarks = ordinary(y, labels)
+    usable, remarks = ordinary(y, _labels_of(series))
     if not remarks:
         return series
     kept = int(np.sum(np.isfinite(usable)))
@@ -169,7 +187,7 @@ def _ordinary_values(series: Series) -> Series:
 
 
 def _visible(series: Series, seasons: dict[str, float]) -> tuple[Series, dict[str, float], str]:
-    """The series with a remark on seasons too long for it, the others, and the frequency."""
+    """The series with a remark on seasons too long for it, the other seasons, and the frequency."""
     calendar = series.calendar
     span = calendar.step * (int(calendar.steps()[-1]) + 1)
     visible = {name: period for name, period in seasons.items() if period < span}
@@ -181,15 +199,16 @@ def _visible(series: Series, seasons: dict[str, float]) -> tuple[Series, dict[st
     return series, visible, frequency_of(step, shortest, bool(visible))
 
 
-def _takes_ranks(y, model: StructuralModel, likelihood: NumpyLikelihood | None) -> bool:
-    """True if many values are zero, now and again: ranks describe such series best."""
+def _takes_ranks(y: np.ndarray, model: StructuralModel, likelihood: NumpyLikelihood | None) -> bool:
+    """True for series that are often zero and return from it, which ranks describe best."""
     if likelihood is not None or model.kernel is not None or model.log is not None or model.robust:
         return False
     if model.lower is not None and model.lower < 0.0:
         # Ranks never go below the smallest value.
         return False
+    # A series that has stopped does not return from zero.
     returns = np.sum((y[:-1] == 0.0) & (y[1:] > 0.0))
-    return bool(np.min(y) == 0.0 and np.mean(y == 0.0) >= MANY_ZEROS and returns >= MIN_RETURNS)
+    return bool(np.min(y) == 0.0 and np.mean(y == 0.0) >= 0.2 and returns >= 3)
 
 
 def _likelihood(name: str | None, model: StructuralModel) -> NumpyLikelihood | None:
@@ -218,21 +237,28 @@ def _trends(trend: str | None, model: StructuralModel) -> tuple[str, ...]:
     return tuple(model.kernels)
 
 
-def _fitted_values(series: Series, model: StructuralModel, limit: int) -> Series:
-    """Last values of a series, as many as are fitted. Raises ValueError for too many values.
+def _fitted_values(series: Series, model: StructuralModel, limit: int, max_values: int) -> Series:
+    """Last values of a series that are fitted.
 
-    limit: Their number where neither `last` nor a kernel says another.
+    Args:
+        series: The series.
+        model: Options; `last` and a kernel override the limit.
+        limit: Number of values by default.
+        max_values: Most values of any fit.
+
+    Raises:
+        ValueError: Too many values were asked for.
     """
     count = int(series.observed.sum())
     if model.last is not None:
         limit = model.last
     elif model.kernel is not None:
         limit = count
-    if min(count, limit) > MAX_VALUES:
+    if min(count, limit) > max_values:
         raise ValueError(
             f"{min(count, limit)} values of {series.value_name} were to be fitted, but a forecast "
-            f"takes at most {MAX_VALUES}. Aggregate them (hours to days, say), or use "
-            "StructuralModel(last=1000). GPRegression takes more values by other solvers, if the "
+            f"takes at most {max_values}. Aggregate them, hours to days for example, or use "
+            "StructuralModel(last=1000). GPRegression fits more values by other solvers, if the "
             "kernel allows it."
         )
     return series.last(limit) if count > limit else series
@@ -245,22 +271,20 @@ def _bounded(
 
     Raises ValueError for values beyond the bounds or impossible under the likelihood.
     """
-    y = series.values[series.observed]
-
-    def labels():
-        return series.calendar.labels(series.times[series.observed])
-
+    y, labels = series.values[series.observed], _labels_of(series)
     if likelihood is not None:
         require_possible(y, likelihood, labels)
         return series, (-np.inf, np.inf)
-    bounds, remark = bounds_of(y, model.lower, model.upper, labels)
+    bounds, remarks = bounds_of(y, model.lower, model.upper, labels)
     if model.log:
         require_positive(y, labels())
-    return replace(series, remarks=(*series.remarks, *remark)), bounds
+    return replace(series, remarks=(*series.remarks, *remarks)), bounds
 
 
-def _logs(y, model: StructuralModel, likelihood: NumpyLikelihood | None) -> tuple[bool, ...]:
-    """The scales: False for the values, True for their logarithm."""
+def _logs(
+    y: np.ndarray, model: StructuralModel, likelihood: NumpyLikelihood | None
+) -> tuple[bool, ...]:
+    """Scales: False for the values, True for their logarithm."""
     if likelihood is not None:
         return (False,)
     if model.log is not None:
@@ -268,8 +292,10 @@ def _logs(y, model: StructuralModel, likelihood: NumpyLikelihood | None) -> tupl
     return (False, True) if np.all(y > 0) else (False,)
 
 
-def _require_compatible(effects: Effects | None, model: StructuralModel, seasons) -> None:
-    """Raise ValueError for effects beside a kernel or a method, or named as a component."""
+def _require_compatible(
+    effects: Effects | None, model: StructuralModel, seasons: dict[str, float]
+) -> None:
+    """Raise ValueError for effects with a kernel or a method, or with the name of a component."""
     if effects is None:
         return
     if model.kernel is not None or not (model.method is None or model.is_map):
@@ -282,8 +308,8 @@ def _require_compatible(effects: Effects | None, model: StructuralModel, seasons
         raise ValueError(f"{taken.pop()!r} is the name of a component; rename the regressor.")
 
 
-def _changes(series: Series, changes) -> tuple[float, ...]:
-    """Positions of change points at given times. Raises ValueError outside of the series."""
+def _changes(series: Series, changes: Any) -> tuple[float, ...]:
+    """Positions of change points at given times. Raises ValueError outside the series."""
     if changes is None:
         return ()
     times = np.sort(parse_times(np.atleast_1d(changes), "StructuralModel(changes=...)"))
@@ -295,18 +321,19 @@ def _changes(series: Series, changes) -> tuple[float, ...]:
             f"StructuralModel(changes=...) must lie after {begin} and not after {end}, where the "
             f"series begins and ends; got {', '.join(series.calendar.labels(times))}."
         )
-    # The value at that time is already a changed one.
+    # The value at the given time already follows the change.
     return tuple(float(a) - 0.5 * series.calendar.step for a in at)
 
 
 def require_within_reach(series: Series, horizon: int) -> None:
     """Raise ValueError for a horizon beyond the memory or the calendar."""
-    count = min(int(np.sum(series.observed)), MAX_VALUES)
-    most = min(MAX_STEPS, MAX_VALUES**2 // count)
+    max_values = FitLimits().max_values
+    count = min(int(np.sum(series.observed)), max_values)
+    most = min(MAX_STEPS, max_values**2 // count)
     if horizon > most:
         raise ValueError(
             f"horizon is {horizon}; from {count} values at most {most} steps can be forecast. "
-            "Take fewer, or longer steps (days for hours, say)."
+            "Take fewer or longer steps, days instead of hours for example."
         )
     if series.calendar.unit == "years":
         last_year = series.times[-1].astype("M8[Y]").astype(int) + 1970

@@ -1,4 +1,4 @@
-"""Linear effects of what is known beside a series, and of its future: prices, holidays, events."""
+"""Effects of regressors, holidays and events, known for the series and its future."""
 
 from __future__ import annotations
 
@@ -13,31 +13,26 @@ from bayeskern.forecast.data.series import Series
 from bayeskern.gp.prior import positive_definite
 from bayeskern.kernels import Kernel
 
-# The component of all of them.
-HOLIDAYS = "holidays"
-# How near two positions are that are one, in steps.
-SAME = 1e-6
-
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """sum_j b_j z_j + sum_i g_i(z_i) at the positions of a calendar, for a series standardised.
+    """sum_j b_j z_j + sum_i g_i(z_i) at the positions of a calendar, for a standardised series.
 
-    b_j ~ N(0, 1), and g_i is a Gaussian process with a kernel of its own. A column of zeros and
-    ones is taken as it is, so that its effect is what it does while it is 1; another one is
-    standardised over the values that are fitted, so that its effect is the difference from its
-    average. At positions that are not known there is none.
+    b_j ~ N(0, 1), and each g_i is a Gaussian process with its own kernel. A column of zeros and
+    ones is not standardised: its effect is the change while it is 1. Any other column is
+    standardised over the fitted values: its effect is a difference from the average. At positions
+    without regressors there is no effect.
 
     Attributes:
-        columns: What each is called, those with an effect b_j first.
-        components: The component that each belongs to: its own, or that of all holidays.
-        units: What z_j is of a unit of column j: (k,).
+        columns: Names of the columns, columns with a linear effect b_j first.
+        components: Component of each column: its own name, or "holidays" for all holidays.
+        units: Change of z_j for one unit of column j: (k,).
         at: Sorted positions, (m,).
-        Z: (m, k).
-        step: The step of the calendar.
-        kernels: The kernels of the last columns.
-        unseen: Holidays of the future that the series has not seen.
-        switches: Which columns are zeros and ones: (k,).
+        Z: Values of all columns there, (m, k).
+        step: Step of the calendar.
+        kernels: Kernels of the last columns.
+        unseen: Holidays that occur only in the future.
+        switches: True for columns of zeros and ones: (k,).
     """
 
     columns: tuple[str, ...]
@@ -52,30 +47,32 @@ class Effects:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of the components."""
         return tuple(dict.fromkeys(self.components))
 
     @property
     def linear(self) -> int:
-        """How many columns have an effect b_j."""
+        """Number of columns with a linear effect b_j."""
         return len(self.columns) - len(self.kernels)
 
-    def on_events(self, x) -> np.ndarray:
-        """Which of times x (n,) have an event or a holiday: (n,)."""
+    def on_events(self, x: np.ndarray) -> np.ndarray:
+        """True at times x (n,) with an event or a holiday: (n,)."""
         columns, known = self._columns_at(x)
         return known & (columns[:, np.array(self.switches, bool)] != 0.0).any(axis=1)
 
-    def rows(self, x) -> np.ndarray:
-        """The columns with an effect b_j at x (n,): (n, linear)."""
+    def rows(self, x: np.ndarray) -> np.ndarray:
+        """Columns with a linear effect at x (n,): (n, linear)."""
         return self._columns_at(x)[0][:, : self.linear]
 
-    def _columns_at(self, x) -> tuple[np.ndarray, np.ndarray]:
-        """All columns at x (n,), 0 where they are not known: (n, k); and where they are, (n,)."""
-        x = np.asarray(x)
-        place = np.searchsorted(self.at, x - SAME * self.step).clip(max=len(self.at) - 1)
-        known = np.abs(self.at[place] - x) <= 2.0 * SAME * self.step
+    def _columns_at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All columns at x (n,), 0 where they are unknown: (n, k); and a mask of known times."""
+        x, tol = np.asarray(x), 1e-6 * self.step
+        place = np.searchsorted(self.at, x - tol).clip(max=len(self.at) - 1)
+        known = np.abs(self.at[place] - x) <= 2.0 * tol
         return np.where(known[:, None], self.Z[place], 0.0), known
 
-    def covariance(self, x, x_new, name: str | None = None) -> np.ndarray:
+    def covariance(self, x: np.ndarray, x_new: np.ndarray, name: str | None = None) -> np.ndarray:
+        """Prior covariance of a component, or of all, at x (n,) and x_new (m,): (n, m)."""
         (rows, known), (new_rows, new_known) = self._columns_at(x), self._columns_at(x_new)
         pick = self._pick(name)
         K = rows[:, pick] @ new_rows[:, pick].T
@@ -84,7 +81,8 @@ class Effects:
             K = K + known[:, None] * curve * new_known
         return K
 
-    def variance(self, x_new, name: str | None = None) -> np.ndarray:
+    def variance(self, x_new: np.ndarray, name: str | None = None) -> np.ndarray:
+        """Prior variance of a component, or of all, at x_new (m,): (m,)."""
         rows, known = self._columns_at(x_new)
         variance = np.sum(np.square(rows[:, self._pick(name)]), axis=1)
         for j, kernel in self._curves(name):
@@ -92,18 +90,18 @@ class Effects:
         return variance
 
     def _pick(self, name: str | None) -> list[int]:
-        """The columns with an effect b_j of one component, or of all."""
+        """Columns with a linear effect of one component, or of all."""
         return [j for j in range(self.linear) if name in (None, self.components[j])]
 
     def _curves(self, name: str | None) -> list[tuple[int, Kernel]]:
-        """The others, with their kernels."""
+        """Columns with a kernel, of one component or of all, with their kernels."""
         others = zip(range(self.linear, len(self.columns)), self.kernels, strict=True)
         return [(j, kernel) for j, kernel in others if name in (None, self.components[j])]
 
 
 @lru_cache(maxsize=16)
 def _gram(effects: Effects, j: int, z: bytes, z_new: bytes) -> np.ndarray:
-    # The same at all draws of the hyperparameters of the trend and the seasons.
+    # It does not depend on the hyperparameters of the trend and the seasons.
     kernel = effects.kernels[j - effects.linear]
     return np.asarray(kernel(np.frombuffer(z)[:, None], np.frombuffer(z_new)[:, None]))
 
@@ -116,38 +114,45 @@ def effects_of(
     events: Mapping | None = None,
     kernels: Mapping[str, Kernel] | None = None,
 ) -> Effects | None:
-    """The effects of the regressors of a series, of holidays and events; None if there are none.
+    """Effects of regressors, holidays and events; None if there are none.
 
-    kernels: of the regressors whose effect is a function with a kernel, by their names.
+    Args:
+        series: The series, with its regressors.
+        horizon: Number of steps to forecast.
+        holidays: Code of a country.
+        window: Days before and after each holiday with effects of their own.
+        events: Name -> dates.
+        kernels: Name of a regressor -> kernel of its non-linear effect.
 
     Raises:
-        ValueError: If a regressor has no value at a time of the series or of the forecast, naming
-            the first such time, or shows nothing since it is the same at all of the series; if two
-            have one name; for a country that is not known, and times that have no holidays.
+        ValueError: A regressor has no value at a time of the series or of the forecast, or is
+            constant over the series; two effects have one name; the country is unknown; or the
+            times have no holidays.
     """
     calendar, count = series.calendar, int(series.observed.sum())
     times = np.append(series.times[series.observed], calendar.future(horizon))
-    # Columns, and the component that they make up together if they do.
-    sources, unseen = [], ()
+    # Columns, and the component that they form together if they do.
+    sources: list[tuple[dict[str, np.ndarray], str | None]] = []
+    unseen: tuple[str, ...] = ()
     if series.regressors is not None:
         sources.append((known_at(series.regressors, times, count, calendar), None))
     if events is not None:
         sources.append((on_dates(events, times, calendar), None))
     if holidays is not None:
-        found, unseen = holiday_columns(holidays, window, times, count, calendar)
-        sources.append((found, HOLIDAYS))
+        of_holidays, unseen = holiday_columns(holidays, window, times, count, calendar)
+        sources.append((of_holidays, "holidays"))
     columns: dict[str, np.ndarray] = {}
     components: list[str] = []
     for source, component in sources:
         twice = [*(columns.keys() & source), *({component} & {*components})]
         if twice:
-            raise ValueError(f"{twice[0]} names two effects; wanted another name for one of them.")
+            raise ValueError(f"{twice[0]} is the name of two effects; rename one of them.")
         columns |= source
         components += [component or name for name in source]
     kernels = _kernels(kernels or {}, series)
     if not columns:
         return None
-    # Those with kernels are the last.
+    # Columns with kernels come last.
     order = sorted(columns, key=lambda name: name in kernels)
     places = dict(zip(columns, components, strict=True))
     columns, components = {n: columns[n] for n in order}, [places[n] for n in order]

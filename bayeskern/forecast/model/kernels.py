@@ -1,10 +1,10 @@
-"""The kernels of the structures that a series may have: a trend, seasons, cycles.
+"""Kernels of the structures of a series: a trend, seasons, cycles.
 
-Level, slope and season wander, so that the distant past is forgotten: Harvey (1989), "Forecasting,
-structural time series models and the Kalman filter", chapter 2, in continuous time. The smooth
-trend with its two cycles is that of Corani, Benavoli and Zaffalon (2021), "Time series forecasting
-with Gaussian processes needs priors", ECML-PKDD. Kernels see y standardised and time in years (or
-steps). All hyperparameters have log-normal priors, learned from many series (`learned`).
+Level, slope and season are random walks, so that the distant past is forgotten: Harvey (1989),
+"Forecasting, structural time series models and the Kalman filter", chapter 2, in continuous time.
+The smooth trend with its two cycles is that of Corani, Benavoli and Zaffalon (2021), "Time series
+forecasting with Gaussian processes needs priors", ECML-PKDD. Kernels see standardised y and time in
+years (or steps). All hyperparameters have log-normal priors, learned from many series (`learned`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpyro.distributions as dist
+from numpy.typing import ArrayLike
 from numpyro.distributions import constraints
 
 from bayeskern.forecast.data.calendar import Calendar
@@ -31,28 +32,24 @@ from bayeskern.kernels import (
     Seasonal,
 )
 
-# The component that carries the level of the series, and that of damped cycles.
-LEVEL, CYCLES = "trend", "cycles"
-# The component of short-lived deviations in a long series.
-SHORT_TERM = "short_term"
-# The name of a kernel that was given without one, and of the structure of a long series.
+# Components: the one that carries the level of the series, damped cycles, and short-term deviations
+# of a long series.
+LEVEL, CYCLES, SHORT_TERM = "trend", "cycles", "short_term"
+# Names of a kernel given without a name, and of the structure of a long series.
 GIVEN, HISTORY = "given", "history"
-# The noise variance, by the name that the model gives it.
+# Site of the noise variance.
 NOISE = "noise"
-# The trends, and how people call them.
+# Trend -> its description.
 TRENDS = {
     "slope": "local slope",
     "drift": "local level with drift",
     "reverting": "level that reverts to a line",
     "smooth": "smooth trend",
 }
-# Sites whose values follow from the series: the variance of the level at the start, and the pivot
-# of the straight line.
-START, CENTER = "trend.start.variance", "trend.drift.center"
-# The variance of a jump of the level or, per year, of the slope, as a log.
+# Log of the variance of a jump of the level or, per year, of the slope.
 JUMP_VARIANCE = -1.5
-# Powers of the squared size of a step of the series and of time in the unit of a hyperparameter,
-# by the end of its name.
+# End of the name of a hyperparameter -> its unit: powers of the squared size of a step of the
+# series, and of time.
 UNITS = {
     "level.variance": (1, -1),
     "slope.lengthscale": (0, 1),
@@ -75,10 +72,9 @@ UNITS = {
 
 
 def default_noise(location: float = 0.0, scale: float = 1.0) -> dist.Distribution:
-    """The prior of the noise variance, for y standardised: LogNormal(location, scale).
+    """Prior of the noise variance for standardised y: 1e-8 + LogNormal(location, scale).
 
-    It keeps above a ten-thousandth of the spread of the series, squared: with no noise at all the
-    covariance of a smooth series is too ill-conditioned to be worked with.
+    The lower limit, an sd of 1e-4, keeps the covariance of a smooth series well-conditioned.
     """
     prior = dist.LogNormal(location, scale)
     return dist.TransformedDistribution(
@@ -92,44 +88,55 @@ def default_kernel(
     changes: tuple[float, ...] = (),
     width: float = 0.0,
 ) -> Kernel:
-    """Kernel of a trend, a season for each period and, beside the smooth trend, two damped cycles.
+    """Kernel of a trend and a season for each period; a smooth trend has two damped cycles too.
 
-    The priors are LogNormal(0, 1), to be replaced by learned ones; so are START and CENTER.
+    The priors are LogNormal(0, 1), to be replaced by learned ones. `trend.start.variance` and
+    `trend.drift.center` are to be set from the series.
 
     Args:
-        trend: One of TRENDS. Levels and slopes begin to wander at time 0.
+        trend: One of TRENDS. Random walks of level and slope start at time 0.
         seasons: Name -> period, in the unit of the kernel's input.
-        changes: Times at which level and slope change at once, in that unit.
-        width: The width of a change, in that unit.
+        changes: Change points of level and slope, in that unit.
+        width: Duration of a change, in that unit.
     """
+    level = Brownian(_any()).named("level")
+    drift = Linear(_any(), 0.0).named("drift")
+    memory = Matern12(_any(), _any()).named("memory")
     parts = {
-        "slope": (_level, _slope, _memory),
-        "drift": (_level, _drift),
-        "reverting": (_memory, _drift),
-        "smooth": (_drift, _bend),
+        "slope": (level, IntegratedOrnsteinUhlenbeck(_any(), _any()).named("slope"), memory),
+        "drift": (level, drift),
+        "reverting": (memory, drift),
+        "smooth": (drift, RBF(_any(), _any()).named("bend")),
     }
     kernel = Constant(1.0).named("start")
     for part in parts[trend]:
-        kernel = kernel + part()
+        kernel = kernel + part
     for at in changes:
         jump = dist.LogNormal(JUMP_VARIANCE, 1.0)
         kernel = kernel + ChangePoint(Constant(0.0), Constant(jump) + Linear(jump, at), at, width)
     kernel = kernel.named(LEVEL)
     for name, period in seasons.items():
-        kernel += (_repeating if trend == "smooth" else _drifting)(period).named(name)
+        if trend == "smooth":
+            kernel += Seasonal(period, _any(), _any()).named(name)
+        else:
+            # The amplitude is a random walk.
+            size = (Constant(_any()) + Brownian(_any())).named("size")
+            kernel += (size * Seasonal(period, _any(), 1.0)).named(name)
     if trend != "smooth":
         return kernel
-    cycles = [(RBF(_any(), _any()) * Cosine(_any(), 1.0)).named(name) for name in ("long", "short")]
-    return kernel + (cycles[0] + cycles[1]).named(CYCLES)
+    long, short = ((RBF(_any(), _any()) * Cosine(_any(), 1.0)).named(n) for n in ("long", "short"))
+    return kernel + (long + short).named(CYCLES)
 
 
 def history_kernel(seasons: Mapping[str, float], center: float, start: float) -> Kernel:
-    """Kernel whose basis functions describe a long series: trend, seasons, short memory.
+    """Kernel of a long series: trend, seasons, short-term deviations.
+
+    `history.basis` has its basis functions.
 
     Args:
         seasons: Name -> period, in the unit of the kernel's input.
-        center: The pivot of the straight line.
-        start: The time from which on level and slope wander.
+        center: Time at which the straight line is zero.
+        start: Time at which the random walks of level and slope start.
     """
     line = Constant(_any()) + Linear(_any(), center)
     wandering = Brownian(_any(), start) + IntegratedBrownian(_any(), start)
@@ -143,52 +150,28 @@ def _any() -> dist.Distribution:
     return dist.LogNormal(0.0, 1.0)
 
 
-def _level() -> Kernel:
-    return Brownian(_any()).named("level")
-
-
-def _slope() -> Kernel:
-    return IntegratedOrnsteinUhlenbeck(_any(), _any()).named("slope")
-
-
-def _drift() -> Kernel:
-    return Linear(_any(), 0.0).named("drift")
-
-
-def _memory() -> Kernel:
-    return Matern12(_any(), _any()).named("memory")
-
-
-def _bend() -> Kernel:
-    return RBF(_any(), _any()).named("bend")
-
-
-def _repeating(period: float) -> Kernel:
-    return Seasonal(period, _any(), _any())
-
-
-def _drifting(period: float) -> Kernel:
-    """A season whose shape wanders: (c + W) S, with W Brownian motion."""
-    return (Constant(_any()) + Brownian(_any())).named("size") * Seasonal(period, _any(), 1.0)
-
-
 def in_units(location: float, name: str, size: float, step: float) -> float:
-    """Location of a log-normal prior for y standardised and times in the calendar's unit.
+    """Location of a log-normal prior for standardised y and times in the calendar's unit.
 
     Args:
-        location: That for values in units of `size`, and times in steps.
-        name: The name of the hyperparameter.
-        size: The size of a step of the series, standardised: sd of its differences.
-        step: The time from one value to the next.
+        location: Location for values in units of `size` and times in steps.
+        name: Name of the hyperparameter.
+        size: Size of a step of the standardised series: sd of its differences.
+        step: Time from one value to the next.
     """
     values, time = UNITS[".".join(name.split(".")[-2:])]
     return location + 2.0 * values * np.log(size) + time * np.log(step)
 
 
-def name_seasons(calendar: Calendar, season) -> dict[str, float]:
+def name_seasons(calendar: Calendar, season: ArrayLike | None) -> dict[str, float]:
     """Component name -> period in the unit of the calendar's positions.
 
-    season: None to infer them, a number of steps or several, 0 for none.
+    Args:
+        calendar: Calendar of the series.
+        season: None to infer the seasons, one or several numbers of steps, or 0 for no season.
+
+    Raises:
+        ValueError: A season is not a number of at least 2 steps.
     """
     if season is None:
         periods = calendar.seasons()
@@ -201,7 +184,7 @@ def name_seasons(calendar: Calendar, season) -> dict[str, float]:
         steps = [np.nan]
     lengths = [length for length in steps if length != 0]
     if 0 < len(lengths) < len(steps):
-        raise ValueError(f"season: 0 is for none and goes with no other, got {season!r}.")
+        raise ValueError(f"season: 0 means no season and stands alone, got {season!r}.")
     if not np.all(np.isfinite(lengths)) or any(length < 2 for length in lengths):
         raise ValueError(
             f"season must be a number of steps of at least 2, several of them, or 0 for none; "

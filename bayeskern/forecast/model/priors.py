@@ -11,21 +11,19 @@ import numpyro.distributions as dist
 from bayeskern.core.formatting import aligned, counted, number
 from bayeskern.kernels import Kernel
 
-# Steps that differ by no more than this are the same: a month has 28 to 31 days.
-SAME_STEP = 0.1
-
 
 @dataclass(frozen=True, eq=False)
 class Priors:
     """LogNormal priors of hyperparameters by name. Returned by `learn_priors`.
 
-    They are those of series standardised, with times in the unit of their calendar: years, or steps
-    where times are numbers.
+    They apply to standardised series. Times are in the unit of the calendar: years, or steps for
+    numeric times.
 
     Attributes:
         values: Name -> location and scale of the logarithm.
-        step: The time from one value to the next, in that unit: months are no days.
-        learned, count: How many series of how many they were learned from.
+        step: Time from one value to the next, in that unit. Priors for months do not apply to days.
+        learned: Number of series they were learned from.
+        count: Number of series that were given.
     """
 
     values: Mapping[str, tuple[float, float]]
@@ -34,8 +32,8 @@ class Priors:
     count: int = 0
 
     def require_step(self, step: float) -> None:
-        """Raise ValueError for a series of another step, to which they do not apply."""
-        if not np.isclose(step, self.step, rtol=SAME_STEP):
+        """Raise ValueError for a series with another step."""
+        if not same_steps(step, self.step):
             raise ValueError(
                 f"these priors are for steps of {self.step:.3g}, and those of the series are "
                 f"{step:.3g}: learn priors from series like it."
@@ -55,3 +53,8 @@ class Priors:
             rows.append((name, number(median), f"{number(low)} to {number(high)}"))
         head = f"priors learned from {self.learned} of {counted(self.count, 'series', 'series')}"
         return "\n".join([head, "", *aligned(rows)])
+
+
+def same_steps(steps: float | np.ndarray, step: float) -> bool:
+    """True if steps equal a step up to 10 %: a month has 28 to 31 days."""
+    return bool(np.allclose(steps, step, rtol=0.1))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from bayeskern.core import validation
 from bayeskern.forecast.data.series import MIN_VALUES
 from bayeskern.forecast.model.kernels import GIVEN
 from bayeskern.forecast.model.priors import Priors
@@ -22,11 +23,11 @@ class StructuralModel:
     `forecast`, `forecast_many`, `backtest`, `anomalies` and `learn_priors` take it as `model=`.
 
     Attributes:
-        log: Whether to model the logarithm of the values, which keeps the forecast above zero.
+        log: True to model the logarithm of the values, which keeps the forecast above zero.
             Default None: a weighted average of both scales.
         changes: Times at which the level and the slope change, or "find" to search for up to three
             change points. Default None: no change points.
-        robust: Whether the noise has Student's t distribution, so that single outliers have little
+        robust: True for noise with Student's t distribution, which gives single outliers little
             weight. Default False.
         kernel: A kernel that replaces the trends and the seasons, or several kernels by name, such
             as `KernelSearch.kernels`, whose forecasts are averaged. It applies to standardised
@@ -44,15 +45,15 @@ class StructuralModel:
             `infer`, fits the most probable structure by that method. Default None: a weighted
             average of the structures.
         last: Number of last values to fit, at least 3. Default None: the last 600 if they hold at
-            least five of the longest season, else all values, by basis functions if they are more
-            than 1000, or more than 600 where 1000 hold fewer than five. With robust noise, change
-            points, effects with kernels, priors, a trend or another method these are at most the
-            last 1000, with a likelihood the last 500.
+            least five of the longest season. Otherwise all values; by basis functions if there are
+            more than 1000, or more than 600 and 1000 hold fewer than five of the longest season.
+            With robust noise, change points, effects with kernels, priors, a trend or another
+            method: at most the last 1000. With a likelihood: the last 500.
 
     Raises:
-        ValueError: For an invalid value, and for priors, robust noise or change points together
-            with a kernel.
-        TypeError: For a kernel, priors or a method of the wrong type.
+        ValueError: A value is invalid, or a kernel is combined with priors, robust noise or change
+            points.
+        TypeError: A kernel, priors or a method has the wrong type.
 
     Examples:
         >>> import bayeskern as bk
@@ -72,13 +73,13 @@ class StructuralModel:
     method: str | Method | None = None
     last: int | None = None
 
-    def __post_init__(self):
-        _require_flag("log", self.log, (True, False, None))
-        _require_flag("robust", self.robust, (True, False))
-        if self.kernels is not None:
-            _require_kernels("kernel", self.kernels)
-        if self.effect_kernels is not None:
-            _require_kernels("effect_kernels", self.effect_kernels)
+    def __post_init__(self) -> None:
+        for option, choices in (("log", (True, False, None)), ("robust", (True, False))):
+            if getattr(self, option) not in choices:
+                wanted, value = " or ".join(map(str, choices)), getattr(self, option)
+                raise ValueError(f"StructuralModel({option}=...) must be {wanted}; got {value!r}.")
+        _require_kernels("kernel", self.kernels)
+        _require_kernels("effect_kernels", self.effect_kernels)
         _require_window(self.holiday_window)
         _require_bounds(self.lower, self.upper)
         if self.priors is not None and not isinstance(self.priors, Priors):
@@ -88,7 +89,8 @@ class StructuralModel:
             )
         if self.method is not None:
             as_method(self.method)
-        _require_last(self.last)
+        if self.last is not None:
+            validation.positive_integer(self.last, "StructuralModel(last=...)", least=MIN_VALUES)
         if self.kernel is not None and (self.robust or self.changes is not None):
             raise ValueError(
                 "StructuralModel(robust=True) and StructuralModel(changes=...) apply to the "
@@ -118,15 +120,10 @@ class StructuralModel:
         return f"StructuralModel({', '.join(options)})"
 
 
-def _require_flag(option: str, value, choices: tuple) -> None:
-    """Raise ValueError unless value is one of the choices."""
-    if value not in choices:
-        wanted = " or ".join(map(str, choices))
-        raise ValueError(f"StructuralModel({option}=...) must be {wanted}; got {value!r}.")
-
-
-def _require_kernels(option: str, kernels) -> None:
-    """Raise an error unless kernels is a non-empty mapping of kernels."""
+def _require_kernels(option: str, kernels: object) -> None:
+    """Raise an error unless kernels is None or a non-empty mapping of kernels."""
+    if kernels is None:
+        return
     if not isinstance(kernels, Mapping) or not kernels:
         raise ValueError(
             f"StructuralModel({option}=...) must have at least one kernel by name; got {kernels!r}."
@@ -136,7 +133,7 @@ def _require_kernels(option: str, kernels) -> None:
             raise TypeError(f"StructuralModel({option}=...) must be kernels; {name} is {kernel!r}.")
 
 
-def _require_window(window) -> None:
+def _require_window(window: object) -> None:
     """Raise ValueError unless window is a pair of non-negative integers."""
     days = np.ravel(np.asarray(window, object)).tolist()
     if len(days) != 2 or not all(isinstance(d, int) and d >= 0 for d in days):
@@ -146,29 +143,16 @@ def _require_window(window) -> None:
         )
 
 
-def _require_bounds(lower, upper) -> None:
+def _require_bounds(lower: float | None, upper: float | None) -> None:
     """Raise ValueError unless the bounds are numbers in ascending order."""
-    ends = [-np.inf if lower is None else lower, np.inf if upper is None else upper]
     try:
-        are_ordered = float(ends[0]) < float(ends[1])
+        ends = float(-np.inf if lower is None else lower), float(np.inf if upper is None else upper)
     except (TypeError, ValueError):
         raise ValueError(
             f"StructuralModel(lower=..., upper=...) must be numbers; got {lower!r} and {upper!r}."
         ) from None
-    if not are_ordered:
+    if not ends[0] < ends[1]:
         raise ValueError(
             f"StructuralModel(lower=...) must lie below upper; got lower={lower!r} and "
             f"upper={upper!r}."
-        )
-
-
-def _require_last(last) -> None:
-    """Raise ValueError unless last is None or a large enough integer."""
-    if last is None:
-        return
-    is_integer = isinstance(last, int | np.integer) and not isinstance(last, bool)
-    if not is_integer or last < MIN_VALUES:
-        raise ValueError(
-            f"StructuralModel(last=...) must be a whole number of at least {MIN_VALUES}; got "
-            f"{last!r}."
         )

@@ -1,8 +1,8 @@
-"""The structures that a series may have: a trend, a scale, changes."""
+"""Structures of a series: a trend, a scale and change points."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -16,10 +16,12 @@ from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 
 
 class Structure(NamedTuple):
-    """One way in which a series may go on.
+    """One structural model of a series.
 
-    trend: one of `TRENDS`, or the name of a kernel that was given; log: whether the logarithm is
-    what it describes; changes: when level and slope change, in the unit of the times.
+    Attributes:
+        trend: One of `TRENDS`, or the name of a given kernel.
+        log: True for a model of the logarithm.
+        changes: Change points of level and slope, in the unit of the times.
     """
 
     trend: str
@@ -29,26 +31,26 @@ class Structure(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """The structures that are weighed against one another.
+    """Options of the structures that are compared.
 
     Attributes:
         trends: Some of `TRENDS`, or the names of `kernels`.
         seasons: Name -> period.
-        logs: The scales: False for the values as they are, True for their logarithm.
-        learned: What is known of such series.
-        step: The time from one value to the next.
-        unit: The time that plays the part of a year in the prior of a change of slope.
-        ranks: Whether the values are described by their ranks.
-        changes: When level and slope change for certain.
-        find_changes: Whether to look for other changes.
-        robust: Whether the noise is Student's t.
-        kernels: Name -> kernel, where they were given.
-        effects: Linear effects of what is known beside the series.
-        bounds: The least and the largest value that there can be.
-        likelihood: Through which the values are seen, where they are no numbers with noise.
-        whole_history: Whether basis functions describe all of a long series.
-        end: The position of the last time that is forecast.
-        priors: Of hyperparameters by name, in place of those that were learned.
+        logs: Scales: False for the values, True for their logarithm.
+        learned: Priors, weights and widths learned from similar series.
+        step: Time from one value to the next.
+        unit: Time that plays the part of a year in the prior of a change of slope.
+        ranks: True for a model of the ranks of the values.
+        changes: Known change points of level and slope.
+        find_changes: True to search for further change points.
+        robust: True for Student t noise.
+        kernels: Name -> kernel, if kernels were given.
+        effects: Effects of regressors, events and holidays.
+        bounds: Smallest and largest possible value.
+        likelihood: Likelihood of counts or shares; None for values with Gaussian noise.
+        whole_history: True to fit all values of a long series by basis functions.
+        end: Position of the last time of the forecast.
+        priors: Priors of hyperparameters in place of the learned ones.
     """
 
     trends: tuple[str, ...]
@@ -70,8 +72,8 @@ class Choices:
     priors: Priors | None = None
 
     @property
-    def key(self) -> tuple:
-        """What two sets of choices have to agree in to be the same."""
+    def key(self) -> tuple[Hashable, ...]:
+        """Hashable key, equal for equal choices."""
         others = [getattr(self, field.name) for field in fields(self) if field.name != "seasons"]
         return (tuple(self.seasons.items()), *others)
 
@@ -80,7 +82,12 @@ class Choices:
         """Every trend on every scale."""
         return [Structure(trend, log, self.changes) for log in self.logs for trend in self.trends]
 
+    @property
+    def change_width(self) -> float:
+        """Time that a change takes: 0.02 steps, so that it is over at the next value."""
+        return 0.02 * self.step
+
 
 def log_prior_of_change(n: int) -> float:
-    """The log prior of a change at one place among n values: one in all is as likely as none."""
+    """Log prior of a change point at one of n places; a priori, any change is as likely as none."""
     return -float(np.log(2.0 * n))

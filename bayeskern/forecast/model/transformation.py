@@ -1,28 +1,21 @@
-"""The scale that a series is fitted on: standardised as it is, or after the logarithm."""
+"""Scales on which a series is modelled: values, logarithms or ranks, standardised."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from bayeskern.likelihoods.numpy_likelihoods import NumpyLikelihood
 
-# Zero is a bound where this share of the values lies at it, and none below.
-LEAST_ZEROS = 0.05
-# From this share of zeros on, ranks say more of a series than its values.
-MANY_ZEROS = 0.2
-# ... if the series returns from zero so often: one that has stopped is none of them.
-MIN_RETURNS = 3
-# Logs of the factors above the median forecast, and above the largest value of the series, from
-# which a forecast of the logarithm grows in proportion to its error, and not exponentially.
+# Logs of the factors above the median forecast, and above the largest value of the series, above
+# which a forecast of the logarithm grows linearly instead of exponentially in its error.
 MAX_LOG_ABOVE_MEDIAN, MAX_LOG_ABOVE_LARGEST = 0.5, 1.0
-# Logarithms of values beyond this are cut off, so that there is room for sums of them, and errors
-# of the log this far beyond.
-MAX_LOG, MAX_LOG_EXCESS = 690.0, 1e6
-# Sizes beyond which a number among ordinary ones is an error, or 0.
-MAX_SIZE, MIN_SIZE = 1e100, 1e-100
+# Absolute value above which a number in a series is an error.
+MAX_SIZE = 1e100
 
 
 @dataclass(frozen=True)
@@ -30,11 +23,11 @@ class Scale:
     """y <-> z: z = (g(y) - shift) / size, with g the identity or the logarithm.
 
     Attributes:
-        log: Whether g is the logarithm.
-        shift: The mean of g(y) over the series.
-        size: The standard deviation of g(y) over the series; 0 for a constant series.
-        largest: The largest g(y); infinite where none is known.
-        linear_share: The share of a forecast of the logarithm that grows linearly above `largest`.
+        log: True if g is the logarithm.
+        shift: Mean of g(y) over the series.
+        size: Standard deviation of g(y) over the series; 0 for a constant series.
+        largest: Largest g(y); infinite if it is unknown.
+        linear_share: Share of a forecast of the logarithm that grows linearly above `largest`.
     """
 
     log: bool
@@ -45,12 +38,12 @@ class Scale:
 
     @property
     def is_affine(self) -> bool:
-        """Whether `back` is a straight line."""
+        """True if `back` is a straight line."""
         return not self.log
 
     @property
     def atoms(self) -> np.ndarray:
-        """Values y with a probability of their own: (k,)."""
+        """Values y with a positive probability: (k,)."""
         return np.zeros(0)
 
     @classmethod
@@ -65,22 +58,22 @@ class Scale:
         """The scale of differences of g(y), which are logs of factors if g is the logarithm."""
         return replace(self, shift=0.0, largest=np.inf, linear_share=0.0)
 
-    def forward(self, y) -> np.ndarray:
+    def forward(self, y: ArrayLike) -> np.ndarray:
         """y -> z."""
         return ((np.log(y) if self.log else np.asarray(y)) - self.shift) / self.size
 
-    def back(self, z) -> np.ndarray:
+    def back(self, z: ArrayLike) -> np.ndarray:
         """z -> y."""
         g = self.shift + self.size * np.asarray(z)
         return np.exp(g) if self.log else g
 
-    def ahead(self, mean, deviation) -> np.ndarray:
-        """Forecast of y where z has the given mean and deviates from it, (..., m) both.
+    def ahead(self, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+        """Forecast of y at z = mean + deviation, (..., m) both.
 
-        The exponential is continued by its tangent, in value and slope, above exp(0.5) times the
-        median forecast and above exp(1) times the largest value of the series; a share of it,
-        `linear_share`, above that value already. So the mean and the variance are finite, and
-        growth that a series has never shown is not exponential.
+        The exponential is continued by its tangent above exp(0.5) times the median forecast and
+        above exp(1) times the largest value of the series; a share `linear_share` of it already
+        above the largest value. So the mean and the variance are finite, and a forecast does not
+        extrapolate exponential growth beyond the range of the series.
         """
         if not self.log:
             return self.back(mean + deviation)
@@ -93,34 +86,35 @@ class Scale:
         linear = _exponential_up_to(np.minimum(limit, self.largest), g)
         return forecast + self.linear_share * (linear - forecast)
 
-    def log_jacobian(self, y) -> np.ndarray:
-        """log |dz/dy| at each y: what turns a density of z into one of y."""
+    def log_jacobian(self, y: np.ndarray) -> np.ndarray:
+        """log |dz/dy| at each y, which turns a density of z into a density of y."""
         slope = np.full(np.shape(y), -np.log(self.size))
         return slope - np.log(y) if self.log else slope
 
 
-def _exponential_up_to(limit, g) -> np.ndarray:
+def _exponential_up_to(limit: np.ndarray, g: np.ndarray) -> np.ndarray:
     """exp(g), continued by its tangent above exp(limit)."""
     inside = np.minimum(g, limit)
-    excess = np.minimum(g - inside, MAX_LOG_EXCESS)
-    return np.exp(np.minimum(inside, MAX_LOG)) * (1.0 + excess)
+    # The limits avoid overflow, also in sums of such values.
+    excess = np.minimum(g - inside, 1e6)
+    return np.exp(np.minimum(inside, 690.0)) * (1.0 + excess)
 
 
 @dataclass(frozen=True, eq=False)
 class NormalScores(Scale):
     """y <-> z by ranks: z is the normal score of y, standardised.
 
-    For values of which many are the same, zeros above all. What is forecast lies within the range
-    of the series, with the shares of its values. There is no density of y and so no Jacobian.
+    For series with many equal values, such as zeros. Forecasts lie within the range of the series.
+    y has no density and so no Jacobian.
 
     References:
         Blom (1958), "Statistical estimates and transformed beta-variables", on normal scores.
 
     Attributes:
-        ordered: The values of the series, sorted, (n,).
-        distinct: Those that differ, sorted, (k,).
-        scores: The mean normal score of each of these, (k,).
-        origin: The value that `back` subtracts.
+        ordered: Values of the series, sorted, (n,).
+        distinct: Distinct values, sorted, (k,).
+        scores: Mean normal score of each distinct value, (k,).
+        origin: Value that `back` subtracts.
     """
 
     ordered: np.ndarray
@@ -134,14 +128,14 @@ class NormalScores(Scale):
 
     @property
     def atoms(self) -> np.ndarray:
-        """Values that are there twice, and the ends."""
+        """Values that occur at least twice, and the two ends of the range."""
         ordered = self.ordered
         tied = ordered[1:][np.diff(ordered) == 0.0]
         return np.concatenate([tied, ordered[:1], ordered[-1:]]) - self.origin
 
     @classmethod
-    def of(cls, y: np.ndarray, log: bool = False) -> NormalScores:
-        """The normal scores of values y (n,)."""
+    def of(cls, y: np.ndarray, log: bool = False, linear_share: float = 0.0) -> NormalScores:
+        """Normal scores of values y (n,)."""
         n = len(y)
         distinct, counts = np.unique(y, return_counts=True)
         ends = np.cumsum(counts)
@@ -155,73 +149,85 @@ class NormalScores(Scale):
         """The scale of differences from the median of the series."""
         return replace(self, origin=float(self.back(0.0)))
 
-    def forward(self, y) -> np.ndarray:
+    def forward(self, y: ArrayLike) -> np.ndarray:
         return np.interp(y, self.distinct, self.scores)
 
-    def back(self, z) -> np.ndarray:
+    def back(self, z: ArrayLike) -> np.ndarray:
         return np.quantile(self.ordered, ndtr(z), method="hazen") - self.origin
 
-    def log_jacobian(self, y) -> np.ndarray:
+    def log_jacobian(self, y: np.ndarray) -> np.ndarray:
         return np.zeros(np.shape(y))
 
 
 class LatentScale(Scale):
-    """That of a latent process seen through a likelihood: f = shift + size z, while y stays y."""
+    """Scale of a latent process behind a likelihood: f = shift + size z; y is unchanged."""
 
-    def forward(self, y) -> np.ndarray:
+    def forward(self, y: ArrayLike) -> np.ndarray:
         return np.asarray(y)
 
-    def log_jacobian(self, y) -> np.ndarray:
+    def log_jacobian(self, y: np.ndarray) -> np.ndarray:
         return np.zeros(np.shape(y))
 
 
 def is_constant(y: np.ndarray) -> bool:
-    """Whether y varies by no more than rounding."""
+    """True if y varies by no more than rounding errors."""
     return bool(np.ptp(y) <= 1e-14 * np.max(np.abs(y)))
 
 
-def ordinary(y: np.ndarray, labels) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The values, those beyond any unit taken for what they must be, and remarks.
+def ordinary(
+    y: np.ndarray, labels: Callable[[], list[str]], min_size: float = 1e-100
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The values without numbers of an impossible size, and remarks on those.
 
-    A value beyond MAX_SIZE beside ordinary ones is an error of the data, and is left out (NaN); one
-    below MIN_SIZE is 0.
+    A single number above MAX_SIZE in absolute value is an error of the data and becomes NaN; one
+    below `min_size` becomes 0.
 
     Args:
         y: Values, (n,).
-        labels: () -> their times, as one writes them.
+        labels: () -> their times, for messages.
+        min_size: Absolute value below which a number counts as 0.
 
     Raises:
-        ValueError: If all values are beyond what can be computed with.
+        ValueError: Most values have an impossible size.
     """
     sizes = np.abs(y)
     huge = sizes > MAX_SIZE
-    tiny = (sizes < MIN_SIZE) & (sizes > 0.0)
+    tiny = (sizes < min_size) & (sizes > 0.0)
     middle = np.median(sizes)
-    if middle > MAX_SIZE or 0.0 < middle < MIN_SIZE:
+    if middle > MAX_SIZE or 0.0 < middle < min_size:
         raise ValueError(
             f"the values reach {np.max(sizes):.3g} in size and vary by {np.ptp(y):.3g}, out of "
             "the range that can be computed with; give them in another unit."
         )
     remarks = []
-    for which, does in ((huge, "left out as an error"), (tiny, "taken for 0")):
-        if which.any():
-            row = int(np.argmax(which))
-            more = f", and {int(which.sum()) - 1} more," if which.sum() > 1 else ""
-            remarks.append(f"the value {y[row]:.3g} at {labels()[row]}{more} is {does}")
+    for rows, treatment in ((huge, "left out as an error"), (tiny, "taken for 0")):
+        if rows.any():
+            row = int(np.argmax(rows))
+            more = f", and {int(rows.sum()) - 1} more," if rows.sum() > 1 else ""
+            remarks.append(f"the value {y[row]:.3g} at {labels()[row]}{more} is {treatment}")
     return np.where(huge, np.nan, np.where(tiny, 0.0, y)), tuple(remarks)
 
 
-def bounds_of(y: np.ndarray, lower: float | None, upper: float | None, labels) -> tuple:
-    """The least and the largest value that there can be, and a remark if zero was found to be one.
+def bounds_of(
+    y: np.ndarray, lower: float | None, upper: float | None, labels: Callable[[], list[str]]
+) -> tuple[tuple[float, float], tuple[str, ...]]:
+    """Smallest and largest possible value, and a remark if 0 was inferred as a bound.
 
-    lower, upper: None where they are not said; labels: of the times, a function of their number.
-    Raises ValueError where a value lies beyond them.
+    Args:
+        y: Values, (n,).
+        lower: Smallest possible value; None to infer it.
+        upper: Largest possible value; None for no bound.
+        labels: () -> times of the values, for messages.
+
+    Raises:
+        ValueError: A value lies beyond a bound.
     """
-    remark = ()
+    remarks = ()
     zeros = int(np.sum(y == 0.0))
-    if lower is None and np.min(y) == 0.0 < np.ptp(y) and zeros >= max(2, LEAST_ZEROS * len(y)):
+    # 5 % of zeros and nothing below are a bound.
+    if lower is None and np.min(y) == 0.0 < np.ptp(y) and zeros >= max(2, 0.05 * len(y)):
         lower = 0.0
-        remark = (
+        remarks = (
             f"the series is 0 at {zeros} of {len(y)} times and never less: taken for its lower "
             "bound (StructuralModel(lower=-inf), --lower=-inf, for none)",
         )
@@ -233,14 +239,13 @@ def bounds_of(y: np.ndarray, lower: float | None, upper: float | None, labels) -
             f"the value {y[row]:g} at {labels()[row]} lies beyond the bounds {bounds[0]:g} and "
             f"{bounds[1]:g}."
         )
-    return bounds, remark
+    return bounds, remarks
 
 
-def require_possible(y: np.ndarray, likelihood: NumpyLikelihood, labels) -> None:
-    """Raise ValueError naming the first time whose value the likelihood rules out.
-
-    labels: of the times, a function.
-    """
+def require_possible(
+    y: np.ndarray, likelihood: NumpyLikelihood, labels: Callable[[], list[str]]
+) -> None:
+    """Raise ValueError with the first time whose value is impossible under the likelihood."""
     smallest, largest = likelihood.smallest, likelihood.largest
     can_be = (y >= smallest) & (y <= largest)
     if likelihood.whole:
@@ -258,7 +263,7 @@ def require_possible(y: np.ndarray, likelihood: NumpyLikelihood, labels) -> None
 
 
 def require_positive(y: np.ndarray, labels: list[str]) -> None:
-    """Raise ValueError naming the first time (one of labels) whose value is not above zero."""
+    """Raise ValueError with the first time, one of `labels`, whose value is not above zero."""
     if not np.all(y > 0):
         row = int(np.argmin(y > 0))
         raise ValueError(

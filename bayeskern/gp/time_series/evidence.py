@@ -30,13 +30,12 @@ Moments = tuple[np.ndarray, np.ndarray]
 
 
 class LinearEffects(Protocol):
-    """sum_j b_j z_j(x) with k known functions z_j and b_j ~ N(0, 1), plus Gaussian processes.
+    """sum_j b_j z_j(x) with k known functions z_j and b_j ~ N(0, 1), plus Gaussian processes."""
 
-    Attributes:
-        names: Names of the components.
-    """
-
-    names: tuple[str, ...]
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the components."""
+        ...
 
     def rows(self, x: np.ndarray) -> np.ndarray:
         """z(x) at x (n,): (n, k)."""

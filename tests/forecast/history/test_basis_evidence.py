@@ -255,20 +255,6 @@ def test_hyperparameters_that_overflow_have_no_density(evidence):
         assert density == -np.inf and np.all(gradient == 0.0)
 
 
-def test_many_draws_are_interpolated_between_few_passes():
-    evidence = evidence_at(grid(3000), with_effects=False)
-    z = point(evidence) + 0.05 * RNG.standard_normal((80, len(evidence.names)))
-    x_new = evidence.x[-1] + STEP * np.arange(1, HORIZON + 1)
-    joint = evidence.predictive(z, x_new)
-    assert len(evidence.history._statistics) < 64
-    direct = evidence.given(evidence.x, evidence.y)
-    for i in range(0, 80, 8):
-        exact = direct.predictive(z[i : i + 1], x_new)
-        assert abs(exact.log_densities[0] - joint.log_densities[i]) < 0.01
-        np.testing.assert_allclose(joint.means[i], exact.means[0], atol=1e-4)
-        np.testing.assert_allclose(joint.covariances[i], exact.covariances[0], rtol=1e-3)
-
-
 # -- the search ------------------------------------------------------------------------------------
 
 

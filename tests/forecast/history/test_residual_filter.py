@@ -1,10 +1,9 @@
-"""Recurrences in blocks, the filter of the residual process and interpolation, written out."""
+"""Recurrences in blocks and the filter of the residual process, written out."""
 
 import numpy as np
 import pytest
 
 from bayeskern.forecast.history.block_scan import BLOCK_ROWS, accumulate, backward_map, forward_map
-from bayeskern.forecast.history.chebyshev_grid import ChebyshevGrid
 from bayeskern.forecast.history.filtered_statistics import History
 from bayeskern.forecast.history.residual_filter import CHUNK_ROWS, ResidualFilter
 
@@ -79,18 +78,3 @@ def test_many_equal_gaps_do_not_underflow():
     # The first three values share one value of the process; all others are independent.
     expected = np.log(1.0 + 3.0 * 4.0) + (len(x) - 3) * np.log(5.0)
     np.testing.assert_allclose(np.log(residual.scales).sum(), expected)
-
-
-def test_interpolation_meets_its_tolerance():
-    points = RNG.uniform(-0.15, 0.15, (50, 2))
-    grid = ChebyshevGrid.over(points, 1e-7)
-
-    def function(at):
-        return 1.0 / (1.0 + np.exp(at[:, 0] - at[:, 1]))
-
-    values = grid.weights(points) @ function(grid.nodes)
-    np.testing.assert_allclose(values, function(points), atol=1e-7)
-    assert len(grid.nodes) < 50
-    assert ChebyshevGrid.over(10.0 * points, 1e-7) is None
-    same = ChebyshevGrid.over(np.zeros((4, 2)), 1e-7)
-    np.testing.assert_allclose(same.weights(np.zeros((4, 2))), 1.0)

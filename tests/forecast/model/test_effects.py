@@ -257,7 +257,7 @@ def test_events_have_an_effect_on_their_days_and_months():
          "price has no value at 2023-08-17, in the future"),
         ({}, {"regressors": ["price"], "holidays": "XX"}, "holidays='XX' is no country"),
         ({}, {"regressors": ["price"], "events": {"price": ["2023-01-20"]}},
-         "price names two effects"),
+         "price is the name of two effects"),
         ({}, {"events": {"season": ["2023-01-20"]}}, "'season' is the name of a component"),
         ({}, {"regressors": ["price"], "events": {"fair": ["1999-01-20"]}}, "no date of fair"),
         ({}, {"regressors": ["price"], "model": bk.StructuralModel(method="nuts")},

@@ -161,5 +161,5 @@ def test_bad_seasons(season):
 
 @pytest.mark.parametrize("season", [[0, 12], (7, 0)])
 def test_no_season_goes_with_no_other(season):
-    with pytest.raises(ValueError, match="season: 0 is for none and goes with no other"):
+    with pytest.raises(ValueError, match="season: 0 means no season and stands alone"):
         name_seasons(calendar("2020-01", 48, "M"), season)

@@ -36,9 +36,9 @@ def test_equal_options_are_equal_and_shown_without_the_defaults():
         ({"method": "mpa"}, "method='mpa' is not known.*Did you mean 'map'"),
         ({"kernel": RBF(), "robust": True}, "apply to the built-in trends; got a kernel"),
         ({"kernel": RBF(), "changes": "find"}, "apply to the built-in trends; got a kernel"),
-        ({"last": 2}, "whole number of at least 3; got 2"),
-        ({"last": 10.0}, "whole number of at least 3; got 10.0"),
-        ({"last": True}, "whole number of at least 3; got True"),
+        ({"last": 2}, "whole number of at least 3, got 2"),
+        ({"last": 10.0}, "whole number of at least 3, got 10.0"),
+        ({"last": True}, "whole number of at least 3, got True"),
     ],
 )
 def test_bad_values(options, message):
