@@ -1,27 +1,29 @@
-"""Predictions that are known in closed form: distributions of SciPy."""
+"""Predictions in closed form: distributions of SciPy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import jax
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.prediction.mixture import Quantiles, without_nan
 
 
 class ClosedFormPrediction(Quantiles):
-    """The predictive distribution of m new observations, each of a known family.
+    """The predictive distribution of m new observations, each from a known family.
 
-    It offers what a `Prediction` does. Where there is no mean or no variance, as those of a Student
-    t with one degree of freedom, it is infinite.
+    The interface is that of `Prediction`. A variance that does not exist is infinite, as that of a
+    Student t with one degree of freedom.
 
     Args:
-        distribution: A frozen distribution of SciPy, for each observation: shape (m,) or ().
-        m: The number of observations.
+        distribution: A frozen distribution of SciPy for each observation, shape (m,) or ().
+        m: Number of observations.
         draw: (key, n) -> joint draws, shape (n, m).
 
     Attributes:
@@ -30,31 +32,36 @@ class ClosedFormPrediction(Quantiles):
     Examples:
         >>> from scipy import stats
         >>> from bayeskern.prediction.closed_form import ClosedFormPrediction
-        >>> prediction = ClosedFormPrediction(stats.nbinom(3.0, 0.5), 2, draw=None)
+        >>> prediction = ClosedFormPrediction(stats.nbinom(3.0, 0.5), 2)
         >>> prediction.mean, prediction.median
         (array([3., 3.]), array([2., 2.]))
         >>> print(prediction.distribution.pmf(0).round(3))
         0.125
     """
 
-    def __init__(self, distribution, m: int, draw: Callable[[jax.Array, int], np.ndarray]):
+    def __init__(
+        self,
+        distribution: Any,
+        m: int,
+        draw: Callable[[jax.Array, int], np.ndarray] | None = None,
+    ):
         self.distribution, self._m, self._draw = distribution, m, draw
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """The mean of each observation: (m,)."""
+        """Mean of each observation, (m,)."""
         return self._of_each(self.distribution.mean())
 
     @cached_property
     def variance(self) -> np.ndarray:
-        """The variance of each observation: (m,)."""
+        """Variance of each observation, (m,)."""
         return np.nan_to_num(self._of_each(self.distribution.var()), nan=np.inf, posinf=np.inf)
 
-    def quantile(self, q) -> np.ndarray:
+    def quantile(self, q: ArrayLike) -> np.ndarray:
         """Quantiles of each observation.
 
         Args:
-            q: One probability, or several.
+            q: One probability or several.
 
         Returns:
             Shape (m,) for one probability, (len(q), m) for several.
@@ -65,21 +72,26 @@ class ClosedFormPrediction(Quantiles):
         """Joint draws of the observations.
 
         Args:
-            n: How many draws.
-            seed: The same seed gives the same draws.
+            n: Number of draws.
+            seed: Seed of the draws.
 
         Returns:
             Shape (n, m).
+
+        Raises:
+            ValueError: If the prediction has no joint draws.
         """
+        if self._draw is None:
+            raise ValueError("this prediction has no joint draws.")
         return without_nan(self._draw(jax.random.key(seed), validation.positive_integer(n, "n")))
 
-    def log_density(self, y) -> np.ndarray:
-        """The log predictive density, or probability, of new values y (m,), one by one: (m,)."""
-        y = np.asarray(validation.targets(y, self._m))
+    def log_density(self, y: ArrayLike) -> np.ndarray:
+        """Log predictive density, or probability, of each new value y (m,): (m,)."""
+        values = np.asarray(validation.targets(y, self._m))
         discrete = isinstance(self.distribution.dist, scipy.stats.rv_discrete)
-        return self.distribution.logpmf(y) if discrete else self.distribution.logpdf(y)
+        return self.distribution.logpmf(values) if discrete else self.distribution.logpdf(values)
 
-    def _of_each(self, values) -> np.ndarray:
+    def _of_each(self, values: ArrayLike) -> np.ndarray:
         return np.broadcast_to(values, (*np.shape(values)[:-1], self._m)).copy()
 
     def __repr__(self) -> str:

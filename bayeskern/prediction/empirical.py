@@ -1,29 +1,34 @@
-"""Predictions that are known by draws: what predict returns where there is no closed form."""
+"""Predictions given by draws, for models without a closed form."""
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.prediction.mixture import Quantiles
 
-# How many observations a prediction draws at a point estimate, which has one draw of all else.
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Draws of an observation at a point estimate, which has one draw of the parameters.
 DRAWS_AT_A_POINT = 1000
 
 
 class SampledPrediction(Quantiles):
-    """The predictive distribution of one site, known by draws of it.
+    """The predictive distribution of one site, given by draws.
 
-    It offers what a `Prediction` does. Quantiles of whole numbers are whole numbers.
+    The interface is that of `Prediction`. Quantiles of whole numbers are whole numbers.
 
     Args:
-        site: The name of the site.
-        draws: S draws of it, shape (S, *site).
+        site: Name of the site.
+        draws: S draws of the site, shape (S, *site).
 
     Attributes:
-        site: The name of the site.
+        site: Name of the site.
         draws: The draws.
 
     Raises:
@@ -37,43 +42,42 @@ class SampledPrediction(Quantiles):
         (array([3.]), array([2.]))
     """
 
-    def __init__(self, site: str, draws):
+    def __init__(self, site: str, draws: ArrayLike):
         self.site, self.draws = site, np.asarray(draws)
         if self.draws.dtype.kind == "f" and np.isnan(self.draws).any():
             raise FloatingPointError(
-                f"the prediction of {site!r} is NaN for at least one draw of the posterior. Look "
-                "at posterior.trust, and at what the model does with its new arguments."
+                f"the prediction of {site!r} is NaN for at least one draw of the posterior. Check "
+                "posterior.trust, and the model at its new arguments."
             )
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """The mean: (*site)."""
+        """The mean, (*site)."""
         return np.mean(self.draws, axis=0)
 
     @cached_property
     def variance(self) -> np.ndarray:
-        """The variance: (*site)."""
+        """The variance, (*site)."""
         return np.var(self.draws, axis=0)
 
-    def quantile(self, q) -> np.ndarray:
+    def quantile(self, q: ArrayLike) -> np.ndarray:
         """Quantiles of the draws.
 
         Args:
-            q: One probability, or several.
+            q: One probability or several.
 
         Returns:
             Shape (*site) for one probability, (len(q), *site) for several.
         """
-        q = validation.probabilities(q)
         method = "linear" if self.draws.dtype.kind == "f" else "inverted_cdf"
-        return np.quantile(self.draws, q, axis=0, method=method)
+        return np.quantile(self.draws, validation.probabilities(q), axis=0, method=method)
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws, taken from the S draws in random order; again once all were taken.
+        """Joint draws: permutations of the S draws, one after the other.
 
         Args:
-            n: How many draws.
-            seed: The same seed takes the same draws of every site.
+            n: Number of draws.
+            seed: Seed of the permutations; the same seed takes the same draws of every site.
 
         Returns:
             Shape (n, *site).
@@ -83,14 +87,13 @@ class SampledPrediction(Quantiles):
         rows = np.concatenate([rng.permutation(count) for _ in range(rounds)])
         return self.draws[rows[:n]]
 
-    def to_frame(self, level: float = 0.95):
-        """A pandas data frame with a row for each number, indexed by its place in the site.
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """A pandas data frame with a row for each element of the site.
 
         Args:
-            level: The probability of the central interval (lower, upper).
+            level: Probability of the central interval (lower, upper).
         """
-        # Here, since pandas takes a while to import.
-        import pandas as pd
+        import pandas as pd  # slow to import
 
         shape = self.draws.shape[1:]
         index = pd.MultiIndex.from_tuples(np.ndindex(shape)) if len(shape) > 1 else None
@@ -102,12 +105,12 @@ class SampledPrediction(Quantiles):
 
 
 class Predictions(dict):
-    """The predictions of several sites by name: `predictions["y"].mean`."""
+    """Predictions of several sites by name: `predictions["y"].mean`."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         raise AttributeError(
-            f"the model predicts several sites, {', '.join(map(repr, self))}: ask one of them, as "
-            f"in predictions[{next(iter(self))!r}].{name}"
+            f"the model predicts several sites, {', '.join(map(repr, self))}: choose one, as in "
+            f"predictions[{next(iter(self))!r}].{name}"
         )

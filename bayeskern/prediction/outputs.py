@@ -1,22 +1,27 @@
-"""Predictions of several outputs, which share their inputs."""
+"""Predictions of several outputs with common inputs."""
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayeskern.prediction.mixture import Prediction, Quantiles
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class OutputsPrediction(Quantiles):
     """The predictive distribution of k outputs at m points: a `Prediction` with a last axis of k.
 
-    `mean`, `variance`, `sd` and `median` are (m, k), and so is each end of `interval(level)`.
+    `mean`, `variance`, `sd`, `median` and each end of `interval(level)` are (m, k).
 
     Args:
-        flat: The prediction of the m k values, the outputs of one point following one another.
-        outputs: How many outputs there are, k.
+        flat: Prediction of the m k values, ordered by point, then by output.
+        outputs: Number of outputs, k.
 
     Examples:
         >>> import numpy as np
@@ -33,28 +38,28 @@ class OutputsPrediction(Quantiles):
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """The means: (m, k)."""
+        """The mean, (m, k)."""
         return self._by_output(self.flat.mean)
 
     @cached_property
     def variance(self) -> np.ndarray:
-        """The variances: (m, k)."""
+        """The variance, (m, k)."""
         return self._by_output(self.flat.variance)
 
     @property
     def components(self) -> tuple[str, ...]:
-        """The names of the additive components."""
+        """Names of the additive components."""
         return self.flat.components
 
     def component(self, name: str) -> OutputsPrediction:
-        """One additive component of the latent functions, as of a `Prediction`."""
+        """Predict one additive component of the latent functions."""
         return OutputsPrediction(self.flat.component(name), self.outputs)
 
-    def quantile(self, q) -> np.ndarray:
+    def quantile(self, q: ArrayLike) -> np.ndarray:
         """Quantiles of each output at each point.
 
         Args:
-            q: One probability, or several.
+            q: One probability or several.
 
         Returns:
             Shape (m, k) for one probability, (len(q), m, k) for several.
@@ -65,16 +70,16 @@ class OutputsPrediction(Quantiles):
         """Joint draws of all outputs at all points.
 
         Args:
-            n: How many draws.
-            seed: The same seed gives the same draws.
+            n: Number of draws.
+            seed: Seed of the draws.
 
         Returns:
             Shape (n, m, k).
         """
         return self._by_output(self.flat.sample(n, seed))
 
-    def log_density(self, y) -> np.ndarray:
-        """The log predictive density of new values, one by one.
+    def log_density(self, y: ArrayLike) -> np.ndarray:
+        """Log predictive density of each new value.
 
         Args:
             y: New values, shape (m, k).
@@ -85,25 +90,24 @@ class OutputsPrediction(Quantiles):
         Raises:
             ValueError: If y has another shape.
         """
-        y = np.asarray(y)
-        if y.shape != self.mean.shape:
-            raise ValueError(f"y must have the shape {self.mean.shape}, got {y.shape}.")
-        return self._by_output(self.flat.log_density(y.reshape(-1)))
+        values = np.asarray(y)
+        if values.shape != self.mean.shape:
+            raise ValueError(f"y must have the shape {self.mean.shape}; got {values.shape}.")
+        return self._by_output(self.flat.log_density(values.reshape(-1)))
 
-    def to_frame(self, level: float = 0.95):
-        """A pandas data frame with a row for each output of each point, named by both.
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """A pandas data frame with a row for each output of each point.
 
         Args:
-            level: The probability of the central interval (lower, upper).
+            level: Probability of the central interval (lower, upper).
         """
-        # Here, since pandas takes a while to import.
-        import pandas as pd
+        import pandas as pd  # slow to import
 
         names = [range(len(self.mean)), range(self.outputs)]
         index = pd.MultiIndex.from_product(names, names=["point", "output"])
         return pd.DataFrame(self.flat._columns(level), index=index)
 
-    def _by_output(self, values) -> np.ndarray:
+    def _by_output(self, values: np.ndarray) -> np.ndarray:
         return values.reshape(*values.shape[:-1], -1, self.outputs)
 
     def __repr__(self) -> str:

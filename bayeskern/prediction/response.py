@@ -1,38 +1,44 @@
-"""Predictions under a likelihood: draws of new observations, their mean, the chances of classes."""
+"""Predictions with a likelihood: draws of observations, means, class probabilities."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 from numpyro import handlers
 
 from bayeskern.core import validation
 from bayeskern.core.tracing import by_one_thread
 from bayeskern.prediction.empirical import SampledPrediction
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 class ResponsePrediction(SampledPrediction):
-    """The predictive distribution of observations y at m new points, known by draws of it.
+    """The predictive distribution of observations y at m new points, given by draws.
 
-    If y is one of K classes, draws are places in `classes`, 0, ..., K - 1, whatever the labels are.
-    `mean`, `variance` and `sd` of two classes are those of y = 0 or 1; of more they are those of
-    the indicator of each class, shape (m, K), and quantiles, which are places in `classes`, need
-    classes in order.
+    If y is one of K classes, draws are indices 0, ..., K - 1 into `classes`. For two classes
+    `mean`, `variance` and `sd` are those of y = 0 or 1. For more classes they are those of the
+    indicator of each class, shape (m, K), and quantiles, which are indices into `classes`, exist
+    only for ordered classes.
 
     Args:
         draws: Draws of y, shape (S, m).
-        mean: E[y | x], averaged over draws of the parameters, not over those of y: shape (m,), or
+        mean: E[y | x], averaged over draws of the parameters, not over draws of y: shape (m,), or
             (m, K) for more than two classes.
-        probabilities: The probability of each class, shape (m, K); None if y is a number.
-        classes: The labels of the classes, or None.
+        probabilities: Probability of each class, shape (m, K); None if y is a number.
+        classes: Labels of the classes, or None.
         ordered: Whether the classes have an order.
 
     Attributes:
         draws: Draws of y.
-        probabilities: The probability of each class, or None.
-        classes: The labels of the classes, or None.
+        probabilities: Probability of each class, or None.
+        classes: Labels of the classes, or None.
 
     Examples:
         >>> import numpy as np
@@ -44,56 +50,62 @@ class ResponsePrediction(SampledPrediction):
         array(['no', 'yes'], dtype='<U3')
     """
 
-    def __init__(self, draws, mean, probabilities=None, classes=None, ordered: bool = False):
+    def __init__(
+        self,
+        draws: ArrayLike,
+        mean: ArrayLike,
+        probabilities: np.ndarray | None = None,
+        classes: Sequence | None = None,
+        ordered: bool = False,
+    ):
         super().__init__("y", draws)
         self._mean, self.probabilities, self.classes = np.asarray(mean), probabilities, classes
         self._ordered = ordered
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """E[y | x]: (m,); of more than two classes the chance of each, (m, K)."""
+        """E[y | x], (m,); for more than two classes the probability of each, (m, K)."""
         return self._mean
 
     @cached_property
     def variance(self) -> np.ndarray:
-        """The variance: (m,); of classes p (1 - p)."""
-        # Of classes the mean says it all, without the noise of draws.
+        """The variance, (m,); for classes p (1 - p)."""
+        # The variance of a class follows from its mean, without the noise of draws.
         return super().variance if self.probabilities is None else self.mean * (1.0 - self.mean)
 
     @property
     def most_likely(self) -> np.ndarray:
-        """The label of the most probable class, shape (m,).
+        """Label of the most probable class, shape (m,).
 
         Raises:
             ValueError: If y is a number, not a class.
         """
-        if self.probabilities is None:
-            raise ValueError("most_likely is of classes, but y is a number here: take the median.")
+        if self.probabilities is None or self.classes is None:
+            raise ValueError("most_likely is for classes, and y is a number: take the median.")
         return np.asarray(self.classes)[np.argmax(self.probabilities, axis=1)]
 
-    def quantile(self, q) -> np.ndarray:
-        """Quantiles of the draws, as those of `SampledPrediction`.
+    def quantile(self, q: ArrayLike) -> np.ndarray:
+        """Quantiles of the draws, as in `SampledPrediction`.
 
         Raises:
-            ValueError: If y is one of more than two classes without an order.
+            ValueError: If y is one of more than two unordered classes.
         """
         if self.probabilities is not None and self.mean.ndim > 1 and not self._ordered:
             raise ValueError(
-                f"{self.probabilities.shape[1]} classes without an order have no quantiles, and so "
-                "no median or interval. Ask for probabilities, most_likely or to_frame()."
+                f"{self.probabilities.shape[1]} classes without an order have no quantiles, "
+                "median or interval. Use probabilities, most_likely or to_frame()."
             )
         return super().quantile(q)
 
-    def to_frame(self, level: float = 0.95):
-        """A pandas data frame with a row for each point; of classes, a column for each label.
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """A pandas data frame with a row for each point; for classes, a column for each label.
 
         Args:
-            level: The probability of the central interval; of classes it is not used.
+            level: Probability of the central interval; not used for classes.
         """
-        if self.probabilities is None:
+        if self.probabilities is None or self.classes is None:
             return super().to_frame(level)
-        # Here, since pandas takes a while to import.
-        import pandas as pd
+        import pandas as pd  # slow to import
 
         return pd.DataFrame(np.asarray(self.probabilities), columns=list(self.classes))
 
@@ -103,10 +115,17 @@ class ResponsePrediction(SampledPrediction):
         return f"ResponsePrediction({self.site!r}, {count} draws of shape {tuple(shape)}{classes})"
 
 
-def from_prior(model, args: tuple, draws: int, seed: int) -> SampledPrediction:
-    """Draws of the y that a model returns, with all that it depends on drawn from its prior.
+def from_prior(model: Callable, args: tuple[Any, ...], draws: int, seed: int) -> SampledPrediction:
+    """Prior predictive draws of the y that a model returns.
 
-    Raises ValueError, naming the sites, if some are `Free` and have no prior.
+    Args:
+        model: A model that returns y.
+        args: Arguments of the model.
+        draws: Number of draws.
+        seed: Seed of the draws.
+
+    Raises:
+        ValueError: If some sites are `Free` and have no prior; the message names them.
     """
     count = validation.positive_integer(draws, "draws")
     keys = jax.random.split(jax.random.key(validation.seed(seed)), count)
@@ -114,18 +133,18 @@ def from_prior(model, args: tuple, draws: int, seed: int) -> SampledPrediction:
     without_prior = [name for name, site in trace.items() if site["type"] == "param"]
     if without_prior:
         raise ValueError(
-            f"{', '.join(map(repr, without_prior))} has no prior (Free), so there is none to draw "
-            "from. Give it one, or a number."
+            f"{', '.join(map(repr, without_prior))} has no prior (Free) to draw from. Give it a "
+            "prior or a number."
         )
     y = jax.lax.map(lambda key: _run(model, key, args), keys)
     return SampledPrediction("y", np.asarray(y))
 
 
 @by_one_thread
-def _trace(model, key, args: tuple) -> dict:
+def _trace(model: Callable, key: jax.Array, args: tuple[Any, ...]) -> dict:
     return handlers.trace(handlers.seed(model, key)).get_trace(*args)
 
 
 @by_one_thread
-def _run(model, key, args: tuple):
+def _run(model: Callable, key: jax.Array, args: tuple[Any, ...]) -> Any:
     return handlers.seed(model, key)(*args)

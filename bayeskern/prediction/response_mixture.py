@@ -1,12 +1,14 @@
-"""Predictive distributions of counts and shares: mixtures of normals seen through a likelihood."""
+"""Predictive distributions of counts and shares: normal mixtures with a likelihood."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
 from bayeskern.prediction.mixture import MIN_SD, Quantiles, without_nan
@@ -14,27 +16,19 @@ from bayeskern.prediction.student_errors import StudentErrors
 
 # The largest mean of which counts can be drawn.
 MAX_MEAN = 1e15
-# The quantile of f from which the mean of counts is linear in f.
-LINEAR_FROM = 0.99
-# Between the least and the largest of the quantiles wanted the distribution function is looked at
-# at so many values; whole numbers as close as that are exact, others lie on straight lines between.
-GRID = 128
-# Nodes of quadrature over f: more where it varies much for what an observation says of it.
-MIN_NODES, MAX_NODES, NODES_PER_SD = 8, 48, 3.0
-# Standard deviations that an interval of f reaches beyond all of its parts.
-REACH = 8.0
-# The most halvings of an interval that holds a quantile.
+# Halvings of an interval that holds a quantile, down to its last digit.
 HALVINGS = 52
 
 
 class Response(ABC):
     """Distribution of an observation y given a latent f and hyperparameters theta, in NumPy.
 
-    y and f are (n,), or broadcast; theta has its numbers along the first axis.
+    y and f are (n,), or broadcast; the first axis of theta runs over the hyperparameters.
 
     Attributes:
         whole: Whether y is a whole number.
-        smallest, largest: The ends of what y can be.
+        smallest: Lower bound of y.
+        largest: Upper bound of y.
     """
 
     whole: ClassVar[bool] = True
@@ -42,47 +36,56 @@ class Response(ABC):
     largest: ClassVar[float] = np.inf
 
     @abstractmethod
-    def log_density(self, f, y, theta) -> np.ndarray:
-        """log p(y | f)."""
+    def log_density(self, f: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Log density log p(y | f)."""
 
     @abstractmethod
-    def information(self, f, y, theta) -> np.ndarray:
-        """Minus the second derivative of log p(y | f) in f, or its mean over y: Fisher's."""
+    def information(self, f: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Negative second derivative of log p(y | f) in f, or its mean over y (Fisher's)."""
 
     @abstractmethod
-    def below(self, y, f, theta) -> np.ndarray:
-        """The probability of y or less, for y that can be."""
+    def below(self, y: np.ndarray, f: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Probability of y or less, for possible y."""
 
     @abstractmethod
-    def moments(self, f, theta) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, f: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of y."""
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator, f, theta) -> np.ndarray:
-        """A y for each f."""
+    def draw(self, rng: np.random.Generator, f: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """A draw of y for each f."""
 
 
 class ResponseMixture(Quantiles):
-    """y ~ likelihood(f), f a mixture of normal distributions at m times.
+    """Distribution of y ~ likelihood(f), with f a mixture of normal distributions at m times.
 
     Beyond the 99 % quantile of f, the mean of counts grows in proportion to f and not
-    exponentially: the mean of y lies inside of the central 98 % interval.
+    exponentially, so that the mean of y lies inside the central 98 % interval.
 
     Args:
-        likelihood: What is observed.
-        weights: Of the S parts, (S,); they sum to one.
-        locations, sds: Mean and standard deviation of f, (S, m).
-        thetas: The hyperparameters of the likelihood in each part, (S, k).
+        likelihood: Distribution of y given f.
+        weights: Weights of the S parts, (S,), which sum to one.
+        locations: Means of f, (S, m).
+        sds: Standard deviations of f, (S, m).
+        thetas: Hyperparameters of the likelihood in each part, (S, k).
         paths: (part, n, seed) -> joint draws of f, (n, m).
     """
 
-    def __init__(self, likelihood: Response, weights, locations, sds, thetas, paths=None):
+    def __init__(
+        self,
+        likelihood: Response,
+        weights: np.ndarray,
+        locations: np.ndarray,
+        sds: np.ndarray,
+        thetas: ArrayLike,
+        paths: Callable[[int, int, int], np.ndarray] | None = None,
+    ):
         self.likelihood, self.weights, self.thetas = likelihood, weights, np.asarray(thetas)
         self.locations, self.sds = _within_reach(locations), without_nan(sds)
         self._paths = paths
 
     def with_errors(self, errors: StudentErrors) -> ResponseMixture:
-        """This mixture itself: the likelihood has the errors of observations."""
+        """The mixture unchanged: the likelihood has its own errors."""
         return self
 
     @cached_property
@@ -91,7 +94,8 @@ class ResponseMixture(Quantiles):
         information = self.likelihood.information(self.locations, np.ones(1), self._theta(1))
         with np.errstate(over="ignore", invalid="ignore"):
             ratio = np.max(self.sds * np.sqrt(information))
-        count = int(np.clip(MIN_NODES + NODES_PER_SD * ratio, MIN_NODES, MAX_NODES))
+        # More nodes if f varies more than an observation can tell.
+        count = int(np.clip(8 + 3.0 * ratio, 8, 48))
         nodes, weights = np.polynomial.hermite_e.hermegauss(count)
         f = self.locations[:, None] + self.sds[:, None] * nodes[:, None]
         pairs = np.outer(self.weights, weights / weights.sum())
@@ -99,18 +103,19 @@ class ResponseMixture(Quantiles):
 
     @cached_property
     def _linear_from(self) -> np.ndarray:
-        """The quantile of f beyond which the mean of counts is linear: (m,)."""
-        low = np.min(self.locations - REACH * self.sds, axis=0)
-        high = np.max(self.locations + REACH * self.sds, axis=0)
+        """The 99 % quantile of f, beyond which the mean of counts is linear: (m,)."""
+        # Eight sds hold all of the mass in double precision.
+        low = np.min(self.locations - 8.0 * self.sds, axis=0)
+        high = np.max(self.locations + 8.0 * self.sds, axis=0)
         sds = np.maximum(self.sds, MIN_SD)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
-            enough = self.weights @ ndtr((middle - self.locations) / sds) >= LINEAR_FROM
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+            is_above = self.weights @ np.asarray(ndtr((middle - self.locations) / sds)) >= 0.99
+            low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
         return high
 
-    def _tempered(self, f) -> np.ndarray:
-        """f (..., m), so that exp(f) is linear from a quantile on."""
+    def _tempered(self, f: np.ndarray) -> np.ndarray:
+        """Values f (..., m) for which exp(f) is linear beyond the 99 % quantile."""
         f = _within_reach(f)
         if not self.likelihood.whole:
             return f
@@ -118,7 +123,7 @@ class ResponseMixture(Quantiles):
         return f - beyond + np.log1p(beyond)
 
     def _theta(self, each: int) -> np.ndarray:
-        """The hyperparameters in a column for each of so many nodes: (k, S each, 1)."""
+        """Hyperparameters for `each` nodes of every part, (k, S each, 1)."""
         return np.repeat(self.thetas, each, axis=0).T[:, :, None]
 
     @property
@@ -127,12 +132,12 @@ class ResponseMixture(Quantiles):
 
     @property
     def mean(self) -> np.ndarray:
-        """The mean of y: (m,)."""
+        """Mean of y, (m,)."""
         return self._moments[0]
 
     @property
     def variance(self) -> np.ndarray:
-        """The variance of y: (m,)."""
+        """Variance of y, (m,)."""
         return self._moments[1]
 
     @cached_property
@@ -142,34 +147,40 @@ class ResponseMixture(Quantiles):
         overall = weights @ mean
         return overall, weights @ (variance + np.square(mean - overall))
 
-    def quantile(self, q) -> np.ndarray:
-        """Quantiles for probabilities q: (*q.shape, m). Those of counts are whole numbers."""
+    def quantile(self, q: ArrayLike) -> np.ndarray:
+        """Quantiles for probabilities q, (*q.shape, m); whole numbers for counts."""
         q = np.asarray(q, float)
         columns = [self._quantiles(q.ravel(), j) for j in range(self.locations.shape[1])]
         return np.stack(columns, axis=-1).reshape(*q.shape, -1)
 
-    def _quantiles(self, q, column: int) -> np.ndarray:
+    def _quantiles(self, q: np.ndarray, column: int, points: int = 128) -> np.ndarray:
+        """Quantiles at one time, by interpolation of the distribution function.
+
+        The function is evaluated at `points` values. Quantiles of counts are exact if there are no
+        more counts than points between the smallest and the largest quantile.
+        """
         ends = self._bisected(np.array([np.min(q), np.max(q)]), column)
         whole = self.likelihood.whole
         if ends[0] == ends[1]:
             return np.full(len(q), ends[0])
         if whole:
-            # In steps of a share of the value, since a few parts may reach far beyond the others.
-            grid = np.expm1(np.linspace(*np.log1p(ends), GRID))
-            near = np.arange(ends[0], min(ends[0] + GRID, ends[1] + 1.0))
-            grid = near if near[-1] == ends[1] else np.unique(np.round(grid))
+            grid = np.arange(ends[0], min(ends[0] + points, ends[1] + 1.0))
+            if grid[-1] != ends[1]:
+                # Geometric steps, since a few parts may extend far beyond the others.
+                logs = np.log1p(ends)
+                grid = np.unique(np.round(np.expm1(np.linspace(logs[0], logs[1], points))))
         else:
-            grid = np.linspace(*ends, GRID)
+            grid = np.linspace(ends[0], ends[1], points)
         below = self._below(grid, column)
-        place = np.searchsorted(below, q).clip(1, len(grid) - 1)
-        low, high = below[place - 1], below[place]
+        right = np.searchsorted(below, q).clip(1, len(grid) - 1)
+        low, high = below[right - 1], below[right]
         share = (q - low) / np.maximum(high - low, 1e-300)
-        step = grid[place] - grid[place - 1]
-        found = grid[place - 1] + step * np.clip(share, 0.0, 1.0)
-        return np.where(q <= below[0], grid[0], np.ceil(found) if whole else found)
+        step = grid[right] - grid[right - 1]
+        values = grid[right - 1] + step * np.clip(share, 0.0, 1.0)
+        return np.where(q <= below[0], grid[0], np.ceil(values) if whole else values)
 
-    def _bisected(self, q, column: int) -> np.ndarray:
-        """The quantiles of a column, one value after another."""
+    def _bisected(self, q: np.ndarray, column: int) -> np.ndarray:
+        """Quantiles at one time, by bisection."""
         likelihood = self.likelihood
         low = np.full(len(q), likelihood.smallest - (1.0 if likelihood.whole else 0.0))
         high = np.full(len(q), likelihood.largest)
@@ -183,44 +194,53 @@ class ResponseMixture(Quantiles):
             middle = np.floor(middle) if likelihood.whole else middle
             if likelihood.whole and np.all(high - low <= 1.0):
                 break
-            enough = self._below(middle, column) >= q
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+            is_above = self._below(middle, column) >= q
+            low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
         return high
 
-    def _below(self, y, column: int) -> np.ndarray:
-        """The probability of y or less, (k,), at one of the times."""
+    def _below(self, y: np.ndarray, column: int) -> np.ndarray:
+        """Probability of y (k,) or less at one time, (k,)."""
         f, weights = self._nodes
         below = self.likelihood.below(y, f[:, [column]], self._theta_of_nodes)
         return np.where(y < self.likelihood.smallest, 0.0, weights @ below)
 
-    def below(self, y) -> np.ndarray:
-        """The probability of y (m,) or less, time by time."""
-        each = [self._below(np.array([one]), j)[0] for j, one in enumerate(y)]
-        return np.array(each)
+    def below(self, y: np.ndarray) -> np.ndarray:
+        """Probability of y (m,) or less at each time."""
+        return np.array([self._below(np.array([value]), j)[0] for j, value in enumerate(y)])
 
     def sample_each(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws of y at each time by itself: (n, m)."""
+        """Independent draws of y at each time, (n, m)."""
         parts = rng.choice(len(self.weights), n, p=self.weights)
         shape = n, self.locations.shape[1]
         f = self.locations[parts] + self.sds[parts] * rng.standard_normal(shape)
         thetas = self.thetas[parts].T[:, :, None]
         return self.likelihood.draw(rng, self._tempered(f), thetas)
 
-    def log_density(self, y) -> np.ndarray:
-        """The log probability of counts, or density of shares, y (m,), time by time."""
-        y = np.asarray(y, float)
-        can_be = (y >= self.likelihood.smallest) & (y <= self.likelihood.largest)
+    def log_density(self, y: ArrayLike) -> np.ndarray:
+        """Log probability of counts, or log density of shares, y (m,), at each time."""
+        values = np.asarray(y, float)
+        is_possible = (values >= self.likelihood.smallest) & (values <= self.likelihood.largest)
         if self.likelihood.whole:
-            can_be &= y == np.round(y)
+            is_possible &= values == np.round(values)
         f, weights = self._nodes
-        some = np.where(can_be, y, 0.5)
+        values = np.where(is_possible, values, 0.5)
         with np.errstate(divide="ignore"):
-            density = self.likelihood.log_density(f, some, self._theta_of_nodes)
-            total = logsumexp(density + np.log(weights)[:, None], axis=0)
-        return np.where(can_be, total, -np.inf)
+            density = self.likelihood.log_density(f, values, self._theta_of_nodes)
+            total = np.asarray(logsumexp(density + np.log(weights)[:, None], axis=0))
+        return np.where(is_possible, total, -np.inf)
 
     def sample(self, n: int = 1, seed: int = 0) -> np.ndarray:
-        """Joint draws of y at all times: (n, m)."""
+        """Joint draws of y at all times, (n, m).
+
+        Args:
+            n: Number of draws.
+            seed: Seed of the draws.
+
+        Raises:
+            ValueError: If joint draws of f are unknown.
+        """
+        if self._paths is None:
+            raise ValueError("this prediction has no joint draws.")
         rng = np.random.default_rng(seed)
         counts = rng.multinomial(n, self.weights)
         draws = []
@@ -230,6 +250,6 @@ class ResponseMixture(Quantiles):
         return rng.permutation(np.concatenate(draws))
 
 
-def _within_reach(f) -> np.ndarray:
-    """f, of which no mean is beyond what can be computed with; NaN raises FloatingPointError."""
+def _within_reach(f: np.ndarray) -> np.ndarray:
+    """Values f clipped to means up to MAX_MEAN. Raises FloatingPointError on NaN."""
     return np.clip(without_nan(f), -np.log(MAX_MEAN), np.log(MAX_MEAN))

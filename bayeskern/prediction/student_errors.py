@@ -1,19 +1,20 @@
-"""Student t distributions of standardised errors, one scale for each time."""
+"""Student t distributions of standardised errors, with a scale for each time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
 
 @dataclass(frozen=True, eq=False)
 class StudentErrors:
-    """Errors scale_i e at m times, with one e for all of them, of Student's t distribution.
+    """Errors scale_i e at m times, with a common e from Student's t distribution.
 
     Attributes:
-        scales: Of each time, (m,).
+        scales: Scale of each time, (m,).
         degrees: Degrees of freedom; infinite for a normal distribution.
     """
 
@@ -22,29 +23,29 @@ class StudentErrors:
 
     @classmethod
     def normal(cls, count: int) -> StudentErrors:
-        """Standard normal errors at so many times."""
+        """Standard normal errors at `count` times."""
         return cls(np.ones(count))
 
-    def at(self, places) -> StudentErrors:
-        """Errors at some of the times: (k,)."""
-        return StudentErrors(self.scales[places], self.degrees)
+    def at(self, indices: np.ndarray | slice) -> StudentErrors:
+        """Errors at some of the times."""
+        return StudentErrors(self.scales[indices], self.degrees)
 
     @property
     def sd(self) -> float:
         """Standard deviation of e; infinite for at most two degrees of freedom."""
         if self.degrees <= 2.0:
             return np.inf
-        return 1.0 if np.isinf(self.degrees) else np.sqrt(self.degrees / (self.degrees - 2.0))
+        return 1.0 if np.isinf(self.degrees) else float(np.sqrt(self.degrees / (self.degrees - 2)))
 
-    def quantile(self, q) -> np.ndarray:
-        """Quantiles of e for probabilities q: of their shape."""
+    def quantile(self, q: ArrayLike) -> np.ndarray:
+        """Quantiles of e for probabilities q, in their shape."""
         return ndtri(q) if np.isinf(self.degrees) else stdtrit(self.degrees, q)
 
-    def below(self, e) -> np.ndarray:
+    def below(self, e: ArrayLike) -> np.ndarray:
         """Distribution function of e."""
         return ndtr(e) if np.isinf(self.degrees) else stdtr(self.degrees, e)
 
-    def log_density(self, e) -> np.ndarray:
+    def log_density(self, e: ArrayLike) -> np.ndarray:
         """Log density of e."""
         nu = self.degrees
         if np.isinf(nu):
@@ -53,14 +54,18 @@ class StudentErrors:
         return constant - 0.5 * (nu + 1.0) * np.log1p(np.square(e) / nu)
 
     def sample(self, correlation: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Joint draws of the errors at all times: (n, m).
+        """Joint draws of the errors at all times, (n, m).
 
-        correlation: of the normal errors that a common factor makes heavier, (m, m).
+        A common factor of each draw makes normal errors heavy-tailed.
+
+        Args:
+            correlation: Correlation of the normal errors, (m, m).
+            n: Number of draws.
+            rng: Generator of the draws.
         """
         eigenvalues, vectors = np.linalg.eigh(correlation)
         root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
         errors = rng.standard_normal((n, len(root))) @ root.T
         if np.isfinite(self.degrees):
-            # What comes is more or less volatile as a whole.
             errors = errors * np.sqrt(self.degrees / rng.chisquare(self.degrees, (n, 1)))
         return errors * self.scales

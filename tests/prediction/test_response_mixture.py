@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from bayeskern.likelihoods.numpy_likelihoods import LIKELIHOODS
-from bayeskern.prediction.response_mixture import LINEAR_FROM, ResponseMixture
+from bayeskern.prediction.response_mixture import ResponseMixture
 from bayeskern.prediction.student_errors import StudentErrors
 
 WEIGHTS = np.array([0.3, 0.7])
@@ -24,7 +24,7 @@ def integral(function, column):
     f = np.linspace(-3.0, 6.0, 20_001)
     parts = [stats.norm(m, s) for m, s in zip(LOCATIONS[:, column], SDS[:, column], strict=True)]
     density = WEIGHTS @ [part.pdf(f) for part in parts]
-    last = f[np.searchsorted(WEIGHTS @ [part.cdf(f) for part in parts], LINEAR_FROM)]
+    last = f[np.searchsorted(WEIGHTS @ [part.cdf(f) for part in parts], 0.99)]
     rate = np.where(f < last, np.exp(f), np.exp(last) * (1.0 + f - last))
     return integrate.simpson(function(rate) * density, x=f)
 

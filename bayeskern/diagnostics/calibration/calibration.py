@@ -1,10 +1,11 @@
-"""What simulation-based calibration finds: ranks of the truth, and what is wrong if not uniform."""
+"""Results of simulation-based calibration: ranks of the truth, and faults that they show."""
 
 from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,42 +13,39 @@ from bayeskern.core import validation
 from bayeskern.core.formatting import aligned
 from bayeskern.diagnostics.calibration import ecdf_band
 from bayeskern.diagnostics.calibration.rank_plot import rank_plot
+from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.inference.verdict import VERDICTS, WIDTH
 
-#: what the log density of the data is called among the parameters
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+#: Name of the log density of the data among the parameters.
 LIKELIHOOD = "log likelihood"
-# The central intervals whose coverage is shown.
-LEVELS = (0.5, 0.8, 0.95)
-# Fewer simulations cannot tell anything.
+# Fewer simulations show no fault.
 MIN_SIMULATIONS = 10
-# So many parameters are shown, those with the smallest p-values.
-MAX_ROWS, MAX_PANELS = 20, 12
-# Ranks in the outer TAIL on either side show a wrong width, where both sides agree.
-TAIL = 0.1
-# A mean of the ranks that is so many standard errors off is a bias.
-BIAS_Z = 3.0
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What simulation-based calibration found, as `calibrate` returns it.
+    """Result of simulation-based calibration, as `calibrate` returns it.
 
-    Each dict has an entry for each parameter, that is each number of each latent site, and one
-    for the log likelihood; its arrays are (n,), for the n simulations that could be fitted.
+    Each dict has an entry for each parameter, that is each element of each latent site, and one for
+    the log likelihood; its arrays are (n,) for the n simulations that could be fitted.
 
     Attributes:
-        method: The name of the method that was checked.
-        draws: Among how many draws the truth was ranked.
-        level: The level of the verdict.
-        truth: The values that the data were simulated from.
-        ranks: How many draws lie below the truth: 0, ..., draws.
-        uniforms: The ranks spread over (0, 1) at random, so that they are exactly uniform where the
-            method is right.
+        method: Name of the method that was checked.
+        draws: Number of draws among which the truth was ranked.
+        level: Level of the verdict.
+        truth: Values that the data were simulated from.
+        ranks: Number of draws below the truth, 0, ..., draws.
+        uniforms: Ranks spread over (0, 1) at random; exactly uniform if the method is right.
         z_scores: (posterior mean - truth) / posterior sd.
         shrinkage: Posterior variance over prior variance, 1 - contraction (Schad et al. 2021).
-        verdicts: How many posteriors had each verdict.
-        failures: The error messages, by number of the simulation.
-        left_out: The discrete latents, which have no rank since they were summed out.
+        verdicts: Number of posteriors with each verdict.
+        failures: Error messages, by number of the simulation.
+        left_out: Discrete latents, which were summed out and have no rank.
 
     References:
         Talts, Betancourt, Simpson, Vehtari and Gelman (2018), "Validating Bayesian inference
@@ -69,28 +67,28 @@ class Calibration:
 
     @property
     def fitted(self) -> int:
-        """How many simulations could be fitted."""
+        """Number of simulations that could be fitted."""
         return len(next(iter(self.uniforms.values())))
 
     @property
     def simulations(self) -> int:
-        """How many data sets were simulated."""
+        """Number of simulated data sets."""
         return self.fitted + len(self.failures)
 
     @cached_property
     def p_values(self) -> dict[str, float]:
-        """Of uniform ranks, by parameter: exact, from the ECDF (Saeilynoja et al. 2022)."""
+        """Exact p-value of uniform ranks by parameter, from the ECDF (Saeilynoja et al. 2022)."""
         return {name: ecdf_band.p_value(u) for name, u in self.uniforms.items()}
 
     @property
     def faults(self) -> dict[str, str]:
-        """What is wrong with which parameter, the worst first and the log likelihood last.
+        """Fault of each faulty parameter, sorted by p-value, the log likelihood last.
 
-        It is empty where too few simulations could be fitted to tell.
+        Empty if too few simulations could be fitted.
         """
         if self.fitted < MIN_SIMULATIONS:
             return {}
-        # Bonferroni's, so that the level holds for all parameters together.
+        # Bonferroni: the level holds for all parameters together.
         limit = (1.0 - self.level) / len(self.uniforms)
         return {
             name: _fault(name, self.uniforms[name])
@@ -104,7 +102,7 @@ class Calibration:
         if self.fitted < MIN_SIMULATIONS:
             return (
                 f"not assessable: only {self.fitted} of {self.simulations} simulations could be "
-                f"fitted, and fewer than {MIN_SIMULATIONS} tell nothing (the first error: "
+                f"fitted, and at least {MIN_SIMULATIONS} are needed (the first error: "
                 f"{self._first_error})."
             )
         faults = [f"{name}: {fault}" for name, fault in self.faults.items()]
@@ -114,8 +112,8 @@ class Calibration:
         )
         if self.failures:
             sentence += (
-                f"; but {len(self.failures)} of {self.simulations} could not be fitted, of which "
-                f"nothing is known (the first: {self._first_error})"
+                f"; but {len(self.failures)} of {self.simulations} could not be fitted and are "
+                f"not assessed (the first error: {self._first_error})"
             )
         return f"{sentence}."
 
@@ -124,14 +122,13 @@ class Calibration:
         return next(iter(self.failures.values())).rstrip(".")
 
     def coverage(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """The share of truths in central intervals of that level, and its standard error.
+        """Share of truths in central intervals, and its standard error.
 
         Args:
-            level: The probability of the intervals.
+            level: Probability of the intervals.
 
         Returns:
-            (share, error) for each parameter. The error is the binomial one of intervals that are
-            right.
+            (share, error) for each parameter, with the binomial error of calibrated intervals.
         """
         level = validation.level(level)
         error = float(np.sqrt(level * (1.0 - level) / self.fitted))
@@ -141,11 +138,11 @@ class Calibration:
             if name != LIKELIHOOD
         }
 
-    def to_frame(self):
+    def to_frame(self) -> pd.DataFrame:
         """A pandas data frame with a row for each parameter, and for the log likelihood."""
-        import pandas as pd  # optional
+        import pandas as pd  # slow to import
 
-        coverage = {f"coverage_{100 * v:g}": self.coverage(v) for v in LEVELS}
+        coverage = {f"coverage_{100 * v:g}": self.coverage(v) for v in COVERAGES}
         faults, rows = self.faults, {}
         for name in self.uniforms:
             rows[name] = {
@@ -158,14 +155,14 @@ class Calibration:
             }
         return pd.DataFrame.from_dict(rows, orient="index")
 
-    def plot(self, parameters: list[str] | None = None):
-        """ECDFs of the ranks minus the diagonal.
+    def plot(self, parameters: list[str] | None = None) -> Figure:
+        """Plot ECDFs of the ranks minus the diagonal.
 
-        Where the method is right, all curves of all parameters stay in their bands with
-        probability `level`.
+        If the method is right, all curves of all parameters stay in their bands with probability
+        `level`.
 
         Args:
-            parameters: The parameters to show; by default the twelve with the smallest p-values.
+            parameters: Parameters to show; by default the twelve with the smallest p-values.
 
         Returns:
             A matplotlib figure.
@@ -175,19 +172,19 @@ class Calibration:
         """
         for name in parameters or ():
             validation.one_of("parameter", name, self.uniforms)
-        names = parameters or self._worst(MAX_PANELS)
+        names = parameters or self._worst(12)
         faults = self.faults
         verdicts = {k: faults.get(k) or f"p = {_p_text(self.p_values[k])}" for k in names}
         level = 1.0 - (1.0 - self.level) / len(self.uniforms)
         band = ecdf_band.band(self.fitted, level)
         title = (
-            f"{self.method}, {self.fitted} simulations: where all is right, all curves stay in "
-            f"their bands with a chance of {100 * self.level:g} %"
+            f"{self.method}, {self.fitted} simulations: if the method is right, all curves stay in "
+            f"their bands with probability {100 * self.level:g} %"
         )
         return rank_plot({name: self.uniforms[name] for name in names}, band, verdicts, title)
 
-    def to_arviz(self):
-        """A DataTree whose group prior_sbc `az.plot_ecdf_pit` takes: the ranks in (0, 1)."""
+    def to_arviz(self) -> xr.DataTree:
+        """A DataTree for `az.plot_ecdf_pit`: the ranks in (0, 1) in the group prior_sbc."""
         import xarray as xr  # slow to import
 
         variables = {
@@ -198,33 +195,32 @@ class Calibration:
         return xr.DataTree.from_dict({"prior_sbc": xr.Dataset(variables, coords)})
 
     def _worst(self, count: int) -> list[str]:
-        """The parameters with the smallest p-values, in the order of the model."""
-        worst = set(sorted(self.p_values, key=self.p_values.get)[:count])
+        """Names of the parameters with the smallest p-values, in the order of the model."""
+        worst = set(sorted(self.p_values, key=lambda name: self.p_values[name])[:count])
         return [name for name in self.uniforms if name in worst]
 
     def __repr__(self) -> str:
         lines = textwrap.wrap(f"{self.method}: {self.verdict}", WIDTH)
-        names = self._worst(MAX_ROWS)
+        names = self._worst(20)
         lines += aligned(self._table(names))
         if len(names) < len(self.uniforms):
-            lines.append(f"({len(names)} of {len(self.uniforms)}, those with the smallest p)")
+            lines.append(f"(the {len(names)} of {len(self.uniforms)} with the smallest p)")
         verdicts = ", ".join(f"{self.verdicts[v]} {v}" for v in VERDICTS if v in self.verdicts)
         lines += textwrap.wrap(
             f"{self.fitted} of {self.simulations} fitted, truth ranked among {self.draws} draws; "
-            f"their own verdicts: {verdicts}.",
+            f"verdicts of the fits: {verdicts}.",
             WIDTH,
         )
         if self.left_out:
-            # Said, so that nobody takes the table for all of the model.
             left_out = ", ".join(self.left_out)
             lines += textwrap.wrap(f"Not in the table: {left_out} (discrete, summed out).", WIDTH)
         return "\n".join(lines)
 
     def _table(self, names: list[str]) -> list[tuple[str, ...]]:
-        """The rows of the table as text, the first of which is its head."""
-        intervals = (f"{100 * v:g} % interval" for v in LEVELS)
-        rows = [("", "p", *intervals, "z-score: mean, sd", "contraction")]
-        coverage, frame = [self.coverage(v) for v in LEVELS], self.to_frame()
+        """Rows of the table as text, with its head."""
+        intervals = (f"{100 * v:g} % interval" for v in COVERAGES)
+        rows: list[tuple[str, ...]] = [("", "p", *intervals, "z-score: mean, sd", "contraction")]
+        coverage, frame = [self.coverage(v) for v in COVERAGES], self.to_frame()
         for name in names:
             row = frame.loc[name]
             shares = [f"{c[name][0]:.2f} ± {c[name][1]:.2f}" if name in c else "" for c in coverage]
@@ -234,26 +230,34 @@ class Calibration:
         return rows
 
 
-def _fault(name: str, u) -> str:
-    """What ranks that are not uniform say of the posterior."""
+def _fault(name: str, u: np.ndarray, tail: float = 0.1, max_z: float = 3.0) -> str:
+    """Fault of a posterior whose ranks are not uniform.
+
+    Args:
+        name: Name of the parameter.
+        u: Ranks in (0, 1), (n,).
+        tail: Share of the ranks on either side that is compared with its expectation, for a wrong
+            width.
+        max_z: Standard errors of the mean rank beyond which there is a bias.
+    """
     n = len(u)
-    bias = np.sqrt(12.0 * n) * (np.mean(u) - 0.5)
-    if name == LIKELIHOOD and abs(bias) > BIAS_Z:
+    z = np.sqrt(12.0 * n) * (np.mean(u) - 0.5)
+    if name == LIKELIHOOD and abs(z) > max_z:
         return (
             "draws fit worse than the truth: too wide, or data not used"
-            if bias > 0
+            if z > 0
             else "draws fit better than the truth: too narrow, or data used twice"
         )
-    tails = np.mean(u < TAIL), np.mean(u > 1.0 - TAIL)
-    error = np.sqrt(2.0 * TAIL * (1.0 - 2.0 * TAIL) / n)
-    wrong_width = abs(sum(tails) - 2.0 * TAIL) > 2.0 * error
+    tails = np.mean(u < tail), np.mean(u > 1.0 - tail)
+    error = np.sqrt(2.0 * tail * (1.0 - 2.0 * tail) / n)
+    wrong_width = abs(sum(tails) - 2.0 * tail) > 2.0 * error
     faults = []
-    if wrong_width and min(tails) > TAIL:
+    if wrong_width and min(tails) > tail:
         faults.append("too narrow")
-    if wrong_width and max(tails) < TAIL:
+    if wrong_width and max(tails) < tail:
         faults.append("too wide")
-    if abs(bias) > BIAS_Z:
-        faults.append("biased downwards" if bias > 0 else "biased upwards")
+    if abs(z) > max_z:
+        faults.append("biased downwards" if z > 0 else "biased upwards")
     return "posterior " + (" and ".join(faults) or "of the wrong shape")
 
 

@@ -1,12 +1,14 @@
-"""Refitting a model to data that were simulated from it."""
+"""Refits of a model to simulated data."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.primitives import Messenger
@@ -24,31 +26,40 @@ from bayeskern.protocols import (
     classes_of,
 )
 
-#: what may go wrong with one data set and not with others; RuntimeError: of compiled code
+#: Errors of single data sets; compiled code raises RuntimeError.
 FAILURES = (ValueError, ArithmeticError, RuntimeError)
-# So many fits run at once; `benchmarks.calibration` measures what that gains.
+# Number of fits at once; `benchmarks.calibration` measures the gain.
 FITS_AT_ONCE = 8
-# What a model may offer that takes the data as arguments, past its sites.
-PAST_ITS_SITES = PreparesData | HasMarginal | HasClosedForm | ChoosesForm
 
 
-def refit(bound_model: BoundModel, target: Target, data: dict, method, seeds) -> Iterator[Callable]:
-    """For each simulated data set a function that gives its Posterior, or raises what went wrong.
+def refit(
+    bound_model: BoundModel,
+    target: Target,
+    data: dict[str, np.ndarray],
+    method: Method,
+    seeds: list[int],
+) -> Iterator[Callable[[], Posterior]]:
+    """Fits of simulated data sets, as functions that return the posterior or raise its error.
 
-    bound_model: prepared, as is its target. data: (simulations, shape) by site; seeds: one for
-    each. A model that has only sites gets the data there, so that its arguments stay what they
-    were, whatever else it does with them. One that offers more gets them in the arguments that hold
-    the observations.
+    Models of sites only are conditioned on the data at their sites and keep their arguments. Models
+    that take the data as arguments, and methods that read the arguments (such as SVI with a
+    hand-written guide), get the data in the arguments that hold the observations. Methods that run
+    side by side fit several data sets at once.
 
-    A method that runs side by side is given several data sets at once, unless it reads the
-    arguments of the model itself, as a guide by hand does.
+    Args:
+        bound_model: The prepared model.
+        target: Its target.
+        data: Simulated data by site, (simulations, shape).
+        method: The method.
+        seeds: A seed for each data set.
     """
-    if isinstance(bound_model.model, PAST_ITS_SITES) or method.reads_arguments:
+    takes_data = PreparesData | HasMarginal | HasClosedForm | ChoosesForm
+    if isinstance(bound_model.model, takes_data) or method.reads_arguments:
         return _by_arguments(bound_model, target, data, method, seeds)
-    # Inspected once for all data sets, since that takes as long as many a fit.
+    # The model is inspected once for all data sets, since that may take longer than a fit.
     first = Target.of(ConditionedModel(target), (_arrays(data, 0),), {})
 
-    def target_at(i):
+    def target_at(i: int) -> Target:
         return first.with_arguments(_arrays(data, i))
 
     at_once = _fits_at_once(max(target.size, *(values[0].size for values in data.values())))
@@ -57,22 +68,28 @@ def refit(bound_model: BoundModel, target: Target, data: dict, method, seeds) ->
     return (partial(fit_target, method, target_at(i), seed) for i, seed in enumerate(seeds))
 
 
-def row(values: dict, i: int) -> dict:
-    """The values of simulation i, by site."""
+def row(values: dict[str, np.ndarray], i: int) -> dict[str, np.ndarray]:
+    """Values of simulation i, by site."""
     return {name: value[i] for name, value in values.items()}
 
 
-def _arrays(data: dict, i: int) -> dict:
-    """The data of simulation i as arrays: a single number would be static."""
+def _arrays(data: dict[str, np.ndarray], i: int) -> dict[str, jax.Array]:
+    """Data of simulation i as arrays; a Python number would be static."""
     return {name: jnp.asarray(value) for name, value in row(data, i).items()}
 
 
-def _by_arguments(bound_model, target, data, method, seeds) -> Iterator[Callable]:
+def _by_arguments(
+    bound_model: BoundModel,
+    target: Target,
+    data: dict[str, np.ndarray],
+    method: Method,
+    seeds: list[int],
+) -> Iterator[Callable[[], Posterior]]:
     first = row(data, 0)
     arguments_of = {site: _argument_of(bound_model, target, site, first) for site in data}
     classes = classes_of(bound_model.model)
 
-    def fit(i):
+    def fit(i: int) -> Posterior:
         new = {arguments_of[site]: decode(value, classes) for site, value in row(data, i).items()}
         args, kwargs = _replace_arguments(bound_model.model, bound_model.original, new)
         return infer(
@@ -86,23 +103,25 @@ def _by_arguments(bound_model, target, data, method, seeds) -> Iterator[Callable
 
 
 def _fits_at_once(size: int) -> int:
-    """How many fits to run at once that have `size` observations, or coordinates."""
-    # A process makes size x size matrices of observations, a guide of coordinates.
+    """Number of fits to run at once, each with `size` observations or coordinates."""
+    # A process forms size x size matrices of observations, a guide of coordinates.
     return min(FITS_AT_ONCE, batch_size(size**2) or 1)
 
 
-def _in_batches(target_at, method: Method, seeds, at_once) -> Iterator[Callable]:
+def _in_batches(
+    target_at: Callable[[int], Target], method: Method, seeds: list[int], at_once: int
+) -> Iterator[Callable[[], Posterior]]:
     for start in range(0, len(seeds), at_once):
         batch = range(start, min(start + at_once, len(seeds)))
         targets, batch_seeds = [target_at(i) for i in batch], [seeds[i] for i in batch]
-        # All batches have one shape, so that nothing is compiled again.
+        # All batches have one shape, so that the fit is compiled once.
         padding = at_once - len(batch)
         try:
             fits = method.run_many(
                 targets + targets[-1:] * padding, batch_seeds + batch_seeds[-1:] * padding
             )
         except FAILURES:
-            # The error of one must not cost the others their fits, so each runs alone.
+            # One of the data sets failed; each is fitted alone.
             for target, seed in zip(targets, batch_seeds, strict=True):
                 yield partial(fit_target, method, target, seed)
             continue
@@ -111,25 +130,25 @@ def _in_batches(target_at, method: Method, seeds, at_once) -> Iterator[Callable]
 
 
 class ConditionedModel(eqx.Module):
-    """A model of its data alone, model(data): its observed sites are conditioned on data by site.
+    """A model of its data, model(data), whose observed sites are conditioned on data by site.
 
-    numpyro.handlers.condition does not know of plates that take a part of their rows.
+    numpyro.handlers.condition does not support plates that take a part of their rows.
     """
 
     target: Target
 
-    def __call__(self, data):
+    def __call__(self, data: dict[str, jax.Array]) -> Any:
         return _Condition(self.target.model, data)(*self.target.args, **self.target.kwargs)
 
 
 class _Condition(Messenger):
-    """Puts data of all rows at observed sites; where a plate takes a part of them, that part."""
+    """Sets observed sites to data of all rows, or of the rows that a plate takes."""
 
-    def __init__(self, fn, data):
+    def __init__(self, fn: Callable, data: dict[str, jax.Array]):
         self.data, self.rows = data, {}
         super().__init__(fn)
 
-    def process_message(self, msg):
+    def process_message(self, msg: Any) -> None:
         if msg["type"] != "sample" or not msg["is_observed"] or msg["name"] not in self.data:
             return
         value = self.data[msg["name"]]
@@ -140,7 +159,7 @@ class _Condition(Messenger):
                 value = jnp.take(value, self.rows[frame.name], axis)
         msg["value"] = value
 
-    def postprocess_message(self, msg):
+    def postprocess_message(self, msg: Any) -> None:
         if msg["type"] == "plate":
             self.rows[msg["name"]] = msg["value"]
 
@@ -149,9 +168,9 @@ class _Condition(Messenger):
 
 
 def _argument_of(bound_model: BoundModel, target: Target, site: str, data: dict) -> str:
-    """The name of the argument that holds what a site observes.
+    """Name of the argument that holds the observations of a site.
 
-    Raises ValueError where there is none, or where several might.
+    Raises ValueError if there is none, or several.
     """
     latents = {s.name: jnp.zeros(s.shape) for s in target.latents}
     observed = target.observed(latents)[site]
@@ -160,33 +179,33 @@ def _argument_of(bound_model: BoundModel, target: Target, site: str, data: dict)
     )
     candidates = [name for name, value in bound.items() if _holds(value, observed)]
     if len(candidates) > 1:
-        # Values may agree by chance: only the right one moves the site.
+        # Arguments may agree by chance; only the right one changes the site.
         candidates = [
             name for name in candidates if _moves_site(bound_model, latents, site, name, data[site])
         ]
     if len(candidates) != 1:
         raise ValueError(
-            f"no argument of the model holds the values of the observed site "
-            f"{site!r} as they are, so simulated ones could not be given to it. Observe an "
-            "argument itself, or calibrate a plain function of the same sites, without a guide by "
-            "hand."
+            f"no argument of the model holds the values of the observed site {site!r} unchanged, "
+            "so the site cannot get simulated values. Observe an argument itself, or calibrate a "
+            "plain function of the same sites, without a hand-written guide."
         )
     return candidates[0]
 
 
-def _holds(argument, observed) -> bool:
-    """Whether an argument holds these values; NaN is a hole."""
+def _holds(argument: Any, observed: np.ndarray) -> bool:
+    """Whether an argument holds the observed values; NaN marks missing values."""
     if argument is None or isinstance(argument, str | dict):
         return False
     if np.shape(argument) != observed.shape:
         return False
-    argument = np.asarray(argument)
-    is_number = argument.dtype.kind in "biuf"
-    return is_number and np.array_equal(argument, observed, equal_nan=True)
+    values = np.asarray(argument)
+    return values.dtype.kind in "biuf" and np.array_equal(values, observed, equal_nan=True)
 
 
-def _moves_site(bound_model, latents, site, argument: str, value) -> bool:
-    """Whether the site observes `value` once the argument of that name is set to it."""
+def _moves_site(
+    bound_model: BoundModel, latents: dict, site: str, argument: str, value: np.ndarray
+) -> bool:
+    """Whether the site observes `value` when an argument is set to `value`."""
     args, kwargs = _replace_arguments(
         bound_model.model, (bound_model.args, bound_model.kwargs), {argument: value}
     )
@@ -194,8 +213,8 @@ def _moves_site(bound_model, latents, site, argument: str, value) -> bool:
     return bool(np.array_equal(changed.observed(latents)[site], value))
 
 
-def _replace_arguments(model, old: tuple[tuple, dict], new: dict) -> tuple[tuple, dict]:
-    """Arguments of a model, some of which are replaced by name."""
+def _replace_arguments(model: Any, old: tuple[tuple, dict], new: dict) -> tuple[tuple, dict]:
+    """Arguments of a model with some of them replaced by name."""
     prepare = model.prepare if isinstance(model, PreparesData) else model
     bound = inspect.signature(prepare).bind(*old[0], **old[1])
     for name, value in new.items():

@@ -1,9 +1,10 @@
-"""Simulation-based calibration: is a method right on average over a model's own prior?"""
+"""Simulation-based calibration of a method, on average over the prior of a model."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,7 +21,7 @@ from bayeskern.diagnostics.calibration.calibration import (
     Calibration,
 )
 from bayeskern.diagnostics.calibration.refit import FAILURES, refit, row
-from bayeskern.inference import Posterior, as_method
+from bayeskern.inference import Method, Posterior, as_method
 from bayeskern.inference.model.trace.arguments import model_arguments
 from bayeskern.inference.prior_predictive import simulate
 from bayeskern.inference.problem import bind
@@ -28,52 +29,51 @@ from bayeskern.protocols import DoesNotApplyError
 
 
 def calibrate(
-    problem,
-    *args,
-    method="auto",
+    problem: Any,
+    *args: Any,
+    method: str | Method = "auto",
     simulations: int = 200,
     seed: int = 0,
     draws: int = 99,
     level: float = 0.95,
     progress: bool = True,
     model_kwargs: dict | None = None,
-    **kwargs,
+    **kwargs: Any,
 ) -> Calibration:
-    """Whether a method recovers what a model's data were simulated from: `calibrate(model, X, y)`.
+    """Check a method by simulation-based calibration: `calibrate(model, X, y)`.
 
     Parameters and data are drawn from the model, `simulations` times. Each data set is fitted, and
-    the truth is ranked among draws of its posterior, thinned evenly. Where the method is right, the
-    ranks are uniform: for every latent number, and for the log likelihood, without which the prior
-    in the place of the posterior would pass.
+    the truth is ranked among evenly thinned draws of the posterior. If the method is right, the
+    ranks are uniform for every parameter, and for the log likelihood, which exposes methods that
+    ignore the data and return the prior.
 
-    A fit that raises an error is counted and reported, and so is one whose draws are not finite.
-    Where fewer than ten simulations could be fitted, nothing is said of the method. Discrete
-    latents are summed out, so they have no rank. SVI fits a plain function of sites to several data
-    sets at once, by vmap; NUTS does not, since each chain would wait for the longest.
+    Fits that raise an error or have infinite draws are counted and reported. There is no verdict if
+    fewer than ten simulations could be fitted. Discrete latents are summed out and have no rank.
+    SVI fits a plain function of sites to several data sets at once, by vmap; NUTS does not, since
+    each chain would wait for the longest.
 
     Args:
-        problem: A `Problem`, or a NumPyro model with its arguments as `infer` takes them. The data
-            say which sites are observed and in what shape. Their values matter only where the model
-            uses them otherwise (as for default priors, or lagged values); there they stay what they
-            are.
-        *args: The arguments of the model.
-        method: The method to check, as in `infer`; no point estimate.
-        simulations: How many data sets are simulated, at least ten.
-        seed: Of the simulations and of the fits.
-        draws: Among how many draws the truth is ranked.
-        level: Of the verdict: the probability that a method that is right is not faulted is at
-            least this, however many parameters there are.
+        problem: A `Problem`, or a NumPyro model with its arguments as in `infer`. The data define
+            the observed sites and their shapes. Their values are used only where the model uses
+            them otherwise, such as for default priors or lagged values.
+        *args: Arguments of the model.
+        method: Method to check, as in `infer`, except for point estimates.
+        simulations: Number of simulated data sets, at least ten.
+        seed: Seed of the simulations and of the fits.
+        draws: Number of draws among which the truth is ranked.
+        level: Probability, at least, of no fault if the method is right, for all parameters
+            together.
         progress: Whether to show a progress bar.
-        model_kwargs: Named arguments of the model that have the name of an option here.
+        model_kwargs: Named arguments of the model whose name is an option here.
         **kwargs: Other named arguments of the model.
 
     Returns:
         The ranks, and a verdict on the method.
 
     Raises:
-        ValueError: If the prior of a site, which is named, cannot be drawn from; if the method
-            gives a point or fewer draws than `draws`; if no data set could be fitted; if an option
-            may be meant for the model.
+        ValueError: If the prior of a site cannot be drawn from; if the method gives a point or
+            fewer draws than `draws`; if no data set could be fitted; if an option may be meant for
+            the model.
 
     References:
         Talts, Betancourt, Simpson, Vehtari and Gelman (2018), "Validating Bayesian inference
@@ -88,7 +88,7 @@ def calibrate(
     level, method = validation.level(level), _method_with_draws(method)
     if validation.positive_integer(simulations, "simulations") < MIN_SIMULATIONS:
         raise ValueError(
-            f"simulations must be at least {MIN_SIMULATIONS}, since fewer tell nothing; got "
+            f"simulations must be at least {MIN_SIMULATIONS}, since fewer show no fault; got "
             f"{simulations}."
         )
     bound_model = bind(problem, args, kwargs)
@@ -97,7 +97,7 @@ def calibrate(
     target.require_summable()
     if any(s.name == LIKELIHOOD for s in target.latents):
         raise ValueError(
-            f"a site is named {LIKELIHOOD!r}, as the log density of the data is here. Rename it."
+            f"no site may be named {LIKELIHOOD!r}, the name of the log density here. Rename it."
         )
     truths, data = simulate(target, simulations, seed)
     truths = {s.name: truths[s.name] for s in target.latents}
@@ -108,32 +108,32 @@ def calibrate(
             try:
                 ranked.append(_rank(fit(), row(truths, i), draws))
             except (DoesNotApplyError, TooFewDrawsError):
-                # It would be the same for every simulation.
+                # Every simulation would raise the same error.
                 raise
             except FAILURES as error:
                 failures[i] = str(error)
             bar.to(i + 1, f"{len(failures)} failed" if failures else "")
     if not ranked:
         raise ValueError(
-            f"none of the {simulations} simulated data sets could be fitted; the first failed so: "
+            f"none of the {simulations} simulated data sets could be fitted; the first error: "
             f"{failures[0]}"
         )
     return _calibration(ranked, failures, draws, level, seed, target.discrete)
 
 
 class TooFewDrawsError(ValueError):
-    """There are fewer draws than the truth is to be ranked among."""
+    """A posterior has fewer draws than needed to rank the truth."""
 
 
-def _method_with_draws(method):
-    """The method itself, or a new one of that name; refused where it gives a point."""
-    method = as_method(method)
-    if method.is_point:
+def _method_with_draws(method: str | Method) -> Method:
+    """The method. Raises ValueError if it gives a point."""
+    resolved = as_method(method)
+    if resolved.is_point:
         raise ValueError(
-            f"method={method.name!r} gives a point, among which the truth has no rank. Take one "
-            "that gives draws, such as 'laplace' or 'nuts'."
+            f"method={resolved.name!r} gives a point, which cannot rank the truth. Take a method "
+            "with draws, such as 'laplace' or 'nuts'."
         )
-    return method
+    return resolved
 
 
 # -- one simulation --------------------------------------------------------------------------------
@@ -142,59 +142,52 @@ def _method_with_draws(method):
 class RankedTruth(NamedTuple):
     """The truth among the draws of one posterior.
 
-    truth: the values; below, equal: how many draws are below it and equal to it; mean, sd: of the
-    posterior. Each is (parameters,), the last of which is the log likelihood.
+    Attributes:
+        method: Name of the method.
+        verdict: Verdict on the posterior.
+        values: Truth, number of draws below it and equal to it, posterior mean and sd, (5,), by
+            parameter, the log likelihood last.
     """
 
     method: str
-    names: list[str]
-    truth: np.ndarray
-    below: np.ndarray
-    equal: np.ndarray
-    mean: np.ndarray
-    sd: np.ndarray
     verdict: str
+    values: dict[str, np.ndarray]
 
 
 def _rank(posterior: Posterior, truth: dict, count: int) -> RankedTruth:
-    """Rank the truth of each latent of the posterior, and its log likelihood, among `count` draws.
-
-    truth: the value of each latent.
-    """
+    """Rank the true value of each latent, and the log likelihood, among `count` draws."""
+    target = posterior.target
+    assert target is not None
     # Latents may have been integrated out of the model, or replaced for a method.
-    latents = [s.name for s in posterior.target.latents if s.name in truth]
+    latents = [s.name for s in target.latents if s.name in truth]
     flat = {name: posterior.flat[name] for name in latents}
     total = len(next(iter(flat.values())))
     if total < count:
         raise TooFewDrawsError(
-            f"{posterior.method} gives {total} draws, fewer than the {count} that the truth is to "
-            "be ranked among. Take more draws of it, or a smaller draws=."
+            f"{posterior.method} gives {total} draws, and the truth is to be ranked among {count}. "
+            "Take more draws of the method, or a smaller draws=."
         )
     rows = evenly(total, count)
     truth_first = {name: np.concatenate([truth[name][None], flat[name][rows]]) for name in latents}
     names, values = scalar_columns(truth_first)
-    log_likelihoods = np.asarray(_log_likelihoods(posterior.target, truth_first))
+    log_likelihoods = np.asarray(_log_likelihoods(target, truth_first))
     names, values = [*names, LIKELIHOOD], np.column_stack([values, log_likelihoods])
     if not np.all(np.isfinite(values)):
         wrong = names[int(np.argmax(~np.all(np.isfinite(values), axis=0)))]
         raise FloatingPointError(f"the draws or the truth of {wrong!r} are not finite")
     _, all_draws = scalar_columns(flat)
     true_values, drawn = values[0], values[1:]
-    return RankedTruth(
-        posterior.method,
-        names,
-        true_values,
-        np.sum(drawn < true_values, axis=0),
-        np.sum(drawn == true_values, axis=0),
-        np.append(all_draws.mean(axis=0), drawn[:, -1].mean()),
-        np.append(all_draws.std(axis=0), drawn[:, -1].std()),
-        posterior.trust.verdict,
-    )
+    below, equal = np.sum(drawn < true_values, axis=0), np.sum(drawn == true_values, axis=0)
+    mean = np.append(all_draws.mean(axis=0), drawn[:, -1].mean())
+    sd = np.append(all_draws.std(axis=0), drawn[:, -1].std())
+    columns = np.column_stack([true_values, below, equal, mean, sd])
+    by_name = dict(zip(names, columns, strict=True))
+    return RankedTruth(posterior.method, posterior.trust.verdict, by_name)
 
 
 @eqx.filter_jit
 def _log_likelihoods(target, values):
-    """log p(data | values), for values of each latent (S, shape): (S,)."""
+    """Log likelihoods (S,) for values of each latent (S, shape)."""
 
     def log_likelihood(value):
         return target.log_density(target.unconstrain(value)[0], jacobian=False, prior=False)
@@ -205,18 +198,21 @@ def _log_likelihoods(target, values):
 # -- all of them -----------------------------------------------------------------------------------
 
 
-def _calibration(ranked: list[RankedTruth], failures, draws, level, seed, left_out) -> Calibration:
-    # With method="auto" what is integrated out may differ from fit to fit.
-    names = [n for n in ranked[0].names if all(n in r.names for r in ranked)]
-
-    def stacked(field) -> np.ndarray:
-        by_name = [dict(zip(r.names, getattr(r, field), strict=True)) for r in ranked]
-        return np.array([[values[name] for name in names] for values in by_name])
-
-    truth, below, equal = stacked("truth"), stacked("below"), stacked("equal")
-    mean, sd = stacked("mean"), stacked("sd")
+def _calibration(
+    ranked: list[RankedTruth],
+    failures: dict[int, str],
+    draws: int,
+    level: float,
+    seed: int,
+    left_out: Iterable[str],
+) -> Calibration:
+    """Ranks of all simulations together."""
+    # With method="auto", different latents may be integrated out of different fits.
+    names = [name for name in ranked[0].values if all(name in r.values for r in ranked)]
+    values = np.array([[r.values[name] for name in names] for r in ranked])
+    truth, below, equal, mean, sd = np.moveaxis(values, -1, 0)
     rng = np.random.default_rng([seed, len(ranked)])
-    ranks = below + rng.integers(0, equal + 1)
+    ranks = below.astype(int) + rng.integers(0, equal.astype(int) + 1)
     uniforms = (ranks + rng.random(ranks.shape)) / (draws + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         z_scores = (mean - truth) / sd
@@ -224,7 +220,7 @@ def _calibration(ranked: list[RankedTruth], failures, draws, level, seed, left_o
         prior_variance = truth.var(axis=0, ddof=1) if len(truth) > 1 else np.nan
         shrinkage = np.square(sd) / prior_variance
 
-    def by_name(values):
+    def by_name(values: np.ndarray) -> dict[str, np.ndarray]:
         return dict(zip(names, values.T, strict=True))
 
     return Calibration(

@@ -54,6 +54,7 @@ def compare(
     Raises:
         ValueError: If `posteriors` is not a dict or is empty, if `reference` is not one of its
             names, or if a posterior shares no site with the reference.
+        TypeError: If `posteriors` holds anything else.
     """
     if not isinstance(posteriors, dict) or not posteriors:
         count = len(posteriors) if isinstance(posteriors, Sized) else 1
@@ -65,7 +66,12 @@ def compare(
         if reference is not None:
             raise ValueError("reference= is for posteriors; forecasts are scored by observations.")
         return compare_forecasts(posteriors)
-    return compare_posteriors(posteriors, reference)
+    by_name = {}
+    for name, value in posteriors.items():
+        if not isinstance(value, Posterior):
+            raise TypeError(f"{name} must be a posterior of bk.infer; got {type(value).__name__}.")
+        by_name[name] = value
+    return compare_posteriors(by_name, reference)
 
 
 def compare_posteriors(
@@ -79,7 +85,8 @@ def compare_posteriors(
     table = {name: _table_row(posterior) for name, posterior in posteriors.items()}
     others, first = _with_other_data(posteriors, table, reference)
     for name in others:
-        table[name] |= NO_LOO | NO_EVIDENCE
+        densities = ("elpd", "elpd_error", "loo_khat", "elbo", "log_evidence")
+        table[name] |= dict.fromkeys((*densities, "log_evidence_error"), np.nan)
     return Comparison(
         posteriors=dict(posteriors),
         reference=reference,
@@ -189,8 +196,6 @@ HEADINGS = (
     *("", "method", "verdict", "seconds", "draws", "ESS/s", "k-hat"),
     *("ELBO", "log evidence", "elpd (LOO)"),
 )
-NO_LOO = {"elpd": np.nan, "elpd_error": np.nan, "loo_khat": np.nan}
-NO_EVIDENCE = {"elbo": np.nan, "log_evidence": np.nan, "log_evidence_error": np.nan}
 
 
 def is_asymptotically_exact(posterior: Posterior) -> bool:
@@ -219,24 +224,25 @@ def _table_row(posterior: Posterior) -> dict:
         "elbo": np.nan if elbo is None else elbo.value,
         "log_evidence": np.nan if log_evidence is None else log_evidence.value,
         "log_evidence_error": np.nan if log_evidence is None else log_evidence.error,
+        **dict.fromkeys(("elpd", "elpd_error", "loo_khat"), np.nan),
         **_elpd(posterior),
     }
 
 
 def _elpd(posterior: Posterior) -> dict[str, float]:
-    """Expected log predictive density by PSIS-LOO, summed over sites; NaN for a point."""
+    """Expected log predictive density by PSIS-LOO, summed over sites; empty if unknown."""
     import arviz as az  # slow to import
 
     if posterior.is_point:
-        return NO_LOO
+        return {}
     try:
         by_site = posterior.log_likelihood()
     except NoPointwiseError:
-        return NO_LOO
+        return {}
     log_likelihood = {k: v for k, v in by_site.items() if v[0, 0].size > 1}
     if not log_likelihood:
         # A single observation cannot be left out.
-        return NO_LOO
+        return {}
     efficiency = relative_efficiency(posterior)
     # A tree does not allow every name of a site.
     trees = [

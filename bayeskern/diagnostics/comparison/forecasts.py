@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -31,6 +31,7 @@ MEASURES: tuple[str, ...] = (
 )
 
 
+@runtime_checkable
 class Peer(Protocol):
     """A model of statsforecast, or one with the same method `forecast`."""
 
@@ -79,7 +80,7 @@ class ForecastComparison:
         return "\n".join([head, "", *aligned(rows)])
 
 
-def compare_forecasts(models: Mapping[str, Forecast | Peer]) -> ForecastComparison:
+def compare_forecasts(models: Mapping[str, Any]) -> ForecastComparison:
     """Score forecasts and peers at the same past dates of the series.
 
     The dates are the same as for the verdict on a forecast.
@@ -133,8 +134,8 @@ def _row(scores: Scores) -> dict[str, float]:
     }
 
 
-def _of_peer(name: str, model: Peer, series: Series, origins: Sequence[Origin]) -> dict[str, float]:
-    if not callable(getattr(model, "forecast", None)):
+def _of_peer(name: str, model: Any, series: Series, origins: Sequence[Origin]) -> dict[str, float]:
+    if not isinstance(model, Peer):
         raise TypeError(
             f"{name} must be a forecast of bk.forecast, or a model of statsforecast such as "
             f"statsforecast.models.AutoETS(season_length=12); got {type(model).__name__}."

@@ -14,9 +14,6 @@ from bayeskern.diagnostics.drawing import interval, kde, within
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Letters of a name.
-MAX_LETTERS = 20
-
 
 def marginals(draws: dict[str, dict[str, np.ndarray]], parameters: list[str]) -> Figure:
     """A row for each parameter: densities on the left, 50 % and 90 % intervals on the right.
@@ -25,7 +22,7 @@ def marginals(draws: dict[str, dict[str, np.ndarray]], parameters: list[str]) ->
         draws: Draws (S,), by posterior and parameter.
         parameters: Names of the parameters.
     """
-    labels = {name: short(name, MAX_LETTERS) for name in draws}
+    labels = {name: short(name, 20) for name in draws}
     height = 0.9 + len(parameters) * max(0.85, 0.18 * len(labels) + 0.35)
     fig = figure((8.0, height))
     rows = fig.subplots(len(parameters), 2, squeeze=False, width_ratios=(3, 2))
@@ -57,7 +54,7 @@ def _row(
     left.set_yticks([])
     left.set_ylim(bottom=0.0)
     left.set_ylabel(
-        short(parameter, MAX_LETTERS),
+        short(parameter, 20),
         rotation=0,
         ha="right",
         va="center",
@@ -79,7 +76,7 @@ def _legend(fig, labels: list[str]) -> None:
         Line2D([], [], color=COLORS[i % len(COLORS)], linewidth=1.5, label=label)
         for i, label in enumerate(labels)
     ]
-    columns = 3 if max(map(len, labels)) > MAX_LETTERS // 2 else 6
+    columns = 3 if max(map(len, labels)) > 10 else 6
     legend = fig.legend(
         handles=handles,
         loc="outside upper center",

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bayeskern.core.formatting import counted, number
-from bayeskern.diagnostics.report.evidence import GOOD
+from bayeskern.diagnostics.report.evidence import good_values
 from bayeskern.diagnostics.report.wording import listed, of_series, percent, shape_text
 
 
@@ -27,7 +27,7 @@ def environment() -> Environment:
     )
     filters = (counted, listed, number, of_series, percent, shape_text)
     templates.filters |= {function.__name__: function for function in filters}
-    templates.globals["good"] = GOOD
+    templates.globals["good"] = good_values()
     return templates
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from bayeskern.core.formatting import number
@@ -10,38 +11,42 @@ from bayeskern.inference.approximation.psis import khat_threshold
 from bayeskern.inference.assessment import approximation, convergence, smc, tails
 from bayeskern.inference.methods import exact
 
-CHAINS, WEIGHTS = convergence.ChainLimits(), approximation.WeightLimits()
-PARTICLES, TAILS = smc.ParticleLimits(), tails.TailLimits()
-MIN_GOOD = {
-    "ess_bulk": CHAINS.good_ess,
-    "ess_tail": CHAINS.good_ess,
-    "bfmi": CHAINS.min_bfmi,
-    "ess_of_weights": WEIGHTS.good_ess,
-    "wider_ess": WEIGHTS.good_ess,
-    "acceptance": PARTICLES.min_acceptance,
-}
-MAX_GOOD = {
-    "rhat": CHAINS.good_rhat,
-    "rhat_sorted": CHAINS.good_rhat,
-    "divergences_could_change": CHAINS.max_mean_change_sds,
-    **{name: limit.good for name, limit in approximation.DIFFERENCE_LIMITS.items()},
-    # The threshold of k-hat for many draws.
-    "inner_khat": khat_threshold(10**9),
-    "tail_log_sd_ratio": TAILS.max_log_sd_ratio,
-    "drift": PARTICLES.max_drift,
-    "unmoved": PARTICLES.max_unmoved,
-    "log_evidence_error": PARTICLES.max_log_evidence_error,
-}
-GOOD = {
-    **{name: f"above {number(limit, 2)}" for name, limit in MIN_GOOD.items()},
-    **{name: f"below {round(limit, 2):g}" for name, limit in MAX_GOOD.items()},
-    "sd_khat": f"below {TAILS.max_sd_khat:g}, or {TAILS.max_known_sd_khat:g} where the density is "
-    "followed",
-    "residual": f"below {exact.MAX_RELATIVE_RESIDUAL:g}",
-    "distinct_draws": "close to all",
-    "modes_missed": "0",
-    "places_left": "0",
-}
+
+@cache
+def good_values() -> dict[str, str]:
+    """The good values of each measure as text, from the limits of the verdict."""
+    chains, weights = convergence.ChainLimits(), approximation.WeightLimits()
+    particles, sds = smc.ParticleLimits(), tails.TailLimits()
+    lower = {
+        "ess_bulk": chains.good_ess,
+        "ess_tail": chains.good_ess,
+        "bfmi": chains.min_bfmi,
+        "ess_of_weights": weights.good_ess,
+        "wider_ess": weights.good_ess,
+        "acceptance": particles.min_acceptance,
+    }
+    upper = {
+        "rhat": chains.good_rhat,
+        "rhat_sorted": chains.good_rhat,
+        "divergences_could_change": chains.max_mean_change_sds,
+        **{name: limit.good for name, limit in approximation.DIFFERENCE_LIMITS.items()},
+        # The threshold of k-hat for many draws.
+        "inner_khat": khat_threshold(10**9),
+        "tail_log_sd_ratio": sds.max_log_sd_ratio,
+        "drift": particles.max_drift,
+        "unmoved": particles.max_unmoved,
+        "log_evidence_error": particles.max_log_evidence_error,
+    }
+    return {
+        **{name: f"above {limit:g}" for name, limit in lower.items()},
+        **{name: f"below {round(limit, 2):g}" for name, limit in upper.items()},
+        "residual": f"below {exact.MAX_RELATIVE_RESIDUAL:g}",
+        "sd_khat": f"below {sds.max_sd_khat:g}, or {sds.max_known_sd_khat:g} where the density is "
+        "followed",
+        "distinct_draws": "close to all",
+        "modes_missed": "0",
+        "places_left": "0",
+    }
 
 
 class Measure(NamedTuple):
@@ -66,7 +71,7 @@ def measures(evidence: Mapping[str, Any], label_of: Mapping[str, str]) -> dict[s
         label_of: As in `Subject.label_of`.
     """
     threshold = f"below {number(evidence.get('khat_threshold', khat_threshold(10**9)), 2)}"
-    good = GOOD | dict.fromkeys(("khat", "own_khat", "wider_khat"), threshold)
+    good = good_values() | dict.fromkeys(("khat", "own_khat", "wider_khat"), threshold)
     texts = {}
     for name, value in evidence.items():
         if isinstance(value, int | float | str):

@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayeskern.core.formatting import number, three_digits
+from bayeskern.diagnostics.report.wording import percent
 from bayeskern.kernels import Kernel, base
 from bayeskern.kernels.families import coregion, dot_product, periodic, stationary, trend
-
-# Units of time in years, the longest first.
-YEARS = {"year": 1.0, "month": 1.0 / 12.0, "day": 1.0 / 365.25, "hour": 1.0 / 8766.0}
 
 
 @dataclass(frozen=True)
@@ -56,19 +54,17 @@ class InputAxis:
         # A narrower interval is not worth showing.
         if high - low > 0.01 * median:
             text += f" ({number(low / size)} to {number(high / size)})"
-        plural = "s" if unit in YEARS and text != "1" else ""
+        plural = "s" if self.unit == "years" and text != "1" else ""
         return f"{text} {unit}{plural}".rstrip()
 
     def _unit(self, length: float) -> tuple[float, str]:
         """Unit of a length: its size along the axis, and its name."""
         if self.unit != "years":
             return 1.0, self.unit
-        shortest = min(YEARS.values())
-        return next(
-            (size, unit)
-            for unit, size in YEARS.items()
-            if length >= 0.999 * size or size == shortest
-        )
+        sizes = {"year": 1.0, "month": 1.0 / 12.0, "day": 1.0 / 365.25, "hour": 1.0 / 8766.0}
+        units = (unit for unit, size in sizes.items() if length >= 0.999 * size)
+        unit = next(units, "hour")
+        return sizes[unit], unit
 
     def beyond(self, draws: ArrayLike, wave: bool = False) -> str:
         """A remark on a lengthscale, or the period of a wave, that is longer than the data."""
@@ -193,32 +189,25 @@ def rounded(kernel: Kernel) -> Kernel:
     return jax.tree.map(lambda leaf: three_digits(np.median(leaf, axis=0)), kernel)
 
 
-def direction(changes: np.ndarray, unit: str = "", factor: bool = False) -> str:
+def direction(changes: np.ndarray, factor: bool = False) -> str:
     """Direction, size and probability of the change of a component over the data.
 
     Args:
         changes: Draws of the change.
-        unit: Name of the unit of the change.
         factor: Whether the change is a factor.
     """
     none = 1.0 if factor else 0.0
     median, low, high = np.quantile(changes, (0.5, 0.05, 0.95))
     chance_of_rise = float(np.mean(changes > none))
     if low <= none <= high:
-        chance = _chance(chance_of_rise)
+        chance = percent(chance_of_rise)
         return f"its direction over the data is uncertain (chance of a rise {chance})"
-    rises = median > none
-    chance = _chance(chance_of_rise if rises else 1.0 - chance_of_rise)
-    amounts = [number(abs(v)) for v in (median, *sorted((low, high), key=abs))]
+    verb, noun, chance = ("rises", "rise", chance_of_rise)
+    if median < none:
+        verb, noun, chance = ("falls", "fall", 1.0 - chance_of_rise)
+    amount, *ends = [number(abs(v)) for v in (median, *sorted((low, high), key=abs))]
     by = "by a factor of" if factor else "by"
-    of_unit = f" {unit}" if unit else ""
     return (
-        f"over the data it {'rises' if rises else 'falls'} {by} {amounts[0]}{of_unit} "
-        f"({amounts[1]} to {amounts[2]}; chance of a {'rise' if rises else 'fall'} {chance})"
+        f"over the data it {verb} {by} {amount} ({ends[0]} to {ends[1]}; chance of a {noun} "
+        f"{percent(chance)})"
     )
-
-
-def _chance(p: float) -> str:
-    if p > 0.99:
-        return "above 99 %"
-    return "below 1 %" if p < 0.01 else f"{100 * p:.0f} %"

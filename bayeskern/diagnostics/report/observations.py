@@ -22,10 +22,10 @@ from bayeskern.forecast.result import Forecast
 from bayeskern.inference.approximation.psis import has_even_tail, pareto_smooth
 from bayeskern.prediction.response_mixture import ResponseMixture
 
-# Fewer observations say nothing about shares of them.
+# Shares of fewer observations are too uncertain to show.
 MIN_OBSERVATIONS = 20
-# Replicates at a point estimate; replicates that condition on the data are costly.
-REPLICATES, COSTLY_REPLICATES = 1000, 100
+# Replicates that condition on the data are costly.
+COSTLY_REPLICATES = 100
 
 How = Literal["left_out", "fitted_with", "in_sample"]
 
@@ -155,8 +155,8 @@ def _labels(values: xr.DataArray) -> list[str]:
     """Names of observations: their labels along the axes."""
     axes = [[str(x) for x in np.asarray(values[d])] for d in values.dims]
     return [
-        ", ".join(axis[i] for axis, i in zip(axes, place, strict=True))
-        for place in np.ndindex(values.shape)
+        ", ".join(axis[i] for axis, i in zip(axes, index, strict=True))
+        for index in np.ndindex(values.shape)
     ]
 
 
@@ -166,7 +166,7 @@ def _at_a_point(subject: Subject) -> dict[str, np.ndarray]:
     if conditional and conditional == {process.site for process in subject.processes}:
         # Left-out predictions of the processes serve as replicates.
         return {}
-    count = COSTLY_REPLICATES if conditional else REPLICATES
+    count = COSTLY_REPLICATES if conditional else 1000
     return {
         name.replace("/", "."): np.asarray(values, float).reshape(count, -1)
         for name, values in subject.posterior.replicates(count).items()

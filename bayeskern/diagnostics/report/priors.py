@@ -116,7 +116,8 @@ def prior_curve(name: str, prior: SitePrior, draws: np.ndarray) -> DensityCurve 
     """
     draws = draws.reshape(len(draws), -1)[:, 0]
     ends = limits(draws)
-    if ends is not None and prior.is_constant and prior.is_iid:
+    is_same = prior.is_constant and prior.is_iid
+    if ends is not None and prior.distribution is not None and is_same:
         low, high = ends
         # A density on positive values is drawn from zero on.
         edge = 0.0 if 0.0 <= draws.min() < 0.05 * (high - low) else low

@@ -24,7 +24,6 @@ from bayeskern.diagnostics.report.blocks import Figure
 # Black and yellow cannot be told from the ink or the paper of the page.
 SERIES = COLORS[:6]
 INK, GREY, RULE, PAPER = "#000000", "#8a8a8a", "#dddddd", "#ffffff"
-LEVELS = (0.5, 0.8, 0.95)
 # Inches; text of this size can be read on a phone.
 WIDTH = 5.2
 
@@ -122,7 +121,7 @@ def curve(ax, x, y, color: str, label: str | None = None) -> None:
 
 
 def bands(ax, x, quantile: Callable[[float], np.ndarray], color: str = BLUE) -> None:
-    """Central bands at LEVELS; quantile: probability -> values at x."""
+    """Central bands at 50, 80 and 95 %; quantile: probability -> values at x."""
     for level, alpha in ((0.95, 0.15), (0.8, 0.22), (0.5, 0.30)):
         tail = 0.5 * (1.0 - level)
         ends = quantile(tail), quantile(1.0 - tail)
@@ -134,13 +133,13 @@ def points(
     ax, x, y, color: str = BLUE, size: float = 7.0, alpha: float = 0.7, label: str | None = None
 ) -> None:
     """Dots, larger if there are few; as pixels if there are more than 400."""
-    many = len(x) > 400
+    raster = len(x) > 400
     # Pixels do not take the colours of the page: these are visible on light and dark paper.
     pixel_colors = {INK: GREY, BLUE: "#2a86c6"}
-    if many and color in pixel_colors:
+    if raster and color in pixel_colors:
         color, alpha = pixel_colors[color], max(alpha, 0.5)
     size = size * (2.5 if len(x) < 40 else 1.5 if len(x) < 150 else 1.0)
-    ax.scatter(x, y, s=size, color=color, alpha=alpha, label=label, linewidths=0, rasterized=many)
+    ax.scatter(x, y, s=size, color=color, alpha=alpha, label=label, linewidths=0, rasterized=raster)
 
 
 def legend_above(fig, ax, columns: int = 4) -> None:

@@ -15,7 +15,6 @@ from arviz_stats.base.array import array_stats
 from bayeskern.core.batching import evenly
 from bayeskern.core.formatting import ROUNDING_ERROR
 from bayeskern.core.scalars import scalar_name
-from bayeskern.diagnostics.report.evidence import MAX_GOOD
 from bayeskern.diagnostics.report.priors import (
     DensityCurve,
     SitePrior,
@@ -26,6 +25,7 @@ from bayeskern.diagnostics.report.processes import ForecastProcess, Process, pro
 from bayeskern.forecast.result import Forecast
 from bayeskern.inference import Posterior, Target
 from bayeskern.inference.approximation.psis import weighted_difference
+from bayeskern.inference.assessment.convergence import ChainLimits
 from bayeskern.inference.model.trace.sites import ModelSite
 from bayeskern.inference.posterior.summary import summary
 
@@ -276,7 +276,7 @@ class Subject:
             badness = -np.asarray(array_stats.ess(x))  # pyright: ignore[reportArgumentType]
             if x.shape[1] > 1:
                 # R-hat first, if it is not good; then effective draws.
-                limit = MAX_GOOD["rhat"]
+                limit = ChainLimits().good_rhat
                 rhat = np.asarray(array_stats.rhat(x))  # pyright: ignore[reportArgumentType]
                 badness = badness + 1e6 * np.maximum(rhat - limit, 0.0)
         elif self.posterior.importance_weights is not None:

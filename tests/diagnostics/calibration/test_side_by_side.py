@@ -218,7 +218,7 @@ def test_a_guide_by_hand_that_cannot_see_them_is_refused():
         slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
         numpyro.sample("y", dist.Normal(slope * x, 1.0), obs=y + 1.0)
 
-    with pytest.raises(ValueError, match=r"no argument of the model holds .* without a guide"):
+    with pytest.raises(ValueError, match=r"no argument of the model holds .* without a hand"):
         calibrate(shifted, np.ones(3), np.ones(3), method=SVI(guide=amortised), simulations=10)
 
 

@@ -69,9 +69,9 @@ def test_statsforecast_stands_beside_ours(ours):
 @pytest.mark.parametrize(
     ("others", "error", "said"),
     [
-        ({"b": lambda: bk.forecast(Y, 5, **OPTIONS)}, ValueError, "other series or horizons"),
-        ({"b": lambda: bk.forecast(Y + 1.0, 6, **OPTIONS)}, ValueError, "other series"),
-        ({"b": lambda: 3.0}, TypeError, "b is a float; wanted a forecast"),
+        ({"b": lambda: bk.forecast(Y, 5, **OPTIONS)}, ValueError, "the same series and horizon"),
+        ({"b": lambda: bk.forecast(Y + 1.0, 6, **OPTIONS)}, ValueError, "the same series"),
+        ({"b": lambda: 3.0}, TypeError, "b must be a forecast .* got float"),
         ({"b": Lost}, ValueError, "b has a forecast of this series that is not finite"),
         ({"b": Failing}, ValueError, "b has no forecast of this series: no model found"),
     ],
@@ -85,14 +85,14 @@ def test_series_with_gaps_are_not_for_peers():
     y = Y.copy()
     y[5] = np.nan
     f = bk.forecast(y, 6, **OPTIONS)
-    with pytest.raises(ValueError, match="takes series without gaps"):
+    with pytest.raises(ValueError, match="needs a series without gaps"):
         bk.compare({"ours": f, "theirs": Naive()})
 
 
 def test_what_cannot_be_looked_back_at_is_refused():
     for y in (np.full(20, 3.0), Y[:4]):
         f = bk.forecast(y, 2, season=0)
-        with pytest.raises(ValueError, match="no looking back"):
+        with pytest.raises(ValueError, match="no past forecasts"):
             bk.compare({"ours": f})
 
 

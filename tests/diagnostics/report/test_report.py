@@ -92,7 +92,12 @@ SAID = {
     "svi": ("The ELBO as the approximation was fitted", "k-hat of the weights"),
     "importance": ("distinct draws", "of the weight"),
     "map": ("smallest curvature", "A point has no intervals", "LOO needs a spread"),
-    "exact process": ("closed form", "repeats every 1", "chance of a rise above 99 %", "LOO-PIT"),
+    "exact process": (
+        "closed form",
+        "repeats every 1",
+        "a rise more than 99 %",
+        "LOO-PIT",
+    ),
     "linear regression": ("closed form", HOSTILE, "elpd_loo"),
     "classes": (
         "Calibration of the predicted probability",

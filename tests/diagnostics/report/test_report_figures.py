@@ -146,7 +146,7 @@ def test_bars_of_counts_are_those_of_numpy():
 def test_whole_numbers_of_a_wide_range_share_bars_and_none_is_lost():
     y = np.array([0, 10, 20, 60])
     at, observed, _ = bars(y, rng.integers(0, 200, size=(300, 4)).astype(float))
-    assert len(at) <= fit_plots.MAX_BARS and observed.sum() == len(y)
+    assert len(at) <= 60 and observed.sum() == len(y)
     assert len(set(np.diff(at))) == 1 and at[1] - at[0] > 1
 
 

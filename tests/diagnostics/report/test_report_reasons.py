@@ -141,9 +141,12 @@ def test_facts_of_the_verdict_say_what_they_mean():
 
 
 def test_limits_are_those_of_the_verdict():
-    assert evidence.GOOD["rhat"] == f"below {ChainLimits().good_rhat}"
-    assert evidence.GOOD["log_sd_ratio"] == f"below {DIFFERENCE_LIMITS['log_sd_ratio'].good:.2f}"
-    assert evidence.GOOD["residual"] == "below 1e-06"
+    assert evidence.good_values()["rhat"] == f"below {ChainLimits().good_rhat}"
+    assert (
+        evidence.good_values()["log_sd_ratio"]
+        == f"below {DIFFERENCE_LIMITS['log_sd_ratio'].good:.2f}"
+    )
+    assert evidence.good_values()["residual"] == "below 1e-06"
 
 
 def test_the_share_of_the_others_is_a_fair_rival():

@@ -15,8 +15,9 @@ from bayeskern.diagnostics.report.observations import (
     observations,
 )
 from bayeskern.diagnostics.report.sections import fit_plots as plots
-from bayeskern.diagnostics.report.style import LEVELS, drawn
+from bayeskern.diagnostics.report.style import drawn
 from bayeskern.diagnostics.report.subject import Subject
+from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.inference.approximation.psis import khat_threshold
 from bayeskern.protocols import classes_of
 
@@ -148,9 +149,9 @@ def _intervals(site: Observations, brief: bool = False) -> Iterator[Block]:
     if count < MIN_OBSERVATIONS:
         yield block("few_observations", count=count, min_observations=MIN_OBSERVATIONS)
         return
-    shares = [float(np.mean(plots.inside_interval(site.pit, level))) for level in LEVELS]
+    shares = [float(np.mean(plots.inside_interval(site.pit, level))) for level in COVERAGES]
     figure = drawn(plots.pit, site.pit)
-    yield block("pit", how=site.how, levels=LEVELS, shares=shares, figure=figure)
+    yield block("pit", how=site.how, levels=COVERAGES, shares=shares, figure=figure)
     if brief:
         return
     yield block("coverage", figure=drawn(plots.coverage, site.pit))

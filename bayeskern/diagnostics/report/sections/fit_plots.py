@@ -14,16 +14,13 @@ from bayeskern.diagnostics.drawing import kde, within
 from bayeskern.diagnostics.report.style import (
     GREY,
     INK,
-    LEVELS,
     SERIES,
     legend_above,
     panel,
     points,
 )
 from bayeskern.diagnostics.report.wording import percent
-
-# Bars of counts; in a wider range several numbers share a bar.
-MAX_BARS = 60
+from bayeskern.forecast.evaluate.scores import COVERAGES
 
 
 def predictive_check(y: np.ndarray, replicates: np.ndarray, discrete: bool) -> Any:
@@ -55,9 +52,10 @@ def _densities(ax, y: np.ndarray, replicates: np.ndarray, max_lines: int = 40) -
     ax.set_xlabel(f"value{_beyond(replicates, low, high)}")
 
 
-def _counts(ax, y: np.ndarray, replicates: np.ndarray) -> None:
+def _counts(ax, y: np.ndarray, replicates: np.ndarray, max_bars: int = 60) -> None:
+    """Bars of counts; in a wide range several numbers share a bar."""
     first, last = np.round(_shown(y, replicates))
-    width = np.ceil((last - first + 1) / MAX_BARS)
+    width = np.ceil((last - first + 1) / max_bars)
     bars = int(np.ceil((last - first + 1) / width))
     centers = first + width * np.arange(bars) + 0.5 * (width - 1)
 
@@ -136,13 +134,13 @@ def inside_interval(pit_values: np.ndarray, level: float | np.ndarray) -> np.nda
 
 
 def coverage_by(predicted: np.ndarray, pit_values: np.ndarray, groups: int) -> Any:
-    """Coverage at LEVELS in groups of equal size by predicted value."""
+    """Coverage at COVERAGES in groups of equal size by predicted value."""
     fig, ax = panel(2.5)
     parts = np.array_split(np.argsort(predicted, kind="stable"), groups)
     medians = [float(np.median(predicted[part])) for part in parts]
     # Beside one another, so that no bar hides another.
     offset = 0.008 * np.ptp(medians)
-    for i, (level, color) in enumerate(zip(LEVELS, SERIES, strict=False)):
+    for i, (level, color) in enumerate(zip(COVERAGES, SERIES, strict=False)):
         inside = inside_interval(pit_values, level)
         ax.axhline(100 * level, color=color, linestyle="--", linewidth=0.8)
         _shares(

@@ -89,7 +89,7 @@ def _priors(subject: Subject) -> Iterator[Block]:
     curves = [density for density in densities.values() if density is not None]
     yield block("priors", rows=rows)
     if curves:
-        figure = drawn(plots.densities, curves[: plots.MAX_DENSITIES])
+        figure = drawn(plots.densities, curves[:12])
         yield block("prior_densities", figure=figure)
     without = [site for site, density in densities.items() if density is None]
     if without:

@@ -71,7 +71,7 @@ def _against_prior(subject: Subject) -> Iterator[Block]:
     if not subject.has_model:
         yield block("no_model")
         return
-    names = subject.first_of_each_site(plots.MAX_DENSITIES)
+    names = subject.first_of_each_site(12)
     densities = {name: _prior_density(subject, name) for name in names}
     curves = {name: density for name, density in densities.items() if density is not None}
     if not curves:

@@ -21,8 +21,6 @@ from bayeskern.diagnostics.report.style import (
     title,
 )
 
-MAX_DENSITIES = 12
-
 
 def densities(curves: list[DensityCurve]) -> Any:
     """A panel for each density."""

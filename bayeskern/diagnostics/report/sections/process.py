@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,9 +21,10 @@ from bayeskern.diagnostics.report.kernel_description import (
 )
 from bayeskern.diagnostics.report.processes import ForecastProcess, Process
 from bayeskern.diagnostics.report.sections import process_plots as plots
-from bayeskern.diagnostics.report.style import LEVELS, drawn
+from bayeskern.diagnostics.report.style import drawn
 from bayeskern.diagnostics.report.subject import Subject
 from bayeskern.diagnostics.report.wording import folded, percent
+from bayeskern.forecast.evaluate.scores import COVERAGES
 from bayeskern.forecast.model.transformation import Scale
 from bayeskern.forecast.result import Forecast
 from bayeskern.forecast.show.plot import first_shown
@@ -32,8 +33,6 @@ from bayeskern.kernels.components import component, component_names
 from bayeskern.kernels.families import periodic
 from bayeskern.prediction.mixture import Prediction
 from bayeskern.protocols import columns_of
-
-MAX_SLICES = 6
 
 block = partial(Block, "process")
 
@@ -72,7 +71,7 @@ def _process(subject: Subject, process: Process) -> Iterator[Block]:
     data = (process.X[:, 0], process.y) if single else None
     figure = drawn(plots.functions, slices, process.site, data)
     yield block("function", figure=figure, single=single)
-    yield from _components(process, axis)
+    yield from _components(process, axis, Scale(False, 0.0, 1.0))
     kernel = rounded(process.kernels)
     yield block("kernel", kernel=folded(repr(kernel)), solver=repr(process.explain(kernel)))
 
@@ -81,10 +80,12 @@ def _input_name(axis: InputAxis, i: int) -> str:
     return axis.name(i) if len(axis.extent) > 1 or axis.names else "x"
 
 
-def _grids(X: np.ndarray, count: int = 160) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _grids(
+    X: np.ndarray, count: int = 160, max_inputs: int = 6
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Values (count,) and points (count, d) along each input, the others at their medians."""
     medians = np.median(X, axis=0)
-    for i in range(min(X.shape[1], MAX_SLICES)):
+    for i in range(min(X.shape[1], max_inputs)):
         low, high = X[:, i].min(), X[:, i].max()
         pad = 0.05 * (high - low)
         x = np.linspace(low - pad, high + pad, count)
@@ -93,36 +94,18 @@ def _grids(X: np.ndarray, count: int = 160) -> Iterator[tuple[np.ndarray, np.nda
         yield x, points
 
 
-class Units(NamedTuple):
-    """Conversion of numbers of the fit to numbers of the data, and the name of their unit."""
-
-    scale: Scale
-    name: str = ""
-
-    @property
-    def factor(self) -> bool:
-        """Whether components multiply one another."""
-        return self.scale.log
-
-    def of_part(self, z: np.ndarray) -> np.ndarray:
-        """Values of a component that does not carry the level."""
-        return Scale(self.scale.log, 0.0, self.scale.size).back(z)
-
-
-PLAIN_UNITS = Units(Scale(False, 0.0, 1.0))
-
-
 def _components(
-    process: Process | ForecastProcess, axis: InputAxis, units: Units = PLAIN_UNITS
+    process: Process | ForecastProcess, axis: InputAxis, scale: Scale
 ) -> Iterator[Block]:
+    """Components in words and in figures; scale: from values of the fit to units of the data."""
     if len(process.names) < 2:
-        sentence = _sentence(process, process.names[0], axis, units, None)
+        sentence = _sentence(process, process.names[0], axis, scale, None)
         yield Block("blocks", "items", pairs=[("the function", sentence)])
         return
     at_data = process.components(process.X)
     names, noise = [*process.names], process.noise()
     variances = np.array([np.var(at_data[name].mean) for name in names])
-    sentences = [_sentence(process, name, axis, units, at_data[name]) for name in names]
+    sentences = [_sentence(process, name, axis, scale, at_data[name]) for name in names]
     if noise is not None:
         # The noise stands last, since a component may have the same name.
         names.append("noise")
@@ -148,7 +131,7 @@ def _sentence(
     process: Process | ForecastProcess,
     name: str,
     axis: InputAxis,
-    units: Units,
+    scale: Scale,
     part: Prediction | None,
 ) -> str:
     """A component in words: its behaviour, its change over the data, and how certain that is.
@@ -159,22 +142,27 @@ def _sentence(
         # A forecast also has a mean, and effects of regressors and events.
         if part is None or name == process.names[0]:
             return "the mean of the values."
-        return f"an effect{_span(part, units)}."
+        return f"an effect{_span(part, scale)}."
     kernel = component(process.kernels, name)
     sentence = f"it {describe(kernel, axis)}"
     if process.X.shape[1] != 1:
         return f"{sentence}."
     if not _repeats(kernel):
         ends = np.array([[process.X.min()], [process.X.max()]])
-        changes = units.of_part(process.changes(name, ends))
-        return f"{sentence}; {direction(changes, units.name, units.factor)}."
-    return f"{sentence}." if part is None else f"{sentence}{_span(part, units)}."
+        changes = _centred(scale).back(process.changes(name, ends))
+        return f"{sentence}; {direction(changes, scale.log)}."
+    return f"{sentence}." if part is None else f"{sentence}{_span(part, scale)}."
 
 
-def _span(part: Prediction, units: Units) -> str:
+def _centred(scale: Scale) -> Scale:
+    """The scale of a component that does not carry the level."""
+    return Scale(scale.log, 0.0, scale.size)
+
+
+def _span(part: Prediction, scale: Scale) -> str:
     """Range of the mean of a component over the data."""
-    low, high = units.of_part(np.array([part.mean.min(), part.mean.max()]))
-    size = f"a factor of {number(high / low)}" if units.factor else number(high - low)
+    low, high = _centred(scale).back(np.array([part.mean.min(), part.mean.max()]))
+    size = f"a factor of {number(high / low)}" if scale.log else number(high - low)
     return f"; from its lowest to its highest it spans {size}"
 
 
@@ -200,7 +188,7 @@ def _latent(subject: Subject, model: LatentGP) -> Iterator[Block]:
             (f"{_input_name(axis, i)} {output}".strip(), x, prediction.quantile)
             for output, prediction in predictions.items()
         ]
-    figure = drawn(plots.functions, slices[: 2 * MAX_SLICES], "latent function")
+    figure = drawn(plots.functions, slices[:12], "latent function")
     yield block("latent", figure=figure, model=type(model).__name__)
     flat, names = subject.posterior.flat, model.hyperparameters()
     medians = {name: three_digits(np.median(flat[name], axis=0)) for name in names if name in flat}
@@ -224,7 +212,7 @@ def _forecast(subject: Subject, f: Forecast) -> Iterator[Block]:
         return
     process = subject.forecast_process
     axis = InputAxis(f.series.calendar.unit, (float(np.ptp(process.X)),))
-    yield from _components(process, axis, Units(f.scale))
+    yield from _components(process, axis, f.scale)
     yield _components_over_time(f)
 
 
@@ -252,7 +240,7 @@ def _components_over_time(f: Forecast, seasons: int = 3) -> Block:
     """
     calendar = f.series.calendar
     times = calendar.grid(f.horizon)
-    by_level = {level: f.decompose(times, level) for level in LEVELS}
+    by_level = {level: f.decompose(times, level) for level in COVERAGES}
     now, parts = len(times) - f.horizon, {}
     for name in f.components:
         shown = slice(0, len(times))
@@ -260,7 +248,7 @@ def _components_over_time(f: Forecast, seasons: int = 3) -> Block:
             steps = max(4, int(np.ceil(seasons * f.seasons[name] / calendar.step)))
             shown = slice(max(0, now - steps), min(len(times), now + steps))
         quantiles = {0.5: by_level[0.5][name]["median"][shown]}
-        for level in LEVELS:
+        for level in COVERAGES:
             tail = round(0.5 * (1.0 - level), 6)
             quantiles[tail] = by_level[level][name]["lower"][shown]
             quantiles[round(1.0 - tail, 6)] = by_level[level][name]["upper"][shown]

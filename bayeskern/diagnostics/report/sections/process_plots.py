@@ -21,8 +21,6 @@ from bayeskern.diagnostics.report.style import (
 )
 from bayeskern.forecast.result import Forecast
 
-# Letters of a name beside an axis.
-MAX_LETTERS = 24
 # Quantile at each point, by probability.
 Quantile = Callable[[float], np.ndarray]
 
@@ -37,8 +35,8 @@ def functions(
     fig, axes = panels(len(slices), columns=columns, height=2.8 if columns == 1 else 2.0)
     for ax, (name, x, quantile) in zip(axes, slices, strict=True):
         _fan(ax, x, quantile)
-        ax.set_xlabel(short(name, MAX_LETTERS))
-    axes[0].set_ylabel(short(y_label, MAX_LETTERS))
+        ax.set_xlabel(short(name, 24))
+    axes[0].set_ylabel(short(y_label, 24))
     if data is not None:
         points(axes[0], *data, color=INK, size=6, alpha=0.55, label="observed")
     legend_above(fig, axes[0], columns=6)
@@ -67,10 +65,10 @@ def components(
         if start_of_future is not None:
             ax.axvspan(max(x[0], start_of_future), x[-1], color=GREY, alpha=0.13, linewidth=0)
         _fan(ax, x, quantile)
-        ax.set_title(short(name, MAX_LETTERS))
+        ax.set_title(short(name, 24))
         if level is not None:
             ax.axhline(level, color=RULE, linewidth=0.8, zorder=0)
-    axes[-1].set_xlabel(short(x_label, MAX_LETTERS))
+    axes[-1].set_xlabel(short(x_label, 24))
     legend_above(fig, axes[0], columns=6)
     return fig
 
@@ -84,8 +82,8 @@ def forecast(f: Forecast, start: int) -> Any:
     # NaN breaks the line at a gap.
     ax.plot(x, y, color=INK, linewidth=0.9, marker=marker, markersize=2.2, label="observed")
     _fan(ax, calendar.wall(f.times), f.quantile)
-    ax.set_xlabel(short(f.series.time_name, MAX_LETTERS))
-    ax.set_ylabel(short(f.series.value_name, MAX_LETTERS))
+    ax.set_xlabel(short(f.series.time_name, 24))
+    ax.set_ylabel(short(f.series.value_name, 24))
     legend_above(fig, ax, columns=6)
     return fig
 
