@@ -13,7 +13,7 @@ from bayeskern.forecast.model.transformation import (
     NormalScores,
     Scale,
 )
-from bayeskern.prediction.quantile_average import TAIL, QuantileAverage
+from bayeskern.prediction.quantile_average import QuantileAverage
 from bayeskern.prediction.student_errors import StudentErrors
 from tests.forecast.growth import grown, limits_of
 
@@ -136,7 +136,7 @@ def test_moments_are_those_of_quadrature(kind, errors):
     mean, sd = combined.mean, combined.sd
     for column in range(2):
         error = errors_of_scipy(ERRORS[errors], column)
-        places = sorted([*error.ppf([TAIL, 1.0 - TAIL]), 0.0, *kinks_of(KINDS[kind], column)])
+        places = sorted([*error.ppf([1e-6, 1.0 - 1e-6]), 0.0, *kinks_of(KINDS[kind], column)])
 
         def integral(function, error=error, places=places):
             options = {"epsabs": 0.0, "epsrel": 1e-10, "limit": 400}
@@ -169,18 +169,18 @@ def test_moments_of_values_as_they_are_have_no_end(errors):
 
 @pytest.mark.parametrize("largest", [np.inf, -0.2])
 def test_the_mean_on_the_log_scale_is_in_closed_form(largest):
-    """A lognormal distribution up to the limit, and a straight line to TAIL."""
+    """A lognormal distribution up to the limit, and a straight line to 1e-6."""
     scale = Scale(True, 0.5, 0.7, largest=largest)
     for sd in (0.1, 1.0, 3.0):
         location, slope = 0.5 + 0.7 * 0.2, 0.7 * sd
         c = (limits_of(location, scale)[0] - location) / slope
         inside = np.exp(location + 0.5 * slope**2) * stats.norm.cdf(c - slope)
-        end = stats.norm.isf(TAIL)
-        mass, errors = stats.norm.sf(c) - TAIL, stats.norm.pdf(c) - stats.norm.pdf(end)
+        end = stats.norm.isf(1e-6)
+        mass, errors = stats.norm.sf(c) - 1e-6, stats.norm.pdf(c) - stats.norm.pdf(end)
         beyond = np.exp(location + slope * c) * (mass * (1.0 - slope * c) + slope * errors)
         beyond = beyond if c < end else 0.0
         (mean,) = QuantileAverage([1.0], [scale], [[0.2]], [[sd]]).mean
-        assert mean == pytest.approx((inside + beyond) / (1.0 - 2.0 * TAIL), rel=1e-5)
+        assert mean == pytest.approx((inside + beyond) / (1.0 - 2.0 * 1e-6), rel=1e-5)
 
 
 def test_growth_is_in_proportion_above_what_was_seen():
