@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Predictions average over at most this many evenly thinned draws of the hyperparameters.
 MOST_DRAWS = 200
+# Numbers held for a chunk of new points, such as covariances with the data.
+CHUNK_NUMBERS = 2**24
 # Stands for a standard deviation of zero.
 MIN_SD = 1e-150
 NOT_FACTORED = (
@@ -325,8 +327,7 @@ def chunked(function: Callable, n: int, X_new: jax.Array | np.ndarray) -> np.nda
         n: Number of values that it holds for each point, such as covariances with the data.
         X_new: The points.
     """
-    # About 128 MB for each chunk.
-    size = max(256, 2**24 // n)
+    size = max(256, CHUNK_NUMBERS // n)
     parts = [np.asarray(function(X_new[i : i + size])) for i in range(0, X_new.shape[0], size)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 

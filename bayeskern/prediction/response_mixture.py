@@ -242,10 +242,12 @@ class ResponseMixture(Quantiles):
         if self._paths is None:
             raise ValueError("this prediction has no joint draws.")
         rng = np.random.default_rng(seed)
-        counts = rng.multinomial(n, self.weights)
+        counts = rng.multinomial(n, self.weights).tolist()
         draws = []
-        for i in np.flatnonzero(counts):
-            f = self._tempered(self._paths(i, counts[i], seed + i))
+        for i, count in enumerate(counts):
+            if count == 0:
+                continue
+            f = self._tempered(self._paths(i, count, seed + i))
             draws.append(self.likelihood.draw(rng, f, self.thetas[i]))
         return rng.permutation(np.concatenate(draws))
 

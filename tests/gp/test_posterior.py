@@ -115,7 +115,7 @@ def test_chunks_make_no_difference(monkeypatch):
     whole = gp.predict(X_new)
     expected = whole.mean, whole.sd, whole.component("trend").sd
     sizes, original = [], posterior_module.posterior_moments
-    monkeypatch.setattr(mixture, "CHUNK", 1)
+    monkeypatch.setattr(mixture, "CHUNK_NUMBERS", 1)
     monkeypatch.setattr(
         posterior_module,
         "_moments_jit",

@@ -92,9 +92,8 @@ def _by_arguments(
     def fit(i: int) -> Posterior:
         new = {arguments_of[site]: decode(value, classes) for site, value in row(data, i).items()}
         args, kwargs = _replace_arguments(bound_model.model, bound_model.original, new)
-        return infer(
-            bound_model.model, *args, method=method, seed=seeds[i], progress=False, **kwargs
-        )
+        options = {"method": method, "seed": seeds[i], "progress": False}
+        return infer(bound_model.model, *args, **options, **kwargs)
 
     return (partial(fit, i) for i in range(len(seeds)))
 

@@ -7,7 +7,7 @@ of their latents.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -101,11 +101,24 @@ class Process(NamedTuple):
 
     def function(self, X_new: np.ndarray) -> Prediction:
         """The function without noise at X_new (m, d)."""
-        return predict_over(self.model, self.draws, self.data, X_new, latent=True)
+        # The model has the methods of a GPRegression that are used.
+        return predict_over(
+            self.model,  # pyright: ignore[reportArgumentType]
+            self.draws,
+            self.data,
+            jnp.asarray(X_new),
+            latent=True,
+        )
 
     def components(self, X_new: np.ndarray) -> dict[str, Prediction]:
         """Each component at X_new (m, d); all but the first are centred over the data."""
-        return centered_components(self.model, self.draws, self.data, X_new, self.names[0])
+        return centered_components(
+            self.model,  # pyright: ignore[reportArgumentType]
+            self.draws,
+            self.data,
+            jnp.asarray(X_new),
+            self.names[0],
+        )
 
     def changes(self, name: str, ends: np.ndarray) -> np.ndarray:
         """Draws of the change of a component between two points (2, d): (S * PATHS,)."""
@@ -122,6 +135,15 @@ class Process(NamedTuple):
         process = self.model.target.trace_at(draw)[self.site]["fn"]
         mask, solver = process.observed, process.solver
         return GaussianProcess(kernel, process.X, process.noise, mask=mask, solver=solver).explain()
+
+
+@runtime_checkable
+class HasChanges(Protocol):
+    """Evidence of a series that is short enough for changes of components."""
+
+    def changes(self, z: np.ndarray, name: str, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the change of a component between times (2,), (S,) each."""
+        ...
 
 
 class ForecastProcess(NamedTuple):
@@ -193,8 +215,10 @@ class ForecastProcess(NamedTuple):
             for name, (m, v) in parts.items()
         }
 
-    def changes(self, name: str, ends: np.ndarray) -> np.ndarray:
-        """Draws of the change of a component between two times (2, 1)."""
+    def changes(self, name: str, ends: np.ndarray) -> np.ndarray | None:
+        """Draws of the change of a component between two times (2, 1); None for long series."""
+        if not isinstance(self.fitted.evidence, HasChanges):
+            return None
         means, variances = self.fitted.evidence.changes(self.z, name, ends[:, 0])
         standard = np.random.default_rng(self.forecast.seed).standard_normal((PATHS, len(means)))
         return (means + standard * np.sqrt(variances)).ravel()
