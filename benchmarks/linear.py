@@ -26,7 +26,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 import bayeskern as bk
 from bayeskern.core.timing import Stopwatch
-from bayeskern.linear.statistics import Statistics
+from bayeskern.linear.statistics import SufficientStatistics
 from bayeskern.ridge import least_squares
 from benchmarks.timing import smallest_ess
 
@@ -125,7 +125,7 @@ def exact():
     seconds = in_turn(
         {
             "X.T @ X": lambda: X.T @ X,
-            "sufficient statistics": lambda: Statistics.of(X, y),
+            "sufficient statistics": lambda: SufficientStatistics.of(X, y),
             "bk.infer, with 4,000 draws": lambda: fit(X, y).draws,
         }
     )

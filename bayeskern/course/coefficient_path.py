@@ -212,7 +212,7 @@ def _by_descent(X, y, penalties) -> np.ndarray:
 
 
 def _is_optimal(X, y, penalties, coefficients) -> np.ndarray:
-    """Whether each row of coefficients (L, d) is a minimiser, to 1e-6 of the penalty: (L,).
+    """Check each row of coefficients (L, d) for optimality, to 1e-6 of the penalty: (L,).
 
     With r = y - X b, 2 x_j'r is penalty sign(b_j), or at most penalty in absolute value if b_j = 0.
     """

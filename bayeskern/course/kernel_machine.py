@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -291,7 +291,7 @@ class KernelLogisticRegression(KernelMachineClassifier):
         self.fit_intercept = fit_intercept
 
 
-def _read_loss(loss, losses: dict):
+def _read_loss(loss: Any, losses: dict) -> Any:
     """A loss by its name, or the loss itself if it is one of these."""
     if isinstance(loss, tuple(losses.values())):
         return loss

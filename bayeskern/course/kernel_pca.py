@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,7 +76,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         Returns:
             Components, (n, components).
         """
-        points: np.ndarray = validate_data(self, X, dtype=np.float64, copy=True)  # pyright: ignore[reportAssignmentType]
+        inputs: Any = X
+        points: Any = validate_data(self, inputs, dtype=np.float64, copy=True)
         count = self.n_components
         if count is not None and validation.positive_integer(count, "n_components") > len(points):
             raise ValueError(

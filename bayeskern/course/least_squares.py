@@ -196,10 +196,10 @@ def _qr(X, Y, penalty: float, tolerance: float) -> LeastSquares:
     n, d = X.shape
     # With X P = Q R (X'P = Q R if X is wide) a square system A c = C remains, and b = lift c.
     if n >= d:
-        Q, A, order = qr(X, mode="economic", pivoting=True)  # pyright: ignore[reportAssignmentType]
+        Q, A, order = _pivoted_qr(X)
         C, lift = Q.T @ Y, np.eye(d)[:, order]
     else:
-        lift, R, order = qr(X.T, mode="economic", pivoting=True)  # pyright: ignore[reportAssignmentType]
+        lift, R, order = _pivoted_qr(X.T)
         A, C = R.T, Y[order]
     # The singular values of R are those of X, and say more of its rank than its diagonal does.
     values = svdvals(A)
@@ -209,11 +209,16 @@ def _qr(X, Y, penalty: float, tolerance: float) -> LeastSquares:
         return solution._replace(coefficients=lift @ solution.coefficients, remark=remark)
     if penalty > 0.0:
         stacked = np.vstack([A, np.sqrt(penalty) * np.eye(len(A))])
-        Q, R = qr(stacked, mode="economic")  # pyright: ignore[reportAssignmentType]
+        Q, R = np.linalg.qr(stacked)
         c = solve_triangular(R, Q[: len(A)].T @ C)
     else:
         c = solve_triangular(A, C, lower=n < d)
     return LeastSquares(lift @ c, len(A), _condition(values), "qr")
+
+
+def _pivoted_qr(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(Q, R, order) with X[:, order] = Q R."""
+    return qr(X, mode="economic", pivoting=True)  # pyright: ignore[reportReturnType]
 
 
 def _svd(X, Y, penalty: float, tolerance: float) -> LeastSquares:

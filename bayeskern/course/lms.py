@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Self
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
@@ -176,7 +177,9 @@ class _RegularizedGram:
             np.fill_diagonal(self.matrix, self.matrix.diagonal() + alpha)
         else:
             # White noise is on the diagonal of k(X), but not of k(X, X) between two sets.
-            self.shift = alpha + np.asarray(kernel.evaluate_diag(X)) - diagonal(kernel, X)
+            self.shift = (
+                alpha + np.asarray(kernel.evaluate_diag(jnp.asarray(X))) - diagonal(kernel, X)
+            )
 
     def rows(self, chosen: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Slices of the chosen rows, and these rows of A, in blocks of bounded size."""

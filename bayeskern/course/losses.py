@@ -373,7 +373,8 @@ class Logistic(MarginLoss):
         B = weights[:, None] * (Y - P)
         F = K @ B
         squared_norm, F = np.sum(B * F), F + c
-        normalizer, negative_entropy = logsumexp(F, axis=1), np.sum(xlogy(P, P), axis=1)
+        normalizer = np.asarray(logsumexp(F, axis=1))
+        negative_entropy = np.sum(xlogy(P, P), axis=1)
         excess = normalizer + negative_entropy - np.sum(P * F, axis=1)
         loss = normalizer - np.sum(Y * F, axis=1)
         return Minimum(

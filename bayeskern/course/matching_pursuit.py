@@ -205,7 +205,8 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
 
     def _dictionary_atoms(self, original_X, X) -> np.ndarray:
         """The values of all atoms at the training points: (n, atoms)."""
-        self.kernel_ = self.features_ = None
+        self.kernel_ = None
+        self.features_: Any = None
         if self.dictionary is None or isinstance(self.dictionary, Kernel):
             self.kernel_ = self._concrete_kernel(positive_definite=False)
             # Between two sets: an atom is a function of a point, without white noise.
@@ -256,5 +257,5 @@ class KernelMatchingPursuit(RegressorMixin, KernelEstimator):
 
 
 def _settled(errors) -> bool:
-    """Whether the error was lowest after k atoms, and has stayed higher up to 2 k + 20 atoms."""
+    """True if the error was lowest after k atoms, and higher up to 2 k + 20 atoms."""
     return len(errors) > 2 * int(np.argmin(errors)) + 20

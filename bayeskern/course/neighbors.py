@@ -83,7 +83,7 @@ class _KernelNeighbors(KernelEstimator):
     def _nearest_by_kernel(self, kernel: Kernel, X) -> tuple[np.ndarray, np.ndarray, int]:
         """Distances, indices, and the number of points that are equally far from all others."""
         fit_variances, variances = (np.asarray(kernel.diag(A)) for A in (self.X_fit_, X))
-        # The common part is left out of the order: small values of k would be lost beside it.
+        # Distances without their common part, beside which small values of k would be lost.
         common = np.min(fit_variances)
         # Squared distances up to this part of k(x, x) + k(z, z) are the rounding of 0.
         rounding = 64 * np.finfo(float).eps
@@ -267,12 +267,20 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
             by one unit of rounding, so that it is the largest.
         """
         weights, indices = self._weighted_neighbors(X)
-        counts = self._n_neighbors * self._class_weights(weights, indices)
+        classes = np.eye(len(self.classes_))[self.codes_[indices]]
+        # The weight of each class among the nearest 1, 2, ... neighbours: (m, count, classes).
+        totals = np.cumsum(weights[:, :, None] * classes, axis=1)
+        counts = self._n_neighbors * totals[:, -1]
         total = self._n_neighbors + len(self.classes_) * self._pseudo_count
         p = (counts + self._pseudo_count) / total
-        tied = np.flatnonzero(np.sum(_largest(p), axis=1) > 1)
-        leading = self._leading(weights[tied], indices[tied])
-        p[tied, leading] = np.nextafter(p[tied, leading], np.inf)
+        leads = totals == np.max(totals, axis=2, keepdims=True)
+        # The largest number of neighbours without a tie; there is one, as a single neighbour has
+        # one class.
+        untied = np.sum(leads, axis=2) == 1
+        count = self._n_neighbors - 1 - np.argmax(untied[:, ::-1], axis=1)
+        rows = np.flatnonzero(np.sum(p == np.max(p, axis=1, keepdims=True), axis=1) > 1)
+        leading = np.argmax(leads[rows, count[rows]], axis=1)
+        p[rows, leading] = np.nextafter(p[rows, leading], np.inf)
         return p
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -286,28 +294,6 @@ class KernelKNNClassifier(ClassifierMixin, _KernelNeighbors):
         """
         best = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[best]
-
-    def _leading(self, weights, indices) -> np.ndarray:
-        """The class with the most weight among the largest number of neighbours without a tie."""
-        leading, tied = np.empty(len(weights), int), np.arange(len(weights))
-        # A single neighbour has one class, so no tie is left in the end.
-        for count in range(self._n_neighbors, 0, -1):
-            leads = _largest(self._class_weights(weights[tied, :count], indices[tied, :count]))
-            leading[tied] = np.argmax(leads, axis=1)
-            tied = tied[np.sum(leads, axis=1) > 1]
-        return leading
-
-    def _class_weights(self, weights, indices) -> np.ndarray:
-        """The weight of the neighbours in each class: (m, classes)."""
-        m, classes = len(weights), len(self.classes_)
-        cells = np.arange(m)[:, None] * classes + self.codes_[indices]
-        totals = np.bincount(cells.ravel(), weights.ravel(), minlength=m * classes)
-        return totals.reshape(m, classes)
-
-
-def _largest(values: np.ndarray) -> np.ndarray:
-    """Whether each value is the largest of its row."""
-    return values == np.max(values, axis=1, keepdims=True)
 
 
 def _smallest(D: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,10 +1,12 @@
-"""A linear model with Gaussian noise, seen only through the sufficient statistics of its rows.
+"""A linear model with Gaussian noise, conditioned on the sufficient statistics of its rows.
 
-Weights that are Gaussian given the scales are integrated out: only the scales are left to infer,
-and the weights are drawn from their exact conditional distribution afterwards.
+Weights that are Gaussian given the scales are integrated out. Only the scales are inferred; the
+weights are drawn from their exact conditional distribution afterwards.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,7 +16,7 @@ from numpyro import handlers
 
 from bayeskern.core.tracing import by_one_thread
 from bayeskern.linear.gaussian_posterior import (
-    CoefficientPosterior,
+    ConditionalPosterior,
     LinearGaussian,
     SeveralOutputs,
     SeveralPosteriors,
@@ -22,15 +24,11 @@ from bayeskern.linear.gaussian_posterior import (
 from bayeskern.linear.lasso import lasso
 from bayeskern.linear.model import LinearModel
 
-# The number of draws for which coefficients are recovered at a time.
-BATCH = 64
-
 
 def linear_gaussian(model: LinearModel) -> LinearGaussian | SeveralOutputs:
-    """Reduce the rows that a prepared model has seen; its coefficients are those of `moments`."""
-    statistics, intercept = model.statistics, model.intercept
-    M = statistics.about_zero() if intercept is None else statistics.around(intercept.center)
-    return LinearGaussian.reduced(statistics.n, M, model.shape(), model.is_proper, model.is_aligned)
+    """Reduce the rows of a prepared model; the coefficients are those of its `moments`."""
+    n, M = model.all_rows.n, model.root_of_products()
+    return LinearGaussian.reduced(n, M, model.shape(), model.is_proper, model.is_aligned)
 
 
 class CollapsedModel(eqx.Module):
@@ -40,14 +38,14 @@ class CollapsedModel(eqx.Module):
 
     def __call__(self, data: LinearGaussian | SeveralOutputs):
         loc, sd, noise = self.scales()
-        numpyro.factor("evidence", data.log_evidence(loc, sd, noise))
+        numpyro.factor("evidence", jnp.asarray(data.log_evidence(loc, sd, noise)))
 
-    def scales(self):
+    def scales(self) -> tuple:
         """Sample the scales: prior means and sds of the coefficients (p,), the noise variance.
 
-        The means are (outputs, p) where there are several outputs.
+        The means are (outputs, p) if there are several outputs.
         """
-        noise = self.model.observation_model.sample("").noise
+        noise: Any = self.model.observation_model.sample("").noise_variance
         loc, sd = self.model.moments(self.model.size)
         if self.model.outputs is not None:
             loc = jnp.broadcast_to(loc, (self.model.outputs, *sd.shape))
@@ -55,52 +53,51 @@ class CollapsedModel(eqx.Module):
 
     @by_one_thread
     def scales_at(self, draw: dict):
-        """`scales` where its sites have the values of one draw."""
+        """The scales at one draw of their sites."""
         return handlers.substitute(handlers.seed(self.scales, jax.random.key(0)), data=draw)()
 
-    def recover(self, data, draws: dict, key, mean: bool) -> dict:
-        """Add weights and intercept to draws of the scales: each site (S, shape)."""
+    def recover(self, data, draws: dict, key: jax.Array, mean: bool) -> dict:
+        """Add draws, or means, of weights and intercept to draws of the scales: each (S, shape)."""
         count = len(next(iter(draws.values()), [0]))
         keys = jax.random.split(key, count)
         return {**draws, **self.sites(_recover_coefficients(self, data, draws, keys, mean))}
 
     def design_matrix(self, X):
-        """The columns that the coefficients multiply: [1, x - center], or x without intercept."""
+        """The columns of the coefficients: [1, x - center], or x without an intercept."""
         intercept = self.model.intercept
         if intercept is None:
             return X
-        return jnp.concatenate([jnp.ones((len(X), 1)), X - jnp.asarray(intercept.center)], axis=1)
+        return jnp.concatenate([jnp.ones((len(X), 1)), X - intercept.point], axis=1)
 
     def sites(self, b) -> dict:
         """The sites `weights` and `intercept` from coefficients b: (S, [outputs,] p or 1 + p)."""
         if self.model.intercept is None:
             return {"weights": b}
         at_center, weights = b[..., 0], b[..., 1:]
-        return {
-            "weights": weights,
-            "intercept": at_center - weights @ jnp.asarray(self.model.intercept.center),
-        }
+        center = self.model.intercept.point
+        return {"weights": weights, "intercept": at_center - weights @ center}
 
 
 @eqx.filter_jit
 def _recover_coefficients(collapsed, data, draws, keys, mean):
-    def recover_one(draw_and_key):
+    def at_draw(draw_and_key):
         draw, key = draw_and_key
         posterior = data.posterior(*collapsed.scales_at(draw))
         return posterior.mean if mean else posterior.draw(key)
 
-    return jax.lax.map(recover_one, (draws, keys), batch_size=BATCH)
+    # In batches, to bound the memory.
+    return jax.lax.map(at_draw, (draws, keys), batch_size=64)
 
 
 @eqx.filter_jit
-def condition(collapsed, data, draw):
+def condition(collapsed, data, draw: dict) -> tuple:
     """The scales at one draw, the posterior of the coefficients given them, the log evidence."""
     scales = collapsed.scales_at(draw)
     return scales, data.posterior(*scales), data.log_evidence(*scales)
 
 
 @eqx.filter_jit
-def draw_coefficients(posterior, key, n):
+def draw_coefficients(posterior, key: jax.Array, n: int) -> jax.Array:
     """n draws of the coefficients: (n, [outputs,] p)."""
     return jax.vmap(posterior.draw)(jax.random.split(key, n))
 
@@ -108,22 +105,22 @@ def draw_coefficients(posterior, key, n):
 class LinearPredictive(eqx.Module):
     """The distribution of y at a design matrix Z (m, p); of the linear predictor if noise is 0.
 
-    Several outputs at one point follow one another: m is then the number of points times theirs.
+    The outputs at a point follow one another: m is then the number of points times that of outputs.
     """
 
-    coefficients: CoefficientPosterior | SeveralPosteriors
+    coefficients: ConditionalPosterior | SeveralPosteriors
     Z: jax.Array
     noise: jax.Array
 
-    def mean(self):
+    def mean(self) -> jax.Array:
         """The means: (m,)."""
         return jnp.ravel(self.Z @ self.coefficients.mean.T)
 
-    def moments(self):
+    def moments(self) -> tuple[jax.Array, jax.Array]:
         """The means and variances: (m,), (m,)."""
         return self.mean(), self.coefficients.variance(self.Z) + self.noise
 
-    def sample(self, key, n: int):
+    def sample(self, key: jax.Array, n: int) -> jax.Array:
         """Joint draws: (n, m)."""
         key_coefficients, key_noise = jax.random.split(key)
         b = jax.vmap(self.coefficients.draw)(jax.random.split(key_coefficients, n))
@@ -131,7 +128,7 @@ class LinearPredictive(eqx.Module):
         return eta + jnp.sqrt(self.noise) * jax.random.normal(key_noise, eta.shape)
 
 
-def flat_predictors(b, Z):
+def flat_predictors(b: jax.Array, Z: jax.Array) -> jax.Array:
     """b'z for draws of coefficients b (n, [outputs,] p), the outputs changing fastest: (n, m)."""
     return jnp.moveaxis(b @ Z.T, -1, 1).reshape(len(b), -1)
 
@@ -144,17 +141,17 @@ def predictive_at(collapsed, data, latent: bool, draw, X) -> LinearPredictive:
 
 
 class FromStatistics(eqx.Module):
-    """The full model, weights and all, with the likelihood of the sufficient statistics."""
+    """The full model with its weights, and the likelihood of the sufficient statistics."""
 
     model: LinearModel
 
     def __call__(self):
-        statistics = self.model.statistics
+        statistics = self.model.all_rows
         likelihood, weights, intercept = self.model.parameters(self.model.size)
         intercept = 0.0 if intercept is None else intercept
-        log_likelihood = statistics.log_likelihood(weights, intercept, likelihood.noise)
+        log_likelihood = statistics.log_likelihood(weights, intercept, likelihood.noise_variance)
         numpyro.factor("likelihood", log_likelihood)
 
     def mode(self, jacobian: bool) -> dict | None:
-        """The mode where the density has kinks, which L-BFGS cannot follow; None elsewhere."""
+        """The mode under a prior with kinks, where L-BFGS fails; None under other priors."""
         return lasso(self.model, linear_gaussian(self.model), jacobian)

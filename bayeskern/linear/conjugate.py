@@ -1,8 +1,8 @@
-"""The linear model whose noise is integrated out as well: normal-inverse-gamma, Student t."""
+"""The linear model with weights and noise integrated out: normal-inverse-gamma and Student t."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from bayeskern.linear.collapsed import (
     flat_predictors,
     linear_gaussian,
 )
-from bayeskern.linear.gaussian_posterior import CoefficientPosterior, SeveralPosteriors
+from bayeskern.linear.gaussian_posterior import ConditionalPosterior, SeveralPosteriors
 from bayeskern.linear.model import LinearModel
 from bayeskern.prediction.closed_form import ClosedFormPrediction
 from bayeskern.protocols import ClosedForm
@@ -27,12 +27,17 @@ from bayeskern.protocols import ClosedForm
 class NormalInverseGamma(NamedTuple):
     """The posterior b | noise ~ N(unit.mean, noise V), noise ~ InverseGamma(concentration, rate).
 
-    unit: the posterior of b where the noise is 1, so with covariance V; residual: the relative
-    residual of its normal equations.
+    Attributes:
+        collapsed: The model with its coefficients integrated out.
+        unit: The posterior of b at noise 1, with covariance V.
+        concentration: The concentration of the noise.
+        rate: The rate of the noise.
+        log_evidence: The log marginal likelihood.
+        residual: The relative residual of the normal equations of b.
     """
 
     collapsed: CollapsedModel
-    unit: CoefficientPosterior | SeveralPosteriors
+    unit: ConditionalPosterior | SeveralPosteriors
     concentration: jax.Array
     rate: jax.Array
     log_evidence: float
@@ -41,7 +46,8 @@ class NormalInverseGamma(NamedTuple):
     @classmethod
     def of(cls, model: LinearModel) -> NormalInverseGamma:
         """The posterior of a prepared model: Gelman et al. (2013), section 14.2."""
-        collapsed, data, prior = CollapsedModel(model), linear_gaussian(model), model.noise.noise
+        collapsed, data = CollapsedModel(model), linear_gaussian(model)
+        prior: Any = model.observation_model.noise_variance
         scales, unit, log_evidence = condition(collapsed, data, {"noise": jnp.ones(())})
         loc, sd = (np.asarray(v) for v in scales[:2])
         proper = np.isfinite(sd)
@@ -52,15 +58,15 @@ class NormalInverseGamma(NamedTuple):
         flat = np.sum(~np.broadcast_to(proper, loc.shape))
         concentration = prior_concentration + 0.5 * (data.n - flat)
         rate = prior_rate + 0.5 * penalized_error
-        # `condition` has taken the noise to be 1: its exponent is replaced by the integral.
+        # `condition` assumed noise 1: the integral over the noise replaces the exponent.
         log_prior_norm = prior_concentration * jnp.log(prior_rate)
         log_evidence += 0.5 * penalized_error + log_prior_norm - gammaln(prior_concentration)
         log_evidence += gammaln(concentration) - concentration * jnp.log(rate)
         residual = data.residual(unit.mean, *scales)
         return cls(collapsed, unit, concentration, rate, float(log_evidence), residual)
 
-    def draw(self, key, n):
-        """n draws of the noise, and of the coefficients given them."""
+    def draw(self, key: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
+        """n draws of the noise, and of the coefficients given the noise."""
         key_noise, key_coefficients = jax.random.split(key)
         noise = dist.InverseGamma(self.concentration, self.rate).sample(key_noise, (n,))
         deviations = draw_coefficients(self.unit, key_coefficients, n) - self.unit.mean
@@ -77,21 +83,21 @@ class NormalInverseGamma(NamedTuple):
         return ClosedForm(draw, self.log_evidence, self.residual)
 
     def predict(self, X, latent: bool) -> ClosedFormPrediction:
-        """y, or the linear predictor, at features X (m, p).
+        """Predict y, or the linear predictor, at features X (m, p).
 
-        They are Student t with 2 concentration degrees of freedom. Several outputs at one point
+        The prediction is Student t with 2 concentration degrees of freedom. The outputs at a point
         follow one another.
         """
         Z = self.collapsed.design_matrix(X)
         variance = np.asarray(self.unit.variance(Z)) + (not latent)
 
-        def draw(key, n):
+        def draw(key: jax.Array, n: int) -> np.ndarray:
             key_parameters, key_errors = jax.random.split(key)
             noise, b = self.draw(key_parameters, n)
             errors = 0.0 if latent else jax.random.normal(key_errors, (n, len(variance)))
-            return flat_predictors(b, Z) + jnp.sqrt(noise)[:, None] * errors
+            return np.asarray(flat_predictors(b, Z) + jnp.sqrt(noise)[:, None] * errors)
 
         scale = np.sqrt(self.rate / self.concentration * variance)
         mean = np.ravel(np.asarray(Z @ self.unit.mean.T))
-        law = scipy.stats.t(2.0 * float(self.concentration), mean, scale)
-        return ClosedFormPrediction(law, len(mean), draw)
+        distribution = scipy.stats.t(2.0 * float(self.concentration), mean, scale)
+        return ClosedFormPrediction(distribution, len(mean), draw)

@@ -1,4 +1,4 @@
-"""The design matrix: features computed from data, and computed alike from new data."""
+"""The design matrix: features of the data, and the same features of new data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from bayeskern.core import validation
 
 
 class OpaqueStatic:
-    """A static value that JAX does not look at: any two of them compare equal.
+    """A static value that never causes recompilation: any two of them compare equal.
 
-    A compiled function is reused whatever the value is, so no traced function may depend on it.
+    A compiled function is reused whatever the value is, so that no traced function may depend on
+    the value.
     """
 
     def __init__(self, value):
@@ -33,12 +34,12 @@ def as_opaque(value) -> OpaqueStatic:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """How features are computed from data.
+    """A fitted transformer from data to features.
 
     Attributes:
         transformer: The fitted scikit-learn transformer; None if the columns are the features.
-        columns: The columns of the data frame that it was fitted to; None for an array.
-        width: The number of columns that it was fitted to.
+        columns: The columns of the data frame it was fitted to; None for an array.
+        width: The number of columns it was fitted to.
         names: The names of the features.
     """
 
@@ -48,8 +49,8 @@ class Design:
     names: tuple[str, ...]
 
     @classmethod
-    def fit(cls, features, X) -> tuple[Design, np.ndarray]:
-        """Fit the transformer, and compute the features of X: (n, p)."""
+    def fit(cls, features: Any, X: Any) -> tuple[Design, np.ndarray]:
+        """Fit a transformer, or None, and compute the features of X: (n, p)."""
         if features is None:
             X, columns = _numbers(X, "X")
             names = columns or tuple(f"x{i}" for i in range(X.shape[1]))
@@ -61,17 +62,18 @@ class Design:
                 "function or network phi, whose own weights may be trained, is GPRegression or "
                 "LatentGP of kernel_from_features(phi, weights=...)."
             )
-        # Here, since scikit-learn takes a while to import.
+        # Imported here, because scikit-learn takes long to import.
         from sklearn.base import clone
 
         X = _rows(X, "X")
-        transformer = clone(features).fit(X)
+        transformer: Any = clone(features)
+        transformer = transformer.fit(X)
         columns = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
         feature_matrix = _transformed(transformer, X, "X")
         names = _feature_names(transformer, feature_matrix.shape[1])
         return cls(transformer, columns, X.shape[1], names), feature_matrix
 
-    def __call__(self, X, name: str = "X_new") -> np.ndarray:
+    def __call__(self, X: Any, name: str = "X_new") -> np.ndarray:
         """Compute the features of new rows: (m, p)."""
         if self.transformer is not None:
             X = _rows(X, name)
@@ -88,8 +90,8 @@ class Design:
         return X
 
 
-def _transformed(transformer, X, name: str) -> np.ndarray:
-    """The features that a fitted transformer computes from X, as finite floats."""
+def _transformed(transformer: Any, X: Any, name: str) -> np.ndarray:
+    """The features of X by a fitted transformer, as finite floats."""
     features = transformer.transform(X)
     features = features.toarray() if hasattr(features, "toarray") else np.asarray(features)
     if features.dtype.kind not in "biuf":
@@ -109,8 +111,8 @@ def _feature_names(transformer, p: int) -> tuple[str, ...]:
         return tuple(f"feature{i}" for i in range(p))
 
 
-def _rows(X, name: str):
-    """A data frame as it is; anything else as an array of rows."""
+def _rows(X: Any, name: str) -> Any:
+    """A data frame unchanged; anything else as an array of rows."""
     if hasattr(X, "columns"):
         return X
     X = np.asarray(X)
@@ -119,8 +121,8 @@ def _rows(X, name: str):
     return X[:, None] if X.ndim == 1 else X
 
 
-def _numbers(X, name: str, columns=None) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Read X as `validation.inputs` does, but without a copy where it is a float64 array."""
+def _numbers(X: Any, name: str, columns=None) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Read X like `validation.inputs`, but without copying a float64 array."""
     if isinstance(X, np.ndarray) and X.dtype == float and X.ndim == 2 and 0 not in X.shape:
         return X, None
     X, columns = validation.inputs(X, name, columns)

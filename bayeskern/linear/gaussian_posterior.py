@@ -1,8 +1,8 @@
 """The posterior of a linear model with Gaussian noise and Gaussian weights, given the scales.
 
 y ~ N(X b, noise I) and b ~ N(loc, diag(sd^2)). Bishop (2006), section 3.3; Rasmussen and Williams
-(2006), section 2.1. No cross products are formed, so that ill-conditioned features, and prior sds
-of any sizes, cost no more digits than they must.
+(2006), section 2.1. No cross products are formed, which would lose digits for ill-conditioned
+features and prior sds of very different sizes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ class LinearGaussian(eqx.Module):
     Attributes:
         n: The number of rows.
         rss: The part of |y|^2 that no b explains, a number.
-        H, t: The reduced rows, shapes (k, p) and (k,).
-        relative_sds: The prior sds up to a common factor, as far as they are known; shape (p,).
-        S, Ut, V: The singular value decomposition H diag(relative_sds) = U S V': the singular
-            values (r,), U't (r,), and the right singular vectors (p, r).
+        H: The reduced rows of X, shape (k, p).
+        t: The reduced rows of y, shape (k,).
+        relative_sds: The prior sds up to a common factor, shape (p,); a guess if they vary.
+        S: The singular values in H diag(relative_sds) = U S V', shape (r,).
+        Ut: U't, shape (r,).
+        V: The right singular vectors, shape (p, r).
     """
 
     n: jax.Array
@@ -41,13 +43,17 @@ class LinearGaussian(eqx.Module):
 
     @classmethod
     def reduced(
-        cls, n: float, M, relative_sds, proper: bool = True, shared_scale: bool = False
+        cls, n, M: np.ndarray, relative_sds, proper: bool = True, shared_scale: bool = False
     ) -> LinearGaussian | SeveralOutputs:
-        """Reduce n rows, given by M (k, p + 1) with M'M = [X y]'[X y], to the form that suits them.
+        """Reduce n rows to the class that suits them best.
 
-        M is upper triangular; where y has several columns, they are the last.
-        proper: whether no coefficient has a flat prior. shared_scale: whether the prior sds of all
-        coefficients but the first will always be `relative_sds` times one number.
+        Args:
+            n: The number of rows.
+            M: Upper triangular with M'M = [X y]'[X y], (k, p + 1), or (k, p + outputs).
+            relative_sds: The prior sds up to a common factor, (p,).
+            proper: Whether no coefficient has a flat prior.
+            shared_scale: Whether the prior sds of all coefficients but the first are always
+                `relative_sds` times one number.
         """
         p = len(relative_sds)
         H, t, rest = M[:p, :p], M[:p, p:], M[p:, p:]
@@ -58,8 +64,8 @@ class LinearGaussian(eqx.Module):
         U, S, Vt = np.linalg.svd(H * relative_sds, full_matrices=False)
         form = FunctionSpace if fewer_rows else SharedScale if shared_scale else WeightSpace
         several = M.shape[1] > p + 1
-        of_y = np.sum(np.square(rest), axis=0), t.T, t.T @ U
-        rss, t, Ut = (jnp.asarray(part if several else part[0]) for part in of_y)
+        by_output = np.sum(np.square(rest), axis=0), t.T, t.T @ U
+        rss, t, Ut = (jnp.asarray(part if several else part[0]) for part in by_output)
         data = form(
             n=jnp.asarray(float(n)),
             rss=rss,
@@ -82,7 +88,7 @@ class LinearGaussian(eqx.Module):
         return -0.5 * (self.n * (LOG_2PI + jnp.log(noise)) + squared_error / noise)
 
     def residual(self, b, loc, sd, noise) -> float:
-        """The residual of the normal equations at b, relative to the terms that they balance."""
+        """The residual of the normal equations at b, relative to the size of their terms."""
         H, t, scale, b = (np.asarray(v) for v in (self.H, self.t, self.relative_sds, b))
         prior_gradient = (b - np.asarray(loc)) / np.square(np.asarray(sd))
         gradient = H.T @ (t - H @ b) / float(noise) - prior_gradient
@@ -91,7 +97,7 @@ class LinearGaussian(eqx.Module):
         return float(np.linalg.norm(scale * gradient) / size) if size > 0 else 0.0
 
     @abstractmethod
-    def posterior(self, loc, sd, noise) -> CoefficientPosterior:
+    def posterior(self, loc, sd, noise) -> ConditionalPosterior:
         """p(b | y, scales); sd: (p,), infinite where the prior is flat."""
 
     @abstractmethod
@@ -99,7 +105,7 @@ class LinearGaussian(eqx.Module):
         """log p(y | scales), with b integrated out; flat priors count as density 1."""
 
 
-class CoefficientPosterior(eqx.Module):
+class ConditionalPosterior(eqx.Module):
     """N(mean, covariance) of the coefficients b, given data and scales; mean: (p,)."""
 
     mean: jax.Array
@@ -114,14 +120,14 @@ class CoefficientPosterior(eqx.Module):
 
 
 class WeightSpace(LinearGaussian):
-    """At least as many rows as coefficients: solved through the posterior precision, p x p.
+    """At least as many rows as coefficients: solved by the p x p posterior precision.
 
-    Its square root R, R'R = H'H / noise + diag(1 / sd^2), comes from the QR factorization of the
-    square roots of the two terms, stacked.
+    Its root R, R'R = H'H / noise + diag(1 / sd^2), is that of the QR factorisation of the stacked
+    roots of the two terms.
     """
 
     def posterior(self, loc, sd, noise):
-        # The targets go in as a last column, so that Q is not needed.
+        # With the targets as a last column, Q is not needed.
         A, z = self._stacked_roots(loc, sd, noise)
         z = jnp.concatenate([z, jnp.zeros_like(sd)])
         R = jnp.linalg.qr(jnp.column_stack([A, z]), mode="r")[: len(sd)]
@@ -138,7 +144,7 @@ class WeightSpace(LinearGaussian):
 
     def _posterior_shift(self, loc, sd, noise):
         """The posterior mean less `loc`, and log |precision|."""
-        # With Q, whose derivative is finite also where the fit is perfect.
+        # Through Q, whose derivative is finite even if the fit is perfect.
         A, z = self._stacked_roots(loc, sd, noise)
         Q, R = jnp.linalg.qr(A)
         logdet = 2.0 * jnp.sum(jnp.log(jnp.abs(jnp.diagonal(R))))
@@ -147,8 +153,7 @@ class WeightSpace(LinearGaussian):
     def _stacked_roots(self, loc, sd, noise):
         """A with A'A the precision, and the targets of its first rows, for b - loc.
 
-        Coefficients are taken from `loc` on, so that those that the data do not determine stay
-        there.
+        In terms of b - loc, coefficients that the data do not determine stay at `loc`.
         """
         root = jnp.sqrt(noise)
         A = jnp.concatenate([self.H / root, jnp.diag(1.0 / sd)])
@@ -174,8 +179,8 @@ class SharedScale(WeightSpace):
         return self.relative_sds * (self.V @ g), logdet
 
 
-class PrecisionPosterior(CoefficientPosterior):
-    """A posterior known by a root of its precision R'R; R: (p, p), upper triangular."""
+class PrecisionPosterior(ConditionalPosterior):
+    """A posterior with precision R'R; R: (p, p), upper triangular."""
 
     R: jax.Array
 
@@ -187,7 +192,7 @@ class PrecisionPosterior(CoefficientPosterior):
 
 
 class FunctionSpace(LinearGaussian):
-    """Fewer rows than coefficients, k < p: solved through the k x k covariance of the data."""
+    """Fewer rows than coefficients, k < p: solved by the k x k covariance of the data."""
 
     def posterior(self, loc, sd, noise):
         L, whitened, B = self._factored(loc, sd, noise)
@@ -208,7 +213,7 @@ class FunctionSpace(LinearGaussian):
         return L, solve_triangular(L, self.Ut - B @ loc, lower=True), B
 
 
-class MatheronPosterior(CoefficientPosterior):
+class MatheronPosterior(ConditionalPosterior):
     """Draws from the prior, corrected by the data: Matheron's rule (Bhattacharya et al., 2016)."""
 
     sd: jax.Array
@@ -220,12 +225,12 @@ class MatheronPosterior(CoefficientPosterior):
         key_prior, key_noise = jax.random.split(key)
         b = self.sd * jax.random.normal(key_prior, self.sd.shape)
         e = jnp.sqrt(self.noise) * jax.random.normal(key_noise, self.B.shape[:1])
-        # A prior draw less its regression on the noisy data that it would have given.
+        # A prior draw minus its regression on noisy data simulated from it.
         solved = cho_solve((self.L, True), self.B @ b + e)
         return self.mean + b - jnp.square(self.sd) * (self.B.T @ solved)
 
     def variance(self, X):
-        # In Joseph's form: as a difference it would lose all digits under a wide prior.
+        # In Joseph's form: a difference of variances would lose all digits under a wide prior.
         cross = X * jnp.square(self.sd)
         gain = cho_solve((self.L, True), self.B @ cross.T)
         remaining = X - (self.B.T @ gain).T
@@ -237,19 +242,19 @@ class MatheronPosterior(CoefficientPosterior):
 
 
 class SeveralOutputs(eqx.Module):
-    """k outputs with one X, and with the same noise and prior sds: a `LinearGaussian` of each.
+    """k outputs with one X, and with the same noise and prior sds: a `LinearGaussian` for each.
 
-    What does not depend on y is there once, and is factored once. loc: (k, p) throughout.
+    Quantities that do not depend on y are stored and factored once. loc is (k, p) in all methods.
 
     Attributes:
-        each: The data of the outputs; `rss`, `t` and `Ut` have them along a first axis.
+        each: The data of the outputs, which are a first axis of `rss`, `t` and `Ut`.
     """
 
     each: LinearGaussian
 
     @property
     def n(self):
-        """How many observations there are, of all outputs."""
+        """The number of observations of all outputs together."""
         return self.each.n * len(self.each.rss)
 
     def squared_error(self, b):
@@ -257,8 +262,8 @@ class SeveralOutputs(eqx.Module):
         return jnp.sum(self._map(lambda data, b: data.squared_error(b), b))
 
     def residual(self, b, loc, sd, noise) -> float:
-        """The largest residual of the normal equations of an output, as of a `LinearGaussian`."""
-        outputs = zip(zip(*_of_y(self.each), strict=True), b, loc, strict=True)
+        """The largest relative residual of the normal equations over the outputs."""
+        outputs = zip(zip(*_parts_of_y(self.each), strict=True), b, loc, strict=True)
         return max(self._with(parts).residual(b, loc, sd, noise) for parts, b, loc in outputs)
 
     def posterior(self, loc, sd, noise) -> SeveralPosteriors:
@@ -270,24 +275,26 @@ class SeveralOutputs(eqx.Module):
         return jnp.sum(self._map(lambda data, loc: data.log_evidence(loc, sd, noise), loc))
 
     def _map(self, function, per_output):
-        def of_one(parts, value):
+        """Map a function of the data of an output and of a value for it over the outputs."""
+
+        def at_output(parts, value):
             return function(self._with(parts), value)
 
-        return jax.vmap(of_one)(_of_y(self.each), per_output)
+        return jax.vmap(at_output)(_parts_of_y(self.each), per_output)
 
     def _with(self, parts) -> LinearGaussian:
-        """The data of one output, from what depends on it."""
-        return eqx.tree_at(_of_y, self.each, parts)
+        """The data of one output, from its `rss`, `t` and `Ut`."""
+        return eqx.tree_at(_parts_of_y, self.each, parts)
 
 
 class SeveralPosteriors(eqx.Module):
-    """Independent posteriors of the coefficients of k outputs, which have one covariance.
+    """Independent posteriors of the coefficients of k outputs, all with the same covariance.
 
     Attributes:
-        each: The posteriors, every array with the outputs along a first axis.
+        each: The posteriors, with the outputs as a first axis of every array.
     """
 
-    each: CoefficientPosterior
+    each: ConditionalPosterior
 
     @property
     def mean(self) -> jax.Array:
@@ -305,5 +312,5 @@ class SeveralPosteriors(eqx.Module):
         return jnp.repeat(first.variance(X), len(self.mean))
 
 
-def _of_y(data):
+def _parts_of_y(data: LinearGaussian) -> tuple[jax.Array, jax.Array, jax.Array]:
     return data.rss, data.t, data.Ut

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import equinox as eqx
 import numpy as np
+from scipy.optimize import linprog
 
 from bayeskern.core import validation
 from bayeskern.likelihoods import Likelihood
 from bayeskern.linear.design import OpaqueStatic, as_opaque
 from bayeskern.linear.model import LinearModel
-from bayeskern.linear.separation import separated
 from bayeskern.linear.whitened import whitened
+from bayeskern.prediction.empirical import SampledPrediction
 from bayeskern.protocols import Marginal
 
 
@@ -25,31 +26,31 @@ class BayesianGLM(LinearModel):
     likelihood. Values that the likelihood needs of each row beside y are given by name:
     `exposure=`, `trials=`.
 
-    `Ordered` has cutpoints in place of an intercept, which speak of x at its mean: the site
-    `intercept` is then not inferred but -mean(x)'weights. With intercept=False they speak of
-    x = 0. Likelihoods with several outputs (`Categorical`, `Dirichlet`, `Heteroscedastic`) have
-    weights and an intercept for each of them, all from the same prior.
+    `Ordered` has cutpoints in place of an intercept, which apply to x at its mean: the site
+    `intercept` is then -mean(x)'weights, and is not inferred. With intercept=False the cutpoints
+    apply to x = 0. Likelihoods with several outputs (`Categorical`, `Dirichlet`,
+    `Heteroscedastic`) have weights and an intercept for each output, all with the same prior.
 
-    If the prior is Gaussian given its scales, samplers move in whitened coordinates, in which
-    collinear features do no harm.
+    If the prior is Gaussian given its scales, samplers use whitened coordinates, in which collinear
+    features do no harm.
 
     Args:
         likelihood: One of `bayeskern.likelihoods`, with its link: `Bernoulli()`,
             `Poisson(link="log")`, `NegativeBinomial()`, ...
         features: A scikit-learn transformer, or one of `bayeskern.kernels` such as
-            `NystromFeatures(kernel)`. By default the columns of X are the features. A
-            network phi that is trained as well makes a kernel: the model is then
-            `LatentGP(kernel_from_features(phi, weights=...))`, without the weights of this one.
+            `NystromFeatures(kernel)`. By default the columns of X are the features. For a
+            network phi that is trained as well, take
+            `LatentGP(kernel_from_features(phi, weights=...))`.
         prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
             weight, or a standard deviation, on the scale of the linear predictor.
             N(0, (2.5 / sd(x))^2) by default; N(0, (2.5 sd(y) / sd(x))^2) under an identity link.
-        intercept: True for a prior around the data where x is at its mean; False for none; or a
-            NumPyro Normal or `priors.Flat()`, which speak of x = 0.
-        batch: How many rows SVI looks at in each step; None for all. Other methods, the search for
-            the mode from which SVI starts, and the verdict look at all rows.
+        intercept: True for a prior around the data, at the mean of x; False for none; or a NumPyro
+            Normal or `priors.Flat()`, which apply to x = 0.
+        batch: The number of rows in each step of SVI; None for all. Other methods, the search for
+            the mode where SVI starts, and the verdict use all rows.
 
     Raises:
-        TypeError: If the likelihood is none of `bayeskern.likelihoods`.
+        TypeError: If the likelihood is not one of `bayeskern.likelihoods`.
         ValueError: If an intercept is given beside the cutpoints of `Ordered`, or batch is not a
             whole number of at least 1.
 
@@ -90,10 +91,11 @@ class BayesianGLM(LinearModel):
                 "cutpoints a prior."
             )
 
-    def prepare(self, X=None, y=None, **extra):
+    def prepare(self, X=None, y=None, **extra) -> tuple[Self, tuple]:
         """Compute the features, check the data and set default priors: see `LinearModel.prepare`.
 
-        Raises ValueError also if the data are separated under a flat prior.
+        Raises:
+            ValueError: Also if the data are separated under a flat prior.
         """
         model, args = super().prepare(X, y, **extra)
         if y is not None and not model.is_proper:
@@ -107,12 +109,17 @@ class BayesianGLM(LinearModel):
             X: The features, shape (n, p), as `prepare` returned them.
             y: The observations, as `prepare` returned them.
             extra: The values that the likelihood needs of each row beside y.
+
+        Raises:
+            ValueError: If y is missing.
         """
         if y is None:
             raise ValueError("y is missing: give the observations, one for each row of X.")
         return whitened(self, X, y, extra)
 
-    def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
+    def prior_predictive(
+        self, X, y=None, draws: int = 1000, seed: int = 0, **extra
+    ) -> SampledPrediction:
         """Draw new observations from the prior: see `LinearModel.prior_predictive`."""
         without_batches = dataclasses.replace(self, batch=None)
         return super(BayesianGLM, without_batches).prior_predictive(X, y, draws, seed, **extra)
@@ -138,7 +145,32 @@ class BayesianGLM(LinearModel):
         """The columns whose coefficients have a flat prior."""
         intercept = self.intercept
         if intercept is not None and not intercept.is_flat:
-            # Its prior holds eta where x is at the center; the weights turn around that point.
-            return X - intercept.center
+            # Its prior is on eta at the center, around which the weights turn the plane.
+            return X - np.asarray(intercept.center)
         columns = [np.ones((len(X), 1))] if intercept is not None else []
         return np.column_stack(columns if self.prior.proper else [*columns, X])
+
+
+def separated(Z: np.ndarray, above: np.ndarray, below: np.ndarray) -> bool:
+    """True if the weights may move in a direction that no row bounds.
+
+    A row whose y lies at an end of the support, such as a class or a count of 0, bounds its linear
+    predictor on one side only. If the weights can move in a direction d that no row bounds, the
+    likelihood does not vanish there: the data are separated, and under a flat prior there is no
+    posterior (Albert and Anderson 1984). Such a d has Z d != 0, at most 0 in the rows `above`, and
+    at least 0 in the rows `below`. Linear programming finds it: Konis (2007), section 4.4.1; for
+    counts Correia, Guimaraes and Zylkin (2019), proposition 1.
+
+    Args:
+        Z: The columns whose weights have a flat prior, (n, p).
+        above: Whether the density vanishes in each row as the linear predictor grows, (n,).
+        below: Whether it vanishes as the linear predictor falls, (n,).
+    """
+    above, below = np.asarray(above), np.asarray(below)
+    if np.all(above) and np.all(below):
+        return False
+    Z = Z / np.maximum(np.abs(Z).max(axis=0), np.finfo(float).tiny)
+    A = np.concatenate([Z[above], -Z[below]])
+    solution = linprog(A.sum(axis=0), A_ub=A, b_ub=np.zeros(len(A)), bounds=(-1.0, 1.0))
+    # The solver satisfies its constraints to 1e-7.
+    return bool(solution.success and np.max(-(A @ solution.x)) > 1e-6)

@@ -6,6 +6,7 @@ import dataclasses
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from numpyro.distributions import Distribution
@@ -15,18 +16,36 @@ from bayeskern.linear.priors import Flat
 
 
 class Intercept(eqx.Module):
-    """intercept + center'weights ~ N(loc, sd^2), a prior on eta where x is `center`.
+    """intercept + center'weights ~ N(loc, sd^2), a prior on eta at x = center.
 
-    sd is infinite where the prior is flat. Fields that are None are filled in from the data: by
-    default the prior is around the mean of y, at the mean of x.
+    Fields that are None are set from the data: by default the prior is around the mean of y, at the
+    mean of x.
+
+    Attributes:
+        loc: The mean, a number, or one for each output.
+        sd: The standard deviation; infinite if the prior is flat.
+        center: The point x, (p,).
+        is_flat: Whether the prior is flat.
+        is_fixed: Whether eta is 0 at x = center, so that there is nothing to infer.
     """
 
-    loc: jax.Array | None = None
-    sd: jax.Array | None = None
-    center: jax.Array | None = None
+    loc: np.ndarray | jax.Array | None = None
+    sd: np.ndarray | jax.Array | None = None
+    center: np.ndarray | jax.Array | None = None
     is_flat: bool = eqx.field(static=True, default=False)
-    #: whether eta is 0 where x is `center`, so that there is nothing to infer
     is_fixed: bool = eqx.field(static=True, default=False)
+
+    @property
+    def moments(self) -> tuple[jax.Array, jax.Array]:
+        """The mean and sd, which a prepared model has."""
+        assert self.loc is not None and self.sd is not None
+        return jnp.asarray(self.loc), jnp.asarray(self.sd)
+
+    @property
+    def point(self) -> jax.Array:
+        """The center, which a prepared model has."""
+        assert self.center is not None
+        return jnp.asarray(self.center)
 
     def __repr__(self) -> str:
         if self.is_flat or self.is_fixed:
@@ -37,12 +56,12 @@ class Intercept(eqx.Module):
         at = "x = 0" if at_zero else "the mean of x"
         return f"Normal({hyper.show(self.loc)}, {hyper.show(self.sd)}) at {at}"
 
-    def with_defaults(self, mean_x, location: float, sd: float) -> Intercept:
-        """A copy with these values, as far as it has none of its own; mean_x: (p,)."""
+    def with_defaults(self, mean_x: np.ndarray, location, sd: float) -> Intercept:
+        """A copy in which these values replace fields that are None; mean_x: (p,)."""
         if self.is_fixed:
             return dataclasses.replace(self, center=np.asarray(mean_x))
         if self.is_flat:
-            # A flat prior is flat wherever it is centered; searches start at its location.
+            # The center does not change a flat prior; optimisation starts at its location.
             return dataclasses.replace(self, loc=np.asarray(location), center=np.asarray(mean_x))
         if self.sd is not None and self.center is None:
             return dataclasses.replace(self, center=np.zeros(len(mean_x)))
@@ -54,7 +73,7 @@ class Intercept(eqx.Module):
 FIXED = Intercept(np.asarray(0.0), np.asarray(0.0), is_fixed=True)
 
 
-def as_intercept(value) -> Intercept | None:
+def as_intercept(value: bool | Distribution | Flat | Intercept | None) -> Intercept | None:
     """Read True (the default prior), False (no intercept), or a Normal or Flat prior at x = 0."""
     if isinstance(value, Intercept) or value is None:
         return value

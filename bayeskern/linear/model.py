@@ -1,10 +1,10 @@
-"""What linear models share: the NumPyro model, its data and priors, and what `infer` asks of it."""
+"""The base of linear models: the NumPyro model, its data, priors and predictions."""
 
 from __future__ import annotations
 
 import dataclasses
 import warnings
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -24,63 +24,82 @@ from bayeskern.linear.prediction import (
     responses,
     thinned_draws,
 )
-from bayeskern.linear.priors import Prior, as_prior
-from bayeskern.linear.statistics import Statistics
+from bayeskern.linear.priors import GaussianGivenScales, Prior, as_prior
+from bayeskern.linear.statistics import SufficientStatistics
 from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, SampledPrediction
 from bayeskern.prediction.response import ResponsePrediction, from_prior
 from bayeskern.protocols import NotKeptError
 
-# Of columns scaled to norm 1, singular values below this share of the largest count as 0.
-RANK_TOLERANCE = 1e-10
-# A column whose sd is below this share of its mean is constant.
-CONSTANT = 1e-10
+# Singular values of columns scaled to norm 1 count as 0 below this share of the largest.
+RANK_TOL = 1e-10
 
 
 class LinearModel(eqx.Module):
     """y ~ likelihood(eta), eta = intercept + features(x)'weights.
 
-    Sites: `weights` (p,), or (outputs, p); `intercept`; those of the prior, under `prior.`; those
-    of the likelihood by their names; the observed `y`. `prepare` returns a copy that takes the
-    matrix of features in place of the data.
+    The sites are `weights` (p,), or (outputs, p); `intercept`; the hyperparameters of the prior,
+    as `prior.<name>`, and of the likelihood; and the observed `y`. `prepare` returns a copy that
+    takes the matrix of features in place of the data.
+
+    Attributes:
+        prior: The prior on the weights.
+        intercept: The prior on the intercept; None without one.
+        design: How features are computed; set by the first data.
+        prepared: Whether default priors are set, so that X holds features and y is checked.
+        seen: The statistics of the rows given to `update`.
+        statistics: The statistics of all rows.
+        batch: The number of rows in each step of SVI; None for all.
+        likelihood_argument: The name of the argument that holds the likelihood.
     """
 
     prior: Prior = eqx.field(default=None, converter=as_prior, kw_only=True)
     intercept: Intercept | None = eqx.field(default=True, converter=as_intercept, kw_only=True)
-    #: how features are computed; set by the first data
     design: OpaqueStatic | None = eqx.field(static=True, default=None, kw_only=True)
-    #: whether default priors are set, so that X holds features and y is checked
     prepared: bool = eqx.field(static=True, default=False, kw_only=True)
-    #: the statistics of the rows given to `update`, and those of all rows
-    seen: Statistics | None = eqx.field(default=None, kw_only=True)
-    statistics: Statistics | None = eqx.field(default=None, kw_only=True)
+    seen: SufficientStatistics | None = eqx.field(default=None, kw_only=True)
+    statistics: SufficientStatistics | None = eqx.field(default=None, kw_only=True)
 
-    #: how many rows SVI looks at in each step; None for all
     batch: ClassVar[int | None] = None
-    #: the name of the argument that holds the likelihood
     likelihood_argument: ClassVar[str]
 
     @property
     def observation_model(self) -> Likelihood:
-        """The likelihood, by whichever argument it was given."""
+        """The likelihood, whatever the name of its argument."""
         return getattr(self, self.likelihood_argument)
 
     @property
     def outputs(self) -> int | None:
-        """The number of linear predictors of each row; None for one, without an axis of its own."""
+        """The number of linear predictors of each row; None for one, without an axis."""
         return self.observation_model.outputs
+
+    @property
+    def fitted_design(self) -> Design:
+        """The fitted transformer from data to features."""
+        assert self.design is not None
+        return self.design.value
+
+    @property
+    def all_rows(self) -> SufficientStatistics:
+        """The statistics of all rows, which a prepared model has."""
+        assert self.statistics is not None
+        return self.statistics
 
     @property
     def size(self) -> int:
         """The number of features of a prepared model."""
-        return len(self.design.value.names)
+        return len(self.fitted_design.names)
+
+    @property
+    def _transformer(self) -> Any:
+        """The unfitted transformer that computes the features; None for the columns."""
+        return self.features.value  # pyright: ignore[reportAttributeAccessIssue]
 
     def with_observation_model(self, likelihood: Likelihood) -> Self:
         """Return a copy with this likelihood."""
         return dataclasses.replace(self, **{self.likelihood_argument: likelihood})
 
     def __repr__(self) -> str:
-        features = self.features.value
-        parts = [] if features is None else [f"features={features!r}"]
+        parts = [] if self._transformer is None else [f"features={self._transformer!r}"]
         parts += [f"prior={self.prior!r}", f"{self.likelihood_argument}={self.observation_model!r}"]
         return f"{type(self).__name__}({', '.join(parts)}, intercept={self.intercept or False!r})"
 
@@ -88,18 +107,19 @@ class LinearModel(eqx.Module):
 
     def __call__(self, X=None, y=None, extra=None, **extras):
         if not self.prepared:
-            # NumPyro's own inference traces the model, though the data are known.
+            # NumPyro's inference traces the model, though the data are known.
             with jax.ensure_compile_time_eval():
                 model, args = self.prepare(X, y, **extras)
             return model(*args)
+        assert X is not None
         likelihood, weights, intercept = self.parameters(X.shape[1])
         if self.seen is not None:
             shift, noise = 0.0 if intercept is None else intercept, likelihood.noise_variance
             numpyro.factor("seen", self.seen.log_likelihood(weights, shift, noise))
         return self.observe(likelihood, X, weights, intercept, y, extra)
 
-    def observe(self, likelihood, X, weights, intercept, y, extra):
-        """Sample y given features X and their weights; SVI does so for `batch` rows at a time."""
+    def observe(self, likelihood: Likelihood, X, weights, intercept, y, extra: dict | None):
+        """Sample y given features X and their weights; for `batch` rows at a time in SVI."""
         if self.batch is None:
             eta = linear_predictor(X, weights, intercept)
             return numpyro.sample("y", likelihood.distribution(eta, **(extra or {})), obs=y)
@@ -109,7 +129,7 @@ class LinearModel(eqx.Module):
             y = None if y is None else jnp.asarray(y)[rows]
             return numpyro.sample("y", likelihood.distribution(eta, **extra), obs=y)
 
-    def parameters(self, p: int):
+    def parameters(self, p: int) -> tuple:
         """Sample the likelihood's parameters, the weights, and the intercept (None without one)."""
         likelihood = self.observation_model.sample("")
         prior = self.prior.distribution(p, likelihood.noise_variance)
@@ -120,17 +140,18 @@ class LinearModel(eqx.Module):
         weights = numpyro.sample("weights", prior, infer={"event_dims": dims})
         if self.intercept is None:
             return likelihood, weights, None
-        return likelihood, weights, self._sample_intercept(weights, likelihood.noise_variance)
+        intercept = self._sample_intercept(self.intercept, weights, likelihood.noise_variance)
+        return likelihood, weights, intercept
 
-    def _sample_intercept(self, weights, noise):
-        loc = self.intercept.loc - weights @ self.intercept.center
-        if self.intercept.is_fixed:
+    def _sample_intercept(self, intercept: Intercept, weights, noise):
+        mean, sd = intercept.moments
+        loc = mean - weights @ intercept.point
+        if intercept.is_fixed:
             return numpyro.deterministic("intercept", loc)
-        if self.intercept.is_flat:
+        if intercept.is_flat:
             prior = dist.ImproperUniform(dist.constraints.real, loc.shape, ())
         else:
-            sd = self.intercept.sd * (jnp.sqrt(noise) if self.prior.per_noise else 1.0)
-            prior = dist.Normal(loc, sd)
+            prior = dist.Normal(loc, sd * (jnp.sqrt(noise) if self.prior.per_noise else 1.0))
         infer = {"event_dims": ["output"]} if loc.ndim else {}
         return numpyro.sample("intercept", prior.to_event(loc.ndim), infer=infer)
 
@@ -141,15 +162,15 @@ class LinearModel(eqx.Module):
 
         Args:
             X: Inputs, shape (n,) or (n, d), or a data frame.
-            y: Observations, shape (n,), or (n, outputs) where there are several; None to set no
-                default priors, which need them.
-            **extra: What the likelihood needs of each row beside y, such as `exposure`.
+            y: Observations, shape (n,), or (n, outputs) for several outputs; None if no default
+                prior needs them.
+            **extra: The values that the likelihood needs of each row, such as `exposure`.
 
         Returns:
-            The prepared model and its arguments, which are the features (n, p), y and extra values.
+            The prepared model and its arguments: the features (n, p), y and the extra values.
 
         Raises:
-            ValueError: If the data do not suit the model, or the posterior would be improper.
+            ValueError: If the data do not fit the model, or the posterior would be improper.
         """
         if X is None:
             raise ValueError("X is missing: give the inputs, a row for each observation.")
@@ -165,7 +186,7 @@ class LinearModel(eqx.Module):
         )
         if y is None:
             return model._prepared_without_y(features), (features, None, extra)
-        statistics = Statistics.of_features(features)
+        statistics = SufficientStatistics.of_features(features)
         require_finite(statistics, features)
         location, sd = likelihood.eta_location_scale(y, extra)
         model = dataclasses.replace(model, statistics=statistics)
@@ -174,11 +195,11 @@ class LinearModel(eqx.Module):
 
     def _design_and_features(self, X, name: str) -> tuple[Design, np.ndarray]:
         if self.design is None:
-            return Design.fit(self.features.value, X)
-        return self.design.value, self.design.value(X, name)
+            return Design.fit(self._transformer, X)
+        return self.fitted_design, self.fitted_design(X, name)
 
     def _prepared_without_y(self, X) -> Self:
-        """A prepared copy, if no prior waits for y to set its scale."""
+        """A prepared copy, if no default prior needs y."""
         validation.finite(X, "X")
         values = {**self.prior.hyperparameters(), **self.observation_model.hyperparameters()}
         waiting = [name for name, value in values.items() if value is None]
@@ -194,11 +215,14 @@ class LinearModel(eqx.Module):
             intercept = intercept.with_defaults(np.zeros(X.shape[1]), 0.0, 1.0)
         return dataclasses.replace(self, prepared=True, intercept=intercept)
 
-    def _with_default_priors(self, statistics: Statistics, location, sd_y: float, names) -> Self:
-        """A prepared copy with default priors, if the data and they determine the weights."""
+    def _with_default_priors(
+        self, statistics: SufficientStatistics, location, sd_y: float, names
+    ) -> Self:
+        """A prepared copy with default priors, if data and priors determine the weights."""
         p, n = len(names), int(statistics.n)
         sds, mean_x = statistics.sds[:p], statistics.mean[:p]
-        constant = sds <= CONSTANT * np.abs(mean_x)
+        # A column with a smaller sd is constant to rounding.
+        constant = sds <= 1e-10 * np.abs(mean_x)
         prior = self.prior.with_defaults(np.where(constant, 0.0, sds), sd_y, n)
         intercept = self.intercept
         if intercept is not None:
@@ -208,8 +232,8 @@ class LinearModel(eqx.Module):
         model._check_columns(statistics, constant, names)
         return model
 
-    def _check_columns(self, statistics, constant, names) -> None:
-        """Refuse columns whose weights the data do not determine; warn if only a prior does."""
+    def _check_columns(self, statistics: SufficientStatistics, constant, names) -> None:
+        """Refuse columns whose weights are not determined; warn if only a prior determines them."""
         n, p = int(statistics.n), len(names)
         if not self.prior.proper and n < p + (self.intercept is not None):
             raise ValueError(
@@ -237,12 +261,12 @@ class LinearModel(eqx.Module):
             )
 
     def restore(self, args: tuple, columns, classes) -> tuple[Self, tuple]:
-        """Prepare the model again as it was when it was saved.
+        """Prepare the model again from a file.
 
         Args:
-            args: The arguments that the prepared model had: features, y, and any extra values.
-            columns: The columns of the data frame that it was fitted to, None for an array.
-            classes: The labels of the classes of y, None if there were none.
+            args: The saved arguments of the prepared model: features, y, and any extra values.
+            columns: The columns of the data frame it was fitted to; None for an array.
+            classes: The labels of the classes of y; None if there were none.
 
         Returns:
             The prepared model and its arguments.
@@ -253,7 +277,7 @@ class LinearModel(eqx.Module):
         if self.prepared:
             return self, args
         X, y, *rest = args
-        if self.features.value is not None:
+        if self._transformer is not None:
             raise NotKeptError(
                 "the features were learnt from data, which a file does not keep, so there is "
                 "nothing to predict from: load it with model=posterior.target.model, the model as "
@@ -268,25 +292,32 @@ class LinearModel(eqx.Module):
             )
         return model.prepare(X, decode(y, classes), **dict(*rest))
 
-    # -- coefficients: of [1, x - center], of x - center where the intercept is fixed, or of x -----
+    # -- coefficients: of [1, x - center], of x - center if the intercept is fixed, or of x --------
 
-    def moments(self, p: int):
+    def root_of_products(self) -> np.ndarray:
+        """M with M'M = Z'Z for the columns Z = [1, x - center, y] of all rows, or [x, y]."""
+        if self.intercept is None:
+            return self.all_rows.about_zero()
+        return self.all_rows.around(np.asarray(self.intercept.center))
+
+    def moments(self, p: int) -> tuple[jax.Array, jax.Array]:
         """Sample the scales of the prior: means and sds of the coefficients, (p,) or (1 + p,).
 
-        The means are (outputs, 1 + p) where the intercepts of several outputs have their own.
+        The means are (outputs, 1 + p) if the intercepts of several outputs have different means.
         """
+        assert isinstance(self.prior, GaussianGivenScales)
         loc, sd = self.prior.moments(p)
         if self.intercept is None or self.intercept.is_fixed:
             return loc, sd
-        at_center = jnp.asarray(self.intercept.loc)[..., None]
-        loc = jnp.broadcast_to(loc, (*at_center.shape[:-1], p))
-        loc = jnp.concatenate([at_center, loc], axis=-1)
-        return loc, jnp.concatenate([jnp.reshape(self.intercept.sd, 1), sd])
+        mean, intercept_sd = self.intercept.moments
+        loc = jnp.broadcast_to(loc, (*mean.shape, p))
+        loc = jnp.concatenate([mean[..., None], loc], axis=-1)
+        return loc, jnp.concatenate([jnp.reshape(intercept_sd, 1), sd])
 
     def shape(self) -> np.ndarray:
         """The prior sds of the coefficients up to a common factor: (p,), or (1 + p,).
 
-        If the prior does not fix them, sds that give every column the same spread.
+        If the prior does not determine them, sds that give every column the same spread.
         """
         relative_sds = self._relative_prior_sds
         if relative_sds is None:
@@ -294,13 +325,13 @@ class LinearModel(eqx.Module):
             relative_sds = (sd_y or 1.0) / np.where(sds > 0, sds, 1.0)
         if self.intercept is None or self.intercept.is_fixed:
             return relative_sds
-        # In the units of y, so that no coefficient dwarfs the others.
-        sd = self._spreads()[1] if self.intercept.is_flat else float(self.intercept.sd)
+        # In the units of y, so that no coefficient dominates the others.
+        sd = self._spreads()[1] if self.intercept.is_flat else float(self.intercept.moments[1])
         return np.concatenate([[sd or 1.0], relative_sds])
 
     @property
     def is_aligned(self) -> bool:
-        """Whether the prior sds of the weights are always their relative sds times one number."""
+        """True if the prior sds of the weights are always the relative sds times one number."""
         return self.prior.proper and self._relative_prior_sds is not None
 
     @property
@@ -310,12 +341,12 @@ class LinearModel(eqx.Module):
 
     def _spreads(self) -> tuple[np.ndarray, float]:
         """The standard deviations of the features, (p,), and that of y, over all outputs."""
-        sds = np.asarray(self.statistics.sds)
+        sds = np.asarray(self.all_rows.sds)
         return sds[: self.size], pooled(sds[self.size :])
 
     @property
     def is_proper(self) -> bool:
-        """Whether no coefficient has a flat prior."""
+        """True if no coefficient has a flat prior."""
         return self.prior.proper and not (self.intercept is not None and self.intercept.is_flat)
 
     # -- names ------------------------------------------------------------------------------------
@@ -323,7 +354,7 @@ class LinearModel(eqx.Module):
     @property
     def coords(self) -> dict:
         """Labels for the axes: the features, and the outputs where they are classes."""
-        coords = {} if self.design is None else {"feature": list(self.design.value.names)}
+        coords = {} if self.design is None else {"feature": list(self.fitted_design.names)}
         if self.classes:
             coords["output"] = list(self.classes)
         return coords
@@ -336,7 +367,7 @@ class LinearModel(eqx.Module):
     @property
     def columns(self) -> tuple[str, ...] | None:
         """The columns of the data frame it was fitted to; None for an array."""
-        return None if self.design is None else self.design.value.columns
+        return None if self.design is None else self.fitted_design.columns
 
     # -- prediction -------------------------------------------------------------------------------
 
@@ -352,13 +383,14 @@ class LinearModel(eqx.Module):
             data: The data that the model was fitted to; not used here.
             X_new: New inputs, shape (m,) or (m, d), or a data frame.
             latent: Whether to predict the linear predictor instead.
-            seed: The same seed gives the same draws.
-            **extra: What the likelihood needs of each new row (`exposure` is 1 by default).
+            seed: The seed of the draws.
+            **extra: The values that the likelihood needs of each new row (`exposure` is 1 by
+                default).
 
         Returns:
             A `ResponsePrediction`; a `SampledPrediction` of eta with `latent`.
         """
-        likelihood, X = self.observation_model, self.design.value(X_new)
+        likelihood, X = self.observation_model, self.fitted_design(X_new)
         extra = likelihood.prepare(None, len(X), extra).extra
         names = likelihood.hyperparameters()
         values = {name: value for name, value in draws.items() if name in names}
@@ -375,48 +407,50 @@ class LinearModel(eqx.Module):
         ordered = likelihood.is_ordered
         return ResponsePrediction(y, mean, probabilities, self.classes, ordered=ordered)
 
-    def prior_predictive(self, X, y=None, draws: int = 1000, seed: int = 0, **extra):
+    def prior_predictive(
+        self, X, y=None, draws: int = 1000, seed: int = 0, **extra
+    ) -> SampledPrediction:
         """Draw new observations from the prior.
 
         Args:
             X: Inputs, shape (n,) or (n, d), or a data frame.
-            y: Observations, only for default priors, which are on their scale.
+            y: Observations, needed only by default priors.
             draws: The number of draws.
-            seed: The same seed gives the same draws.
-            **extra: What the likelihood needs of each row, such as `exposure`.
+            seed: The seed of the draws.
+            **extra: The values that the likelihood needs of each row, such as `exposure`.
 
         Returns:
             A `SampledPrediction`.
 
         Raises:
-            ValueError: If a prior is flat, and so cannot be drawn from.
+            ValueError: If a prior is flat.
         """
         if not self.is_proper:
             raise ValueError("a flat prior cannot be drawn from: give the weights a proper one.")
         model = self if self.prepared else self.prepare(X, y, **extra)[0]
-        features = model.design.value(X, "X")
+        features = model.fitted_design(X, "X")
         extra = model.observation_model.read_extra(extra, len(features))
         return from_prior(model, (features, None, extra), draws, seed)
 
 
-def require_finite(statistics: Statistics, X) -> None:
-    """Refuse features that are not finite, by their first row."""
+def require_finite(statistics: SufficientStatistics, X: np.ndarray) -> None:
+    """Refuse features that are not finite, naming the first such row."""
     if not statistics.is_finite:
         validation.finite(X, "X")
         raise ValueError("X has values so large that their squares overflow: take other units.")
 
 
-def pooled(sds) -> float:
+def pooled(sds: np.ndarray) -> float:
     """The standard deviation of several outputs, each around its own mean."""
     return float(np.linalg.norm(sds) / np.sqrt(len(sds)))
 
 
-def _collinear_columns(statistics: Statistics, centered: bool, names) -> str | None:
-    """The columns that take part in an exact linear relation, if there is one."""
+def _collinear_columns(statistics: SufficientStatistics, centered: bool, names) -> str | None:
+    """The names of columns in an exact linear relation, if there is one."""
     M = (statistics.R if centered else statistics.about_zero())[:, : len(names)]
     norms = np.linalg.norm(M, axis=0)
     _, S, Vt = np.linalg.svd(M / np.where(norms > 0, norms, 1.0))
-    if len(S) == 0 or S[-1] > RANK_TOLERANCE * S[0]:
+    if len(S) == 0 or S[-1] > RANK_TOL * S[0]:
         return None
-    takes_part = np.abs(Vt[-1]) > 1e-6
-    return ", ".join(repr(name) for name, part in zip(names, takes_part, strict=True) if part)
+    in_relation = np.abs(Vt[-1]) > 1e-6
+    return ", ".join(repr(name) for name, part in zip(names, in_relation, strict=True) if part)

@@ -1,4 +1,4 @@
-"""Predictions of a linear model from draws of its weights, at many points in bounded memory."""
+"""Predictions of a linear model from draws of its weights, in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,33 +8,44 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import CHUNK, batch_size, evenly
+from bayeskern.likelihoods import Likelihood
 from bayeskern.prediction.mixture import MOST_DRAWS
 
-# The most numbers, draws times points, of a prediction that has more than MOST_DRAWS draws.
+# A prediction with more than MOST_DRAWS draws holds at most this many numbers, draws x points.
 MOST_NUMBERS = 2 * 10**7
 
 
 def thinned_draws(count: int, size: int) -> np.ndarray:
-    """Which of `count` draws a prediction takes that has `size` numbers for each of them."""
+    """Indices of the draws used, of `count`, by a prediction with `size` numbers for each draw."""
     return evenly(count, max(MOST_DRAWS, MOST_NUMBERS // size))
 
 
-def linear_predictor(X, weights, intercept):
-    """eta: (n,), or (n, outputs) for weights (outputs, p)."""
+def linear_predictor(X, weights: jax.Array, intercept) -> jax.Array:
+    """eta at features X (n, p): (n,), or (n, outputs) for weights (outputs, p)."""
     eta = X @ weights.T
     return eta if intercept is None else eta + intercept
 
 
 @eqx.filter_jit
-def linear_predictors(X, weights, intercept):
+def linear_predictors(X, weights, intercept) -> jax.Array:
     """The linear predictor at features X (m, p) for S draws of the weights: (S, m, ...)."""
     return jax.lax.map(lambda draw: linear_predictor(X, *draw), (weights, intercept))
 
 
-def responses(likelihood, X, sites, extra, key):
-    """Draws of y (S, m), the mean of E[y | x], and the mean class probabilities, or None.
+def responses(
+    likelihood: Likelihood, X: np.ndarray, sites: tuple, extra: dict, key: jax.Array
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Draws of new observations, and their means over the draws of the parameters.
 
-    sites: draws of the likelihood's hyperparameters, the weights and the intercept.
+    Args:
+        likelihood: The likelihood.
+        X: Features, (m, p).
+        sites: Draws of the hyperparameters of the likelihood, the weights and the intercept.
+        extra: The values that the likelihood needs of each row.
+        key: The random key.
+
+    Returns:
+        y, (S, m); the mean of E[y | x]; and the mean class probabilities, or None.
     """
     count = len(sites[1])
     step = max(1, CHUNK // (count * (likelihood.outputs or 1)))

@@ -1,7 +1,7 @@
 """Priors on the weights of a linear model, in the units of the weights.
 
-Most are Gaussian given their scales, so that the weights can be integrated out. An argument that
-is left at None is set from the data, as its description says.
+Most are Gaussian given their scales, so that the weights can be integrated out. Arguments that are
+None are set from the data, as their descriptions say.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from abc import abstractmethod
 from typing import ClassVar, Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -21,8 +22,8 @@ from bayeskern.core import validation
 from bayeskern.hyperparameters import DefaultedHyperparameter, Hyperparameter, hyperparameter
 from bayeskern.hyperparameters.parametrized import Parametrized
 
-# Under a default scale one sd of x changes y by about this many of its sds, as in rstanarm.
-WEAKLY_INFORMATIVE = 2.5
+# Default scales in units of sd(y) / sd(x), as in rstanarm.
+DEFAULT_SCALE_SDS = 2.5
 
 
 class Prior(Parametrized):
@@ -33,9 +34,9 @@ class Prior(Parametrized):
     Attributes:
         gaussian: Whether the weights are Gaussian given the scales.
         per_noise: Whether the scales are in units of the sd of the noise.
-        kinked: Whether the density has kinks, at which its mode may lie.
-        has_latents: Whether it has latents of its own, beside its hyperparameters.
-        proper: Whether the density integrates to 1, so that it can be drawn from.
+        kinked: Whether the density has kinks, at which the mode may lie.
+        has_latents: Whether there are latents beside the hyperparameters.
+        proper: Whether the density integrates to 1, so that the weights can be drawn.
     """
 
     gaussian: ClassVar[bool] = False
@@ -44,22 +45,28 @@ class Prior(Parametrized):
     has_latents: ClassVar[bool] = False
     proper: ClassVar[bool] = True
 
-    def with_defaults(self, sd_x, sd_y: float, n: int) -> Self:
-        """Return a copy whose scales that are None are set from the data.
+    def with_defaults(self, sd_x: np.ndarray, sd_y: float, n: int) -> Self:
+        """Set scales that are None from the data, in a copy.
 
         Args:
             sd_x: The standard deviations of the features, shape (p,).
-            sd_y: That of y, or of the linear predictor.
+            sd_y: The standard deviation of y, or of the linear predictor.
             n: The number of rows.
+
+        Returns:
+            The prior, or a copy.
         """
         return self
 
-    def shape(self, sd_x, sd_y: float) -> np.ndarray | None:
-        """The sds of the weights up to a common factor, shape (p,); None if more than it varies.
+    def shape(self, sd_x: np.ndarray, sd_y: float) -> np.ndarray | None:
+        """The sds of the weights up to a common factor, if they are known.
 
         Args:
             sd_x: The standard deviations of the features, shape (p,).
-            sd_y: That of y, or of the linear predictor.
+            sd_y: The standard deviation of y, or of the linear predictor.
+
+        Returns:
+            Standard deviations, shape (p,); None if more than a common factor is inferred.
         """
         return None
 
@@ -69,11 +76,14 @@ class Prior(Parametrized):
 
         Args:
             p: The number of features.
-            noise: The variance of Gaussian noise; None if there is none.
+            noise: The variance of the noise; None if the noise is not Gaussian.
+
+        Returns:
+            A NumPyro distribution.
         """
 
     def sample(self) -> Self:
-        """Return a copy whose scales are sampled, inside a NumPyro model, at `prior.<name>`."""
+        """Sample the scales inside a NumPyro model, at `prior.<name>`, and return a copy."""
         return hyper.sample(self, "prior")
 
 
@@ -83,16 +93,20 @@ class GaussianGivenScales(Prior):
     gaussian: ClassVar[bool] = True
 
     @abstractmethod
-    def moments(self, p: int):
-        """Sample the scales inside a NumPyro model; return the means and sds of the weights: (p,).
+    def moments(self, p: int) -> tuple[jax.Array, jax.Array]:
+        """Sample the scales inside a NumPyro model.
 
         Args:
             p: The number of features.
+
+        Returns:
+            The means and standard deviations of the weights, shapes (p,).
         """
 
     def distribution(self, p, noise=None):
         loc, sd = self.moments(p)
         if self.per_noise:
+            assert noise is not None
             sd = sd * jnp.sqrt(noise)
         return dist.Normal(loc, sd).to_event(1)
 
@@ -101,9 +115,10 @@ class Gaussian(GaussianGivenScales):
     """Gaussian weights, for ridge regression: weights_j ~ N(loc_j, scale_j^2).
 
     Args:
-        scale: The standard deviation, one number or one for each feature. A distribution makes it
-            inferred: one of shape (p,) feature by feature, one of a single number shared by all
-            features, which should then be in like units. By default 2.5 sd(y) / sd(x_j).
+        scale: The standard deviation, one number or one for each feature. If it is a distribution,
+            it is inferred: for each feature, or, if it is a distribution of a single number, for
+            all features together, which should then have similar units. By default
+            2.5 sd(y) / sd(x_j).
         loc: The mean, one number or one for each feature.
 
     Examples:
@@ -134,11 +149,11 @@ class Gaussian(GaussianGivenScales):
 class Conjugate(Gaussian):
     """Gaussian weights in units of the noise: weights_j | noise ~ N(loc_j, noise scale_j^2).
 
-    Beside an InverseGamma prior on the noise, the posterior has a closed form.
+    With an InverseGamma prior on the noise, the posterior has a closed form.
 
     Args:
         scale: The standard deviation in units of the sd of the noise, one number or one for each
-            feature; the intercept's sd is in these units too. By default 10 / sd(x_j), and 10 for
+            feature. The sd of the intercept has the same units. By default 10 / sd(x_j), and 10 for
             the intercept.
         loc: The mean, one number or one for each feature.
 
@@ -149,14 +164,14 @@ class Conjugate(Gaussian):
     per_noise: ClassVar[bool] = True
 
     def with_defaults(self, sd_x, sd_y, n):
-        return _with_scale(self, _default_scale(sd_x, 10.0 / WEAKLY_INFORMATIVE))
+        return _with_scale(self, _default_scale(sd_x, 10.0 / DEFAULT_SCALE_SDS))
 
 
 class ARD(GaussianGivenScales):
     """Automatic relevance determination: weights_j ~ N(0, scale_j^2), each scale_j inferred.
 
     Args:
-        scale: The prior on each scale_j: a distribution of one number, or `Free`. By default
+        scale: The prior of each scale_j: a distribution of one number, or `Free`. By default
             HalfCauchy(2.5 sd(y) / sd(x_j)).
 
     References:
@@ -215,7 +230,7 @@ class Horseshoe(GaussianGivenScales):
         if self.scale is None:
             prior = _with_scale(prior, np.asarray(m / (p - m) / np.sqrt(max(1, n))))
         if self.unit is None:
-            unit = _default_scale(sd_x, sd_y) / WEAKLY_INFORMATIVE
+            unit = _default_scale(sd_x, sd_y) / DEFAULT_SCALE_SDS
             prior = hyper.replace(prior, [("unit",)], [unit])
         return prior
 
@@ -234,8 +249,8 @@ class Laplace(Prior):
     """Laplace weights, whose mode is the lasso: weights_j ~ Laplace(0, scale_j).
 
     Args:
-        scale: One number, or one for each feature. By default 2.5 sd(y) / sd(x_j) / sqrt(2), which
-            has the sd of the default `Gaussian`.
+        scale: One number, or one for each feature. By default 2.5 sd(y) / sd(x_j) / sqrt(2), with
+            the same sd as the default `Gaussian`.
 
     References:
         Park and Casella (2008), The Bayesian lasso.
@@ -276,7 +291,7 @@ class Independent(Prior):
 class Flat(GaussianGivenScales):
     """The improper prior with density 1 everywhere: its mode is least squares.
 
-    There is no log evidence, and nothing can be drawn from it. It also serves as `intercept=`.
+    There is no log evidence, and no draws from the prior. It may also be passed as `intercept=`.
     """
 
     proper: ClassVar[bool] = False
@@ -288,13 +303,6 @@ class Flat(GaussianGivenScales):
         return dist.ImproperUniform(constraints.real_vector, (), (p,))
 
 
-# NumPyro distributions that are one of these priors.
-_EQUIVALENTS = {
-    dist.Normal: lambda d: Gaussian(scale=d.scale, loc=d.loc),
-    dist.Laplace: lambda d: Laplace(scale=d.scale) if not np.any(d.loc) else Independent(d),
-}
-
-
 def as_prior(value) -> Prior:
     """Read a prior, a NumPyro distribution of each weight, an sd, or None for the default."""
     if value is None:
@@ -302,9 +310,13 @@ def as_prior(value) -> Prior:
     if isinstance(value, Prior):
         return value
     if isinstance(value, Distribution):
-        if value.support.is_discrete:
+        if value.is_discrete:
             raise ValueError(f"prior={type(value).__name__} is discrete; weights are real numbers.")
-        return _EQUIVALENTS.get(type(value), Independent)(value)
+        if type(value) is dist.Normal:
+            return Gaussian(scale=value.scale, loc=value.loc)
+        if type(value) is dist.Laplace and not np.any(value.loc):
+            return Laplace(scale=value.scale)
+        return Independent(value)
     try:
         return Gaussian(scale=value)
     except TypeError:
@@ -314,19 +326,20 @@ def as_prior(value) -> Prior:
         ) from None
 
 
-def _with_scale(prior: Prior, default) -> Prior:
+def _with_scale[P: Prior](prior: P, default) -> P:
     """The prior, or a copy with the default scale if it has none."""
-    return prior if prior.scale is not None else hyper.replace(prior, [("scale",)], [default])
+    has_scale = hyper.get(prior, ("scale",)) is not None
+    return prior if has_scale else hyper.replace(prior, [("scale",)], [default])
 
 
 def _default_scale(sd_x, sd_y):
     """2.5 sd(y) / sd(x); for features that do not vary, 2.5 sd(y)."""
     sd_x = np.asarray(sd_x)
-    return WEAKLY_INFORMATIVE * sd_y / np.where(sd_x > 0, sd_x, 1.0)
+    return DEFAULT_SCALE_SDS * sd_y / np.where(sd_x > 0, sd_x, 1.0)
 
 
 def _expanded(scale, p: int):
-    """The same prior, or the same initial value, for each of p scales."""
+    """The prior of one scale, or its initial value, repeated for p scales."""
     if not hyper.is_specified(scale) or hyper.shape(scale) != ():
         return scale
     if isinstance(scale, Distribution):

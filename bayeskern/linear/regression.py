@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -26,18 +26,14 @@ from bayeskern.linear.collapsed import (
 )
 from bayeskern.linear.conjugate import NormalInverseGamma
 from bayeskern.linear.design import OpaqueStatic, as_opaque
-from bayeskern.linear.model import RANK_TOLERANCE, LinearModel, pooled, require_finite
+from bayeskern.linear.model import RANK_TOL, LinearModel, pooled, require_finite
 from bayeskern.linear.prediction import linear_predictors, thinned_draws
-from bayeskern.linear.statistics import Statistics
+from bayeskern.linear.statistics import SufficientStatistics
 from bayeskern.linear.whitened import whitened
+from bayeskern.prediction.closed_form import ClosedFormPrediction
 from bayeskern.prediction.mixture import Prediction, mixture, thin
 from bayeskern.prediction.outputs import OutputsPrediction
 from bayeskern.protocols import ClosedForm, Marginal, NoClosedFormError
-
-# If the sd of y is below this share of its mean, y is constant but for rounding.
-ROUNDING = 1e-14
-# A fit whose residuals are below this share of y is perfect.
-PERFECT = 1e-10
 
 
 class BayesianLinearRegression(LinearModel):
@@ -46,27 +42,27 @@ class BayesianLinearRegression(LinearModel):
     y ~ N(intercept + features(x)'weights, noise). It is itself a NumPyro model, model(X, y=None),
     with the sites `intercept`, `weights` and those of the scales.
 
-    Gaussian noise needs the rows only once, for their sufficient statistics. Weights that are
+    With Gaussian noise, the rows are read once, for their sufficient statistics. Weights that are
     Gaussian given the scales are integrated out, whatever the method, and drawn exactly.
 
-    y may have k columns, outputs that share X: each has weights and an intercept of its own, which
-    are independent given the noise and the prior that they share, and X is factored once for all.
-    Sites are then `weights` (k, p) and `intercept` (k,). Default priors go by the sd of y around
-    the means of its columns, so bring columns of different units to one scale first. Gaussian noise
-    and priors that are Gaussian given their scales alone take several outputs.
+    y may have k columns, outputs with a common X: each has its own weights and intercept, which are
+    independent given the common noise and prior, and X is factored once. The sites are then
+    `weights` (k, p) and `intercept` (k,). Default priors use the sd of y around the means of its
+    columns, so scale columns of different units first. Several outputs need Gaussian noise and a
+    prior that is Gaussian given its scales.
 
     Args:
         features: A scikit-learn transformer, or one of `bayeskern.kernels` such as
-            `NystromFeatures(kernel)`. By default the columns of X are the features. A
-            network phi that is trained as well makes a kernel: the model is then
-            `GPRegression(kernel_from_features(phi, weights=...))`, without the weights of this one.
+            `NystromFeatures(kernel)`. By default the columns of X are the features. For a
+            network phi that is trained as well, take
+            `GPRegression(kernel_from_features(phi, weights=...))`.
         prior: The prior on the weights: one of `bayeskern.priors`, a NumPyro distribution of each
             weight, or a standard deviation. N(0, (2.5 sd(y) / sd(x))^2) by default.
         noise: The variance of the noise, as a number, a distribution or `Free`; by default its
             square root is Exponential with mean sd(y). Or a likelihood, such as
             `likelihoods.StudentT()`, for robust regression.
-        intercept: True for a prior around the data, N(mean(y), (2.5 sd(y))^2) where x is at its
-            mean; False for none; or a NumPyro Normal or `priors.Flat()`, which speak of x = 0.
+        intercept: True for a prior around the data, N(mean(y), (2.5 sd(y))^2) at the mean of x;
+            False for none; or a NumPyro Normal or `priors.Flat()`, which apply to x = 0.
 
     References:
         Bishop (2006), Pattern Recognition and Machine Learning, sections 3.3 and 3.5.
@@ -90,15 +86,15 @@ class BayesianLinearRegression(LinearModel):
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether the noise is Gaussian."""
+        """True if the noise is Gaussian."""
         return isinstance(self.noise, Gaussian)
 
     # -- data -------------------------------------------------------------------------------------
 
-    def prepare(self, X=None, y=None, **extra):
+    def prepare(self, X=None, y=None, **extra) -> tuple[Self, tuple]:
         """Compute the features, check the data and set default priors: see `LinearModel.prepare`.
 
-        Without X and y, the model is prepared for the rows that `update` has shown it.
+        Without X and y, the model is prepared for the rows given to `update`.
         """
         if not self.is_gaussian or (y is None and X is not None):
             return super().prepare(X, y, **extra)
@@ -112,16 +108,19 @@ class BayesianLinearRegression(LinearModel):
         model = dataclasses.replace(model, outputs=outputs)
         return model._prepared_with(_summarize(features, y)), (features, y)
 
-    def update(self, X, y) -> BayesianLinearRegression:
-        """Return a model that has seen these rows too: the posterior given them is its prior.
+    def update(self, X, y) -> Self:
+        """Condition the model on rows, which become part of its prior.
 
-        Only O(p^2) numbers are kept of the rows. Features that have to be learnt are learnt from
-        the first rows. `bk.infer(model)` conditions on the rows seen so far, and
-        `bk.infer(model, X, y)` on those and more.
+        Only O(p^2) numbers are kept of the rows. Learnt features are fitted to the first rows.
+        `bk.infer(model)` conditions on all rows given to `update`, and `bk.infer(model, X, y)` on
+        these rows as well.
 
         Args:
             X: Inputs, shape (n,) or (n, d), or a data frame.
             y: Observations, shape (n,).
+
+        Returns:
+            The updated model.
 
         Raises:
             ValueError: If the noise is not Gaussian, the data are not finite numbers, or there are
@@ -150,25 +149,28 @@ class BayesianLinearRegression(LinearModel):
         seen = statistics if seen_before is None else seen_before.merge(statistics)
         return dataclasses.replace(model, seen=seen, statistics=None, prepared=False)
 
-    def stream(self, chunks: Iterable) -> BayesianLinearRegression:
-        """Return a model that has seen all chunks of rows, in O(p^2) memory.
+    def stream(self, chunks: Iterable) -> Self:
+        """Condition the model on many chunks of rows, in O(p^2) memory.
 
         Args:
-            chunks: An iterator of pairs (X, y), each given to `update` in turn.
+            chunks: An iterable of pairs (X, y), each given to `update` in turn.
+
+        Returns:
+            The updated model.
         """
         model = self
         for X, y in chunks:
             model = model.update(X, y)
         return model
 
-    def _read_features(self, X, extra):
+    def _read_features(self, X, extra: dict) -> tuple[Self, np.ndarray]:
         """A copy that knows its design, and the features."""
         design, features = self._design_and_features(X, "X")
         self.noise.read_extra(extra, len(features))
         return dataclasses.replace(self, design=OpaqueStatic(design)), features
 
     def _require_several_outputs(self, k: int) -> None:
-        """Refuse y with k columns where outputs cannot be fitted together."""
+        """Refuse y with k columns if outputs cannot be fitted together."""
         reason = None
         if not self.prior.gaussian:
             reason = f"a {type(self.prior).__name__} prior is not Gaussian given its scales"
@@ -180,24 +182,24 @@ class BayesianLinearRegression(LinearModel):
                 "Fit each column of y by itself."
             )
 
-    def _prepared_from_seen(self):
+    def _prepared_from_seen(self) -> tuple[Self, tuple]:
         if self.seen is None:
             raise ValueError(
                 "there are no data: give X and y, or a model that update has shown some."
             )
         p = len(self.seen.mean) - 1
         no_rows = np.zeros((0, p)), np.zeros(0)
-        return self._prepared_with(Statistics.of(*no_rows)), no_rows
+        return self._prepared_with(SufficientStatistics.of(*no_rows)), no_rows
 
-    def _prepared_with(self, statistics: Statistics) -> BayesianLinearRegression:
-        """A prepared copy that has these rows beside those seen before."""
+    def _prepared_with(self, statistics: SufficientStatistics) -> Self:
+        """A prepared copy for these rows and the rows given to `update`."""
         if self.seen is not None:
             statistics = self.seen.merge(statistics)
         means, sd = statistics.mean[self.size :], pooled(statistics.sds[self.size :])
         mean = float(max(means, key=abs))
-        # The sd of a constant y is what rounding leaves, which sets no scale.
-        sd = sd if sd > ROUNDING * abs(mean) else 0.0
-        noise = self.noise.with_default(sd, mean, int(statistics.n))
+        # The sd of a constant y is rounding, which sets no scale.
+        sd = sd if sd > 1e-14 * abs(mean) else 0.0
+        noise = self._gaussian_noise.with_default(sd, mean, int(statistics.n))
         sd = sd or max(abs(mean), 1.0)
         if hyper.is_specified(noise.noise) and self._fits_perfectly(statistics):
             warnings.warn(
@@ -209,21 +211,26 @@ class BayesianLinearRegression(LinearModel):
             )
         model = dataclasses.replace(self, noise=noise, statistics=statistics)
         location = mean if self.outputs is None else means
-        return model._with_default_priors(statistics, location, sd, self.design.value.names)
+        return model._with_default_priors(statistics, location, sd, self.fitted_design.names)
 
-    def _fits_perfectly(self, statistics: Statistics) -> bool:
-        """Whether the residuals are rounding errors, though there are more rows than weights."""
+    def _fits_perfectly(self, statistics: SufficientStatistics) -> bool:
+        """True if the residuals are rounding errors, with more rows than weights."""
         R = statistics.about_zero() if self.intercept is None else statistics.R
         p = self.size
         X, y = R[:, :p], R[:, p:]
-        rounding = PERFECT * np.linalg.norm(y)
+        rounding = 1e-10 * np.linalg.norm(y)
         if statistics.n <= p + (self.intercept is not None) or np.any(np.abs(y[p:]) > rounding):
             return False
         # If columns are collinear, the last rows of R do not hold all of the residuals.
-        fitted = X @ np.linalg.lstsq(X, y, rcond=RANK_TOLERANCE)[0]
+        fitted = X @ np.linalg.lstsq(X, y, rcond=RANK_TOL)[0]
         return bool(np.linalg.norm(y - fitted) <= rounding)
 
-    # -- what it knows of its posterior -----------------------------------------------------------
+    @property
+    def _gaussian_noise(self) -> Gaussian:
+        assert isinstance(self.noise, Gaussian)
+        return self.noise
+
+    # -- the posterior ----------------------------------------------------------------------------
 
     def marginal(self, X, y, extra=None) -> Marginal | None:
         """The model with its weights integrated out, or in whitened coordinates; see `infer`.
@@ -247,7 +254,7 @@ class BayesianLinearRegression(LinearModel):
     def exact(self, X, y=None, extra=None) -> ClosedForm:
         """The posterior in closed form, if the scales and the noise are numbers.
 
-        The noise may also have a conjugate prior, InverseGamma beside `priors.Conjugate` or flat
+        The noise may also have a conjugate prior, InverseGamma with `priors.Conjugate` or flat
         weights; the weights are then Student t.
 
         Args:
@@ -269,7 +276,7 @@ class BayesianLinearRegression(LinearModel):
                 f"the posterior of this linear regression has no closed form: {reason}. Take "
                 "method='auto'."
             )
-        if hyper.is_specified(self.noise.noise):
+        if hyper.is_specified(self._gaussian_noise.noise):
             return NormalInverseGamma.of(self).closed_form()
         collapsed, rows = CollapsedModel(self), linear_gaussian(self)
         scales, posterior, log_evidence = condition(collapsed, rows, {})
@@ -287,7 +294,7 @@ class BayesianLinearRegression(LinearModel):
         scales = self.prior.hyperparameters().values()
         if any(map(hyper.is_specified, scales)) or self.prior.has_latents:
             return f"the scales of the {type(self.prior).__name__} prior are to be inferred"
-        noise = self.noise.noise
+        noise = self._gaussian_noise.noise
         if not hyper.is_specified(noise):
             return None
         if type(noise) is not dist.InverseGamma:
@@ -304,8 +311,8 @@ class BayesianLinearRegression(LinearModel):
     ):
         """Predict new observations at X_new: see `LinearModel.predictive` for the arguments.
 
-        Gaussian weights are averaged over exactly, given the scales. If the noise is conjugate it
-        is averaged over as well: the prediction is Student t, whatever the draws.
+        Gaussian weights are integrated out exactly given the scales. Conjugate noise is integrated
+        out as well: the prediction is Student t, whatever the draws.
 
         Returns:
             A `Prediction`; a `ClosedFormPrediction` if the noise is conjugate, an
@@ -314,19 +321,21 @@ class BayesianLinearRegression(LinearModel):
         """
         if not self.is_gaussian:
             return super().predictive(draws, data, X_new, latent, seed, **extra)
-        X = self.design.value(X_new)
+        X = self.fitted_design(X_new)
         self.noise.read_extra(extra, len(X))
         draws = {name: jnp.asarray(value) for name, value in draws.items()}
         if not self.prior.gaussian:
             chosen = thinned_draws(len(draws["weights"]), len(X))
             draws = {name: value[chosen] for name, value in draws.items()}
-            noise = 0.0 if latent else draws.get("noise", self.noise.noise)
+            noise = 0.0 if latent else draws.get("noise", self._gaussian_noise.noise)
             return _predict_from_weights(X, draws, noise)
-        prediction = self._predict_given_scales(draws, X, latent)
+        prediction: Any = self._predict_given_scales(draws, X, latent)
         return prediction if self.outputs is None else OutputsPrediction(prediction, self.outputs)
 
-    def _predict_given_scales(self, draws, X, latent: bool) -> Prediction:
-        """At features X (m, p); several outputs at one point follow one another."""
+    def _predict_given_scales(
+        self, draws: dict, X, latent: bool
+    ) -> Prediction | ClosedFormPrediction:
+        """Predict at features X (m, p); the outputs at a point follow one another."""
         if len(draws["weights"]) > 1 and "noise" in draws and not self._why_not_exact():
             return NormalInverseGamma.of(self).predict(X, latent)
         collapsed, rows = CollapsedModel(self), linear_gaussian(self)
@@ -335,10 +344,9 @@ class BayesianLinearRegression(LinearModel):
         return mixture(conditional_at, thin(scales), X, X.shape[1])
 
 
-def _summarize(features, y) -> Statistics:
+def _summarize(features, y) -> SufficientStatistics:
     """The sufficient statistics of these rows."""
-    # Not by the likelihood, since rows seen before have a say in default priors too.
-    statistics = Statistics.of_shares(features, np.asarray(y))
+    statistics = SufficientStatistics.of_shares(features, np.asarray(y))
     require_finite(statistics, features)
     return statistics
 
@@ -350,7 +358,7 @@ def _predict_from_weights(X, draws, noise) -> Prediction:
 
     def draw(key, size):
         key_order, key_errors = jax.random.split(key)
-        # No draw is taken twice before all were taken once.
+        # Every draw is used once before any is used twice.
         order = np.asarray(jax.random.permutation(key_order, len(eta)))
         chosen = order[np.arange(size) % len(eta)]
         errors = np.asarray(jax.random.normal(key_errors, (size, eta.shape[1])))
@@ -360,7 +368,7 @@ def _predict_from_weights(X, draws, noise) -> Prediction:
 
 
 def _as_likelihood(noise) -> Likelihood:
-    """Read noise as a likelihood: a variance is that of Gaussian noise."""
+    """Read noise: a likelihood, or the variance of Gaussian noise."""
     if isinstance(noise, Likelihood):
         if noise.outputs is not None or noise.classifies or noise.link_name != "identity":
             raise ValueError(

@@ -1,9 +1,9 @@
 """Sufficient statistics of a linear model with Gaussian noise, in square-root form.
 
-Such a model needs three things of n rows (x, y): their number, their mean, and an upper triangular
-R with R'R the scatter matrix of the columns [x y] around that mean. Two such summaries merge
-exactly, by one more QR factorization, so that yesterday's rows need not be kept. Where y has k
-columns, they are the last k.
+The likelihood of n rows (x, y) depends on three things: their number, their mean, and an upper
+triangular R with R'R the scatter matrix of the columns [x y] around that mean. Two such summaries
+merge exactly, by one more QR factorisation, so that old rows need not be kept. If y has k columns,
+they are the last k.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import numpy as np
 from bayeskern.core import sharding
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-# Rows are summed in chunks that stay in the processor's cache.
+# Rows are summed in chunks of this size, which stay in the processor's cache.
 CHUNK_ROWS = 4096
-# Cross products with a larger condition number lose too many digits: QR takes over.
-MAX_CONDITION = 1e6
 
 
-class Statistics(NamedTuple):
-    """The number n of rows, their mean (p + 1,), and R (k, p + 1) with k = min(n, p + 1).
+class SufficientStatistics(NamedTuple):
+    """Sufficient statistics of rows [x y].
 
-    y is the last column. n is an array, so that another number of rows does not compile again.
+    Attributes:
+        n: The number of rows, as an array, so that another number does not compile again.
+        mean: The mean of the rows, (p + 1,).
+        R: The root of the scatter matrix, (k, p + 1) with k = min(n, p + 1).
     """
 
     n: np.ndarray
@@ -34,10 +35,10 @@ class Statistics(NamedTuple):
     R: np.ndarray
 
     @classmethod
-    def of(cls, X, y) -> Statistics:
-        """Summarize rows X (n, p) and y (n,) or (n, k), in one pass where the columns allow it.
+    def of(cls, X: np.ndarray, y: np.ndarray) -> SufficientStatistics:
+        """Summarise rows X (n, p) and y (n,) or (n, k), in one pass if they are well-conditioned.
 
-        Values that are not finite leave NaN in R.
+        R is NaN if a value is not finite.
         """
         if y.ndim == 2:
             return cls.of(np.column_stack([X, y[:, :-1]]), y[:, -1])
@@ -51,17 +52,18 @@ class Statistics(NamedTuple):
         return _by_qr(X, y)
 
     @classmethod
-    def of_shares(cls, X, y) -> Statistics:
-        """`of`, where the rows are shared out over processes; each gets the same statistics."""
+    def of_shares(cls, X: np.ndarray, y: np.ndarray) -> SufficientStatistics:
+        """Summarise all rows, each process a share of them; every process gets the result."""
         first, step = sharding.processes()
         if step == 1:
             return cls.of(X, y)
         share = cls.of(X[first::step], y[first::step])
         R = np.pad(share.R, ((0, len(share.mean) - len(share.R)), (0, 0)))
-        return reduce(cls.merge, (cls(*s) for s in sharding.gather((share.n, share.mean, R))))
+        shares = [cls(*s) for s in sharding.gather((share.n, share.mean, R))]
+        return reduce(lambda a, b: a.merge(b), shares)
 
-    def merge(self, other: Statistics) -> Statistics:
-        """Summarize both sets of rows.
+    def merge(self, other: SufficientStatistics) -> SufficientStatistics:
+        """Summarise both sets of rows.
 
         Chan, Golub and LeVeque (1983), equation 2.1b, with square roots of the scatter matrices.
         """
@@ -70,17 +72,20 @@ class Statistics(NamedTuple):
         n, difference = self.n + other.n, other.mean - self.mean
         between = np.sqrt(self.n * other.n / n) * difference
         mean = self.mean + difference * (other.n / n)
-        return Statistics(np.asarray(n), mean, _stacked_qr([self.R, other.R, between[None]]))
+        return SufficientStatistics(
+            np.asarray(n), mean, _stacked_qr([self.R, other.R, between[None]])
+        )
 
     @classmethod
-    def of_features(cls, X) -> Statistics:
-        """Summarize rows X alone, as if every y were 0."""
+    def of_features(cls, X: np.ndarray) -> SufficientStatistics:
+        """Summarise rows X alone, with y = 0."""
         features = cls.of(X[:, :-1], X[:, -1])
         R = np.pad(features.R, ((0, 0), (0, 1)))
         return cls(features.n, np.append(features.mean, 0.0), R)
 
     @property
     def is_finite(self) -> bool:
+        """True if all rows and their squares were finite."""
         return bool(np.all(np.isfinite(self.R)) and np.all(np.isfinite(self.mean)))
 
     def log_likelihood(self, weights, intercept, noise):
@@ -95,7 +100,7 @@ class Statistics(NamedTuple):
         """The standard deviations of the columns, with y last: (p + 1,)."""
         return np.linalg.norm(self.R, axis=0) / np.sqrt(max(1.0, float(self.n)))
 
-    def around(self, center) -> np.ndarray:
+    def around(self, center: np.ndarray) -> np.ndarray:
         """M (k, p + 2) with M'M = Z'Z for the columns Z = [1, x - center, y] of all rows."""
         p = len(center)
         mean_row = np.concatenate([[1.0], self.mean[:p] - center, self.mean[p:]])
@@ -106,20 +111,20 @@ class Statistics(NamedTuple):
         return _with_mean_row(self, self.mean)
 
 
-def _with_mean_row(statistics, mean_row):
-    """The root of the cross products: those of the mean, and the scatter around it."""
+def _with_mean_row(statistics: SufficientStatistics, mean_row: np.ndarray) -> np.ndarray:
+    """The root of the cross products of all rows, from their mean and the scatter around it."""
     scatter = np.zeros((len(statistics.R), len(mean_row)))
     scatter[:, len(mean_row) - statistics.R.shape[1] :] = statistics.R
     return _stacked_qr([np.sqrt(statistics.n) * mean_row[None], scatter])
 
 
 def _stacked_qr(blocks) -> np.ndarray:
-    """The R of a QR factorization of blocks of rows, stacked."""
+    """The R of a QR factorisation of stacked blocks of rows."""
     return np.linalg.qr(np.concatenate(blocks), mode="r")
 
 
-def _by_products(X, y) -> Statistics | None:
-    """From the cross products of the columns; None where that would lose too many digits."""
+def _by_products(X, y) -> SufficientStatistics | None:
+    """Summarise rows by the cross products of the columns; None if they are ill-conditioned."""
     # Shifted by the mean of the first rows, so that columns far from 0 lose no digits.
     shift = np.append(
         np.mean(X[:CHUNK_ROWS], axis=0, dtype=float), np.mean(y[:CHUNK_ROWS], dtype=float)
@@ -136,31 +141,30 @@ def _by_products(X, y) -> Statistics | None:
     if not np.all(norms > 0):
         return None
     eigenvalues = np.linalg.eigvalsh(scatter / np.outer(norms, norms))
-    if not eigenvalues[-1] < MAX_CONDITION * eigenvalues[0]:
+    # Cross products with a larger condition number lose too many digits.
+    if not eigenvalues[-1] < 1e6 * eigenvalues[0]:
         return None
-    return Statistics(np.asarray(float(n)), mean, np.linalg.cholesky(scatter).T)
+    return SufficientStatistics(np.asarray(float(n)), mean, np.linalg.cholesky(scatter).T)
 
 
 def _products(X, y, shift) -> tuple[np.ndarray, np.ndarray]:
     """Z'Z and the sums of the columns of Z = [X y] - shift."""
-    p = X.shape[1]
-    products, total = np.zeros((p + 1, p + 1)), np.zeros(p + 1)
-    buffer, ones = np.empty((min(CHUNK_ROWS, len(X)), p)), np.ones(CHUNK_ROWS)
+    p = len(shift)
+    products, total = np.zeros((p, p)), np.zeros(p)
+    buffer, ones = np.empty((CHUNK_ROWS, p)), np.ones(CHUNK_ROWS)
     with np.errstate(invalid="ignore", over="ignore"):
         for start in range(0, len(X), CHUNK_ROWS):
-            t = y[start : start + CHUNK_ROWS] - shift[p]
-            x = np.subtract(X[start : start + CHUNK_ROWS], shift[:p], out=buffer[: len(t)])
-            products[:p, :p] += x.T @ x
-            products[:p, p] += t @ x
-            products[p, p] += t @ t
-            total[:p] += ones[: len(t)] @ x
-            total[p] += t.sum()
-    products[p, :p] = products[:p, p]
+            rows = slice(start, start + CHUNK_ROWS)
+            Z = buffer[: len(y[rows])]
+            np.subtract(X[rows], shift[:-1], out=Z[:, :-1])
+            np.subtract(y[rows], shift[-1], out=Z[:, -1])
+            products += Z.T @ Z
+            total += ones[: len(Z)] @ Z
     return products, total
 
 
-def _by_qr(X, y) -> Statistics:
-    """From the columns themselves, chunk by chunk, centered at the mean of all rows."""
+def _by_qr(X, y) -> SufficientStatistics:
+    """Summarise rows by QR factorisations of chunks, centered at the mean of all rows."""
     n = len(X)
     mean = np.concatenate([np.mean(X, axis=0, dtype=float), [np.mean(y, dtype=float)]])
     if not np.all(np.isfinite(mean)):
@@ -169,10 +173,10 @@ def _by_qr(X, y) -> Statistics:
     for start in range(0, n, CHUNK_ROWS):
         rows = slice(start, start + CHUNK_ROWS)
         R = _stacked_qr([R, np.column_stack([X[rows], y[rows]]).astype(float) - mean])
-    return Statistics(np.asarray(float(n)), mean, R)
+    return SufficientStatistics(np.asarray(float(n)), mean, R)
 
 
-def _not_finite(n: int, mean) -> Statistics:
+def _not_finite(n: int, mean) -> SufficientStatistics:
     """The statistics of rows that are not all finite."""
     k = len(mean)
-    return Statistics(np.asarray(float(n)), mean, np.full((min(n, k), k), np.nan))
+    return SufficientStatistics(np.asarray(float(n)), mean, np.full((min(n, k), k), np.nan))

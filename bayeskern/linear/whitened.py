@@ -1,8 +1,8 @@
-"""A linear model in coordinates in which its posterior is nearly round.
+"""A linear model in whitened coordinates, in which its posterior is nearly spherical.
 
 With b = loc + sd * V u and V orthogonal, u ~ N(0, I) is the prior b ~ N(loc, sd^2). If the columns
 of V are the right singular vectors of the features, scaled by the prior sds, the curvature of the
-likelihood in u is close to diagonal, however collinear the features are, and samplers move freely.
+likelihood in u is close to diagonal, however collinear the features are, and samplers mix well.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpyro.distributions as dist
 from bayeskern.linear.model import LinearModel
 from bayeskern.protocols import Marginal
 
-# The site of the whitened coordinates.
-AXES = "axes"
-
 
 class Whitened(eqx.Module):
     """The model over whitened coordinates u of its coefficients, at the site `axes`.
 
-    basis: (p, p); proper: whether u has the prior N(0, I). Otherwise b = loc + basis u, and the
-    coefficients have their own priors.
+    Attributes:
+        model: The model, prepared.
+        basis: The directions of u, (p, p).
+        proper: Whether u has the prior N(0, I). Otherwise b = loc + basis u, and the coefficients
+            have their own priors.
     """
 
     model: LinearModel
@@ -40,16 +40,16 @@ class Whitened(eqx.Module):
         intercept, weights = (b[..., 0], b[..., 1:]) if has_intercept_coefficient else (0.0, b)
         numpyro.deterministic("weights", weights)
         if model.intercept is not None:
-            intercept = intercept - weights @ jnp.asarray(model.intercept.center)
+            intercept = intercept - weights @ model.intercept.point
             numpyro.deterministic("intercept", intercept)
         model.observe(likelihood, X, weights, intercept, y, extra)
 
     def _coefficients(self, loc, sd, outputs):
         shape = loc.shape if outputs is None else (outputs, *loc.shape)
         if self.proper:
-            u = numpyro.sample(AXES, dist.Normal(0.0, 1.0).expand(shape).to_event(len(shape)))
+            u = numpyro.sample("axes", dist.Normal(0.0, 1.0).expand(shape).to_event(len(shape)))
             return loc + sd * (u @ self.basis.T)
-        u = numpyro.sample(AXES, dist.ImproperUniform(dist.constraints.real, (), shape))
+        u = numpyro.sample("axes", dist.ImproperUniform(dist.constraints.real, (), shape))
         b, finite = loc + u @ self.basis.T, jnp.isfinite(sd)
         log_prior = dist.Normal(loc, jnp.where(finite, sd, 1.0)).log_prob(b)
         numpyro.factor("prior", jnp.sum(jnp.where(finite, log_prior, 0.0)))
@@ -57,24 +57,21 @@ class Whitened(eqx.Module):
 
 
 def whitened(model: LinearModel, X, y, extra) -> Marginal | None:
-    """A prepared model in whitened coordinates; None if its prior is not Gaussian given scales."""
+    """The model in whitened coordinates; None unless its prior is Gaussian given its scales."""
     if not model.prior.gaussian:
         return None
-    relative_sds, proper, statistics = model.shape(), model.is_proper, model.statistics
-    if model.intercept is None:
-        M = statistics.about_zero()
-    else:
-        M = statistics.around(model.intercept.center)
-        M = M[1:, 1:] if model.intercept.is_fixed else M
+    relative_sds, proper, M = model.shape(), model.is_proper, model.root_of_products()
+    if model.intercept is not None and model.intercept.is_fixed:
+        M = M[1:, 1:]
     p = len(relative_sds)
     H = M[:p, :p]
     _, S, Vt = np.linalg.svd(np.pad(H, ((0, p - len(H)), (0, 0))) * relative_sds)
     basis = Vt.T
     if not proper:
-        # One unit of u changes the linear predictor by one unit in all rows together.
+        # A unit of u then changes the linear predictor by a unit, as a vector over all rows.
         basis = relative_sds[:, None] * basis / np.maximum(S, S[0] * np.finfo(float).eps)
 
     def recover(draws, key, mean):
-        return {name: value for name, value in draws.items() if name != AXES}
+        return {name: value for name, value in draws.items() if name != "axes"}
 
     return Marginal(Whitened(model, basis, proper), (X, y, extra), recover)

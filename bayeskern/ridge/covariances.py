@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ import numpy as np
 
 from bayeskern.kernels.base import Kernel
 from bayeskern.kernels.gram_matrix import blocks, padded
-from bayeskern.linalg import NoisyGram, Solver
+from bayeskern.linalg import Factor, NoisyGram, Solver
 from bayeskern.ridge.systems import Constant, RidgeFactor, RidgeSystem, as_column
 
 
@@ -52,24 +52,28 @@ class Covariances(NamedTuple):
         trace = float(weights @ np.asarray(self.kernel.evaluate_diag(jnp.asarray(self.X))))
         if not self.constant:
             return trace
-        product = _multiply(self.solver, self.kernel, self.X, weights)
+        product = _compiled(self.solver.multiply, NoisyGram(self.kernel, self.X, 0.0), weights)
         return trace - float(weights @ np.asarray(product)) / np.sum(weights)
 
     def weighted(self, weights: np.ndarray, X_new: np.ndarray) -> np.ndarray:
         """k(X_new, X) weights, in blocks of X_new (m, d): (m,), or (m, k) for weights (n, k)."""
-        sums = np.empty((len(X_new), *np.shape(weights)[1:]))
+        sums = np.empty((len(X_new), weights[0].size))
+        K = NoisyGram(self.kernel, self.X, 0.0)
         for rows in blocks(len(X_new), len(self.X)):
-            means = _means(self.solver, self.kernel, self.X, weights, padded(X_new[rows]))
-            sums[rows] = np.asarray(means)[: len(X_new[rows])]
-        return sums
+            for j, w in enumerate(weights.reshape(len(weights), -1).T):
+                # Exact solvers compute the mean from the weights, without noise and residuals.
+                means = _compiled(self.solver.mean, K, None, None, w, padded(X_new[rows]))
+                sums[rows, j] = np.asarray(means)[: len(X_new[rows])]
+        return sums.reshape(len(X_new), *weights.shape[1:])
 
     def latent_variances(self, system: RidgeSystem, X_new: np.ndarray) -> np.ndarray:
         """The variances of f, with the constant, at X_new (m, d): (m,)."""
         variances = np.empty(len(X_new))
-        noise, factor = as_noise(system.alpha, self.u), system.factor.factor
+        assert isinstance(system.factor, SolverFactor)
+        K, factor = NoisyGram(self.kernel, self.X, system.factor.noise), system.factor.factor
         for rows in blocks(len(X_new), len(self.X)):
             new = padded(X_new[rows])
-            block = _variances(self.solver, self.kernel, self.X, noise, factor, new)
+            block = _compiled(self.solver.variance, K, None, factor, new)
             variances[rows] = np.asarray(block)[: len(X_new[rows])]
         if self.constant:
             # The uncertainty of the constant, less the share that f takes back.
@@ -84,9 +88,11 @@ class SolverFactor(RidgeFactor):
 
     def __init__(self, covariances: Covariances, alpha: float):
         super().__init__(float(alpha))
-        self.u, noise = covariances.u, as_noise(alpha, covariances.u)
-        self.factor = _factor(covariances.solver, covariances.kernel, covariances.X, noise)
-        self._logdet = float(_logdet(self.factor)) + 2.0 * float(np.sum(np.log(self.u)))
+        kernel, solver, X, self.u, _ = covariances
+        self.noise = as_noise(alpha, self.u)
+        self.factor: Factor = _compiled(solver.factor, NoisyGram(kernel, X, self.noise))
+        logdet = _compiled(self.factor.logdet)
+        self._logdet = float(logdet) + 2.0 * float(np.sum(np.log(self.u)))
         if not np.isfinite(self._logdet):
             raise np.linalg.LinAlgError(
                 f"K + {alpha:g} I is singular to rounding. Take a larger alpha, or solver='eigen'."
@@ -94,11 +100,11 @@ class SolverFactor(RidgeFactor):
 
     def solve(self, B):
         u = as_column(self.u, B)
-        return np.asarray(_solve(self.factor, B / u)) / u
+        return np.asarray(_compiled(self.factor.solve, B / u)) / u
 
     @cached_property
     def inverse_diagonal(self):
-        return np.asarray(_inv_diag(self.factor)) / np.square(self.u)
+        return np.asarray(_compiled(self.factor.inv_diag)) / np.square(self.u)
 
     def logdet(self):
         return self._logdet
@@ -111,41 +117,6 @@ def as_noise(alpha, u: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _factor(solver, kernel, X, noise):
-    return solver.factor(NoisyGram(kernel, X, noise))
-
-
-@eqx.filter_jit
-def _solve(factor, T):
-    return factor.solve(T)
-
-
-@eqx.filter_jit
-def _inv_diag(factor):
-    return factor.inv_diag()
-
-
-@eqx.filter_jit
-def _logdet(factor):
-    return factor.logdet()
-
-
-@eqx.filter_jit
-def _multiply(solver, kernel, X, b):
-    return solver.multiply(NoisyGram(kernel, X, 0.0), b)
-
-
-@eqx.filter_jit
-def _variances(solver, kernel, X, noise, factor, X_new):
-    return solver.variance(NoisyGram(kernel, X, noise), None, factor, X_new)
-
-
-@eqx.filter_jit
-def _means(solver, kernel, X, weights, X_new):
-    def mean(weights):
-        # Exact solvers compute the mean from the weights, without noise and residuals.
-        return solver.mean(NoisyGram(kernel, X, 0.0), None, None, weights, X_new)
-
-    if weights.ndim == 1:
-        return mean(weights)
-    return jnp.stack([mean(w) for w in weights.T], axis=1)
+def _compiled(method: Callable, *args: Any) -> Any:
+    """A method of a solver or a factor, compiled once for each method and shape."""
+    return method(*args)

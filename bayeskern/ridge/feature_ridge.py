@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgWarning
-from sklearn.base import MultiOutputMixin, RegressorMixin, TransformerMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayeskern.core import sharding, validation
@@ -30,9 +30,10 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
     alphas: ArrayLike | None
     alpha_per_target: bool
     fit_intercept: bool
+    n_features_in_: int
 
     @abstractmethod
-    def _features(self, n: int) -> TransformerMixin:
+    def _features(self, n: int) -> NystromFeatures | RandomFourierFeatures:
         """The transformer that makes the features, unfitted, for n points."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -173,7 +174,8 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         """Fit the features to the first rows, and start the sums."""
         used = sqrt_weights > 0.0
         X, Y = X[used], Y[used]
-        self.features_ = self._features(len(X)).fit(X)
+        self.features_ = self._features(len(X))
+        self.features_.fit(X)
         first = self.features_.transform(X[:1])[0]
         origin = (first, Y[0].copy()) if self.fit_intercept else None
         self._moments = Moments(len(first), Y.shape[1], origin)
@@ -205,7 +207,7 @@ class _FeatureRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         elif np.ndim(alpha) > 0:
             self._system = Eigendecomposition.of(self._centered.S.copy()).at(alpha)
         else:
-            self._system = self._factored(alpha)
+            self._system = self._factored(float(alpha))
         self.alpha_ = alpha
         coefficients = self._system.solve(self._centered.P)
         intercept = self._centered.mean_y - self._centered.mean @ coefficients
@@ -320,8 +322,8 @@ class NystromRidge(_FeatureRidge):
         self.fit_intercept = fit_intercept
         self.seed = seed
 
-    def _features(self, n: int):
-        landmarks = min(100, n) if self.landmarks is None else self.landmarks
+    def _features(self, n: int) -> NystromFeatures | RandomFourierFeatures:
+        landmarks: Any = min(100, n) if self.landmarks is None else self.landmarks
         if np.ndim(landmarks) > 0:
             landmarks, _ = validation.inputs(
                 landmarks, "landmarks", getattr(self, "feature_names_in_", None)
@@ -342,6 +344,7 @@ class NystromRidge(_FeatureRidge):
     def landmarks_(self) -> np.ndarray:
         """The landmarks z, (m, d)."""
         check_is_fitted(self)
+        assert isinstance(self.features_, NystromFeatures)
         return self.features_.landmarks_
 
 
@@ -411,7 +414,7 @@ class FourierRidge(_FeatureRidge):
         self.fit_intercept = fit_intercept
         self.seed = seed
 
-    def _features(self, n: int):
+    def _features(self, n: int) -> NystromFeatures | RandomFourierFeatures:
         kernel = self._concrete_kernel(positive_definite=False)
         return RandomFourierFeatures(kernel, self.n_components, self.orthogonal, self.seed)
 

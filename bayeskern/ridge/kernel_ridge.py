@@ -298,7 +298,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         try:
             if isinstance(alpha, str):
                 alpha = self._best_alpha(self._covariances, alpha, alphas)
-            return self._covariances.at(alpha)
+            return self._covariances.at(float(alpha))
         except np.linalg.LinAlgError:
             if self.solver != "auto" or not matrix_fits_in_memory(self.kernel_, X):
                 raise
@@ -357,7 +357,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelExpansion):
         _, T, u, _, _ = self._rows
         if alphas is None:
             alphas = default_alphas(spectrum.trace / len(T), len(T))
-        return RegularizationPath.of(spectrum, T, alphas, u)
+        return RegularizationPath.of(spectrum.systems(alphas), T, alphas, u)
 
     def _best_alpha(self, spectrum: RidgeSpectrum | Covariances, criterion: str, alphas):
         """The best of alphas by the criterion; the path becomes attributes of the estimator."""

@@ -8,7 +8,8 @@ bordered matrix. All sums run over the n points.
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,12 +74,6 @@ def default_alphas(mean_variance: float, n: int) -> np.ndarray:
     return (mean_variance or 1.0) * np.geomspace(1e-8, 10.0 * n, 50)
 
 
-class _Spectrum(Protocol):
-    """The systems of several penalties: `RidgeSpectrum` or `Covariances`."""
-
-    def systems(self, alphas): ...
-
-
 class RegularizationPath(NamedTuple):
     """The criteria for many penalties, each (number of alphas, number of targets).
 
@@ -95,12 +90,15 @@ class RegularizationPath(NamedTuple):
     evidence: np.ndarray
 
     @classmethod
-    def of(cls, spectrum: _Spectrum, T, alphas, sqrt_weights) -> RegularizationPath:
-        """The path for targets T (n, k), which are multiplied by sqrt_weights (n,)."""
+    def of(cls, systems: Iterator, T, alphas, sqrt_weights) -> RegularizationPath:
+        """The path from the systems of alphas, and their indices.
+
+        Targets T (n, k) are multiplied by sqrt_weights (n,).
+        """
         n, targets = T.shape
         weight, log_weights = sqrt_weights @ sqrt_weights, np.sum(np.log(sqrt_weights))
         loo, gcv, evidence = (np.empty((len(alphas), targets)) for _ in range(3))
-        for indices, system in spectrum.systems(alphas):
+        for indices, system in systems:
             system = system.for_loo()
             diagonal = system.inverse_diagonal
             for j, t in enumerate(T.T):

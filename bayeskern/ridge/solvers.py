@@ -21,7 +21,7 @@ def choose_solver(
     requested: str,
     kernel: Kernel,
     X: np.ndarray,
-    noise: np.ndarray,
+    noise: np.ndarray | float,
     needs_matrix: str | None,
     needs_factor: str | None,
     may_be_singular: bool,
@@ -56,11 +56,11 @@ def choose_solver(
             f"solver={requested!r} computes with another matrix, near the one of the kernel, which "
             "has no dual coefficients of this kernel. Take NystromRidge, or GaussianProcess."
         )
-    return choose(kernel, X, requested, noise).solver
+    return choose(kernel, X, requested, noise).solver  # pyright: ignore[reportArgumentType]
 
 
 def matrix_fits_in_memory(kernel: Kernel, X: np.ndarray) -> bool:
-    """Whether the Gram matrix of X and its factor fit in memory."""
+    """True if the Gram matrix of X and its factor fit in memory."""
     return _bytes_of_matrix(kernel, X) <= validation.machine_memory()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -68,7 +68,8 @@ class Objective(NamedTuple):
                 "marked with Free(start). Mark some, or leave optimize out."
             )
         paths = tuple(s.path for s in sites)
-        starts = [hyper.get(kernel, path).init for path in paths]
+        free: list[Any] = [hyper.get(kernel, path) for path in paths]
+        starts = [value.init for value in free]
         # Free values that are numbers in the kernel may pass into a compiled function.
         start = hyper.replace(kernel, paths, map(jnp.asarray, starts)).require_concrete()
         return cls(start, paths, tuple(s.constraint for s in sites), alpha, criterion)

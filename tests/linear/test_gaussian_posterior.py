@@ -11,7 +11,7 @@ from bayeskern.linear.gaussian_posterior import (
     SharedScale,
     WeightSpace,
 )
-from bayeskern.linear.statistics import Statistics
+from bayeskern.linear.statistics import SufficientStatistics
 from tests.marks import few, slow
 
 # More rows than coefficients, as many, one more, and fewer.
@@ -41,7 +41,7 @@ def test_evidence_mean_and_variance(n, p, relative_sds):
     X, y, loc, sd, noise = problem(n, p)
     rng = np.random.default_rng(0)
     relative_sds = 3.0 * sd if relative_sds == "of the prior" else rng.uniform(0.1, 1.0, p)
-    model = LinearGaussian.reduced(n, Statistics.of(X, y).about_zero(), relative_sds)
+    model = LinearGaussian.reduced(n, SufficientStatistics.of(X, y).about_zero(), relative_sds)
     assert type(model) is (FunctionSpace if n < p else WeightSpace)
     evidence, mean, covariance = truth(X, y, loc, sd, noise)
     posterior, new = model.posterior(loc, sd, noise), rng.normal(size=(3, p))
@@ -56,7 +56,7 @@ def test_evidence_mean_and_variance(n, p, relative_sds):
 @pytest.mark.parametrize("factor", [3.0, 0.1])
 def test_one_factor_for_all_prior_sds_but_the_first_costs_less(first, factor):
     X, y, loc, sd, noise = problem(30, 4)
-    M = Statistics.of(X, y).about_zero()
+    M = SufficientStatistics.of(X, y).about_zero()
     fast, slow = (
         LinearGaussian.reduced(30, M, sd, shared_scale=True),
         LinearGaussian.reduced(30, M, sd),
@@ -76,7 +76,7 @@ def test_one_factor_for_all_prior_sds_but_the_first_costs_less(first, factor):
 @pytest.mark.parametrize(("n", "p"), [slow(30, 4), (6, 10)])
 def test_draws_have_the_mean_and_the_covariance(n, p):
     X, y, loc, sd, noise = problem(n, p)
-    model = LinearGaussian.reduced(n, Statistics.of(X, y).about_zero(), sd)
+    model = LinearGaussian.reduced(n, SufficientStatistics.of(X, y).about_zero(), sd)
     _, mean, covariance = truth(X, y, loc, sd, noise)
     count = 200_000
     draws = jax.vmap(model.posterior(loc, sd, noise).draw)(
@@ -94,7 +94,7 @@ def test_draws_have_the_mean_and_the_covariance(n, p):
 @pytest.mark.parametrize(("n", "p"), SIZES)
 def test_the_gradient_of_the_evidence(n, p):
     X, y, loc, sd, noise = problem(n, p)
-    model = LinearGaussian.reduced(n, Statistics.of(X, y).about_zero(), np.ones(p))
+    model = LinearGaussian.reduced(n, SufficientStatistics.of(X, y).about_zero(), np.ones(p))
 
     def evidence(v):
         return model.log_evidence(loc, jnp.exp(v[:p]), jnp.exp(v[p]))
@@ -113,7 +113,7 @@ def test_a_weight_that_its_prior_sets_to_0_costs_the_others_no_digits(tiny, apar
     # Two columns that are nearly copies of each other besides.
     X[:, 1] = X[:, 0] + apart * X[:, 1]
     zero, without = np.zeros(4), np.delete(X, 2, axis=1)
-    model = LinearGaussian.reduced(30, Statistics.of(X, y).about_zero(), np.ones(4))
+    model = LinearGaussian.reduced(30, SufficientStatistics.of(X, y).about_zero(), np.ones(4))
     other_sds = np.delete(sd, 2)
     sd[2] = tiny
     expected, mean, _ = truth(without, y, np.zeros(3), other_sds, noise)
@@ -136,7 +136,9 @@ def test_a_weight_that_its_prior_sets_to_0_costs_the_others_no_digits(tiny, apar
 def test_flat_priors_give_least_squares():
     X, y, _, _, noise = problem(30, 4)
     flat, zero = np.full(4, np.inf), np.zeros(4)
-    model = LinearGaussian.reduced(30, Statistics.of(X, y).about_zero(), np.ones(4), proper=False)
+    model = LinearGaussian.reduced(
+        30, SufficientStatistics.of(X, y).about_zero(), np.ones(4), proper=False
+    )
     posterior = model.posterior(zero, flat, noise)
     np.testing.assert_allclose(posterior.mean, np.linalg.lstsq(X, y)[0], atol=1e-11)
     inverse = np.linalg.inv(X.T @ X)
@@ -153,7 +155,9 @@ def test_flat_priors_give_least_squares():
 def test_a_flat_intercept_beside_more_weights_than_rows():
     X, y, loc, sd, noise = problem(6, 10)
     sd[0], X[:, 0] = np.inf, 1.0
-    model = LinearGaussian.reduced(6, Statistics.of(X, y).about_zero(), np.ones(10), proper=False)
+    model = LinearGaussian.reduced(
+        6, SufficientStatistics.of(X, y).about_zero(), np.ones(10), proper=False
+    )
     # Generalised least squares for the level, then the others around it.
     Z, sds = X[:, 1:], sd[1:]
     K, r, ones = (Z * sds**2) @ Z.T + noise * np.eye(6), y - Z @ loc[1:], np.ones(6)
@@ -171,7 +175,7 @@ def test_monomials_far_from_the_origin_are_solved_as_by_svd(degree):
     y = np.sin(3.0 * x)
     assert np.linalg.cond(X) > 1e15
     sd = 1.0 / X.std(axis=0)
-    M = Statistics.of(X, y).around(X.mean(axis=0))[:, 1:]
+    M = SufficientStatistics.of(X, y).around(X.mean(axis=0))[:, 1:]
     model = LinearGaussian.reduced(200, M, sd)
     noise = 1e-2
     posterior = model.posterior(np.zeros(degree), sd, noise)

@@ -103,7 +103,7 @@ def test_a_prior_that_keeps_the_noise_from_0_leaves_it_one():
 
 
 def test_a_lasso_that_does_not_settle_says_so(monkeypatch):
-    monkeypatch.setattr("bayeskern.linear.lasso.ROUNDS", 2)
+    monkeypatch.setattr("bayeskern.linear.lasso.MAX_ROUNDS", 2)
     with pytest.raises(ValueError, match="did not settle.*2 rounds"):
         fit(blr(prior=priors.Laplace(0.3)), X, Y)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayeskern.linear import statistics
-from bayeskern.linear.statistics import Statistics
+from bayeskern.linear.statistics import SufficientStatistics
 
 
 def rows(n, p, offset=0.0, scale=1.0):
@@ -21,7 +21,7 @@ def scatter(X, y):
 @pytest.mark.parametrize(("n", "p"), [(1, 3), (3, 3), (4, 3), (5, 3), (50, 3), (9000, 4)])
 def test_they_hold_the_mean_and_the_scatter(n, p):
     X, y = rows(n, p)
-    found = Statistics.of(X, y)
+    found = SufficientStatistics.of(X, y)
     assert found.n == n and found.R.shape == (min(n, p + 1), p + 1)
     np.testing.assert_allclose(found.mean, np.column_stack([X, y]).mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.R.T @ found.R, scatter(X, y), rtol=1e-11, atol=1e-11 * n)
@@ -33,14 +33,14 @@ def test_years_lose_no_digits():
     years = X + np.array([2000.0, 1e7])
     # Around the mean nothing is left of the offset but the rounding of the inputs themselves.
     exact = scatter(years.astype(np.longdouble), y.astype(np.longdouble)).astype(float)
-    found = Statistics.of(years, y)
+    found = SufficientStatistics.of(years, y)
     np.testing.assert_allclose(found.R.T @ found.R, exact, rtol=1e-12, atol=1e-8)
 
 
 def test_collinear_columns_take_the_slower_way_and_keep_half_the_digits():
     X, y = rows(2000, 3)
     X[:, 2] = X[:, 1] + 1e-9 * X[:, 2]
-    R = Statistics.of(X, y).R
+    R = SufficientStatistics.of(X, y).R
     # The smallest singular value would drown in the rounding of the cross product, at 1e-8.
     Z = np.column_stack([X, y])
     expected = np.linalg.svd(Z - Z.mean(axis=0), compute_uv=False)
@@ -49,9 +49,9 @@ def test_collinear_columns_take_the_slower_way_and_keep_half_the_digits():
 
 def test_what_is_merged_is_what_all_rows_give():
     X, y = rows(300, 4, offset=100.0)
-    whole, parts = Statistics.of(X, y), Statistics.of(X[:0], y[:0])
+    whole, parts = SufficientStatistics.of(X, y), SufficientStatistics.of(X[:0], y[:0])
     for part in np.split(np.arange(300), [1, 3, 40, 41, 200]):
-        parts = parts.merge(Statistics.of(X[part], y[part]))
+        parts = parts.merge(SufficientStatistics.of(X[part], y[part]))
     assert parts.n == whole.n == 300
     np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-13)
     np.testing.assert_allclose(parts.R.T @ parts.R, whole.R.T @ whole.R, rtol=1e-11, atol=1e-9)
@@ -60,7 +60,7 @@ def test_what_is_merged_is_what_all_rows_give():
 @pytest.mark.parametrize("n", [3, 40])
 def test_the_cross_products_of_other_columns(n):
     X, y = rows(n, 3)
-    found, center = Statistics.of(X, y), np.array([1.0, -2.0, 0.5])
+    found, center = SufficientStatistics.of(X, y), np.array([1.0, -2.0, 0.5])
     Z = np.column_stack([np.ones(n), X - center, y])
     np.testing.assert_allclose(np.square(found.around(center)).sum(), np.square(Z).sum())
     M = found.around(center)
@@ -76,14 +76,14 @@ def test_the_log_likelihood_is_that_of_the_rows():
     w, b, noise = np.array([0.3, -1.0, 2.0]), 0.7, 0.4
     expected = norm(b + X @ w, np.sqrt(noise)).logpdf(y).sum()
     np.testing.assert_allclose(
-        Statistics.of(X, y).log_likelihood(w, b, noise), expected, rtol=1e-12
+        SufficientStatistics.of(X, y).log_likelihood(w, b, noise), expected, rtol=1e-12
     )
 
 
 @pytest.mark.parametrize("n", [3, 100])
 def test_features_alone_have_a_last_column_of_zeros(n):
     X, _ = rows(n, 3)
-    found = Statistics.of_features(X)
+    found = SufficientStatistics.of_features(X)
     assert np.all(found.R[:, -1] == 0.0) and found.mean[-1] == 0.0
     np.testing.assert_allclose(found.R.T @ found.R, scatter(X, np.zeros(n)), atol=1e-10)
 
@@ -93,7 +93,7 @@ def test_features_alone_have_a_last_column_of_zeros(n):
 def test_what_is_not_finite_is_seen(value, n):
     X, y = rows(n, 3)
     X[n - 1, 1] = value
-    assert not Statistics.of(X, y).is_finite
+    assert not SufficientStatistics.of(X, y).is_finite
 
 
 def test_memory_does_not_grow_with_the_rows():
@@ -101,7 +101,7 @@ def test_memory_does_not_grow_with_the_rows():
 
     X, y = rows(200_000, 10)
     tracemalloc.start()
-    Statistics.of(X, y)
+    SufficientStatistics.of(X, y)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # A few chunks; the rows themselves are 16 MB.

@@ -1,4 +1,4 @@
-"""A chance with a beta prior: heads and tails."""
+"""A probability with a beta prior: heads and tails."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 from typing import ClassVar, Self
 
 import equinox as eqx
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import scipy
@@ -19,12 +20,12 @@ class BetaBernoulli(ConjugateModel):
     """y_i ~ Bernoulli(p), p ~ Beta(a, b), so p | y ~ Beta(a + heads, b + tails).
 
     It is itself a NumPyro model, model(y=None), with the site `p`. y are 0 or 1; or, with
-    `trials=` beside it, how many of so many trials succeeded. The prior is worth a + b trials, a of
-    which were heads. A new observation is Bernoulli, of several trials beta-binomial.
+    `trials=`, numbers of successes in that many trials. The prior is worth a + b trials, a of which
+    were heads. A new observation is Bernoulli, and beta-binomial for several trials.
 
     Args:
-        a: Heads that the prior is worth, above 0.
-        b: Tails that the prior is worth, above 0.
+        a: The number of heads that the prior is worth, above 0.
+        b: The number of tails that the prior is worth, above 0.
 
     Raises:
         ValueError: If a or b is not above 0.
@@ -48,8 +49,8 @@ class BetaBernoulli(ConjugateModel):
     likelihood: ClassVar[Likelihood] = Binomial()
     extra_defaults: ClassVar[dict[str, float]] = {"trials": 1.0}
 
-    a: float = eqx.field(converter=above_0("a"))
-    b: float = eqx.field(converter=above_0("b"))
+    a: np.ndarray = eqx.field(converter=above_0("a"))
+    b: np.ndarray = eqx.field(converter=above_0("b"))
 
     @classmethod
     def of(cls, mean: float, strength: float) -> Self:
@@ -57,7 +58,10 @@ class BetaBernoulli(ConjugateModel):
 
         Args:
             mean: The prior mean of p, between 0 and 1.
-            strength: How many trials the prior is worth, above 0.
+            strength: The number of trials that the prior is worth, above 0.
+
+        Returns:
+            The model.
 
         Raises:
             ValueError: If the mean is not between 0 and 1, or the strength not above 0.
@@ -66,13 +70,13 @@ class BetaBernoulli(ConjugateModel):
         return cls(strength * mean, strength * (1.0 - mean))
 
     @property
-    def mean(self):
+    def mean(self) -> np.ndarray:
         """The prior mean of p."""
         return self.a / self.strength
 
     @property
-    def strength(self):
-        """How many trials the prior is worth: a + b."""
+    def strength(self) -> np.ndarray:
+        """The number of trials that the prior is worth: a + b."""
         return self.a + self.b
 
     def parameters(self):

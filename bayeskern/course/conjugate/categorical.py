@@ -1,4 +1,4 @@
-"""Chances of several classes with a Dirichlet prior."""
+"""Probabilities of several classes with a Dirichlet prior."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import scipy
+from numpy.typing import ArrayLike
 
 from bayeskern.core import validation
 from bayeskern.course.conjugate.model import ConjugateModel
 from bayeskern.likelihoods import Categorical
 from bayeskern.prediction.response import ResponsePrediction
-
-# How many draws of new observations a prediction has beside their chances.
-DRAWS = 4000
 
 
 def _several_above_0(value, name: str) -> np.ndarray:
@@ -29,17 +27,18 @@ def _several_above_0(value, name: str) -> np.ndarray:
 
 
 class DirichletCategorical(ConjugateModel):
-    """y_i ~ Categorical(p), p ~ Dirichlet(concentration), so each count adds to its own.
+    """y_i ~ Categorical(p), p ~ Dirichlet(concentration): the posterior adds the counts.
 
     It is itself a NumPyro model, model(y=None), with the site `p` of shape (K,); y are classes
     0, ..., K - 1. The prior is worth sum(concentration) observations, concentration_k of which were
     of class k. A new observation is categorical.
 
     Args:
-        concentration: Observations of each class that the prior is worth, shape (K,), above 0.
+        concentration: The numbers of observations of each class that the prior is worth, shape
+            (K,), above 0.
 
     Raises:
-        ValueError: If the concentrations are fewer than two, or not all above 0.
+        ValueError: If there are fewer than two concentrations, or one is not above 0.
 
     References:
         Gelman et al. (2013), Bayesian Data Analysis, section 3.4; Bishop (2006), Pattern
@@ -59,15 +58,19 @@ class DirichletCategorical(ConjugateModel):
     )
 
     @classmethod
-    def of(cls, mean, strength: float) -> Self:
-        """The model whose prior is worth `strength` observations, shared out by `mean`.
+    def of(cls, mean: ArrayLike, strength: float) -> Self:
+        """The model whose prior is worth `strength` observations in the proportions `mean`.
 
         Args:
             mean: The prior mean of p, shape (K,), above 0; its sum is 1.
-            strength: How many observations the prior is worth, above 0.
+            strength: The number of observations that the prior is worth, above 0.
+
+        Returns:
+            The model.
 
         Raises:
-            ValueError: If the means are not chances that sum to 1, or the strength is not above 0.
+            ValueError: If the means are not probabilities that sum to 1, or the strength is not
+                above 0.
         """
         shares = _several_above_0(mean, "mean")
         if not np.isclose(shares.sum(), 1.0):
@@ -75,17 +78,18 @@ class DirichletCategorical(ConjugateModel):
         return cls(validation.positive(strength, "strength") * shares)
 
     @property
-    def likelihood(self):
+    def likelihood(self) -> Categorical:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The likelihood, whose classes are 0, ..., K - 1."""
         return Categorical(classes=tuple(range(len(self.concentration))))
 
     @property
-    def mean(self):
+    def mean(self) -> np.ndarray:
         """The prior mean of p: (K,)."""
         return self.concentration / self.strength
 
     @property
-    def strength(self):
-        """How many observations the prior is worth: the sum of the concentrations."""
+    def strength(self) -> np.floating:
+        """The number of observations that the prior is worth: the sum of the concentrations."""
         return self.concentration.sum()
 
     def parameters(self):
@@ -103,13 +107,14 @@ class DirichletCategorical(ConjugateModel):
         return scipy.stats.rv_discrete(values=(np.arange(len(self.mean)), self.mean))
 
     def _prediction(self, n, extra, seed):
-        return self._of_classes(self.mean, self._draw_new(n, extra, jax.random.key(seed), DRAWS))
+        # Draws beside the exact probabilities.
+        return self._of_classes(self.mean, self._draw_new(n, extra, jax.random.key(seed), 4000))
 
     def _prediction_at(self, point, y):
         return self._of_classes(point["p"][0], y)
 
     def _of_classes(self, p, y) -> ResponsePrediction:
-        """Of classes, chances are the prediction. p: (K,); y: draws, (S, n)."""
-        chances = np.tile(p, (y.shape[1], 1))
-        mean = chances if len(p) > 2 else chances[:, 1]
-        return ResponsePrediction(y, mean, chances, tuple(range(len(p))))
+        """The prediction of classes by their probabilities p (K,), with draws y (S, n)."""
+        probabilities = np.tile(p, (y.shape[1], 1))
+        mean = probabilities if len(p) > 2 else probabilities[:, 1]
+        return ResponsePrediction(y, mean, probabilities, tuple(range(len(p))))

@@ -1,7 +1,7 @@
-"""What conjugate families share: the NumPyro model, its posterior, evidence, updates, predictions.
+"""The base of conjugate families: NumPyro model, posterior, evidence, updates and predictions.
 
-A prior is conjugate if the posterior is of its family, whatever the data. So the posterior is the
-model itself with other numbers in its prior, and everything follows from that.
+A prior is conjugate if the posterior belongs to the same family, whatever the data. The posterior
+is then the model itself with other numbers in its prior.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -32,12 +32,12 @@ from bayeskern.protocols import ClosedForm
 
 
 def above_0(name: str) -> Callable:
-    """A converter for a field: a positive number, as an array, so that others compile nothing."""
+    """A converter for a field: a positive number, as an array to avoid recompilation."""
     return lambda value: np.asarray(validation.positive(value, name))
 
 
 def finite(name: str) -> Callable:
-    """A converter for a field: a finite number, as an array, so that others compile nothing."""
+    """A converter for a field: a finite number, as an array to avoid recompilation."""
     return lambda value: np.asarray(validation.number(value, name))
 
 
@@ -49,15 +49,15 @@ class ConjugateModel(eqx.Module):
 
         (strength * mean + n * ybar) / (strength + n)
 
-    (Diaconis and Ylvisaker 1979). A family has these two, as fields or as properties, and what
-    stands under "what a family says".
+    (Diaconis and Ylvisaker 1979). A family defines `mean` and `strength`, as fields or as
+    properties, and the four abstract methods.
 
     Attributes:
         mean: E[y] under the prior.
-        strength: How many observations the prior is worth.
-        likelihood: The likelihood whose checks y has to pass.
-        extra_defaults: What the likelihood needs beside y, where it is not given.
-        seen: log p(y) of all that `update` has shown the model; None where that is nothing.
+        strength: The number of observations that the prior is worth.
+        likelihood: The likelihood that checks y.
+        extra_defaults: Default values of what the likelihood needs beside y.
+        seen: log p(y) of all observations given to `update`; None if there are none.
     """
 
     seen: np.ndarray | None = eqx.field(default=None, kw_only=True)
@@ -65,7 +65,14 @@ class ConjugateModel(eqx.Module):
     likelihood: ClassVar[Likelihood]
     extra_defaults: ClassVar[dict[str, float]] = {}
 
-    # -- what a family says -----------------------------------------------------------------------
+    if TYPE_CHECKING:
+        # Fields in some families, properties in others.
+        @property
+        def mean(self) -> Any: ...
+        @property
+        def strength(self) -> Any: ...
+
+    # -- defined by each family -------------------------------------------------------------------
 
     @abstractmethod
     def parameters(self) -> dict:
@@ -73,20 +80,20 @@ class ConjugateModel(eqx.Module):
 
     @abstractmethod
     def observation(self, **values) -> Distribution:
-        """The distribution of y given theta and what the likelihood needs beside y."""
+        """The distribution of y given theta and the extra values of the likelihood."""
 
     @abstractmethod
     def given(self, y, **extra) -> Self:
-        """The same model with the posterior in the place of the prior.
+        """The model with the posterior as its prior.
 
         Args:
             y: Observations as `prepare` returned them, shape (n,); n may be 0.
-            **extra: What the likelihood needs beside y, each of shape (n,).
+            **extra: The extra values of the likelihood, each of shape (n,).
         """
 
     @abstractmethod
     def new(self, **extra):
-        """The distribution of a new observation, theta integrated out: one of SciPy's."""
+        """The SciPy distribution of a new observation, with theta integrated out."""
 
     # -- the NumPyro model ------------------------------------------------------------------------
 
@@ -103,15 +110,15 @@ class ConjugateModel(eqx.Module):
         """Check the observations.
 
         Args:
-            y: Observations, shape (n,); None for no more than `update` has shown the model.
-            **extra: What the likelihood needs beside y, by name: one number, or n of them.
+            y: Observations, shape (n,); None for only those given to `update`.
+            **extra: The extra values of the likelihood, by name: one number, or n of them.
 
         Returns:
             The model and its arguments: y, and a dict of arrays.
 
         Raises:
             ValueError: If y is empty, not finite or outside of the support, naming the row, or if
-                there is no y, and the model has seen none.
+                there are no observations at all.
         """
         if y is None and self.seen is None:
             raise ValueError("there are no data: give y, or a model that update has shown some.")
@@ -125,7 +132,7 @@ class ConjugateModel(eqx.Module):
         return self, (y, extra)
 
     def restore(self, args: tuple, columns, classes) -> tuple[Self, tuple]:
-        """The model and its arguments, from those that a file has kept."""
+        """The model and its arguments, from the arguments saved in a file."""
         y, extra = args
         return self.prepare(y if len(y) else None, **extra)
 
@@ -141,48 +148,52 @@ class ConjugateModel(eqx.Module):
                 )
         return {**self.extra_defaults, **extra}
 
-    # -- what it knows of its posterior -----------------------------------------------------------
+    # -- the posterior ----------------------------------------------------------------------------
 
-    def exact(self, y, extra=None) -> ClosedForm:
-        """The posterior, and log p(y) of all observations, those seen before included.
+    def exact(self, y, extra: dict | None = None) -> ClosedForm:
+        """The posterior, and log p(y) of all observations, including those given to `update`.
 
         Args:
             y: Observations as `prepare` returned them, shape (n,).
-            extra: What the likelihood needs beside y.
+            extra: The extra values of the likelihood.
         """
         posterior = self.given(y, **(extra or {}))
         return ClosedForm(posterior.draw, self._log_evidence(posterior, y, extra))
 
     @by_one_thread
     def _log_evidence(self, posterior: Self, y, extra) -> float:
-        """log p(y) = log p(y, theta) - log p(theta | y), whatever theta.
+        """log p(y) = log p(y, theta) - log p(theta | y), for any theta.
 
-        This is the difference of the log normalizers of posterior and prior, in a form that needs
-        neither: Besag (1989), A candidate's formula. At the posterior mean, values far from 0 lose
-        no digits.
+        This formula needs no normalising constants: Besag (1989), "A candidate's formula". The
+        posterior mean is the theta at which values far from 0 lose no digits.
         """
-        theta = handlers.substitute(posterior.parameters, substitute_fn=init_to_mean())()
+        at_mean: Any = init_to_mean()
+        theta: Any = handlers.substitute(posterior.parameters, substitute_fn=at_mean)()
         joint, _ = log_density(self, (y, extra), {}, theta)
         return float(joint - log_density(posterior.parameters, (), {}, theta)[0])
 
-    def draw(self, key, n: int) -> dict:
+    def draw(self, key: jax.Array, n: int) -> dict:
         """n draws of theta from the prior, by site."""
         keys = jax.random.split(key, n)
         return jax.vmap(self._draw_one)(keys)
 
     @by_one_thread
     def _draw_one(self, key) -> dict:
-        return handlers.seed(self.parameters, key)()
+        theta: Any = handlers.seed(self.parameters, key)()
+        return theta
 
     def update(self, y, **extra) -> Self:
-        """Return a model that has seen these observations too: its prior is the posterior.
+        """Condition the model on observations: the posterior becomes its prior.
 
-        `bk.infer(model)` conditions on what it has seen so far, and `bk.infer(model, y)` on that
-        and more. The log evidence is that of all of it.
+        `bk.infer(model)` conditions on all observations given to `update`, and `bk.infer(model, y)`
+        on y as well. The log evidence is that of all of them.
 
         Args:
             y: Observations, shape (n,).
-            **extra: What the likelihood needs beside y, by name: one number, or n of them.
+            **extra: The extra values of the likelihood, by name: one number, or n of them.
+
+        Returns:
+            The updated model.
 
         Raises:
             ValueError: If y is empty, not finite or outside of the support, naming the row.
@@ -208,9 +219,9 @@ class ConjugateModel(eqx.Module):
         Args:
             draws: Posterior draws of theta, each of shape (S, ...).
             data: The data that the model was fitted to.
-            n: How many new observations; by default as many as `extra` has values, else 1.
-            seed: The same seed gives the same draws.
-            **extra: What the likelihood needs beside y, by name: one number, or n of them.
+            n: The number of new observations; by default the number of values in `extra`, or 1.
+            seed: The seed of the draws.
+            **extra: The extra values of the likelihood, by name: one number, or n of them.
 
         Returns:
             A `ClosedFormPrediction`; a `SampledPrediction` at a point estimate.
@@ -226,18 +237,18 @@ class ConjugateModel(eqx.Module):
         return self.given(y, **seen_extra)._prediction(n, extra, seed)
 
     def _prediction_at(self, point: dict, y):
-        """The prediction at a value of theta, repeated, where y (S, n) was drawn."""
+        """The prediction at one value of theta, repeated S times, from draws y (S, n)."""
         return SampledPrediction("y", y)
 
     def _prediction(self, n: int, extra: dict, seed: int):
-        """The prediction of n observations from the prior. seed: of what has to be drawn."""
+        """The prediction of n observations under the prior. seed: the seed of the draws."""
         distribution = self.new(**{name: np.asarray(value) for name, value in extra.items()})
         return ClosedFormPrediction(distribution, n, partial(self._draw_new, n, extra))
 
-    def _draw_new(self, n: int, extra: dict, key, size: int) -> np.ndarray:
-        """Joint draws of n observations from the prior: (size, n)."""
-        of_theta, of_y = jax.random.split(key)
-        return self._observe(self.draw(of_theta, size), n, extra, of_y)
+    def _draw_new(self, n: int, extra: dict, key: jax.Array, size: int) -> np.ndarray:
+        """Joint draws of n observations under the prior: (size, n)."""
+        key_theta, key_y = jax.random.split(key)
+        return self._observe(self.draw(key_theta, size), n, extra, key_y)
 
     def _observe(self, draws: dict, n: int, extra: dict, key) -> np.ndarray:
         """n observations at each of S draws of theta: (S, n)."""
@@ -249,12 +260,12 @@ class ConjugateModel(eqx.Module):
         return np.asarray(jax.vmap(at)(draws, keys))
 
     def __repr__(self) -> str:
-        own = [f.name for f in dataclasses.fields(self) if f.name != "seen"]
-        arguments = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in own)
-        worth = f"worth {_shown(self.strength)} observations of mean {_shown(self.mean)}"
+        names = [f.name for f in dataclasses.fields(self) if f.name != "seen"]
+        arguments = ", ".join(f"{name}={_format(getattr(self, name))}" for name in names)
+        worth = f"worth {_format(self.strength)} observations of mean {_format(self.mean)}"
         return f"{type(self).__name__}({arguments}), {worth}"
 
 
-def _shown(value) -> str:
+def _format(value) -> str:
     value = np.asarray(value)
     return f"[{', '.join(map(number, value))}]" if value.ndim else number(value)

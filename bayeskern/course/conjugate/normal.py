@@ -1,4 +1,4 @@
-"""A mean with a normal prior: under noise of known variance, and of unknown."""
+"""A mean with a normal prior, and noise of known or unknown variance."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bayeskern.likelihoods import Gaussian, Likelihood
 
 
 class NormalNormal(ConjugateModel):
-    """y_i ~ N(mu, noise), mu ~ N(mean, variance), with a noise that is known.
+    """y_i ~ N(mu, noise), mu ~ N(mean, variance), with known noise.
 
-    Precisions add up: 1 / variance of mu | y is 1 / variance + n / noise, and its mean is that of
-    prior and observations, weighted by their precisions. It is itself a NumPyro model,
+    Precisions add up: the posterior precision of mu is 1 / variance + n / noise, and its mean is
+    that of prior and observations, weighted by their precisions. It is itself a NumPyro model,
     model(y=None), with the site `mu`. The prior is worth noise / variance observations. A new
     observation is normal.
 
@@ -47,9 +47,9 @@ class NormalNormal(ConjugateModel):
 
     likelihood: ClassVar[Likelihood] = Gaussian(1.0)
 
-    mean: float = eqx.field(converter=finite("mean"))
-    variance: float = eqx.field(converter=above_0("variance"))
-    noise: float = eqx.field(converter=above_0("noise"))
+    mean: np.ndarray = eqx.field(converter=finite("mean"))
+    variance: np.ndarray = eqx.field(converter=above_0("variance"))
+    noise: np.ndarray = eqx.field(converter=above_0("noise"))
 
     @classmethod
     def of(cls, mean: float, strength: float, noise: float) -> Self:
@@ -57,21 +57,21 @@ class NormalNormal(ConjugateModel):
 
         Args:
             mean: The prior mean of mu, in the units of y.
-            strength: How many observations the prior is worth, above 0.
+            strength: The number of observations that the prior is worth, above 0.
             noise: The variance of y around mu, above 0.
+
+        Returns:
+            The model.
 
         Raises:
             ValueError: If the mean is not finite, or one of the others not above 0.
         """
-        noise, strength = (
-            validation.positive(noise, "noise"),
-            validation.positive(strength, "strength"),
-        )
-        return cls(mean, noise / strength, noise)
+        noise = validation.positive(noise, "noise")
+        return cls(mean, noise / validation.positive(strength, "strength"), noise)  # pyright: ignore[reportArgumentType]
 
     @property
-    def strength(self):
-        """How many observations the prior is worth: noise / variance."""
+    def strength(self) -> np.ndarray:
+        """The number of observations that the prior is worth: noise / variance."""
         return self.noise / self.variance
 
     def parameters(self):
@@ -100,15 +100,16 @@ class NormalGamma(ConjugateModel):
         a + n / 2,
         b + S / 2 + strength n (ybar - mean)^2 / (2 (strength + n))
 
-    in their places. It is itself a NumPyro model, model(y=None), with the sites `precision` and
-    `mu`. The prior is worth `strength` observations of mu, and 2 a of the precision, whose squares
-    around it sum to 2 b. A new observation is Student t with 2 a degrees of freedom.
+    in place of strength, mean, a and b. It is itself a NumPyro model, model(y=None), with the sites
+    `precision` and `mu`. The prior is worth `strength` observations of mu, and 2 a of the
+    precision, whose squares around mu sum to 2 b. A new observation is Student t with 2 a degrees
+    of freedom.
 
     Args:
         mean: The prior mean of mu, in the units of y.
-        strength: How many observations the prior of mu is worth, above 0.
+        strength: The number of observations that the prior of mu is worth, above 0.
         a: The concentration of the precision, above 0.
-        b: Its rate, in the squared units of y, above 0.
+        b: The rate of the precision, in the squared units of y, above 0.
 
     Raises:
         ValueError: If the mean is not finite, or one of the others not above 0.
@@ -127,10 +128,10 @@ class NormalGamma(ConjugateModel):
 
     likelihood: ClassVar[Likelihood] = Gaussian(1.0)
 
-    mean: float = eqx.field(converter=finite("mean"))
-    strength: float = eqx.field(converter=above_0("strength"))
-    a: float = eqx.field(converter=above_0("a"))
-    b: float = eqx.field(converter=above_0("b"))
+    mean: np.ndarray = eqx.field(converter=finite("mean"))
+    strength: np.ndarray = eqx.field(converter=above_0("strength"))
+    a: np.ndarray = eqx.field(converter=above_0("a"))
+    b: np.ndarray = eqx.field(converter=above_0("b"))
 
     @classmethod
     def of(cls, mean: float, variance: float, strength: float) -> Self:
@@ -139,7 +140,11 @@ class NormalGamma(ConjugateModel):
         Args:
             mean: The prior mean of mu, in the units of y.
             variance: One over the prior mean of the precision, above 0.
-            strength: How many observations the prior is worth, for mu and for the precision.
+            strength: The number of observations that the prior is worth, for mu and for the
+                precision.
+
+        Returns:
+            The model.
 
         Raises:
             ValueError: If the mean is not finite, or one of the others not above 0.

@@ -18,30 +18,30 @@ from bayeskern.likelihoods import Exponential, Likelihood, Poisson
 
 
 class GammaRate(ConjugateModel):
-    """A rate ~ Gamma(a, b), with mean a / b, of events: a of them in the time b."""
+    """A rate of events ~ Gamma(a, b), with mean a / b: worth a events in the time b."""
 
-    a: float = eqx.field(converter=above_0("a"))
-    b: float = eqx.field(converter=above_0("b"))
+    a: np.ndarray = eqx.field(converter=above_0("a"))
+    b: np.ndarray = eqx.field(converter=above_0("b"))
 
     def parameters(self):
         return {"rate": numpyro.sample("rate", dist.Gamma(self.a, self.b))}
 
     def after(self, events, time) -> Self:
-        """The same with so many events more, in so much time more."""
+        """The model after this many more events in this much more time."""
         return dataclasses.replace(self, a=self.a + events, b=self.b + time)
 
 
 class GammaPoisson(GammaRate):
     """y_i ~ Poisson(rate), rate ~ Gamma(a, b), so rate | y ~ Gamma(a + sum(y), b + n).
 
-    It is itself a NumPyro model, model(y=None), with the site `rate`. Counts of unequal times,
-    areas or populations come with them as `exposure=`: y_i ~ Poisson(exposure_i rate), and b grows
-    by the sum of the exposures. The prior is worth b observations that counted a together. A new
-    observation is negative binomial.
+    It is itself a NumPyro model, model(y=None), with the site `rate`. For counts over unequal
+    times, areas or populations pass these as `exposure=`: y_i ~ Poisson(exposure_i rate), and b
+    grows by the sum of the exposures. The prior is worth b observations whose counts sum to a. A
+    new observation is negative binomial.
 
     Args:
-        a: Events that the prior is worth, above 0.
-        b: Observations, or exposure, that the prior is worth, above 0.
+        a: The number of events that the prior is worth, above 0.
+        b: The number of observations, or the exposure, that the prior is worth, above 0.
 
     Raises:
         ValueError: If a or b is not above 0.
@@ -69,7 +69,10 @@ class GammaPoisson(GammaRate):
 
         Args:
             mean: The prior mean of the rate, above 0.
-            strength: How many observations, of exposure 1, the prior is worth, above 0.
+            strength: The number of observations, of exposure 1, that the prior is worth, above 0.
+
+        Returns:
+            The model.
 
         Raises:
             ValueError: If one of them is not above 0.
@@ -78,13 +81,13 @@ class GammaPoisson(GammaRate):
         return cls(strength * validation.positive(mean, "mean"), strength)
 
     @property
-    def mean(self):
+    def mean(self) -> np.ndarray | float:
         """The prior mean of the rate: a / b."""
         return self.a / self.b
 
     @property
-    def strength(self):
-        """How many observations the prior is worth: b."""
+    def strength(self) -> np.ndarray:
+        """The number of observations that the prior is worth: b."""
         return self.b
 
     def observation(self, rate, exposure):
@@ -101,12 +104,12 @@ class GammaExponential(GammaRate):
     """y_i ~ Exponential(rate), rate ~ Gamma(a, b), so rate | y ~ Gamma(a + n, b + sum(y)).
 
     It is itself a NumPyro model, model(y=None), with the site `rate`; y are waiting times. The
-    prior is worth a - 1 waiting times that took b together: where a is 1 or less the expected
-    waiting time is infinite. A new observation is Lomax (a Pareto that begins at 0).
+    prior is worth a - 1 waiting times with the sum b; if a is 1 or less the expected waiting time
+    is infinite. A new observation is Lomax (a Pareto that begins at 0).
 
     Args:
-        a: One more than the waiting times that the prior is worth, above 0.
-        b: The time that they took together, above 0.
+        a: One more than the number of waiting times that the prior is worth, above 0.
+        b: The sum of these waiting times, above 0.
 
     Raises:
         ValueError: If a or b is not above 0.
@@ -122,7 +125,7 @@ class GammaExponential(GammaRate):
         array([2.167])
     """
 
-    likelihood: ClassVar[Likelihood] = Exponential()
+    likelihood: ClassVar[Exponential] = Exponential()  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @classmethod
     def of(cls, mean: float, strength: float) -> Self:
@@ -130,7 +133,10 @@ class GammaExponential(GammaRate):
 
         Args:
             mean: The expected waiting time under the prior, above 0.
-            strength: How many waiting times the prior is worth, above 0.
+            strength: The number of waiting times that the prior is worth, above 0.
+
+        Returns:
+            The model.
 
         Raises:
             ValueError: If one of them is not above 0.
@@ -139,17 +145,17 @@ class GammaExponential(GammaRate):
         return cls(strength + 1.0, strength * validation.positive(mean, "mean"))
 
     @property
-    def mean(self):
-        """The expected waiting time under the prior: b / (a - 1); infinite where a <= 1."""
+    def mean(self) -> np.ndarray | float:
+        """The expected waiting time under the prior: b / (a - 1); infinite if a <= 1."""
         return self.b / self.strength if self.strength > 0 else np.inf
 
     @property
-    def strength(self):
-        """How many waiting times the prior is worth: a - 1."""
+    def strength(self) -> np.ndarray:
+        """The number of waiting times that the prior is worth: a - 1."""
         return self.a - 1.0
 
     def observation(self, rate):
-        # NumPyro's own has no waiting time of 0.
+        # NumPyro's exponential distribution has no waiting time of 0.
         return self.likelihood.of_log_mean(-jnp.log(rate))
 
     def given(self, y):
