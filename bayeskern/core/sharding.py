@@ -24,7 +24,7 @@ AXIS = "rows"
 _mesh: Mesh | None = None
 
 
-def share_over(devices: Sequence[jax.Device]) -> None:
+def share_over(devices: Sequence[Any]) -> None:
     """Divide rows over these devices from now on; not at all for fewer than two."""
     global _mesh
     _mesh = Mesh(np.asarray(devices), (AXIS,)) if len(devices) > 1 else None
@@ -39,7 +39,7 @@ def current_mesh() -> Mesh | None:
     return _mesh
 
 
-def own_devices() -> list[jax.Device | None]:
+def own_devices() -> list[Any]:
     """Devices of this process that take a share; [None] for the default device."""
     return [None] if _mesh is None else list(_mesh.local_devices)
 
@@ -82,7 +82,8 @@ def sum_over(add: Callable, zeros: Any, given: Any, items: Any, mesh: Mesh | Non
 
     places = (P(), P(), P(AXIS))
     of_all = jax.shard_map(of_device, mesh=mesh, in_specs=places, out_specs=P())
-    return of_all(*jax.tree.map(jnp.asarray, (zeros, given)), jax.tree.map(fill, items))
+    zeros, given = jax.tree.map(jnp.asarray, (zeros, given))
+    return of_all(zeros, given, jax.tree.map(fill, items))
 
 
 def _varying(x):

@@ -131,8 +131,7 @@ def _number(value: object) -> float:
 
 def seed(value: object) -> int:
     """Return a random seed, an integer from 0 to 2^32 - 1."""
-    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not is_integer or not 0 <= value < 2**32:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**32:
         raise ValueError(f"seed must be a whole number from 0 to 2**32 - 1, got {value!r}.")
     return int(value)
 

@@ -76,7 +76,7 @@ class GPRegression(eqx.Module):
     """
 
     kernel: Kernel = eqx.field(converter=positive_definite)
-    noise: hyper.Hyperparameter = eqx.field(converter=hyper.as_hyperparameter)
+    noise: Array = eqx.field(converter=hyper.as_hyperparameter)
     mean: Array | Callable = eqx.field(default=0.0, converter=mean_function)
     solver: str = eqx.field(static=True, default="auto", kw_only=True)
     #: columns of the data frame of the fit, which new points must have too

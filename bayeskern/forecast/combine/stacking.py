@@ -240,8 +240,8 @@ def features(log_evidence: ArrayLike, errors: ArrayLike) -> tuple[np.ndarray, np
         Gap in evidence, at least -20, and gap in minus the log error, at least -3: (K,) each. The
         second is 0 if an error is unknown.
     """
-    gaps = np.clip(np.subtract(log_evidence, np.max(log_evidence)), -20.0, 0.0)
-    errors = np.asarray(errors, float)
+    log_evidence, errors = np.asarray(log_evidence, float), np.asarray(errors, float)
+    gaps = np.clip(log_evidence - np.max(log_evidence), -20.0, 0.0)
     if not np.all(np.isfinite(errors)) or not np.all(errors > 0.0):
         return gaps, np.zeros(len(errors))
     return gaps, np.clip(-np.log(errors / np.min(errors)), -3.0, 0.0)

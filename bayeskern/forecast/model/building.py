@@ -42,12 +42,7 @@ def build_model(
     """Model of a structure for values y at times x, (n,) both, on their scale."""
     kernel, noise = build_kernel_and_noise(choices, structure, x, scale, y)
     if choices.likelihood is not None:
-        # Equinox converts the mean.
-        return LatentGP(
-            scale.size**2 * kernel,
-            choices.likelihood.model,
-            mean=scale.shift,  # pyright: ignore[reportArgumentType]
-        )
+        return LatentGP(scale.size**2 * kernel, choices.likelihood.model, mean=scale.shift)
     return GPRegression(kernel, noise)
 
 
@@ -57,8 +52,8 @@ def build_evidence(
     """Log density of a structure given values y at times x, (n,) both, on their scale."""
     z = scale.forward(y)
     if choices.kernels is not None:
-        model = GPRegression(*build_kernel_and_noise(choices, structure, x, scale, y))
-        return NumpyEvidence(_prior_of(model), x, z)
+        prior = _prior_of(*build_kernel_and_noise(choices, structure, x, scale, y))
+        return NumpyEvidence(prior, x, z)
     form = structure.trend, tuple(choices.seasons.items()), structure.changes, choices.change_width
     standardised = _standardised(choices, scale, y)
     prior = _template(*form, choices.likelihood is None)
@@ -129,12 +124,12 @@ def _step_size(choices: Choices, z: np.ndarray) -> float:
     return float(max(min(sizes, default=np.std(z)), 1e-3 * np.std(z)))
 
 
-def _prior_of(model: GPRegression) -> ProcessPrior:
+def _prior_of(kernel: Kernel, noise: dist.Distribution) -> ProcessPrior:
     """Prior by formulas in NumPy, or by JAX if the kernel or its priors have no such formulas."""
     try:
-        return NumpyPrior(model.kernel, model.noise)
+        return NumpyPrior(kernel, noise)
     except NotImplementedError:
-        return CompiledPrior(model)
+        return CompiledPrior(GPRegression(kernel, noise))
 
 
 @lru_cache(maxsize=256)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -33,26 +31,28 @@ class CompiledPrior:
     def __init__(self, model: GPRegression):
         # A target has data; the density of the hyperparameters does not depend on them.
         self._target = BoundModel.of(model, (np.zeros(2), np.zeros(2)), {}).target()
+        objective = NegativeLogDensity(self._target, jacobian=True)
+        self.middle = np.asarray(initial_positions(objective, 1, 0)[0])
         self.names = tuple(self._target.coordinates)
         self.component_names = tuple(component_names(model.kernel))
 
-    @cached_property
-    def middle(self) -> np.ndarray:
-        objective = NegativeLogDensity(self._target, jacobian=True)
-        return np.asarray(initial_positions(objective, 1, 0)[0])
-
-    def values(self, z) -> dict[str, np.ndarray]:
+    def values(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        """Hyperparameters by name, for z (..., d)."""
         z = np.asarray(z)
         sites = constrain(self._target, z.reshape(1, -1, z.shape[-1]))
         return {name: v.reshape((*z.shape[:-1], *v.shape[2:])) for name, v in sites.items()}
 
-    def noise(self, z) -> float:
+    def noise(self, z: np.ndarray) -> float:
+        """Variance of the noise at z (d,)."""
         return float(_noise_and_log_density(self._target, z)[0])
 
-    def log_density(self, z) -> float:
+    def log_density(self, z: np.ndarray) -> float:
+        """log p(z) at z (d,)."""
         return float(_noise_and_log_density(self._target, z)[1])
 
-    def covariance(self, z, pairs: Pairs) -> tuple[np.ndarray, Gradient]:
+    def covariance(self, z: np.ndarray, pairs: Pairs) -> tuple[np.ndarray, Gradient]:
+        """Kernel at z (d,) at the pairs, and the gradient of weighted sums of it."""
+
         def gradient(A, b):
             X, Z = _points(pairs)
             weights = np.zeros((len(X), len(X if Z is None else Z)))
@@ -61,11 +61,12 @@ class CompiledPrior:
 
         return self._gram(z, pairs, None), gradient
 
-    def components(self, z, pairs: Pairs) -> dict[str, np.ndarray]:
+    def components(self, z: np.ndarray, pairs: Pairs) -> dict[str, np.ndarray]:
+        """Each component of the kernel at z (d,) at the pairs, by name."""
         return {name: self._gram(z, pairs, name) for name in self.component_names}
 
-    def _gram(self, z, pairs: Pairs, name: str | None) -> np.ndarray:
-        """A component of the kernel at the pairs, or all of it."""
+    def _gram(self, z: np.ndarray, pairs: Pairs, name: str | None) -> np.ndarray:
+        """A component of the kernel at the pairs, or the whole kernel."""
         n, m = len(pairs.s), np.shape(pairs.t)[-1]
         if pairs.s.ndim == 1:
             return np.asarray(_diagonal(self._target, z, padded(pairs.s[:, None]), name))[:n]
@@ -74,9 +75,9 @@ class CompiledPrior:
 
 
 def _points(pairs: Pairs) -> tuple[np.ndarray, np.ndarray | None]:
-    """The points of a Gram matrix, rows filled up; None for columns that are the rows.
+    """Padded points of a Gram matrix; None for columns equal to the rows.
 
-    White noise tells points that are the same from points at the same time.
+    White noise distinguishes a point from another point at the same time.
     """
     return padded(pairs.s), None if pairs.are_same else padded(pairs.t.T)
 
@@ -105,5 +106,5 @@ def _gradient(z, target, X, Z, weights, b):
 
 
 def _at(target, z) -> GPRegression:
-    """The model at its hyperparameters."""
+    """The model at hyperparameters z."""
     return target.model.at(target.constrain(z))

@@ -150,7 +150,7 @@ class NormalScores(Scale):
         return replace(self, origin=float(self.back(0.0)))
 
     def forward(self, y: ArrayLike) -> np.ndarray:
-        return np.interp(y, self.distinct, self.scores)
+        return np.interp(np.asarray(y), self.distinct, self.scores)
 
     def back(self, z: ArrayLike) -> np.ndarray:
         return np.quantile(self.ordered, ndtr(z), method="hazen") - self.origin

@@ -198,8 +198,8 @@ def test_a_holiday_that_the_series_has_not_seen_is_said():
     days = pd.date_range("2024-01-15", "2024-12-20")
     y = pd.Series(50.0 + np.random.default_rng(0).normal(size=len(days)), days)
     f = bk.forecast(y, 14, holidays="DE", season=0, **ONE)
-    (remark,) = [remark for remark in f.remarks if "nothing is known" in remark]
-    assert remark.startswith("Neujahr, Erster Weihnachtstag, Zweiter Weihnachtstag falls within")
+    (remark,) = [remark for remark in f.remarks if "effect is unknown" in remark]
+    assert remark.startswith("Neujahr, Erster Weihnachtstag, Zweiter Weihnachtstag occurs in the")
     assert not {"Neujahr", "Erster Weihnachtstag"} & {*f.effects().index}
 
 
