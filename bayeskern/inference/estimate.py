@@ -1,4 +1,4 @@
-"""A number that was estimated, with its standard error."""
+"""An estimate with its standard error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import numpy as np
 
 
 class Estimate(NamedTuple):
-    """A number and its standard error: 0 where it is exact, NaN where it is unknown."""
+    """A number and its standard error.
+
+    Attributes:
+        value: The number.
+        error: Its standard error; 0 for an exact number, NaN where it is unknown.
+    """
 
     value: float
     error: float

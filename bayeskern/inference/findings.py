@@ -1,26 +1,26 @@
-"""One record of the modes and places of a posterior that searches, fits and assessments found."""
+"""Modes and other points of a posterior that searches, fits and assessments found."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import chdtri
 
 from bayeskern.inference.approximation.psis import weighted_moments
 from bayeskern.inference.optimization.factors import robust_cholesky
 from bayeskern.inference.optimization.modes import CRITERIA, Optimum
 
-# The share of a normal distribution that lies further out than a mode which its draws cover.
-MIN_TAIL_SHARE = 1e-4
-
 
 class Places(NamedTuple):
-    """Points where much of a posterior may lie.
+    """Points around which much of a posterior may lie.
 
-    coordinates: the names of the coordinates, d of them; z: the points, most important first,
-    (m, d) in unconstrained coordinates.
+    Attributes:
+        coordinates: Name of each coordinate, d of them.
+        z: Points in unconstrained coordinates, most important first, (m, d).
     """
 
     coordinates: tuple[str, ...]
@@ -29,38 +29,39 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Modes and other places of a posterior that searches, fits and assessments have seen.
+    """Modes and other points of a posterior that searches, fits and assessments found.
 
-    `auto` hands the findings of each attempt to the next ones: draws of an approximation have to
-    cover the modes, and chains visit the places. Findings of several forms of one model, which have
-    different coordinates, may stand in one record.
+    `auto` passes the findings of each attempt to the next ones: draws of an approximation have to
+    cover the modes, and chains visit the points. Findings of several forms of one model, which have
+    different coordinates, may be in one record.
 
     Attributes:
-        searches: The best mode of each search, which knows the other modes.
-        places: Other points where much of the posterior may lie.
+        searches: Best mode of each search, with its other modes.
+        places: Other points around which much of the posterior may lie.
     """
 
     searches: tuple[Optimum, ...] = ()
     places: tuple[Places, ...] = ()
 
     def __or__(self, other: Findings) -> Findings:
-        """The findings of both."""
+        """Findings of both records."""
         known = set(map(id, self.searches))
         new = tuple(search for search in other.searches if id(search) not in known)
         return Findings(self.searches + new, self.places + other.places)
 
     @classmethod
-    def at(cls, coordinates, z) -> Findings:
-        """Places z (m, d)."""
+    def at(cls, coordinates: Iterable[str], z: ArrayLike) -> Findings:
+        """Findings at points z (m, d)."""
         return cls(places=(Places(tuple(coordinates), np.asarray(z)),))
 
-    def missed(self, coordinates, z) -> list[Optimum]:
+    def missed(self, coordinates: Iterable[str], z: np.ndarray) -> list[Optimum]:
         """Modes that draws z (S, d) do not cover and that would change their moments."""
         searches = self._searches(coordinates)
         if not searches:
             return []
         mean, covariance = weighted_moments(z, np.full(len(z), 1.0 / len(z)))
-        tril, furthest = robust_cholesky(covariance), chdtri(z.shape[1], MIN_TAIL_SHARE)
+        # Draws cover a mode unless 99.99 % of their normal distribution are closer to the mean.
+        tril, furthest = robust_cholesky(covariance), chdtri(z.shape[1], 1e-4)
         missed: list[Optimum] = []
         for search in searches:
             for mode in (search, *search.influential):
@@ -74,16 +75,18 @@ class Findings:
                     missed.append(mode)
         return missed
 
-    def points(self, coordinates) -> np.ndarray:
-        """The places, and the modes where searches ended: (m, d)."""
+    def points(self, coordinates: Iterable[str]) -> np.ndarray:
+        """All points, and the modes at which searches ended: (m, d)."""
         names = tuple(coordinates)
         parts = [places.z for places in self.places if places.coordinates == names]
         for search in self._searches(coordinates):
-            # Not where the density rises without bound, as in the neck of a funnel.
+            # Only converged ends: the density rises without bound in the neck of a funnel.
             ends = np.flatnonzero(np.isfinite(search.start_log_densities))
-            parts.append(search.ends[[i for i in ends if search.at(i).converged]])
+            at = search.at
+            converged = [i for i in ends.tolist() if at is not None and at(i).converged]
+            parts.append(search.ends[converged])
         return np.concatenate([np.zeros((0, len(names))), *parts])
 
-    def _searches(self, coordinates) -> list[Optimum]:
+    def _searches(self, coordinates: Iterable[str]) -> list[Optimum]:
         names = tuple(coordinates)
         return [search for search in self.searches if search.coordinates == names]

@@ -1,6 +1,9 @@
-"""Any NumPyro model in, a posterior out."""
+"""Inference for any NumPyro model."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from bayeskern.core import validation
 from bayeskern.core.timing import Stopwatch
@@ -21,52 +24,51 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import model_arguments
 from bayeskern.inference.posterior.posterior import Posterior
 
-METHODS = {
+METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (Auto, Exact, MAP, MLE, Laplace, SVI, ImportanceSampling, Pathfinder, SMC, NUTS)
 }
 
 
 def infer(
-    model,
-    *args,
-    method="auto",
+    model: Callable,
+    *args: Any,
+    method: str | Method = "auto",
     seed: int = 0,
     coords: dict | None = None,
     dims: dict | None = None,
     progress: bool = True,
     model_kwargs: dict | None = None,
-    **kwargs,
+    **kwargs: Any,
 ) -> Posterior:
     """Fit a NumPyro model to data.
 
     Args:
         model: A NumPyro model: a function of the data, or an object such as `GPRegression`.
-        *args: The data, as the model takes them: `infer(model, X, y)`.
+        *args: Positional arguments of the model, usually data: `infer(model, X, y)`.
         method: "auto", "exact", "map", "mle", "laplace", "svi", "importance", "pathfinder", "smc"
             or "nuts"; or an object with options, such as `MAP(starts=8)`. "auto" takes the
-            cheapest one whose verdict is good.
-        seed: A whole number from 0 to 2**32 - 1, from which everything random follows. The same
+            cheapest method with a good verdict.
+        seed: A whole number from 0 to 2**32 - 1 that determines all random numbers. The same
             seed gives the same numbers.
-        coords: Labels along named axes, as ArviZ takes them: `{"school": ["A", "B"]}`.
-        dims: Names for the axes of sites, beside those that plates give: `{"theta": ["school"]}`.
-        progress: Whether to show a progress bar, on a terminal, for what takes long.
-        model_kwargs: Named arguments of the model that have a name of those above, such as
+        coords: Labels along named axes, in ArviZ's form: `{"school": ["A", "B"]}`.
+        dims: Names for the axes of sites, beside those of plates: `{"theta": ["school"]}`.
+        progress: Whether long work shows a progress bar on a terminal.
+        model_kwargs: Named arguments of the model that have the name of an option here, such as
             `{"seed": 7}`.
-        **kwargs: Named arguments of the model.
+        **kwargs: Other named arguments of the model.
 
     Returns:
-        The posterior with its draws, a verdict on how far to trust them (`posterior.trust`),
-        predictions, and the way to ArviZ.
+        The posterior: draws, a verdict on them (`posterior.trust`), predictions, and conversion to
+        ArviZ.
 
     Raises:
-        ValueError: If the method is unknown, the data are bad, or the model cannot be fitted, as
-            where its density changes when it is run again, by Python's random numbers; the message
-            names the argument or the site, and says what to do. `DoesNotApplyError`, which
-            is a ValueError, says that another method would do. Also where a name may be meant for
-            the model or for `infer`.
+        ValueError: If the method is unknown, the data are bad, or the model cannot be fitted, for
+            example because its density changes between runs. The message names the argument or the
+            site, and a remedy. Also if a name may be meant for the model or for `infer`.
+            `DoesNotApplyError`, a ValueError, says that another method applies.
         TypeError: If the model cannot be called, the method is neither a name nor a method, or
-            coords or dims are no dicts.
+            coords or dims are not dicts.
 
     Examples:
         >>> import numpyro, numpyro.distributions as dist, bayeskern as bk
@@ -97,17 +99,30 @@ def infer(
 
 
 def fit_target(
-    method: Method, target: Target, seed: int, progress: bool = False, **fields
+    method: Method, target: Target, seed: int, progress: bool = False, **fields: Any
 ) -> Posterior:
-    """The posterior of a target by a method. fields: other fields of the Posterior."""
+    """The posterior of a target by a method.
+
+    Args:
+        method: The method.
+        target: The log density.
+        seed: Seed of all random numbers.
+        progress: Whether long work shows a progress bar.
+        **fields: Other fields of the Posterior.
+
+    Returns:
+        The posterior.
+    """
     fit = marginalization.run(method, target, seed, progress)
     return Posterior.of(method.name, fit, target, seed=seed, progress=progress, **fields)
 
 
-def as_method(method) -> Method:
-    """The method itself, or for its name a new one with default options.
+def as_method(method: str | Method) -> Method:
+    """A method from its name, with default options; a method is returned as it is.
 
-    Raises ValueError if the name is unknown, TypeError if it is neither a name nor a method.
+    Raises:
+        ValueError: If the name is unknown.
+        TypeError: If `method` is neither a name nor a method.
     """
     if isinstance(method, str):
         return METHODS[validation.one_of("method", method, METHODS)]()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
@@ -58,7 +58,9 @@ def prior_predictive(
 
     validation.positive_integer(draws, "draws")
     options = {"draws": draws, "seed": seed}
-    kwargs = model_arguments(prior_predictive, problem, args, kwargs, model_kwargs, options)
+    # A Problem has no signature, and its own data.
+    signed = cast("Callable", problem)
+    kwargs = model_arguments(prior_predictive, signed, args, kwargs, model_kwargs, options)
     bound = bind(problem, args, kwargs)
     target = bound.target()
     prior, data = simulate(target, draws, seed)

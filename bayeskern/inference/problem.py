@@ -1,29 +1,31 @@
-"""Problem: a model and its data, as a file of the gallery offers them."""
+"""Problem: a model with its data, as in the files of the gallery."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from bayeskern.inference.infer import infer
+from bayeskern.inference.methods.base import Method
 from bayeskern.inference.model.bound import BoundModel
 from bayeskern.inference.posterior.posterior import Posterior
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A NumPyro model with the data it is fitted to, as a file of the gallery offers them.
+    """A NumPyro model with its data, as in the files of the gallery.
 
     Args:
         model: A NumPyro model.
-        data: The arguments of the model: a tuple, or a dict by name.
-        coords: Labels along named axes, as ArviZ takes them.
-        dims: Names for the axes of sites, as ArviZ takes them.
-        predict: The arguments of `posterior.predict`; None where there is nothing to predict.
+        data: Arguments of the model: a tuple, or a dict by name.
+        coords: Labels along named axes, in ArviZ's form.
+        dims: Names for the axes of sites, in ArviZ's form.
+        predict: Arguments of `posterior.predict`; None where there is nothing to predict.
 
     Raises:
-        TypeError: If one of these is something else, or the model does not take the data.
+        TypeError: If an argument has another type, or the model does not accept the data.
     """
 
     model: Callable
@@ -32,7 +34,7 @@ class Problem:
     dims: dict | None = None
     predict: tuple | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _require("model", self.model, callable(self.model), "a NumPyro model, which can be called")
         fits = isinstance(self.data, tuple | dict)
         _require("data", self.data, fits, "a tuple of the model's arguments, such as (X, y)")
@@ -47,12 +49,12 @@ class Problem:
         except TypeError as reason:
             raise TypeError(f"data are not what the model takes: {reason}.") from None
 
-    def fit(self, method="auto", **options) -> Posterior:
+    def fit(self, method: str | Method = "auto", **options: Any) -> Posterior:
         """Fit the model to its data.
 
         Args:
-            method: As `bk.infer` takes it.
-            **options: `seed` and `progress`, as `bk.infer` takes them.
+            method: As in `bk.infer`.
+            **options: `seed` and `progress`, as in `bk.infer`.
 
         Returns:
             The posterior.
@@ -71,15 +73,15 @@ class Problem:
         return self.data if isinstance(self.data, dict) else {}
 
 
-def _require(name: str, value, fits: bool, wanted: str) -> None:
+def _require(name: str, value: object, fits: bool, wanted: str) -> None:
     if not fits:
         raise TypeError(f"{name} must be {wanted}; got {type(value).__name__}.")
 
 
-def bind(problem, args: tuple, kwargs: dict) -> BoundModel:
+def bind(problem: Problem | Callable, args: tuple, kwargs: dict) -> BoundModel:
     """The bound model of a Problem, or of a model with its arguments.
 
-    Raises TypeError if a Problem, which has its own data, comes with arguments.
+    Raises TypeError for a Problem with arguments, since it has its own data.
     """
     if not isinstance(problem, Problem):
         return BoundModel.of(problem, args, kwargs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from bayeskern.inference.model.target import Target
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.verdict import Trust
 
+if TYPE_CHECKING:
+    from bayeskern.inference.posterior.posterior import Posterior
+
 # Sample statistic: the region of each draw, where draws were resampled by region.
 REGION = "region"
 # Sample statistics: the ancestor and the island of each draw of a particle sampler.
@@ -23,52 +26,8 @@ ANCESTOR, ISLAND = "ancestor", "island"
 RUN_AWAY = 1e100
 
 
-class Assessable(Protocol):
-    """Draws of a fit as an assessment reads them; a Posterior offers all of it.
-
-    Attributes:
-        target: Full model and its data; None where it was loaded without the model.
-        fitted_target: Target that the method ran on, and whose coordinates z are.
-        fitted_draws: Its latent and deterministic sites, chains joined, each (S, *site).
-        flat: Sites of the full model, chains joined, each (S, *site).
-        z: Draws in unconstrained coordinates, (chains, draws, d).
-        is_point: True for a single point, such as a mode.
-        log_q: log q(z) of draws from `approximation`, (S,), else None.
-        approximation: Density q that the draws come from, where there is one.
-        sample_stats: Statistics of draws by ArviZ's names, each (chains, draws).
-        findings: Modes and other points of the posterior known from this fit and earlier ones.
-        optimum: Mode, where one was searched for.
-        progress: Whether long work shows a progress bar.
-    """
-
-    @property
-    def target(self) -> Target | None: ...
-    @property
-    def fitted_target(self) -> Target: ...
-    @property
-    def fitted_draws(self) -> dict[str, np.ndarray]: ...
-    @property
-    def flat(self) -> dict[str, np.ndarray]: ...
-    @property
-    def z(self) -> np.ndarray: ...
-    @property
-    def is_point(self) -> bool: ...
-    @property
-    def log_q(self) -> np.ndarray | None: ...
-    @property
-    def approximation(self) -> Approximation | None: ...
-    @property
-    def sample_stats(self) -> dict[str, np.ndarray]: ...
-    @property
-    def findings(self) -> Findings: ...
-    @property
-    def optimum(self) -> Optimum | None: ...
-    @property
-    def progress(self) -> bool: ...
-
-    def log_p_of_first(self, count: int) -> np.ndarray:
-        """log p(z) of the first draws, (count,)."""
-        ...
+# Draws that an assessment reads: the posterior of the fit, before its verdict is known.
+type Assessable = Posterior
 
 
 class Assessment(Protocol):

@@ -1,4 +1,4 @@
-"""A model with its arguments, read and checked once."""
+"""A model with its arguments, prepared and checked once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from bayeskern.protocols import PreparesData, coords_of
 class BoundModel(NamedTuple):
     """A model, its arguments, and names for the axes of its sites.
 
-    original: the arguments as they came, before the model prepared them.
+    Attributes:
+        model: The model.
+        args: Its positional arguments.
+        kwargs: Its named arguments.
+        coords: Labels along named axes.
+        dims: Names for the axes of sites.
+        original: Positional and named arguments before the model prepared them.
     """
 
     model: Callable
@@ -24,10 +30,17 @@ class BoundModel(NamedTuple):
     original: tuple[tuple, dict]
 
     @classmethod
-    def of(cls, model, args: tuple, kwargs: dict, coords=None, dims=None) -> BoundModel:
-        """Let a model that `PreparesData` set its default priors and make arrays of its data.
+    def of(
+        cls,
+        model: Callable,
+        args: tuple,
+        kwargs: dict,
+        coords: dict | None = None,
+        dims: dict | None = None,
+    ) -> BoundModel:
+        """The model with its arguments; a model that `PreparesData` sets its default priors.
 
-        Raises TypeError if coords or dims are no dicts.
+        Raises TypeError if coords or dims are not dicts.
         """
         for name, value in (("coords", coords), ("dims", dims)):
             if value is not None and not hasattr(value, "items"):
@@ -41,7 +54,7 @@ class BoundModel(NamedTuple):
         return cls(model, args, kwargs, coords, dict(dims or {}), original)
 
     def target(self) -> Target:
-        """The log density. Raises ValueError where coords or dims do not go with the sites."""
+        """The log density. Raises ValueError where coords or dims do not match the sites."""
         target = Target.of(self.model, self.args, self.kwargs)
         if self.coords or self.dims:
             require_axes(target.sites(), self.coords, self.dims)

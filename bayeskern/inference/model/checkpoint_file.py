@@ -1,4 +1,4 @@
-"""Files from which runs that were killed go on: NumPy arrays, no pickles, replaced atomically."""
+"""Checkpoint files from which interrupted runs continue: NumPy arrays, written atomically."""
 
 from __future__ import annotations
 
@@ -7,33 +7,42 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core import files, sharding
 from bayeskern.inference.model.target import Target
 
-# Seconds between two writes, at least, and the share of the time that writing may take.
+# Smallest time between two writes, and largest share of the time that writing may take.
 MIN_SECONDS, MAX_SHARE = 1.0, 0.1
 
 
 class CheckpointFile:
-    """Arrays of a run by their names, with a fingerprint of what the run depends on.
+    """Arrays of a run by their names, with a fingerprint of the run.
 
-    kind: what the run is, for messages. settings: what it depends on beside the target. Of several
-    processes the first one writes, to a folder that all of them see.
-    Raises OSError if the folder cannot be written to.
+    Of several processes the first one writes, to a folder that all of them see.
+
+    Args:
+        path: Name of the file.
+        kind: Kind of run, for messages.
+        target: Density of the run.
+        settings: Settings that the run depends on.
+
+    Raises:
+        OSError: If the folder cannot be written to.
     """
 
-    def __init__(self, path, kind: str, target: Target, settings: tuple):
+    def __init__(self, path: str | Path, kind: str, target: Target, settings: tuple) -> None:
         self.path, self.kind = Path(path), kind
         files.require_writable(self.path.parent)
         self.fingerprint = fingerprint(target, settings)
         self._due = 0.0
 
     def write_when_due(self, arrays: Callable[[], dict[str, np.ndarray]], last: bool) -> None:
-        """Write the file, unless that was done a moment ago and more is to come."""
+        """Write the file, unless it was written recently and this is not the last time."""
         start = time.monotonic()
         if start < self._due and not last:
             return
@@ -45,7 +54,8 @@ class CheckpointFile:
         if sharding.processes()[0] > 0:
             return
         with files.atomic_write(self.path) as temporary, temporary.open("wb") as file:
-            np.savez(file, fingerprint=np.array(self.fingerprint), **arrays)
+            fingerprint = {"fingerprint": np.array(self.fingerprint)}
+            np.savez(file, **fingerprint, **arrays)  # pyright: ignore[reportArgumentType]
 
     def read(self) -> dict[str, np.ndarray] | None:
         """The arrays; None if there is no file.
@@ -53,15 +63,13 @@ class CheckpointFile:
         Raises ValueError if it is not a checkpoint, or belongs to another run.
         """
         arrays = self._arrays() if self.path.exists() else None
-        # None goes on, and writes, before all have read.
-        seen, (_, processes) = (
-            sharding.total(np.array(arrays is not None, int)),
-            sharding.processes(),
-        )
-        if 0 < seen < processes:
+        # No process continues, and writes, before all have read.
+        readers = sharding.total(np.array(arrays is not None, int))
+        _, processes = sharding.processes()
+        if 0 < readers < processes:
             raise ValueError(
-                f"checkpoint={str(self.path)!r} is seen by {seen} of {processes} processes. Give a "
-                "path in a folder that all of them see."
+                f"checkpoint={str(self.path)!r} is seen by {readers} of {processes} processes. "
+                "Give a path in a folder that all of them see."
             )
         if arrays is not None and arrays.pop("fingerprint") != self.fingerprint:
             raise self.other_run()
@@ -91,15 +99,16 @@ class CheckpointFile:
         self.require_same_density(*log_densities(state))
         return state
 
-    def require_same_density(self, computed, stored) -> None:
+    def require_same_density(self, computed: np.ndarray, stored: np.ndarray) -> None:
         """Raise ValueError unless the model gives the log densities in the file.
 
-        The fingerprint knows of the data, not of what a model does with them.
+        The fingerprint covers the data, and not the code of the model.
         """
         if not np.allclose(computed, stored, rtol=1e-6, atol=1e-6):
             raise self.other_run()
 
     def other_run(self) -> ValueError:
+        """Error for a file of another run."""
         return ValueError(
             f"checkpoint={str(self.path)!r} belongs to another run: the model, the data, the "
             "seed or the options differ. Delete it to start afresh, or give another path."
@@ -119,21 +128,23 @@ class CheckpointFile:
 
 
 def fingerprint(target: Target, settings: tuple) -> str:
-    """A hash of the settings, the latent sites, and every array and number of model and data."""
+    """Hash of the settings, the latent sites, and all arrays and numbers of model and data."""
     generator = jax.config.jax_default_prng_impl
     digest = hashlib.sha256(repr((settings, generator, target.latents)).encode())
     # The arguments by themselves too, since static arrays are no leaves of the target.
     for leaf in jax.tree.leaves((target, target.args, target.kwargs)):
         if isinstance(leaf, np.ndarray | np.generic | jax.Array):
-            array = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
+            if isinstance(leaf, jax.Array) and is_key(leaf):
+                leaf = jax.random.key_data(leaf)
+            array = np.asarray(leaf)
             digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
         else:
-            # The text of a function would hold its address.
+            # The text of a function holds its address.
             plain = isinstance(leaf, bool | int | float | complex | str)
             digest.update(repr(leaf if plain else type(leaf).__name__).encode())
     return digest.hexdigest()
 
 
-def is_key(leaf) -> bool:
-    """Whether an array is one of random keys."""
-    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+def is_key(leaf: Any) -> bool:
+    """True for an array of random keys."""
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

@@ -1,5 +1,7 @@
-"""What a density costs, judged from what it computes and not from a clock, so that it is the same
-on every machine."""
+"""Cost of a log density, from its program and not from a clock.
+
+It is the same on every machine.
+"""
 
 from __future__ import annotations
 
@@ -9,39 +11,39 @@ import weakref
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn  # pyright: ignore[reportPrivateImportUsage]
+from jax.typing import ArrayLike
 
 from bayeskern.inference.model.target import Target
 
-# A density that makes more numbers than this on its way takes a third of a millisecond or more.
+# A density that computes more numbers than this takes a third of a millisecond or more.
 MAX_CHEAP_NUMBERS = 2**18
 # Programs of log densities, by the identity of their targets.
-_PROGRAMS: dict[int, Jaxpr] = {}
+_programs: dict[int, Jaxpr] = {}
 
 
 def is_costly(target: Target) -> bool:
-    """Whether ten thousand evaluations of the log density take longer than a moment."""
+    """True if ten thousand evaluations of the log density take more than a few seconds."""
     return cost(target) > MAX_CHEAP_NUMBERS
 
 
 def cost(target: Target) -> int:
-    """Count of the numbers that the log density makes on its way."""
+    """Number of numbers that the log density computes."""
     return numbers_made(_program(target))
 
 
 def largest_array(target: Target) -> int:
-    """The size of the largest array that the log density makes on its way."""
+    """Size of the largest array that the log density computes."""
     return _largest(_program(target))
 
 
 def numbers_made(jaxpr: Jaxpr) -> int:
-    """How many numbers a program makes on its way, through loops of unknown length once."""
+    """Number of numbers that a program computes; loops of unknown length count once."""
     total = 0
     for equation in jaxpr.eqns:
         inner = _inner(equation)
         if inner:
-            once = sum(map(numbers_made, inner))
-            total += once * equation.params.get("length", 1)
+            total += sum(map(numbers_made, inner)) * equation.params.get("length", 1)
         else:
             total += sum(_sizes(equation))
     return total
@@ -49,12 +51,12 @@ def numbers_made(jaxpr: Jaxpr) -> int:
 
 def has_open_loop(target: Target) -> bool:
     """True if the log density runs a loop whose length depends on values, as ODE solvers do."""
-    return _loops_openly(_program(target))
+    return _has_open_loop(_program(target))
 
 
-def _loops_openly(jaxpr: Jaxpr) -> bool:
+def _has_open_loop(jaxpr: Jaxpr) -> bool:
     return any(
-        e.primitive.name == "while" or any(map(_loops_openly, _inner(e))) for e in jaxpr.eqns
+        e.primitive.name == "while" or any(map(_has_open_loop, _inner(e))) for e in jaxpr.eqns
     )
 
 
@@ -63,38 +65,38 @@ def _largest(jaxpr: Jaxpr) -> int:
 
 
 @eqx.filter_jit
-def _log_density(target, z):
+def _log_density(target: Target, z: ArrayLike) -> jax.Array:
     return target.log_density(z)
 
 
 def log_density_program(target: Target) -> ClosedJaxpr:
     """The log density as a program of the arrays of a target and z."""
-    # Of a compiled function, since JAX keeps what it has traced of one.
+    # Of a compiled function, since JAX keeps the trace of one.
     return eqx.filter_make_jaxpr(_log_density)(target, jnp.zeros(target.size))[0]
 
 
-def _program(target) -> Jaxpr:
+def _program(target: Target) -> Jaxpr:
     """The program of a target, kept for as long as the target lives."""
     key = id(target)
-    if key not in _PROGRAMS:
-        _PROGRAMS[key] = log_density_program(target).jaxpr
-        weakref.finalize(target, _PROGRAMS.pop, key, None)
-    return _PROGRAMS[key]
+    if key not in _programs:
+        _programs[key] = log_density_program(target).jaxpr
+        weakref.finalize(target, _programs.pop, key, None)
+    return _programs[key]
 
 
-def _sizes(equation) -> list[int]:
-    """The sizes of the arrays that an operation makes."""
-    return [math.prod(v.aval.shape) for v in equation.outvars]
+def _sizes(equation: JaxprEqn) -> list[int]:
+    """Sizes of the arrays that an operation computes."""
+    return [math.prod(v.aval.shape) for v in equation.outvars]  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _inner(equation) -> list[Jaxpr]:
+def _inner(equation: JaxprEqn) -> list[Jaxpr]:
     return [p.jaxpr if isinstance(p, ClosedJaxpr) else p for p in inner_programs(equation)]
 
 
-def inner_programs(equation) -> list[Jaxpr | ClosedJaxpr]:
-    """The programs that an operation runs, as those of a loop or of a function."""
+def inner_programs(equation: JaxprEqn) -> list[Jaxpr | ClosedJaxpr]:
+    """Programs that an operation runs, as a loop or a function call does."""
     return [p for p in jax.tree.leaves(equation.params, is_leaf=_is_program) if _is_program(p)]
 
 
-def _is_program(param) -> bool:
+def _is_program(param: object) -> bool:
     return isinstance(param, Jaxpr | ClosedJaxpr)

@@ -1,7 +1,7 @@
-"""Members of latent sites that can change places without a change of the density.
+"""Exchangeable members of latent sites, whose order does not change the density.
 
-So it is with the components of a mixture, the states of a hidden Markov model, the hidden units of
-a network: a posterior has every order of them, K! copies of whatever is found in one order.
+Examples are the components of a mixture, the states of a hidden Markov model and the hidden units
+of a network. A posterior holds every order of K members: each mode has K! copies.
 """
 
 from __future__ import annotations
@@ -20,22 +20,18 @@ from bayeskern.core.batching import BATCH
 from bayeskern.inference.model.evaluation import constrain, log_densities
 from bayeskern.inference.model.target import Target
 
-# Choices of axes that are tried for one number of members; with more, only all axes together.
-MAX_CHOICES = 64
-# Differences of a log density that are due to the order of a sum: absolute in nats, and relative.
-ABSOLUTE_TOL, RELATIVE_TOL = 1e-6, 1e-8
-# Copies of a mode, at most: all orders of four members.
+# Largest number of copies of a mode: all orders of four members.
 MAX_COPIES = 24
 
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """K members along axes of latent sites, whose order does not matter to the density.
+    """K exchangeable members along axes of latent sites.
 
     Attributes:
         target: The density.
         size: K, the number of members.
-        axes: The axes along which they lie, by the name of each site.
+        axes: Axes along which they lie, by the name of each site.
     """
 
     target: Target
@@ -46,7 +42,7 @@ class Exchange:
         return f"{self.size} members of {', '.join(self.axes)}"
 
     def permuted(self, z: np.ndarray, orders: np.ndarray) -> np.ndarray:
-        """z (n, d) with the members of each row in another order, (n, K)."""
+        """z (n, d) with the members of each row in the order of `orders` (n, K)."""
         values = self._values(z)
         for name, axes in self.axes.items():
             for axis in axes:
@@ -57,9 +53,9 @@ class Exchange:
         return self._joined(values)
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        """The log density of the constrained values of the exchanged sites: (n,).
+        """Log density of the constrained values of the exchanged sites: (n,).
 
-        The Jacobian of a simplex depends on the order of its components.
+        Without a Jacobian, since that of a simplex depends on the order of its components.
         """
         log_p = log_densities(self.target, z)
         if self._is_plain:
@@ -67,21 +63,21 @@ class Exchange:
         return log_p - jax.device_get(_unconstrained(self.target, self._values(z))[1])
 
     def holds(self, z: np.ndarray) -> bool:
-        """True if the density at z (n, d) is the same with two members exchanged, and all shifted.
+        """True if the density at z (n, d) does not change in two other orders.
 
-        These two generate all orders.
+        A swap of two members and a cyclic shift generate all orders.
         """
-        swapped = np.r_[1, 0, np.arange(2, self.size)]
+        swapped = self._swap
         shifted = np.roll(np.arange(self.size), 1)
         orders = np.repeat([swapped, shifted], len(z), axis=0)
         others = self.permuted(np.tile(z, (2, 1)), orders)
         log_p = self.log_density(np.concatenate([z, others]))
         before, after = log_p[: len(z)], log_p[len(z) :].reshape(2, -1)
-        # Written so that NaN is no agreement.
-        return bool(np.all(np.abs(after - before) <= ABSOLUTE_TOL + RELATIVE_TOL * np.abs(before)))
+        # The order of a sum changes a log density by rounding. Written so that NaN does not agree.
+        return bool(np.all(np.abs(after - before) <= 1e-6 + 1e-8 * np.abs(before)))
 
     def sort_keys(self, z: np.ndarray) -> np.ndarray:
-        """A number for each member, which goes along with it into another order: (n, K)."""
+        """A number for each member that does not depend on its position: (n, K)."""
         values = self._values(z)
         site = min(self.axes, key=lambda name: (name not in self._plain_sites, values[name].ndim))
         members = np.moveaxis(values[site], self.axes[site][0] + 1, 1)
@@ -90,15 +86,24 @@ class Exchange:
         return np.sum(members.reshape(len(z), self.size, -1), axis=-1)
 
     def copies(self, z: np.ndarray) -> np.ndarray:
-        """A point z (d,) in all other orders; beyond MAX_COPIES in one: (m, d)."""
-        orders = np.array([[1, 0, *range(2, self.size)]])
+        """A point z (d,) in all other orders, or in one where those are too many: (m, d)."""
+        orders = self._swap[None]
         if math.factorial(self.size) <= MAX_COPIES:
             orders = np.array(list(itertools.permutations(range(self.size)))[1:])
         return self.permuted(np.tile(z, (len(orders), 1)), orders)
 
+    def swapped(self, z: np.ndarray) -> np.ndarray:
+        """z (n, d) with the first two members exchanged."""
+        return self.permuted(z, np.tile(self._swap, (len(z), 1)))
+
+    @property
+    def _swap(self) -> np.ndarray:
+        """The order with the first two members exchanged."""
+        return np.r_[1, 0, np.arange(2, self.size)]
+
     @cached_property
     def _plain_sites(self) -> set[str]:
-        """Sites whose every value has an unconstrained coordinate of its own."""
+        """Sites with an unconstrained coordinate for each value."""
         return {s.name for s in self.target.latents if s.shape == s.unconstrained_shape}
 
     @property
@@ -106,7 +111,7 @@ class Exchange:
         return set(self.axes) <= self._plain_sites
 
     def _values(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        """The latent sites at z (n, d), unconstrained if all that are exchanged are plain."""
+        """Latent sites at z (n, d), unconstrained if all exchanged sites are plain."""
         if not self._is_plain:
             values = constrain(self.target, z[None])
             return {s.name: values[s.name][0] for s in self.target.latents}
@@ -127,10 +132,10 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Exchanges:
-    """All exchanges of a density, none for most.
+    """All exchanges of a density; most densities have none.
 
     Attributes:
-        exchanges: Each independent of the others.
+        exchanges: The exchanges, which are independent of one another.
     """
 
     exchanges: tuple[Exchange, ...] = ()
@@ -147,28 +152,28 @@ class Exchanges:
         return float(sum(math.lgamma(exchange.size + 1) for exchange in self.exchanges))
 
     def sorted(self, z: np.ndarray) -> np.ndarray:
-        """z (..., d) in one order, which is the same for all orders of a point."""
+        """z (..., d) in a canonical order, the same for all orders of a point."""
         flat = z.reshape(-1, z.shape[-1])
         if not self or not len(flat):
             return z
         flat = flat.copy()
         for exchange in self.exchanges:
             orders = np.argsort(exchange.sort_keys(flat), axis=1, kind="stable")
-            # Points that are in order are left as they are, to the last digit.
+            # Sorted points are left as they are, to the last digit.
             moved = np.any(orders != np.arange(exchange.size), axis=1)
             if moved.any():
                 flat[moved] = exchange.permuted(flat[moved], orders[moved])
         return flat.reshape(z.shape)
 
     def are_sorted(self, z: np.ndarray) -> np.ndarray:
-        """True for each of the points z (n, d) in the order of `sorted`: (n,)."""
+        """True for each of the points z (n, d) in canonical order: (n,)."""
         in_order = np.ones(len(z), bool)
         for exchange in self.exchanges:
             in_order &= np.all(np.diff(exchange.sort_keys(z), axis=1) >= 0.0, axis=1)
         return in_order
 
     def shuffled(self, z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """z (n, d), each in an order at random."""
+        """z (n, d), each point in a random order."""
         for exchange in self.exchanges:
             orders = np.tile(np.arange(exchange.size), (len(z), 1))
             z = exchange.permuted(z, rng.permuted(orders, axis=1))
@@ -177,15 +182,10 @@ class Exchanges:
     def swapped(self, z: np.ndarray) -> list[np.ndarray]:
         """z (..., d) with two members exchanged, for each exchange."""
         flat = z.reshape(-1, z.shape[-1])
-        return [
-            exchange.permuted(
-                flat, np.tile([1, 0, *range(2, exchange.size)], (len(flat), 1))
-            ).reshape(z.shape)
-            for exchange in self.exchanges
-        ]
+        return [exchange.swapped(flat).reshape(z.shape) for exchange in self.exchanges]
 
     def copies(self, z: np.ndarray) -> np.ndarray:
-        """A point z (d,) in other orders, some of them if there are many: (m, d)."""
+        """A point z (d,) in other orders, MAX_COPIES of them if there are more: (m, d)."""
         points = z[None]
         for exchange in self.exchanges:
             new = [exchange.copies(point) for point in points]
@@ -198,24 +198,24 @@ def find_exchanges(target: Target, z: np.ndarray) -> Exchanges:
 
     Args:
         target: The density.
-        z: Points at random at which it is compared, none of them symmetric: (n, d).
+        z: Random points at which densities are compared, none of them symmetric: (n, d).
 
     Returns:
-        Those that hold at all points, of the fewest sites each.
+        Exchanges that hold at all points, each of as few sites as possible.
     """
     sizes = sorted({n for latent in target.latents for n in latent.shape if n > 1})
     held: list[Exchange] = []
     for size in sizes:
         choices = map(partial(Exchange, target, size), _choices(target, size))
         for choice in sorted(choices, key=lambda c: sum(map(len, c.axes.values()))):
-            # What holds by parts holds for them together.
+            # A choice with an exchange that holds for a part of its axes is redundant.
             if not any(_within(e, choice) for e in held) and choice.holds(z):
                 held.append(choice)
     return Exchanges(tuple(held))
 
 
 def _choices(target: Target, size: int) -> list[dict[str, tuple[int, ...]]]:
-    """Choices of axes with so many members, by the names of sites."""
+    """Choices of axes of this size, by the names of sites."""
     along = {
         latent.name: tuple(i for i, n in enumerate(latent.shape) if n == size)
         for latent in target.latents
@@ -225,7 +225,8 @@ def _choices(target: Target, size: int) -> list[dict[str, tuple[int, ...]]]:
     several = [
         list(dict.fromkeys([*((axis,) for axis in axes), axes, ()])) for axes in along.values()
     ]
-    if math.prod(map(len, several)) > MAX_CHOICES:
+    if math.prod(map(len, several)) > 64:
+        # Too many choices: only the first axes of all sites together.
         return [{name: axes[:1] for name, axes in along.items()}]
     named = (dict(zip(along, axes, strict=True)) for axes in itertools.product(*several))
     return [chosen for c in named if (chosen := {name: axes for name, axes in c.items() if axes})]
@@ -239,6 +240,7 @@ def _within(part: Exchange, whole: Exchange) -> bool:
 
 
 @eqx.filter_jit
-def _unconstrained(target, values):
+def _unconstrained(target: Target, values: dict[str, np.ndarray]) -> tuple[jax.Array, jax.Array]:
+    """z (n, d) and the log determinants of the Jacobian at values of the latent sites."""
     arrays = {name: jnp.asarray(value) for name, value in values.items()}
     return jax.lax.map(target.unconstrain, arrays, batch_size=BATCH)

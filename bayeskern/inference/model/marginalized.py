@@ -1,4 +1,4 @@
-"""The target that is left when a model integrates latents out, and the way back."""
+"""Marginal of a model with latents integrated out, and their recovery."""
 
 from __future__ import annotations
 
@@ -8,31 +8,29 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from bayeskern.inference.model.evaluation import constrain
+from bayeskern.inference.model.evaluation import constrain, join_chains
 from bayeskern.inference.model.target import Target
-
-# Folded into the seed, so that what is recovered does not repeat the draws it is recovered from.
-RECOVERY = 3
 
 
 class Marginalized(NamedTuple):
-    """The marginal target that a method ran on, and how to recover the model as it was written.
+    """The marginal target that a method ran on, and the recovery of the full model.
 
-    recover: as in `bayeskern.protocols.Marginal`; seed: that of the fit.
+    Attributes:
+        target: The marginal target.
+        recover: Draws of the sites of the full model, as in `bayeskern.protocols.Marginal`.
+        seed: Seed of the fit.
     """
 
     target: Target
-    recover: Callable
+    recover: Callable[[dict, jax.Array, bool], dict]
     seed: int
 
-    def draws(self, z) -> dict[str, np.ndarray]:
-        """Every site of the full model at z (chains, draws, d): each (chains, draws, *site)."""
+    def draws(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        """Sites of the full model at z (chains, draws, d): each (chains, draws, *site)."""
         chains, count = z.shape[:2]
-        marginal_draws = {
-            name: values.reshape(-1, *values.shape[2:])
-            for name, values in constrain(self.target, z).items()
-        }
-        key = jax.random.fold_in(jax.random.key(self.seed), RECOVERY)
+        marginal_draws = join_chains(constrain(self.target, z))
+        # Another key than that of the draws, which recovered sites must not repeat.
+        key = jax.random.fold_in(jax.random.key(self.seed), 3)
         full_draws = self.recover(marginal_draws, key, chains * count == 1)
         return {
             name: np.asarray(values).reshape(chains, count, *values.shape[1:])

@@ -216,4 +216,5 @@ def _holds(argument: np.ndarray, observed: np.ndarray) -> bool:
     if argument.size != observed.size:
         return False
     present = ~np.isnan(argument.astype(float)).ravel()
-    return present.any() and np.array_equal(argument.ravel()[present], observed.ravel()[present])
+    same = np.array_equal(argument.ravel()[present], observed.ravel()[present])
+    return bool(present.any()) and same

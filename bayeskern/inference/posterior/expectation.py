@@ -1,9 +1,9 @@
-"""Expectations under the posterior, with their Monte Carlo error."""
+"""Expectations under the posterior, with their Monte Carlo standard error."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
@@ -13,16 +13,19 @@ from bayeskern.inference.assessment.clusters import variance_of_mean
 from bayeskern.inference.model.trace.arguments import CONCRETIZATION_ERRORS
 from bayeskern.inference.result import ANCESTOR, ISLAND
 
+if TYPE_CHECKING:
+    from bayeskern.inference.posterior.posterior import Posterior
+
 
 class Expectation(NamedTuple):
     """E[f] under a posterior, and its Monte Carlo standard error.
 
     Attributes:
-        value: The mean of f over the draws, of the shape of f.
-        error: Its standard error, alike; NaN for a point estimate, where it is unknown.
-        khat: Where draws are weighted, the Pareto shape of the weights times |f|, alike: from
-            `threshold` on the error is itself not to be relied on. None where they are not.
-        threshold: The largest k-hat at which as many draws give reliable means.
+        value: Mean of f over the draws, of the shape of f.
+        error: Its standard error, of the same shape; NaN for a point estimate.
+        khat: For weighted draws, Pareto k-hat of the weights times |f|, of the same shape; from
+            `threshold` on the error is unreliable. None for unweighted draws.
+        threshold: Largest k-hat at which this number of draws gives reliable means.
     """
 
     value: np.ndarray
@@ -34,14 +37,14 @@ class Expectation(NamedTuple):
         pairs = zip(np.ravel(self.value), np.ravel(self.error), strict=True)
         shown = [f"{v:.6g} {'(error unknown)' if np.isnan(e) else f'± {e:.2g}'}" for v, e in pairs]
         text = shown[0] if np.ndim(self.value) == 0 else f"[{', '.join(shown)}]"
-        if self.khat is None or not np.any(~(self.khat < self.threshold)):
+        if self.khat is None or self.threshold is None or np.all(self.khat < self.threshold):
             return text
         worst = np.max(np.where(np.isnan(self.khat), np.inf, self.khat))
         return f"{text}, not reliable: k-hat {worst:.2g} of weights times |f|"
 
 
-def expectation(posterior, f: Callable) -> Expectation:
-    """E[f], as `Posterior.expectation` has it."""
+def expectation(posterior: Posterior, f: Callable) -> Expectation:
+    """E[f] under the posterior, as `Posterior.expectation` documents it."""
     draws, log_weights = posterior.weighted or (posterior.flat, None)
     values = _values(f, draws)
     if posterior.is_point:
@@ -52,13 +55,13 @@ def expectation(posterior, f: Callable) -> Expectation:
     if posterior.has_chains:
         return Expectation(value, _mcse(values.reshape(*posterior.shape, *value.shape)))
     if ANCESTOR in posterior.sample_stats:
-        groups = (np.ravel(posterior.sample_stats[name]) for name in (ANCESTOR, ISLAND))
-        variance = variance_of_mean(values.reshape(len(values), -1), *groups)
+        ancestors, islands = (posterior.sample_stats[name].ravel() for name in (ANCESTOR, ISLAND))
+        variance = variance_of_mean(values.reshape(len(values), -1), ancestors, islands)
         return Expectation(value, np.sqrt(variance).reshape(value.shape))
     return Expectation(value, np.std(values, axis=0, ddof=1) / np.sqrt(len(values)))
 
 
-def _values(f: Callable, draws: dict) -> np.ndarray:
+def _values(f: Callable, draws: dict[str, np.ndarray]) -> np.ndarray:
     """f at each draw: (S, *shape of f)."""
     try:
         values = np.asarray(jax.jit(jax.vmap(f))(draws), float)
@@ -73,12 +76,12 @@ def _values(f: Callable, draws: dict) -> np.ndarray:
     if bad.any():
         raise ValueError(
             f"f is NaN or infinite at {bad.sum()} of {len(values)} draws, the first at draw "
-            f"{np.argmax(bad)}: it has no mean. Look at its logarithms, roots and quotients."
+            f"{np.argmax(bad)}: it has no mean. Check its logarithms, roots and quotients."
         )
     return values
 
 
-def _self_normalised(values, log_weights) -> Expectation:
+def _self_normalised(values: np.ndarray, log_weights: np.ndarray) -> Expectation:
     """sum w f, and its error by the delta method: Owen (2013), equations 9.6 and 9.8."""
     by_draw = values.reshape(len(values), -1)
     weights = np.exp(log_weights)
@@ -87,15 +90,15 @@ def _self_normalised(values, log_weights) -> Expectation:
     with np.errstate(divide="ignore"):
         logs = log_weights[:, None] + np.log(np.abs(by_draw))
     khat = np.array([pareto_smooth(column).khat for column in logs.T])
-    shape = values.shape[1:]
-    parts = [part.reshape(shape) for part in (mean, error, khat)]
-    return Expectation(*parts, khat_threshold(len(values)))
+    mean, error, khat = (part.reshape(values.shape[1:]) for part in (mean, error, khat))
+    return Expectation(mean, error, khat, khat_threshold(len(values)))
 
 
-def _mcse(values) -> np.ndarray:
-    """The error of the mean of chains (chains, draws, *shape): by their effective sample size."""
-    from arviz_stats.base import array_stats
+def _mcse(values: np.ndarray) -> np.ndarray:
+    """Standard error of the mean of chains (chains, draws, *shape), by their effective size."""
+    # arviz_stats takes a while to import.
+    from arviz_stats.base.array import array_stats
 
     error = array_stats.mcse(values, chain_axis=0, draw_axis=1, method="mean")
-    # What is the same at every draw has no error.
+    # A constant has no error.
     return np.where(np.ptp(values, axis=(0, 1)) == 0.0, 0.0, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,20 +12,22 @@ import numpy as np
 
 
 class NotStored(NamedTuple):
-    """Stands for a value that a file does not keep."""
+    """Placeholder for a value that a file does not keep, with the name of its type."""
 
     kind: str
 
 
-def pack(value, arrays: dict):
-    """A value as JSON, exactly; arrays go to `arrays` and are named in their place.
+def pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """An exact JSON form of a value, whose arrays are added to `arrays` and named in their place.
 
-    Everything that JSON lacks is an object with one key that tells its kind.
+    A value that JSON lacks becomes an object with one key, the kind of value.
     """
     if value is None or isinstance(value, bool | str):
         return value
-    if isinstance(value, int | np.integer | np.bool_) and not isinstance(value, bool):
-        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    if isinstance(value, int):
+        return value
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else {"float": str(float(value))}
     if isinstance(value, dict):
@@ -36,16 +38,17 @@ def pack(value, arrays: dict):
         return {"lost": value.kind}
     if isinstance(value, tuple):
         items = [pack(v, arrays) for v in value]
-        # A named tuple: of its class only the name and the fields are kept.
-        if hasattr(value, "_fields"):
-            return {"named": [type(value).__name__, list(value._fields), items]}
+        fields = getattr(value, "_fields", None)
+        if fields is not None:
+            # Of the class of a named tuple only the name and the fields are kept.
+            return {"named": [type(value).__name__, list(fields), items]}
         return {"tuple": items}
     if isinstance(value, np.ndarray | jax.Array):
         return _pack_array(value, arrays)
     return {"lost": type(value).__name__}
 
 
-def _pack_array(value, arrays: dict):
+def _pack_array(value: np.ndarray | jax.Array, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     if not isinstance(value.dtype, np.dtype) or value.dtype.kind == "O":
         return {"lost": f"{type(value).__name__} of {value.dtype}"}
     array, name = np.asarray(value), f"array{len(arrays)}"
@@ -56,34 +59,33 @@ def _pack_array(value, arrays: dict):
     return {"array": [name, array.dtype.str, list(array.shape), kind]}
 
 
-def unpack(value, arrays: dict):
+def unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The inverse of `pack`."""
     if isinstance(value, list):
         return [unpack(v, arrays) for v in value]
     if not isinstance(value, dict):
         return value
     ((kind, inside),) = value.items()
-    return _UNPACK[kind](inside, arrays)
+    match kind:
+        case "float":
+            return float(inside)
+        case "dict":
+            return {unpack(k, arrays): unpack(v, arrays) for k, v in inside}
+        case "tuple":
+            return tuple(unpack(v, arrays) for v in inside)
+        case "named":
+            name, fields, items = inside
+            return collections.namedtuple(name, fields)(*(unpack(v, arrays) for v in items))
+        case "array":
+            return _unpack_array(inside, arrays)
+        case "lost":
+            return NotStored(inside)
+    raise KeyError(kind)
 
 
-def _unpack_named(inside, arrays):
-    name, fields, items = inside
-    return collections.namedtuple(name, fields)(*(unpack(v, arrays) for v in items))
-
-
-def _unpack_array(inside, arrays):
+def _unpack_array(inside: list, arrays: dict[str, np.ndarray]) -> np.ndarray | jax.Array:
     name, dtype, shape, kind = inside
     stored, dtype = arrays[name], np.dtype(dtype)
     array = stored if stored.dtype == dtype else np.frombuffer(stored.tobytes(), dtype)
     array = array.reshape(shape).copy()
     return jnp.asarray(array) if kind == "jax" else array
-
-
-_UNPACK = {
-    "float": lambda inside, arrays: float(inside),
-    "dict": lambda inside, arrays: {unpack(k, arrays): unpack(v, arrays) for k, v in inside},
-    "tuple": lambda inside, arrays: tuple(unpack(v, arrays) for v in inside),
-    "named": _unpack_named,
-    "array": _unpack_array,
-    "lost": lambda inside, arrays: NotStored(inside),
-}

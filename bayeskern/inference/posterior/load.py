@@ -1,11 +1,12 @@
-"""Posteriors from files, with their model or without it."""
+"""Posteriors from files, with or without their model."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -22,17 +23,17 @@ from bayeskern.inference.result import Fit
 from bayeskern.inference.verdict import Trust
 from bayeskern.protocols import NotKeptError, PreparesData, Restorable
 
-# A model whose log density differs by more, relatively or on the whole, is another one.
-SAME = 1e-5
-# The fields of a Fit that a file keeps. Its `weighted` is that of the Posterior, with sites.
-FIT_FIELDS = ("z", "log_q", "trace", "sample_stats", "attempts")
+if TYPE_CHECKING:
+    # pandas and xarray take a while to import.
+    import pandas as pd
+    import xarray as xr
 
 
-def load(path, model=None) -> Posterior:
+def load(path: str | Path, model: Callable | None = None) -> Posterior:
     """Read a posterior that `posterior.save(path)` wrote.
 
     Args:
-        path: The name of the file.
+        path: Name of the file.
         model: The model that was fitted. Everything but predictions works without it.
 
     Returns:
@@ -42,11 +43,11 @@ def load(path, model=None) -> Posterior:
         FileNotFoundError: If there is no such file.
         ValueError: If `posterior.save` did not write the file, or `model` is not the one that was
             fitted.
-        TypeError: If the model is no model.
+        TypeError: If the model cannot be called.
     """
     groups, own_group = netcdf.read(Path(path))
-    arrays = {name: np.asarray(values) for name, values in own_group.data_vars.items()}
-    state = unpack(json.loads(str(arrays.pop("state"))), arrays)
+    arrays = {str(name): np.asarray(values) for name, values in own_group.data_vars.items()}
+    state: dict[str, Any] = unpack(json.loads(str(arrays.pop("state"))), arrays)
     posterior = groups["posterior"].dataset
     draws = {name: np.asarray(posterior[safe]) for name, safe in state.pop("draws").items()}
     trust, log_evidence = Trust(**state.pop("trust")), state.pop("log_evidence")
@@ -54,7 +55,9 @@ def load(path, model=None) -> Posterior:
     target, missing = _target(model, model_arguments)
     if target is not None:
         _require_same(target, draws, model_arguments)
-    fit = Fit(assess=lambda _: trust, **{name: state.pop(name) for name in FIT_FIELDS})
+    # The weighted draws of the file have sites, and belong to the Posterior.
+    fields = ("z", "log_q", "trace", "sample_stats", "attempts")
+    fit = Fit(assess=lambda _: trust, **{name: state.pop(name) for name in fields})
     loaded = StoredPosterior(
         draws=draws,
         fit=fit,
@@ -65,20 +68,23 @@ def load(path, model=None) -> Posterior:
         missing=missing,
         **state,
     )
-    # A cached property, which would be computed from the model.
+    # Otherwise the cached property would be computed from the model.
     vars(loaded)["log_p"] = log_p
     return loaded
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredPosterior(Posterior):
-    """A Posterior that was read from a file: only predictions need its model."""
+    """A Posterior that was read from a file: only predictions need its model.
 
-    #: the groups that ArviZ knows, as they were saved
+    Attributes:
+        stored: Groups of ArviZ as they were saved.
+        model_arguments: Arguments, columns and observed sites of the model.
+        missing: Reason why predictions are impossible, if they are.
+    """
+
     stored: Any = None
-    #: the arguments of the model, the columns it was fitted to, its observed sites
     model_arguments: dict = field(default_factory=dict)
-    #: why there is nothing to predict from, if so
     missing: str | None = None
 
     def require_model(self) -> None:
@@ -100,24 +106,26 @@ class StoredPosterior(Posterior):
         group = self.stored.children.get("observed_data", {})
         return {name: group[name].to_numpy() for name in group}
 
-    def to_arviz(self):
+    def to_arviz(self) -> xr.DataTree:
         return self.stored.copy(deep=True)
 
-    def summary(self, **options):
+    def summary(self, **options: Any) -> pd.DataFrame:
         return summary(self, self.stored["posterior"].to_dataset(), **options)
 
-    def save(self, path) -> None:
+    def save(self, path: str | Path) -> None:
         netcdf.save(self, path, self.model_arguments if self.target is None else None)
 
 
-def _require_same(target: Target, draws: dict, fitted: dict) -> None:
-    """Refuse another model than was fitted, as far as its density tells."""
+def _require_same(target: Target, draws: dict[str, np.ndarray], fitted: dict) -> None:
+    """Raise ValueError if the shapes of latents or the density are not those of the file."""
     shapes = {s.name: s.shape for s in target.latents if s.name in draws}
-    same = all(np.shape(draws[name])[2:] == shape for name, shape in shapes.items())
-    old = fitted.get("density")
-    new = netcdf.log_density(target, draws) if same and old is not None else None
-    if same and (new is None or np.isclose(new, old, rtol=SAME, atol=SAME, equal_nan=True)):
-        return
+    if all(np.shape(draws[name])[2:] == shape for name, shape in shapes.items()):
+        old = fitted.get("density")
+        new = None if old is None else netcdf.log_density(target, draws)
+        if old is None or new is None:
+            return
+        if np.isclose(new, old, rtol=1e-5, atol=1e-5, equal_nan=True):
+            return
     raise ValueError(
         "model is not the one that was fitted: its latents have other shapes, or its density "
         "differs at the draws in the file. Give the model, with the same priors and options, that "
@@ -125,8 +133,8 @@ def _require_same(target: Target, draws: dict, fitted: dict) -> None:
     )
 
 
-def _target(model, fitted: dict) -> tuple[Target | None, str | None]:
-    """The target of the model, or why there is none.
+def _target(model: Callable | None, fitted: dict) -> tuple[Target | None, str | None]:
+    """The target of the model, or the reason why there is none.
 
     Raises TypeError or ValueError if the model cannot be the one that was fitted.
     """
@@ -146,14 +154,14 @@ def _target(model, fitted: dict) -> tuple[Target | None, str | None]:
     try:
         return _target_of(model, fitted)
     except Exception as reason:
-        # Whatever a model does with arguments that were meant for another.
+        # A model may raise any error with the arguments of another one.
         raise ValueError(
             "model is not the one that was fitted: it does not take the arguments in the file "
             f"({type(reason).__name__}: {reason}). Give the model that bk.infer had."
         ) from reason
 
 
-def _target_of(model, fitted: dict) -> tuple[Target | None, str | None]:
+def _target_of(model: Callable, fitted: dict) -> tuple[Target | None, str | None]:
     args, kwargs = fitted["args"], fitted["kwargs"]
     if isinstance(model, Restorable):
         try:
@@ -165,7 +173,7 @@ def _target_of(model, fitted: dict) -> tuple[Target | None, str | None]:
     return Target.of(model, args, kwargs), None
 
 
-def _not_stored(value) -> NotStored | None:
-    """The first value in a tree that was not kept."""
+def _not_stored(value: Any) -> NotStored | None:
+    """The first value in a tree that the file does not keep."""
     leaves = jax.tree.leaves(value, is_leaf=lambda x: isinstance(x, NotStored))
     return next((leaf for leaf in leaves if isinstance(leaf, NotStored)), None)

@@ -1,52 +1,61 @@
-"""The log likelihood of every single observation, at every draw."""
+"""Log likelihood of each observation at each draw."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import MaskedDistribution
+from numpyro.distributions import Distribution, MaskedDistribution
 
 from bayeskern.core.batching import batch_size, by_chunk, evenly
 from bayeskern.hyperparameters import WRAPPERS
+from bayeskern.inference.model.evaluation import join_chains
+from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.enumeration import NoPointwiseError
-from bayeskern.inference.model.trace.sites import trace_at, upstream_sites
+from bayeskern.inference.model.trace.sites import upstream_sites
 from bayeskern.inference.model.trace.validation import is_observed
 from bayeskern.prediction.mixture import MOST_DRAWS
 from bayeskern.protocols import HasLogLikelihood, HasPointwise
 
-# The relative spread that constant log likelihoods are given.
-HAIR = 1e-10
+if TYPE_CHECKING:
+    from bayeskern.inference.posterior.posterior import Posterior
+
+# Log densities of the values of a site, and True for those that are not masked (None: all).
+Density = tuple[jax.Array, jax.Array | None]
+# Relative spread of log likelihoods that are constant.
+MIN_RELATIVE_SPREAD = 1e-10
 
 
 class Pointwise(NamedTuple):
-    """The log likelihood of each observation of a site, at each draw.
+    """Log likelihood of each observation of a site, at each draw.
 
-    values: (chains, draws, *data), or (chains, draws, points) where some are masked out; counted:
-    which are not masked out, in the shape of the data, or None if all count.
+    Attributes:
+        values: (chains, draws, *data), or (chains, draws, points) where some are masked.
+        counted: True for observations that are not masked, in the shape of the data; None if all
+            count.
     """
 
     values: np.ndarray
     counted: np.ndarray | None
 
 
-def log_likelihood(posterior) -> dict[str, np.ndarray]:
-    """log p(y_i | draw) of every observed site: each (chains, draws, shape of the data)."""
+def log_likelihood(posterior: Posterior) -> dict[str, np.ndarray]:
+    """log p(y_i | draw) of every observed site: each (chains, draws, *data)."""
     return {name: density.values for name, density in pointwise(posterior)[0].items()}
 
 
-def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
-    """The pointwise log likelihood of every observed site, and at which draws of each chain."""
+def pointwise(posterior: Posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
+    """Pointwise log likelihood of every observed site, and indices of the draws of each chain."""
     if posterior.is_point:
         raise ValueError(
             "log_likelihood, and LOO with it, is not offered for a point estimate: without a "
             "spread of the parameters it would not be seen what each observation does to them. "
             "Take method='laplace' or 'nuts'."
         )
-    target = posterior.target
+    target = posterior.known_target
     chains, count = posterior.shape
     model = target.model
     if isinstance(model, HasLogLikelihood):
@@ -57,7 +66,7 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
         by_chain = {name: _chains(np.asarray(v), chains) for name, v in by_site.items()}
         return {name: Pointwise(v, None) for name, v in by_chain.items()}, np.arange(count)
     fixed = upstream_sites(target).fixed
-    # A model that was shown its data before may have none now.
+    # Sites without rows, and fixed parameters, are no observations.
     observed = {
         k: site
         for k, site in target.sites().items()
@@ -67,12 +76,12 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
         return {}, np.arange(count)
     costly = any(site.conditional for site in observed.values())
     rows = evenly(count, MOST_DRAWS // chains if costly else count)
-    draws = {s.name: _joined(posterior.draws[s.name][:, rows]) for s in target.latents}
+    draws = join_chains({s.name: posterior.draws[s.name][:, rows] for s in target.latents})
     masks = masks_of(posterior)
     size = sum(int(np.prod(site.shape)) for site in observed.values())
     batch = None if costly else batch_size(size)
     values, same = by_chunk(
-        lambda items: _densities(target, *items, masks, batch),
+        lambda items: _densities(target, items, masks, batch),
         (draws, np.zeros(chains * len(rows))),
         size,
     )
@@ -92,17 +101,21 @@ def pointwise(posterior) -> tuple[dict[str, Pointwise], np.ndarray]:
     return by_site, rows
 
 
-def masks_of(posterior) -> dict[str, np.ndarray | None]:
-    """Where each observed site is not masked out, in the shape of its data; None: everywhere."""
-    draw = {s.name: posterior.draws[s.name][0, 0] for s in posterior.target.latents}
-    return jax.device_get(_masks(posterior.target, draw))
+def masks_of(posterior: Posterior) -> dict[str, np.ndarray | None]:
+    """Masks of the observed sites, True where they are not masked, in the shape of the data.
+
+    None stands for a site without a mask.
+    """
+    target = posterior.known_target
+    draw = {s.name: posterior.draws[s.name][0, 0] for s in target.latents}
+    return jax.device_get(_masks(target, draw))
 
 
-def density(fn, value):
-    """The log density of each value of a site, and where it is not masked out (None: everywhere).
+def density(fn: Distribution, value: jax.Array) -> Density:
+    """Log density of each value of a site, and True where it is not masked.
 
-    Axes that only `.to_event` declared are taken apart; a true multivariate has one density an
-    event, unless it offers `pointwise(value)` itself.
+    Axes that only `.to_event` declared are taken apart. A multivariate distribution has one density
+    an event, unless it offers `pointwise(value)`.
     """
     masks, outer = [], fn
     while isinstance(fn, WRAPPERS):
@@ -113,8 +126,8 @@ def density(fn, value):
         log_probs, counted = fn.pointwise(value)
         event_dim = 0
     else:
-        log_probs, counted, event_dim = fn.log_prob(value), None, fn.event_dim
-    # As many as there are values or distributions, whichever are more.
+        log_probs, counted, event_dim = jnp.asarray(fn.log_prob(value)), None, fn.event_dim
+    # There may be more distributions than values, or more values than distributions.
     shape = np.broadcast_shapes(log_probs.shape, outer.shape()[: len(outer.shape()) - event_dim])
     for mask, axes in masks:
         mask = mask.reshape(mask.shape + (1,) * (axes - event_dim))
@@ -123,17 +136,13 @@ def density(fn, value):
     return jnp.broadcast_to(log_probs, shape), counted
 
 
-def _by_site(target, draw):
-    trace = trace_at(target.model, draw, jax.random.key(0), target.args, target.kwargs)
-    return {
-        name: density(site["fn"], site["value"])
-        for name, site in trace.items()
-        if is_observed(site)
-    }
+def _by_site(target: Target, draw: dict) -> dict[str, Density]:
+    sites = {name: site for name, site in target.trace_at(draw).items() if is_observed(site)}
+    return {name: density(site["fn"], site["value"]) for name, site in sites.items()}
 
 
-def _summed_out(target, draw):
-    """The same with discrete sites summed out, which makes an event one observation."""
+def _summed_out(target: Target, draw: dict) -> dict[str, Density]:
+    """Densities with discrete sites summed out, where an event is one observation."""
     by_site = _by_site(target, draw)
     log_probs = target.pointwise(draw, list(by_site))
     for name, (_, counted) in by_site.items():
@@ -146,13 +155,17 @@ def _summed_out(target, draw):
 
 
 @eqx.filter_jit
-def _masks(target, draw):
+def _masks(target: Target, draw: dict) -> dict[str, jax.Array | None]:
     return {name: counted for name, (_, counted) in _by_site(target, draw).items()}
 
 
 @eqx.filter_jit
-def _densities(target, draws, ones, masks, batch):
-    def one(item):
+def _densities(
+    target: Target, items: tuple[dict, np.ndarray], masks: dict, batch: int | None
+) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    """Log densities at each draw, and True where the masks are those of the first draw."""
+
+    def one(item: tuple[dict, jax.Array]) -> tuple[dict, dict]:
         densities = (_summed_out if target.discrete else _by_site)(target, item[0])
         same = {
             name: jnp.asarray(True) if counted is None else jnp.all(counted == masks[name])
@@ -160,44 +173,42 @@ def _densities(target, draws, ones, masks, batch):
         }
         return {name: log_probs for name, (log_probs, _) in densities.items()}, same
 
-    return jax.lax.map(one, (draws, ones), batch_size=batch)
+    return jax.lax.map(one, items, batch_size=batch)
 
 
-def _joined(values):
-    return values.reshape(-1, *values.shape[2:])
-
-
-def _chains(values, chains: int):
+def _chains(values: np.ndarray, chains: int) -> np.ndarray:
     return values.reshape(chains, -1, *values.shape[1:])
 
 
-# -- values that ArviZ would refuse ----------------------------------------------------------------
+# -- constant values, which ArviZ refuses ----------------------------------------------------------
 
 
-def spread_constants(values):
-    """The log likelihood with a hair's breadth of spread for observations that have none.
+def spread_constants(values: np.ndarray) -> np.ndarray:
+    """Log likelihoods (chains, draws, ...) with a tiny spread where they are constant.
 
-    ArviZ's LOO refuses values that are all equal, as they are where an observation tells nothing
-    of the latents; this much changes none of its digits. values: (chains, draws, ...).
+    ArviZ's LOO refuses constant values, as of an observation that does not depend on the latents.
+    The spread changes none of the digits of LOO.
     """
-    constant, first = _constant(values, HAIR)
+    constant, first = _constant(values, MIN_RELATIVE_SPREAD)
     chains, draws, *shape = values.shape
-    ramp = np.linspace(0.0, HAIR, chains * draws).reshape(chains, draws, *[1] * len(shape))
+    ramp = np.linspace(0.0, MIN_RELATIVE_SPREAD, chains * draws)
+    ramp = ramp.reshape(chains, draws, *[1] * len(shape))
     return np.where(constant, first + _scale(first) * ramp, values)
 
 
-def without_spread(values):
+def without_spread(values: np.ndarray) -> np.ndarray:
     """The inverse of `spread_constants`."""
-    constant, first = _constant(values, 2.0 * HAIR)
+    constant, first = _constant(values, 2.0 * MIN_RELATIVE_SPREAD)
     return np.where(constant, first, values)
 
 
-def _constant(values, width):
+def _constant(values: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
+    """True for observations that are constant up to a relative width, and their first values."""
     first = values[:1, :1]
     # Infinite values count as not constant, since they differ by NaN.
     with np.errstate(invalid="ignore"):
         return np.ptp(values, axis=(0, 1), keepdims=True) <= width * _scale(first), first
 
 
-def _scale(first):
+def _scale(first: np.ndarray) -> np.ndarray:
     return np.maximum(1.0, np.abs(first))

@@ -1,11 +1,13 @@
-"""Posteriors into files: netCDF that ArviZ reads, with a group of our own for the rest."""
+"""Posteriors in netCDF files that ArviZ reads, with a group of our own for the rest."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from bayeskern.core.files import atomic_write, require_file
@@ -14,8 +16,15 @@ from bayeskern.inference.model.trace.axes import netcdf_name
 from bayeskern.inference.posterior.json_arrays import pack
 from bayeskern.protocols import classes_of, columns_of
 
+if TYPE_CHECKING:
+    # xarray takes a while to import.
+    import xarray as xr
+
+    from bayeskern.inference.posterior.posterior import Posterior
+
+# Our group, its format and the version of that format.
 GROUP, FORMAT, VERSION = "bayeskern", "bayeskern posterior", 2
-# Fields of a Posterior that are kept as they are; `save` writes some others in its own way.
+# Fields of a Posterior that are stored as they are; `save` converts some others.
 FIELDS = (
     "method",
     "timing",
@@ -30,13 +39,17 @@ FIELDS = (
 )
 
 
-def save(posterior, path, model: dict | None = None) -> None:
+def save(posterior: Posterior, path: str | Path, model: dict | None = None) -> None:
     """Write a posterior to a netCDF file, whole or not at all; nothing is pickled.
 
-    model: what is kept of its model, where that is known from an earlier file. Raises OSError,
-    naming the path, if it is a folder or cannot be written to.
+    Args:
+        posterior: The posterior.
+        path: Name of the file.
+        model: Facts about its model from an earlier file, where the model is not loaded.
+
+    Raises:
+        OSError: If the path is a folder or cannot be written to.
     """
-    # xarray takes a while to import.
     import xarray as xr
 
     path = require_file(path, "posterior.nc")
@@ -53,17 +66,21 @@ def save(posterior, path, model: dict | None = None) -> None:
         "model": model or _model(posterior),
     }
     text = json.dumps(pack(state, arrays), allow_nan=False)
-    variables = {name: ([f"{name}_{i}" for i in range(a.ndim)], a) for name, a in arrays.items()}
-    # Not an attribute, since attributes have room for 64 kB only.
+    variables: dict[str, tuple] = {
+        name: ([f"{name}_{i}" for i in range(a.ndim)], a) for name, a in arrays.items()
+    }
+    # Not an attribute, since attributes are limited to 64 kB.
     variables["state"] = ([], text)
     groups[GROUP] = xr.DataTree(xr.Dataset(variables, attrs={"format": FORMAT, "version": VERSION}))
     with atomic_write(path) as temporary:
         groups.to_netcdf(temporary, engine="h5netcdf")
 
 
-def read(path: Path):
-    """The groups that ArviZ knows, and our own. ValueError where the file is not one of ours."""
-    # xarray takes a while to import.
+def read(path: Path) -> tuple[xr.DataTree, xr.Dataset]:
+    """The groups of ArviZ, and our own.
+
+    Raises FileNotFoundError, or ValueError where `save` did not write the file.
+    """
     import xarray as xr
 
     if not path.exists():
@@ -84,9 +101,9 @@ def read(path: Path):
     return groups.filter(lambda node: node.name != GROUP), own_group
 
 
-def _model(posterior) -> dict:
-    """What is needed beside the model: its arguments, columns, classes, the names it observes."""
-    target = posterior.target
+def _model(posterior: Posterior) -> dict[str, Any]:
+    """Arguments, columns, classes and names of observed sites of the model."""
+    target = posterior.known_target
     sites = target.sites()
     return {
         "observed": [name for name, site in sites.items() if site.kind == "observed"],
@@ -98,18 +115,18 @@ def _model(posterior) -> dict:
     }
 
 
-def log_density(target: Target, draws: dict) -> float | None:
-    """The log density at the first draw; None where the draws do not hold all latents, or none."""
+def log_density(target: Target, draws: dict[str, np.ndarray]) -> float | None:
+    """Log density at the first draw; None without latents, or where the draws lack one."""
     if not target.latents or any(s.name not in draws for s in target.latents):
         return None
     return float(_log_density_at(target, {s.name: draws[s.name][0, 0] for s in target.latents}))
 
 
 @eqx.filter_jit
-def _log_density_at(target, draw):
+def _log_density_at(target: Target, draw: dict) -> jax.Array:
     return target.log_density(target.unconstrain(draw)[0], jacobian=False)
 
 
-def _plain(labels):
-    """Labels as they came, those of pandas and xarray turned into an array."""
+def _plain(labels: Any) -> Any:
+    """Labels, as an array where they come from pandas or xarray."""
     return np.asarray(labels) if hasattr(labels, "to_numpy") else labels

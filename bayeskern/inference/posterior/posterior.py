@@ -1,10 +1,12 @@
-"""Posterior: what every inference method returns."""
+"""Posterior: the result of every inference method."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,39 +34,35 @@ from bayeskern.inference.posterior import (
 from bayeskern.inference.posterior.expectation import Expectation
 from bayeskern.inference.result import REGION, Fit
 from bayeskern.inference.verdict import Trust
-from bayeskern.prediction.empirical import SampledPrediction
+from bayeskern.prediction.empirical import Predictions, SampledPrediction
 from bayeskern.prediction.mixture import Prediction
 
-# Log ratios that span more than this have no digits left.
-OVERFLOWS = 1e15
-# Weighted draws of most weight, which are places for chains to visit.
-MAX_HEAVIEST = 20
-# Advice on a model that is called with data and observes none of them.
-IS_PRIOR = (
-    "No site is observed, so that this is the prior: pass obs= to the site that the data belong to."
-)
+if TYPE_CHECKING:
+    # pandas and xarray take a while to import.
+    import pandas as pd
+    import xarray as xr
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Draws from a posterior, or its mode as a single draw, and how far to trust them.
+    """Draws from a posterior, or its mode as a single draw, and a verdict on them.
 
     Attributes:
-        method: The name of the method.
+        method: Name of the method.
         draws: Each latent and deterministic site as an array (chains, draws, *site), equally
             weighted.
-        fit: What the method handed back, in unconstrained coordinates.
+        fit: Result of the method, in unconstrained coordinates.
         target: The model and its data; None where it was loaded without the model.
         weighted: Draws, each (S, *site), and log weights (S,) that sum to one, where there are
             weights.
         log_evidence: log p(data) with its standard error, where it is known and the prior is
             proper.
-        timing: Seconds by part: "compile", "run" and "total"; "sampling" is that of NUTS, warmup
-            and all, without compilation.
-        coords: Labels along named axes, as ArviZ takes them.
-        dims: Names for the axes of sites, beside those that plates give.
-        seed: The seed of the fit, where known.
-        progress: Whether long work on it shows a bar.
+        timing: Seconds by part: "compile", "run" and "total"; "sampling" is that of NUTS with its
+            warmup, without compilation.
+        coords: Labels along named axes, in ArviZ's form.
+        dims: Names for the axes of sites, beside those of plates.
+        seed: Seed of the fit, where known.
+        progress: Whether long work shows a progress bar.
     """
 
     method: str
@@ -80,10 +78,25 @@ class Posterior:
     progress: bool = False
 
     @classmethod
-    def of(cls, method: str, fit: Fit, target: Target, timing=None, **known) -> Posterior:
-        """The sites at the draws of a fit of a target. known: other fields."""
+    def of(
+        cls,
+        method: str,
+        fit: Fit,
+        target: Target,
+        timing: dict[str, float] | None = None,
+        **known: Any,
+    ) -> Posterior:
+        """The posterior of a fit, with the sites at its draws.
+
+        Args:
+            method: Name of the method.
+            fit: The fit.
+            target: The target that was passed to the method.
+            timing: Seconds by part.
+            **known: Other fields.
+        """
         target = fit.target or target
-        # The stopwatch of the whole fit may still run, and writes into this when it stops.
+        # The stopwatch of the whole fit may still run, and writes into `timing` when it stops.
         timing = {} if timing is None else timing
         timing.update(fit.timing)
         sites_at: Callable = partial(constrain, target)
@@ -105,11 +118,11 @@ class Posterior:
             **known,
         )
 
-    # -- what the method knows --------------------------------------------------------------------
+    # -- results of the method --------------------------------------------------------------------
 
     @property
     def z(self) -> np.ndarray:
-        """The draws in unconstrained coordinates of what the method ran on: (chains, draws, d)."""
+        """Draws in the unconstrained coordinates of `fitted_target`: (chains, draws, d)."""
         return self.fit.z
 
     @property
@@ -119,26 +132,26 @@ class Posterior:
 
     @property
     def approximation(self) -> Approximation | None:
-        """The density q that the draws come from, where there is one."""
+        """Density q that the draws come from, where there is one."""
         return self.fit.approximation
 
     @property
     def optimum(self) -> Optimum | None:
-        """The mode, where one was looked for."""
+        """The mode, where one was searched for."""
         return self.fit.optimum
 
     @cached_property
     def findings(self) -> Findings:
-        """Modes and places of the posterior that are known from this fit and earlier ones.
+        """Modes and other points of the posterior known from this fit and earlier ones.
 
-        `NUTS(known=posterior.findings)` has chains visit it.
+        Chains of `NUTS(known=posterior.findings)` visit them.
         """
         findings, coordinates = self.fit.findings, self.fitted_target.coordinates
         if self.optimum is not None:
             findings |= Findings((self.optimum,))
         if self.fit.weighted is not None:
             z, log_weights = self.fit.weighted
-            heaviest = np.argsort(-log_weights, kind="stable")[:MAX_HEAVIEST]
+            heaviest = np.argsort(-log_weights, kind="stable")[:20]
             findings |= Findings.at(coordinates, z[heaviest])
         return findings
 
@@ -154,7 +167,7 @@ class Posterior:
 
     @property
     def attempts(self) -> tuple:
-        """What `auto` tried: method, seconds, verdict and reason of each."""
+        """Attempts of `auto`: method, seconds, verdict and reason of each."""
         return self.fit.attempts
 
     @property
@@ -176,22 +189,26 @@ class Posterior:
 
     @cached_property
     def fitted_draws(self) -> dict[str, np.ndarray]:
-        """The draws of what the method moved over, with chains joined: each site (S, *site)."""
+        """Draws of the sites of `fitted_target`, with chains joined: each site (S, *site)."""
         if self.marginalized is None:
             return self.flat
         return join_chains(constrain(self.fitted_target, self.z))
 
-    # -- how far to trust it ----------------------------------------------------------------------
+    # -- verdict ----------------------------------------------------------------------------------
 
     @cached_property
     def trust(self) -> Trust:
-        """The verdict on these draws, and the evidence for it."""
+        """Verdict on these draws, and the evidence for it."""
         trust = latent_laplace.assess_latent_laplace(self, self.fit.assess(self))
         usable = trust.verdict in ("good", "caution")
-        # A posterior that was loaded without its model has the verdict of then.
+        # A posterior that was loaded without its model keeps its verdict.
         if not usable or self.target is None or not forgets_data(self.target):
             return trust
-        advice = IS_PRIOR if trust.verdict == "good" else f"{IS_PRIOR} {trust.advice}"
+        advice = (
+            "No site is observed, so that this is the prior: pass obs= to the site that the data "
+            "belong to."
+        )
+        advice += "" if trust.verdict == "good" else f" {trust.advice}"
         return replace(trust, verdict="caution", advice=advice)
 
     @cached_property
@@ -209,42 +226,45 @@ class Posterior:
 
     @cached_property
     def _log_p_parts(self) -> list[np.ndarray]:
-        """log p(z) as far as it was asked for, stretch by stretch."""
+        """log p(z) of consecutive parts of the draws, as far as it was computed."""
         return []
 
     @property
     def log_ratios(self) -> np.ndarray | None:
         """log p(z) - log q(z) of the draws: (S,); None where they come from no known density."""
-        return None if self.log_q is None else self.log_p - self.log_q
+        log_p, log_q = self.log_p, self.log_q
+        return None if log_p is None or log_q is None else log_p - log_q
 
     @property
     def elbo(self) -> Estimate | None:
         """E_q[log p - log q], at most the log evidence, and its standard error."""
-        if self.log_ratios is None:
+        log_ratios = self.log_ratios
+        if log_ratios is None:
             return None
         with np.errstate(invalid="ignore"):
             # Infinite where a draw has no density; then its error is not known.
-            error = np.std(self.log_ratios) / np.sqrt(len(self.log_ratios))
-        return Estimate(float(np.mean(self.log_ratios)), float(error))
+            error = np.std(log_ratios) / np.sqrt(len(log_ratios))
+        return Estimate(float(np.mean(log_ratios)), float(error))
 
     @cached_property
     def importance_weights(self) -> Weights | None:
-        """The smoothed weights p / q of the draws; None where q is unknown, or they overflow."""
+        """Smoothed weights p / q of the draws; None where q is unknown, or they overflow."""
         log_ratios = self.log_ratios
-        if log_ratios is None or not np.nanmax(log_ratios) - np.nanmin(log_ratios) < OVERFLOWS:
+        # Log ratios that span more than this have no digits left.
+        if log_ratios is None or not np.nanmax(log_ratios) - np.nanmin(log_ratios) < 1e15:
             return None
         return pareto_smooth(log_ratios)
 
-    # -- its draws --------------------------------------------------------------------------------
+    # -- draws ------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many chains there are, and how many draws each of them has."""
+        """Number of chains, and number of draws of each."""
         return next(iter(self.draws.values())).shape[:2]
 
     @property
     def is_point(self) -> bool:
-        """Whether this is a single point, such as a mode, which has no spread."""
+        """True for a single point, such as a mode, which has no spread."""
         return self.shape == (1, 1)
 
     @property
@@ -259,11 +279,11 @@ class Posterior:
 
     @property
     def flat(self) -> dict[str, np.ndarray]:
-        """The draws with chains joined: each site (chains x draws, *site)."""
+        """Draws with chains joined: each site (chains x draws, *site)."""
         return join_chains(self.draws)
 
     def point(self, statistic: str = "mean") -> PointEstimate:
-        """One value for each site, for whatever takes a kernel of numbers.
+        """One value for each site, as a kernel with numbers needs.
 
         `kernel.at(posterior.point("mean"))` is the kernel of a model with those values in it.
 
@@ -282,26 +302,25 @@ class Posterior:
             {name: average(draws, axis=(0, 1)) for name, draws in self.draws.items()}
         )
 
-    # -- what follows from them -------------------------------------------------------------------
+    # -- predictions and summaries ----------------------------------------------------------------
 
     def expectation(self, f: Callable) -> Expectation:
         """E[f] under the posterior, with its Monte Carlo standard error.
 
-        Weighted draws give sum w f, self-normalised, and its error by the delta method; Markov
-        chains the mean, with the error that their effective sample size leaves; particles the
-        mean, with the error that their ancestors and islands leave; independent draws
-        sd / sqrt(S). That is the error of drawing alone: `trust` says how far the draws are from
-        the posterior.
+        Weighted draws give sum w f, self-normalised, with an error by the delta method. Otherwise
+        the value is the mean, and its error follows from the effective sample size of Markov
+        chains, from the ancestors and islands of particles, and is sd / sqrt(S) for independent
+        draws. It is the sampling error alone: `trust` judges the draws themselves.
 
         Args:
-            f: A function of one draw, a dict of values by site, written in JAX: to a number, an
-                array or a truth value, whose expectation is a probability.
+            f: Function of one draw, a dict of values by site, written in JAX. It returns a number,
+                an array, or a truth value, whose expectation is a probability.
 
         Returns:
-            Value and error, each of the shape of f; and k-hat where draws are weighted.
+            Value and error, each of the shape of f, and k-hat where draws are weighted.
 
         Raises:
-            ValueError: If f asks for a site that is not there, or is NaN or infinite at a draw.
+            ValueError: If f uses an unknown site, or is NaN or infinite at a draw.
             TypeError: If JAX cannot trace f.
 
         References:
@@ -319,26 +338,26 @@ class Posterior:
 
     def predict(
         self,
-        *new_args,
+        *new_args: Any,
         seed: int = 0,
         extend: bool = False,
         model_kwargs: dict | None = None,
-        **kwargs,
-    ) -> Prediction | SampledPrediction:
+        **kwargs: Any,
+    ) -> Prediction | SampledPrediction | Predictions:
         """The posterior predictive at new arguments of the model.
 
         It is in closed form for each draw where the model offers `predictive` or observes a
         `GaussianProcess`. Otherwise observations are drawn, one for each draw of the posterior (a
-        thousand for a point estimate). Data among the arguments do not matter: their sites are
-        drawn anew, but for those that others depend on, such as a covariate with a distribution of
-        its own, which stay as they are given. In a `scan` under `condition`, the steps that have
-        data stay at them, and those after are drawn.
+        thousand for a point estimate). Observed sites are drawn anew, whatever data the arguments
+        hold. Exceptions are sites that others depend on, such as a covariate with a distribution of
+        its own: they stay at their data. In a `scan` under `condition`, steps with data stay at
+        them, and later steps are drawn.
 
         Args:
-            *new_args: The arguments of the model, for new data.
-            seed: A whole number from which everything random follows.
-            extend: Where a plate of latents has more members than in the fit, draw those that come
-                after the old ones from their prior given the draw: new groups, a longer horizon.
+            *new_args: Arguments of the model for new data.
+            seed: A whole number that determines all random numbers.
+            extend: Draw new members of a plate of latents, after those of the fit, from their prior
+                given the draw: new groups, a longer horizon.
             model_kwargs: Named arguments of the model that have the name of an option here.
             **kwargs: Other named arguments of the model; `latent=True` where it offers that.
 
@@ -356,17 +375,17 @@ class Posterior:
 
     def deterministics(
         self,
-        *new_args,
+        *new_args: Any,
         seed: int = 0,
         extend: bool = False,
         model_kwargs: dict | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> dict[str, np.ndarray]:
-        """The deterministic sites at new arguments of the model, at each draw.
+        """Deterministic sites at new arguments of the model, at each draw.
 
         Args:
-            *new_args: The arguments of the model, for new data, as in `predict`.
-            seed: What observations that they depend on are drawn from.
+            *new_args: Arguments of the model for new data, as in `predict`.
+            seed: Seed of new observations that they depend on.
             extend: As in `predict`.
             model_kwargs: Named arguments of the model that have the name of an option here.
             **kwargs: Other named arguments of the model.
@@ -382,10 +401,10 @@ class Posterior:
         return predictive.deterministics(self, new_args, seed, extend, named)
 
     def infer_discrete(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """The discrete sites that were summed out, drawn given the data, one for each draw.
+        """Discrete sites that were summed out, drawn given the data, once for each draw.
 
         Args:
-            seed: A whole number from which they follow.
+            seed: A whole number that determines all random numbers.
 
         Returns:
             Each discrete site, chains joined: (S, *site). Empty where there are none.
@@ -393,11 +412,10 @@ class Posterior:
         Raises:
             ValueError: If they are the states of a `scan`, which NumPyro does not draw.
         """
-        self.require_model()
         return predictive.infer_discrete(self, seed)
 
     def require_model(self) -> None:
-        """Raise ValueError where the model is not known, as of a fit that was read from a file."""
+        """Raise ValueError where the model is not known, as after loading a file without it."""
 
     def replicates(self, count: int) -> dict[str, np.ndarray]:
         """New data at the model's own arguments, at `count` evenly spaced draws, chains joined.
@@ -408,13 +426,13 @@ class Posterior:
         return predictive.replicates_at(self, count)
 
     def log_likelihood(self) -> dict[str, np.ndarray]:
-        """log p(y_i | draw), observation by observation.
+        """Pointwise log likelihood, log p(y_i | draw).
 
-        Observations under `.to_event` are taken apart, masked ones are left out, and plates that
-        are subsampled count in full, unscaled; a `numpyro.factor` is no observation. For a
+        Observations under `.to_event` are taken apart, masked ones are left out, and subsampled
+        plates count in full, unscaled. A `numpyro.factor` is no observation. For a
         `GaussianProcess` it is log p(y_i | the others, draw), at up to 200 evenly spaced draws
-        (Buerkner, Gabry and Vehtari 2021). Where discrete latents were summed out it is
-        log p(y_i | the others, draw) too, and events are not taken apart.
+        (Buerkner, Gabry and Vehtari 2021). It is so too where discrete latents were summed out, and
+        events are not taken apart then.
 
         Returns:
             For each observed site (chains, draws, *data).
@@ -426,11 +444,11 @@ class Posterior:
         return log_likelihood.log_likelihood(self)
 
     def observed(self) -> dict[str, np.ndarray]:
-        """The observations that it was fitted to, by site."""
+        """Observations of the fit, by site."""
         return arviz.observed(self)
 
-    def to_arviz(self):
-        """An xarray DataTree with the groups that ArviZ knows, its axes named.
+    def to_arviz(self) -> xr.DataTree:
+        """An xarray DataTree with the groups and named axes of ArviZ.
 
         Returns:
             The groups posterior, sample_stats, log_likelihood, posterior_predictive, prior,
@@ -439,8 +457,8 @@ class Posterior:
         """
         return arviz.to_arviz(self)
 
-    def summary(self, **options):
-        """A table of means, sds and intervals of all sites.
+    def summary(self, **options: Any) -> pd.DataFrame:
+        """Table of means, sds and intervals of all sites.
 
         R-hat and effective sample sizes are shown for MCMC only. Numbers are shown to the second
         digit of their sd; the table itself keeps all digits.
@@ -453,11 +471,11 @@ class Posterior:
         """
         return summary.summary(self, arviz.parameters(self), **options)
 
-    def save(self, path) -> None:
-        """Write it to a netCDF file, which `bk.load`, ArviZ and xarray can read.
+    def save(self, path: str | Path) -> None:
+        """Write the posterior to a netCDF file, which `bk.load`, ArviZ and xarray can read.
 
         Args:
-            path: The name of the file; it is written whole or not at all.
+            path: Name of the file, which is written whole or not at all.
 
         Raises:
             OSError: If the path is a folder or cannot be written to.

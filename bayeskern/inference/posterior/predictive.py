@@ -1,8 +1,10 @@
-"""Predictions of any model: new values of its observations, at draws from the posterior."""
+"""Predictions of any model: new values of its observed sites, at draws from the posterior."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -10,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayeskern.core.batching import batch_size, by_chunk, evenly
+from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import as_jax, make_static
 from bayeskern.inference.model.trace.handlers import DrawObserved
 from bayeskern.inference.model.trace.sites import conditional_sites, trace_at, upstream_sites
@@ -18,16 +21,30 @@ from bayeskern.prediction.empirical import DRAWS_AT_A_POINT, Predictions, Sample
 from bayeskern.prediction.mixture import Prediction, count_draws, mixture, thin
 from bayeskern.protocols import HasLogLikelihood, HasPredictive
 
+if TYPE_CHECKING:
+    from bayeskern.inference.posterior.posterior import Posterior
 
-def predict(posterior, args: tuple, seed: int, extend: bool, kwargs: dict):
+Draws = dict[str, np.ndarray]
+
+
+def predict(posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict) -> Any:
     """The posterior predictive at new arguments of the model.
 
-    The model itself makes it where it offers `predictive`. Sites whose distribution conditions on
-    data, as `GaussianProcess` does, are conditioned on what was observed. Sites that others depend
-    on stay as they are given. All others are drawn, once for each draw of the posterior. A
-    Prediction, or one for each site in a dict.
+    A model that offers `predictive` computes it. Sites whose distribution conditions on data, as
+    `GaussianProcess` does, are conditioned on the observed values. Observed sites that others
+    depend on stay as they are given. All others are drawn, once for each draw of the posterior.
+
+    Args:
+        posterior: The posterior.
+        args: New positional arguments of the model.
+        seed: Seed of the draws.
+        extend: As in `Posterior.predict`.
+        kwargs: New named arguments of the model.
+
+    Returns:
+        A prediction, or a dict of them by site where there are several.
     """
-    target = posterior.target
+    target = posterior.known_target
     if isinstance(target.model, HasPredictive):
         if extend:
             raise ValueError(
@@ -38,13 +55,18 @@ def predict(posterior, args: tuple, seed: int, extend: bool, kwargs: dict):
     sites, conditional = target.sites(), conditional_sites(target)
     draws, new, given = _at_new(posterior, args, seed, extend, kwargs)
     shapes = shapes_of(target, draws, new, conditional, given)
-    predictions = {
+    predictions: dict[str, Any] = {
         name: _mixture(target, draws, new, name, sites[name].shape[-1], shapes[name][-1], seed)
         for name in shapes
         if name in conditional
     }
     if set(shapes) - set(conditional):
-        samples = _sampled(posterior, draws, new, conditional, given, shapes, seed)
+        if posterior.is_point:
+            draws = _repeated(draws)
+        count = DRAWS_AT_A_POINT if posterior.is_point else math.prod(posterior.shape)
+        keys = jax.random.split(jax.random.key(seed), count)
+        size = sum(math.prod(shape) for name, shape in shapes.items() if name not in conditional)
+        samples = _samples(target, draws, keys, new, conditional, given, size, batch_size(size))
         predictions |= {
             name: SampledPrediction(name, samples[name]) for name in shapes if name in samples
         }
@@ -53,84 +75,104 @@ def predict(posterior, args: tuple, seed: int, extend: bool, kwargs: dict):
     return Predictions(predictions) if len(predictions) > 1 else next(iter(predictions.values()))
 
 
-def _at_new(posterior, args, seed, extend, kwargs) -> tuple[dict, tuple, frozenset]:
-    """The draws that the model takes at new arguments, these themselves, and what they give."""
-    target = posterior.target
+def _repeated(draws: Draws) -> Draws:
+    """The draw of a point estimate, repeated."""
+    return {k: np.broadcast_to(v, (DRAWS_AT_A_POINT, *v.shape[1:])) for k, v in draws.items()}
+
+
+def _at_new(
+    posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict
+) -> tuple[Draws, tuple[tuple, dict], frozenset[str]]:
+    """Draws for new arguments, these arguments as JAX takes them, and the sites that they fix."""
+    target = posterior.known_target
     draws, new = latents(posterior), as_jax((args, kwargs))
     if target.holds_data:
         new = make_static(new)
     if extend:
         draws = _extended(posterior, draws, new, seed)
     shapes = {name: values.shape[1:] for name, values in draws.items()}
-    draws |= _drawn_anew(posterior, draws, new)
+    draws |= _sampled_deterministics(posterior, draws, new)
     return draws, new, upstream_sites(target, *new, shapes).given
 
 
-def latents(posterior) -> dict[str, np.ndarray]:
-    """The draws of the model's latent sites, with chains joined: each (S, *site)."""
-    return {s.name: posterior.flat[s.name] for s in posterior.target.latents}
+def latents(posterior: Posterior) -> Draws:
+    """Draws of the model's latent sites, with chains joined: each (S, *site)."""
+    flat = posterior.flat
+    return {s.name: flat[s.name] for s in posterior.known_target.latents}
 
 
-def _extended(posterior, draws, new, seed) -> dict[str, np.ndarray]:
-    """The draws, with those of new members of plates from their prior given the draw."""
-    target = posterior.target
-    first = {name: values[0] for name, values in draws.items()}
-    shapes = eqx.filter_eval_shape(_latents_at, target, first, jax.random.key(0), new, tuple(draws))
+def _first(draws: Draws) -> Draws:
+    """The first draw."""
+    return {name: values[0] for name, values in draws.items()}
+
+
+def _extended(posterior: Posterior, draws: Draws, new: tuple[tuple, dict], seed: int) -> Draws:
+    """The draws, with new members of plates from their prior given the draw."""
+    target = posterior.known_target
+    shapes = eqx.filter_eval_shape(
+        _latents_at, target, _first(draws), jax.random.key(0), new, tuple(draws)
+    )
     grown = tuple(k for k in shapes if shapes[k].shape != draws[k].shape[1:])
     if not grown:
         return draws
-    count = math.prod(posterior.shape)
     if posterior.is_point:
         # New members have a spread where the parameters have none.
-        count = DRAWS_AT_A_POINT
-        draws = {k: np.broadcast_to(v, (count, *v.shape[1:])) for k, v in draws.items()}
+        draws = _repeated(draws)
+    count = DRAWS_AT_A_POINT if posterior.is_point else math.prod(posterior.shape)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), count)
     size = sum(math.prod(shapes[name].shape) for name in grown)
-    return draws | _at_each(
-        eqx.Partial(_latents_at, target, new=new, names=grown), draws, keys, size
-    )
+    function = eqx.Partial(_latents_at, target, new=new, names=grown)
+    return draws | _at_each(function, draws, keys, size)
 
 
-def _latents_at(target, draw, key, new, names) -> dict:
-    """The latents of these names, with the new members of their plates."""
+def _latents_at(
+    target: Target, draw: dict, key: jax.Array, new: tuple[tuple, dict], names: tuple[str, ...]
+) -> dict[str, jax.Array]:
+    """Latents of these names, with the new members of their plates."""
     trace = trace_at(target.model, draw, key, *new, extend=True)
     return {name: jnp.asarray(trace[name]["value"]) for name in names if name in trace}
 
 
-def _at_each(one, draws, keys, size: int) -> dict[str, np.ndarray]:
-    """one(draw, key) for each draw, `size` numbers in each."""
+def _at_each(function: Callable, draws: Draws, keys: jax.Array, size: int) -> Draws:
+    """function(draw, key) at each draw, which makes `size` numbers."""
     batch = batch_size(size)
-    return by_chunk(lambda items: _mapped(one, *items, batch), (draws, keys), size)
+    return by_chunk(lambda items: _mapped(function, items, batch), (draws, keys), size)
 
 
 @eqx.filter_jit
-def _mapped(one, draws, keys, batch):
-    return jax.lax.map(lambda item: one(*item), (draws, keys), batch_size=batch)
+def _mapped(function: Callable, items: tuple[dict, jax.Array], batch: int | None) -> dict:
+    return jax.lax.map(lambda item: function(*item), items, batch_size=batch)
 
 
-def _drawn_anew(posterior, draws, new) -> dict[str, np.ndarray]:
+def _sampled_deterministics(posterior: Posterior, draws: Draws, new: tuple[tuple, dict]) -> Draws:
     """Draws of sites that were deterministic in the fit, and that the model now samples."""
-    sampled = []
+    target, sampled = posterior.known_target, []
 
-    def run(draw, new):
-        trace = trace_at(posterior.target.model, draw, jax.random.key(0), *new)
+    def run(draw: dict, new: tuple[tuple, dict]) -> None:
+        trace = trace_at(target.model, draw, jax.random.key(0), *new)
         sampled.extend(name for name, site in trace.items() if site["type"] == "sample")
 
-    eqx.filter_eval_shape(run, {name: value[0] for name, value in draws.items()}, new)
-    again = set(sampled) & set(posterior.target.deterministics)
-    return {name: posterior.flat[name] for name in again}
+    eqx.filter_eval_shape(run, _first(draws), new)
+    return {name: posterior.flat[name] for name in set(sampled) & set(target.deterministics)}
 
 
 # -- draws of the observations ---------------------------------------------------------------------
 
 
-def _drawn(target, draw, key, new, conditional, given) -> dict:
-    """A value of every site that is neither in the draw nor given; 0 at those that are conditional.
+def _drawn(
+    target: Target,
+    draw: dict,
+    key: jax.Array,
+    new: tuple[tuple, dict],
+    conditional: Collection[str],
+    given: Collection[str],
+) -> dict[str, jax.Array]:
+    """Values of all sites that are neither latent nor given; 0 at conditional ones.
 
     In the order of the model.
     """
     model = DrawObserved(target.model, conditional, given)
-    # What was summed out is drawn on the way, and is no prediction.
+    # Discrete latents are drawn on the way, and are no prediction.
     skipped = {*draw, *target.discrete, *given}
     trace = trace_at(model, draw, key, *new)
     return {
@@ -140,41 +182,66 @@ def _drawn(target, draw, key, new, conditional, given) -> dict:
     }
 
 
-def shapes_of(target, draws, new, conditional, given) -> dict[str, tuple[int, ...]]:
-    """The shape of every site that can be predicted, in the order of the model."""
-    order = []
+def shapes_of(
+    target: Target,
+    draws: Draws,
+    new: tuple[tuple, dict],
+    conditional: Collection[str],
+    given: Collection[str],
+) -> dict[str, tuple[int, ...]]:
+    """Shape of every site that can be predicted, in the order of the model.
 
-    def run(draw, new):
+    Args:
+        target: The model.
+        draws: Draws of its latents.
+        new: Its arguments.
+        conditional: Sites that are conditioned on the observed values.
+        given: Observed sites that stay as they are.
+    """
+    order: list[str] = []
+
+    def run(draw: dict, new: tuple[tuple, dict]) -> dict[str, jax.Array]:
         values = _drawn(target, draw, jax.random.key(0), new, conditional, given)
         order.extend(values)
         return values
 
-    first = {name: value[0] for name, value in draws.items()}
-    shapes = eqx.filter_eval_shape(run, first, new)
+    shapes = eqx.filter_eval_shape(run, _first(draws), new)
     return {name: shapes[name].shape for name in order}
 
 
-def _sampled(posterior, draws, new, conditional, given, shapes, seed) -> dict[str, np.ndarray]:
-    """One draw of every site that is not conditional for each draw of the posterior."""
-    count = math.prod(posterior.shape)
-    if posterior.is_point:
-        draws = {k: np.broadcast_to(v, (DRAWS_AT_A_POINT, *v.shape[1:])) for k, v in draws.items()}
-        count = DRAWS_AT_A_POINT
-    keys = jax.random.split(jax.random.key(seed), count)
-    size = sum(math.prod(shape) for name, shape in shapes.items() if name not in conditional)
-    batch = batch_size(size)
+def _samples(
+    target: Target,
+    draws: Draws,
+    keys: jax.Array,
+    new: tuple[tuple, dict],
+    conditional: tuple[str, ...],
+    given: frozenset[str],
+    size: int,
+    batch: int | None,
+    joint: bool = False,
+) -> Draws:
+    """New values of the observed sites at each draw, which are `size` numbers.
+
+    joint: draw the conditional sites as well, each given the observed values.
+    """
     return by_chunk(
-        lambda items: _sample(posterior.target, *items, new, conditional, given, False, batch),
+        lambda items: _sample(target, items, new, conditional, given, joint, batch),
         (draws, keys),
         size,
     )
 
 
 @eqx.filter_jit
-def _sample(target, draws, keys, new, conditional, given, joint, batch):
-    """joint: draw the conditional sites as well, each given what was observed."""
-
-    def one(item):
+def _sample(
+    target: Target,
+    items: tuple[dict, jax.Array],
+    new: tuple[tuple, dict],
+    conditional: tuple[str, ...],
+    given: frozenset[str],
+    joint: bool,
+    batch: int | None,
+) -> dict[str, jax.Array]:
+    def one(item: tuple[dict, jax.Array]) -> dict[str, jax.Array]:
         draw, key = item
         values = _drawn(target, draw, key, new, conditional, given)
         for i, site in enumerate(conditional):
@@ -184,12 +251,17 @@ def _sample(target, draws, keys, new, conditional, given, joint, batch):
                 values[site] = new_values.sample(site_key, 1)[0]
         return values
 
-    return jax.lax.map(one, (draws, keys), batch_size=batch)
+    return jax.lax.map(one, items, batch_size=batch)
 
 
-def deterministics(posterior, args: tuple, seed: int, extend: bool, kwargs: dict) -> dict:
-    """Every deterministic site at new arguments of the model and each draw: (S, *site) each."""
-    target = posterior.target
+def deterministics(
+    posterior: Posterior, args: tuple, seed: int, extend: bool, kwargs: dict
+) -> Draws:
+    """Deterministic sites at new arguments of the model and each draw: each (S, *site).
+
+    The arguments are those of `predict`.
+    """
+    target = posterior.known_target
     if isinstance(target.model, HasPredictive):
         # Such a model takes new arguments in `predictive` only.
         if not target.deterministics:
@@ -201,15 +273,21 @@ def deterministics(posterior, args: tuple, seed: int, extend: bool, kwargs: dict
         )
     conditional = conditional_sites(target)
     draws, new, given = _at_new(posterior, args, seed, extend, kwargs)
-    one = eqx.Partial(_deterministics, target, conditional, given, new)
-    first = {name: value[0] for name, value in draws.items()}
-    shapes = eqx.filter_eval_shape(one, first, jax.random.key(0))
+    function = eqx.Partial(_deterministics, target, conditional, given, new)
+    shapes = eqx.filter_eval_shape(function, _first(draws), jax.random.key(0))
     size = sum(math.prod(shape.shape) for shape in shapes.values())
     keys = jax.random.split(jax.random.key(seed), len(next(iter(draws.values()))))
-    return _at_each(one, draws, keys, size)
+    return _at_each(function, draws, keys, size)
 
 
-def _deterministics(target, conditional, given, new, draw, key) -> dict:
+def _deterministics(
+    target: Target,
+    conditional: tuple[str, ...],
+    given: frozenset[str],
+    new: tuple[tuple, dict],
+    draw: dict,
+    key: jax.Array,
+) -> dict[str, jax.Array]:
     trace = trace_at(DrawObserved(target.model, conditional, given), draw, key, *new)
     return {
         name: jnp.asarray(site["value"])
@@ -218,35 +296,45 @@ def _deterministics(target, conditional, given, new, draw, key) -> dict:
     }
 
 
-def infer_discrete(posterior, seed: int) -> dict[str, np.ndarray]:
-    """The discrete sites that were summed out, given the data, at each draw: (S, *site) each."""
-    target = posterior.target
+def infer_discrete(posterior: Posterior, seed: int) -> Draws:
+    """Discrete sites that were summed out, drawn given the data at each draw: each (S, *site)."""
+    target = posterior.known_target
     if not target.discrete:
         return {}
     target.require_no_scan()
     sites = target.sites()
     size = sum(math.prod(sites[name].shape) for name in target.discrete)
     keys = jax.random.split(jax.random.key(seed), math.prod(posterior.shape))
-    return _at_each(eqx.Partial(_discrete, target), latents(posterior), keys, size)
+    return _at_each(eqx.Partial(Target.draw_discrete, target), latents(posterior), keys, size)
 
 
-def _discrete(target, draw, key) -> dict:
-    return target.draw_discrete(draw, key)
+# -- sites that condition on observed values -------------------------------------------------------
 
 
-# -- sites that condition on what was observed -----------------------------------------------------
-
-
-def _new_values(target, new, site, draw_and_key, rows):
-    """The distribution of new values of a site, given the old ones, at one draw."""
+def _new_values(
+    target: Target,
+    new: tuple[tuple, dict],
+    site: str,
+    draw_and_key: tuple[dict, jax.Array],
+    rows: jax.Array,
+) -> Any:
+    """Distribution of new values of a site, given the observed ones, at one draw."""
     draw, key = draw_and_key
     old = trace_at(target.model, draw, key, target.args, target.kwargs)[site]
     model = DrawObserved(target.model, (site,))
     return old["fn"].given(old["value"], trace_at(model, draw, key, *new)[site]["fn"], rows)
 
 
-def _mixture(target, draws, new, site, n, m, seed) -> Prediction:
-    """Gaussians at m new values of a site, one for each draw, given n old ones."""
+def _mixture(
+    target: Target,
+    draws: Draws,
+    new: tuple[tuple, dict],
+    site: str,
+    n: int,
+    m: int,
+    seed: int,
+) -> Prediction:
+    """Gaussians at m new values of a site, one for each draw, given n observed ones."""
     draws = thin(draws)
     keys = jax.random.split(jax.random.key(seed), count_draws(draws))
     return mixture(eqx.Partial(_new_values, target, new, site), (draws, keys), np.arange(m), n)
@@ -255,17 +343,17 @@ def _mixture(target, draws, new, site, n, m, seed) -> Prediction:
 # -- replicates of the data, and the prior ---------------------------------------------------------
 
 
-def draws_own_data(target) -> bool:
-    """Whether new data of the model, as it stands, are those given its draws.
+def draws_own_data(target: Target) -> bool:
+    """True if the model can draw new data given its draws.
 
-    A model that has its own densities of observations says that they are not.
+    A model with densities of observations of its own cannot, unless a site is conditional.
     """
     return not isinstance(target.model, HasLogLikelihood) or bool(conditional_sites(target))
 
 
-def replicates_at(posterior, count: int) -> dict[str, np.ndarray]:
+def replicates_at(posterior: Posterior, count: int) -> Draws:
     """New data at the model's own arguments, at `count` draws: each (count, *data)."""
-    target = posterior.target
+    target = posterior.known_target
     if not draws_own_data(target):
         return {}
     conditional, draws = conditional_sites(target), latents(posterior)
@@ -279,36 +367,45 @@ def replicates_at(posterior, count: int) -> dict[str, np.ndarray]:
     return replicates(target, at_rows, count, conditional, shapes)
 
 
-def shapes_of_data(target, draws, conditional) -> dict[str, tuple[int, ...]]:
-    """The shape of every site of the model's own data, in the order of the model."""
+def shapes_of_data(
+    target: Target, draws: Draws, conditional: tuple[str, ...]
+) -> dict[str, tuple[int, ...]]:
+    """Shape of every site of the model's own data, in the order of the model."""
     fixed = upstream_sites(target).fixed
     return shapes_of(target, draws, target.arguments, conditional, fixed)
 
 
-def replicates(target, draws: dict, count: int, conditional: tuple, shapes: dict) -> dict:
+def replicates(
+    target: Target,
+    draws: Draws,
+    count: int,
+    conditional: tuple[str, ...],
+    shapes: dict[str, tuple[int, ...]],
+) -> Draws:
     """New data at the model's own arguments, one set for each of `count` draws.
 
-    conditional: the sites that are conditioned on the data that were observed.
+    Args:
+        target: The model.
+        draws: Draws of its latents, each (count, *site).
+        count: Number of draws.
+        conditional: Sites that are conditioned on the observed values.
+        shapes: Shapes of the data, from `shapes_of_data`.
     """
     fixed = upstream_sites(target).fixed
     size = sum(math.prod(shape) for shape in shapes.values())
     keys = jax.random.split(jax.random.key(0), count)
-    new, batch = target.arguments, None if conditional else batch_size(size)
-    return by_chunk(
-        lambda items: _sample(target, *items, new, conditional, fixed, True, batch),
-        (draws, keys),
-        size,
-    )
+    batch = None if conditional else batch_size(size)
+    return _samples(target, draws, keys, target.arguments, conditional, fixed, size, batch, True)
 
 
-def prior(target, count: int, size: int) -> dict[str, np.ndarray]:
+def prior(target: Target, count: int, size: int) -> Draws:
     """Draws of the latents and deterministics, `size` numbers in each, from the prior."""
     names = (*(s.name for s in target.latents), *target.deterministics)
     return from_prior(target, jax.random.split(jax.random.key(1), count), names, size)
 
 
-def from_prior(target, keys, names: tuple[str, ...], size: int) -> dict[str, np.ndarray]:
-    """The sites of these names, drawn from the prior with each key: (len(keys), *site) each.
+def from_prior(target: Target, keys: jax.Array, names: tuple[str, ...], size: int) -> Draws:
+    """Sites of these names, drawn from the prior with each key: each (len(keys), *site).
 
     Observed sites are drawn too. size: how many numbers a draw has.
     """
@@ -318,8 +415,14 @@ def from_prior(target, keys, names: tuple[str, ...], size: int) -> dict[str, np.
 
 
 @eqx.filter_jit
-def _from_prior(target, keys, names, fixed, batch):
-    def one(key):
+def _from_prior(
+    target: Target,
+    keys: jax.Array,
+    names: tuple[str, ...],
+    fixed: frozenset[str],
+    batch: int | None,
+) -> dict[str, jax.Array]:
+    def one(key: jax.Array) -> dict[str, jax.Array]:
         model = DrawObserved(target.model, given=fixed)
         trace = trace_at(model, {}, key, target.args, target.kwargs)
         return {name: jnp.asarray(trace[name]["value"]) for name in names}

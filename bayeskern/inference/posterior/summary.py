@@ -1,43 +1,57 @@
-"""The table of posterior numbers, with as many digits as their spread lets matter."""
+"""Table of posterior numbers, with as many digits as their spread justifies."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bayeskern.core.formatting import alike, number
 
-# How the columns on mixing begin; the other columns are in the units of the number.
-MIXING = ("ess_", "r_hat", "mcse_")
+if TYPE_CHECKING:
+    # pandas and xarray take a while to import.
+    import pandas as pd
+    import xarray as xr
+
+    from bayeskern.inference.posterior.posterior import Posterior
 
 
-def summary(posterior, data, **options):
+def summary(posterior: Posterior, data: xr.Dataset, **options: Any) -> pd.DataFrame:
     """ArviZ's table of means, sds and intervals of every number of a data set.
 
-    R-hat and effective sample sizes stand in it for Markov chains only, where they mean what they
-    say, and not for draws resampled from them. A point estimate has values alone. As many digits
-    are shown as the sd lets matter, unless the option `round_to` says otherwise. data: what
-    `arviz.parameters` returns.
+    R-hat and effective sample sizes are shown for Markov chains only, not for draws resampled from
+    them. A point estimate has values alone. Numbers have as many digits as their sd justifies,
+    unless the option `round_to` is passed.
+
+    Args:
+        posterior: The posterior.
+        data: The data set, from `arviz.parameters`.
+        **options: Options of `arviz.summary`.
+
+    Returns:
+        A data frame with a row for each number.
     """
     # arviz takes a while to import.
     import arviz as az
 
-    show = (lambda table: table) if "round_to" in options else with_digits
-    # ArviZ takes differences, which truth values have not.
+    # ArviZ takes differences, which are undefined for truth values.
     data = data.map(lambda x: x.astype(int) if x.dtype == bool else x)
-    if posterior.has_chains:
-        return show(az.summary(data, **options))
-    median = options.pop("kind", "stats").endswith("_median")
-    if not posterior.is_point:
-        return show(az.summary(data, kind="stats_median" if median else "stats", **options))
-    table = az.summary(data, **{"kind": "stats", "round_to": "none", **options})
-    return table[["mean"]].rename(columns={"mean": "value"})
+    if posterior.is_point:
+        table = cast(
+            "pd.DataFrame", az.summary(data, **{"round_to": "none", **options, "kind": "stats"})
+        )
+        return table[["mean"]].rename(columns={"mean": "value"})
+    if not posterior.has_chains:
+        median = options.pop("kind", "stats").endswith("_median")
+        options["kind"] = "stats_median" if median else "stats"
+    table = cast("pd.DataFrame", az.summary(data, **options))
+    return table if "round_to" in options else with_digits(table)
 
 
-def with_digits(table):
-    """ArviZ's table, which shows means and intervals to the digits that the sd lets matter.
+def with_digits(table: pd.DataFrame) -> pd.DataFrame:
+    """ArviZ's table, shown with as many digits as the sd justifies; it keeps all digits.
 
     ArviZ itself shows two digits of each number, however small the sd: 1200 for 1234.56 ± 0.014.
-    The table itself keeps all digits.
     """
     # arviz_stats takes a while to import.
     from arviz_stats.summary import SummaryDataFrame
@@ -48,12 +62,15 @@ def with_digits(table):
     return SummaryDataFrame(table, fmt_map=formatted)
 
 
-def texts(row) -> tuple[str, ...]:
-    """One row of the table, each number as it is shown; by its column "sd" or "mad", if any."""
-    spread = row.get("sd", row.get("mad", np.nan))
-    units = [name for name in row.index if not name.startswith(MIXING)]
-    in_units = dict(zip(units, alike(row[units], spread), strict=True))
-    return tuple(in_units.get(name) or _mixing(name, row[name]) for name in row.index)
+def texts(row: pd.Series) -> tuple[str, ...]:
+    """Each number of a row of the table as text, with digits by the column "sd" or "mad"."""
+    numbers = {str(name): float(value) for name, value in row.items()}
+    spread = numbers.get("sd", numbers.get("mad", np.nan))
+    # Other columns describe mixing, and are not in the units of the number.
+    units = [name for name in numbers if not name.startswith(("ess_", "r_hat", "mcse_"))]
+    shown = alike([numbers[name] for name in units], spread)
+    in_units = dict(zip(units, shown, strict=True))
+    return tuple(in_units.get(name) or _mixing(name, value) for name, value in numbers.items())
 
 
 def _mixing(name: str, value: float) -> str:

@@ -48,18 +48,18 @@ def in_plate(y):
 @pytest.mark.parametrize(
     ("model", "y", "begins"),
     [
-        (observed(dist.Poisson), COUNTS, "y[3] = 1.5 is outside the support of Poisson. Look"),
-        (in_plate, COUNTS, "y[3] = 1.5 is outside the support of Poisson. Look"),
-        (observed(dist.Poisson), 1.5, "y = 1.5 is outside the support of Poisson. Look"),
+        (observed(dist.Poisson), COUNTS, "y[3] = 1.5 is outside the support of Poisson. Check"),
+        (in_plate, COUNTS, "y[3] = 1.5 is outside the support of Poisson. Check"),
+        (observed(dist.Poisson), 1.5, "y = 1.5 is outside the support of Poisson. Check"),
         (
             observed(lambda rate: dist.Poisson(rate).expand([2, 4]).to_event(1)),
             np.stack([np.ones(4), COUNTS - 1.0]),
-            "y[1,1] = -1 is outside the support of Poisson (1 other is too). Look",
+            "y[1,1] = -1 is outside the support of Poisson (1 other is too). Check",
         ),
         (
             observed(lambda rate: dist.Poisson(rate).mask(np.array([True, False, True]))),
             np.array([1.0, 1.5, 2.5]),
-            "y[2] = 2.5 is outside the support of Poisson. Look",
+            "y[2] = 2.5 is outside the support of Poisson. Check",
         ),
         (
             observed(lambda rate: dist.Binomial(3, logits=rate)),

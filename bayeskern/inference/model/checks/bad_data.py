@@ -1,4 +1,4 @@
-"""Errors where no start has a finite density: the site, the argument, the row and the value."""
+"""Errors that name the site, argument, row or value that makes a density infinite or NaN."""
 
 from __future__ import annotations
 
@@ -9,44 +9,51 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
+from jax.typing import ArrayLike
 from numpyro.distributions import Distribution, MaskedDistribution, constraints
 
 from bayeskern.core.formatting import counted
 from bayeskern.core.scalars import scalar_name
 from bayeskern.hyperparameters import innermost
+from bayeskern.inference.model.target import Target
 from bayeskern.inference.model.trace.arguments import named_arrays
 from bayeskern.inference.model.trace.validation import is_observed
 
-# NaN comes from NaN, and infinite values are named only where none is NaN.
-KINDS = {"NaN": np.isnan, "infinite": np.isinf}
-
 
 class Parameter(NamedTuple):
-    """A parameter of a distribution, and where its values are allowed."""
+    """A parameter of a distribution, and True for each of its values that is allowed."""
 
     name: str
     value: jax.Array
     is_allowed: jax.Array
 
 
-def refuse_bad_data(target, z) -> None:
-    """Raise ValueError where no latent values can have a finite density, for the data alone.
+class ObservedSite(NamedTuple):
+    """Observed values, True for each that is inside the support, and the kind of distribution."""
 
-    Those are observed values that are NaN or infinite, or outside a support that no latent moves.
+    value: jax.Array
+    is_inside: jax.Array
+    kind: str
+
+
+def refuse_bad_data(target: Target, z: ArrayLike) -> None:
+    """Raise ValueError where the data alone make every density infinite or NaN.
+
+    That is so for observed values that are NaN or infinite, or outside a support that does not
+    depend on a latent.
     """
     sites = _observed_sites(target, z)
-    for name, (value, _, _) in sites.items():
-        _refuse_nonfinite_values(f"the observed site {name!r}", value)
-    fixed = _fixed_supports(target, z)
-    for name in sites.keys() & fixed:
-        _refuse_outside(name, *sites[name])
+    for name, site in sites.items():
+        _refuse_nonfinite_values(f"the observed site {name!r}", site.value)
+    for name in sites.keys() & _fixed_supports(target, z):
+        _refuse_outside(name, sites[name])
 
 
-def refuse_nonfinite(target, z) -> None:
+def refuse_nonfinite(target: Target, z: ArrayLike) -> None:
     """Raise ValueError naming the sites at which the density, or its gradient, is not finite.
 
-    Called only where no start had a finite density, so that the good case costs nothing. It says
-    why, where that is known: bad data, NaN among the arguments, invalid parameters.
+    Called only where no start had a finite density, so that the good case costs nothing. The
+    message has the cause, where it is known: bad data, NaN among the arguments, invalid parameters.
     """
     z = jnp.asarray(z)
     refuse_bad_data(target, z)
@@ -63,10 +70,9 @@ def refuse_nonfinite(target, z) -> None:
             for name in wrong:
                 _refuse_parameters(place, *parameters[name])
             for name, site in _observed_sites(target, z).items():
-                _refuse_outside(name, *site)
+                _refuse_outside(name, site)
             raise ValueError(
-                f"{place}. Look at the data of that site, and at the support and the scale of its "
-                "prior."
+                f"{place}. Check the data of that site, and the support and the scale of its prior."
             )
     raise ValueError(
         "the log density is not finite at any start, though each site is by itself: the values "
@@ -74,8 +80,9 @@ def refuse_nonfinite(target, z) -> None:
     )
 
 
-def _refuse_nonfinite_values(owner: str, values) -> None:
-    for kind, is_bad in KINDS.items():
+def _refuse_nonfinite_values(owner: str, values: ArrayLike) -> None:
+    # NaN may cause infinite values, which are named only where none is NaN.
+    for kind, is_bad in (("NaN", np.isnan), ("infinite", np.isinf)):
         bad = is_bad(np.asarray(values, float))
         if bad.any():
             count = counted(bad.sum(), "value that is", "values that are")
@@ -86,18 +93,18 @@ def _refuse_nonfinite_values(owner: str, values) -> None:
             )
 
 
-def _refuse_outside(name: str, value, is_inside, kind: str) -> None:
+def _refuse_outside(name: str, site: ObservedSite) -> None:
     """Raise ValueError naming the first value outside the support of a distribution."""
-    if np.all(is_inside):
+    if np.all(site.is_inside):
         return
     # One number may stand for many, and an event has one support.
-    value, outside = np.asarray(value), ~np.asarray(is_inside)
+    value, outside = np.asarray(site.value), ~np.asarray(site.is_inside)
     index = tuple(np.argwhere(outside)[0]) if np.ndim(value) >= outside.ndim else ()
     others = f" ({counted(outside.sum() - 1, 'other is', 'others are')} too)"
     raise ValueError(
-        f"{scalar_name(name, index)} = {_shown(value[index])} is outside the support of {kind}"
-        f"{others if outside.sum() > 1 else ''}. Look at the data of {name!r}, or take another "
-        "distribution."
+        f"{scalar_name(name, index)} = {_shown(value[index])} is outside the support of "
+        f"{site.kind}{others if outside.sum() > 1 else ''}. Check the data of {name!r}, or take "
+        "another distribution."
     )
 
 
@@ -111,33 +118,38 @@ def _refuse_parameters(place: str, kind: str, parameters: list[Parameter]) -> No
         of = scalar_name(parameter, index if np.size(value) > 1 else ())
         raise ValueError(
             f"{place}; {of} of its {kind} is {_shown(np.asarray(value)[index])}, which is not "
-            "allowed. Look at how the model computes it."
+            "allowed. Check how the model computes it."
         )
 
 
-def _shown(value) -> str:
+def _shown(value: np.ndarray) -> str:
     return f"{value:.6g}" if np.ndim(value) == 0 else np.array2string(value, precision=6)
 
 
 def _kind(fn: Distribution) -> str:
-    """The name by which a distribution is made: Bernoulli, not BernoulliLogits."""
+    """Name of the constructor of a distribution: Bernoulli, not BernoulliLogits."""
     return type(innermost(fn)).__name__.removesuffix("Logits").removesuffix("Probs")
 
 
-def _observed_sites(target, z) -> dict[str, tuple]:
-    """By name: the observed values, where they are inside the support, and of which kind."""
+def _observed_sites(target: Target, z: ArrayLike) -> dict[str, ObservedSite]:
     arrays, kinds = _observed(target, z)
-    return {name: (*jax.device_get(arrays[name]), kinds[name]) for name in arrays}
+    return {
+        name: ObservedSite(value, is_inside, kinds[name])
+        for name, (value, is_inside) in jax.device_get(arrays).items()
+    }
 
 
 @eqx.filter_jit
-def _observed(target, z):
+def _observed(
+    target: Target, z: ArrayLike
+) -> tuple[dict[str, tuple[jax.Array, jax.Array]], dict[str, str]]:
+    """By site: observed values, True for those inside the support; and kinds of distributions."""
     sites = {k: v for k, v in target.trace(z).items() if is_observed(v)}
     arrays = {k: (jnp.asarray(v["value"]), _is_inside(v)) for k, v in sites.items()}
     return arrays, {k: _kind(v["fn"]) for k, v in sites.items()}
 
 
-def _is_inside(site):
+def _is_inside(site: dict) -> jax.Array:
     """True for observed values that lie inside the support, or are masked."""
     fn, value = innermost(site["fn"]), jnp.asarray(site["value"])
     inside = fn.support(value) if fn.support is not None else jnp.ones(())
@@ -148,14 +160,14 @@ def _is_inside(site):
             events = wrapper.event_dim - fn.event_dim
             inside = inside | ~mask.reshape(mask.shape + (1,) * events)
         wrapper = wrapper.base_dist
-    return inside
+    return jnp.asarray(inside)
 
 
-def _fixed_supports(target, z) -> set[str]:
-    """The observed sites whose values lie inside or outside the support for all latents alike."""
-    names = []
+def _fixed_supports(target: Target, z: ArrayLike) -> set[str]:
+    """Observed sites whose support does not depend on a latent."""
+    names: list[str] = []
 
-    def inside(z):
+    def inside(z: jax.Array) -> list[jax.Array]:
         arrays, _ = _observed(target, z)
         names[:] = arrays
         return [is_inside for _, is_inside in arrays.values()]
@@ -166,13 +178,13 @@ def _fixed_supports(target, z) -> set[str]:
 
 
 @eqx.filter_jit
-def _by_site(target, z):
+def _by_site(target: Target, z: jax.Array) -> tuple[dict, dict, dict, dict]:
     """Log density and gradient by site, the parameters of its distribution, and its shape.
 
-    Compiled, since NumPyro checks parameters that are not traced, and does not name their site.
+    Compiled, since NumPyro refuses invalid parameters that are not traced, without their site.
     """
 
-    def densities(z):
+    def densities(z: jax.Array) -> tuple[dict[str, jax.Array], dict[str, dict]]:
         sites = {k: v for k, v in target.trace(z).items() if v["type"] == "sample"}
         return {k: jnp.sum(v["fn"].log_prob(v["value"])) for k, v in sites.items()}, sites
 

@@ -1,4 +1,4 @@
-"""Data that were to be observed, and are not."""
+"""Data that a model does not condition on."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from bayeskern.inference.model.target import Target
 
 
 def forgets_data(target: Target) -> bool:
-    """True if no site is observed and data are None, or the density does not depend on them.
+    """True if no site is observed, and data are None or the density does not depend on them.
 
-    That leaves the prior. A density without data, and one whose arrays are its parameters, is what
-    it is meant to be.
+    The posterior is the prior then. A density without data, or whose arrays are its parameters, is
+    left alone.
     """
     return not target.conditioned and (_is_called_with_none(target) or _ignores_an_array(target))
 
 
 def _is_called_with_none(target: Target) -> bool:
-    """True if an argument of the model is None, given or by default, as in `model(X, y=None)`."""
+    """True if an argument of the model is None, passed or by default, as in `model(X, y=None)`."""
     try:
         call = inspect.signature(target.model).bind(*target.args, **target.kwargs)
     except (TypeError, ValueError):
@@ -36,7 +36,7 @@ def _ignores_an_array(target: Target) -> bool:
     """True if the density does not depend on some array that the model is called with."""
     arguments, rest = eqx.partition(target.arguments, eqx.is_array)
 
-    def log_density(arguments, z):
+    def log_density(arguments: tuple, z: jax.Array) -> jax.Array:
         whole = eqx.tree_at(lambda t: t.arguments, target, eqx.combine(arguments, rest))
         return whole.log_density(z)
 

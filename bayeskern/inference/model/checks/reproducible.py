@@ -1,4 +1,4 @@
-"""Models that have another density whenever they are run, as by Python's random numbers."""
+"""Check that a model has the same density each time it runs."""
 
 from __future__ import annotations
 
@@ -9,41 +9,40 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import (  # pyright: ignore[reportPrivateImportUsage]
+    ClosedJaxpr,
+    Jaxpr,
+    Literal,
+    jaxpr_as_fun,
+)
+from jax.typing import ArrayLike
 
 from bayeskern.inference.model.cost import inner_programs, log_density_program
 from bayeskern.inference.model.target import Target
 
-# Points at which densities are compared whose programs differ, uniform on (-RADIUS, RADIUS)^d, and
-# the difference, relative and absolute, that counts as rounding.
-POINTS, RADIUS, ROUNDING = 32, 2.0, 1e-9
 # Programs of log densities that are known not to change. JAX keeps a program for the next call of
 # the same model with arguments of the same shapes.
-_REPRODUCIBLE: weakref.WeakSet[ClosedJaxpr] = weakref.WeakSet()
+_reproducible: weakref.WeakSet[ClosedJaxpr] = weakref.WeakSet()
 
 
 def require_reproducible(target: Target) -> None:
-    """Raise ValueError if the log density at a point changes when the model is run again.
+    """Raise ValueError if the log density at a point changes when the model runs again.
 
-    JAX takes random numbers of Python or NumPy for constants, which differ each time. The density
-    is traced once more, in the first call; nothing is computed unless the two programs differ.
+    Random numbers of Python or NumPy are constants to JAX, which differ each time. The density is
+    traced once more, in the first call; nothing is computed unless the two programs differ.
     """
     if not target.latents:
         return
     program = log_density_program(target)
     (compiled,) = inner_programs(program.eqns[0])
-    if compiled in _REPRODUCIBLE:
+    if compiled in _reproducible:
         return
-    programs = program, _traced_again(target)
-    first, second = (list(_operations(program)) for program in programs)
-    # A model that keeps what it has computed once has two programs and one density.
-    if first == second or np.allclose(
-        *(_values(program, target) for program in programs),
-        rtol=ROUNDING,
-        atol=ROUNDING,
-        equal_nan=True,
+    again = _traced_again(target)
+    # A model that caches a result has two programs and one density.
+    if list(_operations(program)) == list(_operations(again)) or np.allclose(
+        _values(program, target), _values(again, target), rtol=1e-9, atol=1e-9, equal_nan=True
     ):
-        _REPRODUCIBLE.add(compiled)
+        _reproducible.add(compiled)
         return
     raise ValueError(
         "the log density differs between two evaluations at the same point: the model draws random "
@@ -54,13 +53,13 @@ def require_reproducible(target: Target) -> None:
 
 def _traced_again(target: Target) -> ClosedJaxpr:
     """The program of the log density, from a new run of the model."""
-    # A new function, since JAX keeps what it has traced of an old one.
+    # A new function, since JAX keeps the trace of an old one.
     again = eqx.filter_jit(lambda target, z: target.log_density(z))
     return eqx.filter_make_jaxpr(again)(target, jnp.zeros(target.size))[0]
 
 
 def _operations(program: Jaxpr | ClosedJaxpr) -> Iterator[tuple]:
-    """The operations of a program in turn, with the numbers that they hold."""
+    """Operations of a program in order, with the numbers that they hold."""
     if isinstance(program, ClosedJaxpr):
         yield tuple(_bytes(x) for x in program.consts)
         program = program.jaxpr
@@ -73,15 +72,15 @@ def _operations(program: Jaxpr | ClosedJaxpr) -> Iterator[tuple]:
     yield tuple(_bytes(x.val) for x in program.outvars if isinstance(x, Literal))
 
 
-def _bytes(x) -> bytes:
+def _bytes(x: ArrayLike) -> bytes:
     if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
         x = jax.random.key_data(x)
     return np.asarray(x).tobytes()
 
 
 def _values(program: ClosedJaxpr, target: Target) -> np.ndarray:
-    """The log density at POINTS points by its program."""
+    """Log density at 32 points, uniform on (-2, 2)^d, by its program."""
     arrays = jax.tree.leaves(eqx.filter(target, eqx.is_array))
-    z = np.random.default_rng(0).uniform(-RADIUS, RADIUS, (POINTS, target.size))
+    z = np.random.default_rng(0).uniform(-2.0, 2.0, (32, target.size))
     density = jaxpr_as_fun(program)
     return np.asarray(jax.jit(lambda z: jax.lax.map(lambda z: density(*arrays, z)[0], z))(z))

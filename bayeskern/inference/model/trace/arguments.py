@@ -154,7 +154,7 @@ def _as_jax(x: Any) -> Any:
     if isinstance(x, np.ndarray | np.floating):
         # Strings and dates cannot be traced. Numbers become arrays of JAX, since the indices of a
         # plate are traced and cannot index a NumPy array.
-        return jnp.asarray(x) if x.dtype.kind in "biufc" else StaticArray(x)
+        return jnp.asarray(x) if x.dtype.kind in "biufc" else StaticArray(x)  # pyright: ignore[reportArgumentType]
     return x if isinstance(x, jax.Array | Hashable) else StaticObject(x)  # pyright: ignore[reportGeneralTypeIssues]
 
 

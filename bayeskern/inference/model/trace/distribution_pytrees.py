@@ -36,7 +36,7 @@ class _SortedLeaves:
     def distribution(self) -> Distribution:
         by_name = dict(zip(self.names, self.values, strict=True))
         values = [restore_leaves(by_name[name]) for name in self.kind.gather_pytree_data_fields()]
-        return self.kind.tree_unflatten(self.static, values)
+        return self.kind.tree_unflatten(self.static, tuple(values))
 
     def tree_flatten(self) -> tuple[tuple, tuple]:
         return self.values, (self.kind, self.names, self.static)

@@ -83,7 +83,8 @@ class DiscreteModel(NamedTuple):
         """Log density with the discrete sites summed out."""
         from numpyro.contrib import funsor
 
-        return funsor.log_density(self._enumerated(), self.args, self.kwargs, {})[0]
+        log_density, _ = funsor.log_density(self._enumerated(), self.args, self.kwargs, {})
+        return jnp.asarray(log_density)
 
     def draw(self, key: jax.Array) -> dict[str, jax.Array]:
         """Draw of the discrete sites given everything else, by backward sampling."""
@@ -275,4 +276,4 @@ def _summed_out(terms: Sequence[Funsor], latents: set[str]) -> Funsor:
 
     with funsor.interpretations.lazy:
         joint = sum(terms[1:], terms[0]).reduce(ops.logaddexp, frozenset(latents))
-    return apply_optimizer(joint)
+    return apply_optimizer(joint)  # pyright: ignore[reportReturnType]
