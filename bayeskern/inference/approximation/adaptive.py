@@ -24,7 +24,7 @@ class AdaptedProposal(NamedTuple):
         proposal: The proposal.
         sample: Draws from it.
         weights: Their weights.
-        previous: Draws and weights of the round before; None where nothing was adapted.
+        previous: Draws and weights of the round before; None without an earlier round.
     """
 
     proposal: Approximation

@@ -126,8 +126,7 @@ def sample(
                 for run in ended:
                     run.result()
                 stages = [g.stage for g in groups]
-                rows = [rows for stage in stages for rows in stage.rows]
-                diverging = sum(int(np.sum(part.diverging)) for part in rows)
+                diverging = sum(int(np.sum(r.diverging)) for stage in stages for r in stage.rows)
                 note = f"{diverging} divergences" if diverging else ""
                 bar.to(sum(s.done * s.chains for s in stages), note)
                 if file is not None:

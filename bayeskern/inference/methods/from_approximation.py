@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from bayeskern.core.random import stream
-from bayeskern.inference.approximation.proposals import Approximation, Sample
-from bayeskern.inference.approximation.psis import Weights, resample
+from bayeskern.inference.approximation.adaptive import AdaptedProposal
+from bayeskern.inference.approximation.proposals import Approximation
+from bayeskern.inference.approximation.psis import resample
 from bayeskern.inference.assessment.approximation import assess_approximation, assess_weighted
 from bayeskern.inference.optimization.modes import Optimum
 from bayeskern.inference.result import Assessable, Fit
@@ -47,27 +48,18 @@ def fit_from_approximation(
 
 
 def fit_from_weights(
-    sample: Sample,
-    weights: Weights,
-    q: Approximation,
-    count: int,
-    replace: bool,
-    seed: int,
-    moved: str | None = None,
-    **fields: Any,
+    weighted: AdaptedProposal, count: int, replace: bool, seed: int, moved: str | None = None
 ) -> Fit:
     """A Fit of draws resampled from weighted ones.
 
     Args:
-        sample: Draws from the approximation.
-        weights: Their weights.
-        q: The approximation.
+        weighted: The proposal with its weighted draws.
         count: Number of draws.
         replace: False for a quarter of the draws, without replacement.
         seed: Seed of the resampling.
         moved: As in `assess_weighted`.
-        **fields: Other fields of the Fit.
     """
+    q, sample, weights, _ = weighted
     count = count if replace else max(1, count // 4)
     chosen = resample(weights.normal, count, stream(seed, "resampling"), replace)
 
@@ -82,5 +74,4 @@ def fit_from_weights(
         log_evidence=weights.log_evidence,
         approximation=q,
         trace={"khat": np.array([weights.khat])},
-        **fields,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,27 +90,17 @@ class ImportanceSampling(Method):
         q, optimum = self._proposal(target, seed, progress)
         with Progress("importance sampling", self.adapt + 1, progress) as bar:
             rng = np.random.default_rng(seed)
-            q, sample, weights, previous = adapt_proposal(
-                q, target, self.draws, self.adapt, rng, bar
-            )
-        if optimum is None and not np.any(np.isfinite(sample.log_p)):
-            refuse_nonfinite(target, sample.z[0])
+            adapted = adapt_proposal(q, target, self.draws, self.adapt, rng, bar)
+        last = adapted.sample, adapted.weights
+        if optimum is None and not np.any(np.isfinite(adapted.sample.log_p)):
+            refuse_nonfinite(target, adapted.sample.z[0])
         changing = None
-        if previous is not None:
-            changing = still_changing(previous, (sample, weights), target.coordinates)
+        if adapted.previous is not None:
+            changing = still_changing(adapted.previous, last, target.coordinates)
         # The findings of a fit count for its correction too.
         earlier = self.proposal.findings if isinstance(self.proposal, Posterior) else Findings()
-        return fit_from_weights(
-            sample,
-            weights,
-            q,
-            self.draws,
-            self.replace,
-            seed,
-            changing,
-            optimum=optimum,
-            findings=earlier,
-        )
+        fit = fit_from_weights(adapted, self.draws, self.replace, seed, changing)
+        return dataclasses.replace(fit, optimum=optimum, findings=earlier)
 
     def _proposal(
         self, target: Target, seed: int, progress: bool

@@ -68,16 +68,8 @@ class MAP(Method):
                 advice = "The mode, by the model's own solver; a point carries no uncertainty."
                 verdict = Trust("not assessable", advice, {})
                 return Fit(z=z[None, None], assess=lambda _: verdict)
-        optimum = find_optimum(
-            target,
-            self.starts,
-            seed,
-            self.steps,
-            progress,
-            jacobian=self.jacobian,
-            checkpoint=self.checkpoint,
-        )
-        return _fit_at(optimum)
+        search = (self.starts, seed, self.steps, progress, self.jacobian)
+        return _fit_at(find_optimum(target, *search, checkpoint=self.checkpoint))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from bayeskern.core import extras, validation
 from bayeskern.core.progress import Progress
-from bayeskern.inference.approximation.adaptive import weighted_sample
+from bayeskern.inference.approximation.adaptive import AdaptedProposal, weighted_sample
 from bayeskern.inference.approximation.elliptical import Elliptical
 from bayeskern.inference.methods.base import Method
 from bayeskern.inference.methods.from_approximation import fit_from_weights
@@ -76,7 +76,8 @@ class Pathfinder(Method):
         sample, weights = weighted_sample(q, target, np.random.default_rng(seed), self.draws)
         if not np.any(np.isfinite(sample.log_p)):
             refuse_nonfinite(target, starts[0])
-        return fit_from_weights(sample, weights, q, self.draws, self.replace, seed)
+        weighted = AdaptedProposal(q, sample, weights, previous=None)
+        return fit_from_weights(weighted, self.draws, self.replace, seed)
 
 
 def _sound_paths(
