@@ -49,7 +49,7 @@ def maximize_elbo(
     steps: int,
     progress: bool,
 ) -> list[MaximizedELBO]:
-    """Maximise the ELBO of each family by Adam, at each learning rate until it is level.
+    """Maximise the ELBO of each family by Adam, at falling learning rates.
 
     Each fit goes through the rates at its own pace; finished fits wait for the others.
 
@@ -170,7 +170,7 @@ def _item(stacked: Any, i: int) -> Any:
 
 
 def _map_fits(function: Callable, batches: tuple[Batched, ...], *arrays):
-    """function(...) for each fit; the axis of fits comes first in the batches and in the arrays."""
+    """Map a function over the first axis, the axis of fits."""
 
     def at_fit(stacked, *others):
         items = [eqx.combine(x, batch.shared) for x, batch in zip(stacked, batches, strict=True)]
@@ -219,7 +219,7 @@ def _better_start(
 
 @eqx.filter_jit
 def _run_steps(families: Batched, targets: Batched, states, rates, counts, length, setting):
-    """`count` steps of each fit; also the mean of its parameters over them, and the ELBO at each.
+    """State of each fit after `counts` steps, its mean parameters, and its ELBO by step.
 
     length: Largest of the counts, at most STRETCH_STEPS; the ELBO is computed in as many steps.
     """

@@ -1,4 +1,4 @@
-"""Mixtures of normal and Student t distributions, in NumPy, so that nothing is compiled."""
+"""Mixtures of normal and Student t distributions, in NumPy without compilation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families of approximating distributions for SVI: normal ones, autoguides, user-defined guides.
+"""Families of distributions for SVI: normal ones, autoguides, user-defined guides.
 
 A family draws z with its log density, differentiably in its parameters, which are an unconstrained
 pytree. All but user-defined guides work in coordinates u with z = centre + A u, in which a
@@ -88,7 +88,7 @@ class Guide(eqx.Module):
 
 
 class GaussianGuide(Guide):
-    """Normal distributions: with independent coordinates ("mean_field"), or all ("full_rank").
+    """Normal distributions, with a diagonal ("mean_field") or a full covariance.
 
     The covariance is L L' with L = diag(s) (1 + lower), as in NumPyro's
     AutoMultivariateNormal, which takes seconds to be traced.
@@ -143,7 +143,7 @@ class _BuiltGuide(NamedTuple):
 @by_one_thread
 @lru_cache(maxsize=64)
 def _autoguide(name: str, d: int, scale: float) -> _BuiltGuide:
-    """An autoguide for d coordinates, built once, since it depends on no model and no data."""
+    """An autoguide for d coordinates, which depends on no model and no data."""
 
     def model():
         numpyro.sample("u", dist.ImproperUniform(constraints.real, (), (d,)))
@@ -162,7 +162,7 @@ def _autoguide(name: str, d: int, scale: float) -> _BuiltGuide:
 
 
 class UserGuide(eqx.Module):
-    """A NumPyro guide for the sites of a model; an autoguide may be given as its class.
+    """A NumPyro guide for the sites of a model, or the class of an autoguide.
 
     Attributes:
         target: The model.
@@ -276,6 +276,6 @@ def _constrain(params: Parameters, constraints: dict[str, constraints.Constraint
 
 @eqx.filter_jit
 def _mean_and_factor(family, params):
-    """Mean of q(u) and a root L of its covariance; not by Cholesky, which rounding can fail."""
+    """Mean of q(u) and a root of its covariance, without Cholesky, which may fail."""
     q = family.distribution(params)
     return q.mean, q.scale_tril if hasattr(q, "scale_tril") else jnp.diag(jnp.sqrt(q.variance))

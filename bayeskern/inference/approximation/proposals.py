@@ -1,4 +1,4 @@
-"""Distributions on R^d that can be drawn from with their density: proposals and approximations."""
+"""Distributions that can be drawn from with their density, for use as proposals."""
 
 from __future__ import annotations
 

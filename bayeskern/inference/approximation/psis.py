@@ -1,4 +1,4 @@
-"""Importance weights: Pareto smoothing, effective sample size, resampling, the evidence.
+"""Importance weights: Pareto smoothing, effective sample size, resampling.
 
 Vehtari, Simpson, Gelman, Yao and Gabry (2024), "Pareto smoothed importance sampling".
 """
@@ -108,7 +108,7 @@ def _khat_without_fit(log_ratios: np.ndarray) -> float | None:
 
 
 def has_even_tail(log_ratios: np.ndarray, efficiency: float = 1.0) -> bool:
-    """True if the largest of the ratios (S,) are all equal, so that ArviZ cannot smooth them.
+    """True if the largest ratios are all equal, so that ArviZ cannot smooth them.
 
     Args:
         log_ratios: Log ratios, (S,).

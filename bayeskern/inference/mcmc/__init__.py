@@ -1,1 +1,1 @@
-"""Markov chains: the kernel, starts, runs in stretches, checkpoints, regions, the evidence."""
+"""Markov chains: kernel, starts, runs, checkpoints, regions and the evidence."""

@@ -1,4 +1,4 @@
-"""Markov chains run in stretches, so that progress shows and a checkpoint can be kept."""
+"""Runs of Markov chains in stretches, with progress and a checkpoint."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ChainGroup:
         return Transitions.joined(self.stage.rows, axis=1)
 
     def run(self, stop: threading.Event | None = None) -> None:
-        """Run to the end, or until `stop` is set. The draws do not depend on the stretches."""
+        """Run to the end, or until `stop` is set; stretches do not change the draws."""
         # The first steps measure the pace.
         steps = 10
         while not (self.finished or (stop is not None and stop.is_set())):

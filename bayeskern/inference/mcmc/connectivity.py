@@ -1,4 +1,4 @@
-"""Connectivity of points and draws: density barriers between them, and agreement of chains."""
+"""Density barriers between points and draws, and agreement of chains."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Neighbours:
         self._tree = KDTree(self.z @ self.to_unit)
 
     def of(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Some nearby draws of each of the points (m, d): draws (m, k, d), distances (m, k)."""
+        """Nearby draws (m, k, d) of points (m, d), and their distances (m, k)."""
         nearby = max(1, int(CONNECTIVITY.nearby_share * len(self.z)))
         ranks = 1 + evenly(nearby, CONNECTIVITY.neighbours)
         distance, index = self._tree.query(points @ self.to_unit, ranks)  # pyright: ignore[reportArgumentType]
@@ -88,7 +88,7 @@ def unit_map(covariance: np.ndarray) -> np.ndarray:
 def connected(
     target: Target, points: np.ndarray, neighbours: Neighbours, as_normal: bool = True
 ) -> np.ndarray:
-    """True for points (m, d) with straight paths without a barrier to most nearby draws: (m,).
+    """True for points without a barrier on straight paths to nearby draws: (m,).
 
     Between two points r sds apart, the log density of a normal distribution lies above the straight
     line between its values there, at the share t of the way by t (1 - t) r^2 / 2. There is a
@@ -96,7 +96,7 @@ def connected(
 
     Args:
         target: The density.
-        points: Points, (m, d).
+        points: Points, (m, d). A point counts where most of its paths have no barrier.
         neighbours: The draws.
         as_normal: False for a barrier only where the density lies below the straight line.
     """
@@ -114,7 +114,7 @@ def connected(
 
 
 def agree(first: np.ndarray, second: np.ndarray) -> bool:
-    """True if chains (k, n, d) and (l, m, d) are in one region, by R-hat of each coordinate."""
+    """True if chains (k, n, d) and (l, m, d) are in one region, by R-hat."""
     from arviz_stats.base.array import array_stats
 
     length = min(first.shape[1], second.shape[1])

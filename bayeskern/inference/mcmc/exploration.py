@@ -1,4 +1,4 @@
-"""Regions of a posterior: the regions that chains are in, and those that they have missed."""
+"""Regions of a posterior, those that chains have missed included."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Exploration:
         return {name: count for name, count in counts.items() if count}
 
     def explore(self, optimum: Optimum | None, known: Findings, seed: int) -> None:
-        """Visit the ends of a search and the points of earlier fits that chains have missed.
+        """Visit ends of a search and points of earlier fits that chains have missed.
 
         Chains that run away have no regions, and are left as they are.
 
@@ -205,7 +205,7 @@ class Exploration:
         return normal_log_integral(rise - float(value), tril), tril
 
     def _find_spikes(self, optimum: Optimum, seed: int) -> None:
-        """Find modes with much mass around them that chains leave at once and never return to.
+        """Find modes with much mass that chains leave at once and never return to.
 
         Half of the normal distribution at a mode lies in the ellipsoid in which the density is
         above a value. The integral over the ellipsoid, by draws from that distribution, is compared
@@ -248,7 +248,7 @@ class Exploration:
         return np.any([connected(self.target, points, n) for n in self._reached], axis=0)
 
     def _visit_point(self, point: np.ndarray) -> None:
-        """Start a chain at a point; it has a region of its own unless it reaches another one."""
+        """Start a chain at a point, in a new region unless it reaches a known one."""
         rows = self._sorted_visit(self._visit, point)
         z = rows.z[0]
         if not np.all(np.isfinite(z)) or np.any(np.ptp(z, axis=0) == 0):
@@ -321,7 +321,7 @@ class Exploration:
         return [*(Region(*region) for region in regions), *self.spikes]
 
     def log_evidence(self, seed: int) -> Estimate:
-        """Log integral of the density over all regions and all orders of exchangeable members."""
+        """Log integral over all regions and all orders of exchangeable members."""
         log_integrals = self.log_integrals or [self._log_integral(self.rows[0].z, seed)]
         value, error = log_sum(log_integrals)
         return Estimate(value + self.exchanges.log_orders, error)
@@ -341,7 +341,7 @@ class Exploration:
         seed: int,
         inside: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> Estimate:
-        """Log integral over the points that are inside, in one order of exchangeable members."""
+        """Log integral over points inside, in one order of exchangeable members."""
         if not self.exchanges:
             return bridge_log_evidence(self.target, z, seed, inside)
 
@@ -353,17 +353,19 @@ class Exploration:
 
 
 def _effect(share: float, steps: np.ndarray) -> float:
-    """Share of a region times (r / radius_sds)^2 at r > radius_sds, as `Optimum.log_effect`.
+    """Share of a region times (r / radius_sds)^2, if it is r > radius_sds sds away.
+
+    As in `Optimum.log_effect`.
 
     Args:
         share: Share of the posterior.
-        steps: From the mean of the draws to the region, in units of their sds, (d,).
+        steps: Step from the mean of the draws to the region, in units of their sds, (d,).
     """
     return share * max(1.0, np.sum(np.square(steps)) / CRITERIA.radius_sds**2)
 
 
 def _is_negligible(optimum: Optimum, i: int, log_evidence: float) -> bool:
-    """True if the i-th end of a search has next to none of the evidence, by Laplace's method.
+    """True if an end of a search has next to none of the evidence, by Laplace's method.
 
     Where the density rises without bound, as in the neck of a funnel, there is no mode. The
     curvature at the end of the search, made positive, then says roughly how much lies there; no

@@ -1,4 +1,4 @@
-"""Starts of Markov chains: dispersed around the modes, or at random where there is no mode."""
+"""Starts of Markov chains: dispersed around the modes, or random without a mode."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def _modes(optimum: Optimum, chains: int) -> list[Optimum | None]:
 
 
 def _distant_ends(optimum: Optimum, count: int) -> list[int]:
-    """Indices of `count` ends of the search: the best, then always the most distant one.
+    """Indices of `count` ends of the search: the best, then the most distant ones.
 
     Ends with an extremely low density are left out.
     """
@@ -303,14 +303,14 @@ def _distant_ends(optimum: Optimum, count: int) -> list[int]:
 
 
 def _draws_around(mode: Optimum, rng: np.random.Generator) -> np.ndarray:
-    """Draws from N(mode, H^-1), and one more draw at each of several falling distances."""
+    """Draws from N(mode, H^-1), then one at each of several falling distances."""
     *draws, last = rng.normal(size=(OPTIONS.draws + 1, len(mode.z)))
     white = np.concatenate([draws, np.multiply.outer(np.array(OPTIONS.distances_sds), last)])
     return mode.z + white @ mode.inverse_root[0].T
 
 
 def _max_potential(optimum: Optimum) -> float:
-    """Highest potential of a start: well above draws two sds from the mode of a Gaussian.
+    """Highest potential of a start: well above draws two sds from a Gaussian mode.
 
     Their mean potential is 2 d above the potential of the mode.
     """

@@ -42,9 +42,9 @@ class KernelOptions(NamedTuple):
     dense_mass: bool
     blocks: Blocks | None
 
-    def join(self, z) -> jax.Array:
+    def join(self, z: jax.Array | dict) -> jax.Array:
         """z (..., d), from the kernel's array or dict of blocks."""
-        return z if self.blocks is None else self.blocks.join(z)
+        return z if self.blocks is None else self.blocks.join(z)  # pyright: ignore[reportReturnType, reportArgumentType]
 
 
 class ScaledTarget(eqx.Module):
@@ -103,7 +103,7 @@ class InitialPoint(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """Draws and statistics of each step, (steps, ...) each; NumPy outside of compiled programs."""
+    """Draws and statistics of each step, (steps, ...) each; NumPy on the host."""
 
     z: np.ndarray
     diverging: np.ndarray
@@ -196,7 +196,10 @@ def at_step(state: HMCState, step: int, warmup: int) -> HMCState:
 def take_steps(
     options: KernelOptions, density: ScaledTarget, state: HMCState, steps: jax.Array
 ) -> tuple[HMCState, Transitions]:
-    """State of a chain after `steps` <= MAX_CALL_STEPS steps, and its first `steps` transitions."""
+    """State of a chain after at most MAX_CALL_STEPS steps, and its transitions.
+
+    Only the first `steps` rows of the transitions have a meaning.
+    """
     return _advance(options, density, state, steps)
 
 
@@ -204,7 +207,7 @@ def take_steps(
 def take_steps_vectorized(
     options: KernelOptions, density: ScaledTarget, states: HMCState, steps: jax.Array
 ) -> tuple[HMCState, Transitions]:
-    """`take_steps` of several chains in step: every leaf has an axis of chains in front."""
+    """`take_steps` of several chains in step, with an axis of chains in front."""
     return jax.vmap(lambda state: _advance(options, density, state, steps))(states)
 
 

@@ -49,7 +49,10 @@ def log_sum(log_integrals: Sequence[Estimate]) -> Estimate:
 
 
 def proportions(log_integrals: Sequence[Estimate]) -> list[Estimate]:
-    """Shares exp(a_k) / sum_j exp(a_j), with their errors to first order; NaN if one is unknown."""
+    """Shares exp(a_k) / sum_j exp(a_j), with errors to first order.
+
+    All are NaN if one log integral is unknown.
+    """
     values, errors = np.array(log_integrals).T
     if not np.all(np.isfinite(values)):
         return [Estimate(np.nan, np.nan)] * len(values)
@@ -62,7 +65,7 @@ def proportions(log_integrals: Sequence[Estimate]) -> list[Estimate]:
 
 
 def share_in_ellipsoid(mode: Optimum, z: np.ndarray) -> float:
-    """Share of draws z (n, d) in the central ellipsoid of a mode; 1 where it has no curvature.
+    """Share of draws (n, d) in the central ellipsoid of a mode; 1 without a curvature.
 
     The ellipsoid holds half of the normal distribution at the mode.
     """

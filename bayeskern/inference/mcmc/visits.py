@@ -25,7 +25,7 @@ from bayeskern.inference.model.target import Target
 
 @dataclass(frozen=True, eq=False)
 class ChainVisits:
-    """Runs chains from given points, with a part of the steps of a chain or with all of them.
+    """Runs chains from given points, short ones or chains of full length.
 
     Attributes:
         target: The density.

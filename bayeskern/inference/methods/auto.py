@@ -41,7 +41,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Auto(Method):
-    """The cheapest method whose verdict is good: exact, Laplace, SVI (full rank, flow), NUTS.
+    """The cheapest method whose verdict is good: exact, Laplace, SVI or NUTS.
 
     Laplace and SVI are corrected by importance sampling before the next method is tried, with a
     proposal around all modes where their draws miss some; where the correction is bad, NUTS is

@@ -11,7 +11,7 @@ from bayeskern.inference.result import Fit
 
 
 class Method(ABC):
-    """A method that turns a target into draws of its posterior, with a verdict on them.
+    """A method that draws from the posterior of a target, with a verdict.
 
     A subclass is a frozen dataclass of options with a `name` and a `run`. It sees targets as log
     densities over unconstrained coordinates; other structure that a model offers

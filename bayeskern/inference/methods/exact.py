@@ -22,7 +22,7 @@ MAX_RELATIVE_RESIDUAL = 1e-6
 
 @dataclass(frozen=True)
 class Exact(Method):
-    """Independent draws from the posterior itself, where the model has it in closed form.
+    """Independent draws from the posterior itself, in closed form.
 
     Args:
         draws: Number of draws.

@@ -1,4 +1,4 @@
-"""Self-normalised importance sampling with heavy tails, adapted in rounds, Pareto smoothed."""
+"""Self-normalised importance sampling, adapted in rounds and Pareto smoothed."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class ImportanceSampling(Method):
 
 
 def widened(fit: Posterior | Fit, target: Target, tails: float | None) -> Approximation:
-    """Approximation of a fit, with heavier tails; or a Student t at the moments of its draws.
+    """Approximation of a fit with heavier tails, or a Student t around its draws.
 
     Args:
         fit: A fit of the target.

@@ -17,7 +17,7 @@ from bayeskern.protocols import ChoosesForm, HasMarginal
 
 
 def run(method: Method, target: Target, seed: int, progress: bool) -> Fit:
-    """Fit a target by a method, on the form that the model has for it, latents integrated out.
+    """Fit a target by a method, in the form that the model has for the method.
 
     Args:
         method: The method.

@@ -1,4 +1,4 @@
-"""Multi-path Pathfinder: Gaussians along the paths to the modes, weighted and resampled."""
+"""Multi-path Pathfinder: weighted Gaussians along the paths to the modes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bayeskern.inference.result import Fit
 
 @dataclass(frozen=True)
 class Pathfinder(Method):
-    """Gaussians along the paths of L-BFGS to the modes, weighted by p / q and resampled.
+    """Gaussians along the paths of L-BFGS to the modes, reweighted by p / q.
 
     The paths are those of blackjax's Pathfinder; q is the mixture of the Gaussians of all paths, so
     that each of several modes may have its own path.

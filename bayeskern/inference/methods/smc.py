@@ -1,4 +1,4 @@
-"""Adaptive tempered sequential Monte Carlo, from known modes and the prior to the posterior."""
+"""Tempered sequential Monte Carlo, from known modes and the prior."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bayeskern.inference.smc.start import StartDistribution
 
 @dataclass(frozen=True)
 class SMC(Method):
-    """Tempered sequential Monte Carlo: particles from the prior and around all modes found.
+    """Tempered sequential Monte Carlo, from the prior and around all modes found.
 
     Particles start from q0, a mixture of the prior and of Student t's at the modes that a search
     has found, and follow pi_t ~ q0^(1 - t) p^t to the posterior p. Temperatures t are chosen by the
@@ -168,7 +168,7 @@ def _log_densities_of_some(target: Target, state: ParticleState) -> tuple[np.nda
 
 
 def mean_over_islands(log_evidence: np.ndarray) -> Estimate:
-    """Log of the mean of exp(log_evidence) over islands, with its error by the delta method."""
+    """Log of the mean evidence over islands, with its error by the delta method."""
     count = len(log_evidence)
     relative = count * softmax(log_evidence)
     value = logsumexp(log_evidence) - np.log(count)

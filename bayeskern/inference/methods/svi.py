@@ -44,7 +44,7 @@ class SVIStart(NamedTuple):
 
 @dataclass(frozen=True)
 class SVI(Method):
-    """Stochastic variational inference: the member of a family that is closest to the posterior.
+    """Stochastic variational inference: the member of a family closest to the posterior.
 
     Adam maximises the ELBO, E_q[log p(z) - log q(z)], at falling learning rates until it is level.
 

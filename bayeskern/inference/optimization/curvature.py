@@ -1,4 +1,4 @@
-"""Derivatives of -log p, and its curvature: the Hessian, or Gauss-Newton's or Fisher's matrix."""
+"""Derivatives of -log p: the Hessian, or Gauss-Newton's or Fisher's matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triangular roots of covariances and of inverse Hessians, repaired where they are not positive."""
+"""Triangular roots of covariances and inverse Hessians, repaired where needed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ScaledEigen(NamedTuple):
 
 
 def robust_cholesky(covariance: ArrayLike) -> np.ndarray:
-    """Cholesky factor of a covariance (d, d), with eigenvalues of the correlation >= 1e-12."""
+    """Cholesky factor of a covariance with eigenvalues of the correlation >= 1e-12."""
     covariance = np.asarray(covariance)
     size = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
     correlation = covariance / np.outer(size, size)

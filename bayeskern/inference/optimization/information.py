@@ -1,4 +1,4 @@
-"""Curvature of a model through the parameters of its observed distributions: Gauss-Newton, Fisher.
+"""Curvature through the parameters of observed distributions: Gauss-Newton, Fisher.
 
 The Hessian of -log p(y | theta(z)) is J' H J plus a sum of slopes times second derivatives of
 theta. H is the Hessian in the parameters theta of the observed distributions, J = d theta / d z.
@@ -47,7 +47,7 @@ KINDS = ("gauss_newton", "fisher")
 
 
 def _at_mean(p, q):
-    """Log density q at the mean of p, for log densities that are linear in y up to a constant."""
+    """Log density of q at the mean of p, for log densities that are linear in y."""
     # The mean of a count is no count, which NumPyro's checks would refuse.
     q = copy.copy(q)
     q._validate_args = False
@@ -83,7 +83,7 @@ def _minus_divergence(p, q):
 
 
 def _student_t(p, q):
-    """Second-order expansion around p, by the information of Lange, Little and Taylor (1989)."""
+    """Second-order expansion around p: Lange, Little and Taylor (1989)."""
     df, loc, scale = q.df - p.df, (q.loc - p.loc) / p.scale, (q.scale - p.scale) / p.scale
     v = p.df
     of_df = 0.25 * (polygamma(1, 0.5 * v) - polygamma(1, 0.5 * (v + 1.0)))
@@ -149,7 +149,7 @@ EXPECTED_LOG_DENSITIES: dict[str, dict[type, Callable]] = {
 
 
 class ConvexForm(NamedTuple):
-    """Parameters of a distribution in which -log p is convex for every y, and the inverse map."""
+    """Parameters in which -log p is convex for every y, and the inverse map."""
 
     parameters: Callable
     distribution: Callable
@@ -178,7 +178,7 @@ CONVEX_FORMS: dict[str, dict[type, ConvexForm]] = {
 
 
 class LocalDensity(eqx.Module):
-    """A function of z whose Hessian at z0 is Gauss-Newton's or Fisher's matrix of -log p.
+    """A function whose Hessian at z0 is Gauss-Newton's or Fisher's matrix of -log p.
 
     The log densities of observed sites are averaged over y ~ p(y | z0), or taken with parameters
     that are linear in z - z0. Priors, factors and the Jacobian stay as they are.
@@ -237,13 +237,14 @@ class _FixedLogProbs(Distribution):
         self.log_probs = log_probs
         super().__init__(like.batch_shape, like.event_shape, validate_args=False)
 
-    def log_prob(self, value):
+    def log_prob(self, value: jax.Array) -> jax.Array:
+        """The given log probabilities, in the shape of a batch of values."""
         batch = jnp.shape(value)[: jnp.ndim(value) - self.event_dim]
         return jnp.broadcast_to(self.log_probs, jnp.broadcast_shapes(batch, self.batch_shape))
 
 
 def _replace_innermost(fn: Distribution, base: Distribution) -> Distribution:
-    """`base` inside the wrappers that NumPyro has put around the distribution of a value."""
+    """`base` inside NumPyro's wrappers around the distribution of a value."""
     if not isinstance(fn, WRAPPERS):
         return base
     outer = copy.copy(fn)
@@ -252,7 +253,7 @@ def _replace_innermost(fn: Distribution, base: Distribution) -> Distribution:
 
 
 def _observed_types(target: Target) -> dict[str, type]:
-    """Distribution type of each observed site that depends on latents, by an abstract trace."""
+    """Distribution type of each observed site that depends on latents."""
     fixed, types = upstream_sites(target).fixed, {}
 
     def collect(z):
@@ -265,11 +266,14 @@ def _observed_types(target: Target) -> dict[str, type]:
 
 
 def require_information(target: Target, kind: str) -> None:
-    """Raise DoesNotApplyError, naming the site, if the model has no curvature of this kind.
+    """Raise DoesNotApplyError if the model has no curvature of this kind.
 
     Args:
         target: The model.
         kind: One of `KINDS`.
+
+    Raises:
+        DoesNotApplyError: With the name of the site.
     """
     if target.discrete:
         raise DoesNotApplyError(

@@ -54,7 +54,7 @@ OPTIONS = LBFGSOptions()
 
 
 class SearchState(NamedTuple):
-    """State of a search from each start, with an axis of starts in front; NumPy on the host.
+    """State of a search from each start, with an axis of starts in front.
 
     Attributes:
         z: Lowest point so far, at which the line search begins, (d,).

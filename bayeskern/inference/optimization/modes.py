@@ -95,7 +95,7 @@ class Optimum:
 
     @cached_property
     def eigenvalues(self) -> np.ndarray:
-        """Eigenvalues of the Hessian of -log p, ascending: (d,); NaN where it is not finite."""
+        """Eigenvalues of the Hessian, ascending: (d,); NaN where it is not finite."""
         if not np.all(np.isfinite(self.hessian)):
             return np.full(len(self.z), np.nan)
         return np.linalg.eigvalsh(self.hessian)
@@ -143,7 +143,10 @@ class Optimum:
 
     @cached_property
     def log_evidence(self) -> float:
-        """Laplace's log p(z) + d/2 log 2 pi - 1/2 log det H; -inf unless H is positive definite."""
+        """Log evidence by Laplace's method; -inf unless H is positive definite.
+
+        log p(z) + d/2 log 2 pi - 1/2 log det H.
+        """
         if not self.least_curved()[0] > 0:
             return -np.inf
         half_logdet = 0.5 * np.linalg.slogdet(self.hessian)[1]
@@ -231,7 +234,7 @@ class Optimum:
 
     @property
     def search_evidence(self) -> dict[str, int | str]:
-        """Evidence on the search: unexplained draws that were followed, exchangeable members."""
+        """Evidence on the search: unexplained draws, exchangeable members."""
         followed = "not looked for" if self.unexplained is None else self.unexplained
         evidence: dict[str, int | str] = {"unexplained_draws_followed": followed}
         return evidence | ({"exchangeable": f"{self.exchanges}"} if self.exchanges else {})

@@ -1,4 +1,4 @@
-"""Search for the modes of a density, from several starts and from unexplained draws."""
+"""Search for modes of a density, from several starts and from unexplained draws."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _restart_nonfinite(
     seed: int,
     steps: int,
 ) -> list[np.ndarray]:
-    """Ends of searches, with failed searches repeated from starts with a finite density.
+    """Ends of searches, after failed ones have restarted at a finite density.
 
     Nothing is compiled. Raises ValueError, naming the site, if the density is finite at no start.
 
@@ -257,7 +257,7 @@ def _search_unexplained(
 def _polish(
     objective: NegativeLogDensity, z: np.ndarray, value: float, gradient: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """z, value and gradient after the Newton steps that still make the gradient much smaller."""
+    """z, value and gradient after Newton steps, while they halve the gradient."""
     while np.max(np.abs(gradient)) > OPTIONS.gradient_tol:
         hessian = np.asarray(hessian_at(objective, z))
         if not np.all(np.isfinite(hessian)):

@@ -1,4 +1,4 @@
-"""Starts of searches: draws from the prior, or uniform ones, with a finite density and gradient."""
+"""Starts of searches: draws from the prior, or uniform draws."""
 
 from __future__ import annotations
 

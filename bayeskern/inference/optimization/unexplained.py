@@ -1,4 +1,4 @@
-"""Starts of a search for modes where the density is higher than the known modes explain."""
+"""Starts of searches where the density is higher than known modes explain."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def wide_draws(
 def excess_log_density(
     z: np.ndarray, log_density: np.ndarray, modes: Sequence[Optimum]
 ) -> np.ndarray:
-    """Log density minus that of normal distributions at the modes, each as high as its mode.
+    """Log density minus that of normal distributions at the known modes.
 
     log p(z) - log sum_k p(m_k) exp(-(z - m_k)' H_k (z - m_k) / 2): 0 everywhere for a normal
     density, and large near an unknown mode.

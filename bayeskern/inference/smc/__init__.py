@@ -1,1 +1,1 @@
-"""Sequential Monte Carlo: the start distribution, tempering, moves, and the sampler."""
+"""Sequential Monte Carlo: start distribution, tempering, moves and sampler."""

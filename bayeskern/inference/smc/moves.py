@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo moves of many particles at one temperature, as one compiled program.
+"""Hamiltonian Monte Carlo moves of many particles, as one compiled program.
 
 Leapfrog steps in coordinates in which the particles have unit covariance. Neal (2011), "MCMC using
 Hamiltonian dynamics", section 5.2. NumPy draws the random numbers outside of the program; the

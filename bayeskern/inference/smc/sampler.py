@@ -1,4 +1,4 @@
-"""Steps of the particle sampler: reweight to the next temperature, then move the particles."""
+"""Steps of the particle sampler: reweighting and moves at each temperature."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ParticleState(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """True at the posterior, once the particles have moved, or where no step is possible."""
+        """True once the particles have moved at the posterior, or where no step is possible."""
         at_end = self.temperature == 1.0 or len(self.history) >= MOVES.max_temperatures
         stuck = len(self.history) > 1 and self.history[-1, 0] == self.history[-2, 0]
         return bool(self.settled and (at_end or stuck))
@@ -185,7 +185,7 @@ class Sampler:
         return Sample(z, np.where(usable, log_p, -np.inf), np.where(finite, log_q, 0.0))
 
     def run(self, state: ParticleState, report: Callable[[ParticleState], None]) -> ParticleState:
-        """State at the posterior, from any earlier state; `report` is called after each step."""
+        """State at the posterior, with a call of `report` after each step."""
         path = TemperedPath(self.target, self.start.traceable(self.target))
         while not state.done:
             state = self._reweighted(state) if state.settled else self._moved(path, state)
@@ -258,7 +258,7 @@ class Sampler:
         return self._recorded(state) if settled else state
 
     def _have_moved(self, distances: np.ndarray, unmoved: float, temperature: float) -> bool:
-        """True once particles have moved, and their distance from the origin no longer grows."""
+        """True once particles have moved and their distance no longer grows."""
         m = len(distances)
         least = MOVES.min_last_moves if temperature == 1.0 else MOVES.min_moves
         if m < min(least, self.max_moves):
@@ -290,9 +290,9 @@ class Sampler:
 
 
 def whitening(z: np.ndarray, weights: np.ndarray, ess: float) -> np.ndarray:
-    """Cholesky factor of the covariance of weighted z (n, d), shrunk where draws are few.
+    """Cholesky factor of the shrunk covariance of weighted draws z (n, d).
 
-    The covariance and its diagonal are mixed by d / (d + ess).
+    The covariance is mixed with its diagonal, which has the share d / (d + ess).
     """
     some = weights > 0
     _, covariance = weighted_moments(z[some], weights[some])

@@ -1,4 +1,4 @@
-"""Start distribution of the particles: the prior and a Student t at each known mode."""
+"""Start distribution of particles: the prior and a Student t at each known mode."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class StartDistribution:
 
 
 class TraceableStart(eqx.Module):
-    """log q0 as a pytree of arrays, so that other modes of the same number do not recompile.
+    """log q0 as a pytree of arrays, so that other modes do not recompile.
 
     Attributes:
         target: The model with the prior; None where the prior is improper.
@@ -206,7 +206,7 @@ class TraceableStart(eqx.Module):
 
 
 def student_t_at_modes(optimum: Optimum) -> Elliptical:
-    """A Student t at each mode found, weighted by Laplace's log marginal likelihood of each.
+    """A Student t at each mode found, weighted by Laplace's evidence.
 
     Unlike a proposal for importance sampling it has all modes, those of negligible height too,
     with at least MIN_PART_SHARE each: Laplace's method is wrong for modes that are not normal.
