@@ -6,7 +6,7 @@ several fits by vmap are cheaper than one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -169,20 +169,6 @@ def _item(stacked: Any, i: int) -> Any:
     return jax.tree.map(lambda x: x[i], stacked)
 
 
-def _map_fits(function: Callable, batches: tuple[Batched, ...], *arrays):
-    """Map a function over the first axis, the axis of fits."""
-
-    def at_fit(stacked, *others):
-        items = [eqx.combine(x, batch.shared) for x, batch in zip(stacked, batches, strict=True)]
-        return function(*items, *others)
-
-    stacked = (tuple(batch.stacked for batch in batches), *arrays)
-    if jax.tree.leaves(arrays)[0].shape[0] > 1:
-        return jax.vmap(at_fit)(*stacked)
-    # A single fit goes without vmap, which takes time to compile.
-    return jax.tree.map(lambda x: x[None], at_fit(*_item(stacked, 0)))
-
-
 def _states(families: Sequence[Guide | UserGuide], seeds: Sequence[int], width: float) -> AdamState:
     """State of fits before the first step, with sds of `width`."""
     params = [family.init(width) for family in families]
@@ -224,10 +210,15 @@ def _run_steps(families: Batched, targets: Batched, states, rates, counts, lengt
     length: Largest of the counts, at most STRETCH_STEPS; the ELBO is computed in as many steps.
     """
 
-    def fit_steps(family, target, state, rate, count):
-        return _adam_steps(family, target, state, rate, count, length, setting)
+    def run_fit(family, target, *numbers):
+        family, target = eqx.combine(family, families.shared), eqx.combine(target, targets.shared)
+        return _adam_steps(family, target, *numbers, length, setting)
 
-    return _map_fits(fit_steps, (families, targets), states, rates, counts)
+    stacked = families.stacked, targets.stacked, states, rates, counts
+    if len(rates) > 1:
+        return jax.vmap(run_fit)(*stacked)
+    # A single fit goes without vmap, which takes time to compile.
+    return jax.tree.map(lambda x: x[None], run_fit(*_item(stacked, 0)))
 
 
 def _adam_steps(family, target, state, rate, count, length, setting):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import chdtri
 
 from bayeskern.core.scalars import scalar_columns
@@ -299,10 +298,8 @@ def missed_modes(posterior: Assessable, first: Sample, log_evidence: float) -> l
 
 def _is_near(mode: Optimum, z: np.ndarray) -> np.ndarray:
     """True for each of z (n, d) in the ellipsoid of a mode with 99 % of its normal draws: (n,)."""
-    tril, _ = mode.inverse_root
     with np.errstate(over="ignore", invalid="ignore"):
-        white = solve_triangular(tril, (z - mode.z).T, lower=True)
-        square = np.sum(np.square(white), axis=0)
+        square = mode.squared_distances(z)
     return square < chdtri(len(mode.z), 0.01)
 
 

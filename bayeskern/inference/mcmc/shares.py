@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.spatial import KDTree
 from scipy.special import chdtri, logsumexp
 
@@ -69,11 +68,9 @@ def share_in_ellipsoid(mode: Optimum, z: np.ndarray) -> float:
 
     The ellipsoid holds half of the normal distribution at the mode.
     """
-    tril, repaired = mode.inverse_root
-    if repaired:
+    if mode.inverse_root[1] is not None:
         return 1.0
-    squared = np.sum(np.square(solve_triangular(tril, (z - mode.z).T, lower=True)), axis=0)
-    return float(np.mean(squared < chdtri(len(mode.z), 0.5)))
+    return float(np.mean(mode.squared_distances(z) < chdtri(len(mode.z), 0.5)))
 
 
 def integral_in_ellipsoid(target: Target, mode: Optimum, seed: int) -> tuple[np.ndarray, Estimate]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from bayeskern.inference.model.exchangeable import Exchanges
 from bayeskern.inference.optimization.factors import MIN_CURVATURE, ScaledEigen
@@ -211,6 +212,11 @@ class Optimum:
             return False
         with np.errstate(invalid="ignore"):
             return not step @ self.hessian @ step <= 1.0
+
+    def squared_distances(self, z: np.ndarray) -> np.ndarray:
+        """Squared distances of points from this mode in posterior sds: (n, d) -> (n,)."""
+        white = solve_triangular(self.inverse_root[0], (z - self.z).T, lower=True)
+        return np.sum(np.square(white), axis=0)
 
     def least_curved(self) -> tuple[float, str]:
         """Smallest eigenvalue of the Hessian in units of its diagonal, and its coordinate."""

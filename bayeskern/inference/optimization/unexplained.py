@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from bayeskern.inference.model.evaluation import draw_prior
 from bayeskern.inference.model.target import Target
@@ -87,11 +86,7 @@ def excess_log_density(
     """
     finite = np.isfinite(log_density) & np.all(np.isfinite(z), axis=1)
     points = z[finite]
-    explained = []
-    for mode in modes:
-        tril, _ = mode.inverse_root
-        white = solve_triangular(tril, (points - mode.z).T, lower=True)
-        explained.append(mode.log_density - 0.5 * np.sum(np.square(white), axis=0))
+    explained = [mode.log_density - 0.5 * mode.squared_distances(points) for mode in modes]
     excess = np.full(len(z), -np.inf)
     excess[finite] = log_density[finite] - np.logaddexp.reduce(explained, axis=0)
     return excess

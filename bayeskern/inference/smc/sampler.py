@@ -240,8 +240,9 @@ class Sampler:
             )
             acceptance.append(np.mean(probability))
         step *= np.exp(MOVES.gain * (acceptance[0] - MOVES.accept))
-        distance = mean_distance(particles.z - state.origin, state.tril)
-        distances = np.append(state.distances, distance)
+        # In coordinates in which the particles have unit covariance.
+        way = solve_triangular(state.tril, (particles.z - state.origin).T, lower=True)
+        distances = np.append(state.distances, np.mean(np.linalg.norm(way, axis=0)))
         unmoved = np.mean(np.all(particles.z == state.origin, axis=1))
         settled = self._have_moved(distances, unmoved, float(state.temperature))
         state = state._replace(
@@ -255,7 +256,17 @@ class Sampler:
             evaluations=state.evaluations + 2 * (leapfrogs + 1),
             settled=np.asarray(settled),
         )
-        return self._recorded(state) if settled else state
+        if settled:
+            row = [
+                state.temperature,
+                state.ess,
+                state.acceptance[0],
+                len(distances),
+                state.step_size,
+                len(np.unique(state.ancestor)),
+            ]
+            state = state._replace(history=np.vstack([state.history, row]))
+        return state
 
     def _have_moved(self, distances: np.ndarray, unmoved: float, temperature: float) -> bool:
         """True once particles have moved and their distance no longer grows."""
@@ -265,18 +276,6 @@ class Sampler:
             return False
         growing = distances[-1] >= (1.0 + MOVES.min_gain) * distances[-2]
         return bool(m >= self.max_moves or not (growing or unmoved > MOVES.max_unmoved))
-
-    def _recorded(self, state: ParticleState) -> ParticleState:
-        """State with a further row of the history."""
-        row = [
-            state.temperature,
-            state.ess,
-            state.acceptance[0],
-            len(state.distances),
-            state.step_size,
-            len(np.unique(state.ancestor)),
-        ]
-        return state._replace(history=np.vstack([state.history, row]))
 
     def draws(self, state: ParticleState) -> np.ndarray:
         """Indices of equally weighted draws: each island by its marginal likelihood, (n,).
@@ -299,8 +298,3 @@ def whitening(z: np.ndarray, weights: np.ndarray, ess: float) -> np.ndarray:
     shrinkage = z.shape[1] / (z.shape[1] + ess)
     covariance = (1.0 - shrinkage) * covariance + shrinkage * np.diag(np.diag(covariance))
     return robust_cholesky(covariance)
-
-
-def mean_distance(steps: np.ndarray, tril: np.ndarray) -> float:
-    """Mean length of steps (n, d) in coordinates whitened by a Cholesky factor."""
-    return float(np.mean(np.linalg.norm(solve_triangular(tril, steps.T, lower=True), axis=0)))
