@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
-from bayeskern.prediction.mixture import MIN_SD, Quantiles, without_nan
+from bayeskern.prediction.mixture import MIN_SD, Quantiles, quantiles_between, without_nan
 from bayeskern.prediction.student_errors import StudentErrors
 
 # The largest mean of which counts can be drawn.
 MAX_MEAN = 1e15
-# Halvings of an interval that holds a quantile, down to its last digit.
-HALVINGS = 52
 
 
 class Response(ABC):
@@ -108,11 +106,11 @@ class ResponseMixture(Quantiles):
         low = np.min(self.locations - 8.0 * self.sds, axis=0)
         high = np.max(self.locations + 8.0 * self.sds, axis=0)
         sds = np.maximum(self.sds, MIN_SD)
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            is_above = self.weights @ np.asarray(ndtr((middle - self.locations) / sds)) >= 0.99
-            low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
-        return high
+
+        def below(x: np.ndarray, i: np.ndarray) -> np.ndarray:
+            return self.weights @ np.asarray(ndtr((x - self.locations[:, i]) / sds[:, i]))
+
+        return quantiles_between(low, high, 0.99, below)
 
     def _tempered(self, f: np.ndarray) -> np.ndarray:
         """Values f (..., m) for which exp(f) is linear beyond the 99 % quantile."""
@@ -189,7 +187,8 @@ class ResponseMixture(Quantiles):
             high = np.full(len(q), np.ceil(above + 1.0))
             while np.any(short := (self._below(high, column) < q) & (high < MAX_MEAN)):
                 low, high = np.where(short, high, low), np.where(short, 4.0 * high, high)
-        for _ in range(HALVINGS):
+        # After 52 halvings a quantile is known to its last digit.
+        for _ in range(52):
             middle = 0.5 * (low + high)
             middle = np.floor(middle) if likelihood.whole else middle
             if likelihood.whole and np.all(high - low <= 1.0):

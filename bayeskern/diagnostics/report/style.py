@@ -18,12 +18,10 @@ import numpy as np
 from markupsafe import Markup
 
 from bayeskern.core.formatting import short
-from bayeskern.core.plotting import BLUE, COLORS, figure
+from bayeskern.core.plotting import BLUE, figure
 from bayeskern.diagnostics.report.blocks import Figure
 
-# Black and yellow cannot be told from the ink or the paper of the page.
-SERIES = COLORS[:6]
-INK, GREY, RULE, PAPER = "#000000", "#8a8a8a", "#dddddd", "#ffffff"
+INK, GREY, RULE = "#000000", "#8a8a8a", "#dddddd"
 # Inches; text of this size can be read on a phone.
 WIDTH = 5.2
 
@@ -72,7 +70,7 @@ def _restyled(attribute: re.Match) -> str:
         INK: "currentColor",
         "#333333": "currentColor",
         RULE: "var(--rule)",
-        PAPER: "var(--paper)",
+        "#ffffff": "var(--paper)",
         BLUE.lower(): "var(--blue)",
     }
     for color, page_color in page_colors.items():

@@ -221,6 +221,11 @@ def test_bad_arguments(posteriors, reference, message):
         bk.compare(posteriors, reference)
 
 
+def test_other_values_are_refused_by_name():
+    with pytest.raises(TypeError, match="b must be a posterior of bk.infer; got float"):
+        bk.compare({"b": 3.0})
+
+
 @pytest.mark.slow
 def test_an_unknown_reference_and_another_model_are_refused(posteriors):
     with pytest.raises(ValueError, match="Did you mean 'nuts'"):

@@ -74,6 +74,12 @@ def series():
     return bk.forecast(5.0 + np.sin(2 * np.pi * t / 12) + 0.02 * t, 12, season=12)
 
 
+def counts():
+    mean = 4.0 + 2.0 * np.sin(np.arange(48) * 2 * np.pi / 12)
+    y = np.random.default_rng(2).poisson(mean).astype(float)
+    return bk.forecast(y, 12, season=12, likelihood="poisson")
+
+
 MAKERS = {
     "nuts": lambda: fit(bk.NUTS(warmup=300, draws=300)),
     "laplace": lambda: fit("laplace"),
@@ -84,6 +90,7 @@ MAKERS = {
     "linear regression": straight_line,
     "classes": classes,
     "forecast": series,
+    "forecast of counts": counts,
 }
 # What a report on each must speak of, and what it must say it cannot.
 SAID = {
@@ -113,6 +120,7 @@ SAID = {
         "weighted by their past forecasts",
         "LOO-PIT: the quantile of each observation",
     ),
+    "forecast of counts": ("The PIT of a whole number", "observations inside"),
 }
 
 
@@ -132,7 +140,7 @@ def made():
 def test_a_report_has_all_sections_and_needs_nothing_else(name, made, tmp_path):
     page, text = read(made(name), tmp_path)
     assert page.ids[0] == "verdict"
-    sections = FORECAST_SECTIONS if name == "forecast" else {"comparison", *SECTIONS}
+    sections = FORECAST_SECTIONS if name.startswith("forecast") else {"comparison", *SECTIONS}
     assert set(page.ids) >= {"verdict", *sections}
     assert len(set(page.ids)) == len(page.ids)
     assert len(text) < 3_000_000

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from bayeskern.core.plotting import BLUE, ORANGE
-from bayeskern.diagnostics.report.style import GREY, SERIES, legend_above, panel, panels, title
+from bayeskern.core.plotting import BLUE, COLORS, ORANGE
+from bayeskern.diagnostics.report.style import GREY, legend_above, panel, panels, title
 
 
 def ranks(draws: dict[str, np.ndarray], ess: dict[str, float], columns: int = 3) -> Any:
@@ -43,7 +43,8 @@ def _ranks_of_chains(ax, x: np.ndarray, ess: float) -> None:
     ax.fill_between(grid, -width, width, color=GREY, alpha=0.25, linewidth=0)
     ecdfs = [np.searchsorted(np.sort(chain), grid) / len(chain) for chain in shares]
     for i, ecdf in enumerate(ecdfs):
-        color = SERIES[i % len(SERIES)]
+        # The first six colours differ from the ink and the paper of the page.
+        color = COLORS[i % 6]
         ax.plot(grid, ecdf - grid, color=color, linewidth=1.1, label=f"chain {i + 1}")
     largest = np.abs(np.array(ecdfs) - grid).max()
     height = 1.1 * largest if largest > 1.9 * width else 2.0 * width

@@ -9,12 +9,11 @@ import numpy as np
 from scipy.stats import binom, binomtest
 
 from bayeskern.core.batching import evenly
-from bayeskern.core.plotting import BLUE, ORANGE
+from bayeskern.core.plotting import BLUE, COLORS, ORANGE
 from bayeskern.diagnostics.drawing import kde, within
 from bayeskern.diagnostics.report.style import (
     GREY,
     INK,
-    SERIES,
     legend_above,
     panel,
     points,
@@ -140,7 +139,7 @@ def coverage_by(predicted: np.ndarray, pit_values: np.ndarray, groups: int) -> A
     medians = [float(np.median(predicted[part])) for part in parts]
     # Beside one another, so that no bar hides another.
     offset = 0.008 * np.ptp(medians)
-    for i, (level, color) in enumerate(zip(COVERAGES, SERIES, strict=False)):
+    for i, (level, color) in enumerate(zip(COVERAGES, COLORS, strict=False)):
         inside = inside_interval(pit_values, level)
         ax.axhline(100 * level, color=color, linestyle="--", linewidth=0.8)
         _shares(
